@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from dlang.aot.writer import Writer, dtype, quoted
 from dlang.codegen.llvm.collector import node_header
-from dlang.codegen.node_layout import is_reference, words
+from dlang.codegen.node_layout import holds_reference, words
 from dlang.ir.terms import Datatype, Variant
 from dlang.runtime.contents import Case, Form, Member, titles
 from dlang.runtime.saved import page_text
@@ -32,7 +32,7 @@ def write_form(w: Writer, name: str, form: Form, datatypes: Mapping[str, Datatyp
 
 def _case(w: Writer, name: str, case: Case, variant: Variant, named: Mapping[str, str]) -> str:
     places = words(variant)
-    header = node_header(variant.tag, sum(map(is_reference, variant.fields)), len(variant.fields))
+    header = node_header(variant.tag, sum(map(holds_reference, variant.fields)), len(variant.fields))
     own = w.array("int", f"{name}_own", list(map(str, places[: case.own]))).split(", ")[0]
     literals = w.array("int64_t", f"{name}_literals", list(map(str, case.literals)))
     members = _members(w, name, case.members, places[case.own :], named)

@@ -1,4 +1,4 @@
-"""What the runtime in c/ has to know of a compiled program, as C: its places, messages and texts."""
+"""What the runtime in c/ has to know of a compiled program, as C: its places and messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dlang.aot.writer import Writer, dtype, quoted
 from dlang.codegen.llvm import collector, pool, support
 from dlang.codegen.llvm.processors import Processor
 from dlang.codegen.llvm.sites import Signature, Site
-from dlang.codegen.llvm.symbols import entry_symbol, text_symbol
+from dlang.codegen.llvm.symbols import entry_symbol
 from dlang.diagnostics import DlangError, error
 from dlang.ir.terms import Datatype
 from dlang.runtime.contents import decoded
@@ -18,7 +18,7 @@ from dlang.runtime.platform.threads import MOST
 
 KINDS = {"check": "DL_CHECK", "memory": "DL_MEMORY", "stack": "DL_STACK", "interrupt": "DL_STOPPED", "call": "DL_CALL"}
 HOST = {
-    "format": "DL_FORMAT", "order": "DL_ORDER", "print": "DL_PRINT", "library": "DL_LIBRARY",
+    "format": "DL_FORMAT", "print": "DL_PRINT", "library": "DL_LIBRARY",
     "io.read_clock": "DL_CLOCK", "io.read_exists": "DL_EXISTS",
     "io.read_text": "DL_READ_TEXT", "io.write_text": "DL_WRITE_TEXT",
     "io.read_csv": "DL_READ_CSV", "io.write_csv": "DL_WRITE_CSV", "io.write_row": "DL_WRITE_ROW",
@@ -68,13 +68,12 @@ def layout(built: Built) -> str:
 
 
 def definitions(built: Built) -> str:
-    """The sites, entries and texts of a program, for `runtime.h`."""
+    """The sites and entries of a program, for `runtime.h`."""
     w = Writer()
     sites = [_site(w, k, site, built.compiled.datatypes) for k, site in enumerate(built.compiled.sites)]
     w.lines.append("const dl_site dl_sites[] = {\n    " + ",\n    ".join(sites) + "\n};")
     for k, e in enumerate(built.exports):
         w.lines += _entry(w, k, e, built)
-    w.lines += _texts(built.compiled.texts)
     w.lines += [_processor(built.processor), _libraries(built.compiled.imports)]
     w.lines += [_jump(name, target) for name, target in built.compiled.foreign]
     return "\n".join(w.lines)
@@ -121,20 +120,6 @@ def _entry(w: Writer, k: int, e: Export, built: Built) -> list[str]:
         f"extern dl_code code_{k} __asm__({quoted(entry_symbol(e.face.name))});",
         f"static const dl_entry {entry_name(k)} = {{{quoted(e.name)}, {place}, code_{k}, {flags}}};",
     ]
-
-
-def _texts(texts: Sequence[str]) -> list[str]:
-    """Compiled code refers to each by its symbol; they are in order, so that equal ones are found."""
-    lines = []
-    for k, text in enumerate(texts):
-        name = f"text_{k}"
-        lines.append(f"extern const dl_text {name} __asm__({quoted(text_symbol(k))}) __attribute__((aligned(8)));")
-        lines.append(f"const dl_text {name} = {{{len(text.encode())}, {quoted(text)}}};")
-    order = sorted(range(len(texts)), key=lambda k: texts[k].encode())
-    items = ", ".join(f"&text_{k}" for k in order) or "0"
-    lines.append(f"const dl_text *const dl_program_texts[] = {{{items}}};")
-    lines.append(f"const size_t dl_program_text_count = {len(texts)};")
-    return lines
 
 
 def _processor(processor: Processor) -> str:

@@ -27,10 +27,11 @@ from dlang.codegen.loops import (
     Slot,
     Stmt,
     Store,
+    TextOp,
     Value,
 )
 from dlang.codegen.memory import Frame, Memory, Place, fresh_axes, whole
-from dlang.codegen.node_layout import holds_nodes
+from dlang.codegen.node_layout import holds_references
 from dlang.codegen.peeling import peeled
 from dlang.codegen.regions import Nodes
 from dlang.codegen.stacks import Part, offset, parts_of, without_copies
@@ -41,7 +42,7 @@ from dlang.ir.anf import Array, Atom, Block, Comp, Let, Lit, Scalar, Size, Token
 from dlang.ir.chains import Chains
 from dlang.ir.terms import ZERO
 from dlang.ir.traverse import mentioned
-from dlang.ir.types import I64, product
+from dlang.ir.types import I64, STR, product
 
 
 class Owned:
@@ -64,7 +65,7 @@ class Scheduler:
     looping: whether the code is inside of a loop. short: whether its loops are to be little code.
     at: the block under way and the position of the let at hand; finished: what lets after it make, done already.
     outside: of the loops in order under way, the innermost last. device: whether loops and products are for one.
-    sizes: the variables so far that are names of polynomials.
+    sizes: the variables so far that are names of polynomials. flats: the variables so far whose texts are in one piece.
     """
 
     program: anf.Program
@@ -87,6 +88,7 @@ class Scheduler:
     outside: list[Outside] = field(default_factory=list)
     device: bool = False
     sizes: dict[Var, Size] = field(default_factory=dict)
+    flats: set[Var] = field(default_factory=set)
     out: list[Stmt] = field(default_factory=list)
 
     # ---- blocks ------------------------------------------------------------------------------------------------------
@@ -120,7 +122,7 @@ class Scheduler:
     @contextmanager
     def region(self, block: Block) -> Iterator[None]:
         """Releases what the block inside makes in the arena, if its results can't hold any of that."""
-        if self.nodes.made_in(block) and not any(holds_nodes(r.type) for r in block.results):
+        if self.nodes.made_in(block) and not any(holds_references(r.type) for r in block.results):
             mark = fresh("mark", I64)
             self.out.append(Mark(mark))
             yield
@@ -350,8 +352,17 @@ class Scheduler:
                 assert isinstance(atom, Var)
                 out.append(ArrayValue(self.pointer(atom), atom.type.shape))
             elif isinstance(atom.type, Scalar):
-                out.append(atom)
+                out.append(self.flat(atom))
         return tuple(out)
+
+    def flat(self, atom: Atom) -> Atom:
+        """A scalar for an array, a node or the host: a text in one piece."""
+        if not self.nodes.joins or atom.type != STR or isinstance(atom, Lit) or atom in self.flats:
+            return atom
+        var = fresh(atom.name, STR)
+        self.out.append(TextOp(var, "flat", (atom,), self.span))
+        self.flats.add(var)
+        return var
 
     # ---- loops -------------------------------------------------------------------------------------------------------
     def loop(

@@ -44,6 +44,7 @@ from dlang.codegen.loops import (
     Slot,
     Stmt,
     Store,
+    TextOp,
     Value,
     While,
 )
@@ -148,6 +149,8 @@ class _Uses:
                 self.values((node,))
             case Node(_, _, references, scalars):
                 self.values((*references, *scalars))
+            case TextOp(_, _, texts):
+                self.values(texts)
             case Runtime(_, _, arguments, outs):
                 self.operands((*arguments, *outs))
             case CallC(_, arguments):

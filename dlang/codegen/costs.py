@@ -225,7 +225,7 @@ class _Walk:
             case Parallel():
                 self.estimates |= {stmt.first: self.size(stmt.lows[0]), stmt.last: self.size(stmt.highs[0])}
                 return self.statements(stmt.stmts)
-            case Runtime("format" | "print" | "order"):
+            case Runtime("format" | "print"):
                 return poly(HOST)
             case Runtime() | CallC():
                 return self.few() * CALL

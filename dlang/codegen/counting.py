@@ -42,6 +42,7 @@ from dlang.codegen.loops import (
     Slot,
     Stmt,
     Store,
+    TextOp,
     While,
 )
 from dlang.codegen.traverse import bound_by
@@ -193,6 +194,8 @@ class Counter:
             case Runtime(_, _, args, outs, results):
                 self.bind(results, self.all_around())
                 return self.here(stmt, _of_arrays((*args, *outs)), ZERO)
+            case TextOp(var):
+                self.bind((var,), self.all_around())
             case Invoke(_, _, _, results):
                 self.bind(results, self.all_around())
                 return (self.callee(stmt, self.nest),)

@@ -25,7 +25,7 @@ from dlang.codegen.loops import (
     Value,
 )
 from dlang.codegen.memory import Place, whole
-from dlang.codegen.node_layout import NURSERY, holds_nodes, is_reference, words
+from dlang.codegen.node_layout import NURSERY, holds_reference, holds_references, words
 from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.anf import Array, Scalar, Var, fresh, poly
@@ -42,7 +42,7 @@ def construct(s: Scheduler, op: anf.Construct, var: Var, span: Span | None) -> N
             assert isinstance(arg, Var)
             references.append(_held(s, arg))
         else:
-            (references if is_reference(formal) else scalars).append(arg)
+            (references if holds_reference(formal) else scalars).append(s.flat(arg))
     s.out.append(Node(var, op.variant.tag, tuple(references), tuple(scalars), span))
 
 
@@ -73,6 +73,7 @@ def fields(s: Scheduler, op: anf.Fields, vars: Sequence[Var]) -> None:
                 s.out.append(LoadField(buffer, op.node, word, shape))
             case _:
                 s.out.append(LoadField(var, op.node, word))
+                s.flats.add(var)
 
 
 def tag(s: Scheduler, op: anf.Tag, var: Var) -> None:
@@ -92,7 +93,7 @@ def collecting(
     s: Scheduler, op: anf.For | anf.While, params: list[Slot], init: list[Value], results: list[Slot]
 ) -> Collecting | None:
     """What a loop needs in order to collect, added to what it carries; None if it need not."""
-    if not s.nodes.made_in(op.body) or not any(holds_nodes(p.type) for p in op.params):
+    if not s.nodes.made_in(op.body) or not any(holds_references(p.type) for p in op.params):
         return None
     mark, first, trigger, last = (fresh(name, I64) for name in ("mark", "first", "trigger", "last"))
     s.out += [Mark(mark), Evaluate(first, poly(mark) + NURSERY)]
@@ -120,15 +121,15 @@ def collected(c: Collecting, block: anf.Block, body: Body, wanted: Sequence[Want
     for value in body.results:
         if isinstance(value, Buffer):
             shape = shapes.pop(0)
-            if anf.is_handle(value.dtype):
+            if anf.is_reference(value.dtype):
                 arrays.append(ArrayValue(value, shape))
-        elif isinstance(value, Var) and isinstance(value.type, Scalar) and anf.is_handle(value.type.dtype):
+        elif isinstance(value, Var) and isinstance(value.type, Scalar) and anf.is_reference(value.type.dtype):
             handles.append(value)
             value = fresh(value.name, value.type)
             moved.append(value)
         out.append(value)
     for place in wanted:
-        if isinstance(place, Place) and anf.is_handle(place.buffer.dtype):
+        if isinstance(place, Place) and anf.is_reference(place.buffer.dtype):
             arrays.append(ArrayValue(place.buffer, place.shape))
     following = fresh("trigger", I64)
     collect = Collect(c.mark, c.trigger, tuple(handles), tuple(arrays), tuple(moved), following)

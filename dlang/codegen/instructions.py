@@ -112,6 +112,17 @@ class Runtime:
 
 
 @dataclass(frozen=True, slots=True)
+class TextOp:
+    """var = what is made of texts without the host: `join`, the text of all; `flat`, the text in one piece; or whether
+    two are as a comparison says."""
+
+    var: Var
+    name: str
+    texts: tuple[Atom, ...]
+    span: Span | None
+
+
+@dataclass(frozen=True, slots=True)
 class Invoke:
     """A call: arguments, destinations of the results whose sizes the caller knows, and the other results."""
 

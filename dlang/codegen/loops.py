@@ -42,6 +42,7 @@ from dlang.codegen.instructions import (
     Runtime as Runtime,
     Slice as Slice,
     Store as Store,
+    TextOp as TextOp,
     Transfer as Transfer,
 )
 from dlang.codegen.kernel import Kernel
@@ -217,8 +218,8 @@ class OnHost:
 
 Stmt = (
     Compute | Convert | Evaluate | Load | Store | Move | Slice | Allocate | Free | Guard | Runtime | Invoke | CallC
-    | Product | Pack | Launch | Only | OnDevice | OnHost | Hold | Fetch | Transfer | Node | LoadTag | LoadField | Room
-    | Mark | Release | Collect | At | Enter | Leave | Count | Loop | Pieces | Parallel | For | While | Branch
+    | TextOp | Product | Pack | Launch | Only | OnDevice | OnHost | Hold | Fetch | Transfer | Node | LoadTag | LoadField
+    | Room | Mark | Release | Collect | At | Enter | Leave | Count | Loop | Pieces | Parallel | For | While | Branch
 )  # fmt: skip
 
 

@@ -379,7 +379,7 @@ class _Nest:
                 s.combine(whole(value, t.row), self._row(t), t.monoid)
                 s.out.append(Free(value))
             else:
-                scalars.append(value)
+                scalars.append(s.flat(value) if t.place is not None else value)
         return scalars
 
     def _row(self, t: Target) -> Place:

@@ -6,25 +6,25 @@ know only how many references there are.
 
 from __future__ import annotations
 
-from dlang.ir.terms import Array, Token, Type, Var, Variant, is_handle
+from dlang.ir.terms import Array, Token, Type, Var, Variant, is_reference
 
 NURSERY = 1 << 20  # bytes that a loop makes before it first looks for what it still needs; they stay in a cache
 
 
 def words(variant: Variant) -> tuple[int, ...]:
     """The word of each field within a node of a variant: references come first."""
-    order = sorted(range(len(variant.fields)), key=lambda k: not is_reference(variant.fields[k]))
+    order = sorted(range(len(variant.fields)), key=lambda k: not holds_reference(variant.fields[k]))
     out = [0] * len(order)
     for word, k in enumerate(order):
         out[k] = word
     return tuple(out)
 
 
-def is_reference(field: Var) -> bool:
+def holds_reference(field: Var) -> bool:
     """Whether the word of a field is an address in the arena."""
-    return isinstance(field.type, Array) or holds_nodes(field.type)
+    return isinstance(field.type, Array) or holds_references(field.type)
 
 
-def holds_nodes(type: Type) -> bool:
-    """Whether a value is a handle or an array of handles."""
-    return not isinstance(type, Token) and is_handle(type.dtype)
+def holds_references(type: Type) -> bool:
+    """Whether a value is a text, a handle, or an array of such."""
+    return not isinstance(type, Token) and is_reference(type.dtype)

@@ -162,4 +162,5 @@ def host(
             s.own_result(var, results)
         else:
             results.append(var)
+            s.flats.add(var)
     s.out.append(Runtime(name, static, s.operands(args), (), tuple(results), span))

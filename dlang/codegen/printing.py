@@ -51,6 +51,7 @@ from dlang.codegen.loops import (
     Slot,
     Stmt,
     Store,
+    TextOp,
     Transfer,
     Value,
     While,
@@ -109,6 +110,8 @@ def _lines(stmts: tuple[Stmt, ...], out: list[str], pad: str) -> None:
                 out.append(f"{pad}guard {_text(condition)} else {code}({_list(values)})")
             case Runtime(name, _, args, outs, results):
                 out.append(f"{pad}{_list(results)} = runtime {name}({_list(args)}) -> ({_list(outs)})")
+            case TextOp(var, name, texts):
+                out.append(f"{pad}{var} = {name} of texts ({_list(texts)})")
             case Invoke(function, arguments, targets, bound):
                 out.append(f"{pad}{_list(bound)} = call {function}({_list(arguments)}) -> ({_list(targets)})")
             case CallC(target, arguments, result):

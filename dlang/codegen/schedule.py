@@ -22,17 +22,18 @@ from dlang.codegen.loops import (
     Guard,
     Load,
     Program,
-    Runtime,
     Slot,
     Store,
+    TextOp,
 )
 from dlang.codegen.memory import Frame, whole
 from dlang.codegen.operations import compact, concat, effect, foreign, library, scan
 from dlang.codegen.parallel import in_pieces
 from dlang.codegen.products import contraction
 from dlang.codegen.profile import profiled
-from dlang.codegen.regions import Nodes, held_arrays, node_makers
+from dlang.codegen.regions import Nodes, are_joined, held_arrays, makers_of
 from dlang.codegen.rooms import with_rooms
+from dlang.codegen.texts import flat_inside, formatted
 from dlang.codegen.tiles import comprehension
 from dlang.codegen.vectorize import Lanes
 from dlang.codegen.verify import verify_loops
@@ -61,11 +62,18 @@ def schedule(
     plain as they can be.
     """
     recursive = recursive_functions(program)
-    makers = node_makers(program)
+    makers, joined = makers_of(program), are_joined(program)
     out = {}
     for name, function in program.functions.items():
         out[name] = _function(
-            program, lanes or Lanes(0), function, name in recursive, makers, places or profile is not None, device
+            program,
+            lanes or Lanes(0),
+            function,
+            name in recursive,
+            makers,
+            joined,
+            places or profile is not None,
+            device,
         )
     nests = Program(out) if profile is None else profiled(Program(out), profile)
     made = nests if device else with_rooms(in_pieces(nests, grain))
@@ -81,6 +89,7 @@ def _function(
     f: anf.Function,
     recursive: bool,
     makers: frozenset[str],
+    joined: bool,
     places: bool,
     device: bool,
 ) -> Function:
@@ -89,7 +98,7 @@ def _function(
     s.chains.continues = {name: g.continues for name, g in program.functions.items() if g.continues}
     s.chains.add(f.body)
     if makers:
-        s.nodes = Nodes(makers, held_arrays(f, s.chains))
+        s.nodes = Nodes(makers, held_arrays(f, s.chains), joined)
     params: list[Slot] = []
     for param in f.params:
         match param.type:
@@ -139,9 +148,8 @@ def _extent(param: anf.Var) -> anf.Size | None:
 def _let(s: Scheduler, let: Let) -> None:
     op, vars = let.op, let.vars
     match op:
-        case anf.Prim("lt" | "le" | "gt" | "ge" as order, args) if dtype_of(args[0]) == "str":
-            # A text is a number by which the host knows it, so equality is that of numbers, but order is the host's.
-            s.out.append(Runtime("order", (order,), s.operands(args), (), vars, let.span))
+        case anf.Prim("eq" | "ne" | "lt" | "le" | "gt" | "ge" as order, args) if dtype_of(args[0]) == "str":
+            s.out.append(TextOp(vars[0], order, args, let.span))
         case anf.Prim(name, args):
             s.out.append(Compute(vars[0], name, args))
         case anf.Cast(_, arg):
@@ -154,6 +162,7 @@ def _let(s: Scheduler, let: Let) -> None:
         case anf.Read(array, index):
             place = s.place(array)
             s.out.append(Load(vars[0], place.buffer, place.at(index)))
+            s.flats.add(vars[0])
         case anf.Stop(arg):
             s.alias(vars[0], arg)
         case anf.Check():
@@ -162,7 +171,7 @@ def _let(s: Scheduler, let: Let) -> None:
             for var, subject in zip(vars, op.subjects, strict=True):
                 s.alias(var, subject)
         case anf.Format(parts, args):
-            s.out.append(Runtime("format", parts, s.operands(args), (), vars, let.span))
+            formatted(s, parts, args, vars[0], let.span)
         case anf.Effect():
             effect(s, let, op)
         case anf.Foreign(target, args):
@@ -179,18 +188,21 @@ def _let(s: Scheduler, let: Let) -> None:
                 if not vars:
                     return
             check_sizes(s, bounds_of(op), let.span)
+            op = flat_inside(s, op)
             around = s.places, s.looping
             s.places, s.looping = False, True
             comprehension(s, op, vars, let.span)
             s.places, s.looping = around
         case anf.Update(array, index, scalar):
             place = s.continued(vars[0], array)
-            s.out.append(Store(place.buffer, place.at(index), scalar))
+            s.out.append(Store(place.buffer, place.at(index), s.flat(scalar)))
         case anf.Copy(array):
             s.copy(s.place(array), s.target(vars[0]))
-        case anf.Empty():
+        case anf.Empty(dtype):
             if vars[0] not in s.memory.places:
-                s.target(vars[0])
+                place = s.target(vars[0])
+                if anf.is_reference(dtype):  # a collector looks at all elements of an array
+                    s.fill(place, Lit("" if dtype == "str" else 0, dtype))
         case anf.Scan(monoid, array):
             scan(s, monoid, s.place(array), s.target(vars[0]))
         case anf.Concat(arrays):
@@ -215,7 +227,7 @@ def _let(s: Scheduler, let: Let) -> None:
             if isinstance(op, anf.For):
                 check_sizes(s, bounds_of(op), let.span)
             looping, s.looping = s.looping, True
-            repeat(s, op, vars)
+            repeat(s, flat_inside(s, op), vars)
             s.looping = looping
         case anf.Vjp() | anf.Jvp() | anf.Record() | anf.Pull():
             raise AssertionError("derivatives are expanded before scheduling")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dlang.codegen.loops import Branch, Compute, Convert, Evaluate, Slot, Stmt, Value
-from dlang.ir.anf import INTEGERS, Atom, Lit, Scalar, Var, is_handle
+from dlang.ir.anf import INTEGERS, Atom, Lit, Scalar, Var, is_reference
 from dlang.ir.types import dtype_of
 
 CHECKED = frozenset(("floordiv", "mod", "powi", "shift_left", "shift_right"))
@@ -102,12 +102,12 @@ def _is_number(slot: Slot) -> bool:
     if not isinstance(slot, Var):
         return False
     assert isinstance(slot.type, Scalar)
-    return slot.type.dtype != "str" and not is_handle(slot.type.dtype)
+    return not is_reference(slot.type.dtype)
 
 
 def _is_total(name: str, args: Sequence[Atom]) -> bool:
     """Whether an operation of an arm may be done where the arm is not taken."""
-    if any(dtype_of(a) == "str" or is_handle(dtype_of(a)) for a in args):
+    if any(is_reference(dtype_of(a)) for a in args):
         return False
     if name in CHECKED and dtype_of(args[0]) in INTEGERS:
         return isinstance(args[1], Lit) and args[1].value not in (0, -1)

@@ -32,6 +32,7 @@ from dlang.codegen.loops import (
     Slice,
     Slot,
     Stmt,
+    TextOp,
     While,
 )
 
@@ -78,7 +79,15 @@ def bound_by(stmt: Stmt) -> tuple[Slot, ...]:
     """What a statement binds for those behind it."""
     match stmt:
         case (
-            Compute(var) | Convert(var) | Evaluate(var) | Load(var) | Node(var) | LoadTag(var) | Mark(var) | Fetch(var)
+            Compute(var)
+            | Convert(var)
+            | Evaluate(var)
+            | Load(var)
+            | Node(var)
+            | LoadTag(var)
+            | Mark(var)
+            | Fetch(var)
+            | TextOp(var)
         ):
             return (var,)
         case Slice(buffer) | Allocate(buffer) | Room(buffer):

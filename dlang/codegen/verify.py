@@ -63,12 +63,13 @@ from dlang.codegen.loops import (
     Slot,
     Stmt,
     Store,
+    TextOp,
     Transfer,
     Value,
     While,
 )
 from dlang.codegen.printing import head_of
-from dlang.ir.anf import MONOIDS, Atom, Lit, Scalar, Size, Var, fresh, is_handle
+from dlang.ir.anf import MONOIDS, Atom, Lit, Scalar, Size, Var, fresh, is_handle, is_reference
 from dlang.ir.errors import IRError
 from dlang.ir.scope import is_literal
 from dlang.ir.terms import WIDTHS
@@ -302,6 +303,10 @@ class _Verifier:
                 self.operands(values)
                 if len(parts) != 2 * len(values) + 1:
                     raise IRError(f"{len(parts)} parts of text for {len(values)} values")
+            case TextOp(var, name, texts):
+                for text in texts:
+                    self.scalar(text, "str")
+                self.made(var, "str" if name in ("join", "flat") else primitive_dtype(name, ("str", "str")))
             case Runtime(_, _, args, outs, results):
                 self.operands(args)
                 self.arrays(outs)
@@ -351,7 +356,8 @@ class _Verifier:
                 self.arrays(arrays)
                 self.fits(results, handles, "what is moved")
                 for handle in handles:
-                    self.node(handle)
+                    if not is_reference(self.scalar(handle)):
+                        raise IRError(f"{handle!r} is no reference")
                 self.bind((*results, following))
             case Enter(nest) | Leave(nest):
                 if not 0 <= nest < len(self.program.nests):

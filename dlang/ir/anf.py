@@ -39,6 +39,7 @@ from dlang.ir.terms import (
     Variant as Variant,
     fresh as fresh,
     is_handle as is_handle,
+    is_reference as is_reference,
     poly as poly,
 )
 

@@ -30,10 +30,15 @@ def is_handle(dtype: str) -> bool:
     return dtype not in _BUILT_IN
 
 
+def is_reference(dtype: str) -> bool:
+    """Whether values of a dtype are references to objects in memory: texts and nodes."""
+    return dtype == "str" or is_handle(dtype)
+
+
 # ---- types -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One number, truth value, string (a handle to an interned text), or a handle to a node of a datatype."""
+    """One number, truth value, text (a reference to its bytes), or a handle to a node of a datatype."""
 
     dtype: str
 

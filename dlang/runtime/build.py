@@ -10,7 +10,7 @@ from dlang.codegen.llvm import modules, objects
 from dlang.codegen.llvm.mathematics import operations
 from dlang.codegen.llvm.processors import Processor
 from dlang.codegen.parallel import GRAIN
-from dlang.codegen.regions import node_makers, takes_nodes
+from dlang.codegen.regions import makers_of, takes_references
 from dlang.codegen.schedule import schedule
 from dlang.codegen.traverse import walk as statements
 from dlang.codegen.vectorize import Lanes
@@ -67,14 +67,13 @@ def build(
     if level is not None:
         with lap("LLVM"):
             code = objects.compile_object(text.llvm, level, made_for=made_for)
-    arena = bool(node_makers(reached)) or any(takes_nodes(reached.functions[name]) for name in entries)
+    arena = bool(makers_of(reached)) or any(takes_references(reached.functions[name]) for name in entries)
     return Compiled(
         code,
         points,
         text.sites,
         text.imports,
         text.foreign,
-        text.texts,
         dict(reached.datatypes),
         arena,
         nests.nests,

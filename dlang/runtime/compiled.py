@@ -77,8 +77,8 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A program as machine code. What the code refers to from outside: functions of libraries (`imports`), functions of
-    C (`foreign`: a symbol, and what it stands for), and texts, which the process that loads it numbers.
+    """A program as machine code. What the code refers to from outside: functions of libraries (`imports`), and
+    functions of C (`foreign`: a symbol, and what it stands for).
 
     nests: what it measures of itself, if it was made for that. kernels: what it launches; careful: whether something
     may fail in one; multiplies: whether it has products for a device. draft: if the code was compiled quickly, or not
@@ -90,7 +90,6 @@ class Compiled:
     sites: tuple[Site, ...]
     imports: tuple[str, ...]
     foreign: tuple[tuple[str, str], ...]
-    texts: tuple[str, ...]
     datatypes: dict[str, Datatype]
     needs_arena: bool
     nests: tuple[Nest, ...] = ()

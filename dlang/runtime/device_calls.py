@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from dlang.ir.terms import Array, Scalar, Token, Var, is_handle
+from dlang.ir.terms import Array, Scalar, Token, Var, is_reference
 from dlang.runtime.compiled import EntryPoint
 from dlang.runtime.device_memory import Repeat, allocate
 from dlang.runtime.device_runs import DeviceProgram, array_dtype, item_size, number_at
@@ -185,4 +185,4 @@ def _can_repeat(point: EntryPoint) -> bool:
 
 def _is_the_hosts(v: Var) -> bool:
     """Whether a value is a text or a node, or holds some."""
-    return not isinstance(v.type, Token) and (v.type.dtype == "str" or is_handle(v.type.dtype))
+    return not isinstance(v.type, Token) and is_reference(v.type.dtype)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from dlang.codegen.llvm import capi, dispatch, jit, objects, support
-from dlang.codegen.llvm.call_needs import Class, Dtype, Given, Need, Number, Texts
+from dlang.codegen.llvm.call_needs import Class, Dtype, Given, Need, Number
 from dlang.ir.terms import Array
 from dlang.runtime import interruptions
 from dlang.runtime.classes import fields_of, same_class
@@ -117,7 +117,6 @@ class DirectEntry:
             return None
         bound = self.program.words_of(self.name, passed) if passed else []
         numbers, classes = iter(kinds.numbers), iter(kinds.classes)
-        strings = self.program.engine.strings
         words = [self.owner.address]
         kept: list[Any] = [self]
         for need in self.needs:
@@ -128,8 +127,6 @@ class DirectEntry:
                 case Dtype(dtype):
                     kept.append(NUMPY[dtype])
                     words.append(id(NUMPY[dtype]))
-                case Texts(of_numbers):
-                    words.append(id(strings.numbers if of_numbers else strings.texts))
                 case Given(position):
                     word, lasting = bound[position]
                     words.append(word)

@@ -10,7 +10,6 @@ One compiled function serves all sizes. A failed check is a `RunError`, as in th
 from __future__ import annotations
 
 import ctypes
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from dlang.codegen.llvm.sites import DEVICE, Site
 from dlang.collection import no_collection
 from dlang.ir.errors import IRError
-from dlang.ir.terms import Array, Scalar, Size, Token, Var, is_handle
+from dlang.ir.terms import Array, Scalar, Size, Token, Var, is_reference
 from dlang.laps import lap
 from dlang.runtime import interruptions, observers
 from dlang.runtime.compiled import Compiled, Header
@@ -30,7 +29,8 @@ from dlang.runtime.marshalling import Marshal
 from dlang.runtime.nodes import NodeMemory
 from dlang.runtime.outside import Shelf, World
 from dlang.runtime.text import format_parts
-from dlang.runtime.words import Strings, memory_dtype
+from dlang.runtime.texts import lasting_text
+from dlang.runtime.words import memory_dtype
 
 if TYPE_CHECKING:
     from dlang.codegen.loops import Nest
@@ -47,10 +47,10 @@ WAITING = ("look", "bring", "download", "fetch", "take_over")
 
 @dataclass(slots=True)
 class Engine:
-    """Compiled programs share its strings and its memory. compilations: how many programs it has compiled.
+    """Compiled programs share its memory. compilations: how many programs it has compiled.
 
     level: of LLVM's code generator. tiers: instead of that, how code is compiled quickly and then better.
-    arena: the most bytes that the nodes of a run may take; 0 for as much as there is memory. stack: the same of calls.
+    arena: the most bytes for the nodes and texts of a run; 0 for as much as there is memory. stack: those for calls.
     grain: the least work of a piece of a loop, in picoseconds, or None for what is usual; 0 for loops in one piece.
     pool: the threads that help with them, or None for those of the process. profile: compiled code measures itself.
     debug: it knows the lines of its sources, for debuggers and profilers of the system. driver: of the device that runs
@@ -71,7 +71,6 @@ class Engine:
     driver: Driver | None = None
     deterministic: bool = False
     sanitize: bool = field(default_factory=observers.wants_checks)
-    strings: Strings = field(default_factory=Strings)
     contexts: list[Any] = field(default_factory=list)
 
     def compile(self, program: anf.Program, entries: Sequence[str]) -> CompiledProgram:
@@ -108,7 +107,7 @@ class Engine:
         python: the functions of Python that it calls, by their names in the program. keep: keeps what is compiled.
         """
         entries = {name: Entry(point) for name, point in compiled.entries.items()}
-        nodes = NodeMemory(compiled.datatypes, self.strings)
+        nodes = NodeMemory(compiled.datatypes)
         arena, nests = compiled.needs_arena, compiled.nests
         program = CompiledProgram(self, entries, compiled.sites, compiled.words, nodes, python, arena, nests, shelf)
         if self.driver is not None and any(entry.device for entry in compiled.entries.values()):
@@ -179,9 +178,8 @@ class CompiledProgram:
         from dlang.codegen.llvm import jit
         from dlang.codegen.llvm.symbols import PROFILE, entry_symbol
 
-        texts = [self.engine.strings.number(text) for text in compiled.texts]
         data = [PROFILE] if compiled.nests else []
-        loaded = jit.load(code, list(compiled.entries), compiled.imports, compiled.foreign, texts, data)
+        loaded = jit.load(code, list(compiled.entries), compiled.imports, compiled.foreign, data)
         if loaded.entries:
             name, address = next(iter(loaded.entries.items()))
             observers.announce(code, entry_symbol(name), address)
@@ -223,13 +221,17 @@ class CompiledProgram:
             interruptions.check()
 
     def words_of(self, name: str, args: Sequence[Any]) -> list[tuple[int, list[Any]]]:
-        """What compiled code gets for arguments, none of them nodes, each with the objects whose memory that is."""
+        """What compiled code gets for arguments, none of them nodes or arrays of texts, each with what holds it."""
         env: dict[Var, int] = {}
         out: list[tuple[int, list[Any]]] = []
         params = [p for p in self.entries[name].point.function.params if not isinstance(p.type, Token)]
         for p, a in zip(params, args, strict=True):
             keep: list[Any] = []
-            out.append((Run(self, None).argument(p, a, env, keep), keep))
+            if p.type == Scalar("str"):
+                word, memory = lasting_text(str(a))
+                out.append((word, [memory]))
+            else:
+                out.append((Run(self, None).argument(p, a, env, keep), keep))
         return out
 
 
@@ -245,7 +247,7 @@ class Run:
     @property
     def marshal(self) -> Marshal:
         """How values cross."""
-        return Marshal(self.program.engine.strings, self.program.nodes, self.context)
+        return Marshal(self.program.nodes, self.context)
 
     def call(self, entry: Entry, args: Sequence[Any]) -> list[Any]:
         """The results, without tokens. Raises what ended the run, `MemoryError` where there is no room for a result."""
@@ -453,8 +455,6 @@ class Run:
         match site.name:
             case "format":
                 results = [format_parts(site.parts, args)]
-            case "order":
-                results = [getattr(operator, site.parts[0])(*args)]
             case "print":
                 host.print(args[0])
                 results = []
@@ -478,7 +478,7 @@ class Run:
 
 def is_on_device(dtype: str) -> bool:
     """Whether arrays of a dtype can be in the memory of a device: those of numbers."""
-    return dtype != "str" and not is_handle(dtype)
+    return not is_reference(dtype)
 
 
 def value_of(size: Size, env: dict[Var, int]) -> int:

@@ -10,10 +10,11 @@ from typing import Any
 from dlang.codegen.llvm.sites import Signature
 from dlang.ir.errors import IRError
 from dlang.ir.node import Node
-from dlang.ir.terms import is_handle
+from dlang.ir.terms import is_handle, is_reference
 from dlang.runtime.half import bf16_of_bits, bits_of_bf16
 from dlang.runtime.nodes import NodeMemory
-from dlang.runtime.words import NUMPY, PLAIN, Strings, memory_dtype, scalar_class, scalar_of, word_of
+from dlang.runtime.texts import read_text, write_text, write_texts
+from dlang.runtime.words import NUMPY, PLAIN, memory_dtype, scalar_class, scalar_of, word_of
 
 ALL_BITS = 2**64 - 1
 Made = dict[int, Node] | None
@@ -21,17 +22,16 @@ Made = dict[int, Node] | None
 
 @dataclass(frozen=True, slots=True)
 class Marshal:
-    """How values cross. context: of the run, in whose memory nodes and blocks are made."""
+    """How values cross. context: of the run, in whose memory texts, nodes and blocks are made."""
 
-    strings: Strings
     nodes: NodeMemory
     context: Any
 
     # ---- scalars -----------------------------------------------------------------------------------------------------
     def word(self, value: Any, dtype: str) -> int:
-        """A scalar as a word: a text is its number, a node its address."""
+        """A scalar as a word: a text and a node are their addresses."""
         if dtype == "str":
-            return self.strings.number(str(value))
+            return write_text(self.context, value)
         if is_handle(dtype):
             return self.nodes.write(self.context, [value], dtype)[0]
         return word_of(value, dtype)
@@ -39,7 +39,7 @@ class Marshal:
     def scalar(self, word: int, dtype: str, made: Made = None) -> Any:
         """A scalar from a word, unsigned. made: nodes that were read before, which it may hold or be."""
         if dtype == "str":
-            return self.strings.texts[word]
+            return read_text(word)
         if is_handle(dtype):
             return self.nodes.read([word], dtype, made)[0]
         return scalar_class(dtype)(scalar_of(word, dtype))
@@ -49,7 +49,7 @@ class Marshal:
         """An array of NumPy with elements as they lie in memory, in a row. Raises IRError unless it has the shape."""
         import numpy as np
 
-        if dtype in ("str", "bf16") or is_handle(dtype):
+        if dtype == "bf16" or is_reference(dtype):
             array = self.inward(value, dtype)
         else:
             array = value
@@ -61,33 +61,32 @@ class Marshal:
         return array
 
     def inward(self, array: Any, dtype: str) -> Any:
-        """An array as it lies in memory: texts as their numbers, nodes as their addresses, bf16 as bits."""
+        """An array as it lies in memory: texts and nodes as their addresses, bf16 as bits."""
         if dtype == "bf16":
             return bits_of_bf16(array)
-        if dtype != "str" and not is_handle(dtype):
+        if not is_reference(dtype):
             return array
         import numpy as np
 
         given = np.asarray(array, object)
         objects = list(given.reshape(-1))
         if dtype == "str":
-            words = [self.strings.number(str(t)) for t in objects]
+            words = write_texts(self.context, objects)
         else:
             words = self.nodes.write(self.context, objects, dtype)
         return np.array(words, np.int64).reshape(given.shape)
 
     def outward(self, array: Any, dtype: str, made: Made = None) -> Any:
-        """An array from memory: numbers as their texts, addresses as their nodes, bf16 in f32."""
+        """An array from memory: addresses as their texts or nodes, bf16 in f32."""
         if dtype == "bf16":
             return bf16_of_bits(array)
-        if dtype != "str" and not is_handle(dtype):
+        if not is_reference(dtype):
             return array
         import numpy as np
 
         words = array.reshape(-1).tolist()
-        texts = self.strings.texts
         out = np.empty(array.shape, object)
-        out.reshape(-1)[:] = [texts[k] for k in words] if dtype == "str" else self.nodes.read(words, dtype, made)
+        out.reshape(-1)[:] = [read_text(k) for k in words] if dtype == "str" else self.nodes.read(words, dtype, made)
         return out
 
     def hand_in(self, value: Any, dtype: str) -> int:

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dlang.codegen.llvm import collector, jit, support
-from dlang.codegen.node_layout import is_reference, words
+from dlang.codegen.llvm import collector
+from dlang.codegen.node_layout import holds_reference, words
 from dlang.ir.node import Node
-from dlang.ir.terms import Array, Datatype, Size, Var, Variant, is_handle
+from dlang.ir.terms import Array, Datatype, Size, Var, Variant, is_handle, is_reference
+from dlang.runtime.arena import room
 from dlang.runtime.half import bf16_of_bits, bits_of_bf16
-from dlang.runtime.words import Strings, memory_dtype, scalar_class, scalar_of, word_of
+from dlang.runtime.texts import read_text, write_text, write_texts
+from dlang.runtime.words import memory_dtype, scalar_class, scalar_of, word_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,6 @@ class NodeMemory:
     """What the nodes of a program look like in memory."""
 
     datatypes: Mapping[str, Datatype]
-    strings: Strings
     _places: dict[tuple[str, int], tuple[Place, ...]] = field(default_factory=dict)
 
     def places(self, dtype: str, tag: int) -> tuple[Place, ...]:
@@ -80,10 +81,10 @@ class NodeMemory:
     def _word(self, context: Any, p: Place, value: Any, address: Address) -> int:
         if p.shape is not None:
             return self._write_array(context, p, value, address)
+        if p.dtype == "str":
+            return write_text(context, value)
         if p.is_reference:
             return address(value, p.dtype)
-        if p.dtype == "str":
-            return self.strings.number(value)
         if p.dtype in ("f16", "bf16"):
             import numpy as np
 
@@ -97,13 +98,13 @@ class NodeMemory:
         if is_handle(p.dtype):
             data: Any = np.array([address(n, p.dtype) for n in np.asarray(value, object).reshape(-1)], np.int64)
         elif p.dtype == "str":
-            data = np.array([self.strings.number(str(t)) for t in np.asarray(value, object).reshape(-1)], np.int64)
+            data = np.array(write_texts(context, np.asarray(value, object).reshape(-1)), np.int64)
         else:
             data = bits_of_bf16(value) if p.dtype == "bf16" else value
         data = np.ascontiguousarray(data, memory_dtype(p.dtype))
         bytes = -(-data.nbytes // 8) * 8
         start = room(context, bytes + 8)
-        kind = collector.OF_REFERENCES if is_handle(p.dtype) else collector.ARRAY
+        kind = collector.OF_REFERENCES if is_reference(p.dtype) else collector.ARRAY
         ctypes.c_uint64.from_address(start).value = bytes | kind
         ctypes.memmove(start + 8, data.ctypes.data, data.nbytes)
         return start + 8
@@ -144,7 +145,7 @@ class NodeMemory:
             if p.shape is not None:
                 array = _array(word, [int(s.evaluate(sizes.__getitem__)) for s in p.shape], p.dtype)
                 values.append(self._outward(array, p.dtype, node))
-            elif p.is_reference:
+            elif is_handle(p.dtype):
                 values.append(node(word, p.dtype))
             else:
                 values.append(self._scalar(word, p.dtype))
@@ -156,7 +157,7 @@ class NodeMemory:
         import numpy as np
 
         if dtype == "str":
-            return self.strings.texts[word]
+            return read_text(word)
         if dtype == "f16":
             return np.array(word & 0xFFFF, np.uint16).view(np.float16)[()]
         if dtype == "bf16":
@@ -164,13 +165,13 @@ class NodeMemory:
         return scalar_class(dtype)(scalar_of(word, dtype))
 
     def _outward(self, array: Any, dtype: str, node: Callable[[int, str], Node | None]) -> Any:
-        if dtype != "str" and not is_handle(dtype):
+        if not is_reference(dtype):
             return bf16_of_bits(array) if dtype == "bf16" else array
         import numpy as np
 
         out = np.empty(array.shape, object)
         words = array.reshape(-1).tolist()
-        out.reshape(-1)[:] = [self.strings.texts[k] if dtype == "str" else node(k, dtype) for k in words]
+        out.reshape(-1)[:] = [read_text(k) if dtype == "str" else node(k, dtype) for k in words]
         return out
 
 
@@ -178,7 +179,7 @@ def _places(variant: Variant) -> Iterator[Place]:
     for var, word in zip(variant.fields, words(variant), strict=True):
         t: Any = var.type
         shape = t.shape if isinstance(t, Array) else None
-        yield Place(var, t.dtype, word, shape, is_reference(var))
+        yield Place(var, t.dtype, word, shape, holds_reference(var))
 
 
 def _array(address: int, shape: Sequence[int], dtype: str) -> Any:
@@ -189,17 +190,3 @@ def _array(address: int, shape: Sequence[int], dtype: str) -> Any:
     count = int(np.prod(shape, dtype=np.int64))
     data: Any = (ctypes.c_char * (count * kind.itemsize)).from_address(address)
     return np.frombuffer(data, kind).reshape(shape).copy()
-
-
-def room(context: Any, bytes: int) -> int:
-    """The address of so many bytes at the end of the arena. Raises MemoryError."""
-    top = int(context.words[support.ARENA_TOP])
-    end = top + bytes
-    if end > context.words[support.ARENA_LIMIT] and not _grow()(context.address, end):
-        raise MemoryError
-    context.words[support.ARENA_TOP] = end
-    return top
-
-
-def _grow() -> Any:
-    return ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_int64)(jit.support_address("dl_grow"))

@@ -1,10 +1,8 @@
-"""Scalars as compiled code has them: words of 8 bytes, texts by their numbers."""
+"""Scalars as compiled code has them: words of 8 bytes."""
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
-from threading import Lock
 from typing import Any
 
 from dlang.ir.rounding import rounded
@@ -16,7 +14,7 @@ NUMPY = {
     "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8",
     "bool": "bool", "str": "int64",
 }  # fmt: skip
-"""The dtypes of NumPy that lie in memory as ours do; of a node its address."""
+"""The dtypes of NumPy that lie in memory as ours do; of a text and a node its address."""
 PLAIN = frozenset(NUMPY) - {"f32", "f16", "bf16", "str"}
 """The dtypes whose numbers have the same text as Python's own."""
 
@@ -24,25 +22,6 @@ PLAIN = frozenset(NUMPY) - {"f32", "f16", "bf16", "str"}
 def memory_dtype(dtype: str) -> str:
     """The dtype of NumPy of an element in memory."""
     return NUMPY.get(dtype, "int64")
-
-
-@dataclass(slots=True)
-class Strings:
-    """Texts and the numbers that stand for them in compiled code: equal texts have one number."""
-
-    texts: list[str] = field(default_factory=list)
-    numbers: dict[str, int] = field(default_factory=dict)
-    lock: Lock = field(default_factory=Lock)
-
-    def number(self, text: str) -> int:
-        found = self.numbers.get(text)
-        if found is None:
-            with self.lock:  # several threads may run at once
-                found = self.numbers.get(text)
-                if found is None:
-                    self.texts.append(text)
-                    found = self.numbers[text] = len(self.texts) - 1
-        return found
 
 
 def word_of(value: Any, dtype: str) -> int:
@@ -64,8 +43,6 @@ def scalar_of(word: int, dtype: str) -> Any:
             return struct.unpack("<f", struct.pack("<I", word & 0xFFFFFFFF))[0]
         case "bool":
             return bool(word & 1)
-        case "str":
-            return word
     bits = int(dtype[1:])
     word &= 2**bits - 1
     return word - 2**bits if dtype[0] == "i" and word >= 2 ** (bits - 1) else word

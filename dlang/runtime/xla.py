@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 from dlang.codegen.llvm import jit, objects, xla
-from dlang.ir.terms import Array, Scalar, Token, is_handle
+from dlang.ir.terms import Array, Scalar, Token, is_reference
 from dlang.runtime.engine import CompiledProgram, Run
 from dlang.runtime.entries import CODE
 from dlang.runtime.errors import RunError
@@ -100,7 +100,7 @@ def _is_plain(param: Any) -> bool:
     """Whether an argument is a number or an array of them."""
     match param.type:
         case Array(dtype) | Scalar(dtype):
-            return dtype != "str" and not is_handle(dtype)
+            return not is_reference(dtype)
     return False
 
 

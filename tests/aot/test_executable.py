@@ -12,6 +12,8 @@ from tests.aot.running import built, interpreted, needs_compiler, ran
 
 ROOT = Path(__file__).parent.parent.parent
 TEXTS = Path(__file__).with_name("texts.dl")
+JOINED = Path(__file__).with_name("joined_texts.dl")
+LOADED = Path(__file__).with_name("loaded_texts.dl")
 pytestmark = needs_compiler
 
 
@@ -22,6 +24,11 @@ def without_usage(said):
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):
     return built(TEXTS, tmp_path_factory.mktemp("texts"))
+
+
+@pytest.fixture(scope="module")
+def joined_texts(tmp_path_factory):
+    return built(JOINED, tmp_path_factory.mktemp("joined"))
 
 
 # ---- options and text ------------------------------------------------------------------------------------------------
@@ -201,3 +208,16 @@ def test_programs_that_cannot_be_built(text, code, message, tmp_path, capsys):
     assert main(["build", "--exe", str(tmp_path / "p.dl"), "-o", str(tmp_path)]) == 1
     said = capsys.readouterr().err
     assert f"error[{code}]" in said and message in said
+
+
+@pytest.mark.parametrize("options", ["", "--n 0 --name=", "--n 1", "--n 399", "--n 450 --name é"])
+def test_texts_that_are_joined_are_those_of_dlc_run(options, capfd, joined_texts):
+    expected = interpreted(capfd, JOINED, *options.split())
+    assert ran(joined_texts, *options.split()) == expected
+    assert (expected[0] != 0) == ("450" in options)
+
+
+def test_texts_of_loaded_values_are_kept_while_something_holds_them(tmp_path, capfd):
+    program = built(LOADED, tmp_path)
+    expected = interpreted(capfd, LOADED, "--path", str(tmp_path / "rows.npz"))
+    assert ran(program, "--path", str(tmp_path / "rows.npz")) == expected and expected[0] == 0

@@ -87,12 +87,10 @@ def test_what_known_sizes_decide_is_decided_before_code_is_made() -> None:
     assert "store" not in str(objects.prepared(ROWS))
 
 
-def test_texts_have_the_numbers_of_the_engine_that_loads_the_code() -> None:
+def test_texts_of_a_program_are_in_its_code() -> None:
     checked = check(Source("<text>", 'fn f(a: bool) -> str = if a { "yes" } else { "no" }\n'))
     program, (entry,) = lower([Request(checked.module.functions["f"])])
     first, second = Engine(Host()), Engine(Host())
-    for text in ("others", "no", "are"):
-        second.strings.number(text)
     compiled = first.build(program, [entry.name])
     for engine in (first, second):
         loaded = engine.load(compiled, {})

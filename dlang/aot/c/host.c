@@ -12,57 +12,13 @@
 #include "inside.h"
 
 /* ---- texts ---------------------------------------------------------------------------------------------------------- */
-static int compared(const char *a, size_t n, const char *b, size_t m) {
-    int order = memcmp(a, b, n < m ? n : m);
-    return order ? order : (n > m) - (n < m);
-}
-
-/* Equal texts are one: that of the program, or the first that this run has made. NULL if there is no memory. */
-static const dl_text *known(dl_context *c, const char *bytes, size_t length) {
-    size_t low = 0, high = dl_program_text_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        const dl_text *there = dl_program_texts[middle];
-        int order = compared(bytes, length, there->bytes, (size_t)there->length);
-        if (!order) return there;
-        if (order < 0) high = middle;
-        else low = middle + 1;
-    }
-    uint64_t digest = 14695981039346656037u;
-    for (size_t k = 0; k < length; k++) digest = (digest ^ (unsigned char)bytes[k]) * 1099511628211u;
-    known_text **list = &c->texts[(digest ^ digest >> 32) % 64];
-    for (known_text *k = *list; k; k = k->next)
-        if (!compared(bytes, length, k->text.bytes, (size_t)k->text.length)) return &k->text;
-    known_text *made = malloc(sizeof *made + length + 1);
-    if (!made) return NULL;
-    char *own = (char *)(made + 1);
-    memcpy(own, bytes, length);
-    own[length] = 0;
-    made->text = (dl_text){(int64_t)length, own};
-    made->next = *list;
-    *list = made;
-    c->has_texts = true;
-    return &made->text;
-}
-
 static const dl_text empty = {0, ""};
 
-const dl_text *dl_text_of(int64_t word) { return word ? (const dl_text *)(intptr_t)(word + 1) : &empty; }
-
-void dl_drop_texts(dl_context *c) {
-    for (int k = 0; c->has_texts && k < 64; k++)
-        while (c->texts[k]) {
-            known_text *text = c->texts[k];
-            c->texts[k] = text->next;
-            free(text);
-        }
-    c->has_texts = false;
-}
+const dl_text *dl_text_of(int64_t word) { return word ? (const dl_text *)(intptr_t)word : &empty; }
 
 bool dl_text_in(dl_context *c, int64_t *word, const char *text) {
-    const dl_text *found = known(c, text ? text : "", text ? strlen(text) : 0);
-    *word = (intptr_t)found - 1;
-    return !found && dl_fail("E0806", "the memory is exhausted");
+    *word = dl_text_made(c->words, text, text ? (int64_t)strlen(text) : 0);
+    return *word == -1 && dl_fail("E0806", "the memory is exhausted");
 }
 
 /* ---- work of the host ----------------------------------------------------------------------------------------------- */
@@ -80,21 +36,14 @@ bool dl_refuse(dl_context *c, const char *code, const char *form, ...) {
 }
 
 bool dl_text_word(dl_context *c, const char *bytes, size_t length, int64_t *word) {
-    const dl_text *text = known(c, bytes, length);
-    *word = (intptr_t)text - 1;
-    return text || dl_no_room(c);
+    *word = dl_text_made(c->words, bytes, (int64_t)length);
+    return *word != -1 || dl_no_room(c);
 }
 
 static bool give_text(dl_context *c, dl_buffer *made, int64_t *out) {
     bool fine = made->failed ? dl_no_room(c) : dl_text_word(c, made->bytes ? made->bytes : "", made->length, out);
     dl_drop(made);
     return fine;
-}
-
-static bool ordered(const char *how, const dl_text *a, const dl_text *b) {
-    int order = compared(a->bytes, (size_t)a->length, b->bytes, (size_t)b->length);
-    bool strict = !strcmp(how, "lt") || !strcmp(how, "gt");
-    return how[0] == 'l' ? (strict ? order < 0 : order <= 0) : (strict ? order > 0 : order >= 0);
 }
 
 bool dl_serve(dl_context *c, const dl_site *site, int64_t *slots) {
@@ -113,9 +62,6 @@ bool dl_serve(dl_context *c, const dl_site *site, int64_t *slots) {
         dl_format_parts(&text, site->parts, site->value_count, site->values, slots);
         return give_text(c, &text, out);
     }
-    case DL_ORDER:
-        *out = ordered(site->parts[0], dl_text_of(slots[0]), dl_text_of(slots[1]));
-        return true;
     case DL_PRINT: {
         const dl_text *text = dl_text_of(slots[0]);
         dl_erase_progress(&c->progress);

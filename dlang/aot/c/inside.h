@@ -8,6 +8,7 @@
 /* ---- what is compiled ----------------------------------------------------------------------------------------------- */
 extern int32_t dl_enter(void *code, void *context, void *words, void *top);
 extern void *dl_alloc(void *context, int64_t bytes);
+extern int64_t dl_text_made(void *context, const char *bytes, int64_t length); /* -1 if there is no room */
 extern uint8_t dl_grow(void *context, int64_t end); /* the lowest bit counts */
 extern void dl_detach(void *data);
 extern void dl_give(void *context, void *data);
@@ -17,19 +18,12 @@ extern void *dl_worker(void *self);
 extern void dl_wake(void *pool, void *word, int64_t many);
 
 /* ---- contexts ------------------------------------------------------------------------------------------------------- */
-typedef struct known_text {
-    struct known_text *next;
-    dl_text text;
-} known_text;
-
 struct dl_context {
     int64_t words[DL_SLOTS + DL_ROOM + 8]; /* what compiled code knows; the rest is for this file */
     dl_context *next;
-    known_text *texts[64]; /* made in this run, by their digests */
     char *arena, *stack;
     size_t arena_bytes, stack_bytes;
     char *stack_lowest, *stack_top;
-    bool has_texts;
     bool refused; /* by what the host did; the message is in what follows */
     char code[8];
     dl_buffer said;
@@ -38,14 +32,12 @@ struct dl_context {
 
 /* The text that a word stands for. */
 const dl_text *dl_text_of(int64_t word);
-/* The word of a text of this run; whether there was memory for it. */
+/* Puts a text into the arena of a run and gives its word; whether there was memory for it. */
 bool dl_text_word(dl_context *context, const char *bytes, size_t length, int64_t *word);
 
 /* ---- host.c --------------------------------------------------------------------------------------------------------- */
 /* Does what compiled code asks for at a place of the program, with the values in its slots; whether that was possible. */
 bool dl_serve(dl_context *context, const dl_site *site, int64_t *slots);
-/* After a run: the texts that it has made. */
-void dl_drop_texts(dl_context *context);
 
 /* ---- sorting.c ------------------------------------------------------------------------------------------------------ */
 /* Where the elements of an array are in ascending order; whether there was memory for that. */

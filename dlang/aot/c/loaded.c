@@ -194,7 +194,7 @@ static int64_t make_node(reader *r, const dl_case *own, columns *from, tags *of,
         int64_t start = m->rank ? from->starts[j] : from->taken, count = dl_count(shapes[j], m->rank);
         char *into = (char *)(node + m->word);
         if (m->rank) {
-            int64_t bytes, kind = m->type < 0 ? DL_ARRAY : DL_OF_REFERENCES;
+            int64_t bytes, kind = m->type < 0 && m->dtype != &dl_str ? DL_ARRAY : DL_OF_REFERENCES;
             if (__builtin_mul_overflow(count, m->dtype->bytes, &bytes) || bytes > INT64_MAX / 2) return dl_no_room(c);
             int64_t whole = (bytes + 7) / 8 * 8, *array = (int64_t *)room(c, whole + 8);
             if (!array) return 0;

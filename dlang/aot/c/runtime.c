@@ -306,12 +306,16 @@ dl_context *dl_open(const dl_entry *entry) {
             c->words[DL_CALLBACK] = (intptr_t)service;
         }
     }
+    if (c && entry->needs_arena && !open_arena(c)) {
+        dl_close(c);
+        c = NULL;
+    }
     if (!c) dl_no_memory(entry);
     return c;
 }
 
 void dl_close(dl_context *c) {
-    dl_drop_texts(c);
+    close_arena(c);
     pthread_mutex_lock(&idle_lock);
     c->next = idle;
     idle = c;
@@ -324,7 +328,7 @@ bool dl_run(dl_context *c, const dl_entry *entry, int64_t *words) {
     c->words[DL_DEADLINE] = 0;
     c->words[DL_INTERVAL] = is_program ? OFTEN : NEVER;
     c->refused = false;
-    if ((entry->makes_nodes && !open_arena(c)) || (entry->recursive && !open_stack(c))) return dl_no_memory(entry);
+    if (entry->recursive && !open_stack(c)) return dl_no_memory(entry);
     current = c;
     int32_t failed = entry->recursive ? dl_enter((void *)entry->code, c->words, words, c->stack_top)
                                       : entry->code(c->words, words);
@@ -334,7 +338,6 @@ bool dl_run(dl_context *c, const dl_entry *entry, int64_t *words) {
         dl_report(c, entry);
         dl_reclaim(c->words);
     }
-    if (entry->makes_nodes) close_arena(c);
     if (entry->recursive) close_stack(c);
     return failed;
 }

@@ -10,14 +10,11 @@
 
 #include "layout.h"
 
-/* ---- texts: a word that stands for one is its address less 1 ----------------------------------------------------- */
+/* ---- texts: the word of one is its address, that of the empty one is 0 (codegen/llvm/texts.py) -------------------- */
 typedef struct {
     int64_t length; /* in bytes of UTF-8, before the 0 at its end */
-    const char *bytes;
+    char bytes[];
 } dl_text;
-
-extern const dl_text *const dl_program_texts[]; /* those in the program, in the order of their bytes */
-extern const size_t dl_program_text_count;
 
 /* ---- text in the making; memory that runs out is noticed at the end ----------------------------------------------- */
 typedef struct {
@@ -102,7 +99,7 @@ typedef struct dl_form {
     const struct dl_form *former; /* the same by the names that earlier versions wrote, if these are others */
 } dl_form;
 
-enum dl_kind { DL_CHECK, DL_MEMORY, DL_STACK, DL_STOPPED, DL_CALL, DL_FORMAT, DL_ORDER, DL_PRINT, DL_CLOCK, DL_EXISTS,
+enum dl_kind { DL_CHECK, DL_MEMORY, DL_STACK, DL_STOPPED, DL_CALL, DL_FORMAT, DL_PRINT, DL_CLOCK, DL_EXISTS,
                DL_READ_TEXT, DL_READ_CSV, DL_READ_NPY, DL_READ_NPZ, DL_READ_VALUE, DL_WRITE_TEXT, DL_WRITE_CSV,
                DL_WRITE_ROW, DL_WRITE_NPY, DL_WRITE_VALUE, DL_PROGRESS, DL_LIBRARY };
 
@@ -129,7 +126,7 @@ typedef struct {
     dl_place place;
     dl_code *code;
     bool recursive;   /* it may need a deep stack */
-    bool makes_nodes; /* it needs an arena */
+    bool needs_arena; /* for nodes and texts */
 } dl_entry;
 
 typedef struct dl_context dl_context;
@@ -140,7 +137,7 @@ dl_context *dl_open(const dl_entry *entry);
 bool dl_run(dl_context *context, const dl_entry *entry, int64_t *words);
 /* Ends the use of a context, with all that it holds. */
 void dl_close(dl_context *context);
-/* The word of a text that is given, where NULL is an empty one. Whether that failed. */
+/* The word of a text that is given, where NULL is an empty one, for a run of a context. Whether that failed. */
 bool dl_text_in(dl_context *context, int64_t *word, const char *text);
 /* Sets the message, formatted by printf's rules, and gives true. */
 bool dl_fail(const char *code, const char *form, ...) __attribute__((format(printf, 2, 3)));

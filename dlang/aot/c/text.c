@@ -381,7 +381,7 @@ void dl_put_scalar(dl_buffer *out, const dl_dtype *dtype, int64_t word, const ch
         put_text_by(out, &f, word & 1 ? "true" : "false", word & 1 ? 4 : 5);
         return;
     default: {
-        const dl_text *text = (const dl_text *)(intptr_t)(word + 1);
+        const dl_text *text = (const dl_text *)(intptr_t)word;
         if (word) put_text_by(out, &f, text->bytes, (size_t)text->length);
         else put_text_by(out, &f, "", 0);
     }

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dlang.codegen.llvm import dispatch
-from dlang.codegen.llvm.call_needs import Given, Need, Number, Texts
+from dlang.codegen.llvm.call_needs import Given, Need, Number
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.scalars import LLVM
+from dlang.codegen.llvm.texts import FAILED
 from dlang.codegen.llvm.writer import Writer
 from dlang.ir.anf import SIGNED, Size, poly
 from dlang.runtime.platform.objects import TYPE
@@ -71,11 +72,15 @@ class Emission:
 
     # ---- objects of Python -------------------------------------------------------------------------------------------
     def text(self, arg: str, otherwise: str) -> str:
-        """The number of a text; a new one gets its number through Python."""
+        """A text of Python, as a word that holds the object until the run has begun."""
         kind = self.load("ptr", arg, TYPE)
         self.unless(self.w.emit(f"icmp eq ptr {kind}, @PyUnicode_Type"), otherwise)
-        word = self.w.emit(f"call i64 @dl_text(ptr {self.table(Texts(numbers=True))}, ptr {arg})")
-        self.unless(self.w.emit(f"icmp sge i64 {word}, 0"), otherwise)
+        return self.w.emit(f"ptrtoint ptr {arg} to i64")
+
+    def written(self, object: str, otherwise: str) -> str:
+        """The reference to a text of Python that is written into the arena of the run; 0 for no object."""
+        word = self.w.emit(f"call i64 @dl_text(ptr %state, i64 {object})")
+        self.unless(self.w.emit(f"icmp ne i64 {word}, {FAILED}"), otherwise)
         return word
 
     def integer(self, arg: str, dtype: str, over: str, otherwise: str) -> str:

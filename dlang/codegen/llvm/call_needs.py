@@ -27,17 +27,10 @@ class Class:
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
-    """A word: the dictionary of the numbers that stand for texts, or the list of the texts."""
-
-    numbers: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Given:
     """A word: what is passed at a position, the same at every call."""
 
     position: int
 
 
-Need = Number | Dtype | Class | Texts | Given
+Need = Number | Dtype | Class | Given

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dlang.codegen.llvm.call_arguments import PLAIN
 from dlang.codegen.llvm.call_emission import Emission
-from dlang.codegen.llvm.call_needs import Class, Dtype, Texts
+from dlang.codegen.llvm.call_needs import Class, Dtype
 from dlang.codegen.llvm.crossings import put
 from dlang.ir.anf import Array, Scalar, Var
 from dlang.runtime.compiled import EntryPoint
@@ -166,10 +166,7 @@ def _scalar(e: Emission, word: str, dtype: str) -> str:
         case "bool":
             return w.emit(f"call ptr @PyBool_FromLong(i64 {w.emit(f'and i64 {word}, 1')})")
         case "str":
-            text = w.emit(f"call ptr @PyList_GetItem(ptr {e.table(Texts(numbers=False))}, i64 {word})")
-            e.unless(w.emit(f"icmp ne ptr {text}, null"), "undo")
-            w.code.append(f"  call void @Py_IncRef(ptr {text})")
-            return text
+            return w.emit(f"call ptr @dl_text_object(i64 {word})")
         case _:
             put(w, word, "%words", 0)
             return w.emit(f"call ptr @PyArray_Scalar(ptr %words, ptr {e.table(Dtype(dtype))}, ptr null)")

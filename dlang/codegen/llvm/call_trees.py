@@ -13,7 +13,7 @@ from dlang.codegen.llvm import collector
 from dlang.codegen.llvm.call_emission import Emission
 from dlang.codegen.llvm.call_needs import Class
 from dlang.codegen.llvm.crossings import to_word
-from dlang.codegen.node_layout import is_reference, words
+from dlang.codegen.node_layout import holds_reference, words
 from dlang.ir.anf import SIGNED, UNSIGNED, Datatype
 from dlang.runtime.crossing import Branch, Leaf, Tree
 from dlang.runtime.platform import objects
@@ -113,7 +113,7 @@ def _node(e: Emission, tag: int, branch: Branch, datatype: Datatype) -> None:
             else:
                 assert isinstance(part, Leaf)
                 values.append(_scalar(e, part.dtype, value))
-    references = sum([is_reference(f) for f in variant.fields])
+    references = sum([holds_reference(f) for f in variant.fields])
     header = collector.node_header(tag, references, len(variant.fields))
     signed = header - 2**64 if header >= 2**63 else header
     node = w.emit(f"call ptr @dl_node(ptr %state, i64 {8 * len(variant.fields) + 8}, i64 {signed})")
@@ -127,7 +127,7 @@ def _scalar(e: Emission, dtype: str, x: str) -> str:
     """The word of a number of Python's own, or a text; everything else is left to Python."""
     w = e.w
     if dtype == "str":
-        return e.text(x, "none")
+        return e.written(e.text(x, "none"), "none")
     kind = e.load("ptr", x, TYPE)
 
     def of(name: str) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dlang.codegen.llvm.texts import FAILED
 from dlang.runtime.platform import objects
 
-NAMES = ("dl_integer", "dl_below", "dl_text", "dl_rows", "dl_in_rows")
+NAMES = ("dl_integer", "dl_below", "dl_text", "dl_text_object", "dl_rows", "dl_in_rows")
 
 _READY = objects.C_CONTIGUOUS | objects.ALIGNED
 
 TEXT = f"""
 declare ptr @PyArray_NewCopy(ptr, i32)
-declare ptr @PyDict_GetItemWithError(ptr, ptr)
+declare ptr @PyUnicode_AsUTF8AndSize(ptr, ptr)
+declare ptr @PyUnicode_DecodeUTF8(ptr, i64, ptr)
+declare i64 @dl_text_made(ptr, ptr, i64)
+@surrogatepass = internal constant [14 x i8] c"surrogatepass\\00"
 declare void @PyErr_Clear()
 declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
 
@@ -40,19 +44,44 @@ done:
   ret i1 %fine
 }}
 
-; the number of a text, by the dictionary of these; -1 if it has none yet
-define i64 @dl_text(ptr %numbers, ptr %text) nounwind {{
+; the reference to a text of Python, put into the arena of the run; 0 for no object, {FAILED} if that is left to Python
+define i64 @dl_text(ptr %state, i64 %object) nounwind {{
 entry:
-  %over = alloca i32
-  %found = call ptr @PyDict_GetItemWithError(ptr %numbers, ptr %text)
-  %none = icmp eq ptr %found, null
-  br i1 %none, label %new, label %known
-known:
-  %number = call i64 @PyLong_AsLongLongAndOverflow(ptr %found, ptr %over)
-  ret i64 %number
-new:
+  %length = alloca i64
+  %none = icmp eq i64 %object, 0
+  br i1 %none, label %nothing, label %read
+nothing:
+  ret i64 0
+read:
+  %text = inttoptr i64 %object to ptr
+  %bytes = call ptr @PyUnicode_AsUTF8AndSize(ptr %text, ptr %length)
+  %failed = icmp eq ptr %bytes, null
+  br i1 %failed, label %refuse, label %write
+refuse:
   call void @PyErr_Clear()
-  ret i64 -1
+  ret i64 {FAILED}
+write:
+  %ctx = load ptr, ptr %state
+  %n = load i64, ptr %length
+  %word = call i64 @dl_text_made(ptr %ctx, ptr %bytes, i64 %n)
+  ret i64 %word
+}}
+
+; a text of Python, of a reference; null after an error
+define ptr @dl_text_object(i64 %word) nounwind {{
+entry:
+  %none = icmp eq i64 %word, 0
+  br i1 %none, label %make, label %some
+some:
+  %p = inttoptr i64 %word to ptr
+  %n = load i64, ptr %p
+  %first = getelementptr i64, ptr %p, i64 1
+  br label %make
+make:
+  %bytes = phi ptr [ @surrogatepass, %entry ], [ %first, %some ]
+  %length = phi i64 [ 0, %entry ], [ %n, %some ]
+  %text = call ptr @PyUnicode_DecodeUTF8(ptr %bytes, i64 %length, ptr @surrogatepass)
+  ret ptr %text
 }}
 
 ; whether the elements of an array lie one after another, in rows

@@ -63,8 +63,8 @@ def caller(face: Face, point: EntryPoint, terms: Terms, datatypes: Mapping[str, 
 
 
 def _lasts(part: Part) -> bool:
-    """Whether what an argument is for compiled code outlives a run, as nodes do not."""
-    return not any(is_handle(leaf.dtype) for leaf in leaves_of((part,)))
+    """Whether what an argument is for compiled code outlives a run, as nodes and arrays of texts do not."""
+    return not any(is_handle(leaf.dtype) or (leaf.dtype == "str" and leaf.shape) for leaf in leaves_of((part,)))
 
 
 # ---- the function ----------------------------------------------------------------------------------------------------
@@ -85,6 +85,10 @@ def _text(e: Emission, face: Face, point: EntryPoint, terms: Terms) -> str | Non
     first = len(face.sizes) + face.seed
     for k, (dtype, tree) in e.trees.items():
         given[first + k] = write(e, dtype, tree)
+    owners = [k for k, part in enumerate(face.border.params) for _ in leaves_of((part,))]
+    for n, (k, leaf) in enumerate(zip(owners, leaves_of(face.border.params), strict=True)):
+        if leaf.dtype == "str" and not leaf.shape and k not in terms.bound:
+            given[first + n] = e.written(given[first + n], "retreat")
     for array in e.held:
         w.code.append(f"  call void @Py_IncRef(ptr {array})")
         e.keep(e.room(), array)

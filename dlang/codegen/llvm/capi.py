@@ -44,7 +44,7 @@ NAMES = (
 
 SYMBOLS = (
     "PyArray_Type", "PyArray_Scalar", "PyBool_FromLong", "PyBool_Type", "PyErr_Clear", "PyErr_Occurred",
-    "PyFloat_FromDouble", "PyFloat_Type", "PyList_GetItem", "PyLong_AsDouble", "PyLong_FromLongLong", "PyLong_Type",
+    "PyFloat_FromDouble", "PyFloat_Type", "PyLong_AsDouble", "PyLong_FromLongLong", "PyLong_Type",
     "PyObject_CallNoArgs", "PyTuple_New", "PyTuple_Type", "PyType_GenericAlloc", "PyUnicode_Type", "Py_DecRef",
     "Py_IncRef", "_Py_NoneStruct", "_Py_TrueStruct",
 )  # fmt: skip
@@ -52,14 +52,15 @@ SYMBOLS = (
 
 SHARED = (
     "PyArray_NewCopy", "PyArray_NewFromDescr", "PyArray_SetBaseObject", "PyArray_Type", "PyCapsule_GetContext",
-    "PyCapsule_GetPointer", "PyCapsule_New", "PyCapsule_SetContext", "PyDict_GetItemWithError", "PyErr_Clear",
+    "PyCapsule_GetPointer", "PyCapsule_New", "PyCapsule_SetContext", "PyErr_Clear",
     "PyErr_NoMemory", "PyEval_RestoreThread", "PyEval_SaveThread", "PyLong_AsLongLongAndOverflow", "PyLong_Type",
-    "PyObject_CallNoArgs", "PyObject_Vectorcall", "PyThread_get_thread_ident", "PyUnicode_Compare", "Py_DecRef",
+    "PyObject_CallNoArgs", "PyObject_Vectorcall", "PyThread_get_thread_ident", "PyUnicode_AsUTF8AndSize",
+    "PyUnicode_Compare", "PyUnicode_DecodeUTF8", "Py_DecRef",
     "Py_IncRef",
 )  # fmt: skip
 """What the functions here need of them."""
 
-SUPPORT = ("dl_enter", "dl_take", "dl_give", "dl_detach", "dl_reclaim", "dl_grow")
+SUPPORT = ("dl_enter", "dl_take", "dl_give", "dl_detach", "dl_reclaim", "dl_grow", "dl_text_made")
 """And of what all compiled code shares."""
 
 DECLARATIONS = """
@@ -76,7 +77,6 @@ declare ptr @PyBool_FromLong(i64)
 declare void @PyErr_Clear()
 declare ptr @PyErr_Occurred()
 declare ptr @PyFloat_FromDouble(double)
-declare ptr @PyList_GetItem(ptr, i64)
 declare double @PyLong_AsDouble(ptr)
 declare ptr @PyLong_FromLongLong(i64)
 declare ptr @PyObject_CallNoArgs(ptr)
@@ -92,7 +92,8 @@ declare ptr @dl_array(ptr, ptr, i32, ptr, i64)
 declare ptr @dl_adopted(ptr, i64, ptr, i32, ptr)
 declare i64 @dl_integer(ptr, ptr)
 declare i1 @dl_below(ptr, i64, i64)
-declare i64 @dl_text(ptr, ptr)
+declare i64 @dl_text(ptr, i64)
+declare ptr @dl_text_object(i64)
 declare ptr @dl_rows(ptr, ptr)
 declare i1 @dl_in_rows(ptr)
 declare ptr @dl_node(ptr, i64, i64)

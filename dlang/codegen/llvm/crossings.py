@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlang.codegen import loops
-from dlang.codegen.llvm import sanitizer, support
+from dlang.codegen.llvm import sanitizer, support, texts
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.scalars import LLVM
 from dlang.codegen.llvm.sites import READ, WRITE, Signature, Site
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import ArrayValue, Buffer, Operand
-from dlang.ir.anf import SIGNED, is_handle
+from dlang.diagnostics import Span
+from dlang.ir.anf import SIGNED, Atom, is_handle
 from dlang.ir.types import dtype_of
 
 
@@ -83,6 +84,53 @@ def runtime(w: Writer, stmt: loops.Runtime) -> None:
             w.bind(slot, from_word(w, w.emit(f"load i64, ptr {address}"), dtype_of(slot)))
 
 
+# ---- texts -----------------------------------------------------------------------------------------------------------
+def text_op(w: Writer, stmt: loops.TextOp) -> None:
+    """Calls the functions that programs share (`texts.py`)."""
+    sanitizer.operands(w, READ, stmt.texts)
+    match stmt.name:
+        case "flat":
+            value = flat(w, w.scalar(stmt.texts[0]))
+            _room_for(w, value, texts.FAILED, stmt.span)
+        case "join":
+            value = w.scalar(stmt.texts[0])
+            for other in stmt.texts[1:]:
+                value = _shared(w, "dl_text_joined", f"i64 {value}", f"i64 {w.scalar(other)}")
+                _room_for(w, value, texts.FAILED, stmt.span)
+        case name:
+            x, y = stmt.texts
+            value = _compared(w, name, x, y, stmt.span)
+    w.bind(stmt.var, value)
+
+
+def flat(w: Writer, text: str) -> str:
+    """A text in one piece, if there is room for that."""
+    return _shared(w, "dl_text_flat", f"i64 {text}")
+
+
+def _compared(w: Writer, name: str, x: Atom, y: Atom, span: Span | None) -> str:
+    a, b = w.scalar(x), w.scalar(y)
+    same = name in ("eq", "ne")
+    if same and "0" in (a, b):  # the empty text is one
+        return w.emit(f"icmp {name} i64 {a}, {b}")
+    order = _shared(w, "dl_text_order", f"i64 {a}", f"i64 {b}", f"i1 {str(same).lower()}")
+    _room_for(w, order, texts.UNDECIDED, span)
+    return w.emit(f"icmp {name if same else f's{name}'} i64 {order}, 0")
+
+
+def _shared(w: Writer, name: str, *operands: str) -> str:
+    result, types = texts.DECLARATIONS[name]
+    w.module.declare(name, result, *types)
+    return w.emit(f"call {result} @{name}({', '.join(('ptr %ctx', *operands))})")
+
+
+def _room_for(w: Writer, value: str, failure: int, span: Span | None) -> None:
+    """Fails where a function on texts has found no room."""
+    site = w.new_site(Site("memory", "E0806", span=span))
+    leave_if(w, w.emit(f"icmp eq i64 {value}, {failure}"), site, ())
+
+
+# ---- words -----------------------------------------------------------------------------------------------------------
 def pack(w: Writer, operand: Operand, base: str, word: int) -> int:
     """Writes a value into words of 8 bytes; gives the next word."""
     if isinstance(operand, ArrayValue):

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from dlang.codegen.llvm import capi, collector, microkernel, objects, pool, registry, support, waiting, windows
-from dlang.codegen.llvm.symbols import caller_symbol, entry_symbol, text_symbol
+from dlang.codegen.llvm import capi, collector, microkernel, objects, pool, registry, support, texts, waiting, windows
+from dlang.codegen.llvm.symbols import caller_symbol, entry_symbol
 from dlang.runtime import c_functions
 from dlang.runtime.platform import loader, objects as python
 from dlang.runtime.platform.openblas import openblas
@@ -46,7 +46,7 @@ def _link(code: bytes, symbols: Mapping[str, int], wanted: Sequence[str], lastin
 def support_text() -> str:
     """The module of the functions that all programs share."""
     threads = pool.text(has_futexes(), platform.machine() in ("x86_64", "AMD64"))
-    return support.TEXT + support.switch_text(has_switch()) + threads + collector.TEXT
+    return support.TEXT + support.switch_text(has_switch()) + threads + collector.TEXT + texts.TEXT
 
 
 @cache
@@ -54,12 +54,12 @@ def _support() -> Linked:
     """The shared functions: one library for the process."""
     shared = support_text()
     calls = waiting.WITH_FUTEXES if has_futexes() else waiting.WITHOUT
-    names = ("aligned_alloc", "free", "madvise", "memcpy", "memmove", *pool.IMPORTS, *calls)
+    names = ("aligned_alloc", "free", "madvise", "memcmp", "memcpy", "memmove", *pool.IMPORTS, *calls)
     symbols = {name: address_of(name) for name in names}
     return _link(objects.compile_object(shared), symbols, _SUPPORT, lasting=True)
 
 
-_SUPPORT = (*support.NAMES, *pool.NAMES, *collector.NAMES)
+_SUPPORT = (*support.NAMES, *pool.NAMES, *collector.NAMES, *texts.NAMES)
 
 
 def support_address(name: str) -> int:
@@ -136,18 +136,16 @@ def load(
     entries: Sequence[str],
     imports: Sequence[str] = (),
     foreign: Sequence[tuple[str, str]] = (),
-    texts: Sequence[int] = (),
     data: Sequence[str] = (),
 ) -> Loaded:
     """Links machine code into the process; gives the addresses of the entries.
 
-    imports: functions of libraries that it calls; foreign: symbols, and the functions of C that they stand for; texts:
-    the numbers of its texts; data: global variables whose addresses are wanted.
+    imports: functions of libraries that it calls; foreign: symbols, and the functions of C that they stand for;
+    data: global variables whose addresses are wanted.
     """
     symbols = dict(_support().addresses)
     symbols |= {name: address_of(name) for name in (*imports, *RUNTIME_LIBRARY)}
     symbols |= {name: c_functions.address_of(target) for name, target in foreign}
-    symbols |= {text_symbol(k): number + 1 for k, number in enumerate(texts)}
     linked = _link(code, symbols, [*map(entry_symbol, entries), *data])
     addresses = {name: linked.addresses[entry_symbol(name)] for name in entries}
     return Loaded(linked, addresses, {name: linked.addresses[name] for name in data})

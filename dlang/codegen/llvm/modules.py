@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dlang.codegen import loops
-from dlang.codegen.llvm import pool, profiling, support
+from dlang.codegen.llvm import pool, profiling, support, texts
 from dlang.codegen.llvm.calls import result_type, symbol
-from dlang.codegen.llvm.crossings import from_word, put, to_word
+from dlang.codegen.llvm.crossings import flat, from_word, put, to_word
 from dlang.codegen.llvm.functions import function_text, statement
 from dlang.codegen.llvm.lines import Lines
 from dlang.codegen.llvm.scalars import Module
@@ -30,7 +30,6 @@ class Text:
     sites: tuple[Site, ...]
     imports: tuple[str, ...]
     foreign: tuple[tuple[str, str], ...] = ()  # a symbol, and the C function that it stands for
-    texts: tuple[str, ...] = ()  # those in the program, by the numbers of their symbols
 
 
 def emit(
@@ -59,7 +58,7 @@ def emit(
     text = module.text() + support.DECLARATIONS + pool.DECLARATIONS + "\n" + "\n".join(parts) + branches
     if module.lines is not None:
         text += module.lines.text()
-    return Text(text, tuple(sites), tuple(sorted(module.imports)), tuple(module.foreign.items()), tuple(module.texts))
+    return Text(text, tuple(sites), tuple(sorted(module.imports)), tuple(module.foreign.items()))
 
 
 def print_llvm(program: anf.Program, entries: Sequence[str] = ()) -> str:
@@ -86,6 +85,10 @@ def _entry(module: Module, program: loops.Program, f: loops.Function, sites: lis
     type = result_type(f)
     out = w.emit(f"call {type} @{symbol(f.name)}({', '.join(args)})")
     w.fork(w.emit(f"extractvalue {type} {out}, 0"), "failed", "fine")
+    if any(not isinstance(r, loops.Buffer) and dtype_of(r) == "str" for r in f.body.results):
+        w.begin("full")
+        w.code.append(f"  store i64 {support.OUT_OF_MEMORY}, ptr %ctx")
+        w.jump("failed")
     w.begin("failed")
     w.code.append("  ret i32 1")
     w.begin("fine")
@@ -94,6 +97,10 @@ def _entry(module: Module, program: loops.Program, f: loops.Function, sites: lis
         if slot_type(result) == "ptr":
             value = w.emit(f"ptrtoint ptr {value} to i64")
         elif not isinstance(result, loops.Buffer):
+            if dtype_of(result) == "str":
+                value = flat(w, value)
+                w.fork(w.emit(f"icmp eq i64 {value}, {texts.FAILED}"), "full", f"kept{k}", rare=True)
+                w.begin(f"kept{k}")
             value = to_word(w, value, dtype_of(result))
         put(w, value, "%words", word + k)
     lines = "\n".join(w.code)

@@ -14,7 +14,7 @@ from dlang.codegen.llvm.sites import WRITE, Site
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import Buffer, Slot
 from dlang.diagnostics import Span
-from dlang.ir.anf import Atom, Var, is_handle
+from dlang.ir.anf import Atom, Var, is_reference
 from dlang.ir.types import dtype_of, product
 
 
@@ -66,7 +66,7 @@ def _take(w: Writer, bytes: int, span: Span | None) -> str:
 
 
 def room(w: Writer, stmt: loops.Room) -> None:
-    kind = collector.OF_REFERENCES if is_handle(stmt.buffer.dtype) else collector.ARRAY
+    kind = collector.OF_REFERENCES if is_reference(stmt.buffer.dtype) else collector.ARRAY
     bytes = byte_count(w, stmt.buffer.dtype, stmt.shape)
     w.module.declare("dl_room", "ptr", "ptr", "i64", "i64")
     pointer = w.emit(f"call ptr @dl_room(ptr %ctx, i64 {bytes}, i64 {kind})")

@@ -13,8 +13,9 @@ What has been found is remembered in the context, by the address, as long as not
 from __future__ import annotations
 
 from dlang.codegen.llvm import support
-from dlang.codegen.llvm.collector import WORDS_SHIFT
+from dlang.codegen.llvm.collector import ARRAY, WORDS_SHIFT
 from dlang.codegen.llvm.support import HEADER, SIZE, SLOTS
+from dlang.codegen.llvm.texts import ROPE
 
 # words of a context, which other code leaves alone: freed blocks that are kept, from the oldest to the newest, by the
 # word that chains those in use; their bytes; what has been found
@@ -32,7 +33,7 @@ OUT_OF_BOUNDS, FREED, UNKNOWN = range(3)
 NAMES = (
     "dl_take_checked", "dl_alloc_checked", "dl_give_checked", "dl_free_checked", "dl_reclaim_checked",
     "dl_release_checked", "dl_lend", "dl_end_loan", "dl_outside", "dl_outside_held", "dl_outside_node",
-    "dl_outside_scattered", "dl_not_alive",
+    "dl_outside_text", "dl_outside_scattered", "dl_not_alive",
 )  # fmt: skip
 IMPORTS = ("calloc", "realloc", "memset", "memmove", "sched_yield", "free")
 SUPPORT = ("dl_take", "dl_give", "dl_detach", "dl_release")
@@ -687,24 +688,16 @@ note:
   ret i1 true
 }}
 
-; whether a word is outside of a node; its tag is word -1, and constants have nothing else
-define i1 @dl_outside_node(ptr %ctx, i64 %node, i64 %word, i64 %site) noinline nounwind {{
+; where an object is: 0 in no arena, 1 in one, 2 behind the end of what is used of one
+define internal i64 @where(i64 %object) nounwind {{
 entry:
-  %low = and i64 %node, 7
-  %even = icmp eq i64 %low, 0
-  %something = icmp ugt i64 %node, 4095
-  %mapped = icmp ult i64 %node, {1 << 47}
-  %t = and i1 %even, %something
-  %address = and i1 %t, %mapped
-  br i1 %address, label %search, label %bad
-search:
-  %header.at = sub i64 %node, 8
+  %header.at = sub i64 %object, 8
   call void @enter()
   %list = load ptr, ptr @lent
   %n = load i64, ptr @lent.count
   br label %head
 head:
-  %j = phi i64 [ 0, %search ], [ %j2, %next ]
+  %j = phi i64 [ 0, %entry ], [ %j2, %next ]
   %more = icmp ult i64 %j, %n
   br i1 %more, label %loan, label %elsewhere
 loan:
@@ -728,8 +721,34 @@ found:
   %topp = inttoptr i64 %top to ptr
   %until = load i64, ptr %topp
   call void @leave()
-  %below = icmp ule i64 %node, %until
-  br i1 %below, label %header, label %bad
+  %below = icmp ule i64 %object, %until
+  %state = select i1 %below, i64 1, i64 2
+  ret i64 %state
+elsewhere:
+  call void @leave()
+  ret i64 0
+}}
+
+; whether a word can be no address of an object
+define internal i1 @no.object(i64 %word) nounwind {{
+  %low = and i64 %word, 7
+  %odd = icmp ne i64 %low, 0
+  %nothing = icmp ule i64 %word, 4095
+  %unmapped = icmp uge i64 %word, {1 << 47}
+  %t = or i1 %odd, %nothing
+  %no = or i1 %t, %unmapped
+  ret i1 %no
+}}
+
+; whether a word is outside of a node; its tag is word -1, and constants have nothing else
+define i1 @dl_outside_node(ptr %ctx, i64 %node, i64 %word, i64 %site) noinline nounwind {{
+entry:
+  %no = call i1 @no.object(i64 %node)
+  br i1 %no, label %bad, label %search
+search:
+  %header.at = sub i64 %node, 8
+  %where = call i64 @where(i64 %node)
+  switch i64 %where, label %elsewhere [ i64 1, label %header i64 2, label %bad ]
 header:
   %hp = inttoptr i64 %header.at to ptr
   %h = load i64, ptr %hp
@@ -740,7 +759,6 @@ header:
   %fine = and i1 %is.node, %last
   br i1 %fine, label %good, label %beyond
 elsewhere:
-  call void @leave()
   %constant = icmp slt i64 %word, 0
   br i1 %constant, label %good, label %bad
 good:
@@ -758,6 +776,40 @@ note:
   %a = add i64 %node, %o
   %e = add i64 %a, 8
   call void @fail(ptr %ctx, i64 %site, i64 %a, i64 %e, i64 %node, i64 %last.byte, i64 %state)
+  ret i1 true
+}}
+
+; whether a word is no text: the empty one, a constant, or one in an arena whose length fits into it
+define i1 @dl_outside_text(ptr %ctx, i64 %text, i64 %site) noinline nounwind {{
+entry:
+  %empty = icmp eq i64 %text, 0
+  br i1 %empty, label %good, label %look
+look:
+  %no = call i1 @no.object(i64 %text)
+  br i1 %no, label %bad, label %search
+search:
+  %where = call i64 @where(i64 %text)
+  switch i64 %where, label %good [ i64 1, label %header i64 2, label %bad ]
+header:
+  %p = inttoptr i64 %text to ptr
+  %hp = getelementptr i64, ptr %p, i64 -1
+  %h = load i64, ptr %hp
+  %is.rope = icmp eq i64 %h, {ROPE}
+  br i1 %is.rope, label %good, label %flat
+flat:
+  %kind = and i64 %h, 7
+  %is.array = icmp eq i64 %kind, {ARRAY}
+  %held = and i64 %h, -8
+  %length = load i64, ptr %p
+  %room = sub i64 %held, 8
+  %fits = icmp ult i64 %length, %room
+  %fine = and i1 %is.array, %fits
+  br i1 %fine, label %good, label %bad
+good:
+  ret i1 false
+bad:
+  %e = add i64 %text, 8
+  call void @fail(ptr %ctx, i64 %site, i64 %text, i64 %e, i64 %text, i64 %text, i64 {UNKNOWN})
   ret i1 true
 }}
 

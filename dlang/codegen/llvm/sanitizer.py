@@ -87,12 +87,20 @@ def node(w: Writer, handle: Atom, word: int) -> None:
         _check(w, "dl_outside_node", READ, Buffer(name, dtype_of(handle)), f"i64 {w.scalar(handle)}, i64 {word}")
 
 
+def text(w: Writer, value: Atom) -> None:
+    """The bytes of a text are read, or it becomes a part of another."""
+    if w.module.sanitizes and not isinstance(value, Lit):
+        _check(w, "dl_outside_text", READ, Buffer(value.name, "str"), f"i64 {w.scalar(value)}")
+
+
 # ---- what is handed on -----------------------------------------------------------------------------------------------
 def operands(w: Writer, what: str, values: Sequence[Operand]) -> None:
-    """The host reads or writes all of the arrays among some values."""
+    """The host reads or writes all of the arrays and texts among some values."""
     for value in values:
         if isinstance(value, loops.ArrayValue):
             elements(w, what, value.buffer, w.values[value.buffer], product(value.shape))
+        elif dtype_of(value) == "str":
+            text(w, value)
 
 
 def invoke(w: Writer, stmt: loops.Invoke, callee: loops.Function) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from dlang.codegen.llvm import fusion, half, threefry
+from dlang.codegen.llvm import fusion, half, texts, threefry
 from dlang.codegen.llvm.half import register_dtype
 from dlang.codegen.llvm.lines import Lines
 from dlang.codegen.llvm.mathematics import circle, declarations, routine
-from dlang.codegen.llvm.symbols import text_symbol
 from dlang.ir.anf import FLOATS, HALF, SIGNED, UNSIGNED, Lit
 from dlang.ir.rounding import rounded
 from dlang.ir.terms import WIDTHS
@@ -94,10 +93,9 @@ def constant(value: int | float | bool, dtype: str, width: int = 1) -> str:
 
 @dataclass(slots=True)
 class Module:
-    """What a module of LLVM needs beside its functions: declarations, helpers, and interned strings.
+    """What a module of LLVM needs beside its functions: declarations, helpers, and constants.
 
-    foreign: the targets of C functions, by the symbols that stand for them. texts: those in the program, in the order
-    in which they were met; a text is the address of a symbol less 1, since each process numbers texts in its own way.
+    foreign: the targets of C functions, by the symbols that stand for them. texts: those in the program, numbered.
     expansions: the calls of mathematics so far in the function under way. lines: where instructions come from, if that
     is to be known. fuses: whether products and sums become one operation. avx512: whether there are
     the instructions of `avx512.py`. sanitizes: whether each access to memory is checked (`sanitizer.py`).
@@ -129,14 +127,21 @@ class Module:
 
     def literal(self, lit: Lit) -> str:
         if isinstance(lit.value, str):
-            k = self.texts.setdefault(lit.value, len(self.texts))
-            return f"sub (i64 ptrtoint (ptr @{text_symbol(k)} to i64), i64 1)"
+            return self.text_constant(lit.value)
         return constant(lit.value, lit.dtype)
+
+    def text_constant(self, text: str) -> str:
+        """The reference to a text of the program, outside of the arena."""
+        if not text:
+            return "0"
+        name = f"text.{self.texts.setdefault(text, len(self.texts))}"
+        if name not in self.helpers:
+            self.helpers[name] = texts.constant(name, text)
+        return f"ptrtoint (ptr getelementptr (i64, ptr @{name}, i64 1) to i64)"
 
     def text(self) -> str:
         """Declarations and helpers."""
         own = dict(self.declared)
-        own |= {text_symbol(k): f"@{text_symbol(k)} = external global i8" for k in self.texts.values()}
         for line in declarations(*self.helpers.values()).splitlines():
             own.setdefault(line.partition("@")[2].partition("(")[0], line)
         return "\n".join([*own.values(), *self.helpers.values()]) + "\n"

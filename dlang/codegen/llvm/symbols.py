@@ -13,8 +13,3 @@ def entry_symbol(name: str) -> str:
 def caller_symbol(name: str) -> str:
     """What Python calls in the place of a function, without a detour."""
     return "call." + name.encode().hex()
-
-
-def text_symbol(k: int) -> str:
-    """The symbol whose address stands for a text of a module."""
-    return f"dlang.text.{k}"
