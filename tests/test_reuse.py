@@ -51,7 +51,7 @@ NEEDED_BY_A_CALL = {
     *("dlang.codegen.node_layout", "dlang.codegen.panel_layout", "dlang.codegen.llvm"),
     *(f"dlang.codegen.llvm.{x}" for x in (
         "ahead", "call_values", "capi", "collector", "dispatch", "emitter", "jit", "microkernel", "objects", "panels",
-        "pieces", "pool", "registry", "sites", "support", "symbols", "waiting", "windows",
+        "pieces", "pool", "registry", "sites", "support", "symbols", "texts", "waiting", "windows",
     )),
     *("dlang.grammar.parts", "dlang.ir.errors", "dlang.ir.node", "dlang.ir.rounding", "dlang.ir.terms"),
     *("dlang.specialize.structs", "dlang.specialize.types"),
