@@ -30,7 +30,7 @@ test: venv
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -n 3
 	$(BIN)/dlc fmt --check stdlib examples
-	$(BIN)/dlc test $(LANGUAGE_TESTS)
+	$(BIN)/dlc test --jobs 2 $(LANGUAGE_TESTS)
 
 # The law of cost for all functions of the tests, the examples and the library. Five minutes.
 test-costs: venv

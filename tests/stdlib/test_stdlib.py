@@ -6,25 +6,24 @@ import pytest
 
 from dlang.diagnostics import Source
 from dlang.driver import check, read_source
-from dlang.tools.dlc import main
+from tests.backends import run_tests
 
 HERE = Path(__file__).parent
 LIBRARY = HERE.parents[1] / "stdlib"
 
 
+LONG = ("test_random", "test_nn", "test_implicit", "test_ode")
 FILES = sorted(HERE.glob("*.dl"))
-LONG = {(name, "interp") for name in ("test_random", "test_nn", "test_implicit", "test_ode")}
 RUNS = [
-    pytest.param(f, b, marks=[pytest.mark.slow] * ((f.stem, b) in LONG), id=f"{f.stem}-{b}")
-    for f in FILES
-    for b in ("interp", "cpu")
+    *[pytest.param(f, ("cpu",) if f.stem in LONG else ("interp", "cpu"), id=f.stem) for f in FILES],
+    *[pytest.param(f, ("interp",), id=f"{f.stem}-interp", marks=pytest.mark.slow) for f in FILES if f.stem in LONG],
 ]
 
 
-@pytest.mark.parametrize("file, backend", RUNS)
-def test_the_tests_of_a_module_pass(file, backend, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("file, backends", RUNS)
+def test_the_tests_of_a_module_pass(file, backends, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # for the files that they write
-    assert main(["test", "--backend", backend, str(file.resolve())]) == 0, "".join(capsys.readouterr())
+    run_tests(file.resolve(), *backends)
 
 
 @pytest.mark.parametrize("file", sorted(LIBRARY.glob("*.dl")), ids=lambda f: f.stem)
