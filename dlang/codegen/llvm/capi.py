@@ -60,7 +60,7 @@ SHARED = (
 )  # fmt: skip
 """What the functions here need of them."""
 
-SUPPORT = ("dl_enter", "dl_take", "dl_give", "dl_detach", "dl_reclaim", "dl_grow", "dl_text_made")
+SUPPORT = ("dl_enter", "dl_take", "dl_give", "dl_detach", "dl_reclaim", "dl_object", "dl_text_made")
 """And of what all compiled code shares."""
 
 DECLARATIONS = """
@@ -132,7 +132,7 @@ declare ptr @dl_take(ptr, i64)
 declare void @dl_give(ptr, ptr)
 declare void @dl_detach(ptr)
 declare void @dl_reclaim(ptr)
-declare i1 @dl_grow(ptr, i64)
+declare ptr @dl_object(ptr, i64, i64)
 declare {{i64, i1}} @llvm.umul.with.overflow.i64(i64, i64)
 
 ; room for a node and its header, of so many bytes, in the arena; null if there is none, or much has been taken
@@ -146,20 +146,9 @@ entry:
   %arena = load i64, ptr %arenap
   %taken = sub i64 %end, %arena
   %much = icmp ugt i64 %taken, {MOST_OF_NODES}
-  br i1 %much, label %none, label %look
-look:
-  %limitp = getelementptr i64, ptr %ctx, i64 {support.ARENA_LIMIT}
-  %limit = load i64, ptr %limitp
-  %fits = icmp ule i64 %end, %limit
-  br i1 %fits, label %have, label %grow
-grow:
-  %grown = call i1 @dl_grow(ptr %ctx, i64 %end)
-  br i1 %grown, label %have, label %none
-have:
-  store i64 %end, ptr %topp
-  %at = inttoptr i64 %top to ptr
-  store i64 %header, ptr %at
-  %node = getelementptr i64, ptr %at, i64 1
+  br i1 %much, label %none, label %place
+place:
+  %node = call ptr @dl_object(ptr %ctx, i64 %bytes, i64 %header)
   ret ptr %node
 none:
   ret ptr null

@@ -33,7 +33,7 @@ TAG_MASK, REFERENCES_MASK = (1 << 20) - 1, (1 << 21) - 1
 FEW = 16  # words that are copied one by one
 COPIES = 2  # bytes that may be copied for each byte that has been placed
 
-NAMES = ("dl_grow", "dl_room", "dl_collect")
+NAMES = ("dl_grow", "dl_object", "dl_room", "dl_collect")
 
 
 def node_header(tag: int, references: int, words: int) -> int:
@@ -68,29 +68,37 @@ none:
   ret i1 false
 }}
 
-; room for an array of so many bytes; null if there is none
-define ptr @dl_room(ptr %ctx, i64 %bytes, i64 %kind) nounwind {{
-  %sane = icmp ult i64 %bytes, {1 << 46}
-  br i1 %sane, label %place, label %none
-place:
+; room for an object of so many bytes, its header one of them, at the end of the arena; null if there is none
+define ptr @dl_object(ptr %ctx, i64 %bytes, i64 %header) nounwind {{
 {_word("topp", support.ARENA_TOP)}{_word("limitp", support.ARENA_LIMIT)}  %top = load i64, ptr %topp
   %limit = load i64, ptr %limitp
-  %more = add i64 %bytes, 7
-  %words = lshr i64 %more, 3
-  %whole = shl i64 %words, 3
-  %begin = add i64 %top, 8
-  %end = add i64 %begin, %whole
+  %end = add i64 %top, %bytes
   %over = icmp ugt i64 %end, %limit
   br i1 %over, label %grow, label %take
 grow:
   %fits = call i1 @dl_grow(ptr %ctx, i64 %end)
   br i1 %fits, label %take, label %none
 take:
-  %header = or i64 %whole, %kind
   %p = inttoptr i64 %top to ptr
   store i64 %header, ptr %p
   store i64 %end, ptr %topp
-  %elements = inttoptr i64 %begin to ptr
+  %body = getelementptr i64, ptr %p, i64 1
+  ret ptr %body
+none:
+  ret ptr null
+}}
+
+; room for an array of so many bytes; null if there is none
+define ptr @dl_room(ptr %ctx, i64 %bytes, i64 %kind) nounwind {{
+  %sane = icmp ult i64 %bytes, {1 << 46}
+  br i1 %sane, label %place, label %none
+place:
+  %more = add i64 %bytes, 7
+  %words = lshr i64 %more, 3
+  %whole = shl i64 %words, 3
+  %header = or i64 %whole, %kind
+  %all = add i64 %whole, 8
+  %elements = call ptr @dl_object(ptr %ctx, i64 %all, i64 %header)
   ret ptr %elements
 none:
   ret ptr null

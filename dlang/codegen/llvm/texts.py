@@ -57,24 +57,6 @@ def constant(name: str, text: str) -> str:
 TEXT = f"""
 declare i32 @memcmp(ptr, ptr, i64)
 
-define internal i64 @text.length(i64 %text) alwaysinline nounwind {{
-entry:
-  %none = icmp eq i64 %text, 0
-  br i1 %none, label %empty, label %some
-empty:
-  ret i64 0
-some:
-  %p = inttoptr i64 %text to ptr
-  %headerp = getelementptr i64, ptr %p, i64 -1
-  %header = load i64, ptr %headerp
-  %kind = and i64 %header, 2
-  %flat = icmp ne i64 %kind, 0
-  %word = select i1 %flat, i64 0, i64 2
-  %lengthp = getelementptr i64, ptr %p, i64 %word
-  %length = load i64, ptr %lengthp
-  ret i64 %length
-}}
-
 define internal i1 @text.is.rope(i64 %text) alwaysinline nounwind {{
 entry:
   %none = icmp eq i64 %text, 0
@@ -88,6 +70,21 @@ some:
   %kind = and i64 %header, 2
   %rope = icmp eq i64 %kind, 0
   ret i1 %rope
+}}
+
+define internal i64 @text.length(i64 %text) alwaysinline nounwind {{
+entry:
+  %none = icmp eq i64 %text, 0
+  br i1 %none, label %empty, label %some
+empty:
+  ret i64 0
+some:
+  %rope = call i1 @text.is.rope(i64 %text)
+  %word = select i1 %rope, i64 2, i64 0
+  %p = inttoptr i64 %text to ptr
+  %lengthp = getelementptr i64, ptr %p, i64 %word
+  %length = load i64, ptr %lengthp
+  ret i64 %length
 }}
 
 ; writes the bytes of a text: of a rope the smaller part first, so that few parts wait
@@ -180,27 +177,6 @@ end:
   ret i64 %text
 }}
 
-; a text in one piece; {FAILED} if there is no room
-define i64 @dl_text_flat(ptr %ctx, i64 %text) nounwind {{
-entry:
-  %rope = call i1 @text.is.rope(i64 %text)
-  br i1 %rope, label %make, label %same
-same:
-  ret i64 %text
-make:
-  %length = call i64 @text.length(i64 %text)
-  %made = call i64 @text.room(ptr %ctx, i64 %length)
-  %failed = icmp eq i64 %made, {FAILED}
-  br i1 %failed, label %end, label %copy
-copy:
-  %p = inttoptr i64 %made to ptr
-  %to = getelementptr i64, ptr %p, i64 1
-  call void @text.copy(i64 %text, ptr %to)
-  br label %end
-end:
-  ret i64 %made
-}}
-
 ; a flat text with the bytes of two; {FAILED} if there is no room
 define internal i64 @text.copied(ptr %ctx, i64 %a, i64 %n, i64 %b, i64 %m) nounwind {{
 entry:
@@ -216,6 +192,19 @@ copy:
   call void @text.copy(i64 %b, ptr %behind)
   br label %end
 end:
+  ret i64 %made
+}}
+
+; a text in one piece; {FAILED} if there is no room
+define i64 @dl_text_flat(ptr %ctx, i64 %text) nounwind {{
+entry:
+  %rope = call i1 @text.is.rope(i64 %text)
+  br i1 %rope, label %make, label %same
+same:
+  ret i64 %text
+make:
+  %length = call i64 @text.length(i64 %text)
+  %made = call i64 @text.copied(ptr %ctx, i64 %text, i64 %length, i64 0, i64 0)
   ret i64 %made
 }}
 
@@ -259,27 +248,16 @@ extend:
 join:
   %left = phi i64 [ %a, %long ], [ %a, %end.of.rope ], [ %front, %extend ]
   %right = phi i64 [ %b, %long ], [ %b, %end.of.rope ], [ %extended, %extend ]
-  %topp = getelementptr i64, ptr %ctx, i64 {support.ARENA_TOP}
-  %limitp = getelementptr i64, ptr %ctx, i64 {support.ARENA_LIMIT}
-  %top = load i64, ptr %topp
-  %limit = load i64, ptr %limitp
-  %end = add i64 %top, 32
-  %over = icmp ugt i64 %end, %limit
-  br i1 %over, label %grow, label %make
-grow:
-  %fits = call i1 @dl_grow(ptr %ctx, i64 %end)
-  br i1 %fits, label %make, label %none
+  %p = call ptr @dl_object(ptr %ctx, i64 32, i64 {ROPE})
+  %full = icmp eq ptr %p, null
+  br i1 %full, label %none, label %make
 make:
-  store i64 %end, ptr %topp
-  %at = inttoptr i64 %top to ptr
-  store i64 {ROPE}, ptr %at
-  %leftp = getelementptr i64, ptr %at, i64 1
-  store i64 %left, ptr %leftp
-  %rightp = getelementptr i64, ptr %at, i64 2
+  store i64 %left, ptr %p
+  %rightp = getelementptr i64, ptr %p, i64 1
   store i64 %right, ptr %rightp
-  %lengthp = getelementptr i64, ptr %at, i64 3
+  %lengthp = getelementptr i64, ptr %p, i64 2
   store i64 %length, ptr %lengthp
-  %rope = add i64 %top, 8
+  %rope = ptrtoint ptr %p to i64
   ret i64 %rope
 none:
   ret i64 {FAILED}
