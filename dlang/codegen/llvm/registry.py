@@ -36,7 +36,7 @@ NAMES = (
     "dl_outside_text", "dl_outside_scattered", "dl_not_alive",
 )  # fmt: skip
 IMPORTS = ("calloc", "realloc", "memset", "memmove", "sched_yield", "free")
-SUPPORT = ("dl_take", "dl_give", "dl_detach", "dl_release")
+SUPPORT = ("dl_take", "dl_give", "dl_attach", "dl_detach", "dl_release")
 
 _LOADED = """\
   %table = load ptr, ptr @table
@@ -63,6 +63,7 @@ declare i64 @llvm.smin.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
 declare ptr @dl_take(ptr, i64)
 declare void @dl_give(ptr, ptr)
+declare void @dl_attach(ptr, ptr, i64)
 declare void @dl_detach(ptr)
 declare void @dl_release(ptr)
 
@@ -268,22 +269,7 @@ entry:
 none:
   ret ptr null
 chain:
-  %block = getelementptr i8, ptr %data, i64 -{HEADER}
-  %live = getelementptr i64, ptr %ctx, i64 {support.LIVE}
-  %first = load ptr, ptr %live
-  %askedp = getelementptr i64, ptr %block, i64 {support.ASKED}
-  store i64 %bytes, ptr %askedp
-  store ptr %first, ptr %block
-  %backp = getelementptr i64, ptr %block, i64 {support.BACK}
-  store ptr %live, ptr %backp
-  store ptr %block, ptr %live
-  %only = icmp eq ptr %first, null
-  br i1 %only, label %done, label %second
-second:
-  %back2 = getelementptr i64, ptr %first, i64 {support.BACK}
-  store ptr %block, ptr %back2
-  br label %done
-done:
+  call void @dl_attach(ptr %ctx, ptr %data, i64 %bytes)
   ret ptr %data
 }}
 

@@ -34,9 +34,8 @@ OUT_OF_MEMORY, STACK_EXHAUSTED, INTERRUPTED = 0, 1, 2
 """The sites that every program has."""
 
 NAMES = (
-    "dl_alloc", "dl_free", "dl_take", "dl_give", "dl_detach", "dl_reclaim", "dl_trace", "dl_frame", "dl_release",
-    "dl_enter", "dl_callback", "dl_poll", "dl_deeper", "dl_ticks",
-    "dl_times",
+    "dl_alloc", "dl_free", "dl_take", "dl_give", "dl_attach", "dl_detach", "dl_reclaim", "dl_trace", "dl_frame",
+    "dl_release", "dl_enter", "dl_callback", "dl_poll", "dl_deeper", "dl_ticks", "dl_times",
 )  # fmt: skip
 
 LOOK, DEEPER, START = -1, -2, -3
@@ -197,6 +196,12 @@ define ptr @dl_alloc(ptr %ctx, i64 %bytes) nounwind {{
 none:
   ret ptr null
 chain:
+  call void @dl_attach(ptr %ctx, ptr %data, i64 %bytes)
+  ret ptr %data
+}}
+
+; puts a block into the chain of those in use
+define void @dl_attach(ptr %ctx, ptr %data, i64 %bytes) nounwind {{
   %block = getelementptr i8, ptr %data, i64 -{HEADER}
   %live = getelementptr i64, ptr %ctx, i64 {LIVE}
   %first = load ptr, ptr %live
@@ -213,7 +218,7 @@ second:
   store ptr %block, ptr %back2
   br label %done
 done:
-  ret ptr %data
+  ret void
 }}
 
 ; takes a block out of the chain of those in use
