@@ -38,7 +38,7 @@ def _reduced(c: Coefficient) -> Coefficient:
 
 
 def _rank(m: Monomial[A]) -> tuple[int, list[int]]:
-    """Where a monomial is among others: by its degree, then by its atoms. Products keep the order of their factors."""
+    """The rank of a monomial: by its degree, then by its atoms. Products keep the order of their factors."""
     return len(m), [-a.serial for a in m]
 
 

@@ -1,4 +1,4 @@
-"""What the runtime in c/ has to know of a compiled program, as C: its places and messages."""
+"""Writes what the runtime in c/ has to know of a compiled program as C: its places and messages."""
 
 from __future__ import annotations
 

@@ -26,5 +26,5 @@ def holds_reference(field: Var) -> bool:
 
 
 def holds_references(type: Type) -> bool:
-    """Whether a value is a text, a handle, or an array of such."""
+    """Tells whether a value is a text, a handle, or an array of such."""
     return not isinstance(type, Token) and is_reference(type.dtype)

@@ -1,4 +1,4 @@
-"""What makes objects in the arena, nodes and texts, and which blocks can let go of all that they made.
+"""Finds the operations that make objects in the arena, and the blocks that can let go of all that they made.
 
 Objects are immutable and lie in an arena that grows at one end. A block whose results hold no reference can't have
 handed on an object that was made in it: one that is older can't refer to one that is younger. So the arena ends
@@ -47,7 +47,7 @@ class Nodes:
     arrays: set[Buffer] = field(default_factory=set)
 
     def made_in(self, block: Block) -> bool:
-        """Whether a block may make an object."""
+        """Tells whether a block may make an object."""
         return bool(self.makers) and _makes(block, self.makers, self.joins)
 
 
@@ -64,7 +64,7 @@ def makers_of(program: Program) -> frozenset[str]:
 
 
 def are_joined(program: Program) -> bool:
-    """Whether a program joins texts: writes one as it is among others."""
+    """Tells whether a program joins texts: writes one as it is among others."""
     lets = (let for f in program.functions.values() for let in walk(f.body))
     return any(isinstance(let.op, Format) and _joins(let.op) for let in lets)
 
@@ -74,7 +74,7 @@ def _joins(op: Format) -> bool:
 
 
 def takes_references(f: Function) -> bool:
-    """Whether texts or nodes are among the arguments of a function, or are in them."""
+    """Tells whether texts or nodes are among the arguments of a function, or are in them."""
     return any(holds_references(p.type) for p in f.params)
 
 
@@ -101,7 +101,7 @@ def _makes(block: Block, makers: frozenset[str], joins: bool) -> bool:
 
 
 def _has_text(atoms: Sequence[Atom]) -> bool:
-    """Whether a text that the program computes is among some values."""
+    """Tells whether a text that the program computes is among some values."""
     return any(isinstance(a, Var) and a.type == STR for a in atoms)
 
 

@@ -34,7 +34,7 @@ def flat_inside(s: Scheduler, op: Repeated) -> Repeated:
 
 
 def _kept(op: anf.Op) -> tuple[Atom, ...]:
-    """What an operation puts into an array or a node."""
+    """Lists the values that an operation puts into an array or a node."""
     match op:
         case anf.Construct(args=args):
             return args
@@ -47,7 +47,7 @@ def _kept(op: anf.Op) -> tuple[Atom, ...]:
 
 
 def _chosen(op: anf.Op) -> tuple[Atom, ...]:
-    """What the result of an operation may be."""
+    """Lists the values that the result of an operation may be."""
     match op:
         case anf.If(then=then, otherwise=otherwise):
             return (*then.results, *otherwise.results)

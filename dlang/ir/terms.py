@@ -31,7 +31,7 @@ def is_handle(dtype: str) -> bool:
 
 
 def is_reference(dtype: str) -> bool:
-    """Whether values of a dtype are references to objects in memory: texts and nodes."""
+    """Tells whether values of a dtype are references to objects in memory: texts and nodes."""
     return dtype == "str" or is_handle(dtype)
 
 

@@ -1,4 +1,4 @@
-"""Whether an operation reads and writes in range by its own bounds, and so wherever it stands.
+"""Decides whether an operation reads and writes in range by its own bounds, and so wherever it stands.
 
 An index may also be in range because of what was checked before: `a[1]`, where an array with two elements fewer than
 `a` has been made, and its size was found to be no negative number. Nothing names such a check, so an operation with
@@ -15,7 +15,7 @@ from dlang.ir.traverse import op_blocks
 
 
 def stands_alone(op: Op, certified: Set[Var]) -> bool:
-    """Whether all accesses of an operation, and of what is in its blocks, are in range whatever was checked before it.
+    """Tells whether all accesses of an operation, and in its blocks, are in range whatever was checked before it.
 
     certified: variables that checks around it have given, whose uses depend on these.
     """
@@ -56,5 +56,5 @@ def _shape(array: Var) -> tuple[Size, ...]:
 
 
 def _inside(index: Sequence[Size], shape: Sequence[Size], known: Knowledge, certified: Set[Var]) -> bool:
-    """Whether an index is in range. That of a row, or of a block of rows, leaves the last axes out."""
+    """Tells whether an index is in range. That of a row, or of a block of rows, leaves the last axes out."""
     return all(e.atom in certified or known.inside((e,), (size,)) for e, size in zip(index, shape, strict=False))

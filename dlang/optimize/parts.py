@@ -123,7 +123,7 @@ class _Cycle:
         return None
 
     def is_part(self, caller: str, arg: Atom, handed: Set[Position]) -> bool:
-        """Whether an argument is less than a parameter of its caller, or one that is a part itself."""
+        """Tells whether an argument is less than a parameter of its caller, or one that is a part itself."""
         found = self.source(caller, arg)
         assert found is not None and isinstance(arg, Var)
         param = self.members[caller].params[found[0]]

@@ -39,8 +39,8 @@ DTYPES = frozenset(("f64", "f32", "i64", "i32"))
 
 @dataclass(frozen=True, slots=True)
 class _Added:
-    """What a trip adds to an array, and to which element. lets: what does that, by what it binds; more: what is to be
-    done in its place."""
+    """An addition of a trip to an element of an array. lets: the variables of the lets that do it; more: the lets that
+    take their place."""
 
     destination: Add
     value: Atom
@@ -79,15 +79,14 @@ def _as_comprehension(let: Let, effectful: frozenset[str]) -> Let:
 
 
 def _stays_the_same(let: Let, effectful: frozenset[str]) -> bool:
-    """Whether an operation may be done for points in any order: not if the world sees it, or it is a call that may
-    fail."""
+    """Tells whether an operation may be done for points in any order: not if the world sees it or a call may fail."""
     if any(isinstance(inner.op, Effect) for inner in walk(Block((let,), ()))):
         return False
     return isinstance(let.op, Check) or not is_effectful(let.op, effectful)
 
 
 def _added(loop: For, k: int) -> _Added | None:
-    """What a trip adds to the k-th array that the loop carries; None if it does anything else with it."""
+    """Finds the addition to the k-th array that the loop carries; None if a trip does anything else with it."""
     param, first, result = loop.params[k], loop.init[k], loop.body.results[k]
     if not isinstance(param.type, Array) or param.type.dtype not in DTYPES or not isinstance(first, Var):
         return None

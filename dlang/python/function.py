@@ -284,7 +284,7 @@ class Function:
         return not self._own_seed and any("random" in f.decl.effects for f in functions)
 
     def may_be_direct(self, seeded: bool) -> bool:
-        """Whether calls with a seed, or without, need not come through Python: nothing is left to warn of."""
+        """Tells whether calls with a seed, or without, need not come through Python: nothing is left to warn of."""
         return seeded or self.default_seeds.is_told or not self.draws()
 
     def seed_in(self, named: dict[str, Any], args: Sequence[Any] = ()) -> int | None:

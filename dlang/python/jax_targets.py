@@ -172,7 +172,7 @@ def _buffers(what: Called, params: Sequence[Any], entry: Any) -> dict[int, int]:
 
 
 def _are_of(arrays: Sequence[Any], buffers: Mapping[int, int], entry: Any) -> bool:
-    """Whether arrays have the dtypes of the leaves that they are, so that nothing has to widen them before a call."""
+    """Tells whether arrays have the dtypes of the leaves that they are, so that nothing has to widen them."""
     first = len(entry.sizes) + entry.seed
     dtypes = [leaf.dtype for leaf in leaves_of(entry.border.params)]
     return all(dtype_name(arrays[k].dtype) == dtypes[at - first] for at, k in buffers.items())

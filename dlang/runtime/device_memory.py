@@ -22,7 +22,7 @@ from threading import RLock
 from dlang.runtime.devices import Driver, Graph, Stream
 
 KEPT = 64
-"""How many runs of a program are kept as graphs."""
+"""The number of runs of a program that are kept as graphs."""
 SHARE = 4
 """Graphs hold a part of the memory of the device: this is how many such parts it has."""
 
@@ -39,7 +39,7 @@ class Holding:
 
 
 def use(driver: Driver, holding: Holding) -> None:
-    """What the current stream is asked for from now on may use it."""
+    """Lets the current stream use it from now on."""
     now = driver.current
     if holding.stream != now:
         driver.follow(holding.stream, now)
@@ -110,7 +110,7 @@ class Repeat:
 
     @property
     def bytes(self) -> int:
-        """What it holds."""
+        """The bytes that it holds."""
         return self.state.bytes + self.memory.bytes
 
 
@@ -156,7 +156,7 @@ class Graphs:
 
 
 def can_keep(driver: Driver, shelf: Mapping[Hashable, Repeat], size: int, since: int) -> bool:
-    """Whether there is a place for another graph of a program, with so many bytes, of a run that was done at a moment.
+    """Tells whether there is a place for another graph of a program, with so many bytes, of a run done at a moment.
 
     It takes the place of those that have not been used since then: were it of others, graphs that take turns would
     drop one another for ever.
@@ -188,7 +188,7 @@ def _dropped(driver: Driver, repeat: Repeat | None) -> bool:
 
 
 def _drop_oldest(driver: Driver) -> bool:
-    """Whether there was a graph to be dropped."""
+    """Tells whether there was a graph to be dropped."""
     graphs = driver.graphs
     with graphs.lock:
         return _dropped(driver, graphs.oldest(graphs.repeats, graphs.now + 1))

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 NEVER = 2**64 - 1
 SEEN = 256
-"""How many runs are known to have been done."""
+"""The number of runs that are known to have been done."""
 STATES = 4
-"""How many states a program has before streams share them."""
+"""The number of states that a program has before streams share them."""
 
 
 def array_dtype(dtype: str) -> str:
@@ -290,7 +290,7 @@ class DeviceRun:
 
     @property
     def address(self) -> int:
-        """Where its state is."""
+        """The address of its state."""
         state = self.state if self.repeat is None else self.repeat.state
         assert state is not None
         return state.blocks[0]

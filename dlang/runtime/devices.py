@@ -115,7 +115,7 @@ class Driver(Protocol):
         """The same stream, to be told from others and to be waited for."""
 
     def follow(self, first: Stream, later: Stream) -> None:
-        """What `later` is asked for from now on is done after all that `first` has been asked for.
+        """Lets the work that `later` gets from now on begin after all that `first` has got.
 
         The host does not wait, unless one of them is another thread's own. Any device may be the current one.
         """
@@ -181,11 +181,11 @@ class Driver(Protocol):
     # ---- graphs ------------------------------------------------------------------------------------------------------
     @property
     def making(self) -> bool:
-        """Whether this thread makes a graph, so that it can neither allocate nor free."""
+        """Tells whether this thread makes a graph, so that it can neither allocate nor free."""
 
     @property
     def workspace(self) -> int:
-        """How many bytes the products of a graph work in; 0 if they need none."""
+        """The number of bytes that the products of a graph work in; 0 if they need none."""
 
     def begin(self, workspace: int | None = None) -> None:
         """From now on what the stream is asked for is kept instead of being done; nothing may wait for it.

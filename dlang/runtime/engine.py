@@ -221,7 +221,7 @@ class CompiledProgram:
             interruptions.check()
 
     def words_of(self, name: str, args: Sequence[Any]) -> list[tuple[int, list[Any]]]:
-        """What compiled code gets for arguments, none of them nodes or arrays of texts, each with what holds it."""
+        """Gives the words for arguments, none of them nodes or arrays of texts, each with what holds it."""
         env: dict[Var, int] = {}
         out: list[tuple[int, list[Any]]] = []
         params = [p for p in self.entries[name].point.function.params if not isinstance(p.type, Token)]

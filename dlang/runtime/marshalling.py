@@ -22,7 +22,7 @@ Made = dict[int, Node] | None
 
 @dataclass(frozen=True, slots=True)
 class Marshal:
-    """How values cross. context: of the run, in whose memory texts, nodes and blocks are made."""
+    """The way in which values cross. context: of the run, in whose memory texts, nodes and blocks are made."""
 
     nodes: NodeMemory
     context: Any

@@ -39,7 +39,7 @@ class DefaultSeeds:
 
 
 def _level_of_caller() -> int:
-    """How far out of `DefaultSeeds.note` the first call from outside of this package is, as `warnings.warn` counts."""
+    """Counts the frames from `DefaultSeeds.note` to the first call from outside of this package."""
     level = 1
     frame = sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("dlang."):

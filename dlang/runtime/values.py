@@ -37,7 +37,7 @@ def dtype_name(dtype: np.dtype[Any] | str) -> str | None:
 
 
 def is_taken(given: str | None, dtype: str | None) -> bool:
-    """Whether a NumPy value of one dtype is taken where another is asked for: the same, or integers that i64 holds."""
+    """Tells whether a NumPy value of one dtype is taken for another: the same, or integers that i64 holds."""
     return given == dtype or (dtype == "i64" and given in WIDENED)
 
 

@@ -67,7 +67,7 @@ def collect(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Value)
 
 
 def is_comprehension(lets: list[Let], part: Atom) -> bool:
-    """Whether code is a comprehension that makes an array element by element, with scalars that it reads.
+    """Tells whether code is a comprehension that makes an array element by element, with scalars that it reads.
 
     Nothing is lost then if the elements of a row are made where they are read: no check, and nothing made for all.
     """

@@ -124,7 +124,7 @@ def _described(
     result: Mono,
     opened: tuple[Var, ...],
 ) -> tuple[PythonFunction, list[Size]]:
-    """How the function is called, and the sizes that it gets before its arguments. function: None if nothing runs."""
+    """Describes how the function is called, and which sizes it gets first. function: None if nothing runs."""
     decl = e.decl
     assert decl.result is not None
     inside = set(opened)

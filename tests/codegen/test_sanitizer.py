@@ -61,7 +61,7 @@ def test_a_check_stands_in_front_of_each_access_to_memory() -> None:
 
 
 def test_the_words_of_a_context_are_each_for_one_purpose() -> None:
-    """What checks keep there, what the collector and the rest of a run do, and the lists of free blocks."""
+    """The words of checks, of the collector, of the rest of a run, and the lists of free blocks do not overlap."""
     own = [value for name, value in vars(support).items() if name in WORDS]
     checks = [registry.OLDEST, registry.NEWEST, registry.KEPT, registry.FOUND]
     assert len(own) == len(WORDS) and len({*own, *checks}) == len(own) + len(checks)

@@ -1,4 +1,4 @@
-"""What happens before what on a device: clocks of its streams and of the host, and accesses that nothing orders.
+"""Orders the work on a device by clocks of its streams and of the host, and finds accesses that nothing orders.
 
 Every stream counts what it was asked for, and knows how far it comes after each other one: by events that it waits for,
 and by what the host has waited for before it asked. Two accesses of a block by two streams are in order if the later

@@ -47,7 +47,7 @@ def given(name: str, n: int, h: int = 3) -> list[Any]:
 
 
 def asked(name: str, sizes: Sequence[int], args: Sequence[Any]) -> tuple[int, int]:
-    """How many kernels the device is asked for, and how many products."""
+    """Counts the kernels and the products that the device is asked for."""
     both, count = program(), [0, 0]
     driver = both.driver
     functions, product = driver.functions, driver.product

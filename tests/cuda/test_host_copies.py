@@ -1,4 +1,4 @@
-"""What the host does in a loop copies what it looks at, and not whole arrays in every trip."""
+"""The host copies the elements that it looks at in a loop, and not whole arrays in every trip."""
 
 from __future__ import annotations
 

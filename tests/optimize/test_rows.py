@@ -91,7 +91,7 @@ def test_a_value_by_rows_and_its_derivative_are_one_pass_over_memory_each(text: 
 
 
 def loops_over_a_row(stmts: tuple[Stmt, ...]) -> int:
-    """How many loops there are that may have more than one trip."""
+    """Counts the loops that may have more than one trip."""
     return sum(isinstance(s, Loop) and poly(1) not in s.highs for s in walk_loops(stmts))
 
 

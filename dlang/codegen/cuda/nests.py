@@ -106,7 +106,7 @@ def nest_of(loop: Loop, plain: bool = False) -> Nest | None:
 
 
 def _totals(reductions: Sequence[Reduction]) -> int:
-    """How many numbers reductions keep."""
+    """Counts the numbers that reductions keep."""
     return sum([1 if r.position is None else 2 for r in reductions])
 
 

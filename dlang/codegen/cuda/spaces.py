@@ -208,7 +208,7 @@ class Spaces:
         return isinstance(value, Buffer) and is_number(value.dtype) and self.classes.find(value) in self.classes.device
 
     def group(self, buffer: Buffer) -> Buffer:
-        """What stands for all arrays that may be the same as one, or parts of it."""
+        """The array that stands for all that may be the same as one, or parts of it."""
         return self.classes.find(buffer)
 
 

@@ -63,7 +63,7 @@ def caller(face: Face, point: EntryPoint, terms: Terms, datatypes: Mapping[str, 
 
 
 def _lasts(part: Part) -> bool:
-    """Whether what an argument is for compiled code outlives a run, as nodes and arrays of texts do not."""
+    """Tells whether an argument, as compiled code has it, outlives a run: nodes and arrays of texts do not."""
     return not any(is_handle(leaf.dtype) or (leaf.dtype == "str" and leaf.shape) for leaf in leaves_of((part,)))
 
 

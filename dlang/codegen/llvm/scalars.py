@@ -93,7 +93,7 @@ def constant(value: int | float | bool, dtype: str, width: int = 1) -> str:
 
 @dataclass(slots=True)
 class Module:
-    """What a module of LLVM needs beside its functions: declarations, helpers, and constants.
+    """The part of a module of LLVM that stands beside its functions: declarations, helpers, and constants.
 
     foreign: the targets of C functions, by the symbols that stand for them. texts: those in the program, numbered.
     expansions: the calls of mathematics so far in the function under way. lines: where instructions come from, if that

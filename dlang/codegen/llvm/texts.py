@@ -22,7 +22,7 @@ DEEPEST = 64
 """More than there are halves of a length: what is left for later when a rope is copied is the larger part of it."""
 
 FAILED = -1
-"""What stands for a text for which there is no memory."""
+"""The word that stands for a text for which there is no memory."""
 UNDECIDED = 2
 """The order of two texts for which there was no memory to find it."""
 

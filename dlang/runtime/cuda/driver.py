@@ -44,7 +44,7 @@ class _Handle:
 
 @dataclass(eq=False)
 class _Thread(threading.local):
-    """What a thread has: its handle of cuBLAS and the stream of that, and the stream whose work is kept.
+    """The state of a thread: its handle of cuBLAS and the stream of that, and the stream whose work is kept.
 
     workspace: the address of the memory that products of a graph work in. mark: this is no other thread's.
     """
@@ -296,7 +296,7 @@ class CudaDriver:
     # ---- graphs ------------------------------------------------------------------------------------------------------
     @property
     def making(self) -> bool:
-        """Whether this thread has work kept."""
+        """Tells whether this thread has work kept."""
         return self.thread.kept is not None
 
     def begin(self, workspace: int | None = None) -> None:
@@ -311,7 +311,7 @@ class CudaDriver:
             _ = self.blas  # on that stream from now on
 
     def end(self) -> CudaGraph:
-        """What was kept. Raises MemoryError."""
+        """Gives the work that was kept. Raises MemoryError."""
         stream = self.thread.kept
         self._forget()
         try:
@@ -356,7 +356,7 @@ class CudaMarks:
 
 @dataclass(eq=False)
 class CudaGraph:
-    """What a GPU does at once."""
+    """The numbers that say how much a GPU does at once."""
 
     driver: CudaDriver
     graph: Any

@@ -23,7 +23,7 @@ _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, _ADDRESS, *[_UNSIGNED] * 7, _ADDRESS, _
 
 
 def wanted() -> bool:
-    """Whether the environment asks for it."""
+    """Tells whether the environment asks for it."""
     return os.environ.get(VARIABLE, "0") not in ("", "0")
 
 

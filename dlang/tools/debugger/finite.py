@@ -1,4 +1,4 @@
-"""Which operation makes a NaN or an infinity of finite numbers, and which product of a derivative is 0 by convention.
+"""Finds operations that make a NaN or an infinity of finite numbers, and products of derivatives that are 0 by rule.
 
 In a backward pass a local derivative may be infinite where it does not count: `guard(c, d)`, which is 0 where the
 cotangent c is 0, takes care of that. So what only serves as the second operand of a guard is not looked at, but whether
@@ -25,7 +25,7 @@ from dlang.runtime.errors import RunError
 
 
 class Sought(Enum):
-    """What is looked for: what makes a NaN or an infinity of finite numbers, or what makes 0 of 0 and one of these."""
+    """The kinds of operations to look for: those that make what is not finite of what is, or 0 of 0 and that."""
 
     NOT_FINITE = "not finite"
     DROPPED = "dropped"
@@ -76,7 +76,7 @@ def is_finite(value: Any) -> bool:
 
 
 def holds_guards(op: anf.Comp) -> bool:
-    """Whether there is a product in a comprehension for which the convention is made."""
+    """Tells whether there is a product in a comprehension for which the convention is made."""
     return any(isinstance(let.op, anf.Prim) and let.op.name in _GUARDS for let in walk(op.body))
 
 
@@ -87,7 +87,7 @@ class Finder:
     interpreter: Searching
 
     def found(self, sought: Sought, let: Let, block: Block, env: Env) -> bool:
-        """Whether an operation of a block that has just run is one that is looked for."""
+        """Tells whether an operation of a block that has just run is one that is looked for."""
         if sought is Sought.NOT_FINITE:
             return self._made(let, block, env)
         match let.op:
@@ -98,7 +98,7 @@ class Finder:
         return False
 
     def _made(self, let: Let, block: Block, env: Env) -> bool:
-        """Whether it made what is not finite of what was."""
+        """Tells whether it made what is not finite of what was."""
         if not isinstance(let.op, _MAKERS):
             return False
         if all(is_finite(env[v]) for v in let.vars if is_float(v)):
