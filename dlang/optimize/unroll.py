@@ -1,4 +1,4 @@
-"""Comprehensions over a few points, known now, become scalar code where they stand in a larger one.
+"""Comprehensions over a few points, known now, become scalar code where they stand in a larger one, or in a loop.
 
 An array of such a comprehension whose every use names an element is its elements, and takes no memory: a vector of
 three numbers costs what a struct of three does. What is left is scalar code, of which the loop around does several
@@ -7,11 +7,12 @@ points at once. This comes after `rows`, which brings together what belongs to o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from dlang.ir.anf import (
+    FLOATS,
     HALF,
     Array,
     Atom,
@@ -19,31 +20,38 @@ from dlang.ir.anf import (
     Block,
     Cast,
     Comp,
+    Destination,
     Empty,
+    For,
     Keep,
     Let,
     Lit,
     Prim,
     Program,
     Read,
+    Scalar,
     Size,
     SizeOf,
+    Type,
     Update,
     Var,
+    While,
     fresh,
     poly,
 )
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_blocks, map_bodies, mentioned, rebuild, with_lets, with_op
-from dlang.ir.types import dtype_of
+from dlang.ir.types import I64, dtype_of
 from dlang.optimize.constants import convert, fold
 
 EXTENT = 4  # of an axis: what is longer fills vectors of its own
 POINTS = 16
 CODE = 256  # operations
 _COMBINED = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}
+_BETTER = {"argmax": "le", "argmin": "ge"}  # an extreme stays where it compares so with the next value
 
 Index = tuple[int, ...]
+Best = dict[Index, tuple[int, Atom]]  # the last position that was looked at, and the extreme value so far
 
 
 def unroll(program: Program) -> Program:
@@ -52,14 +60,61 @@ def unroll(program: Program) -> Program:
 
 
 def _block(block: Block) -> Block:
-    lets = []
+    lets: list[Let] = []
     for let in block.lets:
         op = map_blocks(let.op, _block)
-        if isinstance(op, Comp) and op.axes:
-            body = _unrolled(op.body)
-            op = op if body is op.body else Comp(op.axes, body, op.destinations)
+        match op:
+            case Comp(axes=(_, *_)):
+                lets += _comprehension(with_op(let, let.vars, op))
+                continue
+            case For() | While() if (writer := _written(op.body, kept=op.body.results)) is not None:
+                op = replace(op, body=writer.block(op.body))  # what a loop carries stays an array, made where it lies
+            case _:
+                pass
         lets.append(with_op(let, let.vars, op))
     return with_lets(block, lets, block.results)
+
+
+def _comprehension(let: Let) -> list[Let]:
+    """A comprehension with the small ones inside of it written out, and what puts its results together.
+
+    A small array that is reduced as a whole is reduced element by element, and so never made at a point.
+    """
+    op = let.op
+    assert isinstance(op, Comp)
+    writer = _written(op.body)
+    if writer is None:
+        return [let]
+    vars: list[Var] = []
+    results: list[Atom] = []
+    destinations: list[Destination] = []
+    after: list[Let] = []
+    for var, value, d in zip(let.vars, op.body.results, op.destinations, strict=True):
+        elements = writer.elements.get(value) if isinstance(value, Var) else None
+        if elements is None or not isinstance(d, Keep) or d.index or d.into is not None or d.monoid not in _COMBINED:
+            vars.append(var)
+            results.append(writer.result(value))
+            destinations.append(d)
+            continue
+        assert isinstance(var.type, Array)
+        parts = {index: fresh(var.name, Scalar(var.type.dtype)) for index in elements}
+        vars += parts.values()
+        results += elements.values()
+        destinations += [Keep((), (), d.monoid) for _ in parts]
+        after += _together(var, parts)
+    new = Comp(op.axes, Block(tuple(writer.lets), tuple(results)), tuple(destinations))
+    return [Let(tuple(vars), new, let.span), *after]
+
+
+def _together(array: Var, elements: Mapping[Index, Atom]) -> Iterator[Let]:
+    """What makes an array of its elements."""
+    assert isinstance(array.type, Array)
+    made = fresh(array.name, array.type)
+    yield Let((made,), Empty(array.type.dtype, array.type.shape))
+    for k, (index, value) in enumerate(elements.items()):
+        new = array if k == len(elements) - 1 else fresh(array.name, array.type)
+        yield Let((new,), Update(made, tuple([poly(i) for i in index]), value))
+        made = new
 
 
 # ---- what can be written out -----------------------------------------------------------------------------------------
@@ -101,7 +156,9 @@ def _is_small(op: Comp) -> bool:
     if _box(op) is None or not all(isinstance(let.op, Prim | Cast | Read | SizeOf) for let in op.body.lets):
         return False
     for value, d in zip(op.body.results, op.destinations, strict=True):
-        if not isinstance(d, Keep) or d.monoid not in (*_COMBINED, "set") or dtype_of(value) in HALF:
+        if not isinstance(d, Keep) or d.monoid not in (*_COMBINED, *_BETTER, "set") or dtype_of(value) in HALF:
+            return False
+        if d.monoid in _BETTER and d.into is not None:
             return False
         shape = [s.constant for s in d.shape]
         reached = {_index(d.index, point) for point in _points(op)}
@@ -115,12 +172,12 @@ def _is_small(op: Comp) -> bool:
     return True
 
 
-def _chosen(body: Block) -> list[Let]:
-    """The small comprehensions of a body of which every array is used by its elements alone."""
+def _chosen(body: Block, kept: Sequence[Atom]) -> list[Let]:
+    """The small comprehensions of a body of which every array is used by its elements alone, and is not to be kept."""
     chosen = {id(let): let for let in body.lets if isinstance(let.op, Comp) and _is_small(let.op)}
     while chosen:
         arrays = {v for let in chosen.values() for v in let.vars if isinstance(v.type, Array)}
-        wrong = _otherwise(body, arrays, chosen)
+        wrong = _otherwise(body, arrays, chosen) | (arrays & set(kept))
         bad = [key for key, let in chosen.items() if _refused(let, arrays, wrong)]
         if not bad:
             break
@@ -158,11 +215,11 @@ def _is_zero(atom: Atom) -> bool:
 
 
 # ---- writing it out --------------------------------------------------------------------------------------------------
-def _unrolled(body: Block) -> Block:
-    """A body with its small comprehensions written out."""
-    chosen = _chosen(body)
+def _written(body: Block, kept: Sequence[Atom] = ()) -> _Writer | None:
+    """A body with its small comprehensions written out, but for those of arrays that are to be kept; None without."""
+    chosen = _chosen(body, kept)
     if not chosen:
-        return body
+        return None
     writer = _Writer()
     small = {id(let) for let in chosen}
     for let in body.lets:
@@ -170,8 +227,7 @@ def _unrolled(body: Block) -> Block:
             writer.comprehension(let)
         else:
             writer.let(let)
-    results = tuple([writer.result(r) for r in body.results])
-    return Block(tuple(writer.lets), results)
+    return writer
 
 
 @dataclass(slots=True)
@@ -218,16 +274,20 @@ class _Writer:
         op = let.op
         assert isinstance(op, Comp)
         made: list[dict[Index, Atom]] = []
+        extremes: list[Best] = [{} for d in op.destinations]
         for d in op.destinations:
             made.append(dict(self.elements[d.into]) if d.into is not None else {})
         for point in _points(op):
             self.renaming.env.update(point)
             for inner in op.body.lets:
                 self.let(inner, point)
-            for value, d, found in zip(op.body.results, op.destinations, made, strict=True):
+            for value, d, found, best in zip(op.body.results, op.destinations, made, extremes, strict=True):
                 index = _index(d.index, point)
                 assert index is not None and isinstance(d, Keep)
                 atom = self.renaming.atom(value)
+                if d.monoid in _BETTER:
+                    self.extreme(let, d.monoid, index, atom, best, found)
+                    continue
                 replaced = d.monoid == "set" or index not in found
                 found[index] = atom if replaced else self.combined(d.monoid, found[index], atom, let)
         for var, found in zip(let.vars, made, strict=True):
@@ -239,9 +299,24 @@ class _Writer:
     def combined(self, monoid: str, first: Atom, second: Atom, let: Let) -> Atom:
         if monoid == "sum" and (_is_zero(first) or _is_zero(second)):
             return second if _is_zero(first) else first
-        both = fresh("t", first.type)
-        self.lets.append(Let((both,), Prim(_COMBINED[monoid], (first, second)), let.span))
-        return both
+        return self.prim(let, first.type, _COMBINED[monoid], first, second)
+
+    def extreme(self, let: Let, monoid: str, index: Index, atom: Atom, best: Best, found: dict[Index, Atom]) -> None:
+        """Takes one more value: the first NaN is the extreme, else the first of the greatest or the least values."""
+        if index not in best:
+            best[index], found[index] = (0, atom), Lit(0, "i64")
+            return
+        (last, old), truth = best[index], Scalar("bool")
+        better = self.prim(let, truth, "not", self.prim(let, truth, _BETTER[monoid], atom, old))
+        if dtype_of(atom) in FLOATS:
+            better = self.prim(let, truth, "and", better, self.prim(let, truth, "eq", old, old))
+        best[index] = last + 1, self.prim(let, atom.type, "select", better, atom, old)
+        found[index] = self.prim(let, I64, "select", better, Lit(last + 1, "i64"), found[index])
+
+    def prim(self, let: Let, type: Type, name: str, *args: Atom) -> Var:
+        var = fresh("t", type)
+        self.lets.append(Let((var,), Prim(name, args), let.span))
+        return var
 
     def result(self, atom: Atom) -> Atom:
         """A result: an array that is gone is put together."""
@@ -249,9 +324,10 @@ class _Writer:
             return self.renaming.atom(atom)
         assert isinstance(atom.type, Array)
         array = fresh(atom.name, atom.type)
-        self.lets.append(Let((array,), Empty(atom.type.dtype, atom.type.shape)))
-        for index, value in self.elements[atom].items():
-            new = fresh(atom.name, atom.type)
-            self.lets.append(Let((new,), Update(array, tuple([poly(i) for i in index]), value)))
-            array = new
+        self.lets += _together(array, self.elements[atom])
         return array
+
+    def block(self, body: Block) -> Block:
+        """What has been written, with the results of a body."""
+        results = tuple([self.result(r) for r in body.results])
+        return Block(tuple(self.lets), results)

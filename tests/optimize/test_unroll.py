@@ -143,3 +143,93 @@ def test_an_array_that_a_row_needs_is_put_together_from_its_elements() -> None:
 def test_long_axes_fill_vectors_of_their_own() -> None:
     before = program(TEXT.replace("WHICH", "1").replace("3]", "5]").replace("0..3", "0..5").replace("2 - j", "4 - j"))
     assert unroll(before) is before or count(unroll(before), Comp) == 3
+
+
+EXTREMES = """
+fn f(n.0: i64, x.1: DTYPE[n.0, 4]) -> (g.2: i64[n.0], l.3: i64[n.0]) {
+  g.2: i64[n.0], l.3: i64[n.0] = comp i.4 in 0..n.0 {
+    g.5: i64, l.6: i64 = comp j.7 in 0..4 {
+      t.8: DTYPE = read x.1[i.4, j.7]
+      yield t.8, t.8
+    } to keep [] [] argmax, keep [] [] argmin
+    yield g.5, l.6
+  } to keep [n.0] [i.4] set, keep [n.0] [i.4] set
+  yield g.2, l.3
+}
+"""
+
+
+def test_the_position_of_an_extreme_is_that_of_the_first_one_or_of_a_nan() -> None:
+    nan = np.nan
+    floats = [[1, 3, 3, 2], [2, 1, 1, 2], [nan, 5, nan, 1], [1, nan, nan, 7], [-np.inf] * 4, [0.0, -0.0, 0.0, -0.0]]
+    for dtype, rows in (("f64", np.array(floats)), ("i64", np.array(floats[:2], np.int64))):
+        before = program(EXTREMES.replace("DTYPE", dtype))
+        after = unroll(before)
+        verify(after)
+        assert count(after, Comp) == 1
+        assert_same(run(before, [len(rows), rows]), run(after, [len(rows), rows]))
+        assert_same(Engine(Host()).compile(after, ["f"]).run("f", [len(rows), rows]), run(before, [len(rows), rows]))
+
+
+LOOP = """
+fn f(n.0: i64, x.1: f64[n.0, 3]) -> (s.2: f64, a.3: f64[3]) {
+  z.4: f64[3] = comp j.5 in 0..3 {
+    yield 0.0
+  } to keep [3] [j.5] set
+  s.2: f64, a.3: f64[3] = for i.6 in 0..n.0 (s.7: f64 = 0.0, a.8: f64[3] = z.4) {
+    b.9: f64[3] = comp j.10 in 0..3 {
+      t.11: f64 = read x.1[i.6, j.10]
+      t.12: f64 = mul(t.11, t.11)
+      yield t.12
+    } to keep [3] [j.10] set
+    m.13: f64 = comp j.14 in 0..3 {
+      t.15: f64 = read b.9[j.14]
+      yield t.15
+    } to keep [] [] max
+    a.16: f64[3] = comp j.17 in 0..3 {
+      t.18: f64 = read a.8[j.17]
+      t.19: f64 = add(t.18, m.13)
+      yield t.19
+    } to keep [3] [j.17] set
+    s.20: f64 = add(s.7, m.13)
+    yield s.20, a.16
+  }
+  yield s.2, a.3
+}
+"""
+
+
+def test_in_a_loop_small_arrays_are_their_elements_but_for_those_that_it_carries() -> None:
+    before = program(LOOP)
+    after = unroll(before)
+    verify(after)
+    assert count(after, Comp) == 2  # where the state begins, and where it goes on
+    args = [3, np.random.default_rng(2).normal(size=(3, 3))]
+    assert_same(run(before, args), run(after, args))
+
+
+TOTALS = """
+fn f(n.0: i64, x.1: f64[n.0, 3]) -> (s.2: f64[3]) {
+  s.2: f64[3] = comp i.3 in 0..n.0 {
+    a.4: f64[3] = comp j.5 in 0..3 {
+      t.6: f64 = read x.1[i.3, j.5]
+      t.7: f64 = mul(t.6, t.6)
+      yield t.7
+    } to keep [3] [j.5] set
+    yield a.4
+  } to keep [3] [] sum
+  yield s.2
+}
+"""
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_a_sum_of_small_arrays_is_that_of_each_element(n: int) -> None:
+    before = program(TOTALS)
+    after = unroll(before)
+    verify(after)
+    (comp,) = [let.op for let in after.functions["f"].body.lets if isinstance(let.op, Comp)]
+    assert [d.shape for d in comp.destinations] == [(), (), ()]
+    assert not any(isinstance(let.op, Empty) for let in comp.body.lets)
+    args = [n, np.random.default_rng(2).normal(size=(n, 3))]
+    assert_same(run(before, args), run(after, args))
