@@ -26,12 +26,12 @@ class Items:
         self.count = 0
         self.last_effect: int | None = None
         self.certified: set[Var] = set()
-        self.latest: tuple[Let, bool] | None = None  # the let that was asked of last, of which several items are tried
+        self.latest: tuple[Let, int, int] | None = None  # the let that was asked of last, and what it needs
 
     def append(self, let: Let, effects: bool) -> int:
         """A let of its own; those with effects keep their order."""
         k = len(self.lets)
-        direct, above = self._needs(let)
+        direct, above, _ = self._needs(let)
         if effects:
             if self.last_effect is not None:
                 direct |= 1 << self.last_effect
@@ -46,9 +46,10 @@ class Items:
 
     def may_join(self, k: int, let: Let) -> bool:
         """Whether nothing that the let needs depends on item k, but for its own results."""
-        return all(not self.above[j] >> k & 1 for j in self._sources(let) if j != k)
+        return not self._needs(let)[2] >> k & 1
 
     def _note(self, k: int, let: Let) -> None:
+        self.latest = None
         for var in let.vars:
             self.home[var] = k
         if isinstance(let.op, Check):
@@ -59,7 +60,7 @@ class Items:
 
     def join(self, k: int, let: Let, together: Let) -> None:
         """Item k becomes the merger of itself and a let that has not been appended."""
-        direct, above = self._needs(let)
+        direct, above, _ = self._needs(let)
         self.lets[k] = together
         mask = ~(1 << k)
         self.direct[k] |= direct & mask
@@ -104,18 +105,20 @@ class Items:
                 found.add((mask & -mask).bit_length() - 1)
                 mask &= mask - 1
         if self.last_effect is not None and self.last_effect not in found:
-            if not self._stands_alone(let):
+            if not stands_alone(let.op, self.certified):
                 found.add(self.last_effect)
         return found
 
-    def _stands_alone(self, let: Let) -> bool:
-        if self.latest is None or self.latest[0] is not let:
-            self.latest = let, stands_alone(let.op, self.certified)
-        return self.latest[1]
+    def _needs(self, let: Let) -> tuple[int, int, int]:
+        """What a let depends on: at once, through others too, and through others alone.
 
-    def _needs(self, let: Let) -> tuple[int, int]:
-        direct = above = 0
-        for j in self._sources(let):
-            direct |= 1 << j
-            above |= 1 << j | self.above[j]
-        return direct, above
+        Many items are tried for one let, so that is found once, as long as nothing is added.
+        """
+        if self.latest is None or self.latest[0] is not let:
+            direct = through = 0
+            for j in self._sources(let):
+                direct |= 1 << j
+                through |= self.above[j]
+            self.latest = let, direct, through
+        _, direct, through = self.latest
+        return direct, direct | through, through

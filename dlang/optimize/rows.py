@@ -240,7 +240,7 @@ class _Blocks:
             effects = is_effectful(let.op, self.effectful)
             ways = [] if effects else _members(let)
             for way, k in [(w, k) for w in ways for k in reversed(open_ones.get(w.axis.highs[0], []))]:
-                if groups[k].takes(way) and items.may_join(k, let):
+                if items.may_join(k, let) and groups[k].takes(way):
                     groups[k].add(way)
                     items.join(k, let, items.lets[k])
                     break

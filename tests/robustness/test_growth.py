@@ -1,4 +1,4 @@
-"""The work and the memory of the checker grow with the text, or a message ends it: counted, never timed."""
+"""The work and the memory of the compiler grow with the text, or a message ends it: counted, never timed."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import gc
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 
 from dlang.diagnostics import Diagnostic, Source
 from dlang.driver import check
+from dlang.optimize.pipeline import optimise
+from tests.specialize.support import lowered
 
+T = TypeVar("T")
 ENUM = "enum E { A, B, C, D }\n"
 
 
@@ -22,20 +26,26 @@ def nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def calls(text: str) -> tuple[int, list[Diagnostic]]:
     """How many functions are called, of Python and of C, to check a text, and what is said of it."""
+    source = Source("text.dl", text)
+    count, found = counted(lambda: check(source))
+    return count, found.diagnostics
+
+
+def counted(run: Callable[[], T]) -> tuple[int, T]:
+    """How many functions are called, of Python and of C, and what comes of it."""
     count = 0
 
     def one(frame: object, event: str, arg: object) -> None:
         nonlocal count
         count += event in ("call", "c_call")
 
-    source = Source("text.dl", text)
     gc.collect()
     sys.setprofile(one)
     try:
-        found = check(source)
+        found = run()
     finally:
         sys.setprofile(None)
-    return count, found.diagnostics
+    return count, found
 
 
 def squared(n: int) -> str:
@@ -101,6 +111,18 @@ def test_twice_the_text_takes_twice_the_calls(text: Callable[[int], str], n: int
     calls(text(10))  # what is loaded once
     small, large = calls(text(n))[0], calls(text(4 * n))[0]
     assert large < 6 * small
+
+
+SUMS = "".join(["  x = x / sum(x * y)\n" for _ in range(16)])
+
+
+def test_twice_the_comprehensions_that_wait_for_one_another_take_twice_the_calls_to_optimise() -> None:
+    def optimised(n: int) -> int:
+        made = lowered(f"fn f(z: f64[n], y: f64[n]) -> f64 {{\n  var x = z\n{SUMS * n}  sum(x)\n}}\n")
+        return counted(lambda: optimise(made.program, [made.entry.name]))[0]
+
+    optimised(1)  # what is loaded once
+    assert optimised(8) < 4.4 * optimised(2)
 
 
 @pytest.mark.parametrize(
