@@ -36,7 +36,6 @@ from dlang.ir.anf import (
     Let,
     Op,
     Program,
-    Read,
     Reshape,
     Update,
     Var,
@@ -48,7 +47,9 @@ from dlang.ir.chains import last_uses
 from dlang.ir.own_points import arrays_at_own_points, reads_its_place
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_functions, mentioned, parts, walk
+from dlang.optimize.effects import effectful_functions
 from dlang.optimize.handover import Continues, handed_over
+from dlang.optimize.reads_first import reads_first
 
 
 def ownership(program: Program, entries: Sequence[str] = ()) -> Program:
@@ -58,11 +59,12 @@ def ownership(program: Program, entries: Sequence[str] = ()) -> Program:
     """
     program = handed_over(program, entries)
     continues = {f.name: f.continues for f in program.functions.values() if f.continues}
-    return map_functions(program, lambda f: _function(f, continues))
+    effectful = effectful_functions(program)
+    return map_functions(program, lambda f: _function(f, continues, effectful))
 
 
-def _function(function: Function, continues: Continues) -> Function:
-    owner = _Owner(_wanted(function, continues), continues, _Region())
+def _function(function: Function, continues: Continues, effectful: frozenset[str]) -> Function:
+    owner = _Owner(_wanted(function, continues), continues, effectful, _Region())
     handed = {k for _, k in function.continues}
     for k, param in enumerate(function.params):
         if k in handed:
@@ -151,6 +153,7 @@ class _Owner:
 
     wanted: set[Var]
     continues: Continues
+    effectful: frozenset[str]
     region: _Region
     roots: dict[Var, frozenset[Var]] = field(default_factory=dict)
     holders: dict[Var, list[Var]] = field(default_factory=dict)  # of a root
@@ -177,6 +180,17 @@ class _Owner:
         return self.roots.get(atom, frozenset()) if isinstance(atom, Var) else frozenset()
 
     # ---- consuming
+    def consumed(self, op: Op) -> list[Var]:
+        """The arrays that an operation, or one in its arms, consumes, or carries on from in a loop."""
+        match op:
+            case For() | While():
+                return [a for a, p in zip(op.init, op.params, strict=True) if isinstance(a, Var) and p in self.wanted]
+            case If():
+                arms = (op.then, op.otherwise)
+                return [v for arm in arms for let in arm.lets for v in self.consumed(let.op)]
+            case _:
+                return _consumed(op, self.continues)
+
     def consume(self, var: Var, frame: _Frame, others: Iterable[Var] = ()) -> Var:
         """The variable to consume in place of `var`: itself, or a copy. others: what the let uses besides."""
         if var not in self.strided and self.own(self.roots_of(var), frame, set(others)):
@@ -206,7 +220,7 @@ class _Owner:
     # ---- blocks
     def block(self, block: Block, around: _Frame | None, owned_results: Iterable[int] = ()) -> Block:
         """A block in the same region as what is around it; the results at these positions shall be owned."""
-        block = reads_first(block, self.continues)
+        block = reads_first(block, self.consumed, self.effectful)
         frame = _Frame(around, last_uses(block))
         outer, self.lets = self.lets, []
         for k, let in enumerate(block.lets):
@@ -391,39 +405,3 @@ class _Owner:
                 if not carried[k]:
                     self.hold(var, (var, *held))
                     self.strided.add(var)
-
-
-# ---- order -----------------------------------------------------------------------------------------------------------
-def reads_first(block: Block, continues: Continues) -> Block:
-    """Reads of an array that another let consumes stand before it, where their index is known there."""
-    consumer: dict[Var, int] = {}
-    shown: dict[Var, Var] = {}  # what a view or reshape is of
-    defined: dict[Var, int] = {}
-    ahead: dict[int, list[Let]] = {}
-    moved: set[int] = set()
-    for k, let in enumerate(block.lets):
-        if isinstance(let.op, View | Reshape):
-            shown[let.vars[0]] = shown.get(let.op.array, let.op.array)
-        if isinstance(let.op, Read) and shown.get(let.op.array, let.op.array) in consumer:
-            at = consumer[shown.get(let.op.array, let.op.array)]
-            if all(defined.get(v, -1) < at for v in mentioned(let.op)):
-                ahead.setdefault(at, []).append(let)
-                moved.add(k)
-                defined[let.vars[0]] = at - 1
-                continue
-        for var in _consumed(let.op, continues):
-            consumer.setdefault(var, k)
-        if isinstance(let.op, For | While):
-            for init in let.op.init:
-                if isinstance(init, Var):
-                    consumer.setdefault(init, k)
-        for var in let.vars:
-            defined[var] = k
-    if not moved:
-        return block
-    lets: list[Let] = []
-    for k, let in enumerate(block.lets):
-        lets += ahead.get(k, ())
-        if k not in moved:
-            lets.append(let)
-    return Block(tuple(lets), block.results)

@@ -12,7 +12,12 @@ from dlang.ir.builder import Builder, f64, i64
 from dlang.ir.printer import print_program
 from dlang.ir.verify import verify
 from dlang.optimize.ownership import ownership
-from tests.optimize.programs import I64, assert_same, count, run, through
+from dlang.optimize.pipeline import optimise
+from dlang.runtime.engine import Engine
+from dlang.runtime.errors import RunError
+from dlang.runtime.host import Host
+from tests.optimize.programs import I64, assert_same, cost, count, run, through
+from tests.specialize.support import lowered
 
 Make = Callable[[Builder, Var, Var], Sequence[Atom]]
 
@@ -189,3 +194,56 @@ def test_a_constant_array_that_is_filled_anew_for_each_use_is_not_left() -> None
     assert count(after, Copy) == 0 and count(after, Comp) == 2
     args = [5, np.linspace(0.0, 1.0, 5)]
     assert_same(run(p, args), run(after, args))
+
+
+HELD = {
+    "an element at an index that is checked later": "a[k] = a[k] * 0.5 + s\n    s += old[k // 2] + old[k]",
+    "the sum of a few elements": "a[k] = 0.5 * s\n    s += sum(old[i] for i in k..minimum(k + 3, n))",
+    "an element through a view": "a[k] = 0.5 * s\n    let part = old[k..]\n    s += part[(n - k) // 2]",
+    "an element where a loop changed others": "for j in 0..2 { a[(k + j) % n] *= 0.5 }\n    s += old[k // 2]",
+    "an element where a branch changed another": "if s > 1.0 { a[k] = 0.5 * s }\n    s += old[(k * k) % n]",
+}
+
+
+@pytest.mark.parametrize("body", HELD.values(), ids=HELD)
+def test_what_is_read_as_it_was_before_a_change_takes_no_copy(body: str) -> None:
+    made = lowered(
+        f"""
+fn f(x: f64[n]) -> f64 {{
+  var a = x
+  var s = 1.0
+  for k < n {{
+    let old = a
+    {body}
+  }}
+  s + sum(a)
+}}
+"""
+    )
+    program = optimise(made.program, [made.entry.name], verify=True)
+    name = made.entry.name
+    assert count(program, Copy) == 1  # of what the caller holds
+    args = [[n, np.random.default_rng(n).uniform(0.5, 1.5, n)] for n in (20, 40, 80)]
+    assert_same(run(program, args[0], name), run(made.program, args[0], name), exact=False)
+    assert_same(Engine(Host()).compile(program, [name]).run(name, args[0]), run(program, args[0], name), exact=False)
+    small, middle, large = [cost(program, a, name) for a in args]
+    assert large - middle < 2.1 * (middle - small)
+
+
+UNFIT = {
+    "an array that can't be made": "let z = zeros(n - 2)\n  x[1] + a[0] + sum(z) + f64(len(z))",
+    "a slice that is out of range": "let z = x[2..]\n  x[1] + a[0] + sum(z)",
+}
+
+
+@pytest.mark.parametrize("body", UNFIT.values(), ids=UNFIT)
+def test_a_read_stays_behind_the_check_that_puts_it_in_range(body: str) -> None:
+    made = lowered(f"fn f(x: f64[n], k: i64) -> f64 {{\n  var a = x\n  a[k] = 2.0\n  {body}\n}}")
+    program = optimise(made.program, [made.entry.name], verify=True)
+    for n in (1, 2, 3):
+        args = [n, np.ones(n), 0]
+        if n == 1:
+            with pytest.raises(RunError):
+                run(program, args, made.entry.name)
+        else:
+            assert_same(run(program, args, made.entry.name), run(made.program, args, made.entry.name))

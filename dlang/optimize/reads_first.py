@@ -1,0 +1,129 @@
+"""What reads an array stands before what consumes it, with all that it needs, where that may stand there.
+
+    y = update x[i] = v                     ok = check … for (j)
+    ok = check … for (j)           →        old = read x[ok]
+    old = read x[ok]                        y = update x[i] = v
+
+So an element that is read as it was before a change takes no copy of the array. What is in range only because of what
+was checked before it (`independence.py`) stays behind the last let that may end the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from dataclasses import dataclass, field
+
+from dlang.ir.anf import (
+    Array,
+    Block,
+    Cast,
+    Check,
+    Comp,
+    Contract,
+    Op,
+    Prim,
+    Read,
+    Reshape,
+    SizeOf,
+    Var,
+    View,
+)
+from dlang.ir.traverse import mentioned, type_vars
+from dlang.optimize.effects import is_effectful
+from dlang.optimize.independence import stands_alone
+
+MOST = 32  # lets that are moved together: what an index takes, and no more
+Consumed = Callable[[Op], list[Var]]
+
+
+def reads_first(block: Block, consumed: Consumed, effectful: Set[str]) -> Block:
+    """The block in that order. consumed: the arrays that an operation consumes; effectful: functions."""
+    order = _Order(block, consumed, effectful)
+    for k, let in enumerate(block.lets):
+        if not (isinstance(let.op, Read | Comp | Contract) and order.moves(k)):
+            order.note(k)
+    if not order.place:
+        return block
+    ahead: dict[int, list[int]] = {}
+    for k in sorted(order.place):
+        ahead.setdefault(order.place[k], []).append(k)
+    numbers = [j for k in range(len(block.lets)) for j in (*ahead.get(k, ()), k) if j != k or k not in order.place]
+    return Block(tuple([block.lets[k] for k in numbers]), block.results)
+
+
+@dataclass(slots=True)
+class _Order:
+    """The lets of a block, and what some are moved ahead of.
+
+    consumer: of an array, the first let that consumes it. shown: what a view or a reshape is of. home: the let that
+    binds a variable. place: of a let that is moved, the one that it is to stand before. ends: those that may end the
+    run. certified: what checks have given.
+    """
+
+    block: Block
+    consumed: Consumed
+    effectful: Set[str]
+    consumer: dict[Var, int] = field(default_factory=dict)
+    shown: dict[Var, Var] = field(default_factory=dict)
+    home: dict[Var, int] = field(default_factory=dict)
+    place: dict[int, int] = field(default_factory=dict)
+    ends: list[int] = field(default_factory=list)
+    certified: set[Var] = field(default_factory=set)
+
+    def moves(self, k: int) -> bool:
+        """Moves a let ahead of the first that consumes what it reads, with what it needs; whether that is possible."""
+        arrays = [self.shown.get(v, v) for v in mentioned(self.op(k))]
+        at = min([self.consumer[a] for a in arrays if a in self.consumer], default=k)
+        group = self.needed(k, at) if at < k else None
+        if group is None:
+            return False
+        certified = self.certified.union(*[self.block.lets[j].vars for j in group if isinstance(self.op(j), Check)])
+        if any(j >= at and j not in group for j in self.ends):
+            if not all(isinstance(self.op(j), Check) or stands_alone(self.op(j), certified) for j in group):
+                return False
+        self.place.update(dict.fromkeys(group, at))
+        self.home.update(dict.fromkeys(self.block.lets[k].vars, k))
+        return True
+
+    def needed(self, k: int, at: int) -> set[int] | None:
+        """A let and all that it needs from behind another; None if not all of that can be moved, or it is much."""
+        group, work = {k}, [k]
+        while work:
+            let = self.block.lets[work.pop()]
+            if not self.is_pure(let.op) or len(group) > MOST:
+                return None
+            used = {*mentioned(let.op)}.union(*[type_vars(v.type) for v in let.vars])
+            behind = {self.home[v] for v in used if v in self.home} - group
+            behind = {j for j in behind if self.place.get(j, j + 1) > at}
+            group |= behind
+            work += behind
+        return group
+
+    def is_pure(self, op: Op) -> bool:
+        """Whether an operation changes nothing, and is seen by nobody; a check of numbers may stand earlier, too."""
+        match op:
+            case Check(subjects=subjects):
+                return not any(isinstance(s.type, Array) for s in subjects)
+            case Comp(destinations=destinations):
+                return all(d.into is None for d in destinations) and not is_effectful(op, self.effectful)
+            case Prim() | Cast() | SizeOf() | Read() | View() | Reshape() | Contract():
+                return True
+            case _:
+                return False
+
+    def note(self, k: int) -> None:
+        """Notes what a let that stays binds and consumes."""
+        let = self.block.lets[k]
+        op = let.op
+        if isinstance(op, View | Reshape):
+            self.shown[let.vars[0]] = self.shown.get(op.array, op.array)
+        for var in self.consumed(op):
+            self.consumer.setdefault(self.shown.get(var, var), k)
+        self.home.update(dict.fromkeys(let.vars, k))
+        if isinstance(op, Check):
+            self.certified.update(let.vars)
+        if is_effectful(op, self.effectful):
+            self.ends.append(k)
+
+    def op(self, k: int) -> Op:
+        return self.block.lets[k].op
