@@ -37,7 +37,7 @@ def kernel_library(kernels: Sequence[Kernel], wide: bool = False) -> Any:
     Raises `DlangError` where there is no compiler, and Misbehaviour.
     """
     options = [*(["-DDL_PORTABLE"] if portable() else []), *(["-DDL_WIDE"] if wide else [])]
-    return _library(full_source(kernels), ["-O1", *options])
+    return _library(full_source(kernels), ["-Og", *options])
 
 
 def driver_library() -> Any:
@@ -66,7 +66,7 @@ def foreign_library(kernel: Kernel) -> Any:
     """The same for a kernel that a program brings along. Raises `DlangError` if its text is wrong."""
     text = f'#include "words.h"\n#line 1 "{kernel.name}.cu"\n{kernel.text}\nDL_KERNEL({kernel.name})\n'
     try:
-        return _library(text, ["-O1"])
+        return _library(text, ["-Og"])
     except Misbehaviour as e:
         raise does_not_compile(kernel, str(e)) from None
 

@@ -1,7 +1,6 @@
 // The words of CUDA C that kernels use, and their entries. With `DL_PLAIN` pointers and arrays are as on a device, of
 // which nothing is seen.
 #pragma once
-#include <tuple>
 #include "arrays.h"
 #include "indices.h"
 
@@ -71,24 +70,29 @@ template <class T> struct Parameter<T *> {
     return (T *)(address & ~FAR);
   }
 };
+// A call that each thread of a launch makes.
+template <class F> struct Made {
+  static inline const F *call;
+  static void run() { (*call)(); }
+};
+template <class... P> static const char *made(void (*f)(P...), const Launch &launch, P... values) {
+  const auto call = [&] { f(values...); };
+  Made<decltype(call)>::call = &call;
+  return failed ? message : run_grid(Made<decltype(call)>::run, launch);
+}
 template <class... P> struct Entry {
   static constexpr unsigned sizes[] = {Parameter<P>::size..., 0};
-  static inline void (*function)(P...);
-  static inline std::tuple<P...> *given;
-  static void run() { std::apply(function, *given); }
   template <size_t... K>
-  static const char *start(const Launch &launch, void *const *parameters, std::index_sequence<K...>) {
+  static const char *start(
+      void (*f)(P...), const Launch &launch, void *const *parameters, std::index_sequence<K...>) {
     failed = false;
     memory = launch.memory;
     largest_index = launch.largest_index;
-    std::tuple<P...> values(Parameter<P>::read(parameters[K])...);
-    given = &values;
-    return failed ? message : run_grid(run, launch);
+    return made<P...>(f, launch, Parameter<P>::read(parameters[K])...);
   }
 };
 template <class... P> static const char *started(void (*f)(P...), const Launch &launch, void *const *parameters) {
-  Entry<P...>::function = f;
-  return Entry<P...>::start(launch, parameters, std::index_sequence_for<P...>{});
+  return Entry<P...>::start(f, launch, parameters, std::index_sequence_for<P...>{});
 }
 template <class... P>
 static Kernel described(void (*)(P...), const char *name, const char *(*run)(const Launch &, void *const *)) {
