@@ -27,7 +27,14 @@ def identity() -> str | None:
 
 
 def is_unchanged() -> bool:
-    """Whether the compiler's files are still those of `identity`. Asked before something is kept."""
+    """Whether all that is imported of the compiler is from the files of `identity`. Asked before something is kept."""
+    prefix = dlang.__name__ + "."
+    return _is_unchanged(sum([name.startswith(prefix) for name in sys.modules]))
+
+
+@cache
+def _is_unchanged(imported: int) -> bool:
+    """The files are looked at again where more of them have been imported than at the last look."""
     return identity() == stamp()[0]
 
 

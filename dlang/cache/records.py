@@ -27,6 +27,7 @@ MODULES = frozenset({
 })  # fmt: skip
 HERE = __name__.removesuffix(".cache.records")
 """The package that this is part of: `dlang`, or a copy of its runtime in another one. Records say `dlang` for both."""
+_VALUES = frozenset({str, int, float, bool, bytes, tuple, list, dict, type(None)})
 _PYTHON = {("builtins", "set"): set, ("builtins", "frozenset"): frozenset, ("fractions", "Fraction"): Fraction}
 
 
@@ -50,7 +51,8 @@ def dump(
 ) -> tuple[bytes, list[Any]]:
     """The record of a value, and the objects in it that are compared by identity, by number.
 
-    outside: says which objects are in other records. apart: parts of any kind that are elsewhere, by their `id`.
+    outside: says which objects are in other records. apart: parts that are elsewhere, by their `id`; none is a plain
+    value or a collection of Python.
     Raises Unkept.
     """
     stream = BytesIO()
@@ -80,6 +82,8 @@ class _Pickler(pickle.Pickler):
         self.outside, self.apart = outside, apart
 
     def persistent_id(self, value: Any) -> tuple[str, int] | None:
+        if value.__class__ in _VALUES:  # most are, and they are no part that is elsewhere
+            return None
         if (place := self.apart.get(id(value))) is not None:
             return place.record, place.number
         if self.outside is None or not (_is_object(value.__class__) or isinstance(value, type)):

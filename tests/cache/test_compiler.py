@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
+
+import pytest
 
 from dlang.cache import compiler
 
@@ -30,3 +33,14 @@ def test_it_is_known_when_the_last_file_changed(tmp_path: Path) -> None:
     later = time.time() + 100
     os.utime(file, (later, later))
     assert compiler.stamp(tmp_path)[1] > compiler.BEGAN
+
+
+def test_files_are_looked_at_again_where_more_of_them_have_been_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = compiler.identity()
+    assert compiler.is_unchanged() == (made == compiler.stamp()[0])
+    monkeypatch.setattr(compiler, "stamp", lambda: ("another", 0.0))
+    before = compiler.is_unchanged()
+    monkeypatch.setitem(sys.modules, "dlang.imported_later", None)
+    assert not compiler.is_unchanged()
+    monkeypatch.delitem(sys.modules, "dlang.imported_later")
+    assert compiler.is_unchanged() == before
