@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -17,6 +18,12 @@ os.environ.setdefault(VARIABLE, "1")  # in every test, and in the processes that
 # the bytecode of the compiler is kept, wherever that is turned off: hundreds of processes import it
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+
+def pytest_collection_finish() -> None:
+    """The tests and the modules that they import stay until the end: no collection of garbage looks at them again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
