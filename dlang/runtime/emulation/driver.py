@@ -21,7 +21,7 @@ from dlang.runtime.emulation.arrays import EmulatedArray
 
 CAPACITY = 4 << 30
 THREADS = 2048
-"""How many a multiprocessor runs at once."""
+"""The number that a multiprocessor runs at once."""
 OUT_OF_MEMORY = 2
 
 
@@ -160,7 +160,7 @@ class EmulatedDriver:
     # ---- graphs ------------------------------------------------------------------------------------------------------
     @property
     def making(self) -> bool:
-        """Whether this thread makes a graph."""
+        """Tells whether this thread makes a graph."""
         return threading.get_ident() in self.makers
 
     @property
