@@ -292,6 +292,10 @@ class Scheduler:
             assert target.buffer is not self.place(array).buffer
         return target
 
+    def consumed(self, array: Var) -> Place:
+        """The place of an array that is about to be changed and then used no more: its own, or that of a copy."""
+        return self.memory.consumable(array) or self._spare(self.place(array))
+
     def own_result(self, var: Var, results: list[Slot]) -> None:
         """A result handed over with its buffer, which the innermost block then owns."""
         assert isinstance(var.type, Array)

@@ -32,6 +32,10 @@ def call(s: Scheduler, op: anf.Call, vars: Sequence[Var], span: Span | None) -> 
         array = op.args[k]
         assert isinstance(array, Var)
         places[k] = s.address(s.continued(vars[position], array))
+    for k in function.consumes:
+        array = op.args[k]
+        assert isinstance(array, Var)
+        places[k] = s.address(s.consumed(array))
     args = [v for k, a in enumerate(op.args) if (v := places[k] if k in places else s.value(a)) is not None]
     outs: list[Buffer] = []
     results: list[Slot] = []

@@ -100,10 +100,12 @@ def _function(
     if makers:
         s.nodes = Nodes(makers, held_arrays(f, s.chains), joined)
     params: list[Slot] = []
-    for param in f.params:
+    for k, param in enumerate(f.params):
         match param.type:
             case Array(dtype, shape):
                 buffer = Buffer(param.name, dtype)
+                if k in f.consumed:
+                    s.memory.writable.add(buffer)
                 s.memory.settle(param, whole(buffer, shape))
                 params.append(buffer)
             case Scalar():
@@ -117,7 +119,6 @@ def _function(
         match formal.type:
             case Array() if position in continued:
                 place = s.place(f.params[continued[position]])
-                s.memory.writable.add(place.buffer)
                 order.append(None)
                 wanted.append(place)
             case Array(dtype, shape) if destination_known(f, position):

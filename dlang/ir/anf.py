@@ -477,7 +477,8 @@ class Function:
     """`results` are formal variables: they name the results in order, so that a type can mention an earlier result.
 
     label: how a person calls it, as in a stack of calls. continues: results that are array parameters, changed in their
-    place, as pairs of positions: a call consumes the argument.
+    place, as pairs of positions: a call consumes the argument. consumes: the positions of further array parameters that
+    a call consumes: the function may change them, and who calls it frees them.
     """
 
     name: str
@@ -488,6 +489,12 @@ class Function:
     span: Span | None = None
     rules: Rules | None = None
     continues: tuple[tuple[int, int], ...] = ()
+    consumes: tuple[int, ...] = ()
+
+    @property
+    def consumed(self) -> tuple[int, ...]:
+        """The positions of all parameters that a call consumes."""
+        return (*(k for _, k in self.continues), *self.consumes)
 
 
 def early_name(name: str) -> str:

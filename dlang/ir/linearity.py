@@ -1,6 +1,6 @@
 """What is used up: tokens, which are used at most once on every path, and arrays that an in-place operation consumes.
 
-`Update`, a destination's `into`, and a call of what continues its argument consume an array. A view shares its elements
+`Update`, a destination's `into`, and a call of a function that says so consume an array. A view shares its elements
 with what it is of; a loop's state starts as what it is initialised with, so consuming the one consumes the other.
 """
 
@@ -38,16 +38,21 @@ def check_linear(function: Function, functions: Mapping[str, Function], ownershi
     """Raises IRError if a token is used twice or, with `ownership`, an array after it was consumed."""
     if not ownership and not any(isinstance(p.type, Token) for p in function.params):
         return  # all tokens come from one that it is given
-    checker = _Checker(functions, ownership)
-    checker.block(function.body, frozenset(function.params))
+    params = function.params
+    lent = {params[k] for k in function.consumed}
+    checker = _Checker(functions, ownership, frozenset([p for p in params if isinstance(p.type, Array)]) - lent)
+    checker.block(function.body, frozenset(params))
 
 
 class _Checker:
-    """spent: tokens used and arrays consumed so far on this path. roots: whose elements an array may share."""
+    """borrowed: the arrays that belong to the caller. spent: tokens used and arrays consumed so far on this path.
+    roots: whose elements an array may share.
+    """
 
-    def __init__(self, functions: Mapping[str, Function], ownership: bool) -> None:
+    def __init__(self, functions: Mapping[str, Function], ownership: bool, borrowed: frozenset[Var]) -> None:
         self.functions = functions
         self.ownership = ownership
+        self.borrowed = borrowed
         self.spent: dict[Var, str] = {}
         self.roots: dict[Var, frozenset[Var]] = {}
 
@@ -74,6 +79,8 @@ class _Checker:
         for root in self.roots_of(array):
             if root not in mine:
                 raise IRError(f"{array} is consumed by {how} in a body that may run more than once")
+            if root in self.borrowed:
+                raise IRError(f"{array} is consumed by {how}, but belongs to the caller")
             self.spent[root] = f"{how} consumed it"
 
     def block(self, block: Block, outer: Set[Var]) -> None:
@@ -100,7 +107,7 @@ class _Checker:
             case Update(array=array):
                 self.consume(array, mine, "an update")
             case Call(function=function, args=args):
-                for _, k in self.functions[function].continues:
+                for k in self.functions[function].consumed:
                     arg = args[k]
                     if isinstance(arg, Var):
                         self.consume(arg, mine, "a call")

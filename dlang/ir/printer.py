@@ -129,7 +129,9 @@ class Printer:
         rules = f" {_rules(function.rules)}" if function.rules is not None else ""
         pairs = ", ".join([f"{j} {k}" for j, k in function.continues])
         continues = f" continues ({pairs})" if pairs else ""
-        printer.line(f"fn {_name(function.name)}{label}({params}) -> ({results}){rules}{continues} {{", function.span)
+        consumes = f" consumes ({', '.join(map(str, function.consumes))})" if function.consumes else ""
+        head = f"fn {_name(function.name)}{label}({params}) -> ({results}){rules}{continues}{consumes} {{"
+        printer.line(head, function.span)
         printer.block(function.body)
         printer.line("}")
         return printer

@@ -255,7 +255,8 @@ class _Reader:
         continues = (
             self.tokens.several(lambda: (self.integer(), self.integer())) if self.tokens.accept("continues") else ()
         )
-        return Function(name, params, results, self.block(), label, rules=rules, continues=continues)
+        consumes = self.tokens.several(self.integer) if self.tokens.accept("consumes") else ()
+        return Function(name, params, results, self.block(), label, None, rules, continues, consumes)
 
     def rules(self) -> Rules:
         wrt = self.tokens.several(self.integer)

@@ -144,7 +144,7 @@ def _changed(program: Program, since: Program, ownership: bool) -> list[Function
 
 def _face(f: Function) -> tuple[object, ...]:
     """What callers of a function rely on."""
-    return f.params, f.results, f.continues
+    return f.params, f.results, f.continues, f.consumes
 
 
 class _Verifier:
@@ -166,6 +166,9 @@ class _Verifier:
         for j, k in function.continues:
             if not isinstance(function.params[k].type, Array) or function.results[j].type != function.params[k].type:
                 raise IRError(f"result {j} cannot continue the parameter {k}, of another type")
+        for k in function.consumes:
+            if not isinstance(function.params[k].type, Array):
+                raise IRError(f"the parameter {k} cannot be consumed: it is no array")
 
     # ---- blocks ------------------------------------------------------------------------------------------------------
     def block(self, block: Block) -> None:

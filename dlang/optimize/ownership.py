@@ -1,19 +1,23 @@
 """Copies made explicit: what is updated in place is owned there and used nowhere afterwards. The last pass.
 
 `Update`, `into`, a call of what continues its argument (`handover.py`), and the state of a loop that is updated in it
-consume an array. Where the value is still held, by a
-caller, a later use, a view, or because a loop or comprehension around would need it again, a `Copy` of it is consumed
-instead: before the loop if the loop carries it. The arrays that a function returns are its own, each a buffer for
-itself. Afterwards a back end may update in place without looking.
+consume an array. Where the value is still held, by a caller, a later use, a view, or because a loop or comprehension
+around would need it again, a `Copy` of it is consumed instead: before the loop if the loop carries it. The arrays that
+a function returns are its own, each a buffer for itself. Afterwards a back end may update in place without looking.
 
 A *root* is a variable whose value has storage of its own; every array variable holds one or more roots. A *region* is
 code that runs once as a whole: a function, a loop's body or condition, a comprehension's body. Only the region in which
 a root arises may consume it.
+
+A call whose argument is owned and dead afterwards lends it to a function that would consume its parameter: that may
+change the array in its place, and the caller frees it as before. There is one version of a function for each choice of
+parameters that its calls lend. So a recursion that changes an array copies it at the first call at most, whether it
+gives the array back or not; the derivative of a derivative changes arrays that nobody asks for any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dlang.ir.anf import (
@@ -46,33 +50,102 @@ from dlang.ir.anf import (
 from dlang.ir.chains import last_uses
 from dlang.ir.own_points import arrays_at_own_points, reads_its_place
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import map_functions, mentioned, parts, walk
+from dlang.ir.traverse import mentioned, parts, walk
 from dlang.optimize.effects import effectful_functions
 from dlang.optimize.handover import Continues, handed_over
 from dlang.optimize.reads_first import reads_first
+
+MOST_VERSIONS = 4  # of one function, besides that to which nothing is lent
 
 
 def ownership(program: Program, entries: Sequence[str] = ()) -> Program:
     """The program in which everything that is consumed is owned and dead afterwards.
 
-    entries: the functions that are called from outside.
+    entries: the functions that are called from outside; by default all.
     """
     program = handed_over(program, entries)
-    continues = {f.name: f.continues for f in program.functions.values() if f.continues}
-    effectful = effectful_functions(program)
-    return map_functions(program, lambda f: _function(f, continues, effectful))
+    versions = _Versions(program.functions, _uses(program), effectful_functions(program))
+    for name in entries or program.functions:
+        versions.named(name, frozenset())
+    return replace(program, functions=versions.made())
 
 
-def _function(function: Function, continues: Continues, effectful: frozenset[str]) -> Function:
-    owner = _Owner(_wanted(function, continues), continues, effectful, _Region())
+# ---- functions -------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Uses:
+    """Which array parameters functions consume.
+
+    continues: those that a result continues: every call hands over an array, or a copy. wanted: others, which a
+    function changes in their place if a call lends them, and copies if not.
+    """
+
+    continues: Continues
+    wanted: Mapping[str, frozenset[int]]
+
+    def positions(self, function: str) -> list[int]:
+        """Those that a call may consume."""
+        return [*(k for _, k in self.continues.get(function, ())), *sorted(self.wanted.get(function, ()))]
+
+
+def _uses(program: Program) -> _Uses:
+    functions = program.functions
+    uses = _Uses({f.name: f.continues for f in functions.values() if f.continues}, {})
+    while True:
+        wanted = {name: _wanted_params(f, uses) for name, f in functions.items()}
+        if wanted == uses.wanted:
+            return uses
+        uses = replace(uses, wanted=wanted)
+
+
+def _wanted_params(function: Function, uses: _Uses) -> frozenset[int]:
     handed = {k for _, k in function.continues}
+    arrays = {p: k for k, p in enumerate(function.params) if _is_array(p) and k not in handed}
+    if not arrays:
+        return frozenset()
+    return frozenset([arrays[p] for p in _wanted(function, uses, results=()) if p in arrays])
+
+
+@dataclass(slots=True)
+class _Versions:
+    """The versions of functions that are called so far, by what is lent to them. effectful: the functions that are."""
+
+    functions: Mapping[str, Function]
+    uses: _Uses
+    effectful: frozenset[str]
+    names: dict[tuple[str, frozenset[int]], str] = field(default_factory=dict)
+
+    def named(self, function: str, lent: frozenset[int]) -> str:
+        """The name of the version of a function that is lent the parameters at some positions, or as many as it may."""
+        if (function, lent) not in self.names:
+            known = [positions for name, positions in self.names if name == function and positions]
+            if lent and len(known) >= MOST_VERSIONS:
+                return self.named(function, max([k for k in known if k < lent], key=len, default=frozenset()))
+            self.names[function, lent] = ".".join([function, *(["lent", *map(str, sorted(lent))] if lent else [])])
+        return self.names[function, lent]
+
+    def made(self) -> dict[str, Function]:
+        """All versions, and those that they call."""
+        made: dict[str, Function] = {}
+        while len(made) < len(self.names):
+            for (function, lent), name in list(self.names.items()):
+                if name not in made:
+                    made[name] = _version(self.functions[function], name, lent, self)
+        order = {name: k for k, name in enumerate(self.functions)}
+        places = {name: order[function] for (function, _), name in self.names.items()}
+        return {name: made[name] for name in sorted(made, key=places.__getitem__)}
+
+
+def _version(function: Function, name: str, lent: frozenset[int], versions: _Versions) -> Function:
+    owner = _Owner(_wanted(function, versions.uses, function.body.results), versions, _Region())
+    owned = {*lent, *(k for _, k in function.continues)}
     for k, param in enumerate(function.params):
-        if k in handed:
+        if k in owned:
             owner.owned(param)
         elif _is_array(param):
             owner.borrowed(param)
-    body = owner.block(function.body, None, owned_results=range(len(function.body.results)))
-    return replace(function, body=body)
+    owner.lent.update([function.params[k] for k in lent])
+    body = owner.block(function.body, None, range(len(function.body.results)), final=True)
+    return replace(function, name=name, body=body, consumes=tuple(sorted(lent)))
 
 
 def _is_array(atom: Atom) -> bool:
@@ -80,26 +153,29 @@ def _is_array(atom: Atom) -> bool:
 
 
 # ---- what will be consumed -------------------------------------------------------------------------------------------
-def _consumed(op: Op, continues: Continues) -> list[Var]:
-    """What an operation consumes by itself; the state of loops is found by `_wanted`."""
+def _consumed(op: Op, uses: _Uses) -> list[Var]:
+    """What an operation may consume by itself; the state of loops is found by `_wanted`."""
     match op:
         case Update(array=array):
             return [array]
         case Call(function=function, args=args):
-            return [a for _, k in continues.get(function, ()) if isinstance(a := args[k], Var)]
+            return [a for k in uses.positions(function) if isinstance(a := args[k], Var)]
         case Comp():
             return [d.into for d in op.destinations if d.into is not None]
         case _:
             return []
 
 
-def _wanted(function: Function, continues: Continues) -> set[Var]:
-    """The variables whose storage is consumed somewhere later; a loop's state is updated in place if it is one."""
-    work: list[Atom] = [r for r in function.body.results if _is_array(r)]
+def _wanted(function: Function, uses: _Uses, results: Iterable[Atom]) -> set[Var]:
+    """The variables whose storage is consumed somewhere later, or that of one of the results.
+
+    A loop's state is updated in place if it is one.
+    """
+    work: list[Atom] = [r for r in results if _is_array(r)]
     sources: dict[Var, tuple[Atom, ...]] = {}  # what else has the storage of a variable
     for let in walk(function.body):
         op = let.op
-        work += _consumed(op, continues)
+        work += _consumed(op, uses)
         match op:
             case View(array=array) | Reshape(array=array):
                 sources[let.vars[0]] = (array,)
@@ -152,12 +228,12 @@ class _Owner:
     """The walk of a region: who holds what."""
 
     wanted: set[Var]
-    continues: Continues
-    effectful: frozenset[str]
+    versions: _Versions
     region: _Region
     roots: dict[Var, frozenset[Var]] = field(default_factory=dict)
     holders: dict[Var, list[Var]] = field(default_factory=dict)  # of a root
     home: dict[Var, _Region] = field(default_factory=dict)  # of a root; none: borrowed
+    lent: set[Var] = field(default_factory=set)  # roots: the caller frees them, so they may not be returned
     strided: set[Var] = field(default_factory=set)  # not row-major in its storage
     fills: dict[Var, Comp | Empty] = field(default_factory=dict)  # arrays of one value, or of none yet
     refilled: set[Var] = field(default_factory=set)  # those that were filled once more instead of being copied
@@ -189,7 +265,7 @@ class _Owner:
                 arms = (op.then, op.otherwise)
                 return [v for arm in arms for let in arm.lets for v in self.consumed(let.op)]
             case _:
-                return _consumed(op, self.continues)
+                return _consumed(op, self.versions.uses)
 
     def consume(self, var: Var, frame: _Frame, others: Iterable[Var] = ()) -> Var:
         """The variable to consume in place of `var`: itself, or a copy. others: what the let uses besides."""
@@ -218,16 +294,21 @@ class _Owner:
         return new
 
     # ---- blocks
-    def block(self, block: Block, around: _Frame | None, owned_results: Iterable[int] = ()) -> Block:
-        """A block in the same region as what is around it; the results at these positions shall be owned."""
-        block = reads_first(block, self.consumed, self.effectful)
+    def block(
+        self, block: Block, around: _Frame | None, owned_results: Iterable[int] = (), final: bool = False
+    ) -> Block:
+        """A block in the same region as what is around it; the results at these positions shall be owned.
+
+        final: it is the body of the function.
+        """
+        block = reads_first(block, self.consumed, self.versions.effectful)
         frame = _Frame(around, last_uses(block))
         outer, self.lets = self.lets, []
         for k, let in enumerate(block.lets):
             frame.at = k
             self.let(let, frame)
         frame.at = len(block.lets)
-        results = self.results(block.results, frame, set(owned_results))
+        results = self.results(block.results, frame, set(owned_results), self.lent if final else ())
         new = self.without_dead_fills(Block(tuple(self.lets), results))
         self.lets = outer
         return new
@@ -240,13 +321,15 @@ class _Owner:
         used = {v for let in block.lets for v in mentioned(let.op)} | set(block.results)
         return Block(tuple([let for let in block.lets if used.issuperset(refilled & {*let.vars})]), block.results)
 
-    def results(self, results: tuple[Atom, ...], frame: _Frame, owned: set[int]) -> tuple[Atom, ...]:
-        """Those at the positions `owned` hold storage of this region that no other result holds."""
+    def results(
+        self, results: tuple[Atom, ...], frame: _Frame, owned: set[int], lent: Iterable[Var]
+    ) -> tuple[Atom, ...]:
+        """Those at the positions `owned` hold storage of this region that no other result holds, and nothing lent."""
         out: list[Atom] = []
         for k, result in enumerate(results):
             if k in owned and isinstance(result, Var) and isinstance(result.type, Array):
                 others = [*out, *(r for j, r in enumerate(results) if j > k and j not in owned)]
-                result = self.consume(result, frame, self.same_storage(result, others))
+                result = self.consume(result, frame, [*self.same_storage(result, others), *lent])
             out.append(result)
         return tuple(out)
 
@@ -269,10 +352,14 @@ class _Owner:
         match op:
             case Update(array, index, value):
                 op = Update(self.consume(array, frame), index, value)
+                self.taken(let.vars[0], op.array)
             case Comp():
                 op = self.comp(op, frame)
+                for var, d in zip(let.vars, op.destinations, strict=True):
+                    if d.into is not None:
+                        self.taken(var, d.into)
             case Call():
-                op = self.call(op, frame)
+                op = self.call(let, op, frame)
             case For() | While():
                 self.loop(let, op, frame)
                 return
@@ -328,13 +415,31 @@ class _Owner:
         if array in self.strided:
             self.strided.add(var)
 
-    def call(self, op: Call, frame: _Frame) -> Call:
+    def taken(self, var: Var, array: Var) -> None:
+        """Notes that a new array is in the memory of another one."""
+        if not self.lent.isdisjoint(self.roots_of(array)):
+            self.lent.add(var)
+
+    def call(self, let: Let, op: Call, frame: _Frame) -> Call:
+        """A call of the version of a function that is lent what it may have."""
         args = list(op.args)
-        for _, k in self.continues.get(op.function, ()):
+
+        def others(k: int) -> list[Var]:
+            return [a for j, a in enumerate(args) if j != k and isinstance(a, Var)]
+
+        for j, k in self.versions.uses.continues.get(op.function, ()):
             arg = args[k]
             assert isinstance(arg, Var)
-            args[k] = self.consume(arg, frame, [a for j, a in enumerate(args) if j != k and isinstance(a, Var)])
-        return Call(op.function, tuple(args))
+            args[k] = own = self.consume(arg, frame, others(k))
+            self.taken(let.vars[j], own)
+        lent = [
+            k
+            for k in self.versions.uses.wanted.get(op.function, ())
+            if isinstance(a := args[k], Var)
+            and a not in self.strided
+            and self.own(self.roots_of(a), frame, set(others(k)))
+        ]
+        return Call(self.versions.named(op.function, frozenset(lent)), tuple(args))
 
     def comp(self, op: Comp, frame: _Frame) -> Comp:
         used = mentioned(op.body)
@@ -363,7 +468,7 @@ class _Owner:
         found: list[Var] = []
         for array in arrays_at_own_points(op, position):
             roots = self.roots_of(array)
-            others = {*mentioned(op)} - {array} | {*taken}
+            others = {*mentioned(op)} - {array} | {*taken} | self.lent
             if array not in self.strided and self.own(roots, frame, others):
                 found.append(array)
         return max(found, key=lambda array: self.products.get(array, -1), default=None)
@@ -402,6 +507,8 @@ class _Owner:
         for k, var in enumerate(let.vars):
             if _is_array(var):
                 self.owned(var)
+                if carried[k] and isinstance(first := init[k], Var):
+                    self.taken(var, first)
                 if not carried[k]:
                     self.hold(var, (var, *held))
                     self.strided.add(var)

@@ -15,9 +15,11 @@ from dlang.ir.verify import verify
 F, I64 = Scalar("f64"), Scalar("i64")
 
 
-def program(lets: str, result: str = "f64 = 0.0", params: str = "n.0: i64, x.1: f64[n.0], s.2: f64") -> Program:
+def program(
+    lets: str, result: str = "f64 = 0.0", params: str = "n.0: i64, x.1: f64[n.0], s.2: f64", consumes: str = ""
+) -> Program:
     type, _, value = result.partition(" = ")
-    return read_program(f"fn f({params}) -> (r.90: {type}) {{\n{lets}\nyield {value} }}")
+    return read_program(f"fn f({params}) -> (r.90: {type}) {consumes} {{\n{lets}\nyield {value} }}")
 
 
 # each with the start of the reason for which it is refused
@@ -330,11 +332,18 @@ CONSUMING = [
 
 @pytest.mark.parametrize(("lets", "reason"), CONSUMING)
 def test_with_ownership_nothing_is_used_after_it_was_consumed(lets: str, reason: str) -> None:
-    broken = program(lets)
+    broken = program(lets, consumes="consumes (1)")
     verify(broken)
     with pytest.raises(IRError) as caught:
         verify(broken, ownership=True)
     assert reason in str(caught.value)
+
+
+def test_with_ownership_a_parameter_is_consumed_where_the_function_says_so() -> None:
+    update = "y.3: f64[n.0] = update x.1[0] = 1.0\na.4: f64 = read y.3[0]"
+    verify(program(update, consumes="consumes (1)"), ownership=True)
+    with pytest.raises(IRError, match="belongs to the caller"):
+        verify(program(update), ownership=True)
 
 
 def test_with_ownership_a_copy_may_be_consumed() -> None:

@@ -13,6 +13,7 @@ from dlang.ir.printer import print_program
 from dlang.ir.reader import read_program
 from dlang.ir.verify import verify
 from dlang.optimize.handover import handed_over
+from dlang.optimize.ownership import ownership
 from dlang.optimize.pipeline import optimise
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
@@ -151,3 +152,110 @@ def test_an_array_that_a_call_has_consumed_may_not_be_used() -> None:
     text = print_program(program).replace("call raised(n.0, y.13,", "call raised(n.0, x.1,")
     with pytest.raises(IRError, match="used after a call consumed it"):
         verify(read_program(text), ownership=True)
+
+
+# Adds up what an array has at each place after all before it were changed; the array is not given back.
+SPENT = """\
+fn spent(n.0: i64, x.1: f64[n.0], i.2: i64) -> (r.3: f64) {
+  end.4: bool = ge(i.2, n.0)
+  r.5: f64 = if end.4 {
+    yield 0.0
+  } else {
+    old.6: f64 = read x.1[i.2]
+    first.7: f64 = read x.1[0]
+    new.8: f64 = add(old.6, first.7)
+    y.9: f64[n.0] = update x.1[i.2] = new.8
+    j.10: i64 = add(i.2, 1)
+    rest.11: f64 = call spent(n.0, y.9, j.10)
+    sum.12: f64 = add(new.8, rest.11)
+    yield sum.12
+  }
+  yield r.5
+}
+
+fn main(n.0: i64, x.1: f64[n.0]) -> (r.2: f64) {
+  r.3: f64 = call spent(n.0, x.1, 0)
+  yield r.3
+}
+"""
+MADE = SPENT.replace(
+    "  r.3: f64 = call spent(n.0, x.1, 0)", "  y.4: f64[n.0] = scan sum x.1\n  r.3: f64 = call spent(n.0, y.4, 0)"
+)
+
+
+def number(text: str, n: int) -> tuple[float, int]:
+    """What `main` makes of 0, 1, …, interpreted and compiled, and how many arrays are copied."""
+    program = optimise(read_program(text), ["main"], verify=True)
+    x = np.arange(float(n))
+    interpreter = Interpreter(program)
+    (found,) = interpreter.run("main", [n, x])
+    (compiled,) = Engine(Host(io.StringIO())).compile(program, ["main"]).run("main", [n, x])
+    assert found == compiled and x.tolist() == list(range(n))
+    return float(found), interpreter.copies
+
+
+@pytest.mark.parametrize("n", [3, 50])
+def test_what_a_recursion_changes_and_does_not_return_is_lent_to_it(n: int) -> None:
+    """Of an argument the first call makes a copy; what nothing needs any more is changed where it is."""
+    assert number(SPENT, n) == (n * (n - 1) / 2, 1)
+    assert number(MADE, n) == (np.cumsum(np.arange(n)).sum(), 0)
+
+
+def versions(text: str) -> dict[str, tuple[int, ...]]:
+    return {name: f.consumes for name, f in ownership(read_program(text), ["main"]).functions.items()}
+
+
+def test_a_version_of_a_function_is_made_for_what_its_calls_lend() -> None:
+    assert versions(SPENT) == {"spent": (), "spent.lent.1": (1,), "main": ()}
+    assert versions(MADE) == {"spent.lent.1": (1,), "main": ()}
+
+
+def test_what_is_used_after_the_call_is_not_lent() -> None:
+    """Nor is what is an argument twice."""
+    later = MADE.replace("  yield r.3\n", "  k.20: i64 = cast i64 r.3\n  z.21: f64 = read y.4[k.20]\n  yield z.21\n")
+    assert versions(later)["spent"] == ()
+    head, _, main = MADE.partition("fn main")
+    two = head.replace("x.1: f64[n.0], i", "x.1: f64[n.0], w.20: f64[n.0], i").replace("read x.1[0]", "read w.20[0]")
+    two = two.replace("spent(n.0, y.9,", "spent(n.0, y.9, w.20,") + "fn main" + main.replace("y.4, 0", "y.4, y.4, 0")
+    assert versions(two) == {"spent": (), "spent.lent.1": (1,), "main": ()}
+    assert number(two, 4) == (0.0 + 1.0 + 3.0 + 6.0, 1)
+
+
+def test_what_is_lent_is_not_returned() -> None:
+    """A function that returns it on one path and something else on another gives a copy."""
+    text = """\
+fn some(n.0: i64, x.1: f64[n.0], i.2: i64) -> (r.3: f64[n.0]) {
+  end.4: bool = ge(i.2, n.0)
+  r.5: f64[n.0] = if end.4 {
+    yield x.1
+  } else {
+    y.6: f64[n.0] = update x.1[i.2] = 7.0
+    j.7: i64 = add(i.2, 2)
+    z.8: f64[n.0] = call some(n.0, y.6, j.7)
+    w.9: f64[n.0] = scan sum z.8
+    yield w.9
+  }
+  yield r.5
+}
+
+fn main(n.0: i64, x.1: f64[n.0]) -> (r.2: f64[n.0]) {
+  y.3: f64[n.0] = scan sum x.1
+  r.4: f64[n.0] = call some(n.0, y.3, 0)
+  yield r.4
+}
+"""
+    assert versions(text) == {"some.lent.1": (1,), "main": ()}
+    assert run(text, 3)[0] == [7.0, 15.0, 30.0]
+
+
+def test_what_is_consumed_is_printed_read_and_checked() -> None:
+    text = print_program(ownership(read_program(MADE), ["main"]))
+    assert "-> (r.3: f64) consumes (1) {" in text
+    assert print_program(read_program(text)) == text
+    with pytest.raises(IRError, match="it is no array"):
+        verify(read_program(text.replace("consumes (1)", "consumes (2)")))
+    with pytest.raises(IRError, match="belongs to the caller"):
+        verify(read_program(text.replace(" consumes (1)", "")), ownership=True)
+    again = text.replace("  yield r.4\n", "  z.9: f64 = read y.3[0]\n  yield z.9\n")
+    with pytest.raises(IRError, match="used after a call consumed it"):
+        verify(read_program(again), ownership=True)
