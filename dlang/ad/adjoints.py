@@ -16,6 +16,7 @@ from dlang.ad.reverse import pull_block
 from dlang.ad.savings import Savings, savings
 from dlang.ad.scope import Scope
 from dlang.ad.signatures import Cotangents, Fused, Halves, Key, Rerun
+from dlang.graphs import components
 from dlang.ir.affine import Knowledge
 from dlang.ir.anf import (
     Array,
@@ -34,6 +35,7 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.builder import Builder
+from dlang.ir.call_graph import called_by
 from dlang.ir.marks import backward, has_marks
 from dlang.ir.pruning import pruned, pruned_block
 from dlang.ir.substitution import Renaming, refresh
@@ -68,6 +70,12 @@ class Adjoints:
     def _kept(self) -> set[str]:
         """The functions whose calls are not inlined."""
         return recursive(self.program) | {f.name for f in self.program.functions.values() if ruled(f) is not None}
+
+    @cached_property
+    def _cycles(self) -> dict[str, frozenset[str]]:
+        """For each function those that call it and that it calls."""
+        calls = {name: sorted(set(called_by(f))) for name, f in self.program.functions.items()}
+        return {name: frozenset(names) for names in components(calls) for name in names}
 
     def key(self, function: str, wrt: tuple[int, ...], seeded: Sequence[bool], tape: str | None = None) -> Key:
         """That of a derivative which a program asks for; only what carries derivatives is seeded."""
@@ -238,6 +246,7 @@ class Adjoints:
         known.saw(p.type for p in params)
         scope = Scope(b, active_vars(body, wrt, seeded, nodes.held), known, pull_block, nodes, self)
         scope.followed = has_marks(source.body)
+        scope.cycle = self._cycles[source.name]
         if passed is not None and not key.border:
             scope.fleeting = fleeting(body, [p for k, p in enumerate(params) if k not in passed])
         scope.segments = source.rules is not None and source.rules.checkpoint and not key.border

@@ -43,7 +43,7 @@ def pull_call(let: Let, op: Call, scope: Scope) -> list[Let]:
     key = Key(op.function, wrt, tuple(g is not None for g in bars))
     if rules is None:
         changing = tuple([k for k, a in enumerate(op.args) if a in scope.fleeting])
-        key = replace(key, changing=changing, zero=_still_zero(let, op, bars, wrt, scope))
+        key = replace(key, changing=changing, zero=_still_zero(let, op, wrt, scope))
     else:
         with called(b.functions[op.function], let.span):
             rerun = scope.derivatives.rerun(key)
@@ -63,16 +63,20 @@ def pull_call(let: Let, op: Call, scope: Scope) -> list[Let]:
     return [Let((*let.vars, tape), Call(halves.forward, op.args), let.span)]
 
 
-def _still_zero(let: Let, op: Call, bars: Sequence[Atom | None], wrt: Sequence[int], scope: Scope) -> tuple[int, ...]:
-    """The positions of arrays whose cotangents are zero before the call, and that a result may continue."""
-    types = [v.type for v, bar in zip(let.vars, bars, strict=True) if bar is not None and isinstance(v.type, Array)]
-    alike = {(type.dtype, len(type.shape)) for type in types}
+def _still_zero(let: Let, op: Call, wrt: Sequence[int], scope: Scope) -> tuple[int, ...]:
+    """The positions of arrays whose cotangents are zero before the call, and that need not go in as arrays of zeros.
+
+    The cotangent of a result may go on as theirs, if there is one. A recursion would make zeros at each level, for an
+    array that is its own there; so they are made where it ends.
+    """
+    alike = {(v.type.dtype, len(v.type.shape)) for v in let.vars if isinstance(v.type, Array)}
     out = []
     for k in wrt:
         arg = op.args[k]
         assert isinstance(arg, Var)
-        if isinstance(arg.type, Array) and (arg.type.dtype, len(arg.type.shape)) in alike and not scope.bars.get(arg):
-            out.append(k)
+        if isinstance(arg.type, Array) and not scope.bars.get(arg):
+            if op.function in scope.cycle or (arg.type.dtype, len(arg.type.shape)) in alike:
+                out.append(k)
     return tuple(out)
 
 

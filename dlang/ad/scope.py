@@ -85,6 +85,7 @@ class Scope:
     sizes: dict[Var, Size] = field(default_factory=dict)  # the i64 variables so far that are names of polynomials
     chosen: dict[Var, tuple[Atom, Var, Var]] = field(default_factory=dict)  # arrays that are one of two: see `choices`
     in_loop: bool = False
+    cycle: frozenset[str] = frozenset()  # the function under way and those with which it calls itself
     fleeting: frozenset[Var] = frozenset()  # arrays that the adjoint may not have whole: see `fleeting.py`
 
     def inner(self, sink: Sink | None) -> Scope:
