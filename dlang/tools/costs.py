@@ -32,9 +32,8 @@ def options(parser: Parser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--grad", action="store_true", help="its value and its gradient alone")
     which.add_argument("--jvp", action="store_true", help="its value and a tangent alone")
-    which.add_argument(
-        "--hessian", action="store_true", help="also the tangent of its gradient: a Hessian times a vector"
-    )
+    products = "also a Hessian times a vector: the tangent of its gradient, and the gradient of that (`twice`)"
+    which.add_argument("--hessian", action="store_true", help=products)
     parser.add_argument(
         "--size",
         action="append",
@@ -53,7 +52,7 @@ def main(args: argparse.Namespace) -> int:
     elif args.jvp:
         ways = ("as written", "value", "tangent")
     elif args.hessian:
-        ways = (*ways, "second")
+        ways = (*ways, "second", "twice")
     return show_costs(args.file, args.fn, ways, args.size, args.seed, args.json)
 
 
@@ -138,7 +137,13 @@ def _ratio(scan: Scan, way: Way, base: Way) -> float:
 
 def said(breach: Breach) -> str:
     """A breach of the law as a sentence."""
-    names = {"value": "the value", "gradient": "the gradient", "tangent": "the tangent", "second": "second derivatives"}
+    names = {
+        "value": "the value",
+        "gradient": "the gradient",
+        "tangent": "the tangent",
+        "second": "the tangent of the gradient",
+        "twice": "the gradient of the gradient",
+    }
     if breach.kind == "faster":
         return (
             f"{names[breach.way]}: {breach.measure} grow with the exponent {breach.found:.2f}, and may with "

@@ -26,11 +26,14 @@ from dlang.specialize.specialize import Entry
 from dlang.tools.drawing import Kind, Leaf, drawn, leaves_of
 from dlang.typecheck.core import FnDecl
 
-Way = Literal["as written", "value", "gradient", "tangent", "second"]
-WAYS: tuple[Way, ...] = ("as written", "value", "gradient", "tangent", "second")
-"""The function before and after it was optimised; value and cotangents; value and tangent; cotangents and a tangent."""
-REVERSE, FORWARD, SECOND = "values and cotangents", "values and tangents", "cotangents and tangents"
-FUNCTIONS: Mapping[Way, str] = {"gradient": REVERSE, "tangent": FORWARD, "second": SECOND}
+Way = Literal["as written", "value", "gradient", "tangent", "second", "twice"]
+WAYS: tuple[Way, ...] = ("as written", "value", "gradient", "tangent", "second", "twice")
+"""The function before and after it was optimised; value and cotangents; value and tangent; then a Hessian times a
+vector: cotangents and their tangent; cotangents and those of the arguments for the cotangents.
+"""
+REVERSE, FORWARD = "values and cotangents", "values and tangents"
+SECOND, TWICE = "cotangents and tangents", "cotangents and their cotangents"
+FUNCTIONS: Mapping[Way, str] = {"gradient": REVERSE, "tangent": FORWARD, "second": SECOND, "twice": TWICE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,8 @@ class Counted:
         counts["value"], results = self.run(self.program, self.entry.name, args, limit)
         ones = [np.ones_like(results[k]) for k in self.seeded]
         dots = [np.ones_like(args[k]) for k in self.wrt]
-        extra: Mapping[Way, list[Any]] = {"gradient": ones, "tangent": dots, "second": [*ones, *dots]}
+        both = [*ones, *dots]
+        extra: Mapping[Way, list[Any]] = {"gradient": ones, "tangent": dots, "second": both, "twice": both}
         for way in self.ways:
             if way in extra:
                 counts[way], _ = self.run(self.program, FUNCTIONS[way], [*args, *extra[way]], limit)
@@ -168,12 +172,15 @@ def counted(
         made = dict(program.functions)
         possible = wrt and seeded
         names = [FUNCTIONS[way] for way in ways if way in FUNCTIONS and possible]
-        if REVERSE in names or SECOND in names:
-            _reverse(made, f, wrt, seeded)
+        if not {REVERSE, SECOND, TWICE}.isdisjoint(names):
+            _reverse(made, f, wrt, seeded, REVERSE)
         if FORWARD in names:
             _forward(made, f, wrt, FORWARD)
         if SECOND in names:
             _forward(made, made[REVERSE], wrt, SECOND)
+        if TWICE in names:
+            cotangents = range(len(f.results), len(made[REVERSE].results))
+            _reverse(made, made[REVERSE], wrt, cotangents, TWICE)
         return Program(made, program.datatypes, program.python), names
 
     program, (entry,) = lower([wanted], observe=seen.__setitem__, extend=extend)
@@ -187,13 +194,13 @@ def counted(
     return Counted(program, written if runs else None, entry, leaves, names, wrt, seeded, possible, tuple(variables))
 
 
-def _reverse(made: dict[str, Function], f: Function, wrt: Sequence[int], seeded: Sequence[int]) -> None:
+def _reverse(made: dict[str, Function], f: Function, wrt: Sequence[int], seeded: Sequence[int], name: str) -> None:
     b, params = _opened(made, f)
     env = dict(zip(f.params, params, strict=True))
     cotangents: list[Atom | None] = [
         b.param("seed", refresh_vars((r,), env)[0].type) if k in seeded else None for k, r in enumerate(f.results)
     ]
-    made[REVERSE] = b.function(REVERSE, b.vjp(f.name, params, wrt, cotangents))
+    made[name] = b.function(name, b.vjp(f.name, params, wrt, cotangents))
 
 
 def _forward(made: dict[str, Function], f: Function, wrt: Sequence[int], name: str) -> None:

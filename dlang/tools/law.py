@@ -14,8 +14,14 @@ from math import log2
 from dlang.diagnostics import Span
 from dlang.tools.counted import Costs, Counts, Way
 
-BASES: Mapping[Way, Way] = {"value": "as written", "gradient": "value", "tangent": "value", "second": "gradient"}
-FACTORS: Mapping[Way, float] = {"value": 1.5, "gradient": 6.0, "tangent": 4.0, "second": 4.0}
+BASES: Mapping[Way, Way] = {
+    "value": "as written",
+    "gradient": "value",
+    "tangent": "value",
+    "second": "gradient",
+    "twice": "gradient",
+}
+FACTORS: Mapping[Way, float] = {"value": 1.5, "gradient": 6.0, "tangent": 4.0, "second": 4.0, "twice": 6.0}
 """How many times the operations of what it is made of, and the numbers that the function takes and gives."""
 SHARED = 4.0
 """How many times the operations of the function as written, each done as seldom as what it depends on allows."""

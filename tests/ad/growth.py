@@ -14,6 +14,20 @@ class Case:
     order: str = ""
 
 
+FOURFOLD = (24, 96)  # a level more of a binary recursion shows here
+HALVES = """
+fn changed(q: f64[m], i: i64) -> f64[m] {
+  var p = q
+  p[i] = sin(p[i]) * p[(i + 1) % m]
+  p
+}
+fn go(q: f64[m], low: i64, high: i64) -> f64[m] {
+  if high - low < 2 { return changed(q, low) }
+  let mid = (low + high) // 2
+  go(go(q, low, mid), mid, high)
+}
+"""
+
 CASES = {
     "a scatter under a condition": Case("""
 fn f(x: f64[n], k: i64[n]) -> f64 {
@@ -599,6 +613,70 @@ fn sort_in(q: f64[m], lo: i64, hi: i64) -> f64[m] {
 fn f(x: f64[n], k: i64[n]) -> f64 { let s = sort_in(x, 0, n)
   sum(s[i] * f64(i) for i < n) }
 """),
+    "a recursion over elements": Case(
+        """
+fn total(x: f64[m], i: i64) -> f64 = if i == m { 0.0 } else { sin(x[i]) * x[i] + total(x, i + 1) }
+fn f(x: f64[n], k: i64[n]) -> f64 = total(x, 0)
+""",
+        FOURFOLD,
+    ),
+    "a recursion over two arrays that take turns": Case(
+        """
+fn total(x: f64[m], y: f64[m], i: i64) -> f64 =
+  if i == m { 0.0 } else { sin(x[i]) * y[m - 1 - i] + x[i] * total(y, x, i + 1) }
+fn f(x: f64[n], k: i64[n]) -> f64 = total(x, x * 0.3, 0)
+""",
+        FOURFOLD,
+    ),
+    "functions that call one another on elements": Case(
+        """
+fn first(x: f64[m], i: i64) -> f64 = if i >= m { 1.0 } else { sin(x[i]) * second(x, i + 1) }
+fn second(x: f64[m], i: i64) -> f64 = if i >= m { 0.5 } else { x[i] ** 2 + first(x, i + 1) }
+fn f(x: f64[n], k: i64[n]) -> f64 = first(x, 0)
+""",
+        FOURFOLD,
+    ),
+    "a recursion over elements in a loop": Case(
+        """
+fn total(x: f64[m], i: i64, end: i64) -> f64 =
+  if i >= end or i >= m { 0.0 } else { sin(x[i]) * x[i] + total(x, i + 1, end) }
+fn f(x: f64[n], k: i64[n]) -> f64 {
+  var s = 0.0
+  for t < n { s = 0.5 * s + total(x, t, t + 3) * x[t] }
+  s
+}
+""",
+        FOURFOLD,
+    ),
+    "a recursion that changes an array and does not give it back": Case(
+        """
+fn go(q: f64[m], x: f64[m], i: i64) -> f64 {
+  if i == m { return sum(q) }
+  var p = q
+  if x[i] > 0.5 { p[i] = p[i] * p[i - 1] } else { p[0] = p[0] + sin(p[i]) }
+  go(p, x, i + 1) * 0.9 + x[i]
+}
+fn f(x: f64[n], k: i64[n]) -> f64 = go(x * 0.5, x, 1)
+""",
+        FOURFOLD,
+    ),
+    "halves of an array in place": Case(f"{HALVES}fn f(x: f64[n], k: i64[n]) -> f64 = sum(go(x, 0, n))\n", FOURFOLD),
+    "halves of an array in place under checkpoint": Case(
+        f"{HALVES}fn f(x: f64[n], k: i64[n]) -> f64 = sum(checkpoint(|q: f64[n]| go(q, 0, n))(x))\n", FOURFOLD
+    ),
+    "a tree of places in an array": Case(
+        """
+enum Tree { Leaf, Node(Tree, i64, Tree) }
+fn grown(low: i64, high: i64) -> Tree {
+  if low >= high { return Leaf }
+  let mid = (low + high) // 2
+  Node(grown(low, mid), mid, grown(mid + 1, high))
+}
+fn go(t: Tree, x: f64[m]) -> f64 = match t { Leaf => 0.5, Node(l, i, r) => sin(x[i]) * go(l, x) + go(r, x) * x[i] }
+fn f(x: f64[n], k: i64[n]) -> f64 = go(grown(0, n), x)
+""",
+        FOURFOLD,
+    ),
     "arrays in a list": Case("""
 enum L { Nil, Cons(f64[3], L) }
 fn f(x: f64[n], k: i64[n]) -> f64 {

@@ -21,6 +21,9 @@ fn slope(x: f64[n], k: i64[n]) -> f64[n] = grad(|y: f64[n]| f(y, k))(x)
 fn along(x: f64[n], k: i64[n]) -> f64 = jvp(|y: f64[n]| f(y, k), x, [cos(f64(i)) for i < n]).1
 fn curved(x: f64[n], k: i64[n]) -> f64[n] = jvp(|z: f64[n]| slope(z, k), x, [cos(f64(i)) for i < n]).1
 fn twice(x: f64[n], k: i64[n]) -> f64[n] = grad(|z: f64[n]| sum([cos(f64(i)) for i < n] * slope(z, k)))(x)
+fn pushed(x: f64[n], k: i64[n]) -> f64[n] = grad(|z: f64[n]| along(z, k))(x)
+fn thrice(x: f64[n], k: i64[n]) -> f64[n] = grad(|z: f64[n]| sum([cos(f64(i)) for i < n] * twice(z, k)))(x)
+fn bent(x: f64[n], k: i64[n]) -> f64[n] = jvp(|z: f64[n]| twice(z, k), x, [cos(f64(i)) for i < n]).1
 fn again(x: f64[n], k: i64[n]) -> f64[n] = grad(|y: f64[n]| checkpoint(f)(y, k))(x)
 """
 SECOND = (
@@ -35,6 +38,23 @@ SECOND += (
     "the greatest of a window",
     "two recursive calls that change an array",
 )
+SECOND += (
+    "a recursion over elements",
+    "a recursion over two arrays that take turns",
+    "functions that call one another on elements",
+    "a recursion over elements in a loop",
+    "a recursion on slices",
+    "functions that call one another on slices",
+    "halves of an array by recursion",
+    "columns of a matrix by recursion",
+    "a recursion that changes an array",
+    "a recursion that changes an array and does not give it back",
+    "halves of an array in place",
+    "halves of an array in place under checkpoint",
+    "a recursion with a table of results",
+    "a tree of places in an array",
+)
+THIRD = ("a recursion over elements", "halves of an array in place", "a tree of places in an array")
 AGAIN = ("a scatter of products under a condition", "swaps", "a rule of a grid in place", "a table filled row by row")
 AGAIN += ("a search that returns early",)
 
@@ -78,7 +98,11 @@ def test_a_derivative_grows_no_faster_than_its_function(name: str) -> None:
     v = np.cos(np.arange(float(len(slope))))
     np.testing.assert_allclose(v @ slope, along, rtol=1e-9)
     if name in SECOND:
-        curved, twice = (grows_alike(case, second, work, bytes) for second in ("curved", "twice"))
+        curved, twice, pushed = (grows_alike(case, way, work, bytes) for way in ("curved", "twice", "pushed"))
         np.testing.assert_allclose(curved, twice, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(pushed, twice, rtol=1e-9, atol=1e-12)
+    if name in THIRD:
+        thrice, bent = (grows_alike(case, way, work, bytes) for way in ("thrice", "bent"))
+        np.testing.assert_allclose(thrice, bent, rtol=1e-9, atol=1e-12)
     if name in AGAIN:
         np.testing.assert_allclose(grows_alike(case, "again", work, bytes), slope, rtol=1e-12)

@@ -235,11 +235,26 @@ class _Program:
         self.vectors.append((y, size, False))
 
     def recursion(self) -> None:
+        """Over elements, over slices, over halves, or one that changes an array and does not give it back."""
         f = self.fresh("f")
-        step = self.pick("tanh(a * v[i])", "a + v[i]", "if v[i] > a { a } else { a * v[i] }")
-        last = self.pick(f"{f}(v, i + 1, {step})", f"0.9 * {f}(v, i + 1, {step}) + v[i]")
-        self.declared.append(f"fn {f}(v: f64[n], i: i64, a: f64) -> f64 = if i >= n {{ a }} else {{ {last} }}")
-        self.numbered(f"{f}({self.vector()[0]}, 0, x)")
+        v, size = self.vector()
+
+        def step(at: str) -> str:
+            return self.pick(f"tanh(a * v[{at}])", f"a + v[{at}]", f"if v[{at}] > a {{ a }} else {{ a * v[{at}] }}")
+
+        def ending(call: str, at: str) -> str:
+            return self.pick(call, f"0.9 * {call} + v[{at}]")
+
+        halves = f"({f}(v, low, mid, a) + {f}(v, mid, high, {step('mid')}))"
+        forms = [
+            ("i: i64, ", "i >= n", "", ending(f"{f}(v, i + 1, {step('i')})", "i"), "0, "),
+            ("", "n == 0", "", ending(f"{f}(v[1..], {step('0')})", "0"), ""),
+            ("low: i64, high: i64, ", "high - low < 2", "let mid = (low + high) // 2; ", halves, f"0, {size}, "),
+            ("i: i64, ", "i >= n", "var w = v; w[i] = w[i] * a; ", ending(f"{f}(w, i + 1, {step('i')})", "i"), "0, "),
+        ]
+        more, end, before, last, first = self.random.choice(forms)
+        self.declared.append(f"fn {f}(v: f64[n], {more}a: f64) -> f64 {{ if {end} {{ return a }}; {before}{last} }}")
+        self.numbered(f"{f}({v}, {first}x)")
 
     def lists(self) -> None:
         total, make, name = self.fresh("total"), self.fresh("l"), self.fresh("v")

@@ -19,7 +19,7 @@ def broken_law(text: str) -> Disagreement | None:
         checked = check(Source("program.dl", text))
         if errors_of(checked):
             return Disagreement("check", "no mistakes", errors_of(checked)[0].message)
-        function = prepared(checked.module.functions["main"], ("as written", "value", "gradient", "tangent"))
+        function = prepared(checked.module.functions["main"], ("as written", "value", "gradient", "tangent", "twice"))
     except DlangError as e:
         return Disagreement("compile", "a program that compiles", f"{e.diagnostics[0].code} {e.diagnostics[0].message}")
     except Exception as e:
