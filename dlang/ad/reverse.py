@@ -66,7 +66,7 @@ def pull_block(lets: Sequence[Let], scope: Scope) -> list[Let]:
     """Emits the adjoints of lets, last first; gives the lets of the forward pass."""
     scope.known = scope.known.copy()
     for let in lets:
-        scope.known.saw(v.type for v in let.vars)
+        scope.known.made(v.type for v in let.vars)
         scope.choices(let)
         if isinstance(let.op, SizeOf):
             scope.sizes[let.vars[0]] = let.op.size.substitute(scope.sizes.get)

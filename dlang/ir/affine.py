@@ -40,6 +40,16 @@ class Knowledge:
                     elif size.constant is None:
                         self.nonnegative[size] = None
 
+    def made(self, types: Iterable[Type]) -> None:
+        """Notes that numbers which are sizes of arrays that a program makes are at least 0.
+
+        That n - 2 is at least 0 was checked, too, and would say that x[1] is in range. But nothing names that check,
+        and the array may have been moved ahead of it: an access that rests on that would not stay behind it.
+        """
+        self.saw(
+            Array(t.dtype, tuple([s for s in t.shape if s.atom is not None])) for t in types if isinstance(t, Array)
+        )
+
     def within(self, axes: Iterable[Axis]) -> Knowledge:
         """What is known at a point of `axes`."""
         inner = self.copy()

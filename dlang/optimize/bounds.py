@@ -88,7 +88,7 @@ class _Walk:
                     pass
             op = self.op(arithmetic, known)
             vars = tuple([self.renaming.bind(v) for v in let.vars])
-            known.saw(v.type for v in vars)
+            known.made(v.type for v in vars)
             lets.append(with_op(let, vars, op))
         return with_lets(block, lets, [self.renaming.atom(a) for a in block.results])
 

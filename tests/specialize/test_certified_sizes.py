@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from dlang.ir.anf import Check, Comp, Library, Program, Read, Reshape, Var
+from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import mentioned, walk
 from dlang.optimize.pipeline import optimise
+from dlang.runtime.engine import Engine
 from dlang.runtime.errors import RunError
+from dlang.runtime.host import Host
 from tests.specialize.support import lowered, ops
 
 READS = {
@@ -120,3 +123,36 @@ def test_what_is_in_range_because_of_a_check_stays_behind_it() -> None:
         with pytest.raises(RunError) as caught:
             program.run(0, 3, np.zeros(0), np.zeros(3), optimised=optimised)
         assert caught.value.code == "E0802"
+
+
+MADE = {
+    "rows": "let w = [[x[i] for j < n - 2] for i < n]\n  sum(w) + x[1] * f64(k)",
+    "in a comprehension": "sum({ let z = zeros(n - 2)\n  x[1] * f64(i) + sum(z) + f64(len(z)) } for i < k)",
+    "in two": "sum({ let z = zeros(n - 2)\n  x[1] * f64(i * j) + sum(z) + f64(len(z)) } for i < k, j < k)",
+    "in a loop": "var s = 0.0\n  for i < k { let z = [x[0] for j < n - 2]\n  s += x[1] ** 2 + sum(z) }\n  s",
+    "after a change": "var a = x\n  a[0] = 2.0\n  let z = zeros(n - 2)\n  x[1] * f64(k) + a[0] + sum(z) + f64(len(z))",
+}
+
+
+@pytest.mark.parametrize("name", ["f", "g"])
+@pytest.mark.parametrize("body", MADE.values(), ids=MADE)
+def test_an_array_that_could_not_be_made_puts_nothing_in_range(body: str, name: str) -> None:
+    text = f"fn f(x: f64[n], k: i64) -> f64 {{\n  {body}\n}}\nfn g(x: f64[n], k: i64) -> f64[n] = grad(f)(x, k)"
+    made = lowered(text, name)
+    program = optimise(made.program, [made.entry.name], verify=True)
+    compiled = Engine(Host(), sanitize=True, level=0).compile(program, [made.entry.name])
+    for n in range(4):
+        for k in range(3):
+            args = [n, np.arange(1.0, n + 1.0), k]
+            outcomes = []
+            for run in (Interpreter(program).run, compiled.run):
+                try:
+                    outcomes.append(np.asarray(run(made.entry.name, args)[0]))
+                except RunError as e:
+                    outcomes.append(e.code)
+            first, second = outcomes
+            if isinstance(first, str):
+                assert first == second and first in ("E0801", "E0802"), (n, k, first, second)
+            else:
+                assert n > 1 or k == 0, (n, k)
+                np.testing.assert_allclose(first, second)
