@@ -1,7 +1,7 @@
 """The order of the passes: the one file of this folder that knows derivatives.
 
-normalise     inline · bounds · guards · simplify · CSE · DCE · hoist · batching · distribute, so
-              that every comprehension is a perfect nest
+normalise     inline · bounds · guards · simplify · CSE · DCE · early reads · hoist · batching ·
+              distribute, so that every comprehension is a perfect nest
 derivatives   limits, then the innermost first, each result normalised again, until none is left; cofactors
 products      collect · tail calls · slices · defer · jacobians · guards · symmetry · contractions · hoist;
               then functions that get arguments early are split
@@ -42,6 +42,7 @@ from dlang.optimize.inputs import inputs
 from dlang.optimize.jacobians import jacobians
 from dlang.optimize.ownership import ownership
 from dlang.optimize.parts import parts
+from dlang.optimize.reads_first import early_reads
 from dlang.optimize.rows import rows
 from dlang.optimize.scatters import scatters
 from dlang.optimize.segments import segments
@@ -91,6 +92,7 @@ PASSES: tuple[Pass, ...] = (
     _plain("threading", threading, NORMAL),
     _plain("simplify", simplify, NORMAL),
     _plain("dce", dce, NORMAL),
+    _plain("early reads", early_reads, NORMAL),
     _plain("hoist", hoist, NORMAL),  # what a loop computes in every trip would be saved in every trip
     _plain("batching", batching, NORMAL),
     _plain("distribute", distribute, NORMAL),

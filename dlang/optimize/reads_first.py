@@ -22,18 +22,32 @@ from dlang.ir.anf import (
     Contract,
     Op,
     Prim,
+    Program,
     Read,
     Reshape,
     SizeOf,
     Var,
     View,
 )
-from dlang.ir.traverse import mentioned, type_vars
-from dlang.optimize.effects import is_effectful
+from dlang.ir.traverse import map_bodies, map_inner, mentioned, type_vars
+from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.independence import stands_alone
 
 MOST = 32  # lets that are moved together: what an index takes, and no more
 Consumed = Callable[[Op], list[Var]]
+
+
+def early_reads(program: Program) -> Program:
+    """The program in that order, as far as what is consumed can be seen before calls hand arrays over.
+
+    Backwards, the cotangent of an array is then that of its change, and what a read adds to it is added in place.
+    """
+    effectful = effectful_functions(program)
+    return map_bodies(program, lambda body: _ordered(body, effectful))
+
+
+def _ordered(block: Block, effectful: Set[str]) -> Block:
+    return reads_first(map_inner(block, lambda inner: _ordered(inner, effectful)), consumed_by, effectful)
 
 
 def reads_first(block: Block, consumed: Consumed, effectful: Set[str]) -> Block:

@@ -26,7 +26,20 @@ from tests.optimize.programs import F64, I64, arguments, assert_same, cost, prog
 from tests.specialize.support import lowered
 
 SIZES = [(3, 2), (1, 1), (0, 2), (2, 0)]
-EXACT = {"inline", "parts", "simplify", "cse", "dce", "hoist", "ownership", "slices", "segments", "fills", "tail calls"}
+EXACT = {
+    "inline",
+    "parts",
+    "simplify",
+    "cse",
+    "dce",
+    "early reads",
+    "hoist",
+    "ownership",
+    "slices",
+    "segments",
+    "fills",
+    "tail calls",
+}
 
 
 @dataclass(frozen=True)
@@ -148,6 +161,7 @@ EXERCISES: Mapping[str, str] = {
     "cse": "fn main(x: f64[n]) -> f64 = prod(sin(x)) * sum(x)",
     "threading": "fn main(x: f64, k: i64) -> f64 {\n  if k < 2 { return x }\n  let y = sin(x)\n  y * y + f64(k)\n}",
     "dce": "fn main(x: f64[3, n]) -> f64[3] = [sum(x[i]) for i < 3]",
+    "early reads": "fn main(x: f64[2]) -> f64[2] { var a = x; let old = a; a[0] = 2.0; a[1] *= old[0]; a }",
     "hoist": "fn main(x: f64[n], w: f64[n]) -> f64 { let y = [sum(w) * v + w[0] for v in x]; y[2] }",
     "batching": "fn main(r: f64[n]) -> f64[n, 2] = [[a * 2.0, sin(a)] for a in r]",
     "distribute": "fn main(x: f64[3, n]) -> f64[3] = [sum(x[i]) for i < 3]",

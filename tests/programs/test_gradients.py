@@ -48,6 +48,14 @@ PROGRAMS = {
         "{ u[i] = 0.25 * u[i - 1] + 0.5 * u[i] + 0.25 * u[i + 1] } }; sum(u ** 2) }"
     ),
     "overwritten": "fn f(x: f64[n]) -> f64 { var u = x * x; u[0] = x[1]; u[1] = 2.0; sum(u ** 2) }",
+    "read as it was before a change": (
+        "fn f(x: f64[n]) -> f64 { var u = x; var s = 0.1; for i < n { let old = u; u[i] = u[i] * s + sin(u[i // 2]); "
+        "s += old[i // 2] * old[i] + sum(old[j] for j in i..n) }; s + sum(u ** 2) }"
+    ),
+    "read as it was before a loop": (
+        "fn f(x: f64[n]) -> f64 { var u = x; var s = 0.1; for i < n { let old = u; "
+        "for j in 0..2 { u[(i + j) % n] *= s + 0.5 }; s += old[(i * i) % n] }; s + sum(u ** 2) }"
+    ),
     "overwritten in a branch": (
         "fn f(x: f64[n]) -> f64 { var u = x; for i < n { if x[i] > 0.2 { u[i] = u[i] ** 2 } }; sum(u * x) }"
     ),
