@@ -26,6 +26,7 @@ from dlang.ir.anf import (
     Read,
     Reshape,
     SizeOf,
+    Token,
     Var,
     View,
 )
@@ -71,7 +72,7 @@ class _Order:
 
     consumer: of an array, the first let that consumes it. shown: what a view or a reshape is of. home: the let that
     binds a variable. place: of a let that is moved, the one that it is to stand before. ends: those that may end the
-    run. certified: what checks have given.
+    run. seen: those that the world sees, which no check passes. certified: what checks have given.
     """
 
     block: Block
@@ -82,6 +83,7 @@ class _Order:
     home: dict[Var, int] = field(default_factory=dict)
     place: dict[int, int] = field(default_factory=dict)
     ends: list[int] = field(default_factory=list)
+    seen: list[int] = field(default_factory=list)
     certified: set[Var] = field(default_factory=set)
 
     def moves(self, k: int) -> bool:
@@ -90,6 +92,8 @@ class _Order:
         at = min([self.consumer[a] for a in arrays if a in self.consumer], default=k)
         group = self.needed(k, at) if at < k else None
         if group is None:
+            return False
+        if any(j >= at for j in self.seen) and any(isinstance(self.op(j), Check) for j in group):
             return False
         certified = self.certified.union(*[self.block.lets[j].vars for j in group if isinstance(self.op(j), Check)])
         if any(j >= at and j not in group for j in self.ends):
@@ -138,6 +142,8 @@ class _Order:
             self.certified.update(let.vars)
         if is_effectful(op, self.effectful):
             self.ends.append(k)
+        if any(isinstance(v.type, Token) for v in let.vars):
+            self.seen.append(k)
 
     def op(self, k: int) -> Op:
         return self.block.lets[k].op

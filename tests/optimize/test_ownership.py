@@ -247,3 +247,17 @@ def test_a_read_stays_behind_the_check_that_puts_it_in_range(body: str) -> None:
                 run(program, args, made.entry.name)
         else:
             assert_same(run(program, args, made.entry.name), run(made.program, args, made.entry.name))
+
+
+def test_a_check_is_not_made_before_what_was_printed(write, dlc) -> None:
+    text = """
+fn main(j: i64) {
+  var a = [f64(i) for i < 5]
+  let old = a
+  a[1] = 2.0
+  print("changed to {a[1]}")
+  print("{old[j]} {sum(a)}")
+}
+"""
+    assert dlc("run", write(text), "--j", "1")[:2] == (0, "changed to 2.0\n1.0 11.0\n")
+    assert dlc("run", write(text), "--j", "5")[:2] == (1, "changed to 2.0\n")
