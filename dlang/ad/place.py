@@ -11,7 +11,9 @@ In y[o] = Σ f(… x[i] …) the adjoint of the read is x̄[i] += g at every poi
   the axes of these sums are changed;
 - an entry is clipped or wrapped at the ends of an axis: `borders.py` leads from the elements back to the points, so
   that x̄ is a `Keep` like that of the first kind, and passes over few points add what is read at the ends of the axis;
-- anything else: an `Add`, after a reduction over the axes that the index does not depend on.
+- anything else: an `Add`, after a reduction over the axes that the index does not depend on. Of several reads of an
+  array the first has its `Add` in the pass that computes the cotangents, which keeps those of the others; each of these
+  follows in a pass of its own, in which nothing is computed again.
 
 Adjoints with equal axes are results of one comprehension. A contribution is added into an earlier one where that is
 cheaper than a pass of its own.
@@ -183,6 +185,8 @@ def _decide(p: _Placement, c: Contribution) -> None:
         space, read = first
         g = fresh("g", c.g.type)
         _join(p, object(), space, [*p.lets, Let((g,), read)], bar, g, Add(shape, index, into))
+    elif apart and over >= set(names) and _room(p) and (summed := _summed(p, over, c.g)) is not None:
+        p.after.append((summed[0], [*p.lets, *summed[1]], bar, summed[2], Add(shape, index, into)))
     else:
         _join(p, key, Change(p.axes, {}), p.lets, bar, c.g, Add(shape, index, into))
     p.bars[array].append(bar)
@@ -436,6 +440,15 @@ def _summed(p: _Placement, over: set[Var], g: Atom) -> tuple[Change, Sequence[Le
         return Change((), {}), [], sums
     value = fresh("g", g.type)
     return Change(tuple(space), {}), [Let((value,), Read(sums, at))], value
+
+
+def _room(p: _Placement) -> bool:
+    """Tells whether the body reads an array with as many elements as there are points, so that more such are no cliff."""
+    if p.box is None:
+        return False
+    points = product(high - low + 1 for low, high in (p.box[a.var] for a in p.axes))
+    read = {let.op.array for let in p.lets if isinstance(let.op, Read)}
+    return any(not far_fewer(product(array_type(a).shape), points) for a in read)
 
 
 def _dear(lets: Sequence[Let]) -> bool:

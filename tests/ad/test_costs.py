@@ -13,6 +13,7 @@ import pytest
 from dlang.ad.savings import Savings, written
 from dlang.ir.anf import Program
 from dlang.ir.interpreter import Interpreter
+from dlang.ir.traverse import walk
 from dlang.optimize.pipeline import optimise
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
@@ -90,6 +91,32 @@ def test_reads_of_single_elements_add_to_single_elements() -> None:
 def test_an_arm_that_is_not_taken_makes_no_zeros() -> None:
     few, many = (run(ZEROS, "slope_of_early", [30, np.full((30, 30), 0.1), m]).operations for m in (10, 110))
     assert (many - few) / 100 <= 25
+
+
+GATHERS = """
+fn f(x: f64[n], y: f64[p], k: i64[p]) -> f64 = sum(y[i] * {product} for i)
+fn slope(x: f64[n], y: f64[p], k: i64[p]) -> f64[n] = grad(f, wrt = x)(x, y, k)
+fn along(x: f64[n], y: f64[p], k: i64[p], v: f64[n]) -> f64 = jvp(|z: f64[n]| f(z, y, k), x, v).1
+"""
+
+
+def test_reads_of_one_array_share_what_their_gradients_compute() -> None:
+    """Each read at an index of its own adds to the array, and what all of them need is computed once."""
+    rng = np.random.default_rng(0)
+    n, p = 40, 30
+    x, y, k = rng.uniform(0.5, 1.0, n), rng.uniform(size=p), rng.integers(0, n, p)
+    ratios, sizes = [], []
+    for reads in (2, 4, 8, 16):
+        text = GATHERS.replace("{product}", " * ".join(f"sin(x[(k[i] + {j}) % n])" for j in range(reads)))
+        value, slope = (run(text, name, [n, p, x, y, k]) for name in ("f", "slope"))
+        ratios.append(slope.operations / value.operations)
+        sizes.append(sum(len(list(walk(f.body))) for f in program(text, "slope")[0].functions.values()))
+        (found,) = Interpreter(program(text, "slope")[0]).run(program(text, "slope")[1], [n, p, x, y, k])
+        v = rng.uniform(size=n)
+        (along,) = Interpreter(program(text, "along")[0]).run(program(text, "along")[1], [n, p, x, y, k, v])
+        assert np.isclose(v @ found, along, rtol=1e-12)
+    assert max(ratios) <= 6, ratios
+    assert sizes[-1] <= 2.2 * sizes[-2], sizes
 
 
 # ---- matrices of derivatives share the primal ------------------------------------------------------------------------
