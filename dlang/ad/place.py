@@ -443,7 +443,7 @@ def _summed(p: _Placement, over: set[Var], g: Atom) -> tuple[Change, Sequence[Le
 
 
 def _room(p: _Placement) -> bool:
-    """Tells whether the body reads an array with as many elements as there are points, so that more such are no cliff."""
+    """Tells whether the body reads an array with as many elements as there are points, so that another may be kept."""
     if p.box is None:
         return False
     points = product(high - low + 1 for low, high in (p.box[a.var] for a in p.axes))

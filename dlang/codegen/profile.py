@@ -141,7 +141,7 @@ class Measuring:
         """A function whose costs are those of a nest that it is told."""
         nest = fresh("nest", I64)
         body = Counter(nest, self.callee, self.routines).body(f.body)
-        return replace(f, name=_part(f.name), params=(*f.params, nest), body=body)
+        return replace(f, name=_part(f.name), params=(*f.params, nest), extents=(*f.extents, None), body=body)
 
     def with_parts(self, functions: Mapping[str, Function], parts: Collection[Function]) -> dict[str, Function]:
         """Functions with those of the others that nests call."""

@@ -109,6 +109,8 @@ class _Verifier:
     def function(self, f: Function) -> None:
         self.bind((*f.params, *[out.buffer for out in f.outs]))
         self.arrays(f.outs)
+        if f.extents and len(f.extents) != len(f.params):
+            raise IRError(f"there are {len(f.extents)} extents of {len(f.params)} parameters")
         for entry in f.order:
             if entry is not None and not 0 <= entry[1] < len(f.outs if entry[0] == "out" else f.body.results):
                 raise IRError(f"there is no {entry[0]} {entry[1]}")

@@ -221,6 +221,13 @@ def test_what_needs_nothing_saved_is_not_run_again(name: str) -> None:
     (found,), again = counted(LINEAR, name, *args)
     close(found, expected)
     assert again < 1.1 * cost
+
+
+@pytest.mark.plain_code
+@pytest.mark.parametrize("name", ["whole", "steps"])
+def test_what_needs_nothing_saved_takes_no_memory_for_each_trip(name: str) -> None:
+    n, s = 40, 100
+    args = [n, np.sin(np.arange(float(n))), 0.2, s]
     bytes = memory(LINEAR, name, *args)
     assert bytes < 1.5 * memory(LINEAR, "plain", *args) + 1024 and bytes < 8 * n * s / 2
 

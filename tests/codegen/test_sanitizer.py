@@ -13,6 +13,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
+import dlang
 from dlang.codegen import loops
 from dlang.codegen.llvm import objects, registry, support
 from dlang.codegen.llvm.modules import emit
@@ -28,6 +29,7 @@ from dlang.runtime.engine import CompiledProgram, Engine
 from dlang.runtime.errors import RunError
 from dlang.runtime.host import Host
 from dlang.runtime.memory import Context
+from dlang.runtime.observers import CHECKS
 from dlang.runtime.platform.threads import new_pool
 from tests.codegen.announced import unannounced
 from tests.codegen.cases import CASES
@@ -289,6 +291,35 @@ def test_an_array_that_is_next_to_another_is_not_taken_for_it(monkeypatch: pytes
     with pytest.raises(RunError, match="bytes 80 to 87 of"):
         f.run(both[:10], 10, n=10)
     assert f.run(both, 10, n=20) == [both[10]]
+
+
+PRODUCT = """
+fn layer(x: f64[n, k], w: f64[k, m], b: f64[m]) -> f64[n, m] = tanh(x @ w + b)
+"""
+
+
+def with_a_row_less(stmt: loops.Stmt) -> list[loops.Stmt]:
+    is_room = isinstance(stmt, loops.Allocate) and stmt.buffer.name == "room"
+    return [replace(stmt, shape=(stmt.shape[0] - 1, *stmt.shape[1:])) if is_room else stmt]
+
+
+def test_the_room_of_a_product_holds_what_is_packed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for n, k, m in ((3, 0, 4), (40, 260, 17), (5, 3, 600)):
+        f = compiled(PRODUCT, "layer")
+        x, w, b = floats(n, k), floats(k, m), floats(m)
+        assert np.allclose(np.asarray(f.run(x, w, b, n=n, k=k, m=m)[0]), np.tanh(x @ w + b))
+    broken(monkeypatch, with_a_row_less)
+    with pytest.raises(RunError, match="of `room`"):
+        compiled(PRODUCT, "layer").run(floats(5, 3), floats(3, 600), floats(600), n=5, k=3, m=600)
+
+
+def test_a_program_that_measures_itself_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CHECKS, "1")
+    found = dlang.compile(KINDS + "fn powers(x: f64[n], k: i64) -> f64[n] = [power(v, k) for v in x]\n" + POWER)
+    assert found.powers.profile(floats(10), 5).rows
+
+
+POWER = "fn power(x: f64, n: i64) -> f64 = if n == 0 { 1.0 } else { x * power(x, n - 1) }\n"
 
 
 HANDED_ON = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -12,6 +13,7 @@ import pytest
 from dlang.diagnostics import Source
 from dlang.driver import check
 from dlang.primitives.table import PRIMITIVES
+from dlang.runtime.observers import CHECKS
 from dlang.tools.scans import prepared
 from tests.fuzz.__main__ import FOUND, main
 from tests.fuzz.compare import Disagreement
@@ -103,7 +105,8 @@ def test_a_program_in_a_file_is_run_again(
     assert main(["--calls", "--shrink", str(seed), "--out", str(tmp_path)]) == 1
     out = capsys.readouterr().out
     (path,) = tmp_path.iterdir()
-    assert f"python -m tests.fuzz --calls --seed {seed} --file {path}" in out and "sin(" in path.read_text()
+    checks = " --sanitize" if CHECKS in os.environ else ""
+    assert f"python -m tests.fuzz --calls{checks} --seed {seed} --file {path}" in out and "sin(" in path.read_text()
     assert main(["--calls", "--file", str(path)]) == FOUND
     assert len(path.read_text().strip().splitlines()) <= 5
 

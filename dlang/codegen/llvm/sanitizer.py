@@ -19,6 +19,7 @@ from dlang.codegen.llvm.scalars import bits, iota
 from dlang.codegen.llvm.sites import ACCESS, FREE, READ, WRITE, Site
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import Buffer, Operand
+from dlang.codegen.panel_layout import COLUMNS, panel, terms_of
 from dlang.ir.anf import Atom, Lit, Size, Var, poly
 from dlang.ir.terms import WIDTHS, ZERO
 from dlang.ir.types import dtype_of, product
@@ -149,7 +150,11 @@ def matrix_product(w: Writer, stmt: loops.Product, a: str, b: str, c: str) -> No
         _matrix(w, READ, stmt.b, b, inner, columns)
     _matrix(w, WRITE, stmt.c, c, rows, columns)
     if stmt.room is not None:
-        element(w, WRITE, stmt.room, w.values[stmt.room])
+        dtype = stmt.c.buffer.dtype
+        wide = w.ops().intrinsic("umin", "i64", _in_panels(w, columns, panel(dtype, stmt.bits)), str(COLUMNS))
+        terms = w.ops().intrinsic("umin", "i64", inner, str(terms_of(dtype)))
+        count = w.emit(f"mul i64 {wide}, {terms}")
+        inside(w, WRITE, stmt.room, w.values[stmt.room], w.emit(f"mul i64 {count}, {WIDTHS[dtype]}"))
 
 
 def packed(w: Writer, stmt: loops.Pack, target: str, source: str) -> None:
@@ -179,10 +184,14 @@ def _matrix(
 
 def _panels(w: Writer, what: str, p: loops.Panels, address: str, rows: str, columns: str) -> None:
     """Panel after panel, the last one as wide as the others."""
-    up = w.emit(f"add i64 {columns}, {p.width - 1}")
-    wide = w.emit(f"and i64 {up}, {-p.width}")
-    count = w.emit(f"mul i64 {wide}, {rows}")
+    count = w.emit(f"mul i64 {_in_panels(w, columns, p.width)}, {rows}")
     inside(w, what, p.buffer, address, w.emit(f"mul i64 {count}, {WIDTHS[p.buffer.dtype]}"))
+
+
+def _in_panels(w: Writer, columns: str, width: int) -> str:
+    """Columns as a multiple of the width of a panel."""
+    up = w.emit(f"add i64 {columns}, {width - 1}")
+    return w.emit(f"and i64 {up}, {-width}")
 
 
 def _extent(w: Writer, rows: str, columns: str, stride: str, width: int) -> str:
