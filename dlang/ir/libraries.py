@@ -94,12 +94,20 @@ def library_types(op: Library) -> tuple[Type, ...]:
 
 
 def library_cost(name: str, args: Sequence[Any], sizes: Sequence[int]) -> int:
-    """How many operations it counts as. args: their values; sizes: those of the first array."""
+    """How many operations it counts as. args: their values; sizes: those of the first array.
+
+    A multiplication or an addition in it counts twice, as in a product: the element that it needs is read.
+    """
     if name == "argsort":
         (n,) = sizes
         return 2 * n + n * ceil(log2(max(n, 2)))
     m, n = sizes
     columns = args[3 if name in _SOLUTIONS else 1].shape[1] if name.count("_solve") else 0
+    return 2 * _arithmetic(name, m, n, columns)
+
+
+def _arithmetic(name: str, m: int, n: int, columns: int) -> int:
+    """The multiplications and additions of linear algebra with a matrix of m rows and n columns."""
     match name:
         case "cholesky":
             return n**3 // 3 + n * n
