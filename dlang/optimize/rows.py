@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from dlang.ir.affine import far_fewer
 from dlang.ir.anf import (
     Add,
     Array,
@@ -40,7 +41,7 @@ from dlang.ir.anf import (
 from dlang.ir.comps import done_whole, extent, is_plain
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import count_uses, map_bodies, map_inner, mentioned, rebuild, walk
-from dlang.ir.types import comp_types
+from dlang.ir.types import comp_types, product
 from dlang.optimize.effects import effectful_functions, is_effectful
 from dlang.optimize.fusion_order import Items
 from dlang.optimize.unguarded import adds_many
@@ -58,7 +59,7 @@ class _Member:
     """A comprehension that can be done a row at a time.
 
     shared: the arrays of which it reads the row at hand; changed: those of which it changes some elements in place, so
-    that their rows have to be made with this one.
+    that their rows have to be made with this one. product: whether it does several rows together by itself.
     """
 
     let: Let
@@ -66,6 +67,7 @@ class _Member:
     axis: Axis
     shared: frozenset[Var]
     changed: frozenset[Var]
+    product: bool
 
     @property
     def inner(self) -> tuple[Axis, ...]:
@@ -112,7 +114,16 @@ class _Group:
             return False
         if any(v not in self.made and v in self.mentioned for v in intos):
             return False
+        if m.product and not self.outgrown(m, needed):
+            return False
         return needed <= self.rows and m.changed <= self.rows and _by_rows(m, needed)
+
+    def outgrown(self, m: _Member, needed: set[Var]) -> bool:
+        """Tells whether an array that a comprehension needs grows faster than all that it and the others begin with."""
+        given = {*self.mentioned, *mentioned(m.op.body)} - self.made
+        sizes = [product(v.type.shape) for v in (*given, *m.let.vars) if isinstance(v.type, Array)]
+        between = [product(v.type.shape) for v in needed if isinstance(v.type, Array)]
+        return any(all(far_fewer(size, large) for size in sizes) for large in between)
 
 
 def _by_rows(m: _Member, made: set[Var]) -> bool:
@@ -159,8 +170,9 @@ def _members(let: Let) -> list[_Member]:
     op = let.op
     if not isinstance(op, Comp) or not is_plain(op):
         return []
-    if any(done_whole(v.type) for v in let.vars) or _is_product(op):
+    if any(done_whole(v.type) for v in let.vars):
         return []
+    is_product = _is_product(op)
     out = []
     for axis in op.axes:
         size = extent(axis)
@@ -173,7 +185,7 @@ def _members(let: Let) -> list[_Member]:
             continue
         read = [inner.op for inner in walk(op.body) if isinstance(inner.op, Read)]
         shared = frozenset(r.array for r in read if r.index[0].atom is axis.var)
-        out.append(_Member(let, op, axis, shared, frozenset(_changed(op, axis.var))))
+        out.append(_Member(let, op, axis, shared, frozenset(_changed(op, axis.var)), is_product))
     return out
 
 
@@ -246,7 +258,7 @@ class _Blocks:
                     break
             else:
                 k = items.append(let, effects)
-                if ways and not ways[0].changed:
+                if ways and not ways[0].changed and not ways[0].product:
                     groups[k] = _Group()
                     groups[k].add(ways[0])
                     open_ones.setdefault(ways[0].axis.highs[0], []).append(k)

@@ -17,6 +17,7 @@ from dlang.ir.anf import Array, Comp, Program, poly
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.printer import print_program as print_ir
 from dlang.ir.reader import read_program
+from dlang.ir.traverse import walk
 from dlang.ir.verify import verify
 from dlang.optimize.ownership import ownership
 from dlang.optimize.pipeline import optimise
@@ -88,6 +89,31 @@ def test_a_value_by_rows_and_its_derivative_are_one_pass_over_memory_each(text: 
         p = optimised(text, entry)
         assert len(nests(p)) == 1, print_program(schedule(p, Lanes(512)))
         assert not matrices(p), matrices(p)
+
+
+FORCES = """
+fn distance(x: f64[n, 3], i: i64, j: i64) -> f64 = sqrt(sum((x[i, a] - x[j, a]) ** 2 for a < 3) + 0.1)
+fn value(m: f64[n], x: f64[n, 3]) -> f64[n, 3] =
+  [sum(m[j] * (x[j, a] - x[i, a]) / distance(x, i, j) ** 3 for j < n) for i < n, a < 3]
+"""
+
+
+def test_what_all_pairs_share_is_no_matrix_of_pairs() -> None:
+    """The distances would be n² numbers between arrays of n: each row is used up before the next one is made."""
+    p = optimised(FORCES, "value")
+    assert len(nests(p)) == 1, print_program(schedule(p, Lanes(512)))
+    assert not matrices(p), matrices(p)
+    sums = [let.op for let in walk(p.functions[name(p)].body) if isinstance(let.op, Comp) and let.op.body.lets]
+    assert [sum(d.shape == () for d in op.destinations) for op in sums] == [0, 3]  # one for each coordinate
+    rng = np.random.default_rng(0)
+    for n in (0, 1, 2, 17):
+        m, x = rng.uniform(size=n), rng.uniform(size=(n, 3))
+        gap = x[None] - x[:, None]
+        far = np.sqrt((gap**2).sum(2) + 0.1)
+        wanted = (m[None, :, None] * gap / far[:, :, None] ** 3).sum(1)
+        for runs in (Interpreter(p), ENGINE.compile(p, [name(p)])):
+            (found,) = runs.run(name(p), [n, m, x])
+            np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
 
 
 def loops_over_a_row(stmts: tuple[Stmt, ...]) -> int:
