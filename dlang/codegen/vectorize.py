@@ -25,6 +25,7 @@ FEW = 3  # trips that are worth a vector with a mask
 LONG = 3  # so many heavy operations hide what a mask costs, and are better not there twice
 WIDE = 8  # lanes of the widest registers that are worth two at a time
 MOST = 32  # lanes, unless they are of 32 bits or more
+SCATTERED = 16  # additions for which it is worth adding to places one by one, from lanes
 LIGHT = 6  # so few operations leave room for several vectors in flight
 
 
@@ -32,8 +33,8 @@ LIGHT = 6  # so few operations leave room for several vectors in flight
 class Survey:
     """What a loop's body would be as vectors, if that is possible.
 
-    varying: what differs between trips. guarded: something may fail; combined: a store joins what is in memory. cost:
-    how many accesses are not adjacent. operations, and heavy ones among them; widest: bits of a value; narrow: some
+    varying: what differs between trips. guarded: something may fail; combined: a store joins what is in memory;
+    scattered: how many of these have places that may be the same. cost: how many accesses are not adjacent. operations, and heavy ones among them; widest: bits of a value; narrow: some
     elements in memory have less than 32. loops: those inside.
     """
 
@@ -42,6 +43,7 @@ class Survey:
     possible: bool = True
     guarded: bool = False
     combined: bool = False
+    scattered: int = 0
     cost: int = 0
     operations: int = 0
     heavy: int = 0
@@ -109,7 +111,9 @@ class Survey:
                 self.narrow = self.narrow or LANE_BITS.get(buffer.dtype, 8) < 32 or buffer.dtype in HALF
                 self.widest = max(self.widest, LANE_BITS.get(buffer.dtype, 8))
                 stride = self.stride(offset) if self.size(offset) else None
-                if stride is None or (stride == 0 and monoid != "set"):
+                if stride is None and monoid != "set" and self.size(offset):
+                    self.scattered += 1
+                elif stride is None or (stride == 0 and monoid != "set"):
                     self.possible = False
                 self.cost += stride not in (1, -1)
                 self.combined = self.combined or monoid != "set"
@@ -203,7 +207,7 @@ class Lanes:
 
     def with_lanes(self, loop: Loop) -> Loop:
         found = survey(loop)
-        if not found.vectorizable:
+        if not found.vectorizable or work(loop.stmts) < SCATTERED * found.scattered:
             return loop
         width = self.width(loop, found)
         if width == 1:
@@ -214,7 +218,7 @@ class Lanes:
                 return loop
         native = max(self.bits // found.widest, 1)
         tail = native if width > native and not found.loops else 0
-        masked = loop.short or (found.heavy >= LONG and self.bits > 128)
+        masked = not found.scattered and (loop.short or (found.heavy >= LONG and self.bits > 128))
         return replace(loop, lanes=width, tail=tail, masked=masked, stmts=_one_lane(loop.stmts))
 
     def width(self, loop: Loop, found: Survey) -> int:

@@ -48,6 +48,9 @@ from dlang.optimize.unguarded import adds_many
 from dlang.optimize.unroll import is_narrow
 
 
+LIGHT = 4  # primitives of a term, more of which take so long that it does not matter how often operands are read
+
+
 def rows(program: Program) -> Program:
     """The program with comprehensions that share an outer axis done a row at a time."""
     effectful = effectful_functions(program)
@@ -150,7 +153,9 @@ def _row_of(d: Destination, row: Var) -> tuple[Size, ...] | None:
 
 
 def _is_product(op: Comp) -> bool:
-    """Whether a comprehension adds up many terms, with an operand that serves several rows: it does these together."""
+    """Whether a comprehension adds up many light terms, with an operand that serves several rows: it does these together."""
+    if sum(isinstance(let.op, Prim) for let in walk(op.body)) > LIGHT:
+        return False
     for d in op.destinations:
         if not isinstance(d, Keep) or d.monoid != "sum" or not adds_many(op, d):
             continue

@@ -397,7 +397,7 @@ def released_early(stmt: loops.Stmt) -> list[loops.Stmt]:
     ("rewrite", "message"),
     [
         (words_further_on, "which has 16, would be read"),
-        (elements_further_on, "bytes 24 to 31 of"),
+        (elements_further_on, "bytes 24 to"),
         (released_early, "would be read where there is no array"),
     ],
 )

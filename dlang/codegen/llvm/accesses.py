@@ -236,6 +236,9 @@ def _vector_store(w: Writer, stmt: loops.Store) -> None:
     type, align = f"<{width} x {scalar}>", BITS[buffer.dtype] // 8
     step = _step(w, stmt.offset)
     value = w.vector(stmt.value)
+    if step is None and stmt.monoid != "set":
+        _one_by_one(w, stmt, value)
+        return
     if stmt.monoid != "set":
         old = from_memory(ops, _lanes_load(w, buffer, stmt.offset, step), buffer.dtype)
         value = ops.combine(stmt.monoid, buffer.dtype, old, value)
@@ -255,3 +258,25 @@ def _vector_store(w: Writer, stmt: loops.Store) -> None:
     w.module.declare(name, "void", type, f"<{width} x ptr>", f"<{width} x i1>")
     pointers, lanes = f"<{width} x ptr> align {align} {addresses}", f"<{width} x i1> {_mask(w)}"
     w.code.append(f"  call void @{name}({type} {value}, {pointers}, {lanes})")
+
+
+def _one_by_one(w: Writer, stmt: loops.Store, values: str) -> None:
+    """Each lane joins what is in memory at a place of its own, which may be that of another: in the order of trips."""
+    assert w.lane is not None
+    width, mask, dtype = w.lane.width, w.lane.mask, stmt.buffer.dtype
+    ops, type = w.ops(), memory_type(dtype)
+    addresses = _addresses(w, stmt.buffer, stmt.offset, None)
+    sanitizer.anywhere(w, WRITE, stmt.buffer, addresses, width, _mask(w))
+    for lane in range(width):
+        join, over = w.label("join"), w.label("over")
+        if mask is not None:
+            w.fork(w.emit(f"extractelement <{width} x i1> {mask}, i32 {lane}"), join, over)
+            w.begin(join)
+        address = w.emit(f"extractelement <{width} x ptr> {addresses}, i32 {lane}")
+        value = w.emit(f"extractelement {lanes(ops.type(dtype), width)} {values}, i32 {lane}")
+        old = from_memory(ops, ops.emit(f"load {type}, ptr {address}"), dtype)
+        new = to_memory(ops, ops.combine(stmt.monoid, dtype, old, value), dtype)
+        w.code.append(f"  store {type} {new}, ptr {address}")
+        if mask is not None:
+            w.jump(over)
+            w.begin(over)
