@@ -34,8 +34,9 @@ class Survey:
     """What a loop's body would be as vectors, if that is possible.
 
     varying: what differs between trips. guarded: something may fail; combined: a store joins what is in memory;
-    scattered: how many of these have places that may be the same. cost: how many accesses are not adjacent. operations, and heavy ones among them; widest: bits of a value; narrow: some
-    elements in memory have less than 32. loops: those inside.
+    scattered: how many of these have places that may be the same. cost: how many accesses are not adjacent.
+    operations, and heavy ones among them; widest: bits of a value; narrow: some elements in memory have less than 32.
+    loops: those inside.
     """
 
     var: Var

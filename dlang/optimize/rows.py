@@ -47,7 +47,6 @@ from dlang.optimize.fusion_order import Items
 from dlang.optimize.unguarded import adds_many
 from dlang.optimize.unroll import is_narrow
 
-
 LIGHT = 4  # primitives of a term, more of which take so long that it does not matter how often operands are read
 
 
@@ -153,7 +152,7 @@ def _row_of(d: Destination, row: Var) -> tuple[Size, ...] | None:
 
 
 def _is_product(op: Comp) -> bool:
-    """Whether a comprehension adds up many light terms, with an operand that serves several rows: it does these together."""
+    """Tells whether a comprehension adds up many light terms, with an operand that serves several rows at once."""
     if sum(isinstance(let.op, Prim) for let in walk(op.body)) > LIGHT:
         return False
     for d in op.destinations:

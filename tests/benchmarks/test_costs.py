@@ -21,8 +21,8 @@ REVERSE_BOUND, FORWARD_BOUND = 4.0, 2.5
 # two and a half; in products of matrices, three for one, and in scalar code, it is more.
 PRODUCTS = {"mlp", "lstm", "tree_lstm", "transformer", "rk4", "dopri", "gaussian_process"}
 PRODUCTS |= {"product", "recurrent", "mixture", "nested_sums", "adbench gmm", "convolution", "convnet"}
-# What an arm saves lies in a node: a few operations for less memory. The value of `nbody` reads each coordinate of a pair
-# once for all that it is used for, and its gradient does not.
+# What an arm saves lies in a node: a few operations for less memory. The value of `nbody` reads each coordinate of a
+# pair once for all that it is used for, and its gradient does not.
 DEARER = {"loop_in_arm": 4.05, "nbody": 4.8}
 SCALARS = {"nbody", "pairs", "nested_loops", "loop_in_arm", "one_element", "changed_spaces", "flow"}
 known: dict[str, tuple[Costs, Costs]] = {}
