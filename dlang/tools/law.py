@@ -107,9 +107,16 @@ def breaches(costs: Sequence[Costs]) -> list[Breach]:
 
 
 def _faster(counts: Sequence[int], allowed: Sequence[float]) -> bool:
-    """Whether counts grow by more than they may, and by ever more of that. What does not grow has no say in it."""
-    first, second = [(counts[k + 1] - counts[k]) / max(allowed[k + 1] - allowed[k], 1.0) for k in range(2)]
-    return first > 0.0 and second > max(1.0, FASTER * first) and counts[2] - counts[1] > SLACK
+    """Tells whether counts grow by more than they may, and by ever more of that. What does not grow has no say in it.
+
+    A size may also decide which branches are taken. What grows by less the second time that the size doubles, or by
+    less than what is allowed grew the first time, is not the growth of a power.
+    """
+    (few, many), (less, more) = [(c[1] - c[0], c[2] - c[1]) for c in (counts, allowed)]
+    if many <= max(SLACK, less) or many < few:
+        return False
+    first, second = few / max(less, 1.0), many / max(more, 1.0)
+    return first > 0.0 and second > max(1.0, FASTER * first)
 
 
 # ---- what may be -----------------------------------------------------------------------------------------------------
