@@ -177,7 +177,7 @@ class Poly(Generic[A]):
 
     def mentions(self, atoms: Iterable[A]) -> bool:
         wanted = set(atoms)
-        return any(a in wanted for m in self.terms for a in m)
+        return not all(map(wanted.isdisjoint, self.terms))
 
     def coefficient(self, atom: A) -> Poly[A]:
         """The factor of `atom`; raises ValueError if the polynomial is not linear in it."""

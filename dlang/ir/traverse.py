@@ -7,9 +7,9 @@ function, so what is free in a block is what it mentions minus what it binds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import is_
-from typing import Any, NamedTuple, assert_never
+from typing import Any, NamedTuple
 
 from dlang.ir.anf import (
     Add,
@@ -263,6 +263,56 @@ def count_uses(x: Op | Block) -> dict[Var, int]:
 
 
 # ---- rewriting -------------------------------------------------------------------------------------------------------
+@dataclass(slots=True)
+class _Mapping:
+    """The functions that map the parts of an operation. same: whether all parts so far are what they were."""
+
+    atom: Callable[[Atom], Atom]
+    size: Callable[[Size], Size]
+    block: Callable[[Block], Block]
+    bind: Callable[[Var], Var]
+    same: bool = True
+
+    def operand(self, x: Atom) -> Atom:
+        new = self.atom(x)
+        self.same = self.same and new is x
+        return new
+
+    def array(self, v: Var) -> Var:
+        return _array(self.operand(v), v)
+
+    def atoms(self, xs: tuple[Atom, ...]) -> tuple[Atom, ...]:
+        new = tuple([self.atom(x) for x in xs])
+        self.same = self.same and all(map(is_, new, xs))
+        return new
+
+    def optional(self, xs: tuple[Atom | None, ...]) -> tuple[Atom | None, ...]:
+        return tuple([None if x is None else self.operand(x) for x in xs])
+
+    def entry(self, x: Size) -> Size:
+        new = self.size(x)
+        self.same = self.same and new is x
+        return new
+
+    def sizes(self, xs: tuple[Size, ...]) -> tuple[Size, ...]:
+        new = tuple([self.size(x) for x in xs])
+        self.same = self.same and all(map(is_, new, xs))
+        return new
+
+    def nested(self, b: Block) -> Block:
+        new = self.block(b)
+        self.same = self.same and new is b
+        return new
+
+    def binder(self, v: Var) -> Var:
+        new = self.bind(v)
+        self.same = self.same and new is v
+        return new
+
+    def binders(self, vs: tuple[Var, ...]) -> tuple[Var, ...]:
+        return tuple([self.binder(v) for v in vs])
+
+
 def rebuild(
     op: Op,
     *,
@@ -275,142 +325,86 @@ def rebuild(
 
     It is itself where nothing changes. Most operations are of the three kinds that are looked at first.
     """
-    match op:
-        case Prim(name, args):
-            new = tuple([atom(a) for a in args])
-            return op if all(map(is_, new, args)) else Prim(name, new)
-        case Read():
-            a, where = atom(op.array), tuple([size(x) for x in op.index])
-            if a is op.array and all(map(is_, where, op.index)):
-                return op
-            return Read(_array(a, op.array), where)
-        case Cast(dtype, arg):
-            a = atom(arg)
-            return op if a is arg else Cast(dtype, a)
-        case _:
-            pass
+    if isinstance(op, Prim):
+        args = op.args
+        new = tuple([atom(x) for x in args])
+        return op if all(map(is_, new, args)) else Prim(op.name, new)
+    if isinstance(op, Read):
+        a, where = atom(op.array), tuple([size(x) for x in op.index])
+        same = a is op.array and all(map(is_, where, op.index))
+        return op if same else Read(_array(a, op.array), where)
+    if isinstance(op, Cast):
+        a = atom(op.arg)
+        return op if a is op.arg else Cast(op.dtype, a)
+    mapping = _Mapping(atom, size, block, bind)
+    built = _REBUILT[type(op)](op, mapping)
+    return op if mapping.same else built
 
-    same = True
 
-    def operand(x: Atom) -> Atom:
-        nonlocal same
-        new = atom(x)
-        same = same and new is x
-        return new
+def _rebuilt_comp(op: Comp, m: _Mapping) -> Comp:
+    axes = []
+    for axis in op.axes:
+        lows, highs = m.sizes(axis.lows), m.sizes(axis.highs)
+        axes.append(Axis(m.binder(axis.var), lows, highs))
+    body = m.nested(op.body)
+    destinations: list[Destination] = []
+    for d in op.destinations:
+        into = None if d.into is None else m.array(d.into)
+        if isinstance(d, Keep):
+            destinations.append(Keep(m.sizes(d.shape), m.sizes(d.index), d.monoid, into, d.after))
+        else:
+            destinations.append(Add(m.sizes(d.shape), m.sizes(d.index), into))
+    return Comp(tuple(axes), body, tuple(destinations))
 
-    def array(v: Var) -> Var:
-        return _array(operand(v), v)
 
-    def atoms(xs: tuple[Atom, ...]) -> tuple[Atom, ...]:
-        nonlocal same
-        new = tuple([atom(x) for x in xs])
-        same = same and all(map(is_, new, xs))
-        return new
+def _rebuilt_for(op: For, m: _Mapping) -> For:
+    low, high, init = m.entry(op.low), m.entry(op.high), m.atoms(op.init)
+    index, params = m.binder(op.index), m.binders(op.params)
+    return For(index, low, high, params, init, m.nested(op.body), op.early)
 
-    def entry(x: Size) -> Size:
-        nonlocal same
-        new = size(x)
-        same = same and new is x
-        return new
 
-    def sizes(xs: tuple[Size, ...]) -> tuple[Size, ...]:
-        nonlocal same
-        new = tuple([size(x) for x in xs])
-        same = same and all(map(is_, new, xs))
-        return new
+def _rebuilt_while(op: While, m: _Mapping) -> While:
+    init, params = m.atoms(op.init), m.binders(op.params)
+    return While(params, init, m.nested(op.condition), m.nested(op.body), op.early)
 
-    def optional(xs: tuple[Atom | None, ...]) -> tuple[Atom | None, ...]:
-        return tuple([None if x is None else operand(x) for x in xs])
 
-    def nested(b: Block) -> Block:
-        nonlocal same
-        new = block(b)
-        same = same and new is b
-        return new
+def _rebuilt_view(op: View, m: _Mapping) -> View:
+    axes = m.binders(op.axes)
+    return View(m.array(op.array), axes, m.sizes(op.shape), m.sizes(op.index))
 
-    def binder(v: Var) -> Var:
-        nonlocal same
-        new = bind(v)
-        same = same and new is v
-        return new
 
-    built: Op
-    match op:
-        case SizeOf(value):
-            built = SizeOf(entry(value))
-        case Format():
-            built = Format(op.parts, atoms(op.args))
-        case Check():
-            built = Check(operand(op.condition), op.code, op.parts, atoms(op.values), atoms(op.subjects))
-        case Comp():
-            axes = []
-            for axis in op.axes:
-                lows, highs = sizes(axis.lows), sizes(axis.highs)
-                axes.append(Axis(binder(axis.var), lows, highs))
-            body = nested(op.body)
-            destinations: list[Destination] = []
-            for d in op.destinations:
-                into = None if d.into is None else array(d.into)
-                if isinstance(d, Keep):
-                    destinations.append(Keep(sizes(d.shape), sizes(d.index), d.monoid, into, d.after))
-                else:
-                    destinations.append(Add(sizes(d.shape), sizes(d.index), into))
-            built = Comp(tuple(axes), body, tuple(destinations))
-        case If():
-            built = If(operand(op.condition), nested(op.then), nested(op.otherwise), rare=op.rare)
-        case Call():
-            built = Call(op.function, atoms(op.args))
-        case Construct():
-            built = Construct(op.variant, atoms(op.args))
-        case Tag(node):
-            built = Tag(operand(node))
-        case Fields(variant, node):
-            built = Fields(variant, operand(node))
-        case For():
-            low, high, init = entry(op.low), entry(op.high), atoms(op.init)
-            index, params = binder(op.index), tuple([binder(p) for p in op.params])
-            built = For(index, low, high, params, init, nested(op.body), op.early)
-        case While():
-            init, params = atoms(op.init), tuple([binder(p) for p in op.params])
-            built = While(params, init, nested(op.condition), nested(op.body), op.early)
-        case View():
-            view_axes = tuple([binder(a) for a in op.axes])
-            built = View(array(op.array), view_axes, sizes(op.shape), sizes(op.index))
-        case Reshape():
-            built = Reshape(array(op.array), sizes(op.shape))
-        case Scan():
-            built = Scan(op.monoid, array(op.array))
-        case Concat():
-            built = Concat(tuple([array(a) for a in op.arrays]))
-        case Compact():
-            built = Compact(array(op.mask))
-        case Update():
-            built = Update(array(op.array), sizes(op.index), operand(op.value))
-        case Copy():
-            built = Copy(array(op.array))
-        case Empty():
-            built = Empty(op.dtype, sizes(op.shape))
-        case Contract():
-            built = Contract(array(op.a), array(op.b), op.left, op.right, op.out)
-        case Library():
-            built = Library(op.name, atoms(op.args))
-        case Foreign():
-            built = Foreign(op.target, atoms(op.args))
-        case Stop():
-            built = Stop(operand(op.arg))
-        case Vjp():
-            built = Vjp(op.function, atoms(op.args), op.wrt, optional(op.cotangents))
-        case Jvp():
-            built = Jvp(op.function, atoms(op.args), optional(op.tangents))
-        case Record():
-            built = Record(op.function, atoms(op.args), op.wrt, op.seeded, op.tape)
-        case Pull():
-            built = Pull(op.function, op.wrt, op.seeded, operand(op.tape), atoms(op.sizes), optional(op.cotangents))
-        case Effect():
-            built = Effect(op.name, operand(op.token), atoms(op.args), op.static)
-        case _:
-            assert_never(op)
-    return op if same else built
+_REBUILT: dict[type[Op], Callable[[Any, _Mapping], Op]] = {
+    SizeOf: lambda op, m: SizeOf(m.entry(op.size)),
+    Format: lambda op, m: Format(op.parts, m.atoms(op.args)),
+    Check: lambda op, m: Check(m.operand(op.condition), op.code, op.parts, m.atoms(op.values), m.atoms(op.subjects)),
+    Comp: _rebuilt_comp,
+    If: lambda op, m: If(m.operand(op.condition), m.nested(op.then), m.nested(op.otherwise), rare=op.rare),
+    Call: lambda op, m: Call(op.function, m.atoms(op.args)),
+    Construct: lambda op, m: Construct(op.variant, m.atoms(op.args)),
+    Tag: lambda op, m: Tag(m.operand(op.node)),
+    Fields: lambda op, m: Fields(op.variant, m.operand(op.node)),
+    For: _rebuilt_for,
+    While: _rebuilt_while,
+    View: _rebuilt_view,
+    Reshape: lambda op, m: Reshape(m.array(op.array), m.sizes(op.shape)),
+    Scan: lambda op, m: Scan(op.monoid, m.array(op.array)),
+    Concat: lambda op, m: Concat(tuple([m.array(a) for a in op.arrays])),
+    Compact: lambda op, m: Compact(m.array(op.mask)),
+    Update: lambda op, m: Update(m.array(op.array), m.sizes(op.index), m.operand(op.value)),
+    Copy: lambda op, m: Copy(m.array(op.array)),
+    Empty: lambda op, m: Empty(op.dtype, m.sizes(op.shape)),
+    Contract: lambda op, m: Contract(m.array(op.a), m.array(op.b), op.left, op.right, op.out),
+    Library: lambda op, m: Library(op.name, m.atoms(op.args)),
+    Foreign: lambda op, m: Foreign(op.target, m.atoms(op.args)),
+    Stop: lambda op, m: Stop(m.operand(op.arg)),
+    Vjp: lambda op, m: Vjp(op.function, m.atoms(op.args), op.wrt, m.optional(op.cotangents)),
+    Jvp: lambda op, m: Jvp(op.function, m.atoms(op.args), m.optional(op.tangents)),
+    Record: lambda op, m: Record(op.function, m.atoms(op.args), op.wrt, op.seeded, op.tape),
+    Pull: lambda op, m: Pull(
+        op.function, op.wrt, op.seeded, m.operand(op.tape), m.atoms(op.sizes), m.optional(op.cotangents)
+    ),
+    Effect: lambda op, m: Effect(op.name, m.operand(op.token), m.atoms(op.args), op.static),
+}
 
 
 def _array(new: Atom, old: Var) -> Var:

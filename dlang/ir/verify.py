@@ -10,6 +10,7 @@ another one takes its place only where a `Check` binds the array that has it: on
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from dlang.ir.anf import (
     DTYPES,
@@ -589,6 +590,7 @@ class _Verifier:
                 raise IRError(f"{tangent!r} is no tangent of {arg!r}")
 
 
+@cache
 def primitive_dtype(name: str, dtypes: tuple[str, ...]) -> str:
     """The dtype that a primitive gives for arguments of these dtypes; an error if it takes others."""
     primitive = PRIMITIVES.get(name)
