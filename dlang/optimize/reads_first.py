@@ -6,11 +6,14 @@
 
 So an element that is read as it was before a change takes no copy of the array. What is in range only because of what
 was checked before it (`independence.py`) stays behind the last let that may end the run.
+
+What is written into an array, of one that has been consumed before, is computed in an array of its own, which may stand
+before that: two rows of a matrix that are swapped take a copy of one row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 
 from dlang.ir.anf import (
@@ -20,17 +23,26 @@ from dlang.ir.anf import (
     Check,
     Comp,
     Contract,
+    Keep,
+    Let,
     Op,
     Prim,
     Program,
     Read,
     Reshape,
+    Scalar,
     SizeOf,
     Token,
     Var,
     View,
+    fresh,
+    poly,
 )
-from dlang.ir.traverse import map_bodies, map_inner, mentioned, type_vars
+from dlang.ir.comps import extent
+from dlang.ir.own_points import is_replaced, reads_its_place
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import map_bodies, map_inner, mentioned, type_vars, with_op
+from dlang.ir.types import dtype_of, type_of
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.independence import stands_alone
 
@@ -53,17 +65,83 @@ def _ordered(block: Block, effectful: Set[str]) -> Block:
 
 def reads_first(block: Block, consumed: Consumed, effectful: Set[str]) -> Block:
     """The block in that order. consumed: the arrays that an operation consumes; effectful: functions."""
-    order = _Order(block, consumed, effectful)
-    for k, let in enumerate(block.lets):
-        if not (isinstance(let.op, Read | Comp | Contract) and order.moves(k)):
-            order.note(k)
+    apart, values = _values_apart(block, consumed)
+    order = _in_order(apart, consumed, effectful)
+    if values and not all(k in order.place for k in values):  # some would be computed apart for nothing
+        apart, _ = _values_apart(block, consumed, late=False)
+        order = _in_order(apart, consumed, effectful)
     if not order.place:
-        return block
+        return apart
+    block = apart
     ahead: dict[int, list[int]] = {}
     for k in sorted(order.place):
         ahead.setdefault(order.place[k], []).append(k)
     numbers = [j for k in range(len(block.lets)) for j in (*ahead.get(k, ()), k) if j != k or k not in order.place]
     return Block(tuple([block.lets[k] for k in numbers]), block.results)
+
+
+def _in_order(block: Block, consumed: Consumed, effectful: Set[str]) -> _Order:
+    order = _Order(block, consumed, effectful)
+    for k, let in enumerate(block.lets):
+        if not (isinstance(let.op, Read | Comp | Contract) and order.moves(k)):
+            order.note(k)
+    return order
+
+
+def _values_apart(block: Block, consumed: Consumed, late: bool = True) -> tuple[Block, list[int]]:
+    """The block in which comprehensions that write into arrays are two, one that computes values and one that writes
+    them, if they read at other points what they consume or, where that is asked for, what others before them do. Gives
+    the positions of the values that are to stand before those.
+    """
+    shown: dict[Var, Var] = {}
+    spent: set[Var] = set()
+    lets: list[Let] = []
+    values: list[int] = []
+    for let in block.lets:
+        op = let.op
+        if isinstance(op, View | Reshape):
+            shown[let.vars[0]] = shown.get(op.array, op.array)
+        if isinstance(op, Comp) and any(d.into is not None for d in op.destinations):
+            read = {shown.get(v, v) for v in mentioned(op.body)}
+            behind = late and not read.isdisjoint(spent)
+            pair = _two(let, op) if behind or _reads_elsewhere(op, read, shown) else [let]
+            if behind and len(pair) > 1:
+                values.append(len(lets))
+            lets += pair
+        else:
+            lets.append(let)
+        spent |= {shown.get(v, v) for v in consumed(op)}
+    return (Block(tuple(lets), block.results), values) if len(lets) > len(block.lets) else (block, values)
+
+
+def _reads_elsewhere(op: Comp, read: Set[Var], shown: Mapping[Var, Var]) -> bool:
+    """Tells whether a comprehension reads an array that it changes at other places than the one that a point writes."""
+    for k, d in enumerate(op.destinations):
+        if d.into is not None and shown.get(d.into, d.into) in read:
+            if not (is_replaced(op, k) or reads_its_place(op, k)):
+                return True
+    return False
+
+
+def _two(let: Let, op: Comp) -> list[Let]:
+    """A comprehension that computes what another one writes into arrays, and that one."""
+    points = {a.var for a in op.axes}
+    shape = [extent(a) for a in op.axes]
+    scalars = all(isinstance(r.type, Scalar) for r in op.body.results)
+    inner = {v for inner in op.body.lets for v in inner.vars}
+    for d in op.destinations:
+        single = isinstance(d, Keep) and d.into is not None and points <= {v for e in d.index for v in e.atoms()}
+        if not single or any(e.mentions(inner) for e in d.index):
+            return [let]
+    if None in shape or not scalars:
+        return [let]
+    sizes = tuple([s for s in shape if s is not None])
+    own = Keep(sizes, tuple([poly(a.var) for a in op.axes]), "set")
+    kept = tuple([fresh(v.name, type_of(dtype_of(r), sizes)) for v, r in zip(let.vars, op.body.results, strict=True)])
+    first = Renaming({}, fresh=True).let(Let(kept, Comp(op.axes, op.body, (own,) * len(kept)), let.span))
+    reads = [Let((fresh("t", r.type),), Read(v, own.index)) for v, r in zip(first.vars, op.body.results, strict=True)]
+    body = Block(tuple(reads), tuple([read.vars[0] for read in reads]))
+    return [first, with_op(let, let.vars, Comp(op.axes, body, op.destinations))]
 
 
 @dataclass(slots=True)
