@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,8 +33,13 @@ def within(seconds: float) -> Iterator[None]:
         late = True
         raise TooLong
 
-    before = signal.signal(signal.SIGALRM, over)
-    # Again and again, because an exception is lost where Python runs a callback that may not raise.
+    def lost(args: sys.UnraisableHookArgs) -> None:
+        if not isinstance(args.exc_value, TooLong):
+            hook(args)
+
+    before, hook = signal.signal(signal.SIGALRM, over), sys.unraisablehook
+    # Again and again, because an exception is lost where Python runs a callback that may not raise. Nobody is told.
+    sys.unraisablehook = lost
     signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.01), AGAIN)
     try:
         yield
@@ -44,3 +50,4 @@ def within(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        sys.unraisablehook = hook

@@ -1,6 +1,7 @@
 """`dlc check-grad`: what it compares, what it finds, and how it ends."""
 
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -290,6 +291,20 @@ def test_what_an_end_of_the_time_makes_fail_is_that():
                 pass
         except TooLong as e:
             raise RuntimeError("an import has failed") from e
+
+
+def test_an_end_of_the_time_that_python_loses_is_not_shown(capfd):
+    class Kept:
+        def __del__(self):
+            end = time.monotonic() + 10.0
+            while time.monotonic() < end:
+                pass
+
+    with pytest.raises(TooLong), within(0.01):
+        Kept()
+        while True:
+            pass
+    assert "TooLong" not in capfd.readouterr().err
 
 
 def test_data_without_an_end_is_refused(check):
