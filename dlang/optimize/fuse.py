@@ -37,7 +37,7 @@ from dlang.ir.anf import (
 )  # fmt: skip
 from dlang.ir.comps import point_of
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import map_bodies, map_inner, mentioned, parts, rebuild, with_lets, with_op
+from dlang.ir.traverse import free_vars, map_bodies, map_inner, mentioned, parts, rebuild, with_lets, with_op
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.fusion_order import Items
 from dlang.optimize.keys import Key, Keys
@@ -237,20 +237,25 @@ def inlined_producers(block: Block) -> Block:
 
 
 class _Uses:
-    """Where the arrays of a block are read: for each read the axes that it runs over; None for any other use."""
+    """Where the arrays of a block are read: for each read the axes that it runs over. otherwise: those that are used in
+    another way. nested: those that a comprehension in the body of another one reads.
+    """
 
     def __init__(self, block: Block) -> None:
         self.reads: dict[Var, list[tuple[Read, tuple[Axis, ...]]]] = {}
         self.otherwise: set[Var] = {r for r in block.results if isinstance(r, Var)}
+        self.nested: set[Var] = set()
         self.consumed: set[Var] = {v for let in block.lets for v in consumed_by(let.op)}
         for let in block.lets:
             self.let(let, None)
 
-    def let(self, let: Let, axes: tuple[Axis, ...] | None) -> None:
+    def let(self, let: Let, axes: tuple[Axis, ...] | None, nested: bool = False) -> None:
         op = let.op
         p = parts(op)
         if isinstance(op, Read) and axes is not None:
             self.reads.setdefault(op.array, []).append((op, axes))
+            if nested:
+                self.nested.add(op.array)
         else:
             self.otherwise.update([a for a in p.atoms if isinstance(a, Var)])
         inner: tuple[Axis, ...] | None = axes
@@ -260,8 +265,8 @@ class _Uses:
             inner = None
         for b in p.blocks:
             self.otherwise.update([r for r in b.results if isinstance(r, Var)])
-            for nested in b.lets:
-                self.let(nested, inner)
+            for let in b.lets:
+                self.let(let, inner, nested or (axes is not None and isinstance(op, Comp)))
 
     def inlinable(self, producer: _Producer, k: int, var: Var, chosen: Container[Var]) -> bool:
         """Whether a result is better computed at its reads, given those chosen before it."""
@@ -276,6 +281,8 @@ class _Uses:
         used = [let.op.array for let in code if isinstance(let.op, Read)]
         if any(array in self.consumed for array in used):
             return False
+        if var in self.nested and not {a.var for a in op.axes} <= {v for let in code for v in free_vars(let.op)}:
+            return False  # what reads it would depend on fewer axes than there are around it
         if any(array in chosen for array in used):
             return single and all(_once(read, axes) for read, axes in reads)
         count = len([let for let in code if not isinstance(let.op, SizeOf)])
