@@ -185,7 +185,7 @@ def _decide(p: _Placement, c: Contribution) -> None:
         space, read = first
         g = fresh("g", c.g.type)
         _join(p, object(), space, [*p.lets, Let((g,), read)], bar, g, Add(shape, index, into))
-    elif apart and over >= set(names) and _room(p) and (summed := _summed(p, over, c.g)) is not None:
+    elif apart and over >= set(names) and _reads_as_many(p) and (summed := _summed(p, over, c.g)) is not None:
         p.after.append((summed[0], [*p.lets, *summed[1]], bar, summed[2], Add(shape, index, into)))
     else:
         _join(p, key, Change(p.axes, {}), p.lets, bar, c.g, Add(shape, index, into))
@@ -442,7 +442,7 @@ def _summed(p: _Placement, over: set[Var], g: Atom) -> tuple[Change, Sequence[Le
     return Change(tuple(space), {}), [Let((value,), Read(sums, at))], value
 
 
-def _room(p: _Placement) -> bool:
+def _reads_as_many(p: _Placement) -> bool:
     """Tells whether the body reads an array with as many elements as there are points, so that another may be kept."""
     if p.box is None:
         return False

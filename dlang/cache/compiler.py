@@ -27,7 +27,7 @@ def identity() -> str | None:
 
 
 def is_unchanged() -> bool:
-    """Whether all that is imported of the compiler is from the files of `identity`. Asked before something is kept."""
+    """Tells whether all that is imported of the compiler is from the files of `identity`, before something is kept."""
     prefix = dlang.__name__ + "."
     return _is_unchanged(sum([name.startswith(prefix) for name in sys.modules]))
 

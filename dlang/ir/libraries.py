@@ -94,7 +94,7 @@ def library_types(op: Library) -> tuple[Type, ...]:
 
 
 def library_cost(name: str, args: Sequence[Any], sizes: Sequence[int]) -> int:
-    """How many operations it counts as. args: their values; sizes: those of the first array.
+    """The number of operations that it counts as. args: their values; sizes: those of the first array.
 
     A multiplication or an addition in it counts twice, as in a product: the element that it needs is read.
     """

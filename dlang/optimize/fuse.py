@@ -237,7 +237,7 @@ def inlined_producers(block: Block) -> Block:
 
 
 class _Uses:
-    """Where the arrays of a block are read: for each read the axes that it runs over. otherwise: those that are used in
+    """The reads of the arrays of a block, each with the axes that it runs over. otherwise: arrays that are used in
     another way. nested: those that a comprehension in the body of another one reads.
     """
 

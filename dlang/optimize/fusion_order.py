@@ -110,7 +110,7 @@ class Items:
         return found
 
     def _needs(self, let: Let) -> tuple[int, int, int]:
-        """What a let depends on: at once, through others too, and through others alone.
+        """Finds the lets that a let depends on: at once, through others too, and through others alone.
 
         Many items are tried for one let, so that is found once, as long as nothing is added.
         """

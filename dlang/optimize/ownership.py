@@ -73,7 +73,7 @@ def ownership(program: Program, entries: Sequence[str] = ()) -> Program:
 # ---- functions -------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class _Uses:
-    """Which array parameters functions consume.
+    """The array parameters that functions consume.
 
     continues: those that a result continues: every call hands over an array, or a copy. wanted: others, which a
     function changes in their place if a call lends them, and copies if not.
@@ -83,7 +83,7 @@ class _Uses:
     wanted: Mapping[str, frozenset[int]]
 
     def positions(self, function: str) -> list[int]:
-        """Those that a call may consume."""
+        """The positions of the parameters that a call may consume."""
         return [*(k for _, k in self.continues.get(function, ())), *sorted(self.wanted.get(function, ()))]
 
 
@@ -154,7 +154,7 @@ def _is_array(atom: Atom) -> bool:
 
 # ---- what will be consumed -------------------------------------------------------------------------------------------
 def _consumed(op: Op, uses: _Uses) -> list[Var]:
-    """What an operation may consume by itself; the state of loops is found by `_wanted`."""
+    """The arrays that an operation may consume by itself; the state of loops is found by `_wanted`."""
     match op:
         case Update(array=array):
             return [array]
@@ -324,7 +324,7 @@ class _Owner:
     def results(
         self, results: tuple[Atom, ...], frame: _Frame, owned: set[int], lent: Iterable[Var]
     ) -> tuple[Atom, ...]:
-        """Those at the positions `owned` hold storage of this region that no other result holds, and nothing lent."""
+        """Lets results at the positions `owned` hold storage of this region that no other one holds, nor is lent."""
         out: list[Atom] = []
         for k, result in enumerate(results):
             if k in owned and isinstance(result, Var) and isinstance(result.type, Array):

@@ -1,4 +1,4 @@
-"""What reads an array stands before what consumes it, with all that it needs, where that may stand there.
+"""Puts what reads an array before what consumes it, with all that it needs, where that may stand there.
 
     y = update x[i] = v                     ok = check … for (j)
     ok = check … for (j)           →        old = read x[ok]
@@ -196,7 +196,7 @@ class _Order:
         return group
 
     def is_pure(self, op: Op) -> bool:
-        """Whether an operation changes nothing, and is seen by nobody; a check of numbers may stand earlier, too."""
+        """Tells whether an operation changes nothing and nobody sees it; a check of numbers may stand earlier, too."""
         match op:
             case Check(subjects=subjects):
                 return not any(isinstance(s.type, Array) for s in subjects)

@@ -107,7 +107,7 @@ def _comprehension(let: Let) -> list[Let]:
 
 
 def _together(array: Var, elements: Mapping[Index, Atom]) -> Iterator[Let]:
-    """What makes an array of its elements."""
+    """The lets that make an array of its elements."""
     assert isinstance(array.type, Array)
     made = fresh(array.name, array.type)
     yield Let((made,), Empty(array.type.dtype, array.type.shape))
@@ -328,6 +328,6 @@ class _Writer:
         return array
 
     def block(self, body: Block) -> Block:
-        """What has been written, with the results of a body."""
+        """The block that has been written, with the results of a body."""
         results = tuple([self.result(r) for r in body.results])
         return Block(tuple(self.lets), results)

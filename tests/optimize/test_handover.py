@@ -46,7 +46,7 @@ fn main(n.0: i64, x.1: f64[n.0]) -> (r.2: f64[n.0]) {
 
 
 def run(text: str, n: int) -> tuple[list[float], int]:
-    """What `main` makes of 0, 1, …, interpreted and compiled, and how many arrays are copied."""
+    """The results of `main` for 0, 1, …, interpreted and compiled, and the number of arrays that are copied."""
     program = optimise(read_program(text), ["main"], verify=True)
     x = np.arange(float(n))
     interpreter = Interpreter(program)
@@ -184,7 +184,7 @@ MADE = SPENT.replace(
 
 
 def number(text: str, n: int) -> tuple[float, int]:
-    """What `main` makes of 0, 1, …, interpreted and compiled, and how many arrays are copied."""
+    """The results of `main` for 0, 1, …, interpreted and compiled, and the number of arrays that are copied."""
     program = optimise(read_program(text), ["main"], verify=True)
     x = np.arange(float(n))
     interpreter = Interpreter(program)

@@ -32,7 +32,7 @@ def calls(text: str) -> tuple[int, list[Diagnostic]]:
 
 
 def counted(run: Callable[[], T]) -> tuple[int, T]:
-    """How many functions are called, of Python and of C, and what comes of it."""
+    """Counts the functions that are called, of Python and of C, and gives the result."""
     count = 0
 
     def one(frame: object, event: str, arg: object) -> None:

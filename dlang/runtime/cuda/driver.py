@@ -356,7 +356,7 @@ class CudaMarks:
 
 @dataclass(eq=False)
 class CudaGraph:
-    """The numbers that say how much a GPU does at once."""
+    """The work that a GPU is given at once, kept to be done again."""
 
     driver: CudaDriver
     graph: Any
