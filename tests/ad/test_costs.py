@@ -34,6 +34,13 @@ def run(text: str, name: str, args: Sequence[Any]) -> Interpreter:
     return interpreter
 
 
+def result(text: str, name: str, args: Sequence[Any]) -> Any:
+    """The only result of a run."""
+    p, entry = program(text, name)
+    (found,) = Interpreter(p).run(entry, list(args))
+    return found
+
+
 # ---- no work for what is not used ------------------------------------------------------------------------------------
 UNUSED = """
 fn both(x: f64[n]) -> (f64, f64) = (sum(x * x), sum(exp(sin(cos(x)))))
@@ -111,10 +118,11 @@ def test_reads_of_one_array_share_what_their_gradients_compute() -> None:
         value, slope = (run(text, name, [n, p, x, y, k]) for name in ("f", "slope"))
         ratios.append(slope.operations / value.operations)
         sizes.append(sum(len(list(walk(f.body))) for f in program(text, "slope")[0].functions.values()))
-        (found,) = Interpreter(program(text, "slope")[0]).run(program(text, "slope")[1], [n, p, x, y, k])
         v = rng.uniform(size=n)
-        (along,) = Interpreter(program(text, "along")[0]).run(program(text, "along")[1], [n, p, x, y, k, v])
+        found, along = result(text, "slope", [n, p, x, y, k]), result(text, "along", [n, p, x, y, k, v])
         assert np.isclose(v @ found, along, rtol=1e-12)
+        above, below = (result(text, "f", [n, p, x + h * v, y, k]) for h in (1e-6, -1e-6))
+        assert np.isclose((above - below) / 2e-6, along, rtol=1e-6, atol=1e-9)
     assert max(ratios) <= 6, ratios
     assert sizes[-1] <= 2.2 * sizes[-2], sizes
 
