@@ -64,6 +64,7 @@ from dlang.ir.anf import (
 from dlang.ir.comps import extent
 from dlang.ir.traverse import map_blocks, map_functions, parts, type_vars, walk, with_body, with_lets, with_op
 from dlang.ir.types import is_float
+from dlang.optimize.agenda import Agenda
 from dlang.optimize.jacobians import carries_scalars
 from dlang.optimize.ranges import Ranges
 from dlang.primitives.table import GUARDS
@@ -79,7 +80,7 @@ def guards(program: Program, entries: Sequence[str], last: bool = False) -> Prog
     if not any(map(_waits if last else _is_guard, lets)):
         return program
     sizes = {v for f in functions.values() for p in f.params for v in type_vars(p.type)}
-    zeros, ranges = _Zeros(functions, sizes), Ranges(functions)
+    zeros = _Zeros(functions, sizes, Agenda(functions))
     called = {let.op.function for let in lets if isinstance(let.op, Call | Vjp | Jvp | Record)}
     rules = {
         name
@@ -89,8 +90,9 @@ def guards(program: Program, entries: Sequence[str], last: bool = False) -> Prog
         if name
     }
     zeros.find({name for name in functions if name in entries or name in rules or name not in called})
+    ranges = Ranges(functions, called)
     if any(_is_guard(let) and not all(map(zeros.may_be, _factors(let))) for let in lets):
-        ranges.find(set(entries), rules, called)
+        ranges.find(set(entries), rules)
 
     def needless(c: Atom, d: Atom) -> bool:
         return not zeros.may_be(c) and (isinstance(c, Lit) or ranges.bounded(d))
@@ -158,11 +160,12 @@ class _Zeros:
     """found: the floats that may be chosen zeros, or arrays with such elements. It grows until nothing changes.
 
     sizes: of the arrays that functions are given. parts: of an array that may hold some, the ranges of an axis in which
-    there are none.
+    there are none. agenda: the lets that are to be looked at.
     """
 
     functions: dict[str, Function]
     sizes: set[Var]
+    agenda: Agenda
     found: set[Var] = field(default_factory=set)
     parts: dict[Var, list[tuple[int, Size, Size]]] = field(default_factory=dict)
 
@@ -170,12 +173,8 @@ class _Zeros:
         """given: the functions that may be called with zeros that are chosen."""
         for name in given:
             self.mark(self.functions[name].params)
-        while True:
-            before = len(self.found)
-            for f in self.functions.values():
-                self.block(f.body)
-            if len(self.found) == before:
-                return
+        for item in self.agenda:
+            self.let(item.let)
 
     def may_be(self, atom: Atom) -> bool:
         if isinstance(atom, Lit):
@@ -187,11 +186,10 @@ class _Zeros:
 
     def mark(self, vars: Iterable[Var], value: bool = True) -> None:
         if value:
-            self.found.update(v for v in vars if is_float(v.type))
-
-    def block(self, block: Block) -> None:
-        for let in block.lets:
-            self.let(let)
+            for v in vars:
+                if is_float(v.type) and v not in self.found:
+                    self.found.add(v)
+                    self.agenda.changed(v)
 
     def let(self, let: Let) -> None:
         op, vars = let.op, let.vars
@@ -215,12 +213,9 @@ class _Zeros:
             case Check(subjects=subjects):
                 self.each(vars, subjects)
             case Comp():
-                self.block(op.body)
                 for k, var in enumerate(vars):
                     self.mark((var,), self.destination(var, op, op.destinations[k], op.body.results[k]))
             case If():
-                self.block(op.then)
-                self.block(op.otherwise)
                 self.each(vars, op.then.results)
                 self.each(vars, op.otherwise.results)
             case For() | While():
@@ -270,12 +265,7 @@ class _Zeros:
     def loop(self, let: Let, op: For | While) -> None:
         results = op.body.results[1:] if op.early else op.body.results
         self.each(op.params, op.init)
-        while True:
-            before = len(self.found)
-            self.block(op.body)
-            self.each(op.params, results)
-            if len(self.found) == before:
-                break
+        self.each(op.params, results)
         self.each(let.vars, op.init)
         self.each(let.vars, results)
 

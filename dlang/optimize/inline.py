@@ -8,10 +8,11 @@ code to run again it stays a function, or what is computed again would be found 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from dlang.graphs import components, in_cycles, reached
+from dlang.diagnostics import CallSite, Span
+from dlang.graphs import components, in_cycles
 from dlang.ir.anf import (
     Block,
     Call,
@@ -27,10 +28,12 @@ from dlang.ir.anf import (
     Reshape,
     Scan,
     Update,
+    Var,
     View,
 )  # fmt: skip
-from dlang.ir.substitution import Renaming, inlined
-from dlang.ir.traverse import named_function, rebuild, walk, with_lets, with_op
+from dlang.ir.marks import has_marks
+from dlang.ir.substitution import Renaming, Replacement
+from dlang.ir.traverse import named_function, walk, with_body, with_lets
 
 SMALL = 40  # lets of a scalar function
 LARGE = 1000  # lets of a function of arrays: above, only a function called once is inlined
@@ -39,29 +42,61 @@ _ARRAY_CODE = (Comp, Contract, Update, View, Reshape, Concat, Scan, Library, Com
 
 def inline(program: Program, entries: Sequence[str]) -> Program:
     """The program with calls inlined and without the functions that no entry reaches."""
-    derivatives = any(isinstance(let.op, Derivative) for f in program.functions.values() for let in walk(f.body))
-    called = {name: _called(f, derivatives) for name, f in program.functions.items()}
+    functions = program.functions
+    derivatives = any(isinstance(let.op, Derivative) for f in functions.values() for let in walk(f.body))
+    called = {name: _called(f, derivatives) for name, f in functions.items()}
     order, recursive = _callees_first(called, entries)
     sites: dict[str, int] = {}
     for name in order:
         for callee in called[name]:
             sites[callee] = sites.get(callee, 0) + 1
-    done: dict[str, Function] = {}
-    chosen: dict[str, Function] = {}
+    chosen: dict[str, _Code] = {}
     for name in order:
-        f = program.functions[name]
-        body = f.body
-        if any(callee in chosen for callee in called[name]):
-            body = _Inliner(chosen).block(body)
-            f = replace(f, body=body)
-        done[name] = f
+        f = functions[name]
         ruled = f.rules is not None and (derivatives or f.rules.checkpoint)
-        if name not in recursive and not ruled and (sites.get(name, 0) == 1 or _worthwhile(f)):
-            chosen[name] = f
-    result = replace(program, functions={name: done[name] for name in program.functions if name in done})
-    called = {name: _called(f, derivatives) for name, f in result.functions.items()}
-    kept = set(reached(entries, called.__getitem__))
-    return replace(result, functions={name: f for name, f in result.functions.items() if name in kept})
+        if name in recursive or ruled:
+            continue
+        code = _code(f, chosen)
+        if sites.get(name, 0) == 1 or code.is_worthwhile:
+            chosen[name] = code
+    done: dict[str, Function] = {}
+    work = list(entries)
+    while work:
+        name = work.pop()
+        if name not in done:
+            f = done[name] = functions[name]
+            if any(callee in chosen for callee in called[name]):
+                f = done[name] = with_body(f, _Inliner(chosen, {}).block(f.body))
+            work += _called(f, derivatives)
+    return replace(program, functions={name: done[name] for name in functions if name in done})
+
+
+@dataclass(frozen=True, slots=True)
+class _Code:
+    """A function in which calls are inlined. lets: how many it has then; arrays: whether some are array code.
+
+    followed: whether somebody is to follow the program.
+    """
+
+    function: Function
+    lets: int
+    arrays: bool
+    followed: bool
+
+    @property
+    def is_worthwhile(self) -> bool:
+        return self.lets <= (LARGE if self.arrays else SMALL)
+
+
+def _code(f: Function, chosen: Mapping[str, _Code]) -> _Code:
+    """What becomes of a function if the calls of those that are chosen are inlined."""
+    count, arrays = 0, False
+    for let in walk(f.body):
+        op = let.op
+        callee = chosen.get(op.function) if isinstance(op, Call) else None
+        count += 1 if callee is None else callee.lets
+        arrays = arrays or (isinstance(op, _ARRAY_CODE) if callee is None else callee.arrays)
+    return _Code(f, count, arrays, has_marks(f.body))
 
 
 def _called(f: Function, derivatives: bool) -> list[str]:
@@ -78,35 +113,37 @@ def _callees_first(called: dict[str, list[str]], entries: Sequence[str]) -> tupl
     return [name for component in found for name in reversed(component)], in_cycles(called, found)
 
 
-def _worthwhile(f: Function) -> bool:
-    count, arrays = 0, False
-    for let in walk(f.body):
-        count += 1
-        arrays = arrays or isinstance(let.op, _ARRAY_CODE)
-    return count <= (LARGE if arrays else SMALL)
+class _Inliner(Renaming):
+    """Replaces calls in one function, or in a copy of one that takes the place of a call, by what they call."""
 
+    __slots__ = ("chosen",)
 
-class _Inliner:
-    """Replaces calls in one function."""
-
-    def __init__(self, chosen: dict[str, Function]) -> None:
+    def __init__(
+        self,
+        chosen: Mapping[str, _Code],
+        mapping: Mapping[Var, Replacement],
+        site: CallSite | None = None,
+        followed: bool = False,
+    ) -> None:
+        super().__init__(mapping, site is not None, site, followed)
         self.chosen = chosen
-        self.renaming = Renaming({})
 
     def block(self, block: Block) -> Block:
         lets: list[Let] = []
-        renaming = self.renaming
         for let in block.lets:
             op = let.op
             if isinstance(op, Call) and op.function in self.chosen:
-                body = inlined(self.chosen[op.function], tuple([renaming.atom(a) for a in op.args]), let.span)
+                body = self.called(self.chosen[op.function], op, let.span)
                 lets += body.lets
-                renaming.env.update(zip(let.vars, body.results, strict=True))
-                continue
-            lets.append(self.let(let))
-        return with_lets(block, lets, [renaming.atom(r) for r in block.results])
+                self.env.update(zip(let.vars, body.results, strict=True))
+            else:
+                lets.append(self.let(let))
+        return with_lets(block, lets, [self.atom(r) for r in block.results])
 
-    def let(self, let: Let) -> Let:
-        r = self.renaming
-        op = rebuild(let.op, atom=r.atom, size=r.size, block=self.block, bind=r.bind)
-        return with_op(let, tuple([r.bind(v) for v in let.vars]), op)
+    def called(self, code: _Code, op: Call, span: Span | None) -> Block:
+        """A fresh copy of what a call runs."""
+        f = code.function
+        if self.site is not None and span is not None:
+            span = span.reached(self.site)
+        mapping = dict(zip(f.params, [self.atom(a) for a in op.args], strict=True))
+        return _Inliner(self.chosen, mapping, CallSite(f.label or f.name, span), code.followed).block(f.body)

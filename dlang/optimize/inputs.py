@@ -16,8 +16,10 @@ because a product in a loop is all that it needs to see, of a value, a tangent o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import itemgetter
 
 from dlang.ir.anf import (
     Array,
@@ -46,6 +48,7 @@ from dlang.ir.traverse import (
     map_blocks,
     map_bodies,
     map_inner,
+    mentioned,
     op_blocks,
     type_vars,
     walk,
@@ -63,20 +66,22 @@ def inputs(program: Program) -> Program:
 
 
 def _block(block: Block) -> Block:
-    lets = list(map_inner(block, _block).lets)
-    at = 0
-    while at < len(lets):
-        let = lets[at]
+    block = map_inner(block, _block)
+    if not any(isinstance(let.op, For) for let in block.lets):
+        return block
+    front, lets, gone = _Front(Counter(mentioned(block))), list[Let](), set[Var]()
+    for let in block.lets:
+        new = [let]
         if isinstance(let.op, For) and not let.op.early and not _short(let.op):
-            moved = _in_front(lets, at, block)
+            moved = front.products(let.op)
             products = _inside(let.op) + moved
             if products:
-                gone = {p.let.vars[0] for p in moved}
+                gone.update([p.let.vars[0] for p in moved])
                 new = _loop(let, let.op, products)
-                lets = [x for x in lets[:at] if not gone.intersection(x.vars)] + new + lets[at + 1 :]
-                at = next(k for k, x in enumerate(lets) if x is new[-1])
-        at += 1
-    return with_lets(block, lets, block.results)
+                front.replaced([let, *(p.let for p in moved)], new)
+        lets += new
+        front.passed(new)
+    return with_lets(block, [let for let in lets if gone.isdisjoint(let.vars)], block.results)
 
 
 def _short(op: For) -> bool:
@@ -142,49 +147,86 @@ def _inside(op: For) -> list[_Product]:
     return found
 
 
-def _in_front(lets: Sequence[Let], at: int, block: Block) -> list[_Product]:
-    """The products before the loop that is let number `at` of which a trip reads a part, and nothing else anything."""
-    op = lets[at].op
-    assert isinstance(op, For)
-    used = count_uses(Block(tuple(lets), block.results))
-    inner = count_uses(op.body)
-    fixed = sizes_named(op.body)
-    inside = {*op.params} | {v for let in op.body.lets for v in let.vars}
-    consumed = {v for let in lets[:at] for v in consumed_by(let.op)} | set(consumed_by(op))
-    found = []
-    for let in lets[:at]:
-        whole = let.vars[0] if let.vars else None
-        if not isinstance(let.op, Contract) or whole is None or inner.get(whole) != used.get(whole):
-            continue
-        if consumed.intersection((whole, let.op.a, let.op.b)):
-            continue
-        indices = _parts(op.body, whole)
-        if not indices:
-            continue
-        for axis, name in enumerate(let.op.out):
-            entries = {i[axis].substitute(fixed.get) for i in indices}
-            (entry, *others) = entries
-            steps = _slope((entry,), op.index)
-            if others or steps not in (1, -1) or entry.mentions(inside):
+@dataclass(slots=True)
+class _Front:
+    """What stands in front of a loop in its block.
+
+    used: how often the block mentions each variable. contracts: the products by what they give, each with a number that
+    says their order. consumed: the arrays that were consumed.
+    """
+
+    used: Counter[Var]
+    contracts: dict[Var, tuple[int, Let]] = field(default_factory=dict)
+    consumed: set[Var] = field(default_factory=set)
+
+    def passed(self, lets: Sequence[Let]) -> None:
+        """Some lets are in front now."""
+        for let in lets:
+            self.consumed.update(consumed_by(let.op))
+            if isinstance(let.op, Contract):
+                self.contracts[let.vars[0]] = len(self.contracts), let
+
+    def replaced(self, old: Sequence[Let], new: Sequence[Let]) -> None:
+        """Some lets have taken the place of others."""
+        for let in old:
+            self.used.subtract(_mentioned(let))
+        for let in new:
+            self.used.update(_mentioned(let))
+
+    def products(self, op: For) -> list[_Product]:
+        """The products in front of a loop of which a trip reads a part, and nothing else anything."""
+        inner = count_uses(op.body)
+        found: list[_Product] = []
+        read = sorted(
+            [self.contracts[v] for v in inner if v in self.contracts and inner[v] == self.used[v]], key=itemgetter(0)
+        )
+        if not read:
+            return found
+        fixed = sizes_named(op.body)
+        inside = {*op.params} | {v for let in op.body.lets for v in let.vars}
+        consumed = set(consumed_by(op))
+        for _, let in read:
+            whole = let.vars[0]
+            assert isinstance(let.op, Contract)
+            if any(v in self.consumed or v in consumed for v in (whole, let.op.a, let.op.b)):
                 continue
-            if (name in let.op.left) == (name in let.op.right) or not _reaches(
-                op, entry, array_type(whole).shape[axis]
-            ):
+            indices = _parts(op.body, whole)
+            if not indices:
                 continue
-            varies = name in let.op.left
-            source = let.op.a if varies else let.op.b
-            names = let.op.left if varies else let.op.right
-            there = names.index(name)
-            shape = array_type(source).shape
-            axes = tuple([fresh("i", I64) for k in range(len(shape)) if k != there])
-            index = [poly(v) for v in axes]
-            index.insert(there, entry)
-            rest = tuple([s for k, s in enumerate(shape) if k != there])
-            left = tuple([n for n in names if n != name])
-            out = tuple([n for n in let.op.out if n != name])
-            found.append(_Product(let, varies, source, axes, rest, tuple(index), left, out, steps == -1, axis))
-            break
-    return found
+            for axis, name in enumerate(let.op.out):
+                entries = {i[axis].substitute(fixed.get) for i in indices}
+                (entry, *others) = entries
+                steps = _slope((entry,), op.index)
+                if others or steps not in (1, -1) or entry.mentions(inside):
+                    continue
+                if (name in let.op.left) == (name in let.op.right):
+                    continue
+                if not _reaches(op, entry, array_type(whole).shape[axis]):
+                    continue
+                found.append(_whole(let, let.op, axis, entry, steps == -1))
+                break
+        return found
+
+
+def _whole(let: Let, op: Contract, axis: int, entry: Size, falls: bool) -> _Product:
+    """A product in front of a loop, of which a trip reads the part at an entry of an axis."""
+    name = op.out[axis]
+    varies = name in op.left
+    source = op.a if varies else op.b
+    names = op.left if varies else op.right
+    there = names.index(name)
+    shape = array_type(source).shape
+    axes = tuple([fresh("i", I64) for k in range(len(shape)) if k != there])
+    index = [poly(v) for v in axes]
+    index.insert(there, entry)
+    rest = tuple([s for k, s in enumerate(shape) if k != there])
+    left = tuple([n for n in names if n != name])
+    out = tuple([n for n in op.out if n != name])
+    return _Product(let, varies, source, axes, rest, tuple(index), left, out, falls, axis)
+
+
+def _mentioned(let: Let) -> list[Var]:
+    return [*mentioned(let.op), *(v for var in let.vars for v in type_vars(var.type))]
 
 
 def _reaches(op: For, entry: Size, size: Size) -> bool:

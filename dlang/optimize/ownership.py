@@ -207,11 +207,15 @@ class _Region:
 
 @dataclass(slots=True, eq=False)
 class _Frame:
-    """A block under way: what it mentions last where, and the frame around it in the same region."""
+    """A block under way: what it mentions last where, and the frame around it in the same region.
+
+    ends: the variables that hold arrays, by the position after which nothing here uses them.
+    """
 
     around: _Frame | None
     last: dict[Var, int]
     at: int = 0
+    ends: dict[int, list[Var]] = field(default_factory=dict)
 
     def live(self, var: Var) -> bool:
         """Whether a variable is used after the current let, here or further out in the region."""
@@ -225,14 +229,21 @@ class _Frame:
 
 @dataclass(slots=True)
 class _Owner:
-    """The walk of a region: who holds what."""
+    """The walk of a region: who holds what.
+
+    A variable that nothing uses any more holds nothing. Roots of one region that the same variable alone holds are one
+    root from then on, so a value has few, however many branches it went through.
+    """
 
     wanted: set[Var]
     versions: _Versions
     region: _Region
-    roots: dict[Var, frozenset[Var]] = field(default_factory=dict)
-    holders: dict[Var, list[Var]] = field(default_factory=dict)  # of a root
+    roots: dict[Var, set[Var]] = field(default_factory=dict)
+    holders: dict[Var, set[Var]] = field(default_factory=dict)  # of a root
     home: dict[Var, _Region] = field(default_factory=dict)  # of a root; none: borrowed
+    private: dict[tuple[Var, _Region | None], Var] = field(default_factory=dict)  # a root that only a variable held
+    one_with: dict[Var, Var] = field(default_factory=dict)  # of a root that is no longer told from another: that one
+    open: list[_Frame] = field(default_factory=list)  # the blocks under way
     lent: set[Var] = field(default_factory=set)  # roots: the caller frees them, so they may not be returned
     strided: set[Var] = field(default_factory=set)  # not row-major in its storage
     fills: dict[Var, Comp | Empty] = field(default_factory=dict)  # arrays of one value, or of none yet
@@ -248,12 +259,54 @@ class _Owner:
         self.hold(var, (var,))
 
     def hold(self, var: Var, roots: Iterable[Var]) -> None:
-        self.roots[var] = frozenset(roots)
-        for root in self.roots[var]:
-            self.holders.setdefault(root, []).append(var)
+        held = {self.canonical(root) for root in roots}
+        for root in self.roots.get(var, ()):
+            if root not in held:
+                self.holders[root].discard(var)
+        self.roots[var] = held
+        for root in held:
+            holders = self.holders.setdefault(root, set())
+            holders.add(var)
+            if len(holders) == 1:
+                self.private.setdefault((var, self.home.get(root)), root)
+        if self.open:
+            self.until_last_use(var)
 
-    def roots_of(self, atom: Atom) -> frozenset[Var]:
-        return self.roots.get(atom, frozenset()) if isinstance(atom, Var) else frozenset()
+    def canonical(self, root: Var) -> Var:
+        """The root that stands for one."""
+        while root in self.one_with:
+            root = self.one_with[root]
+        return root
+
+    def until_last_use(self, var: Var) -> None:
+        """Notes that a variable holds what it holds until nothing in the block under way uses it."""
+        frame = self.open[-1]
+        frame.ends.setdefault(max(frame.at, frame.last.get(var, 0)), []).append(var)
+
+    def release(self, var: Var) -> None:
+        """A variable that nothing uses any more holds nothing."""
+        for root in [*self.roots[var]]:
+            holders = self.holders[root]
+            holders.discard(var)
+            if len(holders) == 1:
+                (holder,) = holders
+                self.only(holder, root)
+
+    def only(self, holder: Var, root: Var) -> None:
+        """A root that a single variable still holds becomes one with others of the same region which it alone holds."""
+        key = holder, self.home.get(root)
+        other = self.private.get(key, root)
+        if other is root or other not in self.roots[holder] or len(self.holders[other]) > 1:
+            self.private[key] = root
+            return
+        self.roots[holder].discard(root)
+        self.holders[root] = set()
+        self.one_with[root] = other
+        if root in self.lent:
+            self.lent.add(other)
+
+    def roots_of(self, atom: Atom) -> set[Var]:
+        return {*map(self.canonical, self.roots.get(atom, ()))} if isinstance(atom, Var) else set()
 
     # ---- consuming
     def consumed(self, op: Op) -> list[Var]:
@@ -273,14 +326,14 @@ class _Owner:
             return var
         return self.copy(var)
 
-    def own(self, roots: frozenset[Var], frame: _Frame, others: set[Var]) -> bool:
+    def own(self, roots: set[Var], frame: _Frame, others: set[Var]) -> bool:
         """Whether the storage belongs to this region and nothing else uses it, now or afterwards."""
         if not roots:  # nothing is known of it
             return False
         for root in roots:
             if self.home.get(root) is not self.region:
                 return False
-            if any(holder in others or frame.live(holder) for holder in self.holders[root]):
+            if root in others or any(holder in others or frame.live(holder) for holder in self.holders[root]):
                 return False
         return True
 
@@ -304,13 +357,19 @@ class _Owner:
         block = reads_first(block, self.consumed, self.versions.effectful)
         frame = _Frame(around, last_uses(block))
         outer, self.lets = self.lets, []
+        self.open.append(frame)
         for k, let in enumerate(block.lets):
             frame.at = k
             self.let(let, frame)
+            for var in frame.ends.pop(k, ()):
+                self.release(var)
         frame.at = len(block.lets)
         results = self.results(block.results, frame, set(owned_results), self.lent if final else ())
         new = self.without_dead_fills(Block(tuple(self.lets), results))
         self.lets = outer
+        self.open.pop()
+        if self.open:  # what is around may still ask what the results hold
+            self.open[-1].ends.setdefault(self.open[-1].at, []).extend(frame.ends.pop(frame.at, ()))
         return new
 
     def without_dead_fills(self, block: Block) -> Block:

@@ -14,7 +14,6 @@ from math import isfinite
 from dlang.ir.anf import (
     HALF,
     Atom,
-    Block,
     Call,
     Cast,
     Check,
@@ -43,6 +42,7 @@ from dlang.ir.anf import (
     While,
 )  # fmt: skip
 from dlang.ir.types import dtype_of, is_float
+from dlang.optimize.agenda import Agenda
 
 # At most 1; finite; finite if it is what it was a trip (or a call) earlier; anything. NaN excepted.
 UNIT, FINITE, CARRIED, WILD = range(4)
@@ -59,33 +59,32 @@ class Ranges:
 
     whole: floats that are converted integers. multiples: the float that one is a multiple of, and whether by a number
     below 0. squares: what is never below 0, if it is a number; opposites: what is never above. inside: how many loops
-    are around, a function that is called being one.
+    are around, a function that is `called` being one. agenda: the lets that are to be looked at.
     """
 
     functions: dict[str, Function]
+    called: Set[str]
     found: dict[Var, int] = field(default_factory=dict)
     whole: set[Var] = field(default_factory=set)
     multiples: dict[Var, tuple[Atom, bool]] = field(default_factory=dict)
     squares: set[Atom] = field(default_factory=set)
     opposites: set[Atom] = field(default_factory=set)
     inside: int = 0
-    changed: bool = False
+    agenda: Agenda = field(init=False)
 
-    def find(self, entries: Set[str], rules: Set[str], called: Set[str]) -> None:
+    def find(self, entries: Set[str], rules: Set[str]) -> None:
         """entries: functions that are given data; rules: those that are given anything."""
+        self.agenda = Agenda(self.functions)
         for name, f in self.functions.items():
             if name in rules:
                 self.mark(f.params, WILD)
             elif name in entries:
                 self.mark(f.params, FINITE)
-            elif name not in called:
+            elif name not in self.called:
                 self.mark(f.params, WILD)
-        self.changed = True
-        while self.changed:
-            self.changed = False
-            for name, f in self.functions.items():
-                self.inside = int(name in called)
-                self.block(f.body)
+        for item in self.agenda:
+            self.inside = item.loops + (item.function in self.called)
+            self.let(item.let)
 
     def bounded(self, atom: Atom) -> bool:
         return self.of(atom) < WILD
@@ -103,7 +102,7 @@ class Ranges:
         for v in vars:
             if is_float(v.type) and size > self.found.get(v, UNIT):
                 self.found[v] = size
-                self.changed = True
+                self.agenda.changed(v)
 
     def each(self, vars: Sequence[Var], atoms: Sequence[Atom]) -> None:
         for var, atom in zip(vars, atoms, strict=True):
@@ -120,10 +119,6 @@ class Ranges:
         for var, atom in zip(vars, atoms, strict=True):
             size = self.of(atom)
             self.mark((var,), FINITE if size == CARRIED and not self.inside else size)
-
-    def block(self, block: Block) -> None:
-        for let in block.lets:
-            self.let(let)
 
     def let(self, let: Let) -> None:
         op, vars = let.op, let.vars
@@ -149,7 +144,6 @@ class Ranges:
             case Check(subjects=subjects):
                 self.each(vars, subjects)
             case Comp():
-                self.block(op.body)
                 for var, d, value in zip(vars, op.destinations, op.body.results, strict=True):
                     size = self.of(value)
                     monoid = d.monoid if isinstance(d, Keep) else "sum"
@@ -159,8 +153,6 @@ class Ranges:
                             size = self.reduced(monoid, max(size, self.of(d.into)), dtype_of(var))
                     self.mark((var,), size)
             case If():
-                self.block(op.then)
-                self.block(op.otherwise)
                 self.each(vars, op.then.results)
                 self.each(vars, op.otherwise.results)
             case For() | While():
@@ -179,9 +171,6 @@ class Ranges:
     def loop(self, let: Let, op: For | While) -> None:
         results = op.body.results[1:] if op.early else op.body.results
         self.again(op.params, op.init)
-        self.inside += 1
-        self.block(op.body)
-        self.inside -= 1
         self.again(op.params, results)
         self.after(let.vars, op.init)
         self.after(let.vars, results)

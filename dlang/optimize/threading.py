@@ -32,17 +32,18 @@ def threaded(block: Block) -> Block:
 
 def _append(lets: list[Let], let: Let) -> None:
     """Adds a let; a branch joins an earlier one that decides it, if only scalars are computed in between."""
-    at = len(lets) - 1
-    while at >= 0 and isinstance(lets[at].op, Prim | Cast | SizeOf):
-        at -= 1
-    first = lets[at] if at >= 0 else None
-    if isinstance(let.op, If) and first is not None and isinstance(first.op, If):
-        between = lets[at + 1 :]
-        if not any(v in first.vars for b in between for v in mentioned(b.op)):
-            merged = _merged(first, first.op, let, let.op)
-            if merged is not None:
-                lets[at:] = [*between, merged]
-                return
+    if isinstance(let.op, If):
+        at = len(lets) - 1
+        while at >= 0 and isinstance(lets[at].op, Prim | Cast | SizeOf):
+            at -= 1
+        first = lets[at] if at >= 0 else None
+        if first is not None and isinstance(first.op, If):
+            between = lets[at + 1 :]
+            if not any(v in first.vars for b in between for v in mentioned(b.op)):
+                merged = _merged(first, first.op, let, let.op)
+                if merged is not None:
+                    lets[at:] = [*between, merged]
+                    return
     lets.append(let)
 
 
