@@ -231,11 +231,16 @@ def _apart(let: Let, s: _Split) -> list[Let]:
 
 
 def _dependence(let: Let, s: _Split) -> dict[Var, set[Var]]:
+    return dict.fromkeys(let.vars, _axes_of(let.op, s))
+
+
+def _axes_of(op: Op, s: _Split) -> set[Var]:
+    """The axes that an operation depends on."""
     names = {a.var for a in s.axes}
     found: set[Var] = set()
-    for v in free_vars(let.op):
+    for v in free_vars(op):
         found |= {v} if v in names else s.depends.get(v, set())
-    return dict.fromkeys(let.vars, found)
+    return found
 
 
 def _stays(op: Op, s: _Split, depends: Mapping[Var, set[Var]]) -> bool:
@@ -288,20 +293,31 @@ def _needed(body: Sequence[Let], wanted: set[Atom]) -> list[Let]:
 # ---- the space of what moves -----------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class _Space:
-    """Axes to move to: the shape of an array over them, and its index at a point. lets: what computes the shape."""
+    """Axes to move to, and the shape of an array over them.
+
+    index: of the place of a point of these axes; read: of the place that belongs to a point of the comprehension.
+    lets: what computes the shape.
+    """
 
     axes: tuple[Axis, ...]
     shape: tuple[Size, ...]
     index: tuple[Size, ...]
+    read: tuple[Size, ...]
     lets: tuple[Let, ...]
     whole: bool  # all axes of the comprehension
+
+    @property
+    def over(self) -> set[Var]:
+        """The axes on which it depends what a point of the comprehension reads."""
+        return {a.var for a in self.axes if any(entry.mentions((a.var,)) for entry in self.read)}
 
 
 def _project(s: _Split, over: Set[Var], lets: Sequence[Let]) -> _Space:
     """The axes `over`, if what moves there is defined there, else all of them.
 
     A bound that mentions another axis is widened to the box, if the code may run anywhere. Where it may not, as a read
-    that is not proven in range without the dropped axes, or a check, the space is empty if one of those is.
+    that is not proven in range without the dropped axes, or a check, the space is empty if one of those is; then the
+    space of no axis is the first value of one.
     """
     kept = [a for a in s.axes if a.var in over]
     dropped = [a for a in s.axes if a.var not in over]
@@ -316,15 +332,19 @@ def _project(s: _Split, over: Set[Var], lets: Sequence[Let]) -> _Space:
             names = {a.var for a in s.axes}
             box = not any(b.mentions(names) for a in dropped for b in (*a.lows, *a.highs))
             exact = not any(b.mentions(gone) for a in kept for b in (*a.lows, *a.highs))
-            if box and exact and kept:
-                axes = nonempty(kept, dropped, s.box, s.known)
-            else:
-                axes = list(s.axes)
+            if box and exact and not kept:
+                first, *others = dropped
+                low = s.box[first.var][0]
+                point = Axis(first.var, first.lows, tuple(dict.fromkeys((*first.highs, low + 1))))
+                axes = nonempty([point], others, s.box, s.known)
+                if tuple(axes) != s.axes:
+                    return _Space(tuple(axes), (poly(1),), (poly(first.var) - low,), (ZERO,), (), False)
+            axes = nonempty(kept, dropped, s.box, s.known) if box and exact and kept else list(s.axes)
     b = Builder()
     with b.scope() as emitted:
         shape = tuple(extent(b, s.box[a.var], s.known) for a in axes)
     index = tuple(poly(a.var) - s.box[a.var][0] for a in axes)
-    return _Space(tuple(axes), shape, index, tuple(emitted), len(axes) == len(s.axes))
+    return _Space(tuple(axes), shape, index, index, tuple(emitted), len(axes) == len(s.axes))
 
 
 def _with_open_bounds(op: Comp, lets: Sequence[Let]) -> Comp:
@@ -357,9 +377,7 @@ def _store(
 
 # ---- inner comprehensions and checks ---------------------------------------------------------------------------------
 def _moved(s: _Split, let: Let, op: Comp, whole: set[Var], depth: int) -> bool:
-    """Moves an inner comprehension to the front; False if it has to stay, as one that only checks does."""
-    if not let.vars:
-        return False
+    """Moves an inner comprehension to the front; False if it has to stay."""
     names = {a.var for a in s.axes}
     local = set(s.depends) | names
     if any(v in whole for v in let.vars) or any(n.mentions(local) for d in op.destinations for n in d.shape):
@@ -370,7 +388,7 @@ def _moved(s: _Split, let: Let, op: Comp, whole: set[Var], depth: int) -> bool:
     op = _with_open_bounds(op, lets)
     if any(b.mentions(s.depends) for a in op.axes for b in (*a.lows, *a.highs)):
         return False  # a bound that is computed at each point
-    space = _project(s, s.depends[let.vars[0]], [*lets, let])
+    space = _project(s, _axes_of(op, s), [*lets, let])
     destinations: list[Destination] = []
     stored = []
     for v, d in zip(let.vars, op.destinations, strict=True):
@@ -385,10 +403,10 @@ def _moved(s: _Split, let: Let, op: Comp, whole: set[Var], depth: int) -> bool:
     s.known.saw(v.type for v in stored)
     for v, array in zip(let.vars, stored, strict=True):
         if isinstance(v.type, Array):
-            s.elements[v] = array, space.index
+            s.elements[v] = array, space.read
         elif space.axes:
-            s.body.append(Let((v,), Read(array, space.index), let.span))
-            s.depends[v] = {a.var for a in space.axes}
+            s.body.append(Let((v,), Read(array, space.read), let.span))
+            s.depends[v] = space.over
         else:
             s.renaming.env[v] = array
     return True
@@ -408,11 +426,11 @@ def _certify(s: _Split, op: Comp, depth: int) -> None:
             continue
         space = _project(s, s.depends[let.vars[0]], lets)
         stored = _store(s, space, lets, let.vars, let.span, depth)
-        reads = [Let((v,), Read(a, space.index), let.span) for v, a in zip(let.vars, stored, strict=True)]
+        reads = [Let((v,), Read(a, space.read), let.span) for v, a in zip(let.vars, stored, strict=True)]
         s.body[position : position + 1] = reads
         s.checked = _tainted(s.body)
         for v in let.vars:
-            s.depends[v] = {a.var for a in space.axes}
+            s.depends[v] = space.over
         for later in s.body[position + 1 :]:
             s.depends |= _dependence(later, s)
         _certify(s, op, depth)
@@ -451,10 +469,10 @@ def _lift(s: _Split, used: set[Var], depth: int) -> None:
                 s.known.saw(v.type for v in made)
             else:
                 made = tuple(_store(s, space, code.lets, code.stored, span_of(code), depth))
-            by = {v: from_store(v, a, space.index) for v, a in zip(code.stored, made, strict=True)}
+            by = {v: from_store(v, a, space.read) for v, a in zip(code.stored, made, strict=True)}
             s.body = without(s.body, code, by, used)
             continue
-        counts = [] if not space.whole else _counts(s.axes)
+        counts = _counts(s.axes) if space.axes else []
         if counts is not None:
             lets, values = run_if(code, counts)
             s.before += _normal(lets, s.known)
@@ -533,7 +551,7 @@ def _hoist(s: _Split, top: set[Atom], depth: int) -> None:
             ]
             continue
         stored = _store(s, space, needed, [let.vars[0] for let in lets], lets[0].span, depth)
-        reads = {let.vars[0]: Read(array, space.index) for let, array in zip(lets, stored, strict=True)}
+        reads = {let.vars[0]: Read(array, space.read) for let, array in zip(lets, stored, strict=True)}
         s.body = [
             Let(let.vars, reads[let.vars[0]], let.span) if let.vars and let.vars[0] in reads else let for let in s.body
         ]

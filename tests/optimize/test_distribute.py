@@ -149,3 +149,41 @@ def test_the_normal_form_of_a_normal_form_is_itself() -> None:
     y = b.map([n, m], lambda i, j: b.prim("div", b.read(x, [i, j]), b.reduce([m], lambda k: b.read(x, [i, k]))))
     once = distribute(Program({"f": b.function("f", [y])}))
     assert distribute(once).functions["f"] is once.functions["f"]
+
+
+def test_what_depends_on_no_axis_but_may_fail_is_done_at_one_point_if_there_is_one() -> None:
+    """[sum(w[at] for k) + x[i, j] for i, j], where `at` is checked at each point."""
+    b, n, m, x = matrix()
+    w, at = b.param("w", real(m)), b.param("at", I64)
+
+    def value(i: Var, j: Var) -> Var:
+        inside = b.prim("and", b.prim("ge", at, Lit(0, "i64")), b.prim("lt", at, m))
+        (place,) = b.check(inside, "E0801", ("out of range",), (), (at,))
+        return b.add(b.read(x, [i, j]), b.reduce([m], lambda k: b.read(w, [place])))
+
+    f = b.function("f", [b.map([n, m], value)])
+    _, after, _ = both(f, 10, 20, np.ones((10, 20)), np.ones(20), 3)
+    assert after.operations < 6 * 10 * 20
+    both(f, 0, 20, np.ones((0, 20)), np.ones(20), 99)
+    for program in (Program({"f": f}), distribute(Program({"f": f}))):
+        with pytest.raises(Exception, match="out of range"):
+            Interpreter(program).run("f", [10, 20, np.ones((10, 20)), np.ones(20), 99])
+
+
+def test_an_inner_comprehension_that_only_checks_does_so_for_the_axes_it_depends_on() -> None:
+    b, n, m, x = matrix()
+
+    def value(i: Var, j: Var) -> Var:
+        def check(k: Var) -> tuple[()]:
+            b.check(b.prim("gt", b.read(x, [i, k]), Lit(0.0, "f64")), "E0801", ("not positive",), (), ())
+            return ()
+
+        b.comp([m], check, [])
+        return b.read(x, [i, j])
+
+    f = b.function("f", [b.map([n, m], value)])
+    _, after, _ = both(f, 10, 20, np.ones((10, 20)))
+    assert after.operations < 10 * 10 * 20
+    for program in (Program({"f": f}), distribute(Program({"f": f}))):
+        with pytest.raises(Exception, match="not positive"):
+            Interpreter(program).run("f", [10, 20, np.zeros((10, 20))])

@@ -1,0 +1,25 @@
+"""Programs that were found by chance: each once broke the law of cost."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fuzz.costs import broken_law
+from tests.fuzz.test_found import MAIN
+
+FOUND = {
+    "what an inner array needs is checked at one point, not at all of them": """
+MAIN = sum([[([x for i < k])[j % k] for b < n] for a < k])
+""",
+    "an inner sum that is checked and not used depends on none of the axes around it": """
+MAIN {
+  let a = [sum(q[j % k] for b < n) for v in p]
+  x
+}
+""",
+}
+
+
+@pytest.mark.parametrize("text", FOUND.values(), ids=FOUND.keys())
+def test_programs_that_were_found_keep_the_law(text: str) -> None:
+    assert broken_law(text.replace("MAIN", MAIN)) is None
