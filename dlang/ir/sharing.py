@@ -223,11 +223,9 @@ def _unshared(block: Block, known: Knowledge) -> Iterator[Liftable]:
         match op:
             case Comp(axes, body):
                 inside = known.within(axes)
-                depends = dependencies(body.lets, axes)
-                used = [v for v in body.results if isinstance(v, Var)]
-                used += [v for d in op.destinations for e in d.index for v in e.atoms()]
-                for code in liftable(body.lets, used, depends, axes):
-                    if _movable(code, axes, known, set(depends)):
+                local = {v for inner in body.lets for v in inner.vars}
+                for code in _liftable_of(op):
+                    if _movable(code, axes, known, local):
                         yield code
             case For(index, low, high):
                 inside = known.copy()
@@ -237,6 +235,24 @@ def _unshared(block: Block, known: Knowledge) -> Iterator[Liftable]:
         for inner in op_blocks(op):
             yield from _unshared(inner, inside)
         known.saw(v.type for v in let.vars)
+
+
+def repeated(op: Op) -> int:
+    """How many operations that take long stand in an operation under axes that they do not depend on.
+
+    Of bounds and indices nothing is known, so some may have to stand there.
+    """
+    own = 0
+    if isinstance(op, Comp) and any(takes_long(let.op) for let in op.body.lets):
+        own = sum(takes_long(let.op) for code in _liftable_of(op) for let in code.lets)
+    return own + sum(repeated(let.op) for b in op_blocks(op) for let in b.lets)
+
+
+def _liftable_of(op: Comp) -> list[Liftable]:
+    """What takes long in the body of a comprehension and depends on fewer axes than there are."""
+    used = [v for v in op.body.results if isinstance(v, Var)]
+    used += [v for d in op.destinations for e in d.index for v in e.atoms()]
+    return liftable(op.body.lets, used, dependencies(op.body.lets, op.axes), op.axes)
 
 
 def _movable(code: Liftable, axes: Sequence[Axis], known: Knowledge, local: set[Var]) -> bool:

@@ -5,8 +5,10 @@ other's result at its own point; so chains of elementwise code, reductions of th
 sweep have in common are one pass. Inlining: a result that is only read in comprehensions, each of its elements as often
 as it was computed or so cheap that it does not matter, is computed where it is read.
 
-Nothing is computed more often than before, but for a few sums and products. Comprehensions with checks or effects in
-them stay as they are. `fusion_order.py` has the order of what depends on what.
+Nothing is computed more often than before, but for a few sums and products. A value that takes the place of a read may
+depend on fewer axes than the read did; where something that takes long would then depend on fewer axes than there are
+around it, against the law of sharing, nothing is fused. Comprehensions with checks or effects in them stay as they are.
+`fusion_order.py` has the order of what depends on what.
 """
 
 from __future__ import annotations
@@ -36,8 +38,9 @@ from dlang.ir.anf import (
     fresh,
 )  # fmt: skip
 from dlang.ir.comps import point_of
+from dlang.ir.sharing import repeated, takes_long
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import free_vars, map_bodies, map_inner, mentioned, parts, rebuild, with_lets, with_op
+from dlang.ir.traverse import free_vars, map_bodies, map_inner, mentioned, parts, rebuild, walk, with_lets, with_op
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.fusion_order import Items
 from dlang.optimize.keys import Key, Keys
@@ -133,6 +136,8 @@ def merge(first: Let, second: Let) -> Let | None:
     if any(s.mentions(first.vars) for axis in b.axes for s in (*axis.lows, *axis.highs)):
         return None
     op = Comp(a.axes, Block(tuple(lets), tuple(values)), tuple(destinations))
+    if any(takes_long(let.op) for let in b.body.lets) and repeated(op) > repeated(a) + repeated(b):
+        return None
     return Let((*first.vars, *second.vars), op, first.span)
 
 
@@ -220,42 +225,51 @@ def _with_sums(op: Comp, vars: Sequence[Var], uses: _Uses) -> Comp:
 def inlined_producers(block: Block) -> Block:
     """The block with the results that are cheaper to compute at their reads computed there."""
     uses = _Uses(block)
-    chosen: dict[Var, tuple[_Producer, int]] = {}
-    for let in block.lets:
-        if isinstance(let.op, Comp):
-            producer = _Producer(let.op)
-            for k, var in enumerate(let.vars):
-                if uses.inlinable(producer, k, var, chosen):
-                    chosen[var] = producer, k
-    if not chosen:
-        return block
-    inliner = _Inliner(chosen)
-    new = inliner.block(block)
-    return Block(
-        tuple([let for let in new.lets if not let.vars or any(v not in chosen for v in let.vars)]), new.results
-    )
+    stored: set[Var] = set()
+    while True:
+        chosen: dict[Var, tuple[_Producer, int]] = {}
+        for let in block.lets:
+            if isinstance(let.op, Comp):
+                producer = _Producer(let.op)
+                for k, var in enumerate(let.vars):
+                    if var not in stored and uses.inlinable(producer, k, var, chosen):
+                        chosen[var] = producer, k
+        if not chosen:
+            return block
+        new = _Inliner(chosen).block(block)
+        pairs = zip(block.lets, new.lets, strict=True)
+        worse = [old for old, let in pairs if let is not old and repeated(let.op) > repeated(old.op)]
+        if not worse:
+            lets = [let for let in new.lets if not let.vars or any(v not in chosen for v in let.vars)]
+            return Block(tuple(lets), new.results)
+        arrays = [let.op.array for let in walk(Block(tuple(worse), ())) if isinstance(let.op, Read)]
+        read = [v for v in arrays if v in chosen]
+        stored.update([v for v in read if _is_narrow(*chosen[v])] or read)
+
+
+def _is_narrow(producer: _Producer, k: int) -> bool:
+    """Whether the code of an element depends on fewer axes than its place in the array."""
+    used = {v for let in producer.code(k) or () for v in free_vars(let.op)} | {producer.op.body.results[k]}
+    return not used.issuperset(point_of(producer.op, k) or ())
 
 
 class _Uses:
     """The reads of the arrays of a block, each with the axes that it runs over. otherwise: arrays that are used in
-    another way. nested: those that a comprehension in the body of another one reads.
+    another way.
     """
 
     def __init__(self, block: Block) -> None:
         self.reads: dict[Var, list[tuple[Read, tuple[Axis, ...]]]] = {}
         self.otherwise: set[Var] = {r for r in block.results if isinstance(r, Var)}
-        self.nested: set[Var] = set()
         self.consumed: set[Var] = {v for let in block.lets for v in consumed_by(let.op)}
         for let in block.lets:
             self.let(let, None)
 
-    def let(self, let: Let, axes: tuple[Axis, ...] | None, nested: bool = False) -> None:
+    def let(self, let: Let, axes: tuple[Axis, ...] | None) -> None:
         op = let.op
         p = parts(op)
         if isinstance(op, Read) and axes is not None:
             self.reads.setdefault(op.array, []).append((op, axes))
-            if nested:
-                self.nested.add(op.array)
         else:
             self.otherwise.update([a for a in p.atoms if isinstance(a, Var)])
         inner: tuple[Axis, ...] | None = axes
@@ -266,7 +280,7 @@ class _Uses:
         for b in p.blocks:
             self.otherwise.update([r for r in b.results if isinstance(r, Var)])
             for let in b.lets:
-                self.let(let, inner, nested or (axes is not None and isinstance(op, Comp)))
+                self.let(let, inner)
 
     def inlinable(self, producer: _Producer, k: int, var: Var, chosen: Container[Var]) -> bool:
         """Whether a result is better computed at its reads, given those chosen before it."""
@@ -281,8 +295,6 @@ class _Uses:
         used = [let.op.array for let in code if isinstance(let.op, Read)]
         if any(array in self.consumed for array in used):
             return False
-        if var in self.nested and not {a.var for a in op.axes} <= {v for let in code for v in free_vars(let.op)}:
-            return False  # what reads it would depend on fewer axes than there are around it
         if any(array in chosen for array in used):
             return single and all(_once(read, axes) for read, axes in reads)
         count = len([let for let in code if not isinstance(let.op, SizeOf)])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
 
 from dlang.ir.anf import Array, Atom, Comp, Contract, Copy, For, Keep, Prim, Program, Read, Var, poly
 from dlang.ir.builder import Builder, f64
 from dlang.ir.printer import print_program
+from dlang.ir.sharing import verify_sharing
 from dlang.ir.traverse import walk
 from dlang.optimize.cse import cse
 from dlang.optimize.dce import dce
@@ -279,3 +283,31 @@ def test_an_invariant_condition_of_a_while_is_computed_before_it() -> None:
     after = through(p, hoist)
     assert len(after.functions["f"].body.lets) == 4 and t.type == F64
     assert_same(run(p, ARGS), run(after, ARGS))
+
+
+def sines(b: Builder, start: Atom) -> Atom:
+    """What takes long."""
+    return b.for_(0, 3, [start], lambda _, v: b.prim("sin", v))[0]
+
+
+def under_a_branch(b: Builder, x: Var, start: Atom) -> Atom:
+    return b.if_(b.prim("gt", b.read(x, [0]), f64(0.5)), lambda: [sines(b, start)], lambda: [f64(0.0)])[0]
+
+
+def in_a_sum(b: Builder, x: Var, start: Atom) -> Atom:
+    return b.reduce([x.type.shape[0]], lambda p: b.mul(b.read(x, [p]), start))
+
+
+@pytest.mark.parametrize("of", [lambda b, x, start: sines(b, start), under_a_branch, in_a_sum])
+@pytest.mark.parametrize("axes", [1, 2])
+def test_nothing_is_fused_that_would_leave_what_takes_long_without_an_axis(of: Any, axes: int) -> None:
+    """An array of equal numbers is read at each point: merged with what reads it, or inlined, it is one number."""
+    s = Setup()
+    b = s.b
+    alike = b.map([s.n] * axes, lambda *_: b.read(s.x, [poly(0)]))
+    y = b.map([s.n], lambda i: of(b, s.x, b.read(alike, [i] * axes)))
+    program = s.program(y)
+    after = fuse(program)
+    verify_sharing(after)
+    assert_same(run(program, ARGS), run(after, ARGS))
+    assert cost(after, ARGS) <= cost(program, ARGS)
