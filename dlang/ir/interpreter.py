@@ -42,7 +42,7 @@ from dlang.ir.values import (
     size_of,
 )
 from dlang.recursion import recursion
-from dlang.runtime.errors import RunError
+from dlang.runtime.errors import RunError, negative_size
 from dlang.runtime.host import Host
 from dlang.runtime.platform.memory import spare_memory
 from dlang.runtime.platform.stack import start
@@ -163,6 +163,7 @@ class Interpreter(Run):
                 wanted = tuple([size_of(s, env) for s in param.type.shape])
                 if env[param].shape != wanted:
                     raise IRError(f"{param.name} of {function.name} has the shape {env[param].shape}, not {wanted}")
+        _refuse_negative(function, env)
         results = self._block(function.body, Frame(env, None))
         return [release(r) for r, f in zip(results, function.results, strict=True) if not isinstance(f.type, Token)]
 
@@ -415,6 +416,16 @@ class Interpreter(Run):
 
     def _derivative(self, op: anf.Derivative, let: Let, frame: Frame) -> list[Any]:
         raise IRError(f"{type(op).__name__} of {op.function} reached the interpreter before it was expanded")
+
+
+def _refuse_negative(function: Function, env: Mapping[Var, Any]) -> None:
+    """Raises a RunError if an array whose memory the caller provides would have a negative size."""
+    for result in function.results:
+        shape = result.type.shape if isinstance(result.type, Array) else ()
+        if not any(s.mentions(function.results) for s in shape):
+            least = min([size_of(s, env) for s in shape], default=0)
+            if least < 0:
+                raise negative_size(least, function.span)
 
 
 def _at_point(error: RunError, frame: Frame) -> Exception:

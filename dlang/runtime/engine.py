@@ -22,7 +22,8 @@ from dlang.laps import lap
 from dlang.runtime import interruptions, observers
 from dlang.runtime.compiled import Compiled, Header
 from dlang.runtime.entries import Entry
-from dlang.runtime.failures import device_failure, host_failure, negative_size, out_of_memory
+from dlang.runtime.errors import negative_size
+from dlang.runtime.failures import device_failure, host_failure, out_of_memory
 from dlang.runtime.foreign import PythonFunction, call_python
 from dlang.runtime.libraries import perform
 from dlang.runtime.marshalling import Marshal

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from dlang.diagnostics import Diagnostic, Note, Span
 
+NEGATIVE_SIZE = "E0802"
 _SHOWN = 6  # calls at each end of a long chain
 
 
@@ -48,3 +49,8 @@ class RunError(Exception):
         if len(calls) > 2 * _SHOWN:
             calls[_SHOWN:-_SHOWN] = [Note(f"{len(calls) - 2 * _SHOWN} more calls")]
         return Diagnostic(self.code, self.message, self.span, notes=tuple(calls), help=self.help)
+
+
+def negative_size(size: int, span: Span | None) -> RunError:
+    """The error of a result that would have fewer than no elements along an axis."""
+    return RunError(NEGATIVE_SIZE, f"a size of the result is negative: {size}", span)

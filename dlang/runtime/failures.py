@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dlang.runtime.device_runs import State
     from dlang.runtime.engine import Run
 
-OUT_OF_MEMORY, STACK_EXHAUSTED, NEGATIVE_SIZE, OUTSIDE = "E0806", "E0805", "E0802", "E0811"
+OUT_OF_MEMORY, STACK_EXHAUSTED, OUTSIDE = "E0806", "E0805", "E0811"
 REPORT = "the program may be fine: please report it together with this message"
 SHOWN = 4  # calls under way that an interruption mentions
 
@@ -93,11 +93,6 @@ def outside(site: Site, words: Sequence[int]) -> RunError:
 
 def _bytes(first: int, count: int) -> str:
     return f"byte {first}" if count == 1 else f"bytes {first} to {first + count - 1}"
-
-
-def negative_size(size: int, span: Span | None) -> RunError:
-    """The result would have fewer than no elements along an axis."""
-    return RunError(NEGATIVE_SIZE, f"a size of the result is negative: {size}", span)
 
 
 def _add_stack(error: RunError, stack: tuple[tuple[str, Any], ...]) -> RunError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dlang.inequalities import GREATEST
 from dlang.ir import anf
@@ -27,12 +27,14 @@ Index = Sequence[Size]
 class Bound:
     """A binder whose range is known: `bind` makes its names stand for a place.
 
-    The place is given by the indices of the binders up to this one, the last its own: 0 <= index[-1] < size.
+    The place is given by the indices of the binders up to this one, the last its own: 0 <= index[-1] < size. stated: of
+    a range of integers, how long the type says that it is, which is negative where it ends before it begins.
     """
 
     size: Size
     name: str
     bind: Callable[[Frame, Index], None]
+    stated: ty.Size | None = None
 
 
 def bound(f: Frame, b: core.Binder) -> Bound:
@@ -61,8 +63,22 @@ def bound(f: Frame, b: core.Binder) -> Bound:
                 reach = reached(f, f.atom(low), f.atom(high), f.atom(step) if step is not None else Lit(1, "i64"))
                 bind_size(f, size, reach.length)
             return Bound(
-                reach.length, "k", lambda g, at: bind_pattern(g, pattern, ScalarV(reach.at(g.emitter, at[-1])))
+                reach.length, "k", lambda g, at: bind_pattern(g, pattern, ScalarV(reach.at(g.emitter, at[-1]))), size
             )
+
+
+def axis_of(f: Frame, b: Bound) -> Bound:
+    """The binder as an axis of an array, which is as long as the type says; ends the run where that is negative."""
+    size = b.size if b.stated is None else f.size(b.stated)
+    return replace(b, size=f.emitter.checked_size(size, "the size of a comprehension"))
+
+
+def points_of(f: Frame, b: Bound) -> Bound:
+    """The binder where its places are counted: a range that ends before it begins has none."""
+    e, size = f.emitter, b.size
+    if b.stated is not None and not e.facts.proves_nonnegative(size):
+        size = poly(e.prim("maximum", e.atom(size), Lit(0, "i64")))
+    return replace(b, size=e.checked_size(size, "the size of a comprehension"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from dlang.specialize.frame import Frame, Level, World, scalar, unsupported
 from dlang.specialize.layouts import array_sizes, inner_sizes
 from dlang.specialize.names import RESULT
 from dlang.specialize.randomness import draws_by
-from dlang.specialize.types import Bindings, map_bound, map_mono, sizes_of_binding
+from dlang.specialize.types import Bindings, map_bound, map_mono
 from dlang.specialize.values import (
     ClosureV,
     TupleV,
@@ -114,13 +114,36 @@ def existing_sizes(closure: ClosureV, args: Sequence[Value]) -> Iterator[Size]:
 
     The others are the values of i64 locals, which types may mention too.
     """
+    yield from sizes_of_arrays(closure, args)
+    for _, size in scheme_sizes(closure):
+        yield size
+
+
+def sizes_of_arrays(closure: ClosureV, args: Sequence[Value]) -> Iterator[Size]:
+    """The sizes of arrays that a call hands on."""
     for _, c in closure.captured:
         yield from array_sizes(c)
     for a in args:
         yield from array_sizes(a)
-    for v, b in closure.bindings.items():
-        if not (isinstance(v, SizeVar) and v.opened):
-            yield from sizes_of_binding(b)
+
+
+def scheme_sizes(closure: ClosureV) -> Iterator[tuple[SizeVar, Size]]:
+    """The size variables of schemes, with what they stand for at a call."""
+    for v, size in closure.bindings.items():
+        if isinstance(v, SizeVar) and not v.opened:
+            assert isinstance(size, Poly)
+            yield v, size
+
+
+def check_sizes(e: Emitter, closure: ClosureV, args: Sequence[Value]) -> None:
+    """Ends the run where a size variable of a function that is called stands for a negative number: it was given for a
+    `size` parameter, or solved for, as n is -1 where an `f64[n + 1]` has no elements.
+    """
+    arrays = set(sizes_of_arrays(closure, args))
+    for v, size in scheme_sizes(closure):
+        if size not in arrays:
+            name = closure.decl.name if closure.decl is not None else "lambda"
+            e.checked_size(size, f"the size `{v.name}` of `{name}`" if v.name else f"a size of `{name}`")
 
 
 def bind_parameter(

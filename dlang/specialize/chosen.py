@@ -10,6 +10,7 @@ from dlang.specialize.binders import (
     Bound,
     Index,
     axes_of,
+    axis_of,
     bind_all,
     bound,
     chosen,
@@ -26,11 +27,15 @@ from dlang.typecheck import core
 from dlang.typecheck.trees import binder_children, pattern_locals
 
 
-def bounds(f: Frame, binders: Sequence[core.Binder]) -> list[Bound]:
-    """The binders in order. `for row in m, v in row`: what a later one ranges over may be what an earlier one chose."""
+def bounds(f: Frame, binders: Sequence[core.Binder], kept: bool = False) -> list[Bound]:
+    """The binders in order. `for row in m, v in row`: what a later one ranges over may be what an earlier one chose.
+
+    kept: whether each is an axis of an array.
+    """
     out: list[Bound] = []
     for k, (b, later) in enumerate(with_chosen(binders)):
-        out.append(chosen_bound(f, b, binders[:k], out) if later else bound(f, b))
+        found = chosen_bound(f, b, binders[:k], out) if later else bound(f, b)
+        out.append(axis_of(f, found) if kept else found)
     return out
 
 

@@ -20,9 +20,7 @@ def comprehension(f: Frame, c: core.Comprehension) -> Value:
     if c.condition is not None:
         return filtered(f, c)
     open_variables(f, c)
-    binders = bounds(f, c.binders)
-    for b in binders:
-        f.emitter.checked_size(b.size, "the size of a comprehension")
+    binders = bounds(f, c.binders, kept=True)
     axes = axes_of(f, binders)
     index = [poly(a.var) for a in axes]
 

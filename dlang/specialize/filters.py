@@ -24,6 +24,7 @@ from dlang.specialize.binders import (
     is_part,
     open_variables,
     places_of,
+    points_of,
     ragged,
     with_chosen,
 )
@@ -91,10 +92,7 @@ def filtered(f: Frame, c: core.Comprehension) -> Value:
 def grid_of(f: Frame, c: core.Comprehension) -> Grid:
     """The points of all binders."""
     split = ragged(f, c.binders)
-    head = bounds(f, c.binders[:split])
-    for here in head:
-        f.emitter.checked_size(here.size, "the size of a comprehension")
-    grid = box(head)
+    grid = box([points_of(f, b) for b in bounds(f, c.binders[:split])])
     for k, (b, later) in enumerate(with_chosen(c.binders)):
         if split is not None and k >= split:
             grid = ranges(f, grid, chosen(f, b)) if later else product(f, grid, bound(f, b))
@@ -116,7 +114,7 @@ def box(binders: list[Bound]) -> Grid:
 
 def product(f: Frame, grid: Grid, b: Bound) -> Grid:
     """The points of a grid, each with the whole range of a binder."""
-    f.emitter.checked_size(b.size, "the size of a comprehension")
+    b = points_of(f, b)
 
     def enter(g: Frame, point: Var) -> Index:
         before, own = unravelled(g, point, [grid.count, b.size])

@@ -15,6 +15,7 @@ from dlang.runtime.c_functions import find_c
 from dlang.runtime.crossing import holds_blanks, holds_code
 from dlang.runtime.foreign import Missing, PythonFunction
 from dlang.runtime.python_modules import find_python
+from dlang.specialize.bodies import check_sizes
 from dlang.specialize.borders import Describer, unsized
 from dlang.specialize.frame import Frame, scalar, unsupported
 from dlang.specialize.types import Mono, MonoArray, MonoData, MonoEnum, MonoNode, MonoTuple, sizes_of_mono
@@ -27,6 +28,7 @@ from dlang.typecheck.types import RowVar, SizeVar, TypeVar
 
 def call_foreign(f: Frame, closure: ClosureV, e: core.Foreign, args: list[Value]) -> Value:
     """The value of a call of an `extern`, at the place of the call."""
+    check_sizes(f.emitter, closure, args)
     inner = f.inner(dict(closure.bindings), {})
     for param, a in zip(e.decl.params, args, strict=True):
         if param.local.size is not None:

@@ -8,6 +8,7 @@ from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.anf import Atom
 from dlang.specialize.analysis import mentioned
+from dlang.specialize.bodies import check_sizes
 from dlang.specialize.derivatives import checkpointed, gradient, jvp, pulled, vjp
 from dlang.specialize.dynamic import call_dynamic, without_itself
 from dlang.specialize.foreign import call_foreign
@@ -87,6 +88,7 @@ def run_from(f: Frame, seed: Atom, function: Value) -> Value:
 
 def expanded(f: Frame, closure: ClosureV, args: list[Value]) -> Value:
     """The body, with the parameters standing for the arguments."""
+    check_sizes(f.emitter, closure, args)
     inner = f.inner(dict(closure.bindings), dict(closure.captured))
     inner.name_sizes(closure.captured)
     for local, a in zip(closure.params, args, strict=True):

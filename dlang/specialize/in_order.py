@@ -14,7 +14,19 @@ from dlang.ir import anf
 from dlang.ir.anf import Array, Atom, Block, Lit, Scalar, Size, Token, Type, Var, fresh, poly
 from dlang.ir.traverse import walk
 from dlang.ir.types import I64
-from dlang.specialize.binders import Bound, Chosen, Index, bound, chosen, known, open_variables, places_of, with_chosen
+from dlang.specialize.binders import (
+    Bound,
+    Chosen,
+    Index,
+    axis_of,
+    bound,
+    chosen,
+    known,
+    open_variables,
+    places_of,
+    points_of,
+    with_chosen,
+)
 from dlang.specialize.elements import gathered, stored
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.randomness import Points, at, restart
@@ -63,14 +75,15 @@ def in_order(f: Frame, c: core.Comprehension, flat: bool = False) -> Value:
     open_variables(f, c)
     binders: list[Bound | Chosen] = []
     sizes: list[Size] = []
+    counts = flat or c.condition is not None
     for b, later in with_chosen(c.binders):
         found = chosen(f, b) if later else bound(f, b)
-        binders.append(found)
         if isinstance(found, Bound):
-            sizes.append(e.checked_size(found.size, "the size of a comprehension"))
+            found = points_of(f, found) if counts else axis_of(f, found)
+            sizes.append(found.size)
         elif known(f, b.size):
             sizes.append(f.size(b.size))
-    counts = flat or c.condition is not None
+        binders.append(found)
     grows = len(sizes) < len(binders)
     total = poly(1)
     for s in sizes:

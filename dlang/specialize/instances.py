@@ -16,7 +16,7 @@ from dlang.ir.anf import Atom, Function, Program, Size, Var, fresh, poly
 from dlang.ir.traverse import parts, walk
 from dlang.ir.types import I64
 from dlang.runtime.foreign import PythonFunction
-from dlang.specialize.bodies import build
+from dlang.specialize.bodies import build, check_sizes
 from dlang.specialize.datatypes import Nodes
 from dlang.specialize.dynamic import Arrows
 from dlang.specialize.frame import Frame
@@ -147,6 +147,7 @@ class Instances:
         checkpoint: whether its backward pass runs it again.
         """
         e = f.emitter
+        check_sizes(e, closure, args)
         other = (draws_by(f, closure, *args), checkpoint)
         key, polys = instance_key(closure, args, NOTHING, other)
         if key not in self.table:

@@ -17,7 +17,6 @@ from dlang.typecheck.context import Checker
 from dlang.typecheck.finish import checked
 from dlang.typecheck.knowledge import ZERO, Knowledge
 from dlang.typecheck.refinements import (
-    array_sizes,
     data_pairs,
     field_type,
     of_elements,
@@ -85,10 +84,6 @@ class Prover:
         assert decl.body is not None
         outer = self.promised, self.result
         self.promised, self.result = decl.refinement, decl.result or UNIT
-        witnessed = {a for p in decl.params for a in array_sizes(p.local.type)}
-        unsure = {p.local.size for p in decl.params if p.local.size is not None} - witnessed
-        self.facts.unsure |= unsure
-        self.sure.unsure |= unsure
         with self.scope():
             for p in decl.params:
                 if p.default is not None:
@@ -361,7 +356,6 @@ class Prover:
             symbol = self.cx.symbol_of_local(local)
             if symbol is not None:
                 for k in (self.facts, self.sure):
-                    k.inhabited(r.size)
                     k.at_most(ZERO, symbol.poly)
                     k.at_most(symbol.poly, resolve_size(r.size).poly - 1)
 

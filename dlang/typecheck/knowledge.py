@@ -20,13 +20,11 @@ ZERO: SizePoly = Poly({})
 @dataclass(slots=True)
 class Knowledge:
     """facts: inequalities between sizes and immutable integers. tested: pairs of values of which the first is at most
-    the second, as they were computed. unsure: the `size` parameters that are the size of no array among the
-    parameters: that they are not negative is checked only where one is made."""
+    the second, as they were computed."""
 
     cx: Checker
     facts: Facts[SizeAtom] = field(default_factory=Facts)
     tested: list[tuple[SizePoly, SizePoly]] = field(default_factory=list)
-    unsure: set[SizeVar] = field(default_factory=set)
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -49,7 +47,7 @@ class Knowledge:
         """A size whose variables the facts know."""
         size = resolve_size(size)
         for v in size_variables(size):
-            if v.rigid and not (v in self.cx.indices or v in self.cx.births or v in self.unsure):
+            if v.rigid and not (v in self.cx.indices or v in self.cx.births):
                 self.facts.size(v)
         for a in size.poly.atoms():
             if isinstance(a, Floor) and not self.is_size(a):
@@ -62,18 +60,11 @@ class Knowledge:
         return size.poly
 
     # ---- learning ----------------------------------------------------------------------------------------------------
-    def inhabited(self, size: Size) -> None:
-        """There is an index below the size: so it is not negative."""
-        v = resolve_size(size).poly.atom
-        if isinstance(v, SizeVar) and v in self.unsure:
-            self.facts.size(v)
-
     def count(self, local: core.Local, size: Size) -> None:
         """0 <= local < size."""
         v = self.cx.symbols[local].poly.atom
         if v is not None:
             self.facts.narrow(v, (ZERO,), (self.polynomial(size),))
-        self.inhabited(size)
 
     def range(self, local: core.Local, low: core.Expr, high: core.Expr, step: core.Expr | None) -> None:
         v = self.cx.symbols[local].poly.atom

@@ -117,22 +117,6 @@ def _witnessed(decl: DataDecl, within: set[DataDecl]) -> set[Var]:
 
 
 # ---- types -----------------------------------------------------------------------------------------------------------
-def array_sizes(t: Type) -> Iterator[SizeVar]:
-    """The variables that are a whole size of an array in a value of the type."""
-    t = resolve(t)
-    match t:
-        case TypeArray(element, shape):
-            yield from array_sizes(element)
-            for size in (*shape.pre, *shape.post):
-                if isinstance(v := resolve_size(size).poly.atom, SizeVar):
-                    yield v
-        case TypeTuple(items):
-            for i in items:
-                yield from array_sizes(i)
-        case _:
-            return
-
-
 def field_type(t: Type, position: int, variant: int = 0) -> Type:
     t = resolve(t)
     if isinstance(t, TypeTuple):

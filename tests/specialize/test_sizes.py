@@ -46,9 +46,13 @@ def test_a_size_that_is_divided_out_holds_for_every_number(optimised):
     assert [same.run(s, optimised=optimised) for s in (0, 1, 3, 2**40)] == [[5]] * 4
     made = lowered(DIVIDED + "fn f(n: i64, s: i64) -> f64 = sum(made(n, s))")
     assert made.run(20, 3, optimised=optimised) == [0.0]
-    for s, code in ((2**60, "E0807"), (0, "E0803")):  # a product of i64s that wraps, and a division of i64s
+    for n, s, code in (
+        (2**40, 2**40, "E0807"),  # a product of i64s that wraps
+        (20, 0, "E0803"),  # a division of i64s
+        (20, 2**60, "E0806"),  # no size
+    ):
         with pytest.raises(RunError) as caught:
-            made.run(20, s, optimised=optimised)
+            made.run(n, s, optimised=optimised)
         assert caught.value.code == code
     rest = lowered(DIVIDED + "fn f(n: i64, s: i64) -> i64 = len(rest(n, s))")
     assert rest.run(7, 2, optimised=optimised) == [3]

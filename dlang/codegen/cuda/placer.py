@@ -15,7 +15,7 @@ from dlang.codegen.cuda.kernels import Kernels, results_of
 from dlang.codegen.cuda.nests import Nest
 from dlang.codegen.cuda.numbers import Numbers, needed
 from dlang.codegen.cuda.scans import Scan, scan_of
-from dlang.codegen.cuda.scopes import Scope, bound, changed_by, counted, may_change, without
+from dlang.codegen.cuda.scopes import Scope, bound, changed_by, counted, guards_in, may_change, without
 from dlang.codegen.cuda.skipping import can_be_skipped
 from dlang.codegen.cuda.spaces import Launching, Spaces
 from dlang.codegen.cuda.tallies import tally_of
@@ -130,10 +130,16 @@ class Placer:
                 if s.host:
                     self.flush(s)
                 s.once.append(stmt)
+            case Guard():
+                self.known(s, captures((stmt,), ()))
+                if s.once:
+                    self.flush(s)
+                (s.host or s.out).append(stmt)
             case Allocate(buffer) if self.spaces.on_device(buffer):
                 if not bound(s.host).isdisjoint(captures((stmt,), ())):
                     self.flush(s)
                 self._sizes_known(s, stmt)
+                self._refused_first(s)
                 s.out.append(OnDevice(stmt))
             case Free(buffer) if self.spaces.on_device(buffer):
                 (s.after if s.host or s.once else s.out).append(OnDevice(stmt))
@@ -257,6 +263,18 @@ class Placer:
 
     def _sizes_known(self, s: Scope, stmt: Stmt) -> None:
         self.known(s, captures((stmt,), ()))
+
+    def _refused_first(self, s: Scope) -> None:
+        """Has guards done before an array is made, whose size they may be about; the host does them if it can."""
+        guards = guards_in(s.once)
+        if not guards and not guards_in(s.host):
+            return
+        numbers = captures(s.once, ())
+        waits = any(isinstance(s.there[v], Load) for v in needed(s.there, [v for v in numbers if isinstance(v, Var)]))
+        if len(guards) == len(s.once) and not waits:
+            self.known(s, numbers)
+            s.host, s.once = [*s.host, *guards], []
+        self.flush(s)
 
     # ---- the device --------------------------------------------------------------------------------------------------
     def _device(self, s: Scope, stmt: Stmt) -> None:

@@ -13,6 +13,7 @@ from dlang.codegen.loops import (
     CallC,
     For,
     Free,
+    Guard,
     Invoke,
     Move,
     Product,
@@ -53,6 +54,11 @@ class Scope:
 
 def bound(stmts: Sequence[Stmt]) -> set[Slot]:
     return {slot for stmt in stmts for slot in bound_by(stmt)}
+
+
+def guards_in(stmts: Sequence[Stmt]) -> list[Guard]:
+    """The guards among the statements themselves; one inside of a statement refuses what is made there."""
+    return [stmt for stmt in stmts if isinstance(stmt, Guard)]
 
 
 def without(values: Sequence[_T], positions: Container[int]) -> tuple[_T, ...]:
