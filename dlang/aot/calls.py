@@ -192,6 +192,14 @@ class _Body:
                 out.append(f"if (dl_make(&dl_outs[{k}], {self._memory(k, wanted[k - extra], v.type)})) {abandon};")
                 out.append(f"dl_words[{first + position}] = (intptr_t)dl_outs[{k}].made;")
         out.append(f"if (dl_run(dl_c, &{self.entry}, dl_words)) {abandon};")
+        for k, (v, (where, _)) in numbered:
+            if (
+                where == "out"
+                and isinstance(v.type, Array)
+                and any(c < 0 for s in v.type.shape for c in s.terms.values())
+            ):
+                sizes = f"{quoted(self.export.name)}, dl_sizes_{k}, {len(v.type.shape)}"
+                out.append(f"if (dl_refuse_negative({sizes})) {abandon};")
         words = {k: f"dl_words[{first + len(point.outs) + position}]" for k, (_, (_, position)) in numbered}
         for k, (v, (where, _)) in numbered:
             if v.type == Scalar("i64"):

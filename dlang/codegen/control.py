@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from dlang.codegen.blocks import OWNED, Scheduler, Wanted
 from dlang.codegen.data import collected, collecting
 from dlang.codegen.invariants import Outside
-from dlang.codegen.loops import Branch, Buffer, Compute, Evaluate, For, Guard, Invoke, Slot, Value, While
+from dlang.codegen.loops import Branch, Buffer, For, Invoke, Slot, Value, While
 from dlang.codegen.memory import Frame, Place, whole
 from dlang.diagnostics import Span
 from dlang.ir import anf
-from dlang.ir.anf import Array, Lit, Scalar, Token, Var, fresh
+from dlang.ir.anf import Array, Scalar, Token, Var
 from dlang.ir.chains import last_uses
 from dlang.ir.traverse import free_vars
-from dlang.ir.types import BOOL, I64
 
 
 def destination_known(function: anf.Function, position: int) -> bool:
@@ -43,24 +42,12 @@ def call(s: Scheduler, op: anf.Call, vars: Sequence[Var], span: Span | None) -> 
         if isinstance(var.type, Token) or position in continued:
             continue
         if destination_known(function, position):
-            check_negative(s, var, span)
             outs.append(s.address(s.target(var)))
         elif isinstance(var.type, Array):
             s.own_result(var, results)
         else:
             results.append(var)
     s.out.append(Invoke(op.function, tuple(args), tuple(outs), tuple(results), span))
-
-
-def check_negative(s: Scheduler, var: Var, span: Span | None) -> None:
-    """Ends the run where a size of a result that a caller makes room for is negative, as the function itself would."""
-    assert isinstance(var.type, Array)
-    for size in var.type.shape:
-        if any(c < 0 for c in size.terms.values()):
-            value, enough = fresh("n", I64), fresh("enough", BOOL)
-            s.out.append(Evaluate(value, size))
-            s.out.append(Compute(enough, "ge", (value, Lit(0, "i64"))))
-            s.out.append(Guard(enough, "E0802", ("a size of the result is negative: ", "", ""), (value,), span))
 
 
 def branch(s: Scheduler, op: anf.If, vars: Sequence[Var]) -> None:

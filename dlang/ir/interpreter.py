@@ -34,6 +34,7 @@ from dlang.ir.values import (
     accept,
     at,
     bound_of,
+    extent_of,
     literal,
     merge_lanes,
     merge_rows,
@@ -42,7 +43,7 @@ from dlang.ir.values import (
     size_of,
 )
 from dlang.recursion import recursion
-from dlang.runtime.errors import RunError, negative_size
+from dlang.runtime.errors import RunError
 from dlang.runtime.host import Host
 from dlang.runtime.platform.memory import spare_memory
 from dlang.runtime.platform.stack import start
@@ -160,10 +161,9 @@ class Interpreter(Run):
         for param, arg in zip(params, args, strict=True):
             env[param] = accept(arg, param.type)
             if isinstance(param.type, Array):
-                wanted = tuple([size_of(s, env) for s in param.type.shape])
+                wanted = tuple([extent_of(s, env) for s in param.type.shape])
                 if env[param].shape != wanted:
                     raise IRError(f"{param.name} of {function.name} has the shape {env[param].shape}, not {wanted}")
-        _refuse_negative(function, env)
         results = self._block(function.body, Frame(env, None))
         return [release(r) for r, f in zip(results, function.results, strict=True) if not isinstance(f.type, Token)]
 
@@ -306,7 +306,7 @@ class Interpreter(Run):
         return Sink(
             destination,
             dtype_of(value),
-            [size_of(s, frame.env) for s in destination.shape],
+            [extent_of(s, frame.env) for s in destination.shape],
             frame.n,
             None if destination.into is None else frame.env[destination.into],
             len(names) + row,
@@ -416,16 +416,6 @@ class Interpreter(Run):
 
     def _derivative(self, op: anf.Derivative, let: Let, frame: Frame) -> list[Any]:
         raise IRError(f"{type(op).__name__} of {op.function} reached the interpreter before it was expanded")
-
-
-def _refuse_negative(function: Function, env: Mapping[Var, Any]) -> None:
-    """Raises a RunError if an array whose memory the caller provides would have a negative size."""
-    for result in function.results:
-        shape = result.type.shape if isinstance(result.type, Array) else ()
-        if not any(s.mentions(function.results) for s in shape):
-            least = min([size_of(s, env) for s in shape], default=0)
-            if least < 0:
-                raise negative_size(least, function.span)
 
 
 def _at_point(error: RunError, frame: Frame) -> Exception:

@@ -29,6 +29,7 @@ from dlang.ir.values import (
     convert,
     count_of,
     exact,
+    extent_of,
     flat_index,
     literal,
     never_written,
@@ -260,7 +261,7 @@ def copy(run: Run, op: anf.Copy, let: Let, frame: Frame) -> Any:
 
 
 def empty(run: Run, op: anf.Empty, let: Let, frame: Frame) -> Any:
-    array = never_written(op.dtype, [size_of(s, frame.env) for s in op.shape])
+    array = never_written(op.dtype, [extent_of(s, frame.env) for s in op.shape])
     run.made(frame, array)
     return array
 
@@ -268,7 +269,7 @@ def empty(run: Run, op: anf.Empty, let: Let, frame: Frame) -> Any:
 def view(run: Run, op: anf.View, let: Let, frame: Frame) -> Any:
     env = dict(frame.env)
     array = env[op.array]
-    shape = [size_of(s, env) for s in op.shape]
+    shape = [extent_of(s, env) for s in op.shape]
     if frame.n is not None and (type(array) is Rows or any(isinstance(s, np.ndarray) for s in shape)):
         return view_rows(op, frame.env, run.free(op), frame.times, shape)
     if any(type(env[v]) is Lanes for v in run.free(op)):
@@ -284,7 +285,7 @@ def view(run: Run, op: anf.View, let: Let, frame: Frame) -> Any:
 
 def reshape(run: Run, op: anf.Reshape, let: Let, frame: Frame) -> Any:
     array = frame.env[op.array]
-    shape = tuple([size_of(s, frame.env) for s in op.shape])
+    shape = tuple([extent_of(s, frame.env) for s in op.shape])
     if type(array) is Rows or any(isinstance(s, np.ndarray) for s in shape):
         rows = rows_of(array, frame.times)
         return Rows(rows.data, rows.base, shape)

@@ -8,7 +8,7 @@ from typing import Any
 from dlang.diagnostics import Span
 from dlang.ir.anf import Array, Atom, Program, Token, Var
 from dlang.ir.kernels import is_kernel, no_device
-from dlang.ir.values import accept, size_of
+from dlang.ir.values import accept, extent_of
 from dlang.runtime.c_functions import call_c
 from dlang.runtime.errors import RunError
 from dlang.runtime.foreign import call_python
@@ -33,7 +33,7 @@ def call_outside(
     try:
         if target.startswith("c:"):
             wanted = [
-                (v.type.dtype, [size_of(s, env) for s in v.type.shape] if isinstance(v.type, Array) else None)
+                (v.type.dtype, [extent_of(s, env) for s in v.type.shape] if isinstance(v.type, Array) else None)
                 for v in vars
                 if not isinstance(v.type, Token)
             ]

@@ -41,7 +41,7 @@ from dlang.ir.pointwise_values import (
 from dlang.ir.reduction import identity
 from dlang.ir.traced import ZERO, Dual, Recorded, Tape, Traced, apply, cast, primal, widened
 from dlang.ir.types import carries, dtype_of
-from dlang.ir.values import accept, literal, numpy_dtype, size_of
+from dlang.ir.values import accept, extent_of, literal, numpy_dtype, size_of
 from dlang.recursion import recursion
 from dlang.runtime import libraries
 from dlang.runtime.errors import RunError
@@ -95,6 +95,9 @@ class Pointwise:
     def _cast(self, op: anf.Cast, let: Let, env: Env) -> list[Any]:
         return [cast(self._atom(op.arg, env), dtype_of(op.arg), op.dtype)]
 
+    def _shape(self, sizes: Sequence[anf.Size], env: Env) -> tuple[int, ...]:
+        return tuple([int(extent_of(s, env)) for s in sizes])
+
     def _size_of(self, op: anf.SizeOf, let: Let, env: Env) -> list[Any]:
         return [np.int64(size_of(op.size, env))]
 
@@ -144,17 +147,17 @@ class Pointwise:
         return [env[op.array]]
 
     def _empty(self, op: anf.Empty, let: Let, env: Env) -> list[Any]:
-        return [np.full(self._sizes(op.shape, env), None, object)]
+        return [np.full(self._shape(op.shape, env), None, object)]
 
     def _view(self, op: anf.View, let: Let, env: Env) -> list[Any]:
-        out = np.empty(self._sizes(op.shape, env), object)
+        out = np.empty(self._shape(op.shape, env), object)
         for at in np.ndindex(out.shape):
             env.update(zip(op.axes, map(np.int64, at), strict=True))
             out[at] = env[op.array][self._index(op.index, env[op.array].shape, env)]
         return [out]
 
     def _reshape(self, op: anf.Reshape, let: Let, env: Env) -> list[Any]:
-        return [env[op.array].reshape(self._sizes(op.shape, env))]
+        return [env[op.array].reshape(self._shape(op.shape, env))]
 
     def _concat(self, op: anf.Concat, let: Let, env: Env) -> list[Any]:
         return [np.concatenate([env[a] for a in op.arrays])]
@@ -344,7 +347,7 @@ class _Sum:
         else:
             kind = "i64" if self.monoid in ("argmax", "argmin") else self.wide
             start = identity(self.monoid, kind)
-            sizes = tuple([int(size_of(s, env)) for s in shape])
+            sizes = tuple([int(extent_of(s, env)) for s in shape])
             self.data = full(sizes, start if kind == "str" or is_handle(kind) else numpy_dtype(kind)(start))
 
     def take(self, at: tuple[int, ...], value: Any, rank: tuple[int, ...]) -> None:

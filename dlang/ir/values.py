@@ -217,6 +217,12 @@ def size_of(size: Size, env: Mapping[Var, Any]) -> Any:
     return total if scale == 1 else total // scale
 
 
+def extent_of(size: Size, env: Mapping[Var, Any]) -> Any:
+    """How long an axis is, an int or an array: where its size is negative it has no elements, and a check follows."""
+    value = size_of(size, env)
+    return max(value, 0) if type(value) is int else np.maximum(value, 0)
+
+
 def bound_of(size: Size, env: Mapping[Var, Any]) -> Any:
     """The end of a range. Raises MemoryError where it is computed and would be no i64."""
     end = size_of(size, env)

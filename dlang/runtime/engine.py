@@ -272,10 +272,11 @@ class Run:
                 continue
             words.append(self.argument(param, arg, env, keep, point.device))
         outs: list[Any] = []
+        least = 0
         for out in point.outs:
             extents = [value_of(s, env) for s in out.shape]
-            if (least := min(extents, default=0)) < 0:
-                raise negative_size(least, function.span)
+            least = min(least, *extents)
+            extents = [max(n, 0) for n in extents]  # where one is negative, the run will say why
             if self.device is not None and point.device and is_on_device(out.dtype):
                 outs.append(self.device.room(extents, out.dtype))
                 words.append(outs[-1])
@@ -297,6 +298,8 @@ class Run:
                 raw = self._raw(entry, words)
             if (failed := self.failed_on_device()) is not None:
                 raise failed
+            if least < 0:
+                raise negative_size(least, function.span)
             return self._results(entry, outs, raw, env)
         except BaseException:
             context.reclaim()

@@ -10,6 +10,7 @@ from dlang.ir.anf import Atom, Keep, Let, Scalar, Size, fresh, poly
 from dlang.ir.marks import is_mark
 from dlang.specialize.binders import Index, inside
 from dlang.specialize.frame import Frame, unsupported
+from dlang.specialize.layouts import array_sizes
 from dlang.specialize.randomness import Points
 from dlang.specialize.types import sizes_of_binding
 from dlang.specialize.values import (
@@ -62,8 +63,12 @@ def collect(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Value)
         return gathered(value, outs, shape)
     same_sizes(f, axes, lets, value)
     if len(parts) == 1 and is_comprehension(lets, parts[0]):
-        return gathered(value, [nested(f, axes, lets, parts[0])], shape)
-    return sequential(f, axes, lets, value)
+        out = gathered(value, [nested(f, axes, lets, parts[0])], shape)
+    else:
+        out = sequential(f, axes, lets, value)
+    for size in dict.fromkeys(array_sizes(value)):  # without a point nothing has refused a negative one
+        e.checked_size(size, "a size of an element")
+    return out
 
 
 def is_comprehension(lets: list[Let], part: Atom) -> bool:

@@ -138,7 +138,7 @@ def test_the_message_says_which_size_it_is(backend: str) -> None:
     for call, expected in (
         (lambda: m.given(3), "the size `k` of `doubled` is negative: -2"),
         (lambda: m.solved(np.zeros(2)), "the size `n` of `first` is negative: -1"),
-        (lambda: m.shorter(np.zeros(2)), "a size of the result is negative: -1"),
+        (lambda: m.shorter(np.zeros(2)), "the size of an array is negative: -1"),
         (lambda: m.made(3), "the size of a comprehension is negative: -2"),
     ):
         with pytest.raises(dlang.DlangError) as refused:

@@ -47,11 +47,25 @@ bool dl_wrong_shape(const char *function, const char *argument, const char *expe
     return true;
 }
 
+static bool has_negative(const int64_t *sizes, int rank) {
+    for (int k = 0; k < rank; k++)
+        if (sizes[k] < 0) return true;
+    return false;
+}
+
+bool dl_refuse_negative(const char *function, const int64_t *sizes, int rank) {
+    for (int k = 0; k < rank; k++)
+        if (sizes[k] < 0)
+            return dl_fail("E0802", "a size of the result of `%s` is negative: %lld", function, (long long)sizes[k]);
+    return false;
+}
+
 bool dl_make(dl_out *out, const char *function, void *memory, const int64_t *given_sizes, const int64_t *sizes, int rank,
              size_t bytes) {
-    int64_t count = dl_count(sizes, rank);
+    bool none = has_negative(sizes, rank); /* the run will say why */
+    int64_t count = none ? 0 : dl_count(sizes, rank);
     out->given = memory;
-    if (memory) {
+    if (memory && !none) {
         if (!memcmp(given_sizes, sizes, sizeof *sizes * (size_t)rank)) {
             out->made = memory;
             return false;
@@ -63,11 +77,6 @@ bool dl_make(dl_out *out, const char *function, void *memory, const int64_t *giv
         dl_puts(dl_said(), "]");
         return true;
     }
-    for (int k = 0; k < rank; k++) {
-        if (sizes[k] >= 0) continue;
-        out->made = NULL;
-        return dl_fail("E0802", "a size of the result of `%s` is negative: %lld", function, (long long)sizes[k]);
-    }
     int64_t total;
     bool fits = count >= 0 && !__builtin_mul_overflow(count, bytes, &total) && total < (int64_t)1 << 62;
     out->made = fits ? aligned_alloc(64, (size_t)(total + 64) / 64 * 64) : NULL;
@@ -77,6 +86,7 @@ bool dl_make(dl_out *out, const char *function, void *memory, const int64_t *giv
 bool dl_hand_over(dl_context *c, dl_out *out, int64_t word, const char *function, void *given,
                   const int64_t *given_sizes, const int64_t *sizes, int rank, size_t bytes) {
     void *data = (void *)(intptr_t)word;
+    if (dl_refuse_negative(function, sizes, rank)) return true;
     if (dl_make(out, function, given, given_sizes, sizes, rank, bytes)) return true;
     memcpy(out->made, data, (size_t)dl_count(sizes, rank) * bytes);
     dl_detach(data);

@@ -102,7 +102,7 @@ def part(w: Writer, stmt: loops.Slice) -> None:
 
 
 def byte_count(w: Writer, dtype: str, shape: Sequence[Size]) -> str:
-    """The bytes of an array; -1 if they can't be counted."""
+    """The bytes of an array; -1 if they can't be counted, 0 where a size is negative, which what fills it refuses."""
     known = bits(dtype) // 8
     for size in shape:
         if size.constant is not None:
@@ -111,7 +111,7 @@ def byte_count(w: Writer, dtype: str, shape: Sequence[Size]) -> str:
     for size in shape:
         if size.constant is not None:
             continue
-        value = size_value(w, size)
+        value = w.ops().intrinsic("smax", "i64", size_value(w, size), "0")
         if size.atom is None:
             value = w.emit(f"select i1 {is_too_large(w, size)}, i64 -1, i64 {value}")
         total = w.emit(f"call i64 @dl_times(i64 {value}, i64 {total})")
