@@ -5,14 +5,18 @@ An early `return` is a flag, on which all that follows branches:
     done, x = if c { yield true, a } else { yield false, 0 }         x = if c { yield a } else { … yield b }
     y = if done { yield x } else { … yield b }
 
-So what comes last stands in the arms again, where a call in tail position can be seen.
+So what comes last stands in the arms again, where a call in tail position can be seen. A node that an earlier branch
+chose decides by its variant: where a function of two is called, each arm calls its own, and no node is made.
 """
 
 from __future__ import annotations
 
-from dlang.ir.anf import Atom, Block, Cast, If, Let, Lit, Prim, Program, SizeOf, Token, Var
+from collections.abc import Iterable, Sequence
+
+from dlang.ir.anf import Atom, Block, Cast, Construct, If, Let, Lit, Prim, Program, SizeOf, Tag, Token, Var
 from dlang.ir.substitution import Replacement, refresh
 from dlang.ir.traverse import free_vars, map_blocks, map_bodies, mentioned, walk, with_lets, with_op
+from dlang.optimize.constants import fold
 
 SMALL = 8  # lets that may be doubled
 
@@ -34,29 +38,43 @@ def _append(lets: list[Let], let: Let) -> None:
     """Adds a let; a branch joins an earlier one that decides it, if only scalars are computed in between."""
     if isinstance(let.op, If):
         at = len(lets) - 1
-        while at >= 0 and isinstance(lets[at].op, Prim | Cast | SizeOf):
+        while at >= 0 and isinstance(lets[at].op, Prim | Cast | SizeOf | Tag):
             at -= 1
         first = lets[at] if at >= 0 else None
         if first is not None and isinstance(first.op, If):
-            between = lets[at + 1 :]
-            if not any(v in first.vars for b in between for v in mentioned(b.op)):
-                merged = _merged(first, first.op, let, let.op)
-                if merged is not None:
-                    lets[at:] = [*between, merged]
-                    return
+            apart, between = _needing(lets[at + 1 :], first.vars)
+            merged = _merged(first, first.op, between, let, let.op)
+            if merged is not None:
+                lets[at:] = [*apart, merged, *between]
+                return
     lets.append(let)
 
 
-def _merged(first: Let, a: If, second: Let, b: If) -> Let | None:
+def _needing(lets: Sequence[Let], vars: Iterable[Var]) -> tuple[list[Let], list[Let]]:
+    """The lets that need none of some variables, and those that do."""
+    needed = set(vars)
+    apart: list[Let] = []
+    needing: list[Let] = []
+    for let in lets:
+        needs = any(v in needed for v in mentioned(let.op))
+        (needing if needs else apart).append(let)
+        needed.update(let.vars if needs else ())
+    return apart, needing
+
+
+def _merged(first: Let, a: If, between: Sequence[Let], second: Let, b: If) -> Let | None:
+    """One branch for two. between: what the later one may need of what the earlier one gives."""
     if isinstance(b.condition, Lit):
         return None
-    then = _value(b.condition, first, a, a.then, True)
-    otherwise = _value(b.condition, first, a, a.otherwise, False)
+    then = _value(b.condition, first, a, between, a.then, True)
+    otherwise = _value(b.condition, first, a, between, a.otherwise, False)
     if then is None or otherwise is None:
         known = otherwise if then is None else then
         if known is None or not _is_small(b.then if known else b.otherwise):
             return None  # what is chosen where it is known would stand in both arms
-    arms = _continued(first, a.then, second, b, then), _continued(first, a.otherwise, second, b, otherwise)
+    arms = [
+        _continued(first, arm, between, second, b, value) for arm, value in ((a.then, then), (a.otherwise, otherwise))
+    ]
     vars = (*first.vars, *second.vars)
     spent = {v for v in free_vars(b) if isinstance(v.type, Token)}  # the later branch goes on from the earlier one's
     left = [k for k, v in enumerate(vars) if v not in spent]
@@ -64,30 +82,42 @@ def _merged(first: Let, a: If, second: Let, b: If) -> Let | None:
     return Let(tuple([vars[k] for k in left]), If(a.condition, first_arm, second_arm, rare=a.rare), first.span)
 
 
-def _value(condition: Atom, first: Let, a: If, arm: Block, taken: bool) -> bool | None:
+def _value(condition: Atom, first: Let, a: If, between: Sequence[Let], arm: Block, taken: bool) -> bool | None:
     """What the later condition is in an arm of the earlier branch, if that is known."""
     if condition == a.condition:
         return taken
-    if condition in first.vars:
-        result = arm.results[first.vars.index(condition)]
-        return bool(result.value) if isinstance(result, Lit) else None
-    return None
+    known: dict[Var, Atom] = dict(zip(first.vars, arm.results, strict=True))
+    made = {let.vars[0]: let.op.variant.tag for let in arm.lets if isinstance(let.op, Construct)}
+    for let in between:
+        match let.op:
+            case Prim(name, args):
+                found = [known.get(x, x) if isinstance(x, Var) else x for x in args]
+                numbers = tuple([x for x in found if isinstance(x, Lit)])
+                value = fold(name, numbers) if len(numbers) == len(found) else None
+            case Tag(Var() as node) if isinstance(of := known.get(node), Var) and of in made:
+                value = Lit(made[of], "i64")
+            case _:
+                value = None
+        if value is not None:
+            known[let.vars[0]] = value
+    result = known.get(condition) if isinstance(condition, Var) else None
+    return bool(result.value) if isinstance(result, Lit) else None
 
 
 def _is_small(block: Block) -> bool:
     return sum(1 for _ in walk(block)) <= SMALL
 
 
-def _continued(first: Let, arm: Block, second: Let, b: If, value: bool | None) -> Block:
+def _continued(first: Let, arm: Block, between: Sequence[Let], second: Let, b: If, value: bool | None) -> Block:
     """An arm of the earlier branch, and then what the later one does there."""
     mapping: dict[Var, Replacement] = dict(zip(first.vars, arm.results, strict=True))
     lets = list(arm.lets)
     if value is None:
-        whole = threaded(refresh(Block((second,), second.vars), mapping))
-        for let in whole.lets:
-            _append(lets, let)
-        return Block(tuple(lets), (*arm.results, *whole.results))
-    chosen = threaded(refresh(b.then if value else b.otherwise, mapping))  # again: more is known here
-    for let in chosen.lets:
+        done = Block((*between, second), second.vars)
+    else:
+        chosen = b.then if value else b.otherwise
+        done = Block((*between, *chosen.lets), chosen.results)
+    whole = threaded(refresh(done, mapping))  # again: more is known here
+    for let in whole.lets:
         _append(lets, let)
-    return Block(tuple(lets), (*arm.results, *chosen.results))
+    return Block(tuple(lets), (*arm.results, *whole.results))

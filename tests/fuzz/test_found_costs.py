@@ -17,6 +17,9 @@ MAIN {
   x
 }
 """,
+    "a function that a branch chooses at each point captures an array": """
+MAIN = sum([(if p[1] > 1.0 { |y: f64| y } else { |y: f64| y * p[0] })(x) for i < n])
+""",
 }
 
 
