@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 
 from dlang.ir.anf import Array, Block, Check, Comp, Contract, Let, Program, Size, Var, poly
 from dlang.ir.builder import shape_of
@@ -41,6 +42,7 @@ from dlang.optimize.independence import stands_alone
 from dlang.optimize.splitting import Split, Unit, Way, is_reduction, units, ways
 
 NARROW = 16  # elements; rows known to be no longer are no reason
+TRIES = 32  # times that a chain is grown without a unit that could not stay; one that takes more is given up
 
 
 def blocking(program: Program, device: bool = False) -> Program:
@@ -53,10 +55,10 @@ def blocking(program: Program, device: bool = False) -> Program:
 def _block(block: Block, effectful: frozenset[str], device: bool) -> Block:
     block = map_inner(block, lambda inner: _block(inner, effectful, device))
     while any(isinstance(let.op, Contract) for let in block.lets):
-        chain = _Chains(block, effectful, device).longest()
-        if chain is None:
+        done = _Chains(block, effectful, device).done_in_blocks()
+        if done is None:
             break
-        block = chain
+        block = done
     return block
 
 
@@ -88,7 +90,9 @@ class _Chain:
 
 
 class _Chains:
-    """The chains of a block. above: for each unit all that it depends on, a bit for each.
+    """The chains of a block. used: for each unit the variables from outside that it mentions. needs: the units that it
+    comes after; above: all that it depends on, a bit for each; below: all that depends on it. near: the units that make
+    what one reads, or read what it makes.
 
     broad: the shapes of arrays of which something takes a sum, or a maximum, for each value of the first axis.
     """
@@ -102,12 +106,14 @@ class _Chains:
         self.ways: list[list[Way]] = []
         self.home: dict[Var, int] = {}
         self.users: dict[Var, set[int]] = {}
+        self.used = [_used(unit) for unit in self.units]
         self.above: list[int] = []
+        self.needs: list[set[int]] = []
         self.results = {r for r in block.results if isinstance(r, Var)}
         last_effect: int | None = None
         certified: set[Var] = set()
         for k, unit in enumerate(self.units):
-            used = _used(unit)
+            used = self.used[k]
             direct = {self.home[v] for v in used if v in self.home}
             for let in unit.lets:
                 for array in consumed_by(let.op):
@@ -127,14 +133,23 @@ class _Chains:
             for let in unit.lets:
                 self.home.update(dict.fromkeys(let.vars, k))
             self.ways.append([] if effects else list(ways(unit)))
+            self.needs.append(direct)
+        self.below = [0] * len(self.units)
+        for k, direct in reversed(list(enumerate(self.needs))):
+            for j in direct:
+                self.below[j] |= 1 << k | self.below[k]
+        self.near = [self.neighbours(k) for k in range(len(self.units))]
         self.broad = {shape for found in self.ways for way in found for shape in _reduced(way)}
 
-    def longest(self) -> Block | None:
-        """The block with the chain that keeps most arrays from memory in the place of its lets."""
-        best: tuple[int, _Chain] | None = None
+    def done_in_blocks(self) -> Block | None:
+        """The block with loops over blocks in the place of chains, those first that keep most arrays from memory.
+
+        No two of them share a unit; what could be done besides is found when this is asked of the block again.
+        """
+        found: list[tuple[int, _Chain]] = []
         tried: set[tuple[int, int | Var | None]] = set()
         for k, unit in enumerate(self.units):
-            if not unit.is_product:
+            if not self.may_be_wide(unit):
                 continue
             for way in self.ways[k]:
                 if way.gives[unit.vars[0]] != 0 or (k, way.name) in tried or not self.touches(way):
@@ -142,18 +157,41 @@ class _Chains:
                 chain = self.grown(k, way)
                 tried |= {(j, m.name) for j, m in chain.members.items()}
                 score = len(self.wide(chain))
-                if score and (best is None or score > best[0]) and not (self.device and self.is_batch(chain)):
-                    best = score, chain
-        return None if best is None else self.replaced(best[1])
+                if score and not (self.device and self.is_batch(chain)):
+                    found.append((score, chain))
+        apart: list[_Chain] = []
+        taken: set[int] = set()
+        for _, chain in sorted(found, key=lambda pair: -pair[0]):
+            if taken.isdisjoint(chain.members):
+                apart.append(chain)
+                taken |= chain.members.keys()
+        if not apart:
+            return None
+        return self.replaced(apart) or self.replaced(apart[:1])
+
+    def may_be_wide(self, unit: Unit) -> bool:
+        """Whether what a unit makes is a product that a chain may keep from memory: all that reads it can take a part
+        at a time."""
+        if not unit.is_product:
+            return False
+        (var,) = unit.vars
+        if var in self.results or shape_of(var) not in self.broad or self.is_small(var) or _is_narrow(var):
+            return False
+        return all(any((var, 0) in way.needs for way in self.ways[k]) for k in self.users.get(var, ()))
+
+    def is_small(self, var: Var) -> bool:
+        """Whether an array is known to fit where the blocks of a chain do."""
+        size = (product(shape_of(var)) * WIDTHS[dtype_of(var)]).constant
+        return size is not None and size <= self.room
 
     # ---- growing -----------------------------------------------------------------------------------------------------
     def grown(self, seed: int, way: Way) -> _Chain:
-        """The chain that a unit is in."""
+        """The chain that a unit is in; an empty one if there is none."""
         banned: set[int] = set()
-        while True:
+        for _ in range(TRIES):
             chain = _Chain(way.size)
             chain.add(seed, way)
-            near = self.near(seed)
+            near = set(self.near[seed])
             while near:
                 k = near.pop()
                 if k in chain.members or k in banned:
@@ -161,12 +199,14 @@ class _Chains:
                 found = next((w for w in self.ways[k] if chain.takes(w) and self.belongs(chain, w)), None)
                 if found is not None:
                     chain.add(k, found)
-                    near |= self.near(k)
-            bad = {k for k in chain.members if not self.fits(chain, k)} - {seed}
+                    near |= self.near[k]
+            through = self.through(chain)
+            bad = {k for k in chain.members if not self.fits(chain, k, through)} - {seed}
             bad = {min(bad)} if bad else chain.members.keys() - self.leading(chain) - {seed}
             if not bad:
-                return chain if self.fits(chain, seed) else _Chain(way.size)
+                return chain if self.fits(chain, seed, through) else _Chain(way.size)
             banned |= bad
+        return _Chain(way.size)
 
     def touches(self, way: Way) -> bool:
         """Whether a unit reads or makes a broad array, a part at a time."""
@@ -192,16 +232,22 @@ class _Chains:
                 found.add(k)
         return found
 
-    def near(self, k: int) -> set[int]:
+    def neighbours(self, k: int) -> frozenset[int]:
         """The units that make what a unit reads, or read what it makes."""
-        unit = self.units[k]
-        found = {self.home[v] for v in _used(unit) if v in self.home}
-        return found.union(*[self.users.get(v, set()) for v in unit.vars]) - {k}
+        found = {self.home[v] for v in self.used[k] if v in self.home}
+        return frozenset(found.union(*[self.users.get(v, set()) for v in self.units[k].vars]) - {k})
 
-    def fits(self, chain: _Chain, k: int) -> bool:
+    def through(self, chain: _Chain) -> int:
+        """The units outside of a chain that depend on it, a bit for each: what depends on them can't be a member."""
+        members, found = 0, 0
+        for j in chain.members:
+            members |= 1 << j
+            found |= self.below[j]
+        return found & ~members
+
+    def fits(self, chain: _Chain, k: int, through: int) -> bool:
         """Whether a unit can stay: what it needs is there, and what it makes can be kept where it is used elsewhere."""
-        members = sum(1 << j for j in chain.members)
-        if any(self.above[j] & members for j in _bits(self.above[k]) if j not in chain.members):
+        if self.above[k] & through:
             return False
         way = chain.members[k]
         op = way.unit.lets[0].op
@@ -233,34 +279,49 @@ class _Chains:
             if var in kept and split is not None:
                 taken.discard(shape_of(var))
         made = [v for v in inside if self.units[self.home[v]].is_product and shape_of(v) in taken & self.broad]
-        wide = [v for v in made if (count := product(shape_of(v)[1:]).constant) is None or count > NARROW]
-        sizes = [(product(shape_of(v)) * WIDTHS[dtype_of(v)]).constant for v in wide]
-        return [] if all(s is not None and s <= self.room for s in sizes) else wide
+        wide = [v for v in made if not _is_narrow(v)]
+        return [] if all(map(self.is_small, wide)) else wide
 
-    def replaced(self, chain: _Chain) -> Block:
-        """The block with a loop over blocks in the place of the members of a chain."""
-        members = sum(1 << j for j in chain.members)
-        last = max(chain.members)
-        before: list[Unit] = []
-        after: list[Unit] = []
-        for k, unit in enumerate(self.units):
-            if k not in chain.members:
-                (after if k > last or self.above[k] & members else before).append(unit)
+    def replaced(self, chains: Sequence[_Chain]) -> Block | None:
+        """The block with a loop over blocks in the place of the members of each chain; None if two need each other."""
+        chain_of = {k: chain for chain in chains for k in chain.members}
+        place = {k: max(chain.members) for k, chain in chain_of.items()}  # where the loop stands, if it may
+        users: dict[int, list[int]] = {}
+        waits: dict[int, int] = {}
+        for k in range(len(self.units)):
+            here = place.get(k, k)
+            waits.setdefault(here, 0)
+            for j in self.needs[k]:
+                there = place.get(j, j)
+                if there != here:
+                    users.setdefault(there, []).append(here)
+                    waits[here] += 1
+        ready = [k for k, count in waits.items() if count == 0]
+        heapify(ready)
+        lets: list[Let] = []
+        while ready:
+            k = heappop(ready)
+            waits.pop(k)
+            lets += self.loop(chain_of[k]) if k in chain_of else self.units[k].lets
+            for user in users.get(k, ()):
+                waits[user] -= 1
+                if waits[user] == 0:
+                    heappush(ready, user)
+        return None if waits else Block(tuple(lets), self.block.results)
+
+    def loop(self, chain: _Chain) -> Sequence[Let]:
+        """The loop over blocks that does what a chain does."""
         kept = self.outside(chain, chain.split)
+        members = [chain.members[k] for k in sorted(chain.members)]
         if self.is_batch(chain):
-            loop = in_blocks([chain.members[k] for k in sorted(chain.members)], None, kept)
-            op = map_blocks(loop.op, lambda inner: _block(inner, self.effectful, self.device))
-            return self.around(before, (Let(loop.vars, op, loop.span),), after)
+            let = in_blocks(members, None, kept)
+            op = map_blocks(let.op, lambda inner: _block(inner, self.effectful, self.device))
+            return (Let(let.vars, op, let.span),)
         row = poly(0)
         for shape, dtype in dict.fromkeys((shape_of(v), dtype_of(v)) for v in self.wide(chain)):
             row = row + product(shape[1:]) * (2 * WIDTHS[dtype])
         how = cut(chain.size, row, self.room)
-        loop = in_blocks([chain.members[k] for k in sorted(chain.members)], how, kept)
-        return self.around(before, (*how.lets, loop), after)
-
-    def around(self, before: Sequence[Unit], lets: Sequence[Let], after: Sequence[Unit]) -> Block:
-        first, last = ([let for unit in part for let in unit.lets] for part in (before, after))
-        return Block((*first, *lets, *last), self.block.results)
+        return (*how.lets, in_blocks(members, how, kept))
 
     def is_batch(self, chain: _Chain) -> bool:
         """Whether there is a product of matrices for each value of the axis, which need no more of each other."""
@@ -271,6 +332,12 @@ class _Chains:
             if isinstance(op, Comp) and any(d.into is not None and len(d.shape) < 2 for d in op.destinations):
                 return False
         return True
+
+
+def _is_narrow(var: Var) -> bool:
+    """Whether the rows of an array are known to be short."""
+    count = product(shape_of(var)[1:]).constant
+    return count is not None and count <= NARROW
 
 
 def _used(unit: Unit) -> set[Var]:
@@ -288,10 +355,3 @@ def _reduced(way: Way) -> Iterable[tuple[Size, ...]]:
     for array, split in way.needs:
         if split == 0 and least is not None and least < len(shape_of(array)):
             yield shape_of(array)
-
-
-def _bits(mask: int) -> Iterable[int]:
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
