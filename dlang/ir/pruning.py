@@ -12,11 +12,19 @@ def pruned(
     lets: Sequence[Let], atoms: Iterable[Atom], sizes: Iterable[Size] = (), stay: Set[int] = frozenset()
 ) -> list[Let]:
     """The lets that compute what is mentioned. All of them are pure, but those at the positions that stay."""
+    return [lets[k] for k in needed(lets, atoms, sizes, stay)]
+
+
+def needed(
+    lets: Sequence[Let], atoms: Iterable[Atom], sizes: Iterable[Size] = (), stay: Set[int] = frozenset()
+) -> list[int]:
+    """The positions of the lets that compute what is mentioned."""
     wanted = {a for a in atoms if isinstance(a, Var)} | {a for s in sizes for a in s.atoms()}
     out = []
-    for k, let in reversed(list(enumerate(lets))):
-        if k in stay or any(v in wanted for v in let.vars):
-            out.append(let)
+    for k in range(len(lets) - 1, -1, -1):
+        let = lets[k]
+        if k in stay or not wanted.isdisjoint(let.vars):
+            out.append(k)
             wanted.update(free_vars(let.op))
             for v in let.vars:
                 wanted.update(type_vars(v.type))

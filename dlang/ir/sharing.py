@@ -53,7 +53,7 @@ from dlang.ir.anf import (
     poly,
 )  # fmt: skip
 from dlang.ir.errors import IRError
-from dlang.ir.pruning import pruned
+from dlang.ir.pruning import needed
 from dlang.ir.traverse import free_vars, op_blocks
 from dlang.ir.types import array_type, dtype_of
 from dlang.primitives.table import EXPENSIVE, HEAVY
@@ -81,21 +81,25 @@ def _is_expensive(op: Op) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Liftable:
-    """Code of a body that depends on the axes `over` only. lets: it, with what it needs. stored: what is used of it."""
+    """Code of a body that depends on the axes `over` only. places: of its lets, it and what it needs, in the body.
+
+    stored: what is used of it.
+    """
 
     over: frozenset[Var]
     lets: tuple[Let, ...]
+    places: frozenset[int]
     stored: tuple[Var, ...]
 
 
 def liftable(
-    body: Sequence[Let], used: Iterable[Var], depends: Mapping[Var, set[Var]], axes: Sequence[Axis]
+    body: Sequence[Let], used: Iterable[Var], depends: Mapping[Var, set[Var]], axes: Iterable[Var]
 ) -> list[Liftable]:
     """What takes long in a body and depends on fewer axes than there are, by the axes that it depends on.
 
-    used: what is used of the body outside of it.
+    used: what is used of the body outside of it. depends: the axes that what is bound in it, or around, depends on.
     """
-    everything = {a.var for a in axes}
+    everything = set(axes)
     groups: dict[frozenset[Var], set[Var]] = {}  # what takes long, and what is computed from that over the same axes
     for let in body:
         over = frozenset(depends[let.vars[0]]) if let.vars else frozenset(everything)
@@ -108,27 +112,30 @@ def liftable(
     for over, made in sorted(groups.items(), key=lambda group: len(group[0])):
         wanted = {v for v in used if v in made}
         for let in body:
-            if not let.vars or not set(let.vars) <= made:
+            if not let.vars or not made.issuperset(let.vars):
                 wanted |= {v for v in free_vars(let.op) if v in made}
         stored = tuple([v for let in body for v in let.vars if v in wanted])
-        local = {v for let in body for v in let.vars} | everything
+        local = {v for let in body for v in let.vars} | everything | depends.keys()
         if stored and all(_storable(v, local) for v in stored):
-            out.append(Liftable(over, _with_checks(body, pruned(body, stored), depends, over, everything), stored))
+            places = _with_checks(body, needed(body, stored), depends, over, everything)
+            out.append(Liftable(over, tuple([body[k] for k in places]), frozenset(places), stored))
     return out
 
 
 def _with_checks(
-    body: Sequence[Let], lets: Sequence[Let], depends: Mapping[Var, set[Var]], over: Set[Var], axes: Set[Var]
-) -> tuple[Let, ...]:
+    body: Sequence[Let], places: Sequence[int], depends: Mapping[Var, set[Var]], over: Set[Var], axes: Set[Var]
+) -> list[int]:
     """Code that is to move, and before the checks in it those that stood before it: what fails first is to stay so."""
-    failing = [k for k, let in enumerate(body) if may_matter(let) and any(let is x for x in lets)]
-    before = body[: failing[-1]] if failing else ()
-    more: list[Let] = []
-    for let in before:
+    failing = [k for k in places if may_matter(body[k])]
+    checks: list[int] = []
+    for k, let in enumerate(body[: failing[-1]] if failing else ()):
         found = [{v} & axes | depends.get(v, set()) for v in free_vars(let.op)]
         if isinstance(let.op, Check) and set[Var]().union(*found) <= over:
-            more += [*pruned(before, free_vars(let.op)), let]
-    return tuple([let for let in body if any(let is x for x in (*lets, *more))])
+            checks.append(k)
+    if not checks:
+        return [*places]
+    named = [v for k in checks for v in free_vars(body[k].op)]
+    return sorted({*places, *checks, *needed(body[: failing[-1]], named)})
 
 
 def _storable(v: Var, local: set[Var]) -> bool:
@@ -184,8 +191,8 @@ def runs_anywhere(lets: Iterable[Let], known: Knowledge, local: set[Var]) -> boo
 
 def may_go_first(body: Sequence[Let], code: Liftable) -> bool:
     """Whether nothing that may fail, not end, or be seen by the world stands in front of some code."""
-    last = max(k for k, let in enumerate(body) if any(let is x for x in code.lets))
-    return not any(may_matter(let) for let in body[:last] if not any(let is x for x in code.lets))
+    last = max(code.places)
+    return not any(may_matter(let) for k, let in enumerate(body[:last]) if k not in code.places)
 
 
 def may_matter(let: Let) -> bool:
@@ -252,7 +259,7 @@ def _liftable_of(op: Comp) -> list[Liftable]:
     """What takes long in the body of a comprehension and depends on fewer axes than there are."""
     used = [v for v in op.body.results if isinstance(v, Var)]
     used += [v for d in op.destinations for e in d.index for v in e.atoms()]
-    return liftable(op.body.lets, used, dependencies(op.body.lets, op.axes), op.axes)
+    return liftable(op.body.lets, used, dependencies(op.body.lets, op.axes), [a.var for a in op.axes])
 
 
 def _movable(code: Liftable, axes: Sequence[Axis], known: Knowledge, local: set[Var]) -> bool:

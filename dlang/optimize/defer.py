@@ -112,6 +112,7 @@ class _Finder:
         self.uses = count_uses(op.body)
         self.inside = {op.index, *op.params} | {v for let in op.body.lets for v in let.vars}
         self.fixed = {v: let.op.size for let in op.body.lets for v in let.vars if isinstance(let.op, SizeOf)}
+        self.home = {v: at for at, let in enumerate(op.body.lets) for v in let.vars}
 
     def sums(self) -> list[_Sum]:
         found = []
@@ -121,18 +122,19 @@ class _Finder:
         return found
 
     def sum(self, state: int, param: Var, result: Var) -> list[_Sum]:
-        if self.uses[result] != 1:
+        at = self.home.get(result)
+        if self.uses[result] != 1 or at is None:
             return []
-        for at, let in enumerate(self.op.body.lets):
-            if result not in let.vars or not isinstance(let.op, Comp):
-                continue
-            k = let.vars.index(result)
-            d = let.op.destinations[k]
-            if isinstance(d, Keep) and d.monoid == "sum" and d.into is param:
-                code = tuple(pruned(let.op.body.lets, [let.op.body.results[k]], d.index))
-                kept = self.kept(let.op, code, d)
-                if kept is not None:
-                    return [_Sum(state, at, k, code, kept)]
+        let = self.op.body.lets[at]
+        if not isinstance(let.op, Comp):
+            return []
+        k = let.vars.index(result)
+        d = let.op.destinations[k]
+        if isinstance(d, Keep) and d.monoid == "sum" and d.into is param:
+            code = tuple(pruned(let.op.body.lets, [let.op.body.results[k]], d.index))
+            kept = self.kept(let.op, code, d)
+            if kept is not None:
+                return [_Sum(state, at, k, code, kept)]
         return []
 
     def kept(self, op: Comp, code: Sequence[Let], d: Destination) -> tuple[Var, ...] | None:

@@ -49,8 +49,8 @@ from dlang.ir.builder import Builder
 from dlang.ir.pruning import pruned
 from dlang.ir.sharing import liftable, may_go_first, runs_anywhere, takes_long
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import free_vars, map_blocks, map_functions, parts, rebuild, walk, with_body
-from dlang.ir.types import dtype_of, is_float, type_of
+from dlang.ir.traverse import free_vars, map_blocks, map_functions, parts, rebuild, type_vars, walk, with_body
+from dlang.ir.types import I64, dtype_of, is_float, type_of
 from dlang.optimize.batching import batched
 from dlang.optimize.effects import consumed_by
 from dlang.optimize.lifting import from_store, run_if, span_of, stored_in_turn, without
@@ -453,7 +453,7 @@ def _lift(s: _Split, used: set[Var], depth: int) -> None:
     while any(takes_long(let.op) for let in s.body):
         s.depends = dependencies(s.body, s.axes)
         used = {a for v in used if isinstance(a := s.renaming.env.get(v, v), Var)}
-        found = [c for c in liftable(s.body, used, s.depends, s.axes) if c.over not in tried]
+        found = [c for c in liftable(s.body, used, s.depends, [a.var for a in s.axes]) if c.over not in tried]
         if not found:
             return
         code = found[0]
@@ -500,12 +500,17 @@ def _without_invariants(let: Let, known: Knowledge) -> list[Let]:
     assert isinstance(op, For | While)
     if not any(takes_long(inner.op) for inner in op.body.lets):
         return [let]
-    state = [Axis(v, (), ()) for v in (*op.params, *([op.index] if isinstance(op, For) else []))]
+    state = (*op.params, *([op.index] if isinstance(op, For) else []))
     used = [r for r in op.body.results if isinstance(r, Var)]
-    found = [c for c in liftable(op.body.lets, used, dependencies(op.body.lets, state), state) if not c.over]
+    trip = fresh("trip", I64)  # it stands for all of the state: what depends on none of it is wanted
+    depends = {v: {trip} for v in state}
+    for inner in op.body.lets:
+        varies = any(depends.get(v) for v in free_vars(inner.op))
+        depends.update({v: {trip} if varies else set() for v in inner.vars})
+    found = liftable(op.body.lets, used, depends, (trip,))
     if not found:
         return [let]
-    code = found[0]
+    (code,) = found
     if runs_anywhere(code.lets, known, set()):
         before, values = run_if(code, ())
     elif isinstance(op, For) and may_go_first(op.body.lets, code):
@@ -526,15 +531,23 @@ def _hoist(s: _Split, top: set[Atom], depth: int) -> None:
     s.depends = dependencies(s.body, s.axes)
     everything = {a.var for a in s.axes}
     roots: dict[tuple[Var, ...], list[Let]] = {}
+    elsewhere: set[Atom] = set(top)  # what is used at other points than those that it depends on
+    gathered: set[Var] = set()  # what is computed from arrays
+    for let in s.body:
+        named = free_vars(let.op)
+        over = s.depends[let.vars[0]] if let.vars else everything
+        elsewhere.update([v for v in named if not let.vars or s.depends.get(v) != over])
+        sizes = (v for var in let.vars for v in type_vars(var.type))
+        if isinstance(let.op, Read) or any(v in gathered for v in (*named, *sizes)):
+            gathered.update(let.vars)
     for let in s.body:
         if any(v in s.pinned or v in s.checked for v in let.vars) or len(let.vars) != 1:
             continue
         (v,) = let.vars
         over = s.depends[v]
-        if over == everything or not _worth_storing(let, s, over):
+        if over == everything or not _worth_storing(let, s, over, gathered):
             continue
-        wider = v in top or any(v in free_vars(u.op) and any(s.depends[w] != over for w in u.vars) for u in s.body)
-        if wider or any(v in free_vars(u.op) and not u.vars for u in s.body):
+        if v in elsewhere:
             roots.setdefault(tuple(a.var for a in s.axes if a.var in over), []).append(let)
     for axes, lets in roots.items():
         needed = pruned(s.body, [let.vars[0] for let in lets])
@@ -557,14 +570,17 @@ def _hoist(s: _Split, top: set[Atom], depth: int) -> None:
         ]
 
 
-def _worth_storing(let: Let, s: _Split, over: set[Var]) -> bool:
-    """Whether reading a stored value is cheaper: a float that is computed from arrays, or gathered by data."""
+def _worth_storing(let: Let, s: _Split, over: set[Var], gathered: Set[Var]) -> bool:
+    """Whether reading a stored value is cheaper: a float that is computed from arrays, or gathered by data.
+
+    gathered: what is computed from arrays.
+    """
     if not is_float(let.vars[0].type):
         return False
     match let.op:
         case Read(_, index):
             return any(e.mentions(s.depends) for e in index)
         case Prim() | Cast():
-            return not over or any(isinstance(x.op, Read) for x in pruned(s.body, free_vars(let.op)))
+            return not over or any(v in gathered for v in free_vars(let.op))
         case _:
             return False

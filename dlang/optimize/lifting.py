@@ -130,16 +130,15 @@ def span_of(code: Liftable) -> Span | None:
 def without(body: Sequence[Let], code: Liftable, by: Mapping[Var, Op], used: Iterable[Var]) -> list[Let]:
     """The body without code that was lifted, but for what is used elsewhere. by: what now gives what was stored."""
     stored, own = set(code.stored), {v for let in code.lets for v in let.vars}
-    replaced: list[Let] = []
-    for let in body:
+    replaced: list[tuple[Let, bool]] = []  # with whether it has moved
+    for k, let in enumerate(body):
         if stored.isdisjoint(let.vars):
-            replaced.append(let)
+            replaced.append((let, own.issuperset(let.vars) if let.vars else k in code.places))
         else:
-            replaced += [Let((v,), by[v], let.span) for v in let.vars if v in by]
+            replaced += [(Let((v,), by[v], let.span), True) for v in let.vars if v in by]
     wanted = set(used)
     out: list[Let] = []
-    for let in reversed(replaced):
-        moved = own.issuperset(let.vars) if let.vars else any(let is x for x in code.lets)
+    for let, moved in reversed(replaced):
         if not moved or not wanted.isdisjoint(let.vars):
             out.append(let)
             wanted |= set(free_vars(let.op))
