@@ -34,6 +34,7 @@ int64_t dl_element(const dl_dtype *dtype, const char *at) {
         case 4: return *(const int32_t *)at;
         }
     }
+    if (dtype->kind == 'b') return *at != 0; /* of another library it may be any number */
     memcpy(&word, at, dtype->bytes);
     return word;
 }

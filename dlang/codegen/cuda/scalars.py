@@ -41,8 +41,8 @@ def register_dtype(dtype: str) -> str:
 
 
 def memory_type(dtype: str) -> str:
-    """The type of an element in memory."""
-    return "u16" if dtype in HALF else dtype
+    """The type of an element in memory. A truth value is a byte, of which another library may have made any number."""
+    return "u16" if dtype in HALF else "u8" if dtype == "bool" else dtype
 
 
 def literal(lit: Lit) -> str:
@@ -153,11 +153,15 @@ def _before_rounding(x: str, source: str) -> str:
 
 def decode(x: str, dtype: str) -> str:
     """An element of memory as a value."""
+    if dtype == "bool":
+        return f"({x} != 0)"
     return f"dl_decode_{dtype}({x})" if dtype in HALF else x
 
 
 def encode(x: str, dtype: str) -> str:
     """A value as an element of memory."""
+    if dtype == "bool":
+        return f"u8({x})"
     return f"dl_encode_{dtype}({x})" if dtype in HALF else x
 
 

@@ -59,7 +59,9 @@ def store(w: Writer, stmt: loops.Store) -> None:
 def from_memory(ops: Scalars, value: str, dtype: str) -> str:
     if dtype in HALF:
         return half.decode(ops, dtype, value)
-    return ops.emit(f"trunc {lanes('i8', ops.width)} {value} to {ops.type('bool')}") if dtype == "bool" else value
+    if dtype == "bool":  # whatever else than 0 a byte of another library is
+        return ops.emit(f"icmp ne {lanes('i8', ops.width)} {value}, zeroinitializer")
+    return value
 
 
 def to_memory(ops: Scalars, value: str, dtype: str) -> str:
