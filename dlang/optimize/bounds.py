@@ -4,11 +4,13 @@ The check of an index that a function is given is proven where the function has 
 axis that ends at n. What is left reads by the axis itself, so it can be fused, distributed and differentiated as such.
 
 The least and the greatest of two indices, and remainders, are bounded too: `clip(i - 1, 0, n - 1)` and `(i + 1) % n`
-are in range. Which one it is may be known, and a remainder of what is a few lengths off is no division.
+are in range. Which one it is may be known, and a remainder of what is a few lengths off is no division. So are the
+numbers by which loops count, and a `while` that counts is a `for` (`counted_loops.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dlang.inequalities import GREATEST
@@ -31,12 +33,14 @@ from dlang.ir.anf import (
     Size,
     SizeOf,
     Var,
+    While,
     fresh,
     poly,
 )
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_functions, rebuild, with_body, with_lets, with_op
 from dlang.ir.types import I64
+from dlang.optimize.counted_loops import counted, settled, within_condition, within_trip
 from dlang.polynomials import Poly
 
 MOST = 3  # lengths that a remainder is moved by, in place of a division
@@ -67,7 +71,12 @@ class _Walk:
     def block(self, block: Block, known: Knowledge) -> Block:
         known = known.copy()
         lets: list[Let] = []
-        for let in block.lets:
+        pending = list(reversed(block.lets))
+        while pending:
+            let = pending.pop()
+            if isinstance(let.op, While) and (simpler := counted(let, let.op, known, self.sizes)):
+                pending += reversed(simpler)
+                continue
             outcome = self.outcome(let.op, known)
             if outcome is not None:
                 self.renaming.env[let.vars[0]] = Lit(outcome, "bool")
@@ -76,10 +85,15 @@ class _Walk:
                 continue
             arithmetic = self.without_distances(self.arithmetic(let.op, known))
             match arithmetic:
+                case SizeOf(size) if (value := size.substitute(self.sizes.get).constant) is not None:
+                    self.is_same(let, Lit(int(value), "i64"))
+                    continue
                 case Prim("lt" | "select", _):
                     self.prims[let.vars[0]] = arithmetic
                 case SizeOf(size):
                     self.sizes[let.vars[0]] = size.substitute(self.sizes.get)
+                case Prim("floordiv", (x, Lit(divisor))) if x.type == I64 and int(divisor) > 0:
+                    known.facts.floors[let.vars[0]] = self.polynomial(x), poly(int(divisor))
                 case Check(subjects=subjects):
                     for v, s in zip(let.vars, subjects, strict=True):
                         if v.type == I64:
@@ -93,16 +107,32 @@ class _Walk:
         return with_lets(block, lets, [self.renaming.atom(a) for a in block.results])
 
     def op(self, op: Op, known: Knowledge) -> Op:
+        inside = before = known
+        condition: Block | None = None
+        if isinstance(op, For | While):
+            self.renaming.env.update({p: Lit(value, "bool") for p, value in settled(op).items()})
         match op:
             case Comp():
-                inside = known.within(op.axes)
+                inside = known.within([self.opened(axis) for axis in op.axes])
             case For():
-                inside = known.copy()
-                inside.facts.between(op.index, (op.low,), (op.high,))
+                inside = known.within([self.opened(Axis(op.index, (op.low,), (op.high,)))])
+                inside = _narrowed(inside, within_trip(op, known, self.sizes))
+            case While():
+                inside = _narrowed(known, within_trip(op, known, self.sizes))
+                condition, before = op.condition, _narrowed(known, within_condition(op, known, self.sizes))
             case _:
-                inside = known
+                pass
         r = self.renaming
-        return rebuild(op, atom=r.atom, size=r.size, block=lambda b: self.block(b, inside), bind=r.bind)
+
+        def block(b: Block) -> Block:
+            return self.block(b, before if b is condition else inside)
+
+        return rebuild(op, atom=r.atom, size=r.size, block=block, bind=r.bind)
+
+    def opened(self, axis: Axis) -> Axis:
+        """An axis with bounds that name no other polynomial."""
+        lows, highs = (tuple([end.substitute(self.sizes.get) for end in ends]) for ends in (axis.lows, axis.highs))
+        return Axis(axis.var, lows, highs)
 
     def arithmetic(self, op: Op, known: Knowledge) -> Op:
         """An operation, or as the polynomial that it is, where that is known not to wrap."""
@@ -110,7 +140,7 @@ class _Walk:
             case Prim("add" | "sub" | "mul" as name, (x, y)) if x.type == I64:
                 a, b = self.polynomial(x), self.polynomial(y)
                 size = a + b if name == "add" else a - b if name == "sub" else a * b
-                if size.constant is None and known.exact(size):
+                if known.exact(size):
                     return SizeOf(size)
         return op
 
@@ -128,6 +158,8 @@ class _Walk:
                 if known.at_least_zero(b - a):
                     return self.is_same(let, y if name == "maximum" else x)
                 self.note(let.vars[0], self.ends_of_two(name, x, y, known), known)
+            case Prim("select", (condition, x, y)) if isinstance(outcome := self.renaming.atom(condition), Lit):
+                return self.is_same(let, x if outcome.value else y)
             case Prim("select", (ordered, there, Lit(0))) if there.type == I64:
                 return self.distance(let, ordered, there, known)
             case Prim("mod", (x, y)) if x.type == I64 and known.positive(m := self.polynomial(y)):
@@ -253,13 +285,11 @@ class _Walk:
     def outcome(self, op: Op, known: Knowledge) -> bool | None:
         """Whether a comparison holds; None if that is not known, or the operation is another one."""
         match op:
-            case Prim("eq" | "ne" as name, (x, y)) if x.type == I64 and not (isinstance(x, Lit) and isinstance(y, Lit)):
+            case Prim("eq" | "ne" as name, (x, y)) if x.type == I64:
                 gap = self.polynomial(y) - self.polynomial(x)
                 if known.positive(gap) or known.positive(Poly({}) - gap):
                     return name == "ne"
-            case Prim(name, (x, y)) if (
-                name in ORDERS and x.type == I64 and not (isinstance(x, Lit) and isinstance(y, Lit))
-            ):
+            case Prim(name, (x, y)) if name in ORDERS and x.type == I64:
                 least: Size = self.polynomial(y) - self.polynomial(x)
                 if name in ("gt", "ge"):
                     least = Poly({}) - least
@@ -269,3 +299,11 @@ class _Walk:
                 if known.at_least_zero(Poly({}) - least - (1 - strict)):
                     return False
         return None
+
+
+def _narrowed(known: Knowledge, ends: Sequence[tuple[Var, Size | None, Size | None]]) -> Knowledge:
+    """What is known where numbers lie between ends, too."""
+    inside = known.copy()
+    for var, low, high in ends:
+        inside.facts.narrow(var, () if low is None else (low,), () if high is None else (high,))
+    return inside

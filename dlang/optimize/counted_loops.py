@@ -1,0 +1,338 @@
+"""Numbers by which loops count: between which ends they are in a trip, and that a `while` that counts is a `for`.
+
+    while (s, i = first) { i < high } do { … yield next, i + 1 }
+    for k in 0..high - first (s) { i = first + k  … yield next }
+
+A part of the state counts if each trip changes it by a number between two that are known, through the arms of branches,
+where an arm that ends the loop does not count. Of a `for` it is then so far from its first value as the trips so far
+have brought it: `count` in `if x[i] > 0.0 { out[count] = x[i]; count += 1 }` is at most i. Of a `while` it is between
+its first value and the end that the condition compares it with.
+
+If the condition is nothing but that comparison, the end does not change, and every step is the same, then how often the
+loop runs is known before it starts, and it is a `for`. So a loop has one form however it is written: its bounds prove
+its indices in range, and its derivative keeps what it saves in arrays with a row for each trip instead of in a list,
+without the numbers that the trip's own number determines.
+
+Integers wrap, and both loops wrap alike. Steps of one can't jump over the end. Others could where the end is close to
+the greatest i64, and nothing above that is the end of `i <= high`: what is said of them holds where it is known that
+nothing wraps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dlang.inequalities import GREATEST, LEAST
+from dlang.ir.affine import Knowledge
+from dlang.ir.anf import ZERO, Atom, Block, Check, For, If, Let, Lit, Prim, Size, SizeOf, Var, While, fresh, poly
+from dlang.ir.builder import Builder, i64
+from dlang.ir.substitution import substitute
+from dlang.ir.traverse import mentioned, type_vars
+from dlang.ir.types import I64
+
+Sizes = Mapping[Var, Size]  # of the i64 variables that are names of polynomials
+
+ORDERS = {"lt": (1, 0), "le": (1, 1), "gt": (-1, 0), "ge": (-1, 1)}
+"""Of comparisons with an end, the direction in which a number comes to it, and whether the last trip is at the end."""
+SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+
+
+def counted(let: Let, op: While, known: Knowledge, sizes: Sizes) -> list[Let]:
+    """A loop in a simpler form, with what comes before it; nothing if it is in the simplest.
+
+    First its condition loses what does not depend on the state; then the loop is a `for`, if it counts.
+    known: of the place of the loop.
+    """
+    setup, condition = _lifted(op)
+    if setup:
+        return [*setup, replace(let, op=replace(op, condition=condition))]
+    if not all(isinstance(inner.op, Prim | SizeOf) for inner in condition.lets):
+        return []
+    for count in _counts(op, _steps(op)):
+        is_all = condition.results[0] is count.test and count.end not in op.params
+        same = count.least == count.most and count.towards[0] > 0
+        if is_all and same and not any(count.param in type_vars(p.type) for p in op.params):
+            start, end = (poly(a).substitute(sizes.get) for a in (op.init[count.position], count.end))
+            if count.wraps_alike or count.is_exact(start, end, known):
+                return _as_for(let, op, count, start, end)
+    return []
+
+
+Ends = tuple[Var, Size | None, Size | None]
+"""A part of the state, with what it is not below, and what it is below."""
+
+
+def within_trip(op: For | While, known: Knowledge, sizes: Sizes) -> list[Ends]:
+    """Between which ends the parts of the state that count are in a trip. known: of the place of the loop."""
+    return list(_within_for(op, known, sizes) if isinstance(op, For) else _within_while(op, known, sizes))
+
+
+def within_condition(op: While, known: Knowledge, sizes: Sizes) -> list[Ends]:
+    """The same while the condition is found, which may have come to its end: on which side of their first values."""
+    return list(_within_while(op, known, sizes, trips=False))
+
+
+def _within_for(op: For, known: Knowledge, sizes: Sizes) -> Iterator[Ends]:
+    trips = (op.high - op.low).substitute(sizes.get)
+    before = poly(op.index) - op.low.substitute(sizes.get)
+    for param, step in _steps(op).items():
+        start = poly(op.init[op.params.index(param)]).substitute(sizes.get)
+        if all(known.exact(start + trips * by) for by in (step.least, step.most)):
+            yield param, start + before * step.least, start + before * step.most + 1
+
+
+def _within_while(op: While, known: Knowledge, sizes: Sizes, trips: bool = True) -> Iterator[Ends]:
+    steps = _steps(op)
+    for count in _counts(op, steps):
+        start = poly(op.init[count.position]).substitute(sizes.get)
+        end = _end(op, count, steps, sizes)
+        least, most = count.towards
+        simple = count.ahead == 0 and most <= 1 - count.beyond
+        goes = least >= 0 and (simple or (end is not None and count.is_exact(start, end, known)))
+        if end is not None:
+            end = end + (count.beyond * count.direction - count.ahead) if trips and (goes or count.ahead == 0) else None
+        if count.direction > 0:
+            yield count.param, start if goes else None, end
+        else:
+            yield count.param, None if end is None else end + 1, start + 1 if goes else None
+
+
+def _end(op: While, count: _Count, steps: Mapping[Var, _Step], sizes: Sizes) -> Size | None:
+    """What is not beyond the end in any trip; None if that is not known."""
+    if not isinstance(count.end, Var) or count.end not in op.params:
+        return poly(count.end).substitute(sizes.get)
+    step = steps.get(count.end)
+    if step is None:
+        return None
+    comes = (-1, 0) if count.direction > 0 else (0, 1)  # by at most one, so that it stops where it meets what counts
+    if not comes[0] <= step.least <= step.most <= comes[1]:
+        return None
+    return poly(op.init[op.params.index(count.end)]).substitute(sizes.get)
+
+
+def _lifted(op: While) -> tuple[list[Let], Block]:
+    """What of the condition may run once before the loop, and the rest."""
+    varying = set(op.params)
+    setup, rest = [], []
+    for let in op.condition.lets:
+        if isinstance(let.op, Prim | SizeOf) and varying.isdisjoint(mentioned(let.op)):
+            setup.append(let)
+        else:
+            varying.update(let.vars)
+            rest.append(let)
+    return setup, Block(tuple(rest), op.condition.results)
+
+
+# ---- by how much the state changes -----------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """How far a number is from a part of the state: at least, and at most."""
+
+    param: Var
+    least: int
+    most: int
+
+    def further(self, by: int) -> _Step:
+        return _Step(self.param, self.least + by, self.most + by)
+
+
+def _steps(op: For | While) -> dict[Var, _Step]:
+    """By how much each trip after which the loop goes on changes a part of the state, where that is known."""
+    numbers: dict[Atom, _Step] = {p: _Step(p, 0, 0) for p in op.params if p.type == I64}
+    if not numbers:
+        return {}
+    holds = _implied(op.body.results[0], True, op.body.lets) if op.early else {}
+    holds.update(settled(op).items())
+    after = _after(op.body, holds, numbers)
+    found = {p: after.get(r) for p, r in zip(op.params, op.body.results[op.early :], strict=True)}
+    return {p: step for p, step in found.items() if step is not None and step.param is p}
+
+
+def settled(op: For | While) -> dict[Var, bool]:
+    """The flags with one value in every trip, such as those that end the loop where they are set."""
+    if not op.early:
+        return {}
+    holds = _implied(op.body.results[0], True, op.body.lets)
+    state = zip(op.params, op.init, op.body.results[1:], strict=True)
+    return {p: holds[r] for p, a, r in state if isinstance(a, Lit) and r in holds and holds[r] == a.value}
+
+
+def _implied(atom: Atom, value: bool, lets: Sequence[Let]) -> dict[Atom, bool]:
+    """The truth values that follow from one."""
+    made = {v: (let.op, k) for let in lets if isinstance(let.op, Prim | If) for k, v in enumerate(let.vars)}
+    found: dict[Atom, bool] = {}
+    work = [(atom, value)]
+    while work:
+        atom, value = work.pop()
+        found[atom] = value
+        match made.get(atom) if isinstance(atom, Var) else None:
+            case Prim("not", (x,)), _:
+                work.append((x, not value))
+            case Prim("and" | "or" as name, (x, y)), _ if value == (name == "and"):
+                work += [(x, value), (y, value)]
+            case If(condition, then, otherwise), k:
+                for arm, chosen in ((then, False), (otherwise, True)):
+                    result = arm.results[k]
+                    if isinstance(result, Lit) and result.value != value:
+                        work.append((condition, chosen))
+            case _:
+                pass
+    return found
+
+
+def _after(block: Block, holds: Mapping[Atom, bool], around: Mapping[Atom, _Step]) -> dict[Atom, _Step]:
+    """How far numbers are from the state, those of a block among them, in a trip in which truth values are these."""
+    found = dict(around)
+    for let in block.lets:
+        match let.op:
+            case Prim("add", (x, Lit(value))) | Prim("add", (Lit(value), x)) if x in found:
+                found[let.vars[0]] = found[x].further(int(value))
+            case Prim("sub", (x, Lit(value))) if x in found:
+                found[let.vars[0]] = found[x].further(-int(value))
+            case SizeOf(size) if base := [a for a in size.atoms() if a in found]:
+                if isinstance(apart := (size - poly(base[0])).constant, int):
+                    found[let.vars[0]] = found[base[0]].further(apart)
+            case Check(subjects=subjects):
+                found |= {v: found[s] for v, s in zip(let.vars, subjects, strict=True) if s in found}
+            case If() as branch if any(v.type == I64 for v in let.vars):
+                found |= _after_branch(let.vars, branch, holds, found)
+            case _:
+                pass
+    return found
+
+
+def _after_branch(
+    vars: Sequence[Var], op: If, holds: Mapping[Atom, bool], around: Mapping[Atom, _Step]
+) -> dict[Atom, _Step]:
+    """The same of the results of a branch, by those of its arms that run in such a trip."""
+    ends: list[list[_Step | None]] = []
+    for arm, value in ((op.then, True), (op.otherwise, False)):
+        inside = {**holds}
+        for v, r in ((op.condition, Lit(value, "bool")), *zip(vars, arm.results, strict=True)):
+            if v in holds:
+                inside |= _implied(r, holds[v], arm.lets)
+        if all(a.value == value for a, value in inside.items() if isinstance(a, Lit)):
+            after = _after(arm, inside, around)
+            ends.append([after.get(r) for r in arm.results])
+    found: dict[Atom, _Step] = {}
+    for v, *steps in zip(vars, *ends, strict=True) if ends else ():
+        each = [step for step in steps if step is not None]
+        if len(each) == len(steps) and all(step.param is each[0].param for step in each):
+            found[v] = _Step(each[0].param, min(e.least for e in each), max(e.most for e in each))
+    return found
+
+
+# ---- what the condition compares -------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """A part of the state that a condition compares with an end: its position, and by how much a trip changes it.
+
+    test: the comparison. ahead: how far what is compared is from that part of the state. order: of what is compared
+    and the end, while the loop goes on.
+    """
+
+    param: Var
+    position: int
+    least: int
+    most: int
+    test: Atom
+    ahead: int
+    order: str
+    end: Atom
+
+    @property
+    def direction(self) -> int:
+        return ORDERS[self.order][0]
+
+    @property
+    def beyond(self) -> int:
+        return ORDERS[self.order][1]
+
+    @property
+    def towards(self) -> tuple[int, int]:
+        """The least and the greatest step towards the end."""
+        return (self.least, self.most) if self.direction > 0 else (-self.most, -self.least)
+
+    @property
+    def wraps_alike(self) -> bool:
+        """Whether counting the trips is the same as making them even where numbers wrap."""
+        return self.towards == (1, 1) and not self.beyond
+
+    def distance(self, start: Size, end: Size) -> Size:
+        """How many numbers there are from the first that is compared to the last; not above 0 if there is none."""
+        return (end - start - self.ahead) * self.direction + self.beyond
+
+    def is_exact(self, start: Size, end: Size, known: Knowledge) -> bool:
+        """Whether no number wraps on the way to the end, nor the number of trips."""
+        far = self.beyond + self.towards[1]
+        reached = (start + self.ahead, end + far * self.direction, self.distance(start, end) + far)
+        return all(known.exact(p) for p in reached)
+
+
+def _counts(op: While, steps: Mapping[Var, _Step]) -> Iterator[_Count]:
+    """What the condition of a loop compares of that which counts, where the loop goes on only if all of it holds."""
+    made = {let.vars[0]: let.op for let in op.condition.lets}
+    numbers = _after(op.condition, {}, {p: _Step(p, 0, 0) for p in steps})
+    for test in _implied(op.condition.results[0], True, op.condition.lets):
+        compared = made.get(test) if isinstance(test, Var) else None
+        if isinstance(compared, Prim) and compared.name in ORDERS:
+            a, b = compared.args
+            for x, end, order in ((a, b, compared.name), (b, a, SWAPPED[compared.name])):
+                if x in numbers and (end in op.params or end not in made):
+                    step = steps[numbers[x].param]
+                    position, ahead = op.params.index(step.param), numbers[x].least
+                    yield _Count(step.param, position, step.least, step.most, test, ahead, order, end)
+
+
+# ---- the loop as one that counts -------------------------------------------------------------------------------------
+def _as_for(let: Let, op: While, count: _Count, start: Size, end: Size) -> list[Let]:
+    """The `for`, with what is computed before it. What counts stays in its state if it may end early."""
+    k, param = count.position, count.param
+    first = op.init[k] if start.constant is None else i64(int(start.constant))
+    b = Builder({}, let.span)
+    with b.scope() as made:
+        trips = _trips(b, count, first) if count.wraps_alike else _exact_trips(b, count, start, end)
+        if not op.early:
+            b.emit_as((let.vars[k],), _moved(b, count, first, b.prim("maximum", b.size(trips), i64(0))))
+    index = fresh("trip", I64)
+    with b.scope() as lets:
+        at_start = first == i64(0) and count.least == 1
+        number = index if at_start else b.one(_moved(b, count, first, index), param.name)
+    body = substitute(op.body, {param: number})
+    body = Block((*lets, *body.lets), body.results)
+    if op.early:
+        return [*made, replace(let, op=For(index, ZERO, trips, op.params, op.init, body, early=True))]
+    kept = [j for j in range(len(op.params)) if j != k]
+    results = Block(body.lets, tuple([body.results[j] for j in kept]))
+    params, init = tuple([op.params[j] for j in kept]), tuple([op.init[j] for j in kept])
+    return [*made, Let(tuple([let.vars[j] for j in kept]), For(index, ZERO, trips, params, init, results), let.span)]
+
+
+def _moved(b: Builder, count: _Count, first: Atom, trips: Atom) -> Prim:
+    """What counts, after some trips."""
+    length = abs(count.least)
+    return Prim("add" if count.least > 0 else "sub", (first, trips if length == 1 else b.mul(trips, i64(length))))
+
+
+def _exact_trips(b: Builder, count: _Count, start: Size, end: Size) -> Size:
+    """The number of trips where nothing wraps; not above 0 if there is none."""
+    distance, length = count.distance(start, end), abs(count.least)
+    return distance if length == 1 else poly(b.prim("floordiv", b.size(distance + (length - 1)), i64(length)))
+
+
+def _trips(b: Builder, count: _Count, first: Atom) -> Size:
+    """The number of trips of steps of one: 2**63 - 1 if there are more."""
+    low, high = _ahead(b, first, count.ahead), count.end
+    if count.direction < 0:
+        low, high = high, low
+    apart = b.sub(high, low)
+    there = b.select(b.prim("lt", apart, i64(0)), i64(GREATEST), apart)
+    return poly(b.select(b.prim("lt", low, high), there, i64(0)))
+
+
+def _ahead(b: Builder, first: Atom, distance: int) -> Atom:
+    """A number at a distance, which wraps."""
+    if isinstance(first, Lit):
+        return i64((int(first.value) + distance - LEAST) % 2**64 + LEAST)
+    return b.add(first, i64(distance)) if distance else first

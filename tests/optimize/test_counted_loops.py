@@ -1,0 +1,234 @@
+"""Loops that count: which become a `for`, which of their indices are proven, and that they mean what was written."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dlang.inequalities import GREATEST, LEAST
+from dlang.ir.anf import Check, For, Program, While
+from dlang.ir.interpreter import Interpreter
+from dlang.optimize.pipeline import optimise
+from dlang.runtime.errors import RunError
+from tests.specialize.support import lowered, ops
+
+
+@dataclass(frozen=True)
+class Made:
+    """A function as it was written, and as it is optimised."""
+
+    entry: str
+    written: Program
+    optimised: Program
+
+    def kinds(self) -> tuple[int, int, int]:
+        """How many operations of what is optimised are a `for`, a `while`, a check."""
+        found = ops(self.optimised)
+        count, condition, check = (sum(isinstance(op, kind) for op in found) for kind in (For, While, Check))
+        return count, condition, check
+
+    def agree(self, *args: Any) -> None:
+        """Compares the results of both, or the code with which they refuse to run.
+
+        The interpreter does not read what is out of range, whether that was checked or not.
+        """
+        assert outcome(self.written, self.entry, args) == outcome(self.optimised, self.entry, args), args
+
+
+def made_of(text: str) -> Made:
+    made = lowered(text)
+    return Made(made.entry.name, made.program, optimise(made.program, [made.entry.name], verify=True))
+
+
+def outcome(program: Program, entry: str, args: Sequence[Any]) -> Any:
+    try:
+        return Interpreter(program).run(entry, list(args))
+    except RunError as e:
+        return e.diagnostic().code
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "var i = 0; while i < n { s = 0.5 * s + x[i]; i += 1 }",
+        "var i = 0; while n > i { s = 0.5 * s + x[i]; i = 1 + i }",
+        "var i = 0; while i <= n - 1 { s = 0.5 * s + x[i]; i += 1 }",
+        "var i = 1; while i - 1 < n { s = 0.5 * s + x[i - 1]; i += 1 }",
+        "var i = n - 1; while i >= 0 { s = 0.5 * s + x[i]; i -= 1 }",
+        "var i = n; while i > 0 { i -= 1; s = 0.5 * s + x[i] }",
+        "var i = 0; while i + 1 < n { i += 1; if i % 3 == 0 { continue }; s = 0.5 * s + x[i] }",
+        "var i = 0; while i < n { s = 0.5 * s + x[i]; i += 3 }",
+        "var i = n - 1; while i >= 0 { s = 0.5 * s + x[i]; i -= 2 }",
+        "var i = 0; while i < n { if x[i] > 2.0 { break }; s = 0.5 * s + x[i]; i += 1 }",
+    ],
+)
+def test_a_while_that_counts_is_a_for_and_its_indices_are_proven(loop: str) -> None:
+    made = made_of(f"fn f(x: f64[n]) -> f64 {{ var s = 0.0; {loop}; s + f64(i) }}")
+    assert made.kinds() == (1, 0, 0)
+    for n in (0, 1, 2, 3, 7):
+        x = np.arange(1.0, n + 1) % 4.0
+        made.agree(n, x)
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "var j = n - 1; while i < j { if x[i] < x[j] { s += x[i]; i += 1 } else { s += x[j]; j -= 1 } }",
+        "var k = 0; while i < n and k < n { if x[i] < x[k] { i += 1 } else { k += 1; s += x[i] } }",
+        "i = n - 1; while i >= 0 and s < 4.0 { s += x[i]; i -= 1 }",
+        "var out = x; for j < n { if x[j] > 1.5 { out[i] = x[j]; i += 1 } }; s = sum(out)",
+        "while i < n { if x[i] > 1.5 { i += 2 } else { s += x[i]; i += 1 } }",
+    ],
+)
+def test_the_indices_of_a_loop_that_counts_in_part_are_proven(loop: str) -> None:
+    made = made_of(f"fn f(x: f64[n]) -> f64 {{ var s = 0.0; var i = 0; {loop}; s + f64(i) }}")
+    assert made.kinds()[2] == 0
+    for n in (0, 1, 2, 3, 7):
+        x = np.arange(1.0, n + 1) % 4.0
+        made.agree(n, x)
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "while i < n { s += x[i]; i += 1; if s > 2.0 { i -= 3 } }",  # may go back
+        "while i < n { s += x[i + 1]; i += 1 }",
+        "while i < 2 * n { s += x[i]; i += 1 }",
+        "while i <= n { s += x[i]; i += 1 }",
+        "i = m; while i < n { s += x[i]; i += 1 }",
+        "while i < n { i += 1; s += x[i] }",
+        "var k = 0; for j < n { k += 2; s += x[k] }",
+        "var k = 0; for j < n { if x[j] > 1.5 { k -= 1 } else { k += 1 }; s += x[k] }",
+    ],
+)
+def test_other_indices_are_still_checked(loop: str) -> None:
+    made = made_of(f"fn f(x: f64[n], m: i64) -> f64 {{ var s = 0.0; var i = 0; {loop}; s }}")
+    assert made.kinds()[2] > 0
+    for n in (0, 1, 2, 3, 7):
+        for m in (-2, 0, 1):
+            x = np.arange(1.0, n + 1) % 4.0
+            made.agree(n, x, m)
+
+
+# ---- numbers that wrap -----------------------------------------------------------------------------------------------
+ENDS = [0, 1, 5, -3, GREATEST, GREATEST - 1, GREATEST - 4, LEAST, LEAST + 1, LEAST + 5]
+
+
+@pytest.mark.parametrize("order, step", [("<", 1), ("<", 3), ("<=", 1), ("<=", 4), (">", -1), (">=", -1), (">", -3)])
+@pytest.mark.parametrize("ahead", [0, 1, -2])
+def test_loops_count_alike_where_integers_wrap(order: str, step: int, ahead: int) -> None:
+    compared = f"i + {ahead} {order} b" if ahead >= 0 else f"i - {-ahead} {order} b"
+    loop = f"while {compared} {{ s = 3 * s + i; i += {step} }}"
+    made, tried = made_of(f"fn f(a: i64, b: i64) -> (i64, i64) {{ var s = 1; var i = a; {loop}; (s, i) }}"), 0
+    for a in ENDS:
+        for b in [*ENDS, a + 2, a + 3, a - 2, a - 3]:
+            if LEAST <= b <= GREATEST and (wanted := counted_by_hand(a, b, order, step, ahead)) is not None:
+                assert outcome(made.optimised, made.entry, (a, b)) == list(wanted)
+                tried += 1
+    assert tried > 40
+
+
+def counted_by_hand(a: int, b: int, order: str, step: int, ahead: int) -> tuple[int, int] | None:
+    """The sum and the last number; None where there are more than a hundred trips."""
+    s, i = 1, a
+    for _ in range(100):
+        compared = wrapped(i + ahead)
+        goes = {"<": compared < b, "<=": compared <= b, ">": compared > b, ">=": compared >= b}[order]
+        if not goes:
+            return s, i
+        s, i = wrapped(3 * s + i), wrapped(i + step)
+    return None
+
+
+def wrapped(i: int) -> int:
+    return (i - LEAST) % 2**64 + LEAST
+
+
+# ---- random loops ----------------------------------------------------------------------------------------------------
+@dataclass
+class Loops:
+    """Writes functions of which the loops count somehow, and that read and write arrays by what is counted."""
+
+    choose: random.Random
+
+    def function(self) -> str:
+        first = [self.choose.choice(["0", "0", "1", "n", "n - 1", "m", "-1"]) for _ in "ij"]
+        loops = "; ".join(self.loop(["i", "j"], 2) for _ in range(self.choose.randint(1, 2)))
+        state = f"var s = 0.0; var a = x; var trips = 0; var i = {first[0]}; var j = {first[1]}"
+        return f"fn f(x: f64[n], m: i64) -> (f64, i64, i64) {{ {state}; {loops}; (s + sum(a), i, j) }}"
+
+    def loop(self, names: list[str], depth: int) -> str:
+        """A loop that ends: what it counts by it changes alone, or it gives up after some trips."""
+        trips = "trips += 1; if trips > 40 { break }"
+        match self.choose.randint(0, 5):
+            case 0 | 1:
+                k, low, high = f"k{depth}", self.choose.choice(["0", "1", names[0]]), self.choose.choice("nm")
+                return f"for {k} in {low}..{high} {{ {trips}; {self.block([*names, k], names, depth)} }}"
+            case 2 | 3:
+                own, up = self.choose.choice(names[:2]), self.choose.random() < 0.6
+                ends = ["n", "m", "n - 1", "3"] if up else ["0", "1", "-1", "m"]
+                order = self.choose.choice(["<", "<="] if up else [">", ">="])
+                test = f"{own}{self.ahead()} {order} {self.choose.choice(ends)}"
+                more = self.choose.choice(["", "", "", f" and {self.test(names)}"])
+                parts = [
+                    self.block(names, [n for n in names if n != own], depth),
+                    f"{own} {'+' if up else '-'}= {self.length()}",
+                ]
+                self.choose.shuffle(parts)
+                return f"while {test}{more} {{ {'; '.join(parts)} }}"
+            case _:
+                test = f"{self.comparison(names)}{self.choose.choice(['', ' and ' + self.test(names)])}"
+                return f"while {test} {{ {self.block(names, names, depth)}; {trips}; {self.step(names)} }}"
+
+    def block(self, names: list[str], changed: list[str], depth: int) -> str:
+        return "; ".join(self.statement(names, changed, depth) for _ in range(self.choose.randint(1, 3)))
+
+    def statement(self, names: list[str], changed: list[str], depth: int) -> str:
+        match self.choose.randint(0, 9):
+            case 0 | 1 | 2:
+                return f"s = 0.5 * s + x[{self.choose.choice(names)}{self.ahead()}]"
+            case 3:
+                return f"a[{self.choose.choice(names)}{self.ahead()}] = 0.5 * s"
+            case 4 | 5 if changed:
+                return self.step(changed)
+            case 6 if depth > 0 and changed:
+                then, otherwise = (self.block(names, changed, depth - 1) for _ in range(2))
+                return f"if {self.test(names)} {{ {then} }} else {{ {otherwise} }}"
+            case 7 if changed == names[: len(changed)]:
+                return f"if {self.test(names)} {{ break }}"
+            case 8 if depth > 0 and set(changed) >= {"i", "j"}:
+                return self.loop(names, depth - 1)
+            case _:
+                return f"s += x[{self.choose.choice(names)}]"
+
+    def step(self, names: list[str]) -> str:
+        names = [n for n in names if n in "ij"]
+        return f"{self.choose.choice(names)} {self.choose.choice(['+=', '+=', '-='])} {self.length()}"
+
+    def length(self) -> int:
+        return self.choose.choice([1, 1, 1, 2, 3])
+
+    def ahead(self) -> str:
+        return self.choose.choice(["", "", "", " + 1", " - 1"])
+
+    def comparison(self, names: list[str]) -> str:
+        end = self.choose.choice([*names, "n", "n - 1", "m", str(self.choose.randint(-1, 3))])
+        return f"{self.choose.choice(names)}{self.ahead()} {self.choose.choice(['<', '<=', '>', '>='])} {end}"
+
+    def test(self, names: list[str]) -> str:
+        here = self.choose.choice(names)
+        return self.choose.choice(["s > 1.0", "s < 0.3", f"{here} % 3 == 1", self.comparison(names)])
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_random_loops_mean_what_was_written(seed: int) -> None:
+    made = made_of(Loops(random.Random(seed)).function())
+    for n in (0, 1, 2, 5):
+        for m in (-1, 0, 2, 6):
+            x = np.sin(np.arange(1.0, n + 1))
+            made.agree(n, x, m)
