@@ -158,7 +158,9 @@ class _Walk:
                 if known.at_least_zero(b - a):
                     return self.is_same(let, y if name == "maximum" else x)
                 self.note(let.vars[0], self.ends_of_two(name, x, y, known), known)
-            case Prim("select", (condition, x, y)) if isinstance(outcome := self.renaming.atom(condition), Lit):
+            case Prim("select", (condition, x, y)) if x.type == I64 and isinstance(
+                outcome := self.renaming.atom(condition), Lit
+            ):
                 return self.is_same(let, x if outcome.value else y)
             case Prim("select", (ordered, there, Lit(0))) if there.type == I64:
                 return self.distance(let, ordered, there, known)

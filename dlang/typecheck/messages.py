@@ -140,7 +140,7 @@ def helps(
         if operator == "/" and len(parts) == 2:
             left, right = (text_of(p) for p in parts)
             floats = " / ".join(f"{side}.0" if side.isdigit() else f"f64({side})" for side in (left, right))
-            return (f"integers are divided by `{left} // {right}`, or as floats by `{floats}`",)
+            return (f"integers are divided by `{_factor(left)} // {_factor(right)}`, or as floats by `{floats}`",)
         return (f"convert it: `f64({text_of(parts[0]) if parts else 'x'})`",)
     if m.note.startswith("needs ") and isinstance(t := lacking(m), TypeVar) and t.rigid and t.name:
         cls = m.note.removeprefix("needs ")
@@ -216,6 +216,11 @@ def text_of(span: Span) -> str:
     """What is written there, if it is short."""
     text = span.text
     return text if len(text) <= 40 and "\n" not in text else "…"
+
+
+def _factor(text: str) -> str:
+    """The text of an expression as a factor of a product."""
+    return text if text.replace(".", "").replace("_", "").isalnum() or text == "…" else f"({text})"
 
 
 def is_number(t: object) -> bool:
