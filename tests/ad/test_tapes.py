@@ -40,12 +40,19 @@ def test_a_tape_that_is_handed_on_is_a_node_of_a_variant_for_each_arm() -> None:
     assert nodes(optimised(CHOICE + "fn f(x: f64) -> f64 = [vjp(choice, v).1 for v in [x, 2.0]][0](1.0)")) >= 2
 
 
+EITHER = """
+fn either(x: f64[n]) -> f64[n] = if sum(x) > 0.0 { let y = sin(x); y * y[0] } else { exp(x) * x[0] }
+"""
+
+
 def test_a_tape_has_nothing_of_large_arms_that_were_not_taken() -> None:
-    text = """
-        fn either(x: f64[n]) -> f64[n] = if sum(x) > 0.0 { let y = sin(x); y * y[0] } else { exp(x) * x[0] }
-        fn f(x: f64[n]) -> f64[n] { let (y, pull) = vjp(either, x); pull(y) }
-    """
+    text = EITHER + "fn f(xs: f64[m, n]) -> f64[n] { let pulls = [vjp(either, x).1 for x in xs]; pulls[0](xs[1]) }"
     assert nodes(optimised(text)) == 2
+
+
+def test_there_is_no_tape_where_the_arm_that_was_taken_is_known() -> None:
+    text = EITHER + "fn f(x: f64[n]) -> f64[n] { let (y, pull) = vjp(either, x); pull(y) }"
+    assert nodes(optimised(text)) == 0
 
 
 def test_a_loop_that_prints_runs_once_and_keeps_a_node_for_each_trip() -> None:
