@@ -176,8 +176,10 @@ class Poly(Generic[A]):
             yield from m
 
     def mentions(self, atoms: Iterable[A]) -> bool:
-        wanted = set(atoms)
-        return not all(map(wanted.isdisjoint, self.terms))
+        if not self.terms:
+            return False
+        wanted = atoms if isinstance(atoms, set | frozenset | dict) else set(atoms)
+        return any(a in wanted for m in self.terms for a in m)
 
     def coefficient(self, atom: A) -> Poly[A]:
         """The factor of `atom`; raises ValueError if the polynomial is not linear in it."""

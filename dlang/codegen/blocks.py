@@ -148,7 +148,7 @@ class Scheduler:
         self.span, self.at = around, at
         frame.position = len(block.lets)
         results = self._results(block, wanted, frame)
-        self.memory.frames.pop()
+        self.memory.leave()
         return results
 
     def _direct(self, block: Block, wanted: Sequence[Wanted], level: int) -> None:
@@ -215,7 +215,7 @@ class Scheduler:
         self.out.append(Allocate(buffer, type.shape, extra, self.span))
         self.memory.writable.add(buffer)
         if own:
-            self.memory.frames[-1].owned[buffer] = None
+            self.memory.frames[-1].own(buffer)
         return buffer
 
     def target(self, var: Var) -> Place:
@@ -301,7 +301,7 @@ class Scheduler:
         assert isinstance(var.type, Array)
         buffer = Buffer(var.name, var.type.dtype)
         self.memory.writable.add(buffer)
-        self.memory.frames[-1].owned[buffer] = None
+        self.memory.frames[-1].own(buffer)
         self.memory.settle(var, whole(buffer, var.type.shape))
         results.append(buffer)
 

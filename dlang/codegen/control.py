@@ -94,7 +94,7 @@ def repeat(s: Scheduler, op: anf.For | anf.While, vars: Sequence[Var]) -> None:
     init: list[Value] = []
     results: list[Slot] = []
     wanted: list[Wanted] = [None] * op.early
-    owned: dict[Buffer, None] = {}
+    owned: list[tuple[Var, Buffer]] = []
     settled: list[tuple[Var, Place]] = []
     taken: set[Buffer] = set()
     for var, param, first in zip(vars, op.params, op.init, strict=True):
@@ -111,7 +111,7 @@ def repeat(s: Scheduler, op: anf.For | anf.While, vars: Sequence[Var]) -> None:
                 buffer = Buffer(param.name, dtype)
                 s.memory.writable.add(buffer)
                 s.memory.settle(param, whole(buffer, shape))
-                owned[buffer] = None
+                owned.append((param, buffer))
                 params.append(buffer)
                 wanted.append(OWNED)
                 s.own_result(var, results)
@@ -127,7 +127,9 @@ def repeat(s: Scheduler, op: anf.For | anf.While, vars: Sequence[Var]) -> None:
     if isinstance(op, anf.While):
         held = Frame(last_uses(op.condition), repeated.union(op.params))  # the body needs the state that is looked at
         condition = s.block(op.condition, [None] * len(op.condition.results), held, region=True)
-    frame = Frame(last_uses(op.body), repeated, owned=owned)
+    frame = Frame(last_uses(op.body), repeated)
+    for param, buffer in owned:
+        frame.given(param, buffer)
     s.outside.append(Outside(repeated, frame, s.memory.frames[-1]))
     body = s.block(op.body, wanted, frame, region=True)
     outside = s.outside.pop()

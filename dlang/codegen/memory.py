@@ -76,13 +76,28 @@ class Frame:
     """A block under way. position: of the let at hand; last_use: of each variable, past the end if it is a result.
 
     repeated: what of the outside stays alive all through the block, as what it mentions does if it may run again.
-    owned: buffers that this block has to free.
+    owned: buffers that this block has to free, numbered. ends: by the position of the last let here that uses them, the
+    arrays that were settled here, and where. due: buffers of which it is to be asked whether something uses them.
     """
 
     last_use: dict[Var, int]
     repeated: frozenset[Var] = frozenset()
     position: int = -1
-    owned: dict[Buffer, None] = field(default_factory=dict)
+    owned: dict[Buffer, int] = field(default_factory=dict)
+    ends: dict[int, list[tuple[Var, Buffer]]] = field(default_factory=dict)
+    due: list[Buffer] = field(default_factory=list)
+    count: int = 0
+
+    def own(self, buffer: Buffer) -> None:
+        """Makes a buffer one that this block has to free."""
+        self.count += 1
+        self.owned.setdefault(buffer, self.count)
+        self.due.append(buffer)
+
+    def given(self, param: Var, buffer: Buffer) -> None:
+        """Gives the block an array in a buffer that it has to free."""
+        self.own(buffer)
+        self.ends.setdefault(self.last_use.get(param, -1), []).append((param, buffer))
 
 
 def frame_of(body: Block) -> Frame:
@@ -92,17 +107,21 @@ def frame_of(body: Block) -> Frame:
 
 @dataclass(slots=True)
 class Memory:
-    """The state of the walk over one function: open blocks, places, and who lives in which buffer."""
+    """The state of the walk over one function: open blocks, places, and who lives in which buffer and may be used."""
 
     frames: list[Frame] = field(default_factory=list)
     places: dict[Var, Place] = field(default_factory=dict)
-    holders: dict[Buffer, list[Var]] = field(default_factory=dict)
+    holders: dict[Buffer, dict[Var, None]] = field(default_factory=dict)
     writable: set[Buffer] = field(default_factory=set)
 
     def settle(self, var: Var, place: Place) -> None:
         """Says where an array lives."""
         self.places[var] = place
-        self.holders.setdefault(place.buffer, []).append(var)
+        self.holders.setdefault(place.buffer, {})[var] = None
+        if self.frames:
+            frame = self.frames[-1]
+            end = max(frame.position, frame.last_use.get(var, -1))
+            frame.ends.setdefault(end, []).append((var, place.buffer))
 
     def live(self, var: Var) -> bool:
         """Whether a variable is used after the let at hand."""
@@ -133,10 +152,21 @@ class Memory:
     def dead(self) -> list[Buffer]:
         """The buffers that the innermost block owns and nothing uses any more; it no longer owns them."""
         frame = self.frames[-1]
-        dead = [buffer for buffer in frame.owned if not self.busy(buffer)]
+        asked, frame.due = frame.due, []
+        for var, buffer in frame.ends.pop(frame.position, ()):
+            self.holders[buffer].pop(var, None)
+            asked.append(buffer)
+        dead = [buffer for buffer in dict.fromkeys(asked) if buffer in frame.owned and not self.busy(buffer)]
+        dead.sort(key=frame.owned.__getitem__)
         for buffer in dead:
             del frame.owned[buffer]
         return dead
+
+    def leave(self) -> None:
+        """Ends the innermost block: nothing uses any more what was settled there."""
+        for ended in self.frames.pop().ends.values():
+            for var, buffer in ended:
+                self.holders[buffer].pop(var, None)
 
 
 # ---- reaching every element ------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ first stays. Results that a comprehension or branch gives twice become one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dlang.ir.anf import (
     Array,
@@ -56,6 +56,31 @@ class _Nest:
         return self.made
 
 
+@dataclass(slots=True)
+class _Alike:
+    """Operations with blocks of one outline, the innermost known last. keyed: what the first of them bind, by keys."""
+
+    nests: list[_Nest] = field(default_factory=list)
+    keyed: dict[Key, tuple[Var, ...]] = field(default_factory=dict)
+
+    def find(self, new: _Nest) -> tuple[Var, ...] | None:
+        """What an equal operation binds; if there is none, this one is known from now on."""
+        if self.nests:
+            for nest in self.nests[len(self.keyed) :]:
+                self.keyed[nest.key] = nest.vars
+            found = self.keyed.get(new.key)
+            if found is not None:
+                return found
+        self.nests.append(new)
+        return None
+
+    def forget(self) -> None:
+        """The last operation is no longer known."""
+        nest = self.nests.pop()
+        if nest.made is not None:
+            self.keyed.pop(nest.made, None)
+
+
 class _Values:
     """The values known at a point of the walk, and what replaces the variables that turned out to be equal to them.
 
@@ -64,7 +89,7 @@ class _Values:
 
     def __init__(self) -> None:
         self.known: dict[Key, tuple[Var, ...]] = {}
-        self.nests: dict[Key, list[_Nest]] = {}
+        self.nests: dict[Key, _Alike] = {}
         self.renaming = Renaming({})
 
     def block(self, block: Block) -> Block:
@@ -79,7 +104,7 @@ class _Values:
         for key in added:
             del self.known[key]
         for key in nested:
-            self.nests[key].pop()
+            self.nests[key].forget()
         return with_lets(block, lets, results)
 
     def let(self, let: Let, added: list[Key], nested: list[Key]) -> Let | None:
@@ -110,10 +135,8 @@ class _Values:
     def nest(self, new: _Nest, nested: list[Key]) -> tuple[Var, ...] | None:
         """What binds the results of an operation with blocks already; if nothing does, it is known from now on."""
         outline = _outline(new.op, len(new.vars))
-        alike = self.nests.setdefault(outline, [])
-        found = next((n.vars for n in alike if n.key == new.key), None)
+        found = self.nests.setdefault(outline, _Alike()).find(new)
         if found is None:
-            alike.append(new)
             nested.append(outline)
         return found
 

@@ -13,7 +13,7 @@ around it, against the law of sharing, nothing is fused. Comprehensions with che
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
 from dlang.ir.anf import (
@@ -42,7 +42,7 @@ from dlang.ir.sharing import repeated, takes_long
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars, map_bodies, map_inner, mentioned, parts, rebuild, walk, with_lets, with_op
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
-from dlang.optimize.fusion_order import Items
+from dlang.optimize.fusion_order import Items, bits
 from dlang.optimize.keys import Key, Keys
 from dlang.primitives.table import GUARDS
 
@@ -73,8 +73,9 @@ class _Fuser:
 def merged(block: Block, effectful: frozenset[str]) -> Block:
     """The block with comprehensions of equal axes merged where that is possible and useful; itself if nowhere."""
     items, joined = Items(), False
-    groups: dict[Key, list[int]] = {}
-    known: dict[int, set[Var]] = {}  # the arrays that a merged comprehension reads or gives
+    alike: dict[Key, int] = {}  # the comprehensions that have the same axes, a bit for each
+    near: dict[Var, int] = {}  # those that read or give an array
+    made: dict[int, _Merged] = {}
     for let in block.lets:
         op = let.op
         effects = is_effectful(op, effectful)
@@ -84,61 +85,96 @@ def merged(block: Block, effectful: frozenset[str]) -> Block:
         keys = Keys()
         key = tuple([keys.axis(a) for a in op.axes])
         arrays = {v for v in mentioned(op) if isinstance(v.type, Array)}
-        for k in reversed(groups.get(key, [])):
-            # one pass saves something if there is an operand in common, or a result of one is an operand of the other
-            if known[k].isdisjoint(arrays) or not items.may_join(k, let):
-                continue
-            together = merge(items.lets[k], let)
-            if together is not None:
-                items.join(k, let, together)
+        # one pass saves something if there is an operand in common, or a result of one is an operand of the other
+        sharing = 0
+        for v in arrays:
+            sharing |= near.get(v, 0)
+        for k in bits(items.joinable(let, alike.get(key, 0) & sharing)):
+            if made[k].takes(let, op):
+                items.join(k, let)
                 joined = True
-                known[k] |= arrays | set(let.vars)
                 break
         else:
             k = items.append(let, effects)
-            known[k] = arrays | set(let.vars)
-            groups.setdefault(key, []).append(k)
-    return Block(items.ordered(), block.results) if joined else block
+            made[k] = _Merged(let, op)
+            alike[key] = alike.get(key, 0) | 1 << k
+        for v in (*arrays, *let.vars):
+            near[v] = near.get(v, 0) | 1 << k
+    if not joined:
+        return block
+    for k, whole in made.items():
+        items.lets[k] = whole.let()
+    return Block(items.ordered(), block.results)
 
 
-def merge(first: Let, second: Let) -> Let | None:
-    """One comprehension for two with equal axes; None if the second needs more of the first than its own point."""
-    a, b = first.op, second.op
-    assert isinstance(a, Comp) and isinstance(b, Comp)
-    env = dict(zip([x.var for x in b.axes], [x.var for x in a.axes], strict=True))
-    results = dict(zip(first.vars, range(len(first.vars)), strict=True))
-    consumed = {d.into for d in (*a.destinations, *b.destinations) if d.into is not None}
-    if consumed and not consumed.isdisjoint((set(mentioned(a.body)) | set(mentioned(b.body))) - set(first.vars)):
-        return None
-    reader = PointReader(a, results, env)
-    body = reader.block(b.body)
-    if reader.failed:
-        return None
-    values = list(a.body.results)
-    lets = [*a.body.lets, *body.lets]
-    destinations: list[Destination] = list(a.destinations)
-    for value, d in zip(body.results, b.destinations, strict=True):
-        new = renamed(d, reader.renaming)
-        if new.into in results:
-            k = results[new.into]
-            base = a.destinations[k]
-            if not (isinstance(new, Keep) and isinstance(base, Keep) and new.monoid == "sum"):
-                return None
-            if base.monoid not in ("sum", "set") or base.index != new.index:
-                return None
-            both = fresh("t", value.type)
-            lets.append(Let((both,), Prim("add", (values[k], value)), second.span))
-            value, new = both, base
-        elif any(size.mentions(first.vars) for size in (*new.shape, *new.index)):
-            return None
-        values.append(value)
-        destinations.append(new)
-    if any(s.mentions(first.vars) for axis in b.axes for s in (*axis.lows, *axis.highs)):
-        return None
-    op = Comp(a.axes, Block(tuple(lets), tuple(values)), tuple(destinations))
-    if any(takes_long(let.op) for let in b.body.lets) and repeated(op) > repeated(a) + repeated(b):
-        return None
-    return Let((*first.vars, *second.vars), op, first.span)
+class _Merged:
+    """A comprehension that others of equal axes become part of. first: the let that it was.
+
+    places: which of its results is what it binds. read: what its body mentions; consumed: the arrays that it goes on
+    from; changed: whether it reads one of them.
+    """
+
+    def __init__(self, first: Let, op: Comp) -> None:
+        self.first, self.axes = first, op.axes
+        self.lets, self.values, self.destinations = list(op.body.lets), list(op.body.results), list(op.destinations)
+        self.places = {v: k for k, v in enumerate(first.vars)}
+        self.read = set(mentioned(op.body))
+        self.consumed = {d.into for d in op.destinations if d.into is not None}
+        self.changed = not self.consumed.isdisjoint(self.read)
+
+    def let(self) -> Let:
+        if len(self.places) == len(self.first.vars):
+            return self.first
+        return Let(tuple(self.places), self.op([], [], []), self.first.span)
+
+    def op(self, lets: list[Let], values: list[Atom], destinations: list[Destination]) -> Comp:
+        """The comprehension, with more in it."""
+        body = Block((*self.lets, *lets), (*self.values, *values))
+        return Comp(self.axes, body, (*self.destinations, *destinations))
+
+    def takes(self, second: Let, b: Comp) -> bool:
+        """Makes another comprehension a part of it, unless that needs more of this one than its own point."""
+        places = self.places
+        read = set(mentioned(b.body))
+        consumed = {d.into for d in b.destinations if d.into is not None and d.into not in places}
+        if self.changed or not consumed.isdisjoint(self.read) or not consumed.isdisjoint(read):
+            return False
+        if any(v in read and v not in places for v in self.consumed):
+            return False
+        env = dict(zip([x.var for x in b.axes], [x.var for x in self.axes], strict=True))
+        reader = PointReader(self.axes, self.values, self.destinations, places, env)
+        body = reader.block(b.body)
+        if reader.failed:
+            return False
+        lets, values, destinations = list(body.lets), list[Atom](), list[Destination]()
+        for value, d in zip(body.results, b.destinations, strict=True):
+            new = renamed(d, reader.renaming)
+            if new.into in places:
+                k = places[new.into]
+                base = self.destinations[k]
+                if not (isinstance(new, Keep) and isinstance(base, Keep) and new.monoid == "sum"):
+                    return False
+                if base.monoid not in ("sum", "set") or base.index != new.index:
+                    return False
+                both = fresh("t", value.type)
+                lets.append(Let((both,), Prim("add", (self.values[k], value)), second.span))
+                value, new = both, base
+            elif any(size.mentions(places) for size in (*new.shape, *new.index)):
+                return False
+            values.append(value)
+            destinations.append(new)
+        if any(s.mentions(places) for axis in b.axes for s in (*axis.lows, *axis.highs)):
+            return False
+        if any(takes_long(let.op) for let in b.body.lets):
+            if repeated(self.op(lets, values, destinations)) > repeated(self.op([], [], [])) + repeated(b):
+                return False
+        self.lets += lets
+        self.values += values
+        self.destinations += destinations
+        self.places.update(zip(second.vars, range(len(places), len(self.values))))
+        self.read |= read
+        self.consumed |= consumed
+        return True
 
 
 def renamed(d: Destination, renaming: Renaming) -> Destination:
@@ -150,8 +186,16 @@ def renamed(d: Destination, renaming: Renaming) -> Destination:
 class PointReader:
     """Renames a body to the axes of another comprehension, whose results at the same point are known values."""
 
-    def __init__(self, producer: Comp, results: dict[Var, int], env: dict[Var, Var]) -> None:
-        self.producer = producer
+    def __init__(
+        self,
+        axes: tuple[Axis, ...],
+        values: Sequence[Atom],
+        destinations: Sequence[Destination],
+        results: Mapping[Var, int],
+        env: dict[Var, Var],
+    ) -> None:
+        """axes, values, destinations: of the other comprehension. results: which of its results a variable is."""
+        self.axes, self.values, self.destinations = axes, values, destinations
         self.results = results
         self.renaming = Renaming(env)
         self.failed = False
@@ -173,12 +217,16 @@ class PointReader:
             if isinstance(op, Read) and op.array in self.results:
                 k = self.results[op.array]
                 index = tuple([self.renaming.size(i) for i in op.index])
-                if point_of(self.producer, k) is not None and index == self.producer.destinations[k].index:
-                    self.renaming.env[let.vars[0]] = self.producer.body.results[k]
+                if index == self.destinations[k].index and self.is_at_its_point(self.destinations[k]):
+                    self.renaming.env[let.vars[0]] = self.values[k]
                     continue
             new = rebuild(op, atom=self.atom, size=self.size, block=self.block, bind=self.renaming.bind)
             lets.append(Let(tuple([self.renaming.bind(v) for v in let.vars]), new, let.span))
         return Block(tuple(lets), tuple([self.atom(r) for r in block.results]))
+
+    def is_at_its_point(self, destination: Destination) -> bool:
+        """Whether a result of the other comprehension holds the value of each point."""
+        return point_of(Comp(self.axes, Block((), ()), (destination,)), 0) is not None
 
 
 # ---- sums that join an array -----------------------------------------------------------------------------------------

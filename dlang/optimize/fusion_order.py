@@ -7,6 +7,8 @@ because of what was checked before it (`independence.py`) depends on the last le
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from dlang.ir.anf import Array, Check, Let, Var
 from dlang.ir.traverse import mentioned, type_vars
 from dlang.optimize.effects import consumed_by
@@ -19,6 +21,7 @@ class Items:
     def __init__(self) -> None:
         self.lets: list[Let] = []
         self.above: list[int] = []  # for each: all that it depends on, through others too
+        self.below: list[list[int]] = []  # and what depends on it itself
         self.direct: list[int] = []
         self.place: list[int] = []  # where it stood; of merged lets the last
         self.home: dict[Var, int] = {}
@@ -40,13 +43,16 @@ class Items:
         self.lets.append(let)
         self.direct.append(direct)
         self.above.append(above)
+        self.below.append([])
+        for j in bits(direct):
+            self.below[j].append(k)
         self.place.append(self._next())
         self._note(k, let)
         return k
 
-    def may_join(self, k: int, let: Let) -> bool:
-        """Whether nothing that the let needs depends on item k, but for its own results."""
-        return not self._needs(let)[2] >> k & 1
+    def joinable(self, let: Let, among: int) -> int:
+        """Those of some items on which nothing that the let needs depends, but for their own results."""
+        return among & ~self._needs(let)[2]
 
     def _note(self, k: int, let: Let) -> None:
         self.latest = None
@@ -58,18 +64,22 @@ class Items:
             if isinstance(var.type, Array):
                 self.users[var] = self.users.get(var, 0) | 1 << k
 
-    def join(self, k: int, let: Let, together: Let) -> None:
+    def join(self, k: int, let: Let) -> None:
         """Item k becomes the merger of itself and a let that has not been appended."""
         direct, above, _ = self._needs(let)
-        self.lets[k] = together
         mask = ~(1 << k)
+        for j in bits(direct & mask & ~self.direct[k]):
+            self.below[j].append(k)
         self.direct[k] |= direct & mask
-        self.above[k] |= above & mask
+        more = above & mask
         self.place[k] = self._next()
         self._note(k, let)
-        for j, found in enumerate(self.above):
-            if found >> k & 1:
-                self.above[j] = found | self.above[k]
+        work = [k]
+        while work:  # what depends on the item depends on that, too
+            j = work.pop()
+            if more & ~self.above[j]:
+                self.above[j] |= more
+                work += self.below[j]
 
     def ordered(self) -> tuple[Let, ...]:
         """The lets in their old order as far as dependences allow."""
@@ -100,10 +110,7 @@ class Items:
             used += type_vars(var.type)
         found = {self.home[v] for v in used if v in self.home}
         for var in consumed_by(let.op):
-            mask = self.users.get(var, 0)
-            while mask:
-                found.add((mask & -mask).bit_length() - 1)
-                mask &= mask - 1
+            found.update(bits(self.users.get(var, 0)))
         if self.last_effect is not None and self.last_effect not in found:
             if not stands_alone(let.op, self.certified):
                 found.add(self.last_effect)
@@ -122,3 +129,11 @@ class Items:
             self.latest = let, direct, through
         _, direct, through = self.latest
         return direct, direct | through, through
+
+
+def bits(mask: int) -> Iterator[int]:
+    """The numbers of the bits of a mask, the greatest first."""
+    while mask:
+        k = mask.bit_length() - 1
+        yield k
+        mask ^= 1 << k

@@ -8,6 +8,7 @@ such an index has to stay behind what ended the run if it failed.
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from dataclasses import dataclass, field
 
 from dlang.ir.affine import Knowledge
 from dlang.ir.anf import ZERO, Array, Axis, Block, Check, Comp, For, Op, Read, Size, Update, Var, View
@@ -19,10 +20,21 @@ def stands_alone(op: Op, certified: Set[Var]) -> bool:
 
     certified: variables that checks around it have given, whose uses depend on these.
     """
-    return _alone(op, Knowledge(), set(certified))
+    return _alone(op, Knowledge(), _Certified(certified))
 
 
-def _alone(op: Op, known: Knowledge, certified: set[Var]) -> bool:
+@dataclass(frozen=True, slots=True)
+class _Certified:
+    """The variables that checks have given: around an operation, and in it."""
+
+    around: Set[Var]
+    inside: set[Var] = field(default_factory=set)
+
+    def has(self, var: Var | None) -> bool:
+        return var in self.around or var in self.inside
+
+
+def _alone(op: Op, known: Knowledge, certified: _Certified) -> bool:
     match op:
         case Read(array, index) | Update(array, index, _):
             return _inside(index, _shape(array), known, certified)
@@ -42,10 +54,10 @@ def _alone(op: Op, known: Knowledge, certified: set[Var]) -> bool:
             return all(_block_alone(block, known, certified) for block in op_blocks(op))
 
 
-def _block_alone(block: Block, known: Knowledge, certified: set[Var]) -> bool:
+def _block_alone(block: Block, known: Knowledge, certified: _Certified) -> bool:
     for let in block.lets:
         if isinstance(let.op, Check):
-            certified.update(let.vars)
+            certified.inside.update(let.vars)
         elif not _alone(let.op, known, certified):
             return False
     return True
@@ -55,6 +67,6 @@ def _shape(array: Var) -> tuple[Size, ...]:
     return array.type.shape if isinstance(array.type, Array) else ()
 
 
-def _inside(index: Sequence[Size], shape: Sequence[Size], known: Knowledge, certified: Set[Var]) -> bool:
+def _inside(index: Sequence[Size], shape: Sequence[Size], known: Knowledge, certified: _Certified) -> bool:
     """Tells whether an index is in range. That of a row, or of a block of rows, leaves the last axes out."""
-    return all(e.atom in certified or known.inside((e,), (size,)) for e, size in zip(index, shape, strict=False))
+    return all(certified.has(e.atom) or known.inside((e,), (size,)) for e, size in zip(index, shape, strict=False))

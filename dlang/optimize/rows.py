@@ -43,7 +43,7 @@ from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import count_uses, map_bodies, map_inner, mentioned, rebuild, walk
 from dlang.ir.types import comp_types, product
 from dlang.optimize.effects import effectful_functions, is_effectful
-from dlang.optimize.fusion_order import Items
+from dlang.optimize.fusion_order import Items, bits
 from dlang.optimize.unguarded import adds_many
 from dlang.optimize.unroll import is_narrow
 
@@ -251,21 +251,23 @@ class _Blocks:
         """The lets, with those that are to be joined as one."""
         items = Items()
         groups: dict[int, _Group] = {}
-        open_ones: dict[Size, list[int]] = {}
+        open_ones: dict[Size, int] = {}  # the items that others may join, a bit for each
         for let in lets:
             effects = is_effectful(let.op, self.effectful)
             ways = [] if effects else _members(let)
-            for way, k in [(w, k) for w in ways for k in reversed(open_ones.get(w.axis.highs[0], []))]:
-                if items.may_join(k, let) and groups[k].takes(way):
+            near = [(w, k) for w in ways for k in bits(items.joinable(let, open_ones.get(w.axis.highs[0], 0)))]
+            for way, k in near:
+                if groups[k].takes(way):
                     groups[k].add(way)
-                    items.join(k, let, items.lets[k])
+                    items.join(k, let)
                     break
             else:
                 k = items.append(let, effects)
                 if ways and not ways[0].changed and not ways[0].product:
                     groups[k] = _Group()
                     groups[k].add(ways[0])
-                    open_ones.setdefault(ways[0].axis.highs[0], []).append(k)
+                    size = ways[0].axis.highs[0]
+                    open_ones[size] = open_ones.get(size, 0) | 1 << k
         wholes = {id(items.lets[k]): g.members for k, g in groups.items()}
         out: list[Let | list[_Member]] = []
         for let in items.ordered():

@@ -44,7 +44,7 @@ from dlang.ir.traverse import map_blocks, map_functions, mentioned, with_body, w
 from dlang.ir.types import dtype_of
 from dlang.optimize.effects import effectful_functions, is_effectful
 from dlang.optimize.fuse import PointReader, renamed
-from dlang.optimize.fusion_order import Items
+from dlang.optimize.fusion_order import Items, bits
 from dlang.optimize.keys import Key, Keys
 
 
@@ -88,10 +88,11 @@ def _merged(block: Block, effectful: frozenset[str], known: Knowledge) -> Block 
         keys = Keys()
         key = tuple([keys.axis(a) for a in op.axes])
         near = {home[d.into][0] for d in op.destinations if d.into in home and home[d.into][1] == key}
-        for k in sorted(near, reverse=True):
-            together = _together(items.lets[k], let, sizes, known) if items.may_join(k, let) else None
+        for k in bits(items.joinable(let, sum(1 << k for k in near))):
+            together = _together(items.lets[k], let, sizes, known)
             if together is not None:
-                items.join(k, let, together)
+                items.join(k, let)
+                items.lets[k] = together
                 joined = True
                 break
         else:
@@ -153,7 +154,8 @@ def _together(first: Let, second: Let, sizes: Mapping[Var, Size], known: Knowled
     for array in dict.fromkeys(mentioned(b.body)):
         if array in results:
             _as_sum(made, results[array])
-    reader = PointReader(made.comp(), results, {y.var: x.var for x, y in zip(a.axes, b.axes, strict=True)})
+    axes = {y.var: x.var for x, y in zip(a.axes, b.axes, strict=True)}
+    reader = PointReader(made.axes, made.values, made.destinations, results, axes)
     body = reader.block(b.body)
     if reader.failed:
         return None
