@@ -36,12 +36,9 @@ def infer_call(cx: Checker, scope: Scope, e: s.Call) -> core.Expr:
     if isinstance(f, s.Name):
         if f.name[:1].isupper():
             return construct(cx, scope, f, e)
-        entry = scope.find(f.name)
-        if entry is None and not isinstance(scope.find_type(f.name), SizeVar):
-            entry = cx.find(scope, f.name)
-        match entry:
-            case FnEntry():
-                return call_function(cx, scope, entry, f.name, e)
+        match cx.find(scope, f.name):  # a size of the name is no function, so it hides none
+            case FnEntry() as called:
+                return call_function(cx, scope, called, f.name, e)
             case BuiltinEntry(name):
                 return builtins.infer_builtin(cx, scope, name, e)
             case _:

@@ -149,22 +149,21 @@ def name(cx: Checker, scope: Scope, e: s.Name) -> core.Expr:
         raise no_value(e.span)
     if e.name[:1].isupper():
         return calls.constructor_value(cx, e)
-    entry = cx.find(scope, e.name) if (found := scope.find(e.name)) is None else found
-    match entry:
-        case LocalEntry():
+    found = scope.find_value(e.name)
+    match cx.find(scope, e.name) if found is None else found:
+        case SizeVar() as size:
+            return core.SizeValue(I64, e.span, of_var(size))
+        case LocalEntry() as entry:
             return local_ref(cx, entry, e.span)
-        case FnEntry():
+        case FnEntry() as entry:
             return calls.function_value(cx, scope, entry, e)
-        case BuiltinEntry():
+        case BuiltinEntry() as entry:
             return calls.builtin_value(cx, scope, entry, e)
         case ModuleEntry():
             raise error("E0212", f"`{e.name}` is a module, not a value", e.span, help=(f"write `{e.name}.f`",))
         case None:
             pass
-    size = scope.find_type(e.name)
-    if isinstance(size, SizeVar):
-        return core.SizeValue(I64, e.span, of_var(size))
-    if isinstance(size, TypeVar):
+    if isinstance(scope.find_type(e.name), TypeVar):
         raise error("E0212", f"`{e.name}` is a type, not a value", e.span)
     if e.name in DTYPES:
         return calls.builtin_value(cx, scope, BuiltinEntry(e.name), e)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dlang.diagnostics import Span
 from dlang.typecheck.headers import CoreModule, FnDecl, Local
 from dlang.typecheck.state import Scheme
-from dlang.typecheck.types import DataDecl, Refinement, Size, SizeVar, Type, Var, Variant
+from dlang.typecheck.types import DataDecl, Refinement, RowVar, Size, SizeVar, Type, TypeVar, Var, Variant
 
 if TYPE_CHECKING:
     from dlang.grammar import syntax
@@ -131,6 +131,16 @@ class Scope:
         while scope is not None:
             found = scope.names.get(name)
             if found is not None:
+                return found
+            scope = scope.parent
+        return None
+
+    def find_value(self, name: str) -> Entry | SizeVar | None:
+        """The nearest value of a name: a local, or a size that a signature or an annotation names."""
+        scope: Scope | None = self
+        while scope is not None:
+            found = scope.names.get(name) or scope.types.get(name)
+            if found is not None and not isinstance(found, TypeVar | RowVar):
                 return found
             scope = scope.parent
         return None

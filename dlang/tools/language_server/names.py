@@ -259,9 +259,10 @@ class _Resolver:
         else:
             self.add(e.span, self.value_named(e.name, scope))
 
-    def value_named(self, name: str, scope: Scope) -> Target:
-        local = scope.value(name)
-        if local is None and name not in self.known.values:
+    def value_named(self, name: str, scope: Scope, called: bool = False) -> Target:
+        """called: what is called is no size, so a size of the name hides no function."""
+        local = scope.value(name) if called else scope.nearest(name)
+        if local is None and not called and name not in self.known.values:
             local = scope.type(name)
         if local is not None:
             return local
@@ -288,7 +289,7 @@ class _Resolver:
                 head, _, last = name.rpartition(".")
                 return Global(last, "constructor", head or None)
             case s.Name(_, name) if name:
-                return self.value_named(name, scope)
+                return self.value_named(name, scope, called=True)
             case s.Field(_, s.Name(_, base), str(name)) if self.is_module(base, scope):
                 return Global(name, "constructor" if name[:1].isupper() else "value", base)
             case s.Call(_, s.Name(_, form), (s.Argument(name=None, value=function), *_)) if (
@@ -299,7 +300,10 @@ class _Resolver:
                 return None
 
     def call(self, e: s.Call, scope: Scope) -> None:
-        self.visit(e.function, scope)
+        if isinstance(f := e.function, s.Name) and f.name not in ("", "_") and not f.name[0].isupper():
+            self.add(f.span, self.value_named(f.name, scope, called=True))
+        else:
+            self.visit(f, scope)
         called = self.function_of(e.function, scope)
         derivative = isinstance(called, Global) and called.module is None and called.name in FORMS
         for a in e.arguments:

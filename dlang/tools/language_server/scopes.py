@@ -106,6 +106,14 @@ class Scope:
     def value(self, name: str) -> Local | None:
         return next((scope.values[name] for scope in self.outwards() if name in scope.values), None)
 
+    def nearest(self, name: str) -> Local | None:
+        """What a name stands for as a value: the nearest value or size."""
+        for scope in self.outwards():
+            found = scope.values.get(name) or scope.types.get(name)
+            if found is not None and found.kind != "type variable":
+                return found
+        return None
+
     def type(self, name: str) -> Local | None:
         return next((scope.types[name] for scope in self.outwards() if name in scope.types), None)
 
@@ -148,7 +156,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the module has: constants, which may be sizes; values, which come before size variables; modules."""
+    """What the module has: constants, which may be sizes; values, which sizes hide unless they are called; modules."""
 
     constants: frozenset[str]
     values: frozenset[str]
