@@ -3,6 +3,10 @@
 The check of an index that a function is given is proven where the function has been inlined: `i < n` at a point of an
 axis that ends at n. What is left reads by the axis itself, so it can be fused, distributed and differentiated as such.
 
+In an arm of a branch more is known: `x[i - 1]` is in range where `i >= 1` was asked. A comparison that follows from the
+condition becomes the condition. The check stays, so what it certifies stays in the arm, whatever passes move; but
+nothing is computed for it, and no code is left of it.
+
 The least and the greatest of two indices, and remainders, are bounded too: `clip(i - 1, 0, n - 1)` and `(i + 1) % n`
 are in range. Which one it is may be known, and a remainder of what is a few lengths off is no division. So are the
 numbers by which loops count, and a `while` that counts is a `for` (`counted_loops.py`).
@@ -10,8 +14,8 @@ numbers by which loops count, and a `while` that counts is a `for` (`counted_loo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from dlang.inequalities import GREATEST
 from dlang.ir.affine import Knowledge
@@ -24,6 +28,7 @@ from dlang.ir.anf import (
     Comp,
     For,
     Function,
+    If,
     Let,
     Lit,
     Op,
@@ -39,13 +44,15 @@ from dlang.ir.anf import (
 )
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_functions, rebuild, with_body, with_lets, with_op
-from dlang.ir.types import I64
-from dlang.optimize.counted_loops import counted, settled, within_condition, within_trip
+from dlang.ir.types import BOOL, I64
+from dlang.optimize.counted_loops import counted, implied, settled, within_condition, within_trip
 from dlang.polynomials import Poly
 
 MOST = 3  # lengths that a remainder is moved by, in place of a division
 ORDERS = ("lt", "le", "gt", "ge")
+OPPOSITE = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 
+Bounded = tuple[Var, Size | None, Size | None]  # a number, what it is not below, and what it is below
 Ends = tuple[list[Size], list[Size]]  # what a number is not below, and what it is not above
 
 
@@ -60,6 +67,15 @@ def _function(function: Function) -> Function:
     return with_body(function, _Walk().block(function.body, known))
 
 
+@dataclass(frozen=True, slots=True)
+class _Arm:
+    """An arm of a branch: its condition, and whether that holds there; between which ends numbers lie."""
+
+    condition: Atom
+    value: bool
+    ends: Sequence[Bounded]
+
+
 class _Walk:
     def __init__(self) -> None:
         self.renaming = Renaming({})
@@ -67,6 +83,10 @@ class _Walk:
         self.ends: dict[Var, Ends] = {}  # of what is the least or the greatest of two
         self.prims: dict[Atom, Prim] = {}  # what selects and orders i64s
         self.lengths: dict[Var, Size] = {}  # i64 variables that are a difference, or 0 where that is negative
+        self.tests: dict[Var, tuple[Prim | If, int]] = {}  # what gives truth values
+        self.nonzero: set[Atom] = set()  # numbers that were checked not to be 0
+        self.arms: list[_Arm] = []  # those around
+        self.in_arms: dict[Var, Size] = {}  # names of polynomials that are exact because of the arms around
 
     def block(self, block: Block, known: Knowledge) -> Block:
         known = known.copy()
@@ -81,6 +101,11 @@ class _Walk:
             if outcome is not None:
                 self.renaming.env[let.vars[0]] = Lit(outcome, "bool")
                 continue
+            if self.arms and (same := self.same_as_condition(let, known, lets)) is not None:
+                self.renaming.env[let.vars[0]] = same
+                continue
+            if isinstance(let.op, Prim | If):
+                self.tests.update((v, (let.op, k)) for k, v in enumerate(let.vars) if v.type == BOOL)
             if self.chosen(let, lets, known):
                 continue
             arithmetic = self.without_distances(self.arithmetic(let.op, known))
@@ -94,10 +119,13 @@ class _Walk:
                     self.sizes[let.vars[0]] = size.substitute(self.sizes.get)
                 case Prim("floordiv", (x, Lit(divisor))) if x.type == I64 and int(divisor) > 0:
                     known.facts.floors[let.vars[0]] = self.polynomial(x), poly(int(divisor))
-                case Check(subjects=subjects):
+                case Check(condition, subjects=subjects):
                     for v, s in zip(let.vars, subjects, strict=True):
                         if v.type == I64:
                             self.sizes[v] = self.polynomial(s)
+                            test = self.tests.get(condition) if isinstance(condition, Var) else None
+                            if test is not None and test[0] == Prim("ne", (s, Lit(0, "i64"))):
+                                self.nonzero.add(v)
                 case _:
                     pass
             op = self.op(arithmetic, known)
@@ -125,6 +153,11 @@ class _Walk:
         r = self.renaming
 
         def block(b: Block) -> Block:
+            if isinstance(op, If):
+                self.arms.append(self.arm(op.condition, b is op.then, known))
+                made = self.block(b, inside)
+                self.arms.pop()
+                return made
             return self.block(b, before if b is condition else inside)
 
         return rebuild(op, atom=r.atom, size=r.size, block=block, bind=r.bind)
@@ -139,13 +172,73 @@ class _Walk:
         match op:
             case Prim("add" | "sub" | "mul" as name, (x, y)) if x.type == I64:
                 a, b = self.polynomial(x), self.polynomial(y)
-                size = a + b if name == "add" else a - b if name == "sub" else a * b
+                size = _computed(name, a, b)
                 if known.exact(size):
                     return SizeOf(size)
         return op
 
     def polynomial(self, atom: Atom) -> Size:
         return poly(atom).substitute(self.sizes.get)
+
+    # ---- arms of branches --------------------------------------------------------------------------------------------
+    def arm(self, condition: Atom, value: bool, known: Knowledge) -> _Arm:
+        """What is known in an arm of a branch."""
+        holds = implied(condition, value, self.tests)
+        ends = [end for test, true in holds.items() for end in self.told(test, true, known)]
+        return _Arm(self.renaming.atom(condition), value, ends)
+
+    def told(self, test: Atom, value: bool, known: Knowledge) -> Iterator[Bounded]:
+        """Between which ends numbers lie because of the outcome of a comparison."""
+        op, _ = self.tests.get(test, (None, 0)) if isinstance(test, Var) else (None, 0)
+        if not isinstance(op, Prim) or op.args[0].type != I64:
+            return
+        name = op.name if value else OPPOSITE.get(op.name, "")
+        if name not in OPPOSITE:
+            return
+        x, y = map(self.polynomial, op.args)
+        match name:
+            case "eq":
+                gaps = [x - y, y - x]
+            case "ne":
+                gaps = [gap - 1 for gap in (x - y, y - x) if known.at_least_zero(gap)]
+            case _:
+                gaps = [(y - x if name in ("lt", "le") else x - y) - (1 if name in ("lt", "gt") else 0)]
+        for gap in gaps:
+            yield from _bounded(gap, known)
+
+    def same_as_condition(self, let: Let, known: Knowledge, lets: list[Let]) -> Atom | None:
+        """The condition of the arm, where a comparison holds because of the conditions around."""
+        match let.op:
+            case Prim("add" | "sub" | "mul" | "lt" | "le" | "gt" | "ge" as name, (x, y)) if x.type == I64:
+                inside = known
+                for arm in self.arms:
+                    inside = _narrowed(inside, arm.ends)
+                if name not in ORDERS:
+                    size = _computed(name, self.in_arm(x), self.in_arm(y))
+                    if inside.exact(size):
+                        self.in_arms[let.vars[0]] = size
+                elif _outcome(name, self.in_arm(x), self.in_arm(y), inside) is True:
+                    return self.condition(lets, let)
+        return None
+
+    def condition(self, lets: list[Let], let: Let) -> Atom:
+        """What holds in the arm that is walked: its condition, or that it does not."""
+        arm = self.arms[-1]
+        if arm.value:
+            return arm.condition
+        opposite = fresh("otherwise", BOOL)
+        lets.append(Let((opposite,), Prim("not", (arm.condition,)), let.span))
+        return opposite
+
+    def in_arm(self, atom: Atom) -> Size:
+        """The polynomial that a number is in the arms around."""
+        return poly(atom).substitute(lambda v: self.in_arms.get(v) or self.sizes.get(v))
+
+    def is_length(self, atom: Atom, length: Size, known: Knowledge) -> bool:
+        """Whether a number is known to be positive, or a size that was checked not to be 0."""
+        if not self.is_small(length, known):
+            return False
+        return known.positive(length) or (atom in self.nonzero and known.at_least_zero(length))
 
     # ---- the least, the greatest, remainders -------------------------------------------------------------------------
     def chosen(self, let: Let, lets: list[Let], known: Knowledge) -> bool:
@@ -164,9 +257,12 @@ class _Walk:
                 return self.is_same(let, x if outcome.value else y)
             case Prim("select", (ordered, there, Lit(0))) if there.type == I64:
                 return self.distance(let, ordered, there, known)
-            case Prim("mod", (x, y)) if x.type == I64 and known.positive(m := self.polynomial(y)):
+            case Prim("bit_and", (_, Lit(mask, "i64")) | (Lit(mask, "i64"), _)) if int(mask) >= 0:
+                self.note(let.vars[0], ([ZERO], [poly(int(mask))]), known)
+            case Prim("mod", (x, y)) if x.type == I64 and self.is_length(y, m := self.polynomial(y), known):
                 a = self.polynomial(x)
-                if not self.is_small(a, known) or not self.is_small(m, known):
+                if not self.is_small(a, known):
+                    self.note(let.vars[0], ([ZERO], [m - 1]), known)
                     return False
                 low, high = known.at_least_zero(a), known.at_least_zero(m - 1 - a)
                 if low and high:
@@ -292,18 +388,36 @@ class _Walk:
                 if known.positive(gap) or known.positive(Poly({}) - gap):
                     return name == "ne"
             case Prim(name, (x, y)) if name in ORDERS and x.type == I64:
-                least: Size = self.polynomial(y) - self.polynomial(x)
-                if name in ("gt", "ge"):
-                    least = Poly({}) - least
-                strict = 1 if name in ("lt", "gt") else 0
-                if known.at_least_zero(least - strict):
-                    return True
-                if known.at_least_zero(Poly({}) - least - (1 - strict)):
-                    return False
+                return _outcome(name, self.polynomial(x), self.polynomial(y), known)
         return None
 
 
-def _narrowed(known: Knowledge, ends: Sequence[tuple[Var, Size | None, Size | None]]) -> Knowledge:
+def _computed(name: str, x: Size, y: Size) -> Size:
+    """A sum, a difference or a product."""
+    return x + y if name == "add" else x - y if name == "sub" else x * y
+
+
+def _outcome(name: str, x: Size, y: Size, known: Knowledge) -> bool | None:
+    """Whether two numbers are in an order; None if that is not known."""
+    least = y - x if name in ("lt", "le") else x - y
+    strict = 1 if name in ("lt", "gt") else 0
+    if known.at_least_zero(least - strict):
+        return True
+    if known.at_least_zero(Poly({}) - least - (1 - strict)):
+        return False
+    return None
+
+
+def _bounded(gap: Size, known: Knowledge) -> Iterator[Bounded]:
+    """The ends of a variable where a polynomial is at least 0: of the last one that is no size, if there is one."""
+    for v in sorted(dict.fromkeys(gap.atoms()), key=lambda v: (v in known.facts.sizes, -v.serial)):
+        rest = gap.without(v)
+        if not rest.mentions((v,)) and (c := gap.coefficient(v).constant) in (1, -1):
+            yield (v, -rest, None) if c == 1 else (v, None, rest + 1)
+            return
+
+
+def _narrowed(known: Knowledge, ends: Sequence[Bounded]) -> Knowledge:
     """What is known where numbers lie between ends, too."""
     inside = known.copy()
     for var, low, high in ends:

@@ -161,6 +161,11 @@ def settled(op: For | While) -> dict[Var, bool]:
 def _implied(atom: Atom, value: bool, lets: Sequence[Let]) -> dict[Atom, bool]:
     """The truth values that follow from one."""
     made = {v: (let.op, k) for let in lets if isinstance(let.op, Prim | If) for k, v in enumerate(let.vars)}
+    return implied(atom, value, made)
+
+
+def implied(atom: Atom, value: bool, made: Mapping[Var, tuple[Prim | If, int]]) -> dict[Atom, bool]:
+    """The truth values that follow from one. made: what gives them, and which of its results they are."""
     found: dict[Atom, bool] = {}
     work = [(atom, value)]
     while work:

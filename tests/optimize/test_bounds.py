@@ -105,3 +105,93 @@ def test_numbers_that_are_no_indices_are_left_alone() -> None:
     least = np.int64(-(2**63))
     assert not [op for op in ops(program) if isinstance(op, SizeOf)]
     assert Interpreter(program).run(made.entry.name, [least])[-1] == (np.int64(2**63 - 1) < least)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "fn f(x: f64[n], k: i64) -> f64 = x[k % n]",
+        "fn f(x: f64[n], k: i64) -> f64 = x[k % len(x)]",
+        "fn f(x: f64[n], k: i64) -> f64 { var s = 0.0; for i < 9 { s = 0.5 * s + x[(i * k - 3) % n] }; s }",
+        "fn f(x: f64[n], k: i64) -> f64 = sum(x[(k - j * j) % n] for j < 5)",
+        "fn f(x: f64[n], k: i64) -> f64 = reshape(x, n, 1)[k % n, k % 1] + concat(x, [1.0, 2.0, 3.0])[k % 3]",
+        "fn f(x: f64[n], k: i64) -> f64 = concat(x, [1.0, 2.0, 3.0])[bit_and(k, 3) % 3]",
+    ],
+)
+@pytest.mark.parametrize("k", [0, 1, -1, 7, 2**62, -(2**63), 2**63 - 1])
+def test_a_remainder_by_the_size_of_an_axis_is_an_index(body: str, k: int) -> None:
+    made = lowered(body)
+    program = optimise(made.program, [made.entry.name], verify=True)
+    assert not [op for op in ops(program) if isinstance(op, Check) and op.code == "E0801"]
+    x = np.array([1.0, 2.0, 4.0])
+    for args in ([3, x, k], [0, x[:0], k]):
+        outcomes = []
+        for p in (made.program, program):
+            try:
+                outcomes.append(Interpreter(p).run(made.entry.name, args))
+            except RunError as e:
+                outcomes.append(e.code)
+        assert outcomes[0] == outcomes[1]
+
+
+def compared(text: str) -> tuple[int, int]:
+    """How many comparisons of integers there are as written and after optimisation."""
+    made = lowered(text)
+    program = optimise(made.program, [made.entry.name], verify=True)
+    rng = np.random.default_rng(0)
+    for k in (0, 1, 2, 5, -1, -(2**63), 2**63 - 1):
+        for n in (0, 1, 5):
+            args = [n, rng.normal(size=n), *([k] if "k: i64" in text else [])]
+            before, after = (Interpreter(p).run(made.entry.name, args) for p in (made.program, program))
+            np.testing.assert_allclose(np.array(before[-1]), np.array(after[-1]))
+    orders = ("lt", "le", "gt", "ge", "eq", "ne")
+    before, after = (
+        [op for op in ops(p) if isinstance(op, Prim) and op.name in orders] for p in (made.program, program)
+    )
+    return len(before), len(after)
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("fn f(x: f64[n], k: i64) -> f64 = if k >= 1 and k <= n { x[k - 1] } else { 0.0 }", 2),
+        ("fn f(x: f64[n], k: i64) -> f64 = if 0 <= k and k < n { x[k] } else { 0.0 }", 2),
+        ("fn f(x: f64[n], k: i64) -> f64 = if 0 <= k { if k < n { x[k] * x[k] } else { 1.0 } } else { 0.0 }", 2),
+        ("fn f(x: f64[n], k: i64) -> f64 = if k < 0 or k >= n { 0.0 } else { x[k] }", 2),
+        ("fn f(x: f64[n]) -> f64 = sum(if i >= 1 { x[i - 1] } else { 0.0 } for i < n)", 1),
+        ("fn f(x: f64[n]) -> f64 = sum(if i + 1 < n { x[i + 1] } else { 0.0 } for i < n)", 1),
+        ("fn f(x: f64[n]) -> f64 = sum(if i < 1 { 0.0 } else { x[i - 1] } for i < n)", 2),
+        ("fn f(x: f64[n]) -> f64 = sum(if i == 0 { 0.0 } else { x[i - 1] } for i < n)", 2),
+        ("fn f(x: f64[n]) -> f64[n] = [if i > 0 { x[i] - x[i - 1] } else { x[i] } for i]", 1),
+        ("fn f(x: f64[n]) -> f64[n] { var y = x; for i < n { if i > 0 { y[i] = y[i - 1] + x[i] } }; y }", 1),
+        ("fn f(x: f64[n], k: i64) -> f64 = if k >= 0 { sum(x[k - k + j] for j < n if j >= k) } else { 0.0 }", 2),
+        ("fn f(x: f64[n], k: i64) -> f64 = if k > 3 and k < n + 3 { x[k - 3] } else { 0.0 }", 2),
+    ],
+)
+def test_what_an_arm_is_chosen_by_proves_its_indices(text: str, after: int) -> None:
+    assert compared(text)[1] == after
+
+
+@pytest.mark.parametrize(
+    ("condition", "index"),
+    [
+        ("k >= 0", "k - 1"),
+        ("k <= n", "k"),
+        ("k > 1", "k + 1"),
+        ("k != 2", "k"),
+        ("k < n", "k - 1"),
+        ("k >= 1", "2 * k"),
+    ],
+)
+def test_an_arm_that_proves_too_little_is_checked(condition: str, index: str) -> None:
+    made = lowered(f"fn f(x: f64[n], k: i64) -> f64 = if {condition} {{ x[{index}] }} else {{ 0.5 }}")
+    program = optimise(made.program, [made.entry.name], verify=True)
+    x = np.arange(1.0, 6.0)
+    for k in (*range(-3, 9), 2**63 - 1, -(2**63), 2**62, -(2**62)):
+        outcomes = []
+        for p in (made.program, program):
+            try:
+                outcomes.append(Interpreter(p).run(made.entry.name, [5, x, k]))
+            except RunError as e:
+                outcomes.append((e.code, e.message))
+        assert outcomes[0] == outcomes[1], k
