@@ -347,6 +347,13 @@ def far_fewer(points: Size, elements: Size) -> bool:
     return a == b and 2 * _lead(points, a) <= _lead(elements, b)
 
 
+def grows_less(points: Size, elements: Size) -> bool:
+    """Whether a number of points surely grows with a smaller power than a number of elements, in the same sizes."""
+    if points.constant is not None:
+        return elements.constant is None
+    return all(any(m != other and _divides(m, other) for other in elements.terms) for m in points.terms)
+
+
 def _divides(monomial: tuple[Var, ...], other: tuple[Var, ...]) -> bool:
     left = list(other)
     for v in monomial:

@@ -3,7 +3,8 @@
 Merging: comprehensions with equal axes become one with the results of all, if they share an operand or one reads the
 other's result at its own point; so chains of elementwise code, reductions of them, and what a forward and a backward
 sweep have in common are one pass. Inlining: a result that is only read in comprehensions, each of its elements as often
-as it was computed or so cheap that it does not matter, is computed where it is read.
+as it was computed or so cheap that it does not matter, is computed where it is read; so are elements that are read
+outside of comprehensions, if nothing else needs the array.
 
 Nothing is computed more often than before, but for a few sums and products. A value that takes the place of a read may
 depend on fewer axes than the read did; where something that takes long would then depend on fewer axes than there are
@@ -16,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
+from dlang.ir.affine import grows_less
 from dlang.ir.anf import (
     Add,
     Array,
@@ -36,11 +38,13 @@ from dlang.ir.anf import (
     Var,
     While,
     fresh,
+    poly,
 )  # fmt: skip
-from dlang.ir.comps import point_of
+from dlang.ir.comps import extent, point_of
 from dlang.ir.sharing import repeated, takes_long
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars, map_bodies, map_inner, mentioned, parts, rebuild, walk, with_lets, with_op
+from dlang.ir.types import I64, array_type, product
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.fusion_order import Items, bits
 from dlang.optimize.keys import Key, Keys
@@ -63,7 +67,7 @@ class _Fuser:
 
     def block(self, block: Block) -> Block:
         block = map_inner(block, self.block)
-        if sum(isinstance(let.op, Comp) for let in block.lets) < 2:
+        if not any(isinstance(let.op, Comp) for let in block.lets):
             return block
         new = inlined_producers(additions_apart(merged(block, self.effectful)))
         return block if new is block else merged(new, self.effectful)
@@ -257,6 +261,8 @@ def _with_sums(op: Comp, vars: Sequence[Var], uses: _Uses) -> Comp:
             continue
         if not reads or any(r != reads[0] for r in reads):  # in a merged comprehension one read may stand twice
             continue
+        if not reads[0][1]:
+            continue  # of one element
         plain = replace(op, destinations=(replace(d, into=None),), body=Block(op.body.lets, (values[k],)))
         if point_of(plain, 0) is None or not _once(*reads[0]):
             continue
@@ -270,8 +276,11 @@ def _with_sums(op: Comp, vars: Sequence[Var], uses: _Uses) -> Comp:
 
 
 # ---- producers computed where they are read --------------------------------------------------------------------------
-def inlined_producers(block: Block) -> Block:
-    """The block with the results that are cheaper to compute at their reads computed there."""
+def inlined_producers(block: Block, fewer: bool = False) -> Block:
+    """The block with the results that are cheaper to compute at their reads computed there.
+
+    fewer: only those that are read at fewer points than they have, as sizes grow.
+    """
     uses = _Uses(block)
     stored: set[Var] = set()
     while True:
@@ -280,12 +289,15 @@ def inlined_producers(block: Block) -> Block:
             if isinstance(let.op, Comp):
                 producer = _Producer(let.op)
                 for k, var in enumerate(let.vars):
-                    if var not in stored and uses.inlinable(producer, k, var, chosen):
+                    if var in stored or (fewer and not uses.at_fewer_points(var)):
+                        continue
+                    if uses.inlinable(producer, k, var, chosen):
                         chosen[var] = producer, k
         if not chosen:
             return block
         new = _Inliner(chosen).block(block)
-        pairs = zip(block.lets, new.lets, strict=True)
+        before = {let.vars[0]: let for let in block.lets if let.vars}
+        pairs = [(before[let.vars[0]], let) for let in new.lets if let.vars and let.vars[0] in before]
         worse = [old for old, let in pairs if let is not old and repeated(let.op) > repeated(old.op)]
         if not worse:
             lets = [let for let in new.lets if not let.vars or any(v not in chosen for v in let.vars)]
@@ -302,8 +314,9 @@ def _is_narrow(producer: _Producer, k: int) -> bool:
 
 
 class _Uses:
-    """The reads of the arrays of a block, each with the axes that it runs over. otherwise: arrays that are used in
-    another way.
+    """The reads of the arrays of a block, each with the axes that it runs over, those of loops among them.
+
+    otherwise: arrays that are used in another way, or read by a loop itself.
     """
 
     def __init__(self, block: Block) -> None:
@@ -311,24 +324,40 @@ class _Uses:
         self.otherwise: set[Var] = {r for r in block.results if isinstance(r, Var)}
         self.consumed: set[Var] = {v for let in block.lets for v in consumed_by(let.op)}
         for let in block.lets:
-            self.let(let, None)
+            self.let(let, (), in_order=False)
 
-    def let(self, let: Let, axes: tuple[Axis, ...] | None) -> None:
+    def let(self, let: Let, axes: tuple[Axis, ...], in_order: bool) -> None:
+        """Notes what a let uses. in_order: whether a loop does it itself, not a comprehension in its trips."""
         op = let.op
         p = parts(op)
-        if isinstance(op, Read) and axes is not None:
+        if isinstance(op, Read) and not in_order:
             self.reads.setdefault(op.array, []).append((op, axes))
         else:
             self.otherwise.update([a for a in p.atoms if isinstance(a, Var)])
-        inner: tuple[Axis, ...] | None = axes
-        if isinstance(op, Comp):
-            inner = (*(axes or ()), *op.axes)
-        elif isinstance(op, For | While):
-            inner = None
+        match op:
+            case Comp():
+                axes, in_order = (*axes, *op.axes), False
+            case For(index, low, high):
+                axes, in_order = (*axes, Axis(index, (low,), (high,))), True
+            case While():  # of as many trips as nothing tells
+                trip, trips = fresh("trip", I64), fresh("trips", I64)
+                axes, in_order = (*axes, Axis(trip, (poly(0),), (poly(trips),))), True
+            case _:
+                pass
         for b in p.blocks:
             self.otherwise.update([r for r in b.results if isinstance(r, Var)])
-            for let in b.lets:
-                self.let(let, inner)
+            for inner in b.lets:
+                self.let(inner, axes, in_order)
+
+    def at_fewer_points(self, var: Var) -> bool:
+        """Whether the points at which an array is read grow with a smaller power of sizes than its elements."""
+        elements = product(array_type(var).shape) if isinstance(var.type, Array) else poly(1)
+        for _, axes in self.reads.get(var, ()):
+            sizes = [extent(axis) for axis in axes]
+            known = [size for size in sizes if size is not None]
+            if len(known) < len(sizes) or not grows_less(product(known), elements):
+                return False
+        return True
 
     def inlinable(self, producer: _Producer, k: int, var: Var, chosen: Container[Var]) -> bool:
         """Whether a result is better computed at its reads, given those chosen before it."""
@@ -359,14 +388,13 @@ class _Uses:
 
 
 def _once(read: Read, axes: Sequence[Axis]) -> bool:
-    """Whether no element is read twice: each entry has at most one axis, and every axis has an entry for itself."""
+    """Whether no element is read twice: every axis has an entry for itself."""
     names = {axis.var for axis in axes}
     found: set[Var] = set()
     for entry in read.index:
         mine = {a for a in entry.atoms() if a in names}
-        if len(mine) > 1 or mine & found or (mine and not _multiple(entry, *mine)):
-            return False
-        found |= mine
+        if len(mine) == 1 and _multiple(entry, *mine):
+            found |= mine
     return found == names
 
 

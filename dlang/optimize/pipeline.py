@@ -1,7 +1,7 @@
 """The order of the passes: the one file of this folder that knows derivatives.
 
 normalise     inline · bounds · guards · simplify · CSE · DCE · early reads · hoist · batching ·
-              distribute, so that every comprehension is a perfect nest
+              distribute, so that every comprehension is a perfect nest · narrow
 derivatives   limits, then the innermost first, each result normalised again, until none is left; cofactors
 products      collect · tail calls · slices · defer · jacobians · guards · symmetry · contractions · hoist;
               then functions that get arguments early are split
@@ -40,6 +40,7 @@ from dlang.optimize.hoist import hoist
 from dlang.optimize.inline import inline
 from dlang.optimize.inputs import inputs
 from dlang.optimize.jacobians import jacobians
+from dlang.optimize.narrow import narrow
 from dlang.optimize.ownership import ownership
 from dlang.optimize.parts import parts
 from dlang.optimize.reads_first import early_reads
@@ -96,6 +97,7 @@ PASSES: tuple[Pass, ...] = (
     _plain("hoist", hoist, NORMAL),  # what a loop computes in every trip would be saved in every trip
     _plain("batching", batching, NORMAL),
     _plain("distribute", distribute, NORMAL),
+    _plain("narrow", narrow, NORMAL),  # what fusion would leave out has no derivative
     _plain("simplify", simplify, NORMAL, again=True),
     _plain("cse", cse, NORMAL, again=True),
     _plain("dce", dce, NORMAL, again=True),

@@ -34,6 +34,7 @@ EXACT = {
     "dce",
     "early reads",
     "hoist",
+    "narrow",
     "ownership",
     "slices",
     "segments",
@@ -165,6 +166,7 @@ EXERCISES: Mapping[str, str] = {
     "hoist": "fn main(x: f64[n], w: f64[n]) -> f64 { let y = [sum(w) * v + w[0] for v in x]; y[2] }",
     "batching": "fn main(r: f64[n]) -> f64[n, 2] = [[a * 2.0, sin(a)] for a in r]",
     "distribute": "fn main(x: f64[3, n]) -> f64[3] = [sum(x[i]) for i < 3]",
+    "narrow": "fn main(x: f64[n, n]) -> f64 { let a = exp(x); sum(a[i, i] for i < n) }",
     "collect": TREES,
     "tail calls": (
         "fn main(d: i64, x: f64[n], w: f64[n]) -> f64[n] = if d == 0 { x } else { main(d - 1, sin(x) * w, w) }"

@@ -12,6 +12,7 @@ from dlang.ir.builder import Builder, f64
 from dlang.ir.printer import print_program
 from dlang.ir.sharing import verify_sharing
 from dlang.ir.traverse import walk
+from dlang.ir.verify import verify
 from dlang.optimize.cse import cse
 from dlang.optimize.dce import dce
 from dlang.optimize.fuse import fuse
@@ -283,6 +284,34 @@ def test_an_invariant_condition_of_a_while_is_computed_before_it() -> None:
     after = through(p, hoist)
     assert len(after.functions["f"].body.lets) == 4 and t.type == F64
     assert_same(run(p, ARGS), run(after, ARGS))
+
+
+def test_an_element_that_is_read_outside_of_comprehensions_is_computed_alone() -> None:
+    s = Setup()
+    b = s.b
+    y = b.map([s.n, s.n], lambda i, j: b.prim("exp", b.read(s.m, [j, i])))
+    after = fused(s.program(b.read(y, [poly(1), poly(2)])), 0)
+    assert cost(after, ARGS) == 2
+
+
+@pytest.mark.parametrize("by", ["a loop", "a loop of as many trips as rows"])
+def test_what_a_loop_reads_is_computed_there_if_each_element_is_read_in_one_trip_only(by: str) -> None:
+    s = Setup()
+    b = s.b
+    y = b.map([s.n, s.n], lambda i, j: b.prim("exp", b.read(s.m, [i, j])))
+    b.reduce([s.n], lambda i: b.read(s.x, [i]))
+
+    def trip(t: Var, v: Var) -> Var:
+        row = t if by != "a loop" else poly(0)
+        return b.reduce([s.n], lambda j: b.mul(v, b.read(y, [row, j])))
+
+    (last,) = b.for_(0, s.n, [f64(1.0)], trip)
+    program = s.program(last)
+    after = fuse(program)
+    verify(after)
+    assert (len(after.functions["f"].body.lets) < len(program.functions["f"].body.lets)) == (by != "a loop")
+    assert_same(run(program, ARGS), run(after, ARGS))
+    assert cost(after, ARGS) <= cost(program, ARGS)
 
 
 def sines(b: Builder, start: Atom) -> Atom:
