@@ -8,6 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
+import dlang
 from dlang.codegen.llvm import jit, objects
 from dlang.codegen.llvm.microkernel import panels_symbol, product_symbol
 from dlang.codegen.llvm.panels import heights_of, pack_symbol
@@ -111,3 +112,33 @@ def test_infinities_and_nans_reach_the_elements_that_they_belong_to() -> None:
     with np.errstate(invalid="ignore"):
         expected = a @ b
     assert np.array_equal(c, expected, equal_nan=True) and np.isnan(c[:, 34]).all() and np.isinf(c[3, :34]).all()
+
+
+MANY = """
+fn plain(a: f64[n, k], b: f64[k, m]) -> f64[n, m] = a @ b
+fn left(a: f64[k, n], b: f64[k, m]) -> f64[n, m] = transpose(a) @ b
+fn right(a: f64[n, k], b: f64[m, k]) -> f64[n, m] = a @ transpose(b)
+fn half(a: f32[n, k], b: f32[k, m]) -> f32[n, m] = a @ b
+fn above(a: f64[n, k], b: f64[k, m]) -> i64 = sum(i64(v > 0.0) for v in reshape(a @ b, n * m))
+fn again(a: f64[n, k], b: f64[k, m]) -> f64 { var s = 0.0; for i < 3 { s += sum(a @ (f64(i) * b)) }; s }
+fn known(a: f64[6, 20000], b: f64[20000, 9]) -> f64[6, 9] = a @ b
+"""
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "m"), [(3, 20000, 4), (30, 9216, 50), (7, 9217, 9), (1, 100_000, 2), (500, 9500, 260)]
+)
+def test_products_of_so_many_terms_that_they_are_taken_in_pieces(n: int, k: int, m: int) -> None:
+    rng, made = np.random.default_rng(k), dlang.compile(MANY)
+    a, b = rng.integers(-9, 10, (n, k)).astype(float), rng.integers(-9, 10, (k, m)).astype(float)
+    wanted = a @ b  # whole numbers, so that every sum is exact
+    np.testing.assert_array_equal(made.plain(a, b), wanted)
+    np.testing.assert_array_equal(made.left(a.T.copy(), b), wanted)
+    np.testing.assert_array_equal(made.right(a, b.T.copy()), wanted)
+    np.testing.assert_array_equal(made.half(a.astype(np.float32), b.astype(np.float32)), wanted.astype(np.float32))
+    assert made.above(a, b) == (wanted > 0).sum() and made.again(a, b) == 3 * wanted.sum()
+
+
+def test_a_known_number_of_terms_in_pieces() -> None:
+    a, b = np.arange(120_000.0).reshape(6, 20000) % 7, np.arange(180_000.0).reshape(20000, 9) % 5
+    np.testing.assert_array_equal(dlang.compile(MANY).known(a, b), a @ b)

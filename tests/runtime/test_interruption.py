@@ -80,6 +80,20 @@ def test_ctrl_c_stops_a_run(module: object, name: str) -> None:
     assert stop(getattr(module, name), CALLS[name]) < A_MOMENT
 
 
+def test_ctrl_c_stops_one_block_of_a_product_of_many_terms() -> None:
+    """The block is the whole product, and there is no loop around it."""
+    m = dlang.compile("fn f(a: f64[128, k], b: f64[k, 128]) -> f64[128, 128] = a @ b")
+    a, b = np.full((128, 1_500_000), 1e-3), np.full((1_500_000, 128), 1e-3)
+    begin = time.process_time()
+    m.f(a, b)
+    whole = time.process_time() - begin
+    with interrupted_after(min(0.1, whole / 10)) as at:
+        with pytest.raises(KeyboardInterrupt):
+            m.f(a, b)
+        assert time.process_time() - at[0] < whole / 2
+    assert m.f(a[:, :10], b[:10])[3, 5] == pytest.approx(1e-5)
+
+
 def test_recursion_on_a_thread_stops_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PORTABLE, "1")
     assert stop(dlang.compile(SLOW).fib, (70,), helped=True) < A_MOMENT

@@ -6,15 +6,17 @@ from dlang.codegen import loops
 from dlang.codegen.llvm import microkernel, panels, sanitizer, support, windows
 from dlang.codegen.llvm.accesses import element_address
 from dlang.codegen.llvm.indices import size_value
-from dlang.codegen.llvm.polls import look_if
+from dlang.codegen.llvm.polls import look, look_if
 from dlang.codegen.llvm.routines import LINEAR_ALGEBRA
 from dlang.codegen.llvm.scalars import LLVM
 from dlang.codegen.llvm.sites import Site
 from dlang.codegen.llvm.writer import Writer, slot_type
-from dlang.codegen.panel_layout import VECTORS
+from dlang.codegen.panel_layout import VECTORS, terms_of
 from dlang.ir.anf import Size
 from dlang.ir.terms import WIDTHS
 from dlang.ir.types import dtype_of
+
+PIECE = 48  # blocks of terms of a product between two looks: with a block of the result, some 100 ms
 
 
 def symbol(name: str) -> str:
@@ -109,16 +111,51 @@ def product(w: Writer, stmt: loops.Product) -> None:
     sizes = [f"i64 {size_value(w, size)}" for size in (stmt.rows, stmt.columns, stmt.inner)]
     a, b = _factor(w, stmt.a, dtype), _right(w, stmt, dtype)
     sanitizer.matrix_product(w, stmt, *[operands[0].removeprefix("ptr ") for operands in (a, b, c)])
-    operands = [*a, *b, *c, *sizes, adds]
     match stmt.a, stmt.b:
         case loops.Scattered(), _:
-            name = windows.windows_symbol(dtype, stmt.bits)
+            _call(w, windows.windows_symbol(dtype, stmt.bits), [*a, *b, *c, *sizes, adds])
         case _, loops.Panels():
-            name = microkernel.panels_symbol(dtype, stmt.bits)
+            _multiply(w, stmt, microkernel.panels_symbol(dtype, stmt.bits), a, b, [*c, *sizes, adds])
         case _:
+            followed = "i1 false" if stmt.followed is None else f"i1 {w.scalar(stmt.followed)}"
             name = microkernel.product_symbol(dtype, stmt.bits)
-            operands.append("i1 false" if stmt.followed is None else f"i1 {w.scalar(stmt.followed)}")
-    _call(w, name, operands)
+            _multiply(w, stmt, name, a, b, [*c, *sizes, adds, followed])
+
+
+def _multiply(w: Writer, stmt: loops.Product, name: str, a: list[str], b: list[str], rest: list[str]) -> None:
+    """Calls a function of `microkernel`. A product of very many terms is a sum of several, between which the run looks
+    whether it has to end; code that is sanitised knows matrices as a whole.
+    """
+    most = PIECE * terms_of(stmt.c.buffer.dtype)
+    if w.module.sanitizes or (stmt.inner.constant is not None and stmt.inner.constant <= most):
+        _call(w, name, [*a, *b, *rest])
+        return
+    (a_at, a_row, a_term), (b_at, b_term, *b_rest) = a, b
+    c_at, c_row, rows, columns, terms, adds, *followed = rest
+    before, head, looking, again, done = w.block, *[w.label(s) for s in ("terms", "look", "again", "done")]
+    first, following, adding = (w.name(stem) for stem in ("first", "following", "adding"))
+    count = terms.removeprefix("i64 ")
+    w.jump(head)
+    w.begin(head)
+    w.code += [
+        f"  {first} = phi i64 [ 0, %{before} ], [ {following}, %{again} ]",
+        f"  {adding} = phi i1 [ {adds.removeprefix('i1 ')}, %{before} ], [ true, %{again} ]",
+        f"  {following} = add i64 {first}, {most}",
+    ]
+    more = w.emit(f"icmp slt i64 {following}, {count}")
+    here = w.emit(f"select i1 {more}, i64 {most}, i64 {w.emit(f'sub i64 {count}, {first}')}")
+
+    def moved(at: str, step: str) -> str:
+        apart = w.emit(f"mul i64 {first}, {step.removeprefix('i64 ')}")
+        return f"ptr {w.emit(f'getelementptr i8, {at}, i64 {apart}')}"
+
+    factors = [moved(a_at, a_term), a_row, a_term, moved(b_at, b_term), b_term, *b_rest]
+    _call(w, name, [*factors, c_at, c_row, rows, columns, f"i64 {here}", f"i1 {adding}", *followed])
+    w.fork(more, looking, done, rare=True)
+    w.code += [f"{looking}:", *look(w, again, support.FULL + 1)]
+    w.begin(again)
+    w.jump(head)
+    w.begin(done)
 
 
 def _call(w: Writer, name: str, operands: list[str]) -> None:
