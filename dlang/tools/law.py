@@ -98,6 +98,8 @@ def breaches(costs: Sequence[Costs]) -> list[Breach]:
             if way == "value" and measure == "operations" and _faster(counts, shared):
                 growth = exponent(counts), exponent([int(a) for a in shared])
                 found.append(Breach(way, measure, "faster", *growth, surplus(costs, way, base, shared=True)))
+            elif measure == "bytes of memory" and counts[-1] <= costs[-1][base].peak:
+                continue  # the growth of what is held is hidden as long as something else is larger
             elif _faster(counts, allowed):
                 growth = exponent(counts), exponent([int(a) for a in allowed])
                 found.append(Breach(way, measure, "faster", *growth, lines))
@@ -110,10 +112,11 @@ def _faster(counts: Sequence[int], allowed: Sequence[float]) -> bool:
     """Tells whether counts grow by more than they may, and by ever more of that. What does not grow has no say in it.
 
     A size may also decide which branches are taken. What grows by less the second time that the size doubles, or by
-    less than what is allowed grew the first time, is not the growth of a power.
+    less than what is allowed grew the first time, is not the growth of a power; nor can growth be compared with what
+    falls.
     """
     (few, many), (less, more) = [(c[1] - c[0], c[2] - c[1]) for c in (counts, allowed)]
-    if many <= max(SLACK, less) or many < few:
+    if min(less, more) < 0 or many <= max(SLACK, less) or many < few:
         return False
     first, second = few / max(less, 1.0), many / max(more, 1.0)
     return first > 0.0 and second > max(1.0, FASTER * first)

@@ -6,7 +6,9 @@ import textwrap
 import pytest
 
 from dlang.tools import scans
+from dlang.tools.counted import Costs, Counts
 from dlang.tools.dlc import main
+from dlang.tools.law import breaches
 
 SUMS = """
     fn running(x: f64[n]) -> f64[n] = cumsum(x)
@@ -58,6 +60,27 @@ def test_costs_are_the_numbers_that_one_would_count_by_hand(costs):
         "moved": {"counts": [160, 320, 640], "exponent": 1.0},
         "memory": {"counts": [0, 0, 0], "exponent": 0.0},
     }
+
+
+def counts(operations, peak):
+    return Counts(operations, operations, 0, peak, peak, 0, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("written", "optimised", "kinds"),
+    [
+        ([(9_000, 0), (18_000, 0), (36_000, 0)], [(100, 0), (10_000, 0), (50_000, 0)], ["faster"]),
+        ([(9_000, 0), (9_000, 0), (9_000, 0)], [(100, 0), (1_000, 0), (8_000, 0)], ["faster"]),
+        ([(9_000, 0), (800, 0), (7_000, 0)], [(100, 0), (1_000, 0), (8_000, 0)], []),
+        ([(9_000, 0), (9_800, 0), (7_000, 0)], [(100, 0), (1_000, 0), (8_000, 0)], []),
+        ([(0, 5_000), (0, 5_000), (0, 5_000)], [(0, 500), (0, 2_000), (0, 8_000)], ["faster"]),
+        ([(0, 8_000), (0, 8_000), (0, 8_000)], [(0, 500), (0, 2_000), (0, 8_000)], []),
+    ],
+)
+def test_growth_is_that_of_a_power_beside_what_does_not_fall_and_hides_nothing(written, optimised, kinds):
+    pairs = zip(written, optimised, strict=True)
+    found = breaches([Costs({"as written": counts(*a), "value": counts(*b)}, 0, 0, 0) for a, b in pairs])
+    assert [breach.kind for breach in found] == kinds
 
 
 def test_whole_numbers_are_sizes_and_indices_are_not(costs):
