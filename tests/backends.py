@@ -26,6 +26,6 @@ def run_tests(file: Path, *backends: Backend) -> None:
     assert not [d for d in checked.diagnostics if d.severity == "error"], checked.diagnostics
     program, entries = lower([Request(test) for test in checked.module.tests])
     for backend in backends:
-        runner = load(program, entries, backend, Host())
+        runner = load(program, entries, backend, Host(), tiers=True)
         for entry in entries:
             call(runner, entry)

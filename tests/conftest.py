@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from dlang.runtime import tiers
 from dlang.tools.dlc import main
 from dlang.verification import VARIABLE
 
@@ -34,6 +35,17 @@ def interrupts_are_not_ignored() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+QUICK = ("ad", "programs", "stdlib")
+"""Folders of tests that compile much and compute little: the level of machine code changes no bit of a result."""
+
+
+@pytest.fixture(autouse=True)
+def machine_code_is_made_quickly(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such tests run in quick code, unless the environment says otherwise: `DLANG_TIERS=off make test`."""
+    if request.path.parent.name in QUICK and tiers.VARIABLE not in os.environ:
+        monkeypatch.setenv(tiers.VARIABLE, "quick")
 
 
 @pytest.fixture

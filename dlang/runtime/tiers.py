@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dlang.runtime.engine import CompiledProgram
 
 VARIABLE = "DLANG_TIERS"
-"""The environment variable that says whether there are tiers: `off` for code that is compiled well at once."""
+"""The environment variable that says which tiers there are: `off` has code compiled well at once, `quick` never so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,13 @@ class Tiers:
 
 def usual_tiers() -> Tiers | None:
     """The tiers of this process; None if all code is to be the best from the start."""
-    return None if os.environ.get(VARIABLE, "").lower() in ("off", "0") else Tiers()
+    match os.environ.get(VARIABLE, "").lower():
+        case "off" | "0":
+            return None
+        case "quick":
+            return Tiers(best=Tiers().quick)
+        case _:
+            return Tiers()
 
 
 @dataclass(slots=True, eq=False)

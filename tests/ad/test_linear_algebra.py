@@ -1,5 +1,7 @@
 """Gradients through linear algebra: compiled and interpreted, against central differences, element by element."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -62,6 +64,9 @@ def differences(f, x, step=1e-5):
     return out
 
 
+compiled = cache(dlang.compile)
+
+
 @pytest.mark.parametrize(("name", "shape"), CASES)
 def test_the_gradient_is_that_of_central_differences(name, shape):
     text = HEAD + (SQUARE | ANY)[name]
@@ -69,7 +74,7 @@ def test_the_gradient_is_that_of_central_differences(name, shape):
     point = MATRIX[:rows, :columns]
     slopes = []
     for backend in ("cpu", "interp"):
-        module = dlang.compile(text, backend=backend)
+        module = compiled(text, backend)
         value, slope = dlang.value_and_grad(module.f)(point)
         slopes.append(slope)
         if backend == "cpu":

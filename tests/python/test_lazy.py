@@ -279,7 +279,7 @@ def test_a_long_recording_is_cut_where_the_least_is_known():
     assert all(len(p.nodes) <= pieces.MOST for p in found) and sum(len(p.nodes) for p in found) == 640
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(st.lists(st.integers(0, 8), min_size=1, max_size=6), st.integers(0, 2**31), st.integers(3, 8))
 def test_values_and_derivatives_do_not_depend_on_where_a_recording_is_cut(steps, seed, size):
     random = np.random.default_rng(seed)

@@ -138,6 +138,26 @@ def test_without_tiers_all_is_compiled_well(m: Any, monkeypatch: pytest.MonkeyPa
     assert program_of(m.total).promotion is None and len(program_of(m.total).loaded) == 1
 
 
+def test_quick_code_stays(m: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(tiers.VARIABLE, "quick")
+    with monkeypatch.context() as patch:
+        made = recorded(patch)
+        m.scaled(np.eye(200), np.ones(200))
+    assert made == [Tiers().quick]
+
+
+def recorded(patch: pytest.MonkeyPatch) -> list[int]:
+    """The levels at which machine code is made from now on."""
+    compile_object, made = objects.compile_object, []
+
+    def noted(text: str, level: int = 2, *args: Any) -> bytes:
+        made.append(level)
+        return compile_object(text, level, *args)
+
+    patch.setattr(objects, "compile_object", noted)
+    return made
+
+
 def test_bound_functions_are_promoted_too(m: Any) -> None:
     f = m.scaled.bind(np.eye(5))
     first = f(np.ones(5))
