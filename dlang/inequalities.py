@@ -28,12 +28,22 @@ class Facts(Generic[A]):
 
     floors: h = dividend // divisor for a positive divisor. What is known here is that the code here runs: so there is
     a v between its bounds. `mark` and `undo` leave a scope in which more was known.
+
+    Found from the bounds when it is asked for: spans, of what bounds mention, by how much it exceeds 0 at least for
+    each v that lies between such; spanned: of which v those of what are found.
     """
 
     sizes: set[A] = field(default_factory=set)
     bounds: dict[A, Bounds[A]] = field(default_factory=dict)
     floors: dict[A, tuple[Poly[A], Poly[A]]] = field(default_factory=dict)
     _learned: list[tuple[A, Bounds[A] | None]] = field(default_factory=list)  # None: as a size; else the bounds before
+    _spans: dict[A, dict[A, Coefficient]] = field(default_factory=dict)
+    _spanned: dict[A, list[A]] = field(default_factory=dict)
+    _changed: dict[A, None] = field(default_factory=dict)
+
+    def copy(self) -> Facts[A]:
+        """The same facts, of which more can be learned."""
+        return Facts(set(self.sizes), dict(self.bounds), dict(self.floors), _changed=dict.fromkeys(self.bounds))
 
     def size(self, v: A) -> None:
         if v not in self.sizes:
@@ -44,6 +54,7 @@ class Facts(Generic[A]):
         """Every low <= v < every high, in place of what was known of v."""
         self._learned.append((v, self.bounds.get(v, ((), ()))))
         self.bounds[v] = (lows, tuple([h - 1 for h in highs]))
+        self._changed[v] = None
 
     def narrow(self, v: A, lows: tuple[Poly[A], ...], highs: tuple[Poly[A], ...]) -> None:
         """Every low <= v < every high, beside what was known of v."""
@@ -53,6 +64,7 @@ class Facts(Generic[A]):
     def forget(self, v: A) -> None:
         """The end of the scope of a bounded variable."""
         self.bounds.pop(v, None)
+        self._changed[v] = None
 
     def mark(self) -> int:
         return len(self._learned)
@@ -63,9 +75,10 @@ class Facts(Generic[A]):
             if before is None:
                 self.sizes.discard(v)
             elif before == ((), ()):
-                self.bounds.pop(v, None)
+                self.forget(v)
             else:
                 self.bounds[v] = before
+                self._changed[v] = None
         del self._learned[mark:]
 
     def proves_nonnegative(self, p: Poly[A], depth: int = 0) -> bool:
@@ -105,18 +118,34 @@ class Facts(Generic[A]):
 
     def _inhabited(self, p: Poly[A]) -> Poly[A]:
         """p with n replaced by n' + k where some variable in scope lies in 0 <= v <= n - k, so that n is at least k."""
+        for v in self._changed:
+            self._span(v)
+        self._changed.clear()
         least: dict[A, Coefficient] = {}
-        for lows, highs in self.bounds.values():
-            for low in lows:
-                for high in highs:
-                    gap = high - low
-                    for m, c in gap.terms.items():
-                        n = m[0] if len(m) == 1 else None
-                        if n is not None and c == 1 and n in self.sizes:
-                            rest = gap.without(n).constant
-                            if rest is not None and -rest > least.get(n, 0):
-                                least[n] = -rest
+        for a in p.atoms():
+            if a in self.sizes and (spans := self._spans.get(a)):
+                least[a] = max(spans.values())
         return p.substitute(lambda a: Poly.of(a) + Poly[A]({(): least[a]}) if a in least else None)
+
+    def _span(self, v: A) -> None:
+        """Finds what follows from v lying between its bounds, of what is greater than 0 then if it is a size."""
+        for size in self._spanned.pop(v, ()):
+            del self._spans[size][v]
+        found: dict[A, Coefficient] = {}
+        lows, highs = self.bounds.get(v, ((), ()))
+        for low in lows:
+            for high in highs:
+                gap = high - low
+                for m, c in gap.terms.items():
+                    n = m[0] if len(m) == 1 else None
+                    if n is not None and c == 1:
+                        rest = gap.without(n).constant
+                        if rest is not None and -rest > found.get(n, 0):
+                            found[n] = -rest
+        for n, least in found.items():
+            self._spans.setdefault(n, {})[v] = least
+        if found:
+            self._spanned[v] = list(found)
 
     def proves_less(self, p: Poly[A], q: Poly[A]) -> bool:
         """Whether p < q follows."""

@@ -1,13 +1,14 @@
 """What carries a derivative: the variables that depend on the inputs differentiated and that reach a seeded result.
 
-Only floats can, and handles to nodes, which may hold some. Both directions are monotone walks over the whole body,
-inner blocks included; the state of a loop is walked until nothing changes. What is not active is neither
-differentiated nor saved.
+Only floats can, and handles to nodes, which may hold some. Along what derivatives flow is a graph of the variables of a
+body, inner blocks included; the inputs lead to what varies, and of that the seeded results lead back to what is active.
+What is not active is neither differentiated nor saved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 
 from dlang.ir.anf import (
     FLOATS,
@@ -16,7 +17,6 @@ from dlang.ir.anf import (
     Cast,
     Check,
     Comp,
-    Effect,
     For,
     If,
     Keep,
@@ -46,12 +46,27 @@ def active_vars(
 
     held: the datatypes whose nodes can hold floats; None if all may.
     """
-    varied = _Varied({v for v in inputs if carries(v.type)}, held)
-    varied.block(block)
-    useful = _Useful(varied.found)
-    useful.atoms(r for r, s in zip(block.results, seeded, strict=True) if s)
-    useful.block(block)
-    return useful.found & varied.found
+    flows = _Flows()
+    flows.block(block)
+
+    def may_vary(v: Var) -> bool:
+        return carries(v.type) and (held is None or is_float(v.type) or _dtype(v) in held)
+
+    varied = {v for v in inputs if carries(v.type)}
+    work = list(varied)
+    while work:
+        for v in flows.onward.get(work.pop(), ()):
+            if v not in varied and may_vary(v):
+                varied.add(v)
+                work.append(v)
+    active: set[Var] = set()
+    back = [r for r, s in zip(block.results, seeded, strict=True) if s]
+    while back:
+        atom = back.pop()
+        if isinstance(atom, Var) and atom in varied and atom not in active:
+            active.add(atom)
+            back += flows.sources.get(atom, ())
+    return active
 
 
 def carries(type: Type) -> bool:
@@ -84,18 +99,17 @@ def carriers(let: Let) -> tuple[Atom, ...]:
             return tuple(a for a in parts(op).atoms if carries(a.type))
 
 
-class _Varied:
-    """Forward: what depends on the inputs."""
+@dataclass(slots=True)
+class _Flows:
+    """Along what derivatives flow: from a variable to those that it has a derivative in, and back."""
 
-    def __init__(self, found: set[Var], held: Collection[str] | None) -> None:
-        self.found, self.held = found, held
+    onward: dict[Var, list[Var]] = field(default_factory=dict)
+    sources: dict[Var, list[Var]] = field(default_factory=dict)
 
-    def varies(self, atom: Atom) -> bool:
-        return isinstance(atom, Var) and atom in self.found
-
-    def mark(self, var: Var, value: bool) -> None:
-        if value and carries(var.type) and (self.held is None or is_float(var.type) or _dtype(var) in self.held):
-            self.found.add(var)
+    def flow(self, atom: Atom | None, var: Var) -> None:
+        if isinstance(atom, Var) and carries(var.type):
+            self.onward.setdefault(atom, []).append(var)
+            self.sources.setdefault(var, []).append(atom)
 
     def block(self, block: Block) -> None:
         for let in block.lets:
@@ -108,23 +122,27 @@ class _Varied:
                 self.block(op.then)
                 self.block(op.otherwise)
                 for var, a, b in zip(let.vars, op.then.results, op.otherwise.results, strict=True):
-                    self.mark(var, self.varies(a) or self.varies(b))
+                    self.flow(a, var)
+                    self.flow(b, var)
             case For() | While():
-                states(op, lambda p, a: self.mark(p, self.varies(a)), self.found, lambda: self.block(op.body))
-                for var, param in zip(let.vars, op.params, strict=True):
-                    self.mark(var, param in self.found)
+                self.block(op.body)
+                for var, param, first, after in zip(let.vars, op.params, op.init, next_state(op), strict=True):
+                    self.flow(first, param)
+                    self.flow(after, param)
+                    self.flow(param, var)
             case Comp():
                 self.block(op.body)
                 for var, atom, d in zip(let.vars, op.body.results, op.destinations, strict=True):
-                    into = d.into is not None and d.into in self.found
-                    self.mark(var, differentiable(d) and (into or self.varies(atom)))
+                    if differentiable(d):
+                        self.flow(atom, var)
+                        self.flow(d.into, var)
             case Check():
-                for var, atom in zip(let.vars, op.subjects, strict=True):
-                    self.mark(var, self.varies(atom))
+                for var, subject in zip(let.vars, op.subjects, strict=True):
+                    self.flow(subject, var)
             case _:
-                if any(self.varies(a) for a in carriers(let)):
+                for atom in carriers(let):
                     for var in let.vars:
-                        self.mark(var, True)
+                        self.flow(atom, var)
 
 
 def differentiable(destination: object) -> bool:
@@ -135,68 +153,3 @@ def differentiable(destination: object) -> bool:
 def next_state(op: For | While) -> tuple[Atom, ...]:
     """The atoms of a loop's next state, without the bool that ends it early."""
     return op.body.results[1:] if op.early else op.body.results
-
-
-def states(op: For | While, mark: Callable[[Var, Atom], None], found: set[Var], walk: Callable[[], None]) -> None:
-    """Marks the state from its first values, then walks the body until the marks stop growing."""
-    for param, atom in zip(op.params, op.init, strict=True):
-        mark(param, atom)
-    while True:
-        before = len(found)
-        walk()
-        for param, atom in zip(op.params, next_state(op), strict=True):
-            mark(param, atom)
-        if len(found) == before:
-            return
-
-
-class _Useful:
-    """Backward: what reaches a seeded result, along operands that vary."""
-
-    def __init__(self, varied: set[Var]) -> None:
-        self.varied = varied
-        self.found: set[Var] = set()
-
-    def atoms(self, atoms: Iterable[Atom]) -> None:
-        self.found |= {a for a in atoms if isinstance(a, Var) and a in self.varied}
-
-    def block(self, block: Block) -> None:
-        for let in reversed(block.lets):
-            self.let(let)
-
-    def let(self, let: Let) -> None:
-        op = let.op
-        if not any(v in self.found for v in let.vars):
-            return
-        match op:
-            case If():
-                for k, var in enumerate(let.vars):
-                    if var in self.found:
-                        self.atoms((op.then.results[k], op.otherwise.results[k]))
-                self.block(op.then)
-                self.block(op.otherwise)
-            case For() | While():
-                self.loop(let, op)
-            case Comp():
-                for var, atom, d in zip(let.vars, op.body.results, op.destinations, strict=True):
-                    if var in self.found:
-                        self.atoms((atom, d.into) if d.into is not None else (atom,))
-                self.block(op.body)
-            case Check():
-                self.atoms(s for v, s in zip(let.vars, op.subjects, strict=True) if v in self.found)
-            case Effect():
-                self.atoms(a for a in op.args if carries(a.type))
-            case _:
-                self.atoms(carriers(let))
-
-    def loop(self, let: Let, op: For | While) -> None:
-        wanted = {p for v, p in zip(let.vars, op.params, strict=True) if v in self.found}
-        while True:
-            before = len(self.found), len(wanted)
-            self.atoms(a for p, a in zip(op.params, next_state(op), strict=True) if p in wanted)
-            self.block(op.body)
-            wanted |= {p for p in op.params if p in self.found}
-            if (len(self.found), len(wanted)) == before:
-                break
-        self.found |= {p for p in wanted if p in self.varied}
-        self.atoms(a for p, a in zip(op.params, op.init, strict=True) if p in wanted)

@@ -27,8 +27,7 @@ class Knowledge:
     nonnegative: dict[Size, None] = field(default_factory=dict)
 
     def copy(self) -> Knowledge:
-        f = self.facts
-        return Knowledge(Facts(set(f.sizes), dict(f.bounds), dict(f.floors)), dict(self.nonnegative))
+        return Knowledge(self.facts.copy(), dict(self.nonnegative))
 
     def saw(self, types: Iterable[Type]) -> None:
         """Notes that the sizes of existing arrays are at least 0."""

@@ -7,7 +7,7 @@ sizes the branch or the loop itself gives continues nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dlang.ir.anf import (
@@ -38,14 +38,18 @@ from dlang.ir.traverse import free_vars, mentioned
 class Chains:
     """step: the array that a result replaces, where an operation consumes one. level: how deep the let's block is.
 
-    views: what a view is of. held: arrays whose memory a node holds. uses: of the open blocks, where each variable is
-    used last, and where the walk is. continues: what the results of functions continue (`Function.continues`).
+    memory: the array whose memory a variable has, where that is another one; alike: of such an array, what has its
+    memory; apart: of the open blocks, what the rest of them does not use of that. held: arrays whose memory a node
+    holds. uses: of the open blocks, where each variable is used last, and where the walk is. continues: what the
+    results of functions continue (`Function.continues`).
     """
 
     continues: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     step: dict[Var, Var] = field(default_factory=dict)
     level: dict[Var, int] = field(default_factory=dict)
-    views: dict[Var, Var] = field(default_factory=dict)
+    memory: dict[Var, Var] = field(default_factory=dict)
+    alike: dict[Var, list[Var]] = field(default_factory=dict)
+    apart: list[list[Var]] = field(default_factory=list)
     held: set[Var] = field(default_factory=set)
     uses: list[tuple[dict[Var, int], int]] = field(default_factory=list)
 
@@ -64,23 +68,26 @@ class Chains:
     def add(self, block: Block, level: int = 0) -> None:
         """Takes in a block and the blocks inside it."""
         last = last_uses(block)
+        self.apart.append([])
         for position, let in enumerate(block.lets):
             for var in let.vars:
                 self.level[var] = level
             self.uses.append((last, position))
             self._let(let, level)
             self.uses.pop()
+        for var in self.apart.pop():
+            self.alike[self._memory(var)].append(var)
 
     def _let(self, let: Let, level: int) -> None:
         match let.op:
             case Update(array=array):
-                self.step[let.vars[0]] = array
+                self._continue(let.vars[0], array)
             case Check(subjects=subjects):
                 self._alias(let.vars, subjects)
             case Stop(arg=arg):
                 self._alias(let.vars, (arg,))
             case View(array=array) | Reshape(array=array):
-                self.views[let.vars[0]] = array
+                self._share(let.vars[0], array)
             case Construct(args=args):
                 self.held.update([self._memory(a) for a in args if isinstance(a, Var) and _is_array(a)])
             case Call(function=function, args=args):
@@ -90,15 +97,17 @@ class Chains:
                 self.add(body, level + 1)
                 for var, destination in zip(let.vars, destinations, strict=True):
                     if destination.into is not None:
-                        self.step[var] = destination.into
+                        self._continue(var, destination.into)
                     elif isinstance(destination, Keep) and destination.after is not None:
-                        self.step[var] = let.vars[destination.after]
+                        self._continue(var, let.vars[destination.after])
             case If(then=then, otherwise=otherwise):
                 self.add(then, level + 1)
                 self.add(otherwise, level + 1)
                 for var, a, b in zip(let.vars, then.results, otherwise.results, strict=True):
                     if _is_array(var) and not _sized_by(var, let.vars):
                         self._branch(var, (a, then), (b, otherwise), level)
+                arrays = [v for v in (*then.results, *otherwise.results) if isinstance(v, Var) and _is_array(v)]
+                self._set_apart({self._memory(v) for v in arrays}, level)
             case (
                 For(params=params, init=init, body=body, early=early)
                 | While(params=params, init=init, body=body, early=early)
@@ -111,7 +120,7 @@ class Chains:
                 for var, param, first, value in zip(let.vars, params, init, body.results[early:], strict=True):
                     if _is_array(var) and isinstance(first, Var) and self.root(value, level + 1) is param:
                         if not _sized_by(var, let.vars):
-                            self.step[var] = first
+                            self._continue(var, first)
             case _:
                 pass
 
@@ -123,7 +132,7 @@ class Chains:
             end = self.root(b, level + 1)
             made = isinstance(end, Var) and self.level.get(end, -1) > level
             if end is root or (isinstance(end, Var) and made and self._done_with(root, _from(arm, end))):
-                self.step[var] = root
+                self._continue(var, root)
                 return
 
     def _done_with(self, root: Var, rest: Block) -> bool:
@@ -131,19 +140,41 @@ class Chains:
         memory = self._memory(root)
         if memory in self.held:
             return False
-        later = [var for last, at in self.uses for var, use in last.items() if use > at]
-        return all(self._memory(var) is not memory for var in (*mentioned(rest), *later))
+        alike = self.alike.get(memory, [memory])
+        if any(last.get(v, -1) > at for v in alike for last, at in self.uses):
+            return False
+        return set(mentioned(rest)).isdisjoint(alike)
+
+    def _set_apart(self, memories: Iterable[Var], level: int) -> None:
+        """Sets apart, for the rest of the block at hand, what has the memory of arrays and is not used in that rest."""
+        last, at = self.uses[-1]
+        for memory in memories:
+            awake: list[Var] = []
+            for v in self.alike.get(memory, ()):
+                deep = self.level.get(v, -1)
+                over = deep > level or (deep == level and last.get(v, at) < at)
+                (self.apart[-1] if over else awake).append(v)
+            if memory in self.alike:
+                self.alike[memory] = awake
 
     def _memory(self, var: Var) -> Var:
         """The array whose memory a variable has."""
-        while var in self.step or var in self.views:
-            var = self.step[var] if var in self.step else self.views[var]
-        return var
+        return self.memory.get(var, var)
+
+    def _continue(self, var: Var, array: Var) -> None:
+        """Notes that an array goes on from another one, in its memory."""
+        self.step[var] = array
+        self._share(var, array)
+
+    def _share(self, var: Var, array: Var) -> None:
+        """Notes that an array is in the memory of another one."""
+        memory = self.memory[var] = self._memory(array)
+        self.alike.setdefault(memory, [memory]).append(var)
 
     def _alias(self, vars: tuple[Var, ...], args: tuple[Atom, ...]) -> None:
         for var, arg in zip(vars, args, strict=True):
             if _is_array(var) and isinstance(arg, Var):
-                self.step[var] = arg
+                self._continue(var, arg)
 
 
 def _from(arm: Block, array: Var) -> Block:

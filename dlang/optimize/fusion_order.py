@@ -8,6 +8,7 @@ because of what was checked before it (`independence.py`) depends on the last le
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from dlang.ir.anf import Array, Check, Let, Var
 from dlang.ir.traverse import mentioned, type_vars
@@ -25,18 +26,20 @@ class Items:
         self.direct: list[int] = []
         self.place: list[int] = []  # where it stood; of merged lets the last
         self.home: dict[Var, int] = {}
-        self.users: dict[Var, int] = {}  # of an array: the lets that mention it
+        self.users: dict[Var, set[int]] = {}  # of an array: the lets that mention it
         self.count = 0
         self.last_effect: int | None = None
         self.certified: set[Var] = set()
-        self.latest: tuple[Let, int, int] | None = None  # the let that was asked of last, and what it needs
+        self.latest: tuple[Let, _Needs] | None = None  # the let that was asked of last, and what it needs
 
     def append(self, let: Let, effects: bool) -> int:
         """A let of its own; those with effects keep their order."""
         k = len(self.lets)
-        direct, above, _ = self._needs(let)
+        needs = self._needs(let)
+        sources, direct, above = needs.sources, needs.direct, needs.direct | needs.through
         if effects:
             if self.last_effect is not None:
+                sources = sources | {self.last_effect}
                 direct |= 1 << self.last_effect
                 above |= 1 << self.last_effect | self.above[self.last_effect]
             self.last_effect = k
@@ -44,7 +47,7 @@ class Items:
         self.direct.append(direct)
         self.above.append(above)
         self.below.append([])
-        for j in bits(direct):
+        for j in sources:
             self.below[j].append(k)
         self.place.append(self._next())
         self._note(k, let)
@@ -52,7 +55,7 @@ class Items:
 
     def joinable(self, let: Let, among: int) -> int:
         """Those of some items on which nothing that the let needs depends, but for their own results."""
-        return among & ~self._needs(let)[2]
+        return among & ~self._needs(let).through
 
     def _note(self, k: int, let: Let) -> None:
         self.latest = None
@@ -62,16 +65,16 @@ class Items:
             self.certified.update(let.vars)
         for var in mentioned(let.op):
             if isinstance(var.type, Array):
-                self.users[var] = self.users.get(var, 0) | 1 << k
+                self.users.setdefault(var, set()).add(k)
 
     def join(self, k: int, let: Let) -> None:
         """Item k becomes the merger of itself and a let that has not been appended."""
-        direct, above, _ = self._needs(let)
-        mask = ~(1 << k)
-        for j in bits(direct & mask & ~self.direct[k]):
-            self.below[j].append(k)
-        self.direct[k] |= direct & mask
-        more = above & mask
+        needs, mask = self._needs(let), ~(1 << k)
+        for j in needs.sources:
+            if j != k and not self.direct[k] >> j & 1:
+                self.below[j].append(k)
+        self.direct[k] |= needs.direct & mask
+        more = (needs.direct | needs.through) & mask
         self.place[k] = self._next()
         self._note(k, let)
         work = [k]
@@ -110,25 +113,34 @@ class Items:
             used += type_vars(var.type)
         found = {self.home[v] for v in used if v in self.home}
         for var in consumed_by(let.op):
-            found.update(bits(self.users.get(var, 0)))
+            found |= self.users.get(var, set())
         if self.last_effect is not None and self.last_effect not in found:
             if not stands_alone(let.op, self.certified):
                 found.add(self.last_effect)
         return found
 
-    def _needs(self, let: Let) -> tuple[int, int, int]:
-        """Finds the lets that a let depends on: at once, through others too, and through others alone.
+    def _needs(self, let: Let) -> _Needs:
+        """Finds the lets that a let depends on.
 
         Many items are tried for one let, so that is found once, as long as nothing is added.
         """
         if self.latest is None or self.latest[0] is not let:
+            sources = self._sources(let)
             direct = through = 0
-            for j in self._sources(let):
+            for j in sources:
                 direct |= 1 << j
                 through |= self.above[j]
-            self.latest = let, direct, through
-        _, direct, through = self.latest
-        return direct, direct | through, through
+            self.latest = let, _Needs(sources, direct, through)
+        return self.latest[1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Needs:
+    """The lets that a let depends on: at once, as numbers and as bits, and through others."""
+
+    sources: set[int]
+    direct: int
+    through: int
 
 
 def bits(mask: int) -> Iterator[int]:

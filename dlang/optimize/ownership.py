@@ -274,9 +274,12 @@ class _Owner:
 
     def canonical(self, root: Var) -> Var:
         """The root that stands for one."""
-        while root in self.one_with:
-            root = self.one_with[root]
-        return root
+        found = root
+        while found in self.one_with:
+            found = self.one_with[found]
+        while root is not found:
+            self.one_with[root], root = found, self.one_with[root]
+        return found
 
     def until_last_use(self, var: Var) -> None:
         """Notes that a variable holds what it holds until nothing in the block under way uses it."""
@@ -384,10 +387,16 @@ class _Owner:
         self, results: tuple[Atom, ...], frame: _Frame, owned: set[int], lent: Iterable[Var]
     ) -> tuple[Atom, ...]:
         """Lets results at the positions `owned` hold storage of this region that no other one holds, nor is lent."""
+        alike: dict[Var, list[int]] = {}  # the positions of the results that are a variable, or hold a root
+        for k, result in enumerate(results):
+            if isinstance(result, Var):
+                for v in self.roots_of(result) | {result}:
+                    alike.setdefault(v, []).append(k)
         out: list[Atom] = []
         for k, result in enumerate(results):
             if k in owned and isinstance(result, Var) and isinstance(result.type, Array):
-                others = [*out, *(r for j, r in enumerate(results) if j > k and j not in owned)]
+                near = {j for v in self.roots_of(result) | {result} for j in alike.get(v, ())}
+                others = [out[j] if j < k else results[j] for j in near if j < k or (j > k and j not in owned)]
                 result = self.consume(result, frame, [*self.same_storage(result, others), *lent])
             out.append(result)
         return tuple(out)

@@ -6,6 +6,8 @@ Every rule gives the same bits (`algebra.py` names the one exception). What beco
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from dlang.ir.anf import (
     ZERO,
     Array,
@@ -50,6 +52,7 @@ from dlang.ir.traverse import map_functions, rebuild, walk, with_body, with_lets
 from dlang.ir.types import dtype_of
 from dlang.optimize.algebra import same, simpler
 from dlang.optimize.constants import convert
+from dlang.polynomials import Poly
 
 _LONGEST = 4  # terms of a polynomial that may stand for an i64 variable in an index
 _FEW = 4  # elements of a small array
@@ -65,6 +68,25 @@ def simplify(program: Program) -> Program:
     return map_functions(program, function)
 
 
+@dataclass(slots=True)
+class _History:
+    """Changes of single elements of an array, one after another, at places that differ by constants.
+
+    first: the array before; last: that after the last change. shift: the indices without their constants. values: what
+    was stored last at each index.
+    """
+
+    first: Var
+    shift: tuple[Size, ...]
+    last: Var
+    values: dict[tuple[Size, ...], Atom] = field(default_factory=dict)
+
+
+def _shift(index: tuple[Size, ...]) -> tuple[Size, ...]:
+    """An index without its constants; two of one shift are the same, or surely differ."""
+    return tuple([Poly({m: c for m, c in entry.terms.items() if m}) for entry in index])
+
+
 class _Walk:
     """One walk from top to bottom: what replaces variables, and how those that stay are defined."""
 
@@ -74,6 +96,7 @@ class _Walk:
         self.sums: dict[Var, Size] = {}  # i64 variables that are polynomials in others
         self.defined: dict[Var, tuple[Op, int]] = {}  # operation and position among what it binds
         self.lets: list[Let] = []  # of the block under way
+        self.histories: dict[Var, _History] = {}  # of arrays that were changed in an element
         self.points = 0  # comprehensions around it
         self.local: set[Var] = set()  # arrays made at each point of one
 
@@ -94,6 +117,17 @@ class _Walk:
             self.defined[var] = op, k
             if self.points:
                 self.local.add(var)
+        if isinstance(op, Update):
+            self.changed(vars[0], op)
+
+    def changed(self, var: Var, op: Update) -> None:
+        """Notes what an array that has been changed in one element holds."""
+        history, shift = self.histories.get(op.array), _shift(op.index)
+        if history is None or history.last is not op.array or history.shift != shift:
+            history = _History(op.array, shift, var)
+        history.values[op.index] = op.value
+        history.last = var
+        self.histories[var] = history
 
     def size(self, size: Size) -> Size:
         """A polynomial in terms of what the variables in it are sums of: for indices, as types keep the variables."""
@@ -243,8 +277,8 @@ class _Walk:
             case Reshape(array=array) if isinstance(array.type, Array) and isinstance(op.array.type, Array):
                 index = _without_units(op.index, op.array.type.shape, array.type.shape)
                 return None if index is None else Read(array, index)
-            case Update() as update:
-                return self.stored(update, op.index)
+            case Update():
+                return self.stored(op.array, op.index)
             case Comp() as comp:
                 entries = point_of(comp, found[1])
                 if entries is None:
@@ -260,38 +294,46 @@ class _Walk:
             case _:
                 return None
 
-    def stored(self, op: Update, index: tuple[Size, ...]) -> Atom | None:
+    def stored(self, array: Var, index: tuple[Size, ...]) -> Atom | None:
         """What an array just changed holds at an index, if that is known without reading an array.
 
         A small array made and filled at each point of a comprehension is just its elements.
         """
-        writes: list[Update] = []
-        array: Var = op.array
-        below: Op | None = op
-        while isinstance(below, Update):
+        shift = _shift(index)
+        writes: list[Update] = []  # that may be elsewhere or not
+        value: Atom | None = None
+        while isinstance(below := self.definition(array), Update):
+            history = self.histories[array]
+            if history.shift == shift and history.last is array:
+                value = history.values.get(index)
+                if value is not None:
+                    break
+                array = history.first
+                continue
             if below.index == index:
+                value = below.value
                 break
-            writes.append(below)
-            array, below = below.array, self.definition(below.array)
-        if isinstance(below, Update):
-            value: Atom = below.value
-        else:
+            if not _apart(below.index, index):
+                writes.append(below)
+                if len(writes) > _FEW:
+                    return None
+            array = below.array
+        if value is None:
             found = self.read(Read(array, index)) if isinstance(below, Comp) else None
             if not isinstance(found, Lit):
                 return None
             value = found
-        undecided = [w for w in writes if not _apart(w.index, index)]
-        if not undecided:
+        if not writes:
             return value
-        if array not in self.local or len(index) > 1 or len(undecided) > _FEW or not _simple(index[0]):
+        if array not in self.local or len(index) > 1 or not _simple(index[0]):
             return None
         if is_handle(dtype_of(array)):  # a node is chosen by a branch
             return None
         at: Atom = Lit(int(index[0].constant or 0), "i64") if index[0].atom is None else index[0].atom
-        for write in reversed(undecided):
+        for write in reversed(writes):
             if write.index[0].constant is None:
                 return None
-        for write in reversed(undecided):
+        for write in reversed(writes):
             here = self.emit(Prim("eq", (at, Lit(int(write.index[0].constant or 0), "i64"))), "bool")
             value = self.emit(Prim("select", (here, write.value, value)), dtype_of(value))
         return value

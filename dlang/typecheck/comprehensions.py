@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from dlang.diagnostics import Note, Span, error
 from dlang.grammar import syntax as s, trees
@@ -106,10 +106,9 @@ def comprehension(cx: Checker, scope: Scope, e: s.Comprehension, kept: bool = Tr
     for v in variables(t):
         if isinstance(v, SizeVar) and v in inside:
             raise differ(e.element.span, v)
-    escaping = tuple(entry.local.type for entry in scope.locals())
     cx.confine(
         outside_mark,
-        (*escaping, t),
+        chain((entry.local.type for entry in scope.locals()), (t,)),
         e.element.span,
         "a size `?` known only in its body would become part of something outside this comprehension",
     )

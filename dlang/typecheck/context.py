@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -312,11 +312,11 @@ class Checker:
         """The sizes opened in a region. That of a local counts as opened where the local is defined."""
         return frozenset(v for v in self.st.opened if self.births.get(v, v.serial) > mark)
 
-    def confine(self, mark: int, outside: tuple[Type, ...], span: Span, message: str) -> None:
+    def confine(self, mark: int, outside: Iterable[Type], span: Span, message: str) -> None:
         """What was opened since `mark` must not be part of `outside`, now or later."""
         inner = self.opened_since(mark)
         if inner:
-            escape = Escape(inner, outside, span, message)
+            escape = Escape(inner, tuple(outside), span, message)
             self.escapes.append(escape)
             self.check_escape(escape)
 

@@ -158,11 +158,14 @@ def variants(cx: Checker, d: s.Struct | s.Enum, params: tuple[Var, ...]) -> tupl
     def variant(name: str, written: tuple[s.FieldDecl, ...], tag: int = 0) -> Variant:
         out: list[tuple[str | None, Type]] = []
         known: list[Refinement | None] = []
+        named: dict[str, Span] = {}
         for f in written:
-            if f.name is not None and f.name in [n for n, _ in out]:
-                first = next(g.span for g in written if g.name == f.name)
-                cx.report(twice(f"the field `{f.name}`", f.span.head(len(f.name)), first.head(len(f.name))))
+            if f.name is not None and f.name in named:
+                first = named[f.name].head(len(f.name))
+                cx.report(twice(f"the field `{f.name}`", f.span.head(len(f.name)), first))
                 continue
+            if f.name is not None:
+                named[f.name] = f.span
             t: Type
             try:
                 t, refinement = converted(cx, d.name, params, f.type)

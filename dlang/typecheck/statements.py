@@ -419,7 +419,7 @@ def loop_body(cx: Checker, scope: Scope, inner: Scope, body: s.Block, mark: int)
                     help=("write `let _ = …` to discard it",))  # fmt: skip
     cx.confine(
         mark,
-        tuple(e.local.type for e in scope.locals()),
+        (e.local.type for e in scope.locals()),
         body.span,
         "a size opened in a trip of the loop would become part of a variable outside it",
     )

@@ -1,0 +1,260 @@
+"""The compiler's work grows no faster than the text that it compiles, with its derivative.
+
+Each program repeats one construct n, 2n and 4n times. Counted are the calls of the compiler's functions from the text
+to LLVM's text: so the result is the same on every machine. What the work grows by from 2n to 4n is twice what it grows
+by from n to 2n, if it is linear, whatever a program of no statements takes; four times, if it is quadratic.
+"""
+
+from __future__ import annotations
+
+import cProfile
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import pytest
+
+import dlang
+from dlang.codegen.llvm.modules import emit
+from dlang.codegen.parallel import GRAIN
+from dlang.codegen.schedule import schedule
+from dlang.codegen.vectorize import Lanes
+from dlang.diagnostics import Source
+from dlang.driver import check, lower
+from dlang.ir.call_graph import reachable
+from dlang.listings import request
+
+COMPILER = dlang.__path__[0]
+MOST = 1.2  # the exponent with which all the work may grow
+ALONE = 1.5  # and that of any function with a share of at least `SHARE`
+SHARE = 0.02
+DERIVATIVE = "fn slope(x: f64[8]) -> f64[8] = grad(f)(x)\n"
+Program = Callable[[int], str]
+PROGRAMS: dict[str, tuple[Program, int]] = {}
+
+
+def program(name: str, n: int = 8) -> Callable[[Program], Program]:
+    """Registers a function that writes a program, and how often the smallest repeats the construct."""
+
+    def register(write: Program) -> Program:
+        PROGRAMS[name] = write, n
+        return write
+
+    return register
+
+
+def body(lines: Sequence[str], result: str, before: str = "") -> str:
+    """A function f of eight numbers with these statements and this result."""
+    return "\n".join([before, "fn f(x: f64[8]) -> f64 {", *(f"  {line}" for line in lines), f"  {result}", "}", ""])
+
+
+@program("scalars", 12)
+def _(n: int) -> str:
+    return body(["let a0 = x[0]", *(f"let a{k + 1} = sin(a{k}) + a{k} * x[{k % 8}]" for k in range(n))], f"a{n}")
+
+
+@program("elementwise arrays", 4)
+def _(n: int) -> str:
+    return body(["let a0 = x", *(f"let a{k + 1} = sin(a{k}) * x" for k in range(n))], f"sum(a{n})")
+
+
+@program("arrays and sums", 4)
+def _(n: int) -> str:
+    return body(["let a0 = x", *(f"let a{k + 1} = sin(a{k}) * x + sum(a{k})" for k in range(n))], f"sum(a{n})")
+
+
+@program("products", 4)
+def _(n: int) -> str:
+    lines = [f"let a{k + 1} = tanh(w @ a{k})" for k in range(n)]
+    return body(["let w = [[x[i] * x[j] for j < 8] for i < 8]", "let a0 = x", *lines], f"sum(a{n})")
+
+
+@program("functions in a chain", 12)
+def _(n: int) -> str:
+    more = [f"fn g{k + 1}(x: f64[8]) -> f64 = sin(g{k}(x)) + x[{k % 8}]" for k in range(n)]
+    return body([], f"g{n}(x)", "\n".join(["fn g0(x: f64[8]) -> f64 = sum(x)", *more]))
+
+
+@program("generic functions", 4)
+def _(n: int) -> str:
+    before = "\n".join(f"fn g{k}(y) = sin(y) * {k}.0" for k in range(n))
+    return body(["var s = x", *(f"s = g{k}(s)" for k in range(n))], "sum(s)", before)
+
+
+@program("recursive functions", 4)
+def _(n: int) -> str:
+    functions = [
+        f"fn g{k}(y: f64, m: i64) -> f64 = if m < 1 {{ y }} else {{ sin(g{k}(y, m - 1)) * {k}.0 }}" for k in range(n)
+    ]
+    return body(["var s = x[0]", *(f"s += g{k}(s, 3)" for k in range(n))], "s", "\n".join(functions))
+
+
+@program("fields", 24)
+def _(n: int) -> str:
+    fields = ", ".join(f"a{k}: f64" for k in range(n))
+    uses = "\n".join(f"  r += s.a{k} * s.a{max(0, k - 1)}" for k in range(n))
+    before = f"struct S {{ {fields} }}\nfn g(s: S) -> f64 {{\n  var r = 0.0\n{uses}\n  r\n}}"
+    return body(["let s = S(" + ", ".join(f"a{k} = x[{k % 8}]" for k in range(n)) + ")"], "g(s)", before)
+
+
+@program("branches")
+def _(n: int) -> str:
+    return body(["var s = x[0]", *(f"if s > {k}.0 {{ s = sin(s) * x[{k % 8}] }}" for k in range(n))], "s")
+
+
+@program("branches that choose arrays", 4)
+def _(n: int) -> str:
+    return body(["var s = x", *(f"if x[{k % 8}] > {k}.0 {{ s = s * sin(s) }}" for k in range(n))], "sum(s)")
+
+
+@program("loops", 4)
+def _(n: int) -> str:
+    return body(["var s = x[0]", *(f"for i < 8 {{ s = sin(s) * x[i] + {k}.0 }}" for k in range(n))], "s")
+
+
+@program("loops that change an array", 4)
+def _(n: int) -> str:
+    loops = [f"for i in 1..8 {{ s[i] = sin(s[i - 1]) * x[i] + {k}.0 }}" for k in range(n)]
+    return body(["var s = x", *loops], "sum(s)")
+
+
+@program("while loops", 4)
+def _(n: int) -> str:
+    return body(["var s = x[0]", *(f"while s < {k}.0 {{ s = s * 2.0 + x[1] * s }}" for k in range(n))], "s")
+
+
+@program("loops in branches", 4)
+def _(n: int) -> str:
+    lines = [f"if x[{k % 8}] > {k}.0 {{ for i < 8 {{ s = s * x[i] }} }}" for k in range(n)]
+    return body(["var s = x[0]", *lines], "s")
+
+
+@program("statements in a loop", 8)
+def _(n: int) -> str:
+    return body(["var s = x[0]", "for i < 8 {", *(f"  s = sin(s) * x[{k % 8}]" for k in range(n)), "}"], "s")
+
+
+@program("the state of a loop", 8)
+def _(n: int) -> str:
+    lines = [*(f"var s{k} = x[{k % 8}]" for k in range(n)), "for i < 8 {"]
+    lines += [*(f"  s{k} = sin(s{(k + 1) % n}) * x[i]" for k in range(n)), "}"]
+    return body(lines, "s0 + s1")
+
+
+@program("writes", 12)
+def _(n: int) -> str:
+    lines = ["var s = [0.0 for i < 500]", *(f"s[{k}] = x[{k % 8}] * {k}.0" for k in range(n))]
+    return body(lines, "sum(s * s)")
+
+
+@program("writes and reads at places that only the run knows", 6)
+def _(n: int) -> str:
+    lines = [f"s[j + {k + 1}] = s[j + {k}] * x[{k % 8}]" for k in range(n)]
+    return body(["var s = [0.5 for i < 500]", "let j = i64(x[0])", *lines], "sum(s * s)")
+
+
+@program("comprehensions that merge")
+def _(n: int) -> str:
+    lines = [f"let a{k} = [sin(x[i]) * {k}.0 for i < 8]" for k in range(n)]
+    return body([*lines, "var s = 0.0", *(f"s += a{k}[{k % 8}]" for k in range(n))], "s")
+
+
+@program("comprehensions over several axes in turn", 6)
+def _(n: int) -> str:
+    lines = [f"let a{k} = [sin(x[i % 8]) * {k}.0 for i < {8 + k % 3}]" for k in range(n)]
+    return body([*lines, "var s = 0.0", *(f"s += a{k}[{k % 8}]" for k in range(n))], "s")
+
+
+@program("statements in a comprehension")
+def _(n: int) -> str:
+    lines = ["let b = [{", "  var s = x[i]", *(f"  s = sin(s) * x[{k % 8}]" for k in range(n)), "  s", "} for i < 8]"]
+    return body(lines, "sum(b)")
+
+
+@program("terms of a sum", 12)
+def _(n: int) -> str:
+    return body([], " + ".join(f"sin(x[{k % 8}] * {k}.0)" for k in range(n)))
+
+
+@program("nested expressions", 2)
+def _(n: int) -> str:
+    deep = "s"
+    for k in range(12):
+        deep = f"sin({deep} * x[{k % 8}])"
+    return body(["var s = x[0]", *[f"s = {deep}"] * n], "s")
+
+
+@program("elements of a literal", 8)
+def _(n: int) -> str:
+    return body(["let a = [" + ", ".join(f"x[{k % 8}] * {k}.0" for k in range(n)) + "]"], "sum(a * a)")
+
+
+@program("parts of a text")
+def _(n: int) -> str:
+    lines = [f't = "{{t}}, {{x[{k % 8}]}}"' for k in range(n)]
+    return body(['var t = ""', *lines], 'if t == "" { x[0] } else { x[1] * x[1] }')
+
+
+@program("asserts", 8)
+def _(n: int) -> str:
+    return body([f"assert x[{k % 8}] > {k}.0" for k in range(n)], "sum(x * x)")
+
+
+@program("arrays that are joined", 8)
+def _(n: int) -> str:
+    lines = [f"let a{k + 1} = concat(a{k}[1..], [a{k}[0] * 2.0])" for k in range(n)]
+    return body(["let a0 = x", *lines], f"sum(a{n})")
+
+
+@program("enums", 4)
+def _(n: int) -> str:
+    functions = [
+        f"enum E{k} {{ A{k}(f64), B{k} }}\nfn g{k}(e: E{k}) -> f64 = match e {{ A{k}(y) => sin(y), B{k} => 1.0 }}"
+        for k in range(n)
+    ]
+    return body(["var s = x[0]", *(f"s += g{k}(A{k}(s))" for k in range(n))], "s", "\n".join(functions))
+
+
+def compiled(text: str) -> None:
+    """Compiles f and its gradient as far as LLVM's text."""
+    checked = check(Source("test.dl", text))
+    assert not checked.diagnostics, [d.message for d in checked.diagnostics]
+    functions = checked.module.functions
+    made, entries = lower([request(functions["f"]), request(functions["slope"])], verify=False)
+    names = [e.name for e in entries]
+    nests = schedule(reachable(made, names), Lanes(256), GRAIN)
+    emit(nests, names, False, True, False, False)
+
+
+def calls(text: str) -> Counter[str]:
+    """How often functions of the compiler are called while a program is compiled."""
+    profile = cProfile.Profile(builtins=False)
+    profile.runcall(compiled, text)
+    counts: Counter[str] = Counter()
+    for entry in profile.getstats():
+        code = entry.code
+        if not isinstance(code, str) and code.co_filename.startswith(COMPILER) and code.co_name != "<module>":
+            counts[f"{code.co_filename.removeprefix(COMPILER)}:{code.co_firstlineno} {code.co_name}"] += entry.callcount
+    return counts
+
+
+def exponent(few: int, more: int, most: int) -> float:
+    """The exponent with which something grows, but for what it is from the beginning."""
+    return math.log2(max(most - more, 1) / max(more - few, 1))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_work_of_compiling_is_linear_in_the_text(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DLANG_CACHE_SIZE", "0")  # nothing is kept of a program, nor read
+    write, n = PROGRAMS[name]
+    compiled(write(2) + DERIVATIVE)  # what is made once
+    few, more, most = (calls(write(n * k) + DERIVATIVE) for k in (1, 2, 4))
+    whole = exponent(few.total(), more.total(), most.total())
+    growth = most.total() - more.total()
+    worse = {
+        function: (count, round(found, 2))
+        for function, count in most.items()
+        if (found := exponent(few[function], more[function], count)) > ALONE and count - more[function] > SHARE * growth
+    }
+    assert whole <= MOST, f"{name}: calls grow with the power {whole:.2f}: {worse}"
+    assert not worse, f"{name}: calls of these functions grow faster: {worse}"
