@@ -6,19 +6,21 @@ The cotangents of what the arms use from outside go in and come out, so an arm t
 costs one element. One that is zero so far stays so: an arm whose result continues an array of outside continues ȳ in
 place as x̄, and what neither arm adds to goes past the branch. Only where one arm adds to a zero does the other build
 it. What the adjoint of an arm needs from the arm itself, the branch returns as further results; the other arm returns
-dummies in their place.
+dummies in their place. Arrays among them are in a node, and their dummy is none, where they may be larger than what
+there is anyhow, and in loops.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dlang.ad.bundle import Bundle, bundle
 from dlang.ad.given import given
 from dlang.ad.recompute import recomputed
 from dlang.ad.scope import Contribution, Scope, Sink, Unplaceable, dummy, numeric
-from dlang.ir.anf import Array, Atom, Block, Construct, Copy, Fields, If, Let, Scalar, Var
+from dlang.ir.affine import outgrows
+from dlang.ir.anf import Array, Atom, Block, Construct, Copy, Fields, If, Let, Scalar, Size, Var, poly
 from dlang.ir.builder import Builder
 from dlang.ir.pruning import pruned_block
 from dlang.ir.substitution import Renaming, refresh
@@ -125,7 +127,7 @@ def _save(
             copies = _copies(b, [v for v in free_vars(block) if v in scope.fleeting - bound], a)
             block, mine, bound = refresh(block, copies), [*mine, *copies.values()], bound | {*copies.values()}
             large = [v for v in mine if isinstance(v.type, Array) and product(v.type.shape).constant is None]
-            if scope.in_loop and large:
+            if large and (scope.in_loop or outgrows(_elements(large), _elements((*free_vars(op), *let.vars)))):
                 together = bundle(large, a.forward, scope.nodes.datatypes, "arm.0", "what a derivative saves of an arm")
                 mine = [*(v for v in mine if v not in together.saved), _made(b, together, a)]
         for v in mine:
@@ -148,6 +150,11 @@ def _save(
     return If(op.condition, *forward), outside, (backward[0], backward[1])
 
 
+def _elements(vars: Iterable[Var]) -> Size:
+    """How many elements those of some variables have that are arrays."""
+    return sum((product(v.type.shape) for v in vars if isinstance(v.type, Array)), poly(0))
+
+
 def _copies(b: Builder, arrays: Sequence[Var], arm: _Arm) -> dict[Var, Var]:
     """Copies, made where an arm runs, of arrays that its adjoint needs whole and may not have."""
     with b.scope() as lets:
@@ -157,7 +164,7 @@ def _copies(b: Builder, arrays: Sequence[Var], arm: _Arm) -> dict[Var, Var]:
 
 
 def _made(b: Builder, together: Bundle, arm: _Arm) -> Var:
-    """A node of what an arm saves: so in a loop it takes memory in the trips in which the arm runs."""
+    """A node of what an arm saves: so it takes memory where the arm runs, in a loop in these trips."""
     with b.scope() as lets:
         node = b.one(Construct(together.variant, together.saved), "saved")
     arm.forward += lets

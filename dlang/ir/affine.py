@@ -353,6 +353,12 @@ def grows_less(points: Size, elements: Size) -> bool:
     return all(any(m != other and _divides(m, other) for other in elements.terms) for m in points.terms)
 
 
+def outgrows(elements: Size, others: Size) -> bool:
+    """Whether a number of elements may be larger than another one where sizes are large."""
+    terms = [(m, c) for m, c in elements.terms.items() if m]
+    return any(sum(d for other, d in others.terms.items() if _divides(m, other)) < c for m, c in terms)
+
+
 def _divides(monomial: tuple[Var, ...], other: tuple[Var, ...]) -> bool:
     left = list(other)
     for v in monomial:

@@ -34,6 +34,20 @@ MAIN {
   u
 }
 """,
+    "an arm that is not taken saves nothing": """
+MAIN {
+  var u = x
+  if j < 0 { for i < n, t < n { u *= sin(u) } }
+  u + p[0]
+}
+""",
+    "an arm that is not taken saves no two arrays of the size of one that it reads": """
+MAIN {
+  var u = x
+  if j < 0 { for i < n { u *= tanh(prod(sin(v * u) for v in m[i])) } }
+  u + p[0]
+}
+""",
 }
 
 
