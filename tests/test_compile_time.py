@@ -215,6 +215,20 @@ def _(n: int) -> str:
     return body(["var s = x[0]", *(f"s += g{k}(A{k}(s))" for k in range(n))], "s", "\n".join(functions))
 
 
+@program("arms of a match", 17)
+def _(n: int) -> str:
+    variants = ", ".join(f"A{k}(f64)" for k in range(n))
+    used = "\n".join(f"  A{k}(y) => y * {k}.0," for k in range(n))
+    before = f"enum E {{ {variants} }}\nfn g(s: E) -> f64 = match s {{\n{used}\n}}\n"
+    return body(["let e = if x[0] > 0.0 { A0(x[1]) } else { A1(x[2]) }"], "g(e)", before)
+
+
+@program("arms for numbers", 17)
+def _(n: int) -> str:
+    arms = "\n".join(f"  {k} => sin(y) + {k}.0," for k in range(n))
+    return body([], "h(i64(x[0]), x[1])", f"fn h(i: i64, y: f64) -> f64 = match i {{\n{arms}\n  _ => y,\n}}")
+
+
 def compiled(text: str) -> None:
     """Compiles f and its gradient as far as LLVM's text."""
     checked = check(Source("test.dl", text))

@@ -10,22 +10,22 @@ from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit, Size
 from dlang.ir.rounding import rounded
 from dlang.polynomials import Poly
-from dlang.specialize.analysis import escapes
 from dlang.specialize.arrangement import listed
 from dlang.specialize.assertions import asserted
 from dlang.specialize.builtins import builtin
 from dlang.specialize.comprehensions import comprehension
-from dlang.specialize.control import branches, statements, unreached
+from dlang.specialize.control import branches, statements
 from dlang.specialize.effects import acts_in
 from dlang.specialize.emitter import FALSE, TRUE
 from dlang.specialize.foreign import foreign
 from dlang.specialize.frame import Frame, scalar
 from dlang.specialize.functions import apply, closure_of, named
 from dlang.specialize.indexing import leading_shape, select, selectors
-from dlang.specialize.loops import changing, flag_value
+from dlang.specialize.loops import changing
+from dlang.specialize.matches import matched
 from dlang.specialize.nodes import construct, opened
 from dlang.specialize.operators import negate, operator
-from dlang.specialize.patterns import bind_pattern, both, connected, test
+from dlang.specialize.patterns import connected
 from dlang.specialize.text import hole, whole
 from dlang.specialize.types import MonoEnum, MonoNode
 from dlang.specialize.values import (
@@ -123,7 +123,7 @@ def _evaluate(f: Frame, e: core.Expr) -> Value:
         case core.If():
             return branches(f, e, f.bool(e.condition), e.then, e.otherwise, e.opened)
         case core.Match():
-            return matched(f, e, f.eval(e.value), e.arms)
+            return matched(f, e, f.eval(e.value))
         case core.BlockExpr():
             return statements(f, e)
         case core.Derivative(_, span, kind, function, wrt, single):
@@ -261,48 +261,6 @@ def enum(f: Frame, t: MonoEnum, tag: int, values: tuple[Value, ...]) -> Value:
     fields = tuple([f.fit(v, m) for v, m in zip(values, t.variants[tag], strict=True)])
     variants = (*made.variants[:tag], fields, *made.variants[tag + 1 :])
     return EnumV(t.decl, ScalarV(Lit(tag, "i64")), variants)
-
-
-def matched(f: Frame, e: core.Match, v: Value, arms: tuple[core.Arm, ...]) -> Value:
-    """The first arm whose pattern matches; the checker proved that one does."""
-    arm, rest = arms[0], arms[1:]
-
-    def taken() -> Value:
-        bind_pattern(f, arm.pattern, v)
-        return f.eval(arm.body)
-
-    if not rest:
-        return taken()
-    condition = test(f, arm.pattern, v)
-    others = core.Match(e.type, e.span, e.value, rest, e.opened)
-
-    def decided() -> Value:
-        return branches(f, e, condition, taken, lambda: matched(f, others, v, rest), e.opened)
-
-    if arm.guard is None:
-        return taken() if condition == TRUE else decided()
-    condition = guarded(f, arm, arm.guard, v, condition)
-    if condition == TRUE:
-        return taken()
-    flags = f.exits.of(escapes(arm.guard))
-    if flags:  # the guard may have left
-        return branches(f, e, flag_value(f, flags), lambda: unreached(f, e.type), decided, e.opened)
-    return decided()
-
-
-def guarded(f: Frame, arm: core.Arm, guard: core.Expr, v: Value, condition: Atom) -> Atom:
-    """Whether the guard holds too; it sees what the pattern binds, so it runs only if that matches."""
-
-    def holds() -> Value:
-        bind_pattern(f, arm.pattern, v)
-        return f.eval(guard)
-
-    before = dict(f.env)
-    if acts_in(f.env, guard) or changing(f, guard):
-        return scalar(branches(f, guard, condition, holds, lambda: ScalarV(FALSE), ()))
-    out = both(f, condition, lambda: scalar(holds()))
-    f.env = before
-    return out
 
 
 def fail(f: Frame, e: core.Fail) -> Value:

@@ -20,14 +20,13 @@ def check(cx: Checker, e: s.Match, t: Type, arms: tuple[core.Arm, ...]) -> None:
     """Reports the first missing case, and every arm that can't be reached."""
     search = Search(_MOST_STEPS + 4 * len(arms) ** 2)
     rows: list[Row] = []
-    plain: set[object] = set()  # the heads of rows without parts: a long table of them is looked up, not gone through
-    others: list[Row] = []
+    named: dict[object, list[Row]] = {}  # by their heads: no other one says whether an arm with that can be reached
+    loose: list[Row] = []  # without one
     for arm, written in zip(arms, e.arms, strict=True):
         row: Row = (arm.pattern,)
         own = head(arm.pattern)
-        single = own[0] if own is not None and not own[1] else None
-        before = others if single is not None else rows
-        if single in plain or (before and not search.can_be_reached(before, row)):
+        before = rows if own is None else [*named.get(own[0], ()), *loose]
+        if before and not search.can_be_reached(before, row):
             cx.report(
                 Diagnostic(
                     "E0502",
@@ -38,10 +37,7 @@ def check(cx: Checker, e: s.Match, t: Type, arms: tuple[core.Arm, ...]) -> None:
             )
         if arm.guard is None:
             rows.append(row)
-            if single is not None:
-                plain.add(single)
-            else:
-                others.append(row)
+            (loose if own is None else named.setdefault(own[0], [])).append(row)
     matched = Span(e.span.source, e.span.start, e.value.span.end)
     try:
         missing = search.useful(rows, (_ANY,))
