@@ -207,23 +207,23 @@ class _Walk:
             yield from _bounded(gap, known)
 
     def same_as_condition(self, let: Let, known: Knowledge, lets: list[Let]) -> Atom | None:
-        """The condition of the arm, where a comparison holds because of the conditions around."""
+        """The condition of an arm, where a comparison holds because of the conditions around: of the outermost, so that
+        what is compared in several arms stays the same there.
+        """
         match let.op:
             case Prim("add" | "sub" | "mul" | "lt" | "le" | "gt" | "ge" as name, (x, y)) if x.type == I64:
                 inside = known
+                a, b = self.in_arm(x), self.in_arm(y)
                 for arm in self.arms:
                     inside = _narrowed(inside, arm.ends)
-                if name not in ORDERS:
-                    size = _computed(name, self.in_arm(x), self.in_arm(y))
-                    if inside.exact(size):
-                        self.in_arms[let.vars[0]] = size
-                elif _outcome(name, self.in_arm(x), self.in_arm(y), inside) is True:
-                    return self.condition(lets, let)
+                    if name in ORDERS and arm.ends and _outcome(name, a, b, inside) is True:
+                        return self.condition(arm, lets, let)
+                if name not in ORDERS and inside.exact(size := _computed(name, a, b)):
+                    self.in_arms[let.vars[0]] = size
         return None
 
-    def condition(self, lets: list[Let], let: Let) -> Atom:
-        """What holds in the arm that is walked: its condition, or that it does not."""
-        arm = self.arms[-1]
+    def condition(self, arm: _Arm, lets: list[Let], let: Let) -> Atom:
+        """What holds in an arm: its condition, or that it does not."""
         if arm.value:
             return arm.condition
         opposite = fresh("otherwise", BOOL)
@@ -412,8 +412,8 @@ def _bounded(gap: Size, known: Knowledge) -> Iterator[Bounded]:
     """The ends of a variable where a polynomial is at least 0: of the last one that is no size, if there is one."""
     for v in sorted(dict.fromkeys(gap.atoms()), key=lambda v: (v in known.facts.sizes, -v.serial)):
         rest = gap.without(v)
-        if not rest.mentions((v,)) and (c := gap.coefficient(v).constant) in (1, -1):
-            yield (v, -rest, None) if c == 1 else (v, None, rest + 1)
+        if (part := gap - rest) in (poly(v), -poly(v)):
+            yield (v, -rest, None) if part == poly(v) else (v, None, rest + 1)
             return
 
 

@@ -48,6 +48,26 @@ MAIN {
   u + p[0]
 }
 """,
+    "an index that a way out of a recursion proves is the same in an arm behind it": """
+fn go(v: f64[n], i: i64, a: f64) -> f64 {
+  if i >= n { return a }
+  var w = v
+  w[i] = w[i] * a
+  go(w, i + 1, if v[i] > a { a } else { a * v[i] })
+}
+MAIN = go(q, 0, x)
+""",
+    "a square is compared in a loop": """
+MAIN {
+  var c = 3
+  var u = p
+  while c > 0 {
+    c -= 1
+    if x > 0.5 and c * c + 1 < n { u[c * c + 1] *= x }
+  }
+  sum(u)
+}
+""",
 }
 
 

@@ -27,6 +27,8 @@ fn before(x: f64[n], i: i64) -> f64 = x[i - 1]
         ("[before(x, i) for i < n]", 1),
         ("[at(x, i + 1) for i < n]", 1),
         ("[at(x, i * i) for i < n]", 1),
+        ("[if i * i + 1 < n { at(x, i) } else { 0.0 } for i < n]", 0),
+        ("[if i * i + 1 < n { at(x, i * i + i) } else { 0.0 } for i < n]", 1),
     ],
 )
 def test_an_index_that_a_function_is_given_is_proven_by_the_loop_around(body: str, checks: int) -> None:
