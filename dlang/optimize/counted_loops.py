@@ -277,7 +277,7 @@ class _Count:
 
 def _counts(op: While, steps: Mapping[Var, _Step]) -> Iterator[_Count]:
     """What the condition of a loop compares of that which counts, where the loop goes on only if all of it holds."""
-    made = {let.vars[0]: let.op for let in op.condition.lets}
+    made = {let.vars[0]: let.op for let in op.condition.lets if let.vars}
     numbers = _after(op.condition, {}, {p: _Step(p, 0, 0) for p in steps})
     for test in _implied(op.condition.results[0], True, op.condition.lets):
         compared = made.get(test) if isinstance(test, Var) else None

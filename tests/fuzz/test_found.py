@@ -84,6 +84,21 @@ MAIN {
   a + sum(sin(1.7 * b))
 }
 """,
+    "the condition of a loop checks, and gives nothing by that": """
+fn more(c: i64, s: f64) -> bool {
+  assert s < 1e9
+  c > 0
+}
+MAIN {
+  var c = 3
+  var s = 0.0
+  while more(c, s) {
+    c -= 1
+    s += p[0] * x
+  }
+  s
+}
+""",
 }
 
 
