@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
+from dlang.remedies import remedy
+
 _LINE_END = re.compile("\n")
 
 
@@ -168,8 +170,8 @@ class Diagnostic:
     """One message.
 
     code: stable, `E0301`; `dlc explain E0301` has its page. message: one sentence. label: what stands under the
-    marked text. help: what to do, with text to paste where there is one. fixes: what a tool may do instead; any one of
-    them.
+    marked text. help: what to do, with text to paste where there is one; that of the code, if none is given. fixes:
+    what a tool may do instead; any one of them.
     """
 
     code: str
@@ -180,6 +182,10 @@ class Diagnostic:
     help: tuple[str, ...] = ()
     severity: str = "error"
     fixes: tuple[Fix, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.help:
+            object.__setattr__(self, "help", remedy(self.code))
 
 
 DEFECTS = frozenset({"E0811"})

@@ -54,9 +54,9 @@ def test_a_message_shows_the_place_the_reasons_and_the_help():
 
 def test_the_gutter_is_as_wide_as_the_largest_line_number():
     source = Source("long.dl", "\n" * 98 + "let a = b\nlet c = d\n")
-    d = Diagnostic("E0101", "no `b`", span("b", source), notes=(Note("see", span("c", source)),))
+    d = Diagnostic("E0001", "no `b`", span("b", source), notes=(Note("see", span("c", source)),))
     assert render(d) == golden("""
-        error[E0101]: no `b`
+        error[E0001]: no `b`
            --> long.dl:99:9
             |
          99 | let a = b
@@ -71,8 +71,8 @@ def test_the_gutter_is_as_wide_as_the_largest_line_number():
 
 def test_a_span_of_a_few_lines_is_marked_line_by_line():
     source = Source("block.dl", "let x = {\n  1\n}\n")
-    assert render(Diagnostic("E0101", "a block", span("{\n  1\n}", source), "here")) == golden("""
-        error[E0101]: a block
+    assert render(Diagnostic("E0001", "a block", span("{\n  1\n}", source), "here")) == golden("""
+        error[E0001]: a block
          --> block.dl:1:9
           |
         1 | let x = {
@@ -87,8 +87,8 @@ def test_a_span_of_a_few_lines_is_marked_line_by_line():
 def test_a_long_span_is_shown_by_its_first_and_last_line():
     source = Source("block.dl", "f({\n" + "  1\n" * 9 + "})\n")
     text = source.text.strip()
-    assert render(Diagnostic("E0101", "a block", Span(source, 2, len(text) - 1))) == golden("""
-        error[E0101]: a block
+    assert render(Diagnostic("E0001", "a block", Span(source, 2, len(text) - 1))) == golden("""
+        error[E0001]: a block
           --> block.dl:1:3
            |
          1 | f({
@@ -111,7 +111,7 @@ def test_the_end_of_the_file_is_a_place():
 
 
 def test_a_message_without_a_place_is_one_line():
-    assert render(Diagnostic("E0951", "no such file: `x.dl`", None)) == "error[E0951]: no such file: `x.dl`"
+    assert render(Diagnostic("E0003", "no such file: `x.dl`", None)) == "error[E0003]: no such file: `x.dl`"
 
 
 def test_a_warning_says_so():
@@ -156,10 +156,10 @@ def test_an_edit_has_a_place_of_its_own_in_json():
 
 
 def test_json_of_a_message_without_a_place_has_nulls():
-    data = to_json(Diagnostic("E0951", "no such file", None))
+    data = to_json(Diagnostic("E0003", "no such file", None))
     assert [data[k] for k in ("file", "line", "column", "end_line", "end_column")] == [None] * 5
 
 
 def test_the_text_of_an_exception_is_every_message():
-    e = DlangError([MISMATCH, Diagnostic("E0951", "no such file", None)])
-    assert str(e) == render(MISMATCH) + "\n\nerror[E0951]: no such file"
+    e = DlangError([MISMATCH, Diagnostic("E0003", "no such file", None)])
+    assert str(e) == render(MISMATCH) + "\n\nerror[E0003]: no such file"

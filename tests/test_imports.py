@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent / "dlang"
 # modules of the package itself.
 EVERYWHERE = {
     "cache", "collection", "drafts", "graphs", "diagnostics", "laps", "polynomials", "inequalities", "recursion",
-    "spelling", "verification",
+    "remedies", "spelling", "verification",
 }  # fmt: skip
 ALLOWED = {
     "cache": set(),
@@ -23,6 +23,7 @@ ALLOWED = {
     "laps": set(),
     "polynomials": set(),
     "recursion": set(),
+    "remedies": set(),
     "spelling": set(),
     "verification": set(),
     "inequalities": set(),

@@ -13,6 +13,7 @@ from dlang.codegen.llvm.sites import Signature, Site
 from dlang.codegen.llvm.symbols import entry_symbol
 from dlang.diagnostics import DlangError, error
 from dlang.ir.terms import Datatype
+from dlang.remedies import REMEDIES
 from dlang.runtime.contents import decoded
 from dlang.runtime.platform.threads import MOST
 
@@ -72,6 +73,8 @@ def definitions(built: Built) -> str:
     w = Writer()
     sites = [_site(w, k, site, built.compiled.datatypes) for k, site in enumerate(built.compiled.sites)]
     w.lines.append("const dl_site dl_sites[] = {\n    " + ",\n    ".join(sites) + "\n};")
+    helps = [f"{{{quoted(code)}, {quoted(help)}}}" for code, help in REMEDIES.items() if code.startswith("E08")]
+    w.lines.append("const dl_remedy dl_remedies[] = {\n    " + ",\n    ".join([*helps, "{NULL, NULL}"]) + "\n};")
     for k, e in enumerate(built.exports):
         w.lines += _entry(w, k, e, built)
     w.lines += [_processor(built.processor), _libraries(built.compiled.imports)]

@@ -187,7 +187,10 @@ def test_a_file_that_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert dlc(capsys, "run", "none.dl") == "error[E0951]: cannot read `none.dl`: No such file or directory"
+    assert dlc(capsys, "run", "none.dl") == (
+        "error[E0951]: cannot read `none.dl`: No such file or directory\n"
+        "  = help: see whether the file is there and may be read"
+    )
     (folder / "a.dl").write_bytes(struct.pack("3B", 0x61, 0xFF, 0x62))
     assert dlc(capsys, "run", "a.dl") == (
         "error[E0952]: `a.dl` is not UTF-8 text: byte 0xff in line 1 cannot be decoded\n"

@@ -51,7 +51,8 @@ note: in `<text>.twice`, called here
  --> <text>:7:4
   |
 7 | fn twice(x: f64[n]) -> f64 = outer(x) + outer([2.0 * v for v in x])
-  |    -----"""
+  |    -----
+  = help: find out by the values why it does not hold, or treat that case before"""
 
 
 @pytest.mark.parametrize("backend", HERE)

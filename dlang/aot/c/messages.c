@@ -98,6 +98,11 @@ static void put_note(dl_buffer *out, const noted *call, int gutter) {
     }
 }
 
+static void put_help(int gutter) {
+    for (const dl_remedy *r = dl_remedies; r->code; r++)
+        if (!strcmp(r->code, last_code)) dl_printf(&last_message, "\n%*s = help: %s", gutter, "", r->help);
+}
+
 /* place: where it happened; the calls under way are the rest of the site's own, and those of the trace from `first` on. */
 static void finish(dl_context *c, const dl_place *place, const dl_site *site, int first) {
     int64_t traced = c->words[DL_CALLS] < DL_TRACE_LENGTH ? c->words[DL_CALLS] : DL_TRACE_LENGTH;
@@ -127,6 +132,7 @@ static void finish(dl_context *c, const dl_place *place, const dl_site *site, in
         }
         put_note(&last_message, &calls[k], gutter);
     }
+    put_help(gutter);
     free(calls);
 }
 
@@ -184,5 +190,6 @@ bool dl_no_memory(const dl_entry *entry) {
         dl_puts(&last_message, "\n");
         put_excerpt(&last_message, &entry->place, entry->place.width, '^');
     }
+    put_help(entry->place.excerpt ? entry->place.width : 1);
     return true;
 }

@@ -118,6 +118,13 @@ typedef struct {
 
 extern const dl_site dl_sites[];
 
+/* What helps against errors, by their codes; ended by NULL. */
+typedef struct {
+    const char *code, *help;
+} dl_remedy;
+
+extern const dl_remedy dl_remedies[];
+
 /* ---- runs ----------------------------------------------------------------------------------------------------------- */
 typedef int32_t dl_code(void *context, int64_t *words);
 
