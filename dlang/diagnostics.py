@@ -188,6 +188,11 @@ class Diagnostic:
             object.__setattr__(self, "help", remedy(self.code))
 
 
+def own_help(d: Diagnostic) -> tuple[str, ...]:
+    """The help that a message was made with, without that of its code."""
+    return () if d.help == remedy(d.code) else d.help
+
+
 DEFECTS = frozenset({"E0811"})
 """The codes of messages that say that the compiler is at fault, and not the program."""
 

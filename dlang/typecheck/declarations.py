@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar as TypeVariable
 
-from dlang.diagnostics import Diagnostic, DlangError, Note, Span, error
+from dlang.diagnostics import Diagnostic, DlangError, Note, Span, error, own_help
 from dlang.grammar import syntax as s
 from dlang.polynomials import TooManyTerms
 from dlang.spelling import plural
@@ -473,5 +473,5 @@ def _with_idle(d: Diagnostic, f: core.FnDecl) -> Diagnostic:
         return d
     listed = ", ".join(f"`nodiff {p.local.name}: {show(p.local.type)}`" for p in idle)
     return replace(
-        d, help=(*d.help, f"a parameter without floats has a place here too, unless `{f.name}` has {listed}")
+        d, help=(*own_help(d), f"a parameter without floats has a place here too, unless `{f.name}` has {listed}")
     )

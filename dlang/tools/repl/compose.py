@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error
+from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error, own_help
 from dlang.grammar import syntax as s
 from dlang.grammar.trees import children, walk
 from dlang.tools.repl.annotations import VALUE, annotation
@@ -156,7 +156,7 @@ def _with_earlier(d: Diagnostic, names: set[str]) -> Diagnostic:
     """A message about values whose types have been declared anew says so."""
     told = sorted(n for n in names if re.search(rf"\b{n}\b", f"{d.message} {d.label}"))
     help = tuple(f"a value was made with an earlier `{n}`: make it again" for n in told)
-    return replace(d, help=(*d.help, *help))
+    return replace(d, help=(*own_help(d), *help))
 
 
 def _of_let(d: Diagnostic, state: State) -> Diagnostic:
