@@ -215,7 +215,7 @@ def _(n: int) -> str:
     return body(["var s = x[0]", *(f"s += g{k}(A{k}(s))" for k in range(n))], "s", "\n".join(functions))
 
 
-@program("arms of a match", 17)
+@program("arms of a match", 48)
 def _(n: int) -> str:
     variants = ", ".join(f"A{k}(f64)" for k in range(n))
     used = "\n".join(f"  A{k}(y) => y * {k}.0," for k in range(n))
@@ -227,6 +227,10 @@ def _(n: int) -> str:
 def _(n: int) -> str:
     arms = "\n".join(f"  {k} => sin(y) + {k}.0," for k in range(n))
     return body([], "h(i64(x[0]), x[1])", f"fn h(i: i64, y: f64) -> f64 = match i {{\n{arms}\n  _ => y,\n}}")
+
+
+def test_a_sum_has_as_many_terms_as_people_write() -> None:
+    compiled(body([], " + ".join(f"x[{k % 8}] * {k}.0" for k in range(1500))) + DERIVATIVE)
 
 
 def compiled(text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from dlang.diagnostics import Diagnostic, Source, Span
@@ -10,17 +11,18 @@ from dlang.grammar.lexer import Token
 from dlang.grammar.newlines import CLOSERS, OPENERS
 from dlang.grammar.trees import children
 
-DEPTH = 400  # levels of a tree; `RECURSION_LIMIT` of the driver leaves room for all stages
+DEPTH = 400  # levels of a tree; what stages may recurse leaves room for all of them
+ALL = 2_400  # of a tree in which operators one after another, as in `a + b - c`, are a level each
 STATEMENTS = 10_000  # in a function
 
 
-def too_deep(span: Span) -> Diagnostic:
-    """The message for what begins `DEPTH` levels inside a declaration."""
+def too_deep(span: Span, most: int = DEPTH) -> Diagnostic:
+    """The message for what begins so many levels inside a declaration."""
     return Diagnostic(
         "E0290",
-        f"this is nested too deeply: more than {DEPTH} levels",
+        f"this is nested too deeply: more than {most:,} levels",
         span,
-        label=f"level {DEPTH + 1}",
+        label=f"level {most + 1:,}",
         notes=(),
         help=("give the inner parts names with `let`, or make them functions; add up many values with `sum([…])`",),
     )
@@ -53,7 +55,7 @@ def limited(item: s.Item, tokens: list[Token]) -> tuple[s.Item | None, Diagnosti
         return item, None
     deep = deep_node(item)
     if deep is not None:
-        problem = too_deep(deep.span)
+        problem = too_deep(deep.span, DEPTH if _below(item, DEPTH, _inside) else ALL)
     elif sum(token.kind == "NL" for token in tokens) > STATEMENTS:
         problem = too_long(item.span, "this declaration")
     else:
@@ -68,10 +70,24 @@ def limited(item: s.Item, tokens: list[Token]) -> tuple[s.Item | None, Diagnosti
 
 
 def deep_node(root: s.Node) -> s.Node | None:
-    """The first node that is more than `DEPTH` levels below a tree's root."""
+    """The first node that is too many levels below a tree's root."""
+    return _below(root, DEPTH, _inside) or _below(root, ALL, children)
+
+
+def _below(root: s.Node, most: int, inside: Callable[[s.Node], list[s.Node]]) -> s.Node | None:
+    """The first node that is more than so many levels below a tree's root."""
     level: list[s.Node] = [root]
-    for _ in range(DEPTH + 1):
-        level = [child for node in level for child in children(node)]
+    for _ in range(most + 1):
+        level = [child for node in level for child in inside(node)]
         if not level:
             return None
     return level[0]
+
+
+def _inside(node: s.Node) -> list[s.Node]:
+    """The nodes directly inside; of operators one after another, all operands."""
+    found: list[s.Node] = []
+    while isinstance(node, s.Binary) and isinstance(node.left, s.Binary) and node.operator != "|>":
+        found.append(node.right)
+        node = node.left
+    return found + children(node)

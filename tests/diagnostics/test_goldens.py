@@ -78,7 +78,11 @@ def test_modules_that_import_one_another(folder: Path, capsys: pytest.CaptureFix
     ("text", "first"),
     [
         ("fn f() = " + "(" * 500 + "1" + ")" * 500, "error[E0290]: this is nested too deeply: more than 400 levels"),
-        ("fn f(x) = " + "x + " * 500 + "x", "error[E0290]: this is nested too deeply: more than 400 levels"),
+        (
+            "fn f(x) = " + "f(" * 410 + "x" + ")" * 410,
+            "error[E0290]: this is nested too deeply: more than 400 levels",
+        ),
+        ("fn f(x) = " + "x + " * 2500 + "x", "error[E0290]: this is nested too deeply: more than 2,400 levels"),
         ("fn f() {\n" + "let a = 1\n" * 10_010 + "}", "error[E0290]: this declaration has more than 10,000 statements"),
         ("let a = 1\n" * 10_010, "error[E0290]: this script has more than 10,000 statements"),
     ],
