@@ -94,7 +94,7 @@ class _Walk:
         pending = list(reversed(block.lets))
         while pending:
             let = pending.pop()
-            if isinstance(let.op, While) and (simpler := counted(let, let.op, known, self.sizes)):
+            if isinstance(let.op, For | While) and (simpler := counted(let, let.op, known, self.sizes)):
                 pending += reversed(simpler)
                 continue
             outcome = self.outcome(let.op, known)

@@ -8,9 +8,10 @@ where an arm that ends the loop does not count. Of a `for` it is then so far fro
 have brought it: `count` in `if x[i] > 0.0 { out[count] = x[i]; count += 1 }` is at most i. Of a `while` it is between
 its first value and the end that the condition compares it with.
 
-If the condition is nothing but that comparison, the end does not change, and every step is the same, then how often the
-loop runs is known before it starts, and it is a `for`. So a loop has one form however it is written: its bounds prove
-its indices in range, and its derivative keeps what it saves in arrays with a row for each trip instead of in a list,
+If every step of a `for` is the same, its index determines the number, which is no part of the state then. If every step
+of a `while` is the same, the condition is nothing but that comparison, and the end does not change, then how often it
+runs is known before it starts, and it is a `for`. So a loop has one form however it is written: its bounds prove its
+indices in range, and its derivative keeps what it saves in arrays with a row for each trip instead of in a list,
 without the numbers that the trip's own number determines.
 
 Integers wrap, and both loops wrap alike. Steps of one can't jump over the end. Others could where the end is close to
@@ -38,12 +39,14 @@ ORDERS = {"lt": (1, 0), "le": (1, 1), "gt": (-1, 0), "ge": (-1, 1)}
 SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
-def counted(let: Let, op: While, known: Knowledge, sizes: Sizes) -> list[Let]:
+def counted(let: Let, op: For | While, known: Knowledge, sizes: Sizes) -> list[Let]:
     """A loop in a simpler form, with what comes before it; nothing if it is in the simplest.
 
-    First its condition loses what does not depend on the state; then the loop is a `for`, if it counts.
-    known: of the place of the loop.
+    First a condition loses what does not depend on the state; then the loop is a `for`, if it counts; then a `for` has
+    no state that its index determines. known: of the place of the loop.
     """
+    if isinstance(op, For):
+        return _without_counts(let, op, known, sizes)
     setup, condition = _lifted(op)
     if setup:
         return [*setup, replace(let, op=replace(op, condition=condition))]
@@ -312,6 +315,33 @@ def _as_for(let: Let, op: While, count: _Count, start: Size, end: Size) -> list[
     results = Block(body.lets, tuple([body.results[j] for j in kept]))
     params, init = tuple([op.params[j] for j in kept]), tuple([op.init[j] for j in kept])
     return [*made, Let(tuple([let.vars[j] for j in kept]), For(index, ZERO, trips, params, init, results), let.span)]
+
+
+def _without_counts(let: Let, op: For, known: Knowledge, sizes: Sizes) -> list[Let]:
+    """A `for` whose index determines some of its state, without that; nothing if there is none."""
+    low, high = op.low.substitute(sizes.get), op.high.substitute(sizes.get)
+    fixed = {v for p in op.params for v in type_vars(p.type)}
+    starts = {p: poly(a).substitute(sizes.get) for p, a in zip(op.params, op.init, strict=True) if p.type == I64}
+    by = {
+        p: step.least
+        for p, step in (_steps(op) if not op.early else {}).items()
+        if step.least == step.most and p not in fixed and known.exact(starts[p] + (high - low) * step.least)
+    }
+    if not by:
+        return []
+    kept = [k for k, p in enumerate(op.params) if p not in by]
+    b = Builder({}, let.span)
+    with b.scope() as made:
+        trips = b.prim("maximum", b.size(high - low), i64(0))
+        for p, var in zip(op.params, let.vars, strict=True):
+            if p in by:
+                b.emit_as((var,), SizeOf(starts[p] + poly(trips) * by[p]))
+    with b.scope() as lets:
+        numbers = {p: b.one(SizeOf(starts[p] + (poly(op.index) - low) * step), p.name) for p, step in by.items()}
+    body = substitute(op.body, numbers)
+    body = Block((*lets, *body.lets), tuple([body.results[k] for k in kept]))
+    params, init = tuple([op.params[k] for k in kept]), tuple([op.init[k] for k in kept])
+    return [*made, Let(tuple([let.vars[k] for k in kept]), replace(op, params=params, init=init, body=body), let.span)]
 
 
 def _moved(b: Builder, count: _Count, first: Atom, trips: Atom) -> Prim:

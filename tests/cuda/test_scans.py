@@ -25,8 +25,8 @@ fn weighted(x: f64[n]) -> f64 {
   let y = cumsum(x)
   sum(y[i] * f64(i) for i)
 }
-fn steps(x: f64[n]) -> (f64[n], i64) {
-  var (y, k) = (x, 0)
+fn steps(x: f64[n]) -> (f64[n], i32) {
+  var (y, k) = (x, i32(0))
   for i < n { y[i] = f64(k) * x[i]
     k += 2 }
   (y, k)

@@ -76,6 +76,17 @@ def test_a_while_that_counts_is_a_for_and_its_indices_are_proven(loop: str) -> N
         made.agree(n, x)
 
 
+def test_what_the_index_determines_is_no_state_and_the_trips_are_done_at_once() -> None:
+    loop = "for i < n { y[i] = f64(k) * x[i]; k -= 2 }"
+    made = made_of(f"fn f(x: f64[n]) -> (f64[n], i64) {{ var y = x; var k = 7; {loop}; (y, k) }}")
+    assert made.kinds() == (0, 0, 0)
+    for n in (0, 1, 2, 7):
+        x = np.arange(1.0, n + 1)
+        found, number = outcome(made.optimised, made.entry, (n, x))
+        np.testing.assert_array_equal(found, (7.0 - 2.0 * np.arange(n)) * x)
+        assert number == 7 - 2 * n
+
+
 @pytest.mark.parametrize(
     "loop",
     [

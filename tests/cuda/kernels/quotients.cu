@@ -1,6 +1,6 @@
 extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, dl_index trips, bool v1, dl_index v2, dl_index v3, dl_index v4, DL_GLOBAL(f64) p5, DL_GLOBAL(f64) p6) {
   // map
-  if (dl_failed(run, site, 4)) return;
+  if (dl_failed(run, site, 3)) return;
   for (dl_index t = dl_first(); t < trips; t += dl_stride()) {
     const dl_index v7 = t;
     if (!v1) {
@@ -25,16 +25,7 @@ extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site
     }
     const dl_index v16 = v2;
     const dl_index v17 = dl_mod(v15, v16);
-    const bool v18 = i64(v17) < i64(v2);
-    const bool v19 = i64(v17) >= 0ll;
-    const bool v20 = v19 && v18;
-    if (!v20) {
-      const i64 w21[] = {dl_word(i64(v17)), dl_word(i64(v2))};
-      dl_fail(run, t, site + 3, 2, w21);
-      return;
-    }
-    const dl_index v22 = v17;
-    const f64 v23 = p5[v2*v14 + v22];
-    p6[v7] = v23;
+    const f64 v18 = p5[v2*v14 + v17];
+    p6[v7] = v18;
   }
 }
