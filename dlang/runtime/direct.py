@@ -74,7 +74,7 @@ class Owner:
         here, state = weakref.ref(self), self.state  # which arrays of runs before this one keep through the context
         context.hand_back = lambda data: give(ctypes.addressof(state), data)
         context.absorb()
-        context.take_back = lambda: (owner := here()) is not None and owner.take_back()
+        context.take_back = lambda: (owner := here()) is None or owner.take_back()
 
     @property
     def address(self) -> int:

@@ -10,6 +10,7 @@ import pytest
 
 import dlang
 from dlang.runtime import tiers
+from dlang.runtime.memory import CONTEXTS
 from dlang.runtime.platform.objects import can_call
 from tests.python.direct import MODULE, A, quick, warm
 
@@ -109,6 +110,11 @@ def test_results_live_longer_than_the_function():
     gc.collect()
     for v, expected in zip(views, (2.0, 1.0), strict=True):
         np.testing.assert_array_equal(v, expected)
+
+
+def test_what_a_dead_function_leaves_is_not_under_way():
+    test_results_live_longer_than_the_function()
+    assert all(context.idle for context in list(CONTEXTS))  # else Ctrl-C would be taken for one of a call
 
 
 def test_a_function_and_what_it_has_compiled_die_together():
