@@ -1,4 +1,4 @@
-"""What is to be done about the error of a code, where its message does not say it more precisely."""
+"""The help for each code of an error, where its message has none that is more precise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What calls of functions give or are refused with, on every back end and in what is built ahead of time."""
+"""Calls of functions on every back end and in what is built ahead of time, and the codes of their refusals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ANY_RESULT = 64  # words, more than any result of these programs has in C
 
 
 def outcome(function: Callable[..., Any], *args: Any) -> Outcome:
-    """What a call gives, or the code of its refusal."""
+    """Gives the result of a call, or the code of its refusal."""
     try:
         return plain(function(*args))
     except dlang.DlangError as e:
@@ -51,7 +51,7 @@ class Everywhere:
                 self.library.program_error_code.restype = ctypes.c_char_p
 
     def outcomes(self, name: str, *args: Any) -> Mapping[str, Outcome]:
-        """What each gives; the second of two calls, which takes the short way, must give the same. Of C only codes."""
+        """Calls each; the second of two calls, which takes the short way, must give the same. Of C only codes."""
         found: dict[str, Outcome] = {}
         for backend, module in self.modules.items():
             first, found[backend] = [outcome(getattr(module, name), *args) for _ in range(2)]
@@ -61,7 +61,7 @@ class Everywhere:
         return found
 
     def agreed(self, name: str, *args: Any) -> Outcome:
-        """What all give; fails where one of them differs."""
+        """Gives the outcome that all agree on; fails where one of them differs."""
         found = self.outcomes(name, *args)
         one = found["interp"]
         same = {where for where, other in found.items() if repr(other) == repr(one)}

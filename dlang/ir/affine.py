@@ -347,14 +347,14 @@ def far_fewer(points: Size, elements: Size) -> bool:
 
 
 def grows_less(points: Size, elements: Size) -> bool:
-    """Whether a number of points surely grows with a smaller power than a number of elements, in the same sizes."""
+    """Says whether a number of points surely grows with a smaller power of the sizes than a number of elements."""
     if points.constant is not None:
         return elements.constant is None
     return all(any(m != other and _divides(m, other) for other in elements.terms) for m in points.terms)
 
 
 def outgrows(elements: Size, others: Size) -> bool:
-    """Whether a number of elements may be larger than another one where sizes are large."""
+    """Says whether a number of elements may be larger than another one where sizes are large."""
     terms = [(m, c) for m, c in elements.terms.items() if m]
     return any(sum(d for other, d in others.terms.items() if _divides(m, other)) < c for m, c in terms)
 

@@ -256,7 +256,7 @@ def repeated(op: Op) -> int:
 
 
 def _liftable_of(op: Comp) -> list[Liftable]:
-    """What takes long in the body of a comprehension and depends on fewer axes than there are."""
+    """Finds what takes long in the body of a comprehension and depends on fewer axes than there are."""
     used = [v for v in op.body.results if isinstance(v, Var)]
     used += [v for d in op.destinations for e in d.index for v in e.atoms()]
     return liftable(op.body.lets, used, dependencies(op.body.lets, op.axes), [a.var for a in op.axes])

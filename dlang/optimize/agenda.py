@@ -41,7 +41,7 @@ class Agenda:
         self.waiting.update(self.pending)
 
     def __iter__(self) -> Iterator[Item]:
-        """What is to be looked at next, until nothing is; facts may change meanwhile."""
+        """Yields what is to be looked at next, until nothing is; facts may change meanwhile."""
         while self.pending:
             k = self.pending.popleft()
             self.waiting.discard(k)

@@ -180,7 +180,7 @@ class _Chains:
         return all(any((var, 0) in way.needs for way in self.ways[k]) for k in self.users.get(var, ()))
 
     def is_small(self, var: Var) -> bool:
-        """Whether an array is known to fit where the blocks of a chain do."""
+        """Says whether an array is known to fit where the blocks of a chain do."""
         size = (product(shape_of(var)) * WIDTHS[dtype_of(var)]).constant
         return size is not None and size <= self.room
 
@@ -335,7 +335,7 @@ class _Chains:
 
 
 def _is_narrow(var: Var) -> bool:
-    """Whether the rows of an array are known to be short."""
+    """Says whether the rows of an array are known to be short."""
     count = product(shape_of(var)[1:]).constant
     return count is not None and count <= NARROW
 

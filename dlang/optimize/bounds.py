@@ -182,7 +182,7 @@ class _Walk:
 
     # ---- arms of branches --------------------------------------------------------------------------------------------
     def arm(self, condition: Atom, value: bool, known: Knowledge) -> _Arm:
-        """What is known in an arm of a branch."""
+        """Gathers what is known in an arm of a branch."""
         holds = implied(condition, value, self.tests)
         ends = [end for test, true in holds.items() for end in self.told(test, true, known)]
         return _Arm(self.renaming.atom(condition), value, ends)
@@ -223,7 +223,7 @@ class _Walk:
         return None
 
     def condition(self, arm: _Arm, lets: list[Let], let: Let) -> Atom:
-        """What holds in an arm: its condition, or that it does not."""
+        """Gives what holds in an arm: its condition, or the opposite."""
         if arm.value:
             return arm.condition
         opposite = fresh("otherwise", BOOL)
@@ -235,7 +235,7 @@ class _Walk:
         return poly(atom).substitute(lambda v: self.in_arms.get(v) or self.sizes.get(v))
 
     def is_length(self, atom: Atom, length: Size, known: Knowledge) -> bool:
-        """Whether a number is known to be positive, or a size that was checked not to be 0."""
+        """Says whether a number is known to be positive, or is a size that was checked not to be 0."""
         if not self.is_small(length, known):
             return False
         return known.positive(length) or (atom in self.nonzero and known.at_least_zero(length))
@@ -398,7 +398,7 @@ def _computed(name: str, x: Size, y: Size) -> Size:
 
 
 def _outcome(name: str, x: Size, y: Size, known: Knowledge) -> bool | None:
-    """Whether two numbers are in an order; None if that is not known."""
+    """Says whether two numbers are in an order; None if that is not known."""
     least = y - x if name in ("lt", "le") else x - y
     strict = 1 if name in ("lt", "gt") else 0
     if known.at_least_zero(least - strict):
@@ -418,7 +418,7 @@ def _bounded(gap: Size, known: Knowledge) -> Iterator[Bounded]:
 
 
 def _narrowed(known: Knowledge, ends: Sequence[Bounded]) -> Knowledge:
-    """What is known where numbers lie between ends, too."""
+    """Adds to what is known that numbers lie between ends."""
     inside = known.copy()
     for var, low, high in ends:
         inside.facts.narrow(var, () if low is None else (low,), () if high is None else (high,))

@@ -102,7 +102,7 @@ def _within_while(op: While, known: Knowledge, sizes: Sizes, trips: bool = True)
 
 
 def _end(op: While, count: _Count, steps: Mapping[Var, _Step], sizes: Sizes) -> Size | None:
-    """What is not beyond the end in any trip; None if that is not known."""
+    """Finds a number that the end passes in no trip; None if none is known."""
     if not isinstance(count.end, Var) or count.end not in op.params:
         return poly(count.end).substitute(sizes.get)
     step = steps.get(count.end)
@@ -115,7 +115,7 @@ def _end(op: While, count: _Count, steps: Mapping[Var, _Step], sizes: Sizes) -> 
 
 
 def _lifted(op: While) -> tuple[list[Let], Block]:
-    """What of the condition may run once before the loop, and the rest."""
+    """Splits a condition into what may run once before the loop, and the rest."""
     varying = set(op.params)
     setup, rest = [], []
     for let in op.condition.lets:
@@ -264,7 +264,7 @@ class _Count:
 
     @property
     def wraps_alike(self) -> bool:
-        """Whether counting the trips is the same as making them even where numbers wrap."""
+        """Says whether counting the trips is the same as making them even where numbers wrap."""
         return self.towards == (1, 1) and not self.beyond
 
     def distance(self, start: Size, end: Size) -> Size:
@@ -272,14 +272,14 @@ class _Count:
         return (end - start - self.ahead) * self.direction + self.beyond
 
     def is_exact(self, start: Size, end: Size, known: Knowledge) -> bool:
-        """Whether no number wraps on the way to the end, nor the number of trips."""
+        """Says whether no number wraps on the way to the end, nor the number of trips."""
         far = self.beyond + self.towards[1]
         reached = (start + self.ahead, end + far * self.direction, self.distance(start, end) + far)
         return all(known.exact(p) for p in reached)
 
 
 def _counts(op: While, steps: Mapping[Var, _Step]) -> Iterator[_Count]:
-    """What the condition of a loop compares of that which counts, where the loop goes on only if all of it holds."""
+    """Yields the comparisons of what counts that must all hold for the loop to go on."""
     made = {let.vars[0]: let.op for let in op.condition.lets if let.vars}
     numbers = _after(op.condition, {}, {p: _Step(p, 0, 0) for p in steps})
     for test in _implied(op.condition.results[0], True, op.condition.lets):
@@ -345,7 +345,7 @@ def _without_counts(let: Let, op: For, known: Knowledge, sizes: Sizes) -> list[L
 
 
 def _moved(b: Builder, count: _Count, first: Atom, trips: Atom) -> Prim:
-    """What counts, after some trips."""
+    """Computes what counts, after some trips."""
     length = abs(count.least)
     return Prim("add" if count.least > 0 else "sub", (first, trips if length == 1 else b.mul(trips, i64(length))))
 

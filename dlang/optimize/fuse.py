@@ -229,7 +229,7 @@ class PointReader:
         return Block(tuple(lets), tuple([self.atom(r) for r in block.results]))
 
     def is_at_its_point(self, destination: Destination) -> bool:
-        """Whether a result of the other comprehension holds the value of each point."""
+        """Says whether a result of the other comprehension holds the value of each point."""
         return point_of(Comp(self.axes, Block((), ()), (destination,)), 0) is not None
 
 
@@ -308,7 +308,7 @@ def inlined_producers(block: Block, fewer: bool = False) -> Block:
 
 
 def _is_narrow(producer: _Producer, k: int) -> bool:
-    """Whether the code of an element depends on fewer axes than its place in the array."""
+    """Says whether the code of an element depends on fewer axes than its place in the array."""
     used = {v for let in producer.code(k) or () for v in free_vars(let.op)} | {producer.op.body.results[k]}
     return not used.issuperset(point_of(producer.op, k) or ())
 
@@ -350,7 +350,7 @@ class _Uses:
                 self.let(inner, axes, in_order)
 
     def at_fewer_points(self, var: Var) -> bool:
-        """Whether the points at which an array is read grow with a smaller power of sizes than its elements."""
+        """Says whether the points at which an array is read grow with a smaller power of sizes than its elements."""
         elements = product(array_type(var).shape) if isinstance(var.type, Array) else poly(1)
         for _, axes in self.reads.get(var, ()):
             sizes = [extent(axis) for axis in axes]
@@ -388,7 +388,7 @@ class _Uses:
 
 
 def _once(read: Read, axes: Sequence[Axis]) -> bool:
-    """Whether no element is read twice: every axis has an entry for itself."""
+    """Says whether no element is read twice: every axis has an entry for itself."""
     names = {axis.var for axis in axes}
     found: set[Var] = set()
     for entry in read.index:

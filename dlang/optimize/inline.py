@@ -89,7 +89,7 @@ class _Code:
 
 
 def _code(f: Function, chosen: Mapping[str, _Code]) -> _Code:
-    """What becomes of a function if the calls of those that are chosen are inlined."""
+    """Counts the code that a function has when the calls of the chosen ones are inlined."""
     count, arrays = 0, False
     for let in walk(f.body):
         op = let.op

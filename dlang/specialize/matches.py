@@ -111,7 +111,7 @@ def in_turn(f: Frame, e: core.Match, v: Value, arms: tuple[core.Arm, ...]) -> Va
 
 
 def guarded(f: Frame, arm: core.Arm, guard: core.Expr, v: Value, condition: Atom) -> Atom:
-    """Whether the guard holds too; it sees what the pattern binds, so it runs only if that matches."""
+    """Says whether the guard holds too; it sees what the pattern binds, so it runs only if that matches."""
 
     def holds() -> Value:
         bind_pattern(f, arm.pattern, v)

@@ -40,6 +40,11 @@ class Made:
         """
         assert outcome(self.written, self.entry, args) == outcome(self.optimised, self.entry, args), args
 
+    def agree_on_arrays(self, *more: Any) -> None:
+        """Compares them on arrays of several lengths, none among them, with the same further arguments."""
+        for n in (0, 1, 2, 3, 7):
+            self.agree(n, np.arange(1.0, n + 1) % 4.0, *more)
+
 
 def made_of(text: str) -> Made:
     made = lowered(text)
@@ -71,9 +76,7 @@ def outcome(program: Program, entry: str, args: Sequence[Any]) -> Any:
 def test_a_while_that_counts_is_a_for_and_its_indices_are_proven(loop: str) -> None:
     made = made_of(f"fn f(x: f64[n]) -> f64 {{ var s = 0.0; {loop}; s + f64(i) }}")
     assert made.kinds() == (1, 0, 0)
-    for n in (0, 1, 2, 3, 7):
-        x = np.arange(1.0, n + 1) % 4.0
-        made.agree(n, x)
+    made.agree_on_arrays()
 
 
 def test_what_the_index_determines_is_no_state_and_the_trips_are_done_at_once() -> None:
@@ -100,9 +103,7 @@ def test_what_the_index_determines_is_no_state_and_the_trips_are_done_at_once() 
 def test_the_indices_of_a_loop_that_counts_in_part_are_proven(loop: str) -> None:
     made = made_of(f"fn f(x: f64[n]) -> f64 {{ var s = 0.0; var i = 0; {loop}; s + f64(i) }}")
     assert made.kinds()[2] == 0
-    for n in (0, 1, 2, 3, 7):
-        x = np.arange(1.0, n + 1) % 4.0
-        made.agree(n, x)
+    made.agree_on_arrays()
 
 
 @pytest.mark.parametrize(
@@ -121,10 +122,8 @@ def test_the_indices_of_a_loop_that_counts_in_part_are_proven(loop: str) -> None
 def test_other_indices_are_still_checked(loop: str) -> None:
     made = made_of(f"fn f(x: f64[n], m: i64) -> f64 {{ var s = 0.0; var i = 0; {loop}; s }}")
     assert made.kinds()[2] > 0
-    for n in (0, 1, 2, 3, 7):
-        for m in (-2, 0, 1):
-            x = np.arange(1.0, n + 1) % 4.0
-            made.agree(n, x, m)
+    for m in (-2, 0, 1):
+        made.agree_on_arrays(m)
 
 
 # ---- numbers that wrap -----------------------------------------------------------------------------------------------

@@ -315,7 +315,7 @@ def test_what_a_loop_reads_is_computed_there_if_each_element_is_read_in_one_trip
 
 
 def sines(b: Builder, start: Atom) -> Atom:
-    """What takes long."""
+    """Finds what takes long."""
     return b.for_(0, 3, [start], lambda _, v: b.prim("sin", v))[0]
 
 

@@ -107,7 +107,7 @@ class Scope:
         return next((scope.values[name] for scope in self.outwards() if name in scope.values), None)
 
     def nearest(self, name: str) -> Local | None:
-        """What a name stands for as a value: the nearest value or size."""
+        """Finds what a name stands for as a value: the nearest value or size."""
         for scope in self.outwards():
             found = scope.values.get(name) or scope.types.get(name)
             if found is not None and found.kind != "type variable":
