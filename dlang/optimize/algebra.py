@@ -14,6 +14,7 @@ from dlang.ir.anf import FLOATS, INTEGERS, Atom, Cast, Lit, Op, Prim, Var
 from dlang.ir.rounding import rounded
 from dlang.ir.types import dtype_of
 from dlang.optimize.constants import fold, is_number, literal, same_literal
+from dlang.primitives.table import OPPOSITE, SWAPPED
 
 Simpler = Atom | Prim | None
 
@@ -258,18 +259,14 @@ def _or(ctx: Context, x: Atom, y: Atom) -> Simpler:
     return x if x is y else None
 
 
-_OPPOSITE = {"eq": "ne", "ne": "eq"}
-_OPPOSITE_ORDER = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
-
-
 def _not(ctx: Context, x: Atom) -> Simpler:
     match ctx.definition(x):
         case Prim("not", (y,)):
             return y
-        case Prim(name, args) if name in _OPPOSITE:
-            return Prim(_OPPOSITE[name], args)
-        case Prim(name, args) if name in _OPPOSITE_ORDER and dtype_of(args[0]) in INTEGERS:
-            return Prim(_OPPOSITE_ORDER[name], args)
+        case Prim("eq" | "ne" as name, args):
+            return Prim(OPPOSITE[name], args)
+        case Prim(name, args) if name in SWAPPED and dtype_of(args[0]) in INTEGERS:
+            return Prim(OPPOSITE[name], args)
         case _:
             return None
 

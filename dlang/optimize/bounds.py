@@ -47,10 +47,9 @@ from dlang.ir.traverse import map_functions, rebuild, with_body, with_lets, with
 from dlang.ir.types import BOOL, I64
 from dlang.optimize.counted_loops import counted, implied, settled, within_condition, within_trip
 from dlang.polynomials import Poly
+from dlang.primitives.table import OPPOSITE, SWAPPED
 
 MOST = 3  # lengths that a remainder is moved by, in place of a division
-ORDERS = ("lt", "le", "gt", "ge")
-OPPOSITE = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 
 Bounded = tuple[Var, Size | None, Size | None]  # a number, what it is not below, and what it is below
 Ends = tuple[list[Size], list[Size]]  # what a number is not below, and what it is not above
@@ -216,9 +215,9 @@ class _Walk:
                 a, b = self.in_arm(x), self.in_arm(y)
                 for arm in self.arms:
                     inside = _narrowed(inside, arm.ends)
-                    if name in ORDERS and arm.ends and _outcome(name, a, b, inside) is True:
+                    if name in SWAPPED and arm.ends and _outcome(name, a, b, inside) is True:
                         return self.condition(arm, lets, let)
-                if name not in ORDERS and inside.exact(size := _computed(name, a, b)):
+                if name not in SWAPPED and inside.exact(size := _computed(name, a, b)):
                     self.in_arms[let.vars[0]] = size
         return None
 
@@ -387,7 +386,7 @@ class _Walk:
                 gap = self.polynomial(y) - self.polynomial(x)
                 if known.positive(gap) or known.positive(Poly({}) - gap):
                     return name == "ne"
-            case Prim(name, (x, y)) if name in ORDERS and x.type == I64:
+            case Prim(name, (x, y)) if name in SWAPPED and x.type == I64:
                 return _outcome(name, self.polynomial(x), self.polynomial(y), known)
         return None
 

@@ -31,12 +31,12 @@ from dlang.ir.builder import Builder, i64
 from dlang.ir.substitution import substitute
 from dlang.ir.traverse import mentioned, type_vars
 from dlang.ir.types import I64
+from dlang.primitives.table import SWAPPED
 
 Sizes = Mapping[Var, Size]  # of the i64 variables that are names of polynomials
 
 ORDERS = {"lt": (1, 0), "le": (1, 1), "gt": (-1, 0), "ge": (-1, 1)}
 """Of comparisons with an end, the direction in which a number comes to it, and whether the last trip is at the end."""
-SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
 def counted(let: Let, op: For | While, known: Knowledge, sizes: Sizes) -> list[Let]:

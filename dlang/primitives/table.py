@@ -159,6 +159,11 @@ _ROWS = (
 GUARDS = ("guard", "guard_both")
 """The products of derivatives."""
 
+OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
+"""For each comparison the one that holds of integers where it does not; of floats only for `eq` and `ne`, by NaN."""
+SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+"""For each order the one that holds of two numbers where it holds of them the other way round."""
+
 PRIMITIVES: dict[str, Primitive] = {p.name: p for p in _ROWS}
 
 HEAVY = frozenset(
