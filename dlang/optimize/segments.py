@@ -13,6 +13,7 @@ This comes late: no pass before it expects destinations that go on with others.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -77,6 +78,8 @@ def _merged(block: Block, effectful: frozenset[str], known: Knowledge) -> Block 
     if not any(isinstance(let.op, Comp) and _continues(let.op) for let in block.lets):
         return None
     sizes = sizes_named(block)
+    uses = Counter([v for let in block.lets for v in set(mentioned(let.op))])
+    uses.update(r for r in block.results if isinstance(r, Var))
     items, joined = Items(), False
     home: dict[Var, tuple[int, Key]] = {}
     for let in block.lets:
@@ -87,7 +90,9 @@ def _merged(block: Block, effectful: frozenset[str], known: Knowledge) -> Block 
             continue
         keys = Keys()
         key = tuple([keys.axis(a) for a in op.axes])
-        near = {home[d.into][0] for d in op.destinations if d.into in home and home[d.into][1] == key}
+        into = [d.into for d in op.destinations if d.into in home and home[d.into][1] == key]
+        alone = all(uses[v] == into.count(v) == 1 for v in into)  # what is gone on from, nothing else uses
+        near = {home[v][0] for v in into if alone}
         for k in bits(items.joinable(let, sum(1 << k for k in near))):
             together = _together(items.lets[k], let, sizes, known)
             if together is not None:

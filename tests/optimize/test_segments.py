@@ -110,6 +110,35 @@ def test_segments_that_overlap_stay_apart(place: str) -> None:
     assert count(segments(before), Comp) == 2
 
 
+@pytest.mark.parametrize("text", [
+    TWO.replace("yield c.10", "yield a.4, c.10").replace("(z.3: f64[SIZE])", "(z.3: f64[SIZE], kept.14: f64[SIZE])"),
+    "fn f(h.0: i64, x.1: f64[h.0], y.2: f64[SIZE]) -> (z.3: f64[SIZE], s.4: f64[SIZE]) {\n"
+    + "".join([f"""
+  {made}: f64[SIZE] = comp {i} in 0..h.0 {{
+    {t}: f64 = read x.1[{i}]
+    {u}: f64 = add({t}, {number})
+    yield {u}
+  }} to keep [SIZE] [{place}] {monoid}
+""" for made, i, t, u, number, place, monoid in (
+        ("a.5", "i.6", "t.7", "u.8", "1.0", "i.6", "set"),
+        ("b.9", "j.10", "t.11", "u.12", "2.0", "h.0 + j.10", "sum into a.5"),
+        ("c.13", "k.14", "t.15", "u.16", "3.0", "h.0 + k.14", "sum into a.5"))])
+    + "  yield b.9, c.13\n}\n",
+])  # fmt: skip
+def test_what_something_else_uses_does_not_go_on(text: str) -> None:
+    before = program(text.replace("SIZE", "2*h.0").replace("FIRST", "sum").replace("PLACE", "h.0 + j.11"))
+    after = through(before, segments, ownership)
+    assert not any(d.after is not None for d in destinations(after))
+    assert_same(run(before, args(6)), run(after, args(6)))
+    assert_same(run(before, args(6)), compiled(after, args(6)), exact=False)
+
+
+def test_two_stacks_with_one_first_row() -> None:
+    module = dlang.compile("fn f(v: f64[n]) -> f64[n] = stack(v, 2.0 * v)[1] * stack(v, sin(v))[1]")
+    v = np.array([0.5, -1.0, 2.0])
+    np.testing.assert_allclose(module.f(v), 2.0 * v * np.sin(v))
+
+
 def destinations(p: Program) -> list[Keep]:
     ops = [let.op for f in p.functions.values() for let in walk(f.body)]
     return [d for op in ops if isinstance(op, Comp) for d in op.destinations if isinstance(d, Keep)]
