@@ -20,6 +20,7 @@ from dlang.ir.anf import (
     is_handle,
 )
 from dlang.ir.errors import IRError
+from dlang.ir.sizes import opened
 from dlang.ir.substitution import Renaming, Replacement
 from dlang.ir.traverse import block_mentions
 from dlang.ir.types import I64
@@ -126,9 +127,7 @@ class Scope:
     # ---- equality ----------------------------------------------------------------------------------------------------
     def normal(self, type: Type) -> Type:
         """The type with sizes opened: a variable that stands for a polynomial of others is replaced by it."""
-        if not isinstance(type, Array):
-            return type
-        return Array(type.dtype, tuple([self.opened(s) for s in type.shape]))
+        return opened(type, self.known)
 
     def opened(self, size: Size) -> Size:
         """The size over variables that stand for themselves."""

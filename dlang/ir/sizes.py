@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from dlang.ir.anf import Atom, Check, Let, Prim, Size, SizeOf, Var, poly
-from dlang.ir.types import I64
+from dlang.ir.anf import Array, Atom, Check, Let, Prim, Size, SizeOf, Type, Var, poly
+from dlang.ir.types import I64, type_of
 from dlang.polynomials import TooManyTerms
 
 
@@ -16,6 +16,11 @@ def defined_sizes(lets: Iterable[Let]) -> dict[Var, Size]:
     for let in lets:
         learn(let, known)
     return known
+
+
+def opened(type: Type, known: Mapping[Var, Size]) -> Type:
+    """The type over variables that stand for themselves. known: which others stand for polynomials."""
+    return type_of(type.dtype, [s.substitute(known.get) for s in type.shape]) if isinstance(type, Array) else type
 
 
 def learn(let: Let, known: dict[Var, Size]) -> None:

@@ -43,6 +43,7 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.comps import extent, surely_total
+from dlang.ir.sizes import defined_sizes, opened
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars, type_vars, walk
 from dlang.primitives.table import EXPENSIVE, HEAVY
@@ -66,7 +67,8 @@ def staged(program: Program, name: str, given: Set[int]) -> Program:
     rest = Block((*[let for let in early if let in again], *late), f.body.results)
     values = tuple([v for let in early for v in let.vars if v in crossing])
     first = _early(f, params, early, values)
-    second = replace(f, params=(*f.params, *values), body=rest)
+    handed = _formals(values, early)
+    second = replace(f, params=(*f.params, *handed.values()), body=Renaming(handed).block(rest))
     return replace(program, functions={**program.functions, name: second, first.name: first})
 
 
@@ -164,27 +166,23 @@ def _crossing(early: list[Let], late: list[Let], results: tuple[Atom, ...]) -> t
     of = {v: let for let in early for v in let.vars}
     wanted = [v for v in results if isinstance(v, Var)]
     wanted += [v for let in late for v in (*free_vars(let.op), *[s for x in let.vars for s in type_vars(x.type)])]
-    sizes: set[Var] = set()  # which the types of values mention, so that they are values too
-    while True:
-        crossing: set[Var] = set()
-        again: set[Let] = set()
-        work = [v for v in wanted if v in of]
-        while work:
-            v = work.pop()
-            let = of[v]
-            if let in again or v in crossing:
-                continue
-            if _is_cheap(let) and not sizes.intersection(let.vars):
-                again.add(let)
-                work += [u for u in free_vars(let.op) if u in of]
-                work += [u for x in let.vars for u in type_vars(x.type) if u in of]
-            else:
-                crossing.add(v)
-                work += [u for u in type_vars(v.type) if u in of]
-        mentioned = {u for v in crossing for u in type_vars(v.type) if u in of}
-        if mentioned <= sizes:
-            return crossing, again
-        sizes |= mentioned
+    sizes = defined_sizes(early)
+    crossing: set[Var] = set()
+    again: set[Let] = set()
+    work = [v for v in wanted if v in of]
+    while work:
+        v = work.pop()
+        let = of[v]
+        if let in again or v in crossing:
+            continue
+        if _is_cheap(let) or sizes.keys() & set(let.vars):  # the rest has to know which sizes are equal, too
+            again.add(let)
+            mentions = [*free_vars(let.op), *[u for x in let.vars for u in type_vars(x.type)]]
+        else:
+            crossing.add(v)
+            mentions = type_vars(opened(v.type, sizes))
+        work += [u for u in mentions if u in of]
+    return crossing, again
 
 
 def _is_cheap(let: Let) -> bool:
@@ -203,6 +201,14 @@ def _early(f: Function, params: list[Var], lets: list[Let], values: tuple[Var, .
     renaming = Renaming({}, fresh=True)
     own = tuple([renaming.bind(p) for p in params])
     body = renaming.block(Block(tuple(lets), values))
-    formal = Renaming({}, fresh=True)
-    results = tuple([formal.bind(v) for v in body.results if isinstance(v, Var)])
-    return Function(early_name(f.name), own, results, body, f.label, f.span)
+    results = _formals([v for v in body.results if isinstance(v, Var)], body.lets)
+    return Function(early_name(f.name), own, tuple(results.values()), body, f.label, f.span)
+
+
+def _formals(values: Sequence[Var], lets: Sequence[Let]) -> dict[Var, Var]:
+    """A variable for each value of some lets, of a type whose sizes mention those that stand for themselves."""
+    sizes = defined_sizes(lets)
+    made: dict[Var, Var] = {}
+    for v in values:
+        made[v] = fresh(v.name, Renaming(made).type(opened(v.type, sizes)))
+    return made

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import dlang
 from dlang.diagnostics import Source
 from dlang.driver import check, split
 from dlang.ir.anf import Call, early_name
@@ -27,6 +28,15 @@ fn rows(x: f64[n, k], w: f64[n]) -> f64[k] = [sum(exp(x[i, j]) * w[i] for i) for
 fn pairs(x: f64[n], w: f64) -> f64 = sum(exp(x[i] - x[j]) * w + w for i, j)
 fn tree(n: i64, w: f64) -> f64 = total(grown(n)) * w
 fn shown(x: f64[n], w: f64) -> f64 { print("{sum(exp(x))}"); w }
+struct Pile<n> { v: f64[n], used: i64 }
+fn push(pile: Pile<n>, y: f64) -> Pile<n> { var p = pile; p.v[p.used] = y; p.used += 1; p }
+fn piled(x: f64[n], w: f64) -> f64 {
+  var pile: Pile<n + 1> = Pile(zeros(n + 1), 0)
+  pile = push(pile, exp(x[0]))
+  var s = w
+  while s > 0.0 and pile.used < n + 1 { pile = push(pile, s * pile.v[0]); s -= 1.0 }
+  sum(pile.v)
+}
 fn looped(x: f64[n], steps: i64) -> f64[n] { var y = x; for _ < steps { y = y + exp(x) }; y }
 """
 
@@ -122,3 +132,12 @@ def test_the_parts_are_well_formed(functions):
             for f in program.functions.values()
             for let in walk(f.body)
         )
+
+
+def test_the_rest_knows_which_sizes_are_equal(functions):
+    early, _ = halves(functions, "piled", 0)
+    assert "exp" in early
+    module = dlang.compile(PROGRAM)
+    x = np.array([0.1, 0.2, 0.3])
+    assert module.piled.bind(x)(1.5) == module.piled(x, 1.5)
+    assert dlang.grad(module.piled.bind(x))(1.5) == dlang.grad(module.piled, wrt="w")(x, 1.5)
