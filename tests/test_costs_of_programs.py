@@ -37,7 +37,6 @@ FEW = "what needs the outer axes alone is counted at each point of a sum of a fe
 KNOWN: dict[str, str] = {
     "stdlib/linalg.dl lu gradient operations": FACTORS,
     "stdlib/linalg.dl lu tangent operations": FACTORS,
-    "stdlib/linalg.dl cholesky_solve tangent operations": FACTORS,
     "tests/programs/textbook/fft.dl direct value bytes of memory": ELEMENT,
     "examples/convnet/convnet.dl moved value operations": FEW,
     "examples/convnet/convnet.dl varied value operations": FEW,

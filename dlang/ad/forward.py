@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dlang.ad.activity import active_vars, next_state
+from dlang.ad.activity import next_state
 from dlang.ad.dual import Dual
 from dlang.ad.forward_comprehension import push_comp
 from dlang.ad.forward_linear_algebra import push_library
 from dlang.ad.forward_nodes import push_construct, push_fields
-from dlang.ad.matrices import CHOLESKY, in_products
 from dlang.ad.refusal import called, refusal
 from dlang.ad.rules import cast_tangent, tangent
 from dlang.ir.anf import (
@@ -86,10 +85,6 @@ def _push(let: Let, s: Dual) -> None:
             s.b.append(Let((*let.vars, *dots), replace(op, subjects=subjects), let.span))
         case Call():
             _push_call(let, op, s)
-        case Library(name) if name in CHOLESKY:
-            lets = in_products(s.b, let)
-            s.active |= active_vars(Block(tuple(lets), let.vars), s.active, [True])
-            s.walk(lets, s)
         case Library():
             s.b.append(let)
             push_library(let, op, s)

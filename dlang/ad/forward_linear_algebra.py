@@ -7,9 +7,23 @@ experimental design (2010). Each is the transpose of the rule in `linear_algebra
 
 from __future__ import annotations
 
+from dlang.ad.cholesky import push_cholesky, push_derivative
 from dlang.ad.determinants import COFACTORS, push_cofactors, push_determinant
 from dlang.ad.dual import Dual
-from dlang.ad.matrices import at, leading, matrix, minus, negated, plus, product, symmetric, transpose, triangular
+from dlang.ad.matrices import (
+    at,
+    by_flags,
+    leading,
+    matrix,
+    minus,
+    negated,
+    part_of,
+    plus,
+    product,
+    symmetric,
+    transpose,
+    triangular,
+)
 from dlang.ir.anf import Atom, Let, Library, Lit, Read, Var, poly
 from dlang.ir.libraries import functional
 from dlang.ir.types import array_type, dtype_of
@@ -21,7 +35,9 @@ def push_library(let: Let, op: Library, s: Dual) -> None:
         return
     match op.name:
         case "cholesky":
-            _cholesky(let, op, s)
+            push_cholesky(let, op, s)
+        case "cholesky_pullback" | "cholesky_pushforward":
+            push_derivative(let, op, s)
         case "lu":
             _lu(let, op, s)
         case "lu_det" | "lu_logdet":
@@ -49,12 +65,6 @@ def _first(op: Library, s: Dual) -> tuple[Var, Var]:
     a = op.args[0]
     assert isinstance(a, Var)
     return a, s.array(a)
-
-
-def _cholesky(let: Let, op: Library, s: Dual) -> None:
-    """By blocks, an operation of its own; `matrices.in_products` says what it computes."""
-    _, dot = _first(op, s)
-    s.set(let.vars[0], s.b.one(Library("cholesky_pushforward", (let.vars[0], symmetric(s.b, dot)))))
 
 
 def _lu(let: Let, op: Library, s: Dual) -> None:
@@ -116,16 +126,13 @@ def _triangular_solve(let: Let, op: Library, s: Dual) -> None:
     assert isinstance(a, Var)
     moved = None
     if s.dot(a) is not None:
-        dot, zero = s.array(a), Lit(0.0, dtype_of(a))
+        dot = s.array(a)
 
-        def entry(i: Var, j: Var) -> Atom:
-            row, column = b.select(transposed, j, i), b.select(transposed, i, j)
-            inside = b.select(lower, b.prim("ge", row, column), b.prim("le", row, column))
-            inside = b.prim("and", inside, b.prim("or", b.prim("not", unit), b.prim("ne", row, column)))
-            here = b.select(transposed, at(b, dot, j, i), at(b, dot, i, j))
-            return b.select(inside, here, zero)
+        def along(lower: bool, transposed: bool, unit: bool) -> Var:
+            part = part_of(lower, unit)
+            return product(b, transpose(b, dot), x, part.turned()) if transposed else product(b, dot, x, part)
 
-        moved = product(b, matrix(b, a, entry), x)
+        moved = by_flags(b, along, lower, transposed, unit)
     args = (a, _difference(s, s.dot(rhs), moved), lower, transposed, unit)
     s.set(x, b.emit(Library("triangular_solve", args))[0])
 

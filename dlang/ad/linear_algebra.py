@@ -8,14 +8,17 @@ rule emits are operations that have rules themselves, so derivatives nest.
 
 from __future__ import annotations
 
+from dlang.ad.cholesky import pull_cholesky, pull_derivative
 from dlang.ad.determinants import COFACTORS, pull_cofactors, pull_determinant
 from dlang.ad.matrices import (
     Entry,
     at,
+    by_flags,
     leading,
     matrix,
     minus,
     negated,
+    part_of,
     plus,
     product,
     symmetric,
@@ -39,7 +42,11 @@ def pull_library(let: Let, op: Library, scope: Scope) -> None:
     g = [bar if isinstance(bar, Var) else None for bar in bars]
     match op.name:
         case "cholesky":
-            _cholesky(let, op, g, scope)
+            if g[0] is not None:
+                pull_cholesky(let, op, g[0], scope)
+        case "cholesky_pullback" | "cholesky_pushforward":
+            if g[0] is not None:
+                pull_derivative(let, op, g[0], scope)
         case "lu":
             _lu(let, op, g, scope)
         case name if name in COFACTORS:
@@ -59,12 +66,6 @@ def pull_library(let: Let, op: Library, scope: Scope) -> None:
             _eigh(let, op, g, scope)
         case name:
             raise AssertionError(f"{name} carries no derivative")
-
-
-def _cholesky(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
-    """By blocks, an operation of its own; `matrices.in_products` says what it computes."""
-    if g[0] is not None:
-        scope.add(op.args[0], scope.b.one(Library("cholesky_pullback", (let.vars[0], g[0]))))
 
 
 def _lu(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
@@ -135,16 +136,12 @@ def _triangular_solve(let: Let, op: Library, g: list[Var | None], scope: Scope) 
     scope.add(rhs, back)
     if not scope.is_active(a):
         return
-    first = product(b, back, transpose(b, x))
-    zero = Lit(0.0, dtype_of(a))
 
-    def entry(i: Var, j: Var) -> Atom:
-        inside = b.select(lower, b.prim("ge", i, j), b.prim("le", i, j))
-        inside = b.prim("and", inside, b.prim("or", b.prim("not", unit), b.prim("ne", i, j)))
-        here = b.select(transposed, at(b, first, j, i), at(b, first, i, j))
-        return b.select(inside, scalar(b, "neg", here), zero)
+    def slope(lower: bool, transposed: bool, unit: bool) -> Var:
+        left, right = (x, back) if transposed else (back, x)
+        return product(b, left, transpose(b, right), out=part_of(lower, unit))
 
-    scope.add(a, matrix(b, a, entry))
+    scope.add(a, negated(b, by_flags(b, slope, lower, transposed, unit)))
 
 
 def _qr(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:

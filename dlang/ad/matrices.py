@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 from dlang.ad.rules import scalar
-from dlang.ir.anf import Atom, Keep, Let, Library, Lit, Read, Size, Var, poly
+from dlang.ir.anf import Atom, Axis, Keep, Library, Lit, Read, Size, Var, poly
 from dlang.ir.builder import Builder, axis
 from dlang.ir.types import array_type, dtype_of
 
@@ -21,15 +23,60 @@ def matrix(b: Builder, like: Var, entry: Entry) -> Var:
     return b.map(array_type(like).shape, entry)
 
 
-def product(b: Builder, x: Var, y: Var) -> Var:
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The elements i, j of a matrix with least <= i - j <= most, where a bound that is None leaves them open.
+
+    A matrix of which less than all is taken is square.
+    """
+
+    least: int | None = None
+    most: int | None = None
+
+    def columns(self, row: Var) -> tuple[list[Size], list[Size]]:
+        """The bounds of the columns in a row."""
+        lows = [] if self.most is None else [poly(row) - self.most]
+        highs = [] if self.least is None else [poly(row) - self.least + 1]
+        return lows, highs
+
+    def turned(self) -> Part:
+        """The same elements of the transpose."""
+        return Part(None if self.most is None else -self.most, None if self.least is None else -self.least)
+
+
+ALL, LOWER, UPPER, BELOW, ABOVE = Part(), Part(0, None), Part(None, 0), Part(1, None), Part(None, -1)
+
+
+def product(b: Builder, x: Var, y: Var, left: Part = ALL, right: Part = ALL, out: Part = ALL) -> Var:
+    """The elements of a part of the product of parts of two matrices; zeros elsewhere.
+
+    What is not in the parts is not read: the product with a triangle takes half of the operations.
+    """
     (m, n), (_, k) = array_type(x).shape, array_type(y).shape
     i, p, j = axis(m), axis(n), axis(k)
+    j = _within(j, out.columns(i.var))
+    p = _within(p, left.columns(i.var), right.turned().columns(j.var))
 
     def body(i: Var, j: Var, p: Var) -> Atom:
         return b.mul(at(b, x, i, p), at(b, y, p, j))
 
-    (out,) = b.comp((i, j, p), body, [Keep((m, k), (poly(i.var), poly(j.var)))])
-    return out
+    (product,) = b.comp((i, j, p), body, [Keep((m, k), (poly(i.var), poly(j.var)))])
+    return product
+
+
+def _within(axis: Axis, *bounds: tuple[list[Size], list[Size]]) -> Axis:
+    """The axis within bounds, if there are any, which are within its own."""
+    lows, highs = ([size for bound in bounds for size in bound[side]] for side in (0, 1))
+    return Axis(axis.var, tuple(lows) or axis.lows, tuple(highs) or axis.highs)
+
+
+def taken(b: Builder, x: Var, part: Part) -> Var:
+    """A part of a square matrix, with zeros elsewhere."""
+    zero = Lit(0.0, dtype_of(x))
+    if part in (ABOVE, BELOW, LOWER, UPPER):
+        name = {ABOVE: "lt", BELOW: "gt", LOWER: "ge", UPPER: "le"}[part]
+        return matrix(b, x, lambda i, j: b.select(b.prim(name, i, j), at(b, x, i, j), zero))
+    return x
 
 
 def transpose(b: Builder, x: Var) -> Var:
@@ -66,39 +113,16 @@ def triangular(
     return b.emit(Library("triangular_solve", (a, rhs, *flags)))[0]
 
 
-# ---- derivatives of Cholesky's factor --------------------------------------------------------------------------------
-CHOLESKY = ("cholesky_pullback", "cholesky_pushforward")
+def part_of(lower: bool, unit: bool) -> Part:
+    """The part of a matrix that a triangular solution reads."""
+    return {(True, False): LOWER, (True, True): BELOW, (False, False): UPPER, (False, True): ABOVE}[lower, unit]
 
 
-def in_products(b: Builder, let: Let) -> list[Let]:
-    """A derivative of Cholesky's factor, which is about to be differentiated, in operations that have rules.
-
-    A = L Lᵀ with dA symmetric: L⁻¹ dA L⁻ᵀ = L⁻¹ dL + (L⁻¹ dL)ᵀ, so L⁻¹ dL is Φ of the left side, Φ the lower triangle
-    with half of the diagonal: L̇ = L Φ(L⁻¹ Ȧ L⁻ᵀ), and Ā = S + Sᵀ halved, S = L⁻ᵀ Φ(Lᵀ L̄) L⁻¹.
-    """
-    op = let.op
-    assert isinstance(op, Library)
-    factor, given = op.args
-    assert isinstance(factor, Var) and isinstance(given, Var)
-    zero, half, one = (Lit(value, dtype_of(factor)) for value in (0.0, 0.5, 1.0))
-
-    def lower(x: Var) -> Var:
-        return matrix(b, factor, lambda i, j: b.select(b.prim("ge", i, j), at(b, x, i, j), zero))
-
-    def phi(x: Var) -> Var:
-        def entry(i: Var, j: Var) -> Atom:
-            weight = b.select(b.prim("eq", i, j), half, b.select(b.prim("gt", i, j), one, zero))
-            return b.mul(weight, at(b, x, i, j))
-
-        return matrix(b, factor, entry)
-
-    with b.scope() as lets:
-        if op.name == "cholesky_pullback":
-            left = triangular(b, factor, phi(product(b, transpose(b, factor), lower(given))), transposed=True)
-            out = symmetric(b, triangular(b, factor, transpose(b, left), transposed=True))
-        else:
-            left = triangular(b, factor, given)
-            out = product(b, lower(factor), phi(triangular(b, factor, transpose(b, left))))
-    last = lets.pop()
-    assert last.vars == (out,)
-    return [*lets, Let(let.vars, last.op, let.span)]
+def by_flags(b: Builder, make: Callable[..., Var], *flags: Atom) -> Var:
+    """The array made for flags: a choice between both where one is known only when the program runs."""
+    for k, flag in enumerate(flags):
+        if not isinstance(flag, Lit):
+            before, after = flags[:k], flags[k + 1 :]
+            arms = [partial(by_flags, b, make, *before, Lit(value, "bool"), *after) for value in (True, False)]
+            return b.if_(flag, *arms)[0]
+    return make(*[flag.value for flag in flags if isinstance(flag, Lit)])

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlang.ad.activity import active_vars
 from dlang.ad.branch import pull_if
 from dlang.ad.calls import pull_call
 from dlang.ad.comprehension import pull_comp, pull_view
 from dlang.ad.linear_algebra import pull_library
 from dlang.ad.loop import pull_for, pull_while
-from dlang.ad.matrices import CHOLESKY, in_products
 from dlang.ad.nodes import pull_construct, pull_fields
 from dlang.ad.refusal import refusal
 from dlang.ad.rules import cast_contribution, contribution
@@ -23,7 +21,6 @@ from dlang.ad.scope import Scope, spanned
 from dlang.ir.anf import (
     Array,
     Atom,
-    Block,
     Call,
     Cast,
     Check,
@@ -110,10 +107,6 @@ def pull(let: Let, scope: Scope) -> list[Let]:
         case Fields():
             pull_fields(let, op, scope)
             return [let]
-        case Library(name) if name in CHOLESKY:
-            lets = in_products(scope.b, let)
-            scope.active |= active_vars(Block(tuple(lets), let.vars), scope.active, [True])
-            return scope.walk(lets, scope)
         case Library():
             pull_library(let, op, scope)
             return [let]

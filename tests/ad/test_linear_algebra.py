@@ -1,6 +1,7 @@
 """Gradients through linear algebra: compiled and interpreted, against central differences, element by element."""
 
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -101,6 +102,46 @@ def test_a_gradient_differentiates_again(name, shape):
     module = dlang.compile(text)
     point = MATRIX[:rows, :columns]
     np.testing.assert_allclose(dlang.grad(module.h)(point), differences(module.h, point), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "order",
+    ["jvp(grad(f), a, c).1", "grad(|a: f64[n, n]| sum(grad(f)(a) * c))(a)", "grad(|a: f64[n, n]| jvp(f, a, c).1)(a)"],
+)
+def test_a_factor_has_derivatives_of_third_order(order):
+    text = (
+        HEAD
+        + f"""
+fn f(a: f64[n, n]) -> f64 = weigh(sin(cholesky(a @ transpose(a) + linalg.identity(n))))
+fn second(a: f64[n, n], c: f64[n, n]) -> f64[n, n] = {order}
+fn h(a: f64[n, n], c: f64[n, n]) -> f64 = weigh(second(a, c))
+fn tangent(a: f64[n, n], c: f64[n, n]) -> f64 = jvp(|a: f64[n, n]| h(a, c), a, c).1
+"""
+    )
+    module = dlang.compile(text)
+    point, c = MATRIX[:3, :3], np.cos(MATRIX[:3, :3])
+    third = differences(lambda x: module.h(x, c), point, 1e-4)
+    np.testing.assert_allclose(module.second(point, c), dlang.jvp(dlang.grad(module.f), (point,), (c,))[1], rtol=1e-9)
+    np.testing.assert_allclose(dlang.grad(module.h)(point, c), third, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(module.tangent(point, c), np.sum(third * c), rtol=1e-8)
+
+
+def test_which_triangle_is_solved_with_may_be_known_only_when_the_program_runs():
+    text = (
+        HEAD
+        + """
+fn f(a: f64[n, n], lower: bool, transposed: bool, unit: bool) -> f64 =
+  weigh(triangular_solve(a, sin(a), lower = lower, transposed = transposed, unit = unit))
+fn tangent(a: f64[n, n], c: f64[n, n], lower: bool, transposed: bool, unit: bool) -> f64 =
+  jvp(|a: f64[n, n]| f(a, lower, transposed, unit), a, c).1
+"""
+    )
+    module = dlang.compile(text)
+    point = MATRIX[:3, :3]
+    for flags in product((False, True), repeat=3):
+        slope = differences(lambda x, flags=flags: module.f(x, *flags), point)
+        np.testing.assert_allclose(dlang.grad(module.f, wrt="a")(point, *flags), slope, rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(module.tangent(point, point, *flags), np.sum(slope * point), rtol=1e-8)
 
 
 def test_the_gradient_of_the_logarithm_of_the_determinant_is_the_inverse_transposed():

@@ -68,6 +68,20 @@ MAIN {
   sum(u)
 }
 """,
+    "the gradient of the gradient of a factorisation": """
+import linalg { cholesky, diagonal, identity }
+MAIN {
+  let b = tanh([x for i < n, t < 2])
+  sum(log(diagonal(cholesky(identity(n) + 0.3 * (b @ transpose(b))))))
+}
+""",
+    "the gradient of the gradient of solutions with triangles": """
+import linalg { cholesky, cholesky_solve, identity }
+MAIN {
+  let b = tanh([q[i] for i < k, t < n])
+  sum(cholesky_solve(cholesky(identity(k) + 0.3 * (b @ transpose(b))), q))
+}
+""",
 }
 
 
