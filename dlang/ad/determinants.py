@@ -1,12 +1,14 @@
 """Derivatives of determinants, to any order and at matrices of any rank.
 
 det is a polynomial of degree n. Its k-th derivative D^k det(A)[H1, …, Hk] is linear in each direction, and these may
-change places; what it adds up of the entries of the last one is a matrix: of k = 1 the cofactors of A, of each further
-k an operation of A and k - 1 directions, `cofactor_derivative`. So this is its own adjoint, and the derivative of one
-is another with one more direction.
+change places; what it adds up of the entries of the last one is a matrix: of k = 1 the cofactors of A, and of each
+further k their derivative along k - 1 directions, which `lu_cofactors` takes too. So this is its own adjoint, and the
+derivative of one is another with one more direction.
 
-With A = U S Vᵀ, S diagonal, cof(A) = ± U cof(S) Vᵀ, where the sign is det(U V), and in the directions the same holds
-of Uᵀ H V. The minors of a diagonal matrix are products of what stands on it, so nothing is divided or cancels.
+Where A is regular the matrix is det(A) times a sum of products of A⁻¹ and the directions, and where these cancel it is
+found by singular values: with A = U S Vᵀ, S diagonal, cof(A) = ± U cof(S) Vᵀ, where the sign is det(U V), and in the
+directions the same holds of Uᵀ H V. The minors of a diagonal matrix are products of what stands on it, so nothing is
+divided or cancels.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from dlang.ir.builder import Builder
 from dlang.ir.traverse import map_blocks, map_functions, walk, with_body, with_lets, with_op
 from dlang.ir.types import array_type, dtype_of
 
-COFACTORS = ("lu_cofactors", "cofactor_derivative")
+COFACTORS = "lu_cofactors"
+PRECISE = {"f64": 2.0**26, "f32": 2.0**11}  # how much rounding may grow: to the root of what it is
 
 
 # ---- rules -----------------------------------------------------------------------------------------------------------
@@ -52,38 +55,35 @@ def _slope(b: Builder, op: Library) -> Var:
 
 def pull_cofactors(op: Library, g: Var, scope: Scope) -> None:
     """With D = D^k det(A)[H…, G], a number: Ā and each H̄ are what D adds up of the entries of the direction there."""
-    a, factors, directions = _parts(scope.b, op)
+    a, directions = _parts(op)
     if scope.is_active(a):
-        scope.add(a, _derivative(scope.b, a, factors, (*directions, g)))
+        scope.add(a, _derivative(scope.b, op, (*directions, g)))
     for k, h in enumerate(directions):
         if scope.is_active(h):
-            scope.add(h, _derivative(scope.b, a, factors, _replaced(directions, k, g)))
+            scope.add(h, _derivative(scope.b, op, _replaced(directions, k, g)))
 
 
 def push_cofactors(op: Library, s: Dual) -> Var:
     """The tangent: a further direction Ȧ, and each Ḣ in the place of H."""
-    a, factors, directions = _parts(s.b, op)
-    terms = [_derivative(s.b, a, factors, (*directions, s.array(a)))] if s.dot(a) is not None else []
+    a, directions = _parts(op)
+    terms = [_derivative(s.b, op, (*directions, s.array(a)))] if s.dot(a) is not None else []
     for k, h in enumerate(directions):
         if s.dot(h) is not None:
-            terms.append(_derivative(s.b, a, factors, _replaced(directions, k, s.array(h))))
+            terms.append(_derivative(s.b, op, _replaced(directions, k, s.array(h))))
     total = terms[0]
     for term in terms[1:]:
         total = plus(s.b, total, term)
     return total
 
 
-def _parts(b: Builder, op: Library) -> tuple[Var, Sequence[Var], tuple[Var, ...]]:
-    """The matrix, its singular vectors and values, and the directions."""
-    vars = [v for v in op.args if isinstance(v, Var)]
-    if op.name == "lu_cofactors":
-        n, _ = array_type(vars[0]).shape
-        return vars[0], b.emit(Library("svd", (vars[0], b.size(n))))[:3], ()
-    return vars[0], vars[1:4], tuple(vars[4:])
+def _parts(op: Library) -> tuple[Var, tuple[Var, ...]]:
+    """The matrix and the directions."""
+    a, *directions = [v for v in (op.args[0], *op.args[4:]) if isinstance(v, Var)]
+    return a, tuple(directions)
 
 
-def _derivative(b: Builder, a: Var, factors: Sequence[Var], directions: Sequence[Var]) -> Var:
-    return b.one(Library("cofactor_derivative", (a, *factors, *directions)))
+def _derivative(b: Builder, op: Library, directions: Sequence[Var]) -> Var:
+    return b.one(Library(COFACTORS, (*op.args[:4], *directions)))
 
 
 def _replaced(directions: Sequence[Var], k: int, by: Var) -> tuple[Var, ...]:
@@ -95,7 +95,7 @@ def cofactors_in_products(program: Program) -> Program:
     """The program with cofactors and their derivatives in other operations; no derivative is taken of it any more."""
 
     def function(f: Function) -> Function:
-        if not any(isinstance(let.op, Library) and let.op.name in COFACTORS for let in walk(f.body)):
+        if not any(isinstance(let.op, Library) and let.op.name == COFACTORS for let in walk(f.body)):
             return f
         return with_body(f, _block(Builder(program.functions, f.span), f.body))
 
@@ -106,7 +106,7 @@ def _block(b: Builder, block: Block) -> Block:
     lets: list[Let] = []
     for let in block.lets:
         match let.op:
-            case Library(name) as op if name in COFACTORS:
+            case Library(name) as op if name == COFACTORS:
                 lets += _in_products(b, let, op)
             case op:
                 lets.append(with_op(let, let.vars, map_blocks(op, partial(_block, b))))
@@ -116,29 +116,65 @@ def _block(b: Builder, block: Block) -> Block:
 def _in_products(b: Builder, let: Let, op: Library) -> Iterator[Let]:
     b.span = let.span
     with b.scope() as lets:
-        made = _cofactors(b, op) if op.name == "lu_cofactors" else _minors_of(b, *_parts(b, op))
+        made = _cofactors(b, op)
     yield from lets[:-1]
     assert lets[-1].vars == (made,)
     yield Let(let.vars, lets[-1].op, let.span)
 
 
 def _cofactors(b: Builder, op: Library) -> Var:
-    """cof(A) = det(A) A⁻ᵀ, or by singular values where A is singular."""
-    a = op.args[0]
-    assert isinstance(a, Var)
-    value = b.one(Library("lu_det", op.args))
+    """By the inverse, or by singular values where A is singular or much cancels."""
+    a, directions = _parts(op)
+    inverse = b.one(Library("lu_inverse", op.args[:3]))
+    moved = [product(b, inverse, h) for h in directions]
+    slope = _by_inverse(b, inverse, directions, moved)
+    value = b.one(Library("lu_det", op.args[:4]))
+    size = _size(b, a)
+    for x in (inverse, inverse, *moved):
+        size = b.mul(size, _size(b, x))
+    precise = b.prim("le", size, b.mul(Lit(PRECISE[dtype_of(a)], dtype_of(a)), _size(b, slope)))
 
     def regular() -> Var:
-        inverse = b.one(Library("lu_inverse", op.args[:3]))
-        return matrix(b, a, lambda i, j: b.mul(value, at(b, inverse, j, i)))
+        return matrix(b, a, lambda i, j: b.mul(value, at(b, slope, j, i)))
 
-    zero = Lit(0.0, dtype_of(a))
-    return b.if_(b.prim("eq", value, zero), lambda: _minors_of(b, *_parts(b, op)), regular, rare=True)[0]
+    cancels = b.prim("not", precise)  # or something is no number
+    return b.if_(cancels, lambda: _by_minors(b, a, directions), regular, rare=True)[0]
 
 
-def _minors_of(b: Builder, a: Var, factors: Sequence[Var], directions: tuple[Var, ...]) -> Var:
+def _by_inverse(b: Builder, inverse: Var, directions: Sequence[Var], moved: Sequence[Var]) -> Var:
+    """The transpose of D^(k+1) det(A)[H1, …, Hk, G] over det(A), as a matrix F(H1, …, Hk) that G is multiplied with.
+
+    Of the permutations of k + 1 directions A⁻¹H, each cycle is minus the trace of the product of those in it. With G in
+    one of its own or behind some H: F(S) = t(S) A⁻¹ - Σ_{H in S} A⁻¹H F(S - H), t(S) = Σ H F(S - H)ᵀ for any H of S.
+    """
+    found = {frozenset[int](): inverse}
+    every = range(len(directions))
+    for count in range(1, len(directions) + 1):
+        for chosen in map(frozenset, combinations(every, count)):
+            first, *_ = chosen
+            less = found[chosen - {first}]
+            h = directions[first]
+            total = b.reduce(array_type(h).shape, lambda i, j, h=h, less=less: b.mul(at(b, h, i, j), at(b, less, j, i)))
+            terms = [product(b, moved[m], found[chosen - {m}]) for m in chosen]
+
+            def entry(i: Var, j: Var, total: Var = total, terms: Sequence[Var] = terms) -> Atom:
+                value = b.mul(total, at(b, inverse, i, j))
+                for term in terms:
+                    value = b.sub(value, at(b, term, i, j))
+                return value
+
+            found[chosen] = matrix(b, inverse, entry)
+    return found[frozenset(every)]
+
+
+def _size(b: Builder, x: Var) -> Var:
+    """The root of the sum of the squares."""
+    return b.prim("sqrt", b.reduce(array_type(x).shape, lambda i, j: b.mul(at(b, x, i, j), at(b, x, i, j))))
+
+
+def _by_minors(b: Builder, a: Var, directions: Sequence[Var]) -> Var:
     """± U M Vᵀ: M of S = diag(s) and of the directions Uᵀ H V."""
-    u, s, vt = factors
+    u, s, vt, _ = b.emit(Library("svd", (a, b.size(array_type(a).shape[0]))))
     turn = product(b, u, vt)
     packed, order, exchanges, _ = b.emit(Library("lu", (turn,)))
     sign = b.one(Library("lu_det", (turn, packed, order, exchanges)))

@@ -8,7 +8,7 @@ experimental design (2010). Each is the transpose of the rule in `linear_algebra
 from __future__ import annotations
 
 from dlang.ad.cholesky import push_cholesky, push_derivative
-from dlang.ad.determinants import COFACTORS, push_cofactors, push_determinant
+from dlang.ad.determinants import push_cofactors, push_determinant
 from dlang.ad.dual import Dual
 from dlang.ad.matrices import (
     at,
@@ -42,7 +42,7 @@ def push_library(let: Let, op: Library, s: Dual) -> None:
             _lu(let, op, s)
         case "lu_det" | "lu_logdet":
             s.set(let.vars[0], push_determinant(op, s))
-        case name if name in COFACTORS:
+        case "lu_cofactors":
             s.set(let.vars[0], push_cofactors(op, s))
         case "lu_solve" | "lu_solve_transposed":
             _lu_solve(let, op, s)

@@ -9,7 +9,7 @@ rule emits are operations that have rules themselves, so derivatives nest.
 from __future__ import annotations
 
 from dlang.ad.cholesky import pull_cholesky, pull_derivative
-from dlang.ad.determinants import COFACTORS, pull_cofactors, pull_determinant
+from dlang.ad.determinants import pull_cofactors, pull_determinant
 from dlang.ad.matrices import (
     Entry,
     at,
@@ -49,7 +49,7 @@ def pull_library(let: Let, op: Library, scope: Scope) -> None:
                 pull_derivative(let, op, g[0], scope)
         case "lu":
             _lu(let, op, g, scope)
-        case name if name in COFACTORS:
+        case "lu_cofactors":
             if g[0] is not None:
                 pull_cofactors(op, g[0], scope)
         case "lu_solve" | "lu_solve_transposed":

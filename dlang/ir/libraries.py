@@ -16,8 +16,8 @@ pass has to know that a library can fail. k stands for an i64 argument that is m
     lu_inverse(a, packed, order)                -> the inverse
     lu_det(a, packed, order, exchanges)         -> the determinant
     lu_logdet(a, packed, order)                 -> the logarithm of its absolute value
-    lu_cofactors(a, packed, order, exchanges)   -> the matrix of the cofactors: the derivative of the determinant
-    cofactor_derivative(a, u, s, vt, h…)        -> their derivative along some matrices; u, s and vt are those of `svd`
+    lu_cofactors(a, packed, order, exchanges, h…) -> the matrix of the cofactors, which is the derivative of the
+                                                   determinant, or its derivative along some matrices
     triangular_solve(a, b, lower, transposed, unit) -> x[n, r], info             the other triangle of a is not read
     qr(a[m, n], k)                              -> q[m, k], r[k, n]              a = q r
     svd(a[m, n], k)                             -> u[m, k], s[k], vt[k, n], info a = u diag(s) vt, s descending
@@ -71,12 +71,10 @@ def library_types(op: Library) -> tuple[Type, ...]:
                     return (a,)
                 case ("lu_det", [Scalar("i64")]) | ("lu_logdet", []):
                     return (Scalar(a.dtype),)
-                case "lu_cofactors", [Scalar("i64")]:
+                case "lu_cofactors", [Scalar("i64"), *directions]:
+                    if any(_matrix(op, x)[2] != a.dtype for x in directions):
+                        raise IRError("the matrix and the directions have different dtypes")
                     return (a,)
-        case "cofactor_derivative", [Array() as a, Array() as u, Array(_, (_,)), Array() as vt, *rest] if rest:
-            if len({_matrix(op, x)[2] for x in (a, u, vt, *rest)}) > 1:
-                raise IRError("the matrices have different dtypes")
-            return (a,)
         case "triangular_solve", [a, b, Scalar("bool"), Scalar("bool"), Scalar("bool")]:
             return _right_hand_side(op, a, b), _INFO
         case "qr", [a, Scalar("i64")]:
@@ -142,9 +140,9 @@ def equal_sizes(op: Library) -> list[tuple[Size, Size]]:
         order = op.args[2].type
         assert isinstance(order, Array)
         pairs = [(m, n), (m, rows), (m, columns), (m, order.shape[0])]
-        return [*pairs, (m, _matrix(op, op.args[3].type)[0])] if op.name in _SOLUTIONS else pairs
-    if op.name == "cofactor_derivative":
-        return [(m, n), *[(m, k) for x in op.args[1:] if isinstance(x.type, Array) for k in x.type.shape]]
+        if op.name in _SOLUTIONS:
+            return [*pairs, (m, _matrix(op, op.args[3].type)[0])]
+        return [*pairs, *[(m, k) for x in op.args[4:] for k in _matrix(op, x.type)[:2]]]
     if op.name.startswith("cholesky_"):
         rows, columns, _ = _matrix(op, op.args[1].type)
         return [(m, n), (m, rows), (m, columns)]
@@ -153,8 +151,6 @@ def equal_sizes(op: Library) -> list[tuple[Size, Size]]:
 
 def functional(op: Library) -> tuple[Atom, ...]:
     """The arguments that the results are a function of, when derivatives are taken: all but factors of a matrix."""
-    if op.name == "cofactor_derivative":
-        return (op.args[0], *op.args[4:])
     return (op.args[0], *op.args[3:]) if op.name.startswith("lu_") else op.args
 
 

@@ -8,7 +8,7 @@ compiled code the same routines for small matrices, eigenvectors and singular ve
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import permutations
 from typing import Any
@@ -78,19 +78,20 @@ def lu_logdet(a: Matrix, packed: Matrix, order: NDArray[np.int64]) -> list[Any]:
     return [np.sum(np.log(np.abs(np.diagonal(packed))), dtype=a.dtype)]
 
 
-def lu_cofactors(a: Matrix, packed: Matrix, order: NDArray[np.int64], exchanges: int) -> list[Any]:
-    """The cofactors: the determinant times the transpose of the inverse, or by singular values."""
+def lu_cofactors(a: Matrix, packed: Matrix, order: NDArray[np.int64], exchanges: int, *directions: Matrix) -> list[Any]:
+    """The cofactors: the determinant times the transpose of the inverse, or by singular values; or their derivative."""
     (value,) = lu_det(a, packed, order, exchanges)
-    if value == 0:
-        return cofactor_derivative(a, *svd(a, len(a))[:3])
-    return [value * lu_inverse(a, packed, order)[0].T]
+    if value != 0 and not directions:
+        return [value * lu_inverse(a, packed, order)[0].T]
+    return [_minors(a, directions)]
 
 
-def cofactor_derivative(a: Matrix, u: Matrix, s: Matrix, vt: Matrix, *directions: Matrix) -> list[Any]:
+def _minors(a: Matrix, directions: Sequence[Matrix]) -> Matrix:
     """What the derivative of the determinant along some directions and one more adds up of the entries of the last.
 
     Of a diagonal matrix: for each choice of rows for the directions, and each permutation of these rows.
     """
+    u, s, vt, _ = svd(a, len(a))
     n, k = len(a), len(directions)
     turned = [u.T @ h @ vt.T for h in directions]
     out = np.zeros_like(a)
@@ -100,7 +101,8 @@ def cofactor_derivative(a: Matrix, u: Matrix, s: Matrix, vt: Matrix, *directions
             sign = np.linalg.det(np.eye(k + 1)[list(order)])
             entries = [h[rows[m], rows[order[m]]] for m, h in enumerate(turned, 1)]
             out[rows[0], rows[order[0]]] += sign * rest * np.prod(entries)
-    return [(np.linalg.det(u @ vt) * (u @ out @ vt)).astype(a.dtype)]
+    found: Matrix = (np.linalg.det(u @ vt) * (u @ out @ vt)).astype(a.dtype)
+    return found
 
 
 def triangular_solve(a: Matrix, b: Matrix, lower: bool, transposed: bool, unit: bool) -> list[Any]:
@@ -179,7 +181,6 @@ OPERATIONS: dict[str, Callable[..., list[Any]]] = {
     "lu_det": lu_det,
     "lu_logdet": lu_logdet,
     "lu_cofactors": lu_cofactors,
-    "cofactor_derivative": cofactor_derivative,
     "triangular_solve": triangular_solve,
     "qr": qr,
     "svd": svd,

@@ -96,8 +96,22 @@ def test_derivatives_of_a_determinant_are_those_of_the_polynomial(m, hessian, na
         np.testing.assert_allclose(m.fourth(a, u, v, w), 0 * a, **near)
 
 
-def test_the_fourth_derivative_is_that_of_the_polynomial(m):
+@pytest.mark.parametrize("name", ["of rank 1", "regular"])
+def test_the_fourth_derivative_is_that_of_the_polynomial(m, name):
     u, v, w = np.random.default_rng(1).normal(size=(3, 4, 4))
-    found = m.fourth(MATRICES["of rank 1"], u, v, w)
-    expected = np.einsum("abcdefgh,cd,ef,gh->ab", exact(MATRICES["of rank 1"], 4), u, v, w)
+    found = m.fourth(MATRICES[name], u, v, w)
+    expected = np.einsum("abcdefgh,cd,ef,gh->ab", exact(MATRICES[name], 4), u, v, w)
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("least", [1e-3, 1e-5, 1e-7, 1e-9, 1e-12])
+def test_derivatives_near_singular_matrices_keep_half_of_the_digits(m, least):
+    left, _ = np.linalg.qr(rng.normal(size=(4, 4)))
+    right, _ = np.linalg.qr(rng.normal(size=(4, 4)))
+    a = left * [2.0, 1.0, 0.5, least] @ right
+    u, v = rng.normal(size=(2, 4, 4))
+    second, third = (np.einsum("ijkl,kl->ij", exact(a, 2), u), np.einsum("ijklpq,kl,pq->ij", exact(a, 3), u, v))
+    for found in m.hessians(a, u):
+        np.testing.assert_allclose(found, second, rtol=0, atol=1e-7 * np.abs(second).max())
+    for found in m.thirds(a, u, v):
+        np.testing.assert_allclose(found, third, rtol=0, atol=1e-7 * np.abs(third).max())

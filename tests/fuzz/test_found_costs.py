@@ -75,6 +75,13 @@ MAIN {
   sum(log(diagonal(cholesky(identity(n) + 0.3 * (b @ transpose(b))))))
 }
 """,
+    "the gradient of the gradient of a determinant": """
+import linalg { det, identity }
+MAIN {
+  let b = tanh([x for i < n, t < n])
+  det(identity(n) + 0.1 * b)
+}
+""",
     "the gradient of the gradient of solutions with triangles": """
 import linalg { cholesky, cholesky_solve, identity }
 MAIN {
