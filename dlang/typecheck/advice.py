@@ -82,7 +82,9 @@ def of_constraint(c: Constraint, m: Mismatch) -> tuple[str, ...]:
         return (_named_first(),)
     if opened_in(m.found, m.wanted):
         return (f"{_OPENED}: write `as` to have it checked there",)
-    if len(c.reason.operands) != 2 or c.reason.operator == "reshape" or c.kind == "axis":
+    if c.reason.operator == "reshape":
+        return ("choose sizes whose product is the number of elements",)
+    if len(c.reason.operands) != 2 or c.kind == "axis":
         return ()
     left, right = (resolve_shape(view(t)[1]) for t in c.reason.operands)
     if left.row is not None or right.row is not None:

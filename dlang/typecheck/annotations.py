@@ -239,7 +239,8 @@ class Annotator:
         if found is not None:
             raise error("E0213", f"`{name}` is a size here, not a type", node.span)
         if name in ("c64", "c128"):
-            raise error("E0207", f"`{name}` is reserved: complex numbers are not supported yet", node.span)
+            help = ("keep the two parts as a tuple or a struct of floats",)
+            raise error("E0207", f"`{name}` is reserved: complex numbers are not supported yet", node.span, help=help)
         if not _LIKE_VARIABLE.match(name):
             raise self.unknown_type(name, node.span, self.cx.type_names())
         v = TypeVar(self.cx.st.level, name, rigid=self.rigid, origin=self.origin(node.span))
@@ -382,5 +383,6 @@ def check_class(name: str | None, span: Span) -> frozenset[str]:
     known = ["Num", "Float", "Int", "Ord", "Eq", "Vector"]
     if name not in known and name not in CLASSES:
         fixes = misspelt(span.word(name), name, known)
-        raise error("E0207", f"unknown class `{name}`", span.word(name), help=did_you_mean(name, known), fixes=fixes)
+        help = did_you_mean(name, known) or (f"the classes are {', '.join(f'`{k}`' for k in known)}",)
+        raise error("E0207", f"unknown class `{name}`", span.word(name), help=help, fixes=fixes)
     return frozenset({name})

@@ -31,12 +31,14 @@ def reduce_axis(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
         raise error("E0303", "`keepdims` needs an `axis`", options["keepdims"].span)
     axes = literal_axes(options["axis"])
     if len(axes) > 1 and name in ("argmax", "argmin"):
-        raise error("E0307", f"`{name}` takes one `axis`, or none: the position among all elements", e.span)
+        help = ("name one axis",)
+        raise error("E0307", f"`{name}` takes one `axis`, or none: the position among all elements", e.span, help=help)
     keep = False
     if "keepdims" in options:
         flag = options["keepdims"].value
         if not isinstance(flag, s.Boolean):
-            raise error("E0307", "`keepdims` has to be `true` or `false`", options["keepdims"].span)
+            help = ("write the word: the type of the result depends on it",)
+            raise error("E0307", "`keepdims` has to be `true` or `false`", options["keepdims"].span, help=help)
         keep = flag.value
     dtype, shape = split_checked(cx, value, _CLASS[name])
     row = cx.st.row()
@@ -74,16 +76,18 @@ def literal_axes(a: s.Argument) -> tuple[int, ...]:
     axes = [indexing.literal(p) for p in parts]
     found = tuple([k for k in axes if k is not None])
     if len(found) < len(axes) or not axes:
-        raise error("E0307", "`axis` has to be a literal integer, or a tuple of these", a.span)
+        help = ("write the number: the type of the result depends on it",)
+        raise error("E0307", "`axis` has to be a literal integer, or a tuple of these", a.span, help=help)
     if len(set(found)) < len(found):
-        raise error("E0307", "an axis is named twice", a.span)
+        raise error("E0307", "an axis is named twice", a.span, help=("name each axis once",))
     return found
 
 
 def one_axis(a: s.Argument) -> int:
     axis = indexing.literal(a.value)
     if axis is None:
-        raise error("E0307", "`axis` has to be a literal integer", a.span)
+        help = ("write the number: the type of the result depends on it",)
+        raise error("E0307", "`axis` has to be a literal integer", a.span, help=help)
     return axis
 
 

@@ -89,7 +89,7 @@ def in_order(
     position = 0
     for a in e.arguments:
         if a.spread:
-            raise error("E0307", "`..` stands in the construction of a struct only", a.span)
+            raise error("E0307", "`..` stands in the construction of a struct only", a.span, help=("leave `..` out",))
         if a.name is not None:
             if a.name not in names:
                 word = "field" if name.rpartition(".")[2][0].isupper() else "parameter"
@@ -371,7 +371,9 @@ def updated(
     """`Name(..old, field = e)`: the fields that aren't given are those of `old`, at the same type arguments where
     they mention them."""
     if len(spread) > 1 or not t.decl.is_struct:
-        raise error("E0307", "`..` takes the fields of one struct", spread[-1].span)
+        raise error(
+            "E0307", "`..` takes the fields of one struct", spread[-1].span, help=("give the other fields by name",)
+        )
     old = expr.infer(cx, scope, spread[0].value)
     cx.settled(old.type)
     old_type, old_mapping = data_type(cx, t.decl)
@@ -381,7 +383,9 @@ def updated(
         if a.spread:
             continue
         if a.name is None:
-            raise error("E0307", "beside `..` fields are given by name", a.span)
+            raise error(
+                "E0307", "beside `..` fields are given by name", a.span, help=(f"write `field = {a.value.span.text}`",)
+            )
         if a.name not in names:
             known = [n for n in names if n]
             message = f"`{decl_name}` has no field `{a.name}`"

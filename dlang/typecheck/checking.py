@@ -176,7 +176,8 @@ def imported(program: Program, table: ModuleTable, item: s.Import) -> None:
     other = program.load(path, name, item.span)
     table.imports = (*table.imports, (other.path, other.name, other.key))
     if other.is_script:
-        raise error("E0203", f"`{name}` is a script of statements and can't be imported", item.span)
+        help = ("move what is shared into a file that has declarations only",)
+        raise error("E0203", f"`{name}` is a script of statements and can't be imported", item.span, help=help)
     if item.names is None:
         table.entries[item.alias or item.path[-1]] = ModuleEntry(other, item.span)
         return

@@ -52,9 +52,10 @@ def index_axes(
             "E0402",
             f"{len(written)} indices on `{show(t)}`, which has {axis_count(len(t.shape.pre))}",
             span,
+            help=("write at most one index for each axis",),
         )
     elif isinstance(t, TypeCon):
-        raise error("E0402", f"`{t.name}` has no axes and can't be indexed", span)
+        raise error("E0402", f"`{t.name}` has no axes and can't be indexed", span, help=("leave the index out",))
     else:
         axes = tuple(cx.st.size(Note("an axis that is indexed here", span)) for _ in written)
         element = cx.st.type_var()

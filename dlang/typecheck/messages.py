@@ -163,6 +163,14 @@ def helps(
         return ('texts are joined by a text that holds them: `"{a}{b}"`',)
     if operator == "%" and is_text(lacking(m)):
         return ('a value is written into a text: `"{x:.3f}"`',)
+    if m.note == _RANKS and (is_text(a) or is_text(b)):
+        return ("a text has no elements: it is printed, compared and written into others",)
+    if is_text(a) != is_text(b) and (is_number(a) or is_number(b)):
+        return ('a number is written into a text by `"{x}"`; texts are not read as numbers',)
+    if isinstance(a, TypeFn) and isinstance(b, TypeFn) and len(a.params) != len(b.params):
+        return ("give it as many parameters as it is called with arguments",)
+    if m.note.endswith(_UNDEFINED):
+        return ("compare what is in them, field by field",)
     if operator not in ("", "==", "!=") and (is_option(a) or is_option(b)):
         return ("take it apart: `match o { Some(v) => …, None => … }`",)
     if is_option(a) and wanted is not None and not is_option(b):
