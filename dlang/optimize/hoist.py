@@ -3,13 +3,17 @@
 Only total code moves, as the loop may not run at all: arithmetic, reads that are in range whatever runs, products,
 factors of matrices, and comprehensions made of these; of a comprehension the results that do not change, if others do.
 Out of comprehensions only scalars move. What is consumed in the loop stays, or it would be copied in every trip.
+An element of an array of which all elements have become one value is that value, which may leave the next loop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from dlang.ir.anf import (
+    Array,
+    Atom,
     Axis,
     Block,
     Comp,
@@ -21,72 +25,102 @@ from dlang.ir.anf import (
     Library,
     Op,
     Program,
+    Read,
     Reshape,
     Scan,
     Var,
     View,
     While,
 )  # fmt: skip
-from dlang.ir.comps import giving, surely_total
+from dlang.ir.comps import giving, point_of, surely_total
 from dlang.ir.pruning import pruned
-from dlang.ir.substitution import Renaming
+from dlang.ir.substitution import Renaming, substitute
 from dlang.ir.traverse import bound_vars, map_blocks, map_bodies, mentioned, type_vars, with_lets, with_op
 from dlang.optimize.effects import consumed_by
 
 
 def hoist(program: Program) -> Program:
     """The program with invariant code as far out as it may run."""
-    return map_bodies(program, lambda body: _block(body, ()))
+    return map_bodies(program, _hoisted)
 
 
-def _block(block: Block, around: tuple[Axis, ...]) -> Block:
-    """around: the indices of the loops around, which are within their bounds here."""
-    lets: list[Let] = []
-    for let in block.lets:
-        before, op = _operation(let.op, around)
-        lets += before
-        lets.append(with_op(let, let.vars, op))
-    return with_lets(block, lets, block.results)
+def _hoisted(body: Block) -> Block:
+    moving = _Moving()
+    out = moving.block(body, ())
+    return substitute(out, moving.elements) if moving.elements else out
 
 
-def _operation(op: Op, around: tuple[Axis, ...]) -> tuple[list[Let], Op]:
-    """What moves in front of an operation, and what stays."""
-    match op:
-        case For():
-            body = _block(op.body, (*around, Axis(op.index, (op.low,), (op.high,))))
-            before, body = _split(body, {op.index, *op.params}, around, arrays=True)
-            return before, map_blocks(op, lambda _: body)
-        case While():
-            condition, body = _block(op.condition, around), _block(op.body, around)
-            first, condition = _split(condition, set(op.params), around, arrays=True)
-            before, body = _split(body, set(op.params), around, arrays=True)
-            same = condition is op.condition and body is op.body
-            return first + before, op if same else While(op.params, op.init, condition, body, op.early)
-        case Comp():
-            body = _block(op.body, (*around, *op.axes))
-            before, body = _split(body, {axis.var for axis in op.axes}, around, arrays=False)
-            return before, map_blocks(op, lambda _: body)
-        case If():
-            return [], map_blocks(op, lambda b: _block(b, around))
-        case _:
-            return [], op
+@dataclass(frozen=True, slots=True)
+class _Moving:
+    """fills: arrays of which all elements are one value. elements: what was read of them, and these values."""
 
+    fills: dict[Var, Atom] = field(default_factory=dict)
+    elements: dict[Var, Atom] = field(default_factory=dict)
 
-def _split(block: Block, inside: set[Var], around: tuple[Axis, ...], *, arrays: bool) -> tuple[list[Let], Block]:
-    """The lets of a body that depend on nothing bound `inside`, and the rest."""
-    consumed = {v for let in block.lets for v in consumed_by(let.op)}
-    moved: list[Let] = []
-    stay: list[Let] = []
-    for let in (part for whole in block.lets for part in (_apart(whole, inside, around) if arrays else [whole])):
-        used = mentioned(let.op) + [v for var in let.vars for v in type_vars(var.type)]
-        free = not any(v in inside for v in used)
-        if free and _total(let.op, arrays, around) and not any(v in consumed for v in let.vars):
-            moved.append(let)
-        else:
-            inside.update(let.vars)
-            inside.update(bound_vars(let.op))
-            stay.append(let)
-    return moved, with_lets(block, stay, block.results)
+    def block(self, block: Block, around: tuple[Axis, ...]) -> Block:
+        """around: the indices of the loops around, which are within their bounds here."""
+        lets: list[Let] = []
+        for let in block.lets:
+            if isinstance(let.op, Read) and let.op.array in self.fills:
+                self.elements[let.vars[0]] = self.fills[let.op.array]
+                continue
+            before, op = self.operation(let.op, around)
+            lets += before
+            lets.append(with_op(let, let.vars, op))
+            if isinstance(op, Comp) and not op.body.lets:
+                self.fill(op, let.vars)
+        return with_lets(block, lets, block.results)
+
+    def fill(self, op: Comp, vars: Sequence[Var]) -> None:
+        axes = [a.var for a in op.axes]
+        for k, (var, value) in enumerate(zip(vars, op.body.results, strict=True)):
+            one = self.known(value)
+            row = isinstance(one, Var) and isinstance(one.type, Array)
+            if one not in axes and not row and point_of(op, k) is not None:
+                self.fills[var] = one
+
+    def known(self, value: Atom) -> Atom:
+        return self.elements.get(value, value) if isinstance(value, Var) else value
+
+    def operation(self, op: Op, around: tuple[Axis, ...]) -> tuple[list[Let], Op]:
+        """What moves in front of an operation, and what stays."""
+        match op:
+            case For():
+                body = self.block(op.body, (*around, Axis(op.index, (op.low,), (op.high,))))
+                before, body = self.split(body, {op.index, *op.params}, around, arrays=True)
+                return before, map_blocks(op, lambda _: body)
+            case While():
+                condition, body = self.block(op.condition, around), self.block(op.body, around)
+                first, condition = self.split(condition, set(op.params), around, arrays=True)
+                before, body = self.split(body, set(op.params), around, arrays=True)
+                same = condition is op.condition and body is op.body
+                return first + before, op if same else While(op.params, op.init, condition, body, op.early)
+            case Comp():
+                body = self.block(op.body, (*around, *op.axes))
+                before, body = self.split(body, {axis.var for axis in op.axes}, around, arrays=False)
+                return before, map_blocks(op, lambda _: body)
+            case If():
+                return [], map_blocks(op, lambda b: self.block(b, around))
+            case _:
+                return [], op
+
+    def split(
+        self, block: Block, inside: set[Var], around: tuple[Axis, ...], *, arrays: bool
+    ) -> tuple[list[Let], Block]:
+        """The lets of a body that depend on nothing bound `inside`, and the rest."""
+        consumed = {v for let in block.lets for v in consumed_by(let.op)}
+        moved: list[Let] = []
+        stay: list[Let] = []
+        for let in (part for whole in block.lets for part in (_apart(whole, inside, around) if arrays else [whole])):
+            used = mentioned(let.op) + [v for var in let.vars for v in type_vars(var.type)]
+            free = not any(self.known(v) in inside for v in used)
+            if free and _total(let.op, arrays, around) and not any(v in consumed for v in let.vars):
+                moved.append(let)
+            else:
+                inside.update(let.vars)
+                inside.update(bound_vars(let.op))
+                stay.append(let)
+        return moved, with_lets(block, stay, block.results)
 
 
 def _apart(let: Let, inside: set[Var], around: tuple[Axis, ...]) -> list[Let]:

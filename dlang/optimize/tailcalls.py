@@ -9,7 +9,8 @@ becomes a `While` whose state is the parameters that change, and the results:
 
 An array that is handed on and at last returned is one part of the state, so it stays where it is in memory. Of an
 array of which each call sees a part (`x[1..]`), the state is where that begins. A call that hands on any other view
-stays a call: a loop would have to copy what is only looked at.
+stays a call: a loop would have to copy what is only looked at. So does one of a function without
+effects of which each arm calls it again: no result would leave the loop, and as calls it exhausts the stack.
 
 This comes after derivatives: the reverse of a call keeps on the stack what it needs of each call, that of a loop would
 keep the state of every trip in arrays that grow.
@@ -125,9 +126,9 @@ def _looped(f: Function) -> Function:
     )
     calls = _Calls(f.name, parts, windows)
     trips = [c for c in own if calls.are_trips(c)]
-    if not trips:
-        return f
     tokens = any(isinstance(r.type, Token) for r in f.results)
+    if not trips or not (tokens or any(True for _ in _ends(f.body, calls))):
+        return f
     changing = tuple(
         p
         for k, p in enumerate(f.params)

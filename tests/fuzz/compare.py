@@ -7,6 +7,7 @@ inputs close by, and where the last digits of the inputs do not decide what the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ SIZES = ((2, 2), (4, 3))
 TOLERANCE = 1e-6
 NEARBY = 3  # inputs that are tried after a disagreement
 LAST_DIGITS = 1e-14  # relative
+NAMES = r"`[^`]*`|[\w.]*\d[\w.]*"  # of a program in a message, and numbers
 
 Run = Callable[[Sequence[Any]], Any]
 
@@ -41,9 +43,9 @@ class Disagreement:
 
     @property
     def kind(self) -> str:
-        """What stays the same where a program is made smaller: the way, or how the stage broke."""
+        """What stays the same where a program is made smaller: the way, or how the stage broke, but for names."""
         way = self.where.split(" in `")[0]
-        return f"{way}: {str(self.found).split(' ')[0]}" if way in ("check", "compile", "run") else way
+        return f"{way}: {re.sub(NAMES, '', str(self.found))}" if way in ("check", "compile", "run") else way
 
     def __str__(self) -> str:
         return f"{self.where}: expected {self.expected}, found {self.found}"

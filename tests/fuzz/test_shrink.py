@@ -115,3 +115,11 @@ def test_runs_that_fail_say_the_same_on_any_number_of_threads() -> None:
     head = "fn main(p: f64[n], q: f64[k], m: f64[n, k], x: f64, j: i64) -> f64"
     text = f'fn f(v: f64, d: i64) -> f64 {{ assert d < 3, "deep"; f(v, d + 1) + v }}\n{head} = f(x, 0) + sum(p)\n'
     assert different_bits(text, pools()[:2]) is None
+
+
+def test_a_program_that_is_made_smaller_keeps_what_broke_whatever_its_names() -> None:
+    def broken(error: str) -> str:
+        return Disagreement("compile", "a program that compiles", f"IRError: {error}").kind
+
+    assert broken("main.6.entry: t.682 is computed too often") == broken("main.1.entry: k.41 is computed too often")
+    assert broken("main.6.entry: t.682 is computed too often") != broken("main.1.entry takes 9 arguments, not 7")

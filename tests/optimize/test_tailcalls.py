@@ -45,6 +45,21 @@ def test_a_function_that_tail_calls_itself_is_a_loop() -> None:
     assert fast(SUM, 10**8, 0.0) == [10**8 * (10**8 + 1) / 2]
 
 
+@pytest.mark.parametrize(("effect", "found"), [(True, (1, 0)), (False, (0, 1))])
+def test_a_function_that_no_arm_ends_is_a_loop_where_the_world_sees_it(effect: bool, found: tuple[int, int]) -> None:
+    text = """
+fn main(a.0: i64, w.1: token) -> (r.2: i64, w.3: token) {
+  t.4: str = format ("", "") (a.0)
+  w.5: token = effect "print" w.1 (t.4)
+  b.6: i64 = add(a.0, 1)
+  r.7: i64, w.8: token = call main(b.6, w.5)
+  yield r.7, w.8
+}
+"""
+    pure = "fn main(a.0: i64) -> (r.2: i64) {\n  b.6: i64 = add(a.0, 1)\n  r.7: i64 = call main(b.6)\n  yield r.7\n}\n"
+    assert loops_and_calls(tail_calls_to_loops(read_program(text if effect else pure))) == found
+
+
 def test_the_interpreter_needs_no_stack_for_it() -> None:
     assert Interpreter(optimise(read_program(SUM), ["main"])).run("main", [5000, 0.0]) == [5000 * 5001 / 2]
 

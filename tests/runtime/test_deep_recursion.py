@@ -114,6 +114,43 @@ def test_an_exhausted_stack_ends_with_the_depth_and_the_place(monkeypatch: pytes
     assert all(context.in_use == 0 for context in engine.contexts)
 
 
+ENDLESS = """
+fn same(x: f64) -> f64 = same(x)
+fn there(x: f64) -> f64 = back(x + 1.0)
+fn back(x: f64) -> f64 = there(x * 2.0)
+fn arms(x: f64, n: i64) -> f64 = if n > 0 { arms(x, n - 1) } else { arms(x, n + 1) }
+fn array(x: f64[n]) -> f64[n] = array(x)
+fn by_same(x: f64) -> f64 = same(x)
+fn by_there(x: f64) -> f64 = there(x)
+fn by_arms(x: f64) -> f64 = arms(x, 3)
+fn by_array(x: f64) -> f64 = array([x])[0]
+fn by_slope(x: f64) -> f64 = grad(same)(x)
+fn by_tangent(x: f64) -> f64 = jvp(there, x, 1.0).1
+fn unneeded(x: f64) -> f64 {
+  let y = same(x) + there(x) + by_array(x)
+  2.0 * x
+}
+"""
+
+
+@pytest.mark.parametrize("way", ["same", "there", "arms", "array", "slope", "tangent"])
+def test_a_recursion_that_no_arm_ends_exhausts_the_stack(way: str) -> None:
+    decl = check(Source("endless.dl", ENDLESS)).module.functions[f"by_{way}"]
+    stages: dict[str, Program] = {}
+    program, (entry,) = lower([Request(decl)], observe=stages.__setitem__)
+    engine = Engine(Host(), stack=4 << 20)
+    runs = [lambda: engine.compile(program, [entry.name]).run(entry.name, [1.5])]
+    runs += [lambda p=stages[s]: Interpreter(p, depth=1000).run(entry.name, [1.5]) for s in ("ad", "opt")]
+    for run in runs:
+        with pytest.raises(RunError, match="the stack is exhausted") as found:
+            run()
+        assert found.value.code == "E0805"
+
+
+def test_a_recursion_that_never_ends_is_dropped_where_nothing_needs_it() -> None:
+    assert dlang.compile(ENDLESS).unneeded(1.5) == 3.0
+
+
 def test_the_interpreter_says_the_same() -> None:
     with pytest.raises(RunError, match="the stack is exhausted: `deep` is 1000 calls deep") as found:
         Interpreter(endless(), depth=1000).run("f", [])
