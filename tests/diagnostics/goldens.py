@@ -14,8 +14,10 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Iterator
+from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from dlang.diagnostics import DlangError, Source, render
 from dlang.driver import Request, call, check, load, lower
@@ -79,4 +81,5 @@ def write(codes: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    write(sys.argv[1:])
+    with TemporaryDirectory() as folder, chdir(folder):  # some programs write files
+        write(sys.argv[1:])
