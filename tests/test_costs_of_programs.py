@@ -31,12 +31,9 @@ ALL = [
 ]
 STEPS = 15_000  # of the interpreter, for each run
 
-FACTORS = "the adjoints of a factorisation take products and solutions with whole matrices, for a third of a product"
 ELEMENT = "an array in an element, which a loop reads, is made for all elements at once"
 FEW = "what needs the outer axes alone is counted at each point of a sum of a few terms"
 KNOWN: dict[str, str] = {
-    "stdlib/linalg.dl lu gradient operations": FACTORS,
-    "stdlib/linalg.dl lu tangent operations": FACTORS,
     "tests/programs/textbook/fft.dl direct value bytes of memory": ELEMENT,
     "examples/convnet/convnet.dl moved value operations": FEW,
     "examples/convnet/convnet.dl varied value operations": FEW,

@@ -11,6 +11,8 @@ from dlang.ad.cholesky import push_cholesky, push_derivative
 from dlang.ad.determinants import push_cofactors, push_determinant
 from dlang.ad.dual import Dual
 from dlang.ad.matrices import (
+    BELOW,
+    UPPER,
     at,
     by_flags,
     leading,
@@ -25,6 +27,7 @@ from dlang.ad.matrices import (
     triangular,
 )
 from dlang.ir.anf import Atom, Let, Library, Lit, Read, Var, poly
+from dlang.ir.builder import Builder
 from dlang.ir.libraries import functional
 from dlang.ir.types import array_type, dtype_of
 
@@ -68,36 +71,48 @@ def _first(op: Library, s: Dual) -> tuple[Var, Var]:
 
 
 def _lu(let: Let, op: Library, s: Dual) -> None:
-    """B = L U, B the rows of A in order: with M = L⁻¹ Ḃ U⁻¹, L̇ = L low(M) and U̇ = up(M) U, low without the diagonal."""
+    """B = L U, B the rows of A in order; of two halves of the rows and columns in turn, as the factors are found:
+
+    L21 U11 = B21 and L11 U12 = B12 are differentiated as products, and L22 U22 = B22 - L21 U12. In whole matrices it
+    would take half as much again.
+    """
     b, (packed, order, *_) = s.b, let.vars
     if packed not in s.active:
         return
     _, dot = _first(op, s)
-    zero, one = Lit(0.0, dtype_of(packed)), Lit(1.0, dtype_of(packed))
+    moved = matrix(b, packed, lambda i, j: b.one(Read(dot, (poly(b.one(Read(order, (poly(i),)))), poly(j)))))
+    n, _ = array_type(packed).shape
+    k = poly(b.prim("floordiv", b.size(n), Lit(2, "i64")))
 
-    def is_below(i: Var, j: Var) -> Var:
-        return b.prim("gt", i, j)
+    def quarter(x: Var, below: bool, beside: bool) -> Var:
+        rows, columns = (k if below else poly(0)), (k if beside else poly(0))
+        shape = (n - k if below else k, n - k if beside else k)
+        return b.view(x, shape, lambda i, j: (poly(i) + rows, poly(j) + columns))
 
-    def rows(i: Var, j: Var) -> Atom:
-        return b.one(Read(dot, (poly(b.one(Read(order, (poly(i),)))), poly(j))))
+    corners = [(False, False), (False, True), (True, False), (True, True)]
+    f11, f12, f21, f22 = (quarter(packed, *corner) for corner in corners)
+    b11, b12, b21, b22 = (quarter(moved, *corner) for corner in corners)
+    d11 = _of_factors(b, f11, b11)
+    d12 = triangular(b, f11, minus(b, b12, product(b, d11, f12, BELOW)), unit=True)
+    rest = minus(b, b21, product(b, f21, d11, right=UPPER))
+    d21 = transpose(b, triangular(b, f11, transpose(b, rest), lower=False, transposed=True))
+    d22 = _of_factors(b, f22, minus(b, minus(b, b22, product(b, d21, f12)), product(b, f21, d12)))
+    above, below = (b.concat(transpose(b, x), transpose(b, y)) for x, y in ((d11, d12), (d21, d22)))
+    s.set(packed, b.concat(transpose(b, above), transpose(b, below)))
 
-    left = triangular(b, packed, matrix(b, packed, rows), unit=True)
+
+def _of_factors(b: Builder, packed: Var, dot: Var) -> Var:
+    """With N = L⁻¹ Ḃ U⁻¹: L̇ = L low(N), low without the diagonal, and U̇ = up(N) U; in one matrix, as the factors."""
+    left = triangular(b, packed, dot, unit=True)
     both = transpose(b, triangular(b, packed, transpose(b, left), lower=False, transposed=True))
+    lower = product(b, packed, both, BELOW, BELOW, BELOW)
+    upper = product(b, both, packed, UPPER, UPPER, UPPER)
 
-    def unit(i: Var, j: Var) -> Atom:
-        return b.select(b.prim("eq", i, j), one, b.select(is_below(i, j), at(b, packed, i, j), zero))
+    def entry(i: Var, j: Var) -> Atom:
+        below = b.add(at(b, both, i, j), at(b, lower, i, j))
+        return b.select(b.prim("gt", i, j), below, at(b, upper, i, j))
 
-    def below(i: Var, j: Var) -> Atom:
-        return b.select(is_below(i, j), at(b, both, i, j), zero)
-
-    def above(x: Var, i: Var, j: Var) -> Atom:
-        return b.select(is_below(i, j), zero, at(b, x, i, j))
-
-    lower = product(b, matrix(b, packed, unit), matrix(b, packed, below))
-    upper = product(
-        b, matrix(b, packed, lambda i, j: above(both, i, j)), matrix(b, packed, lambda i, j: above(packed, i, j))
-    )
-    s.set(packed, matrix(b, packed, lambda i, j: b.select(is_below(i, j), at(b, lower, i, j), at(b, upper, i, j))))
+    return matrix(b, packed, entry)
 
 
 def _lu_solve(let: Let, op: Library, s: Dual) -> None:

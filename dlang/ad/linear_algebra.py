@@ -11,7 +11,10 @@ from __future__ import annotations
 from dlang.ad.cholesky import pull_cholesky, pull_derivative
 from dlang.ad.determinants import pull_cofactors, pull_determinant
 from dlang.ad.matrices import (
-    Entry,
+    ABOVE,
+    BELOW,
+    LOWER,
+    UPPER,
     at,
     by_flags,
     leading,
@@ -77,20 +80,14 @@ def _lu(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
     packed, order, *_ = let.vars
     if bar is None:
         return
-    zero, one = Lit(0.0, dtype_of(packed)), Lit(1.0, dtype_of(packed))
+    lower = product(b, transpose(b, packed), bar, ABOVE, BELOW, BELOW)
+    upper = product(b, bar, transpose(b, packed), UPPER, LOWER, UPPER)
 
-    def below(x: Var) -> Entry:
-        return lambda i, j: b.select(b.prim("gt", i, j), at(b, x, i, j), zero)
+    def entry(i: Var, j: Var) -> Atom:
+        below = b.add(at(b, bar, i, j), at(b, lower, i, j))
+        return b.select(b.prim("gt", i, j), below, at(b, upper, i, j))
 
-    def above(x: Var) -> Entry:
-        return lambda i, j: b.select(b.prim("le", i, j), at(b, x, i, j), zero)
-
-    def unit(i: Var, j: Var) -> Atom:
-        return b.select(b.prim("eq", i, j), one, below(packed)(i, j))
-
-    lower = product(b, transpose(b, matrix(b, packed, unit)), matrix(b, packed, below(bar)))
-    upper = product(b, matrix(b, packed, above(bar)), transpose(b, matrix(b, packed, above(packed))))
-    inner = matrix(b, packed, lambda i, j: b.add(below(lower)(i, j), above(upper)(i, j)))
+    inner = matrix(b, packed, entry)
     left = triangular(b, packed, inner, transposed=True, unit=True)
     both = triangular(b, packed, transpose(b, left), lower=False)
     place = b.library("argsort", order)

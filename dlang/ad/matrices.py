@@ -41,7 +41,21 @@ class Part:
 
     def turned(self) -> Part:
         """The same elements of the transpose."""
-        return Part(None if self.most is None else -self.most, None if self.least is None else -self.least)
+        least, most = (None if bound is None else -bound for bound in (self.most, self.least))
+        return Part(least, most)
+
+    def then(self, other: Part) -> Part:
+        """The elements i, j with i, k in this part and k, j in the other."""
+        return Part(_sum(self.least, other.least), _sum(self.most, other.most))
+
+    def holds(self, other: Part) -> bool:
+        """Whether the other part is within this one."""
+        low = self.least is None or (other.least is not None and other.least >= self.least)
+        return low and (self.most is None or (other.most is not None and other.most <= self.most))
+
+
+def _sum(x: int | None, y: int | None) -> int | None:
+    return None if x is None or y is None else x + y
 
 
 ALL, LOWER, UPPER, BELOW, ABOVE = Part(), Part(0, None), Part(None, 0), Part(1, None), Part(None, -1)
@@ -50,18 +64,28 @@ ALL, LOWER, UPPER, BELOW, ABOVE = Part(), Part(0, None), Part(None, 0), Part(1, 
 def product(b: Builder, x: Var, y: Var, left: Part = ALL, right: Part = ALL, out: Part = ALL) -> Var:
     """The elements of a part of the product of parts of two matrices; zeros elsewhere.
 
-    What is not in the parts is not read: the product with a triangle takes half of the operations.
+    What is not in the parts is not read: the product with a triangle takes half of the operations. A row of the result
+    is made at once, so as few bounds as may be differ within it: those that follow from others are left out.
     """
+    if right.holds(left.turned().then(out)):
+        right = ALL
+    elif left.holds(out.then(right.turned())):
+        turned = product(b, transpose(b, y), transpose(b, x), right.turned(), left.turned(), out.turned())
+        return transpose(b, turned)
+    elif out.holds(left.then(right)):
+        out = ALL
     (m, n), (_, k) = array_type(x).shape, array_type(y).shape
     i, p, j = axis(m), axis(n), axis(k)
-    j = _within(j, out.columns(i.var))
-    p = _within(p, left.columns(i.var), right.turned().columns(j.var))
+    p = _within(p, left.columns(i.var))
+    j = _within(j, out.columns(i.var), right.columns(p.var))
 
-    def body(i: Var, j: Var, p: Var) -> Atom:
+    def value(i: Var, j: Var, p: Var) -> Atom:
         return b.mul(at(b, x, i, p), at(b, y, p, j))
 
-    (product,) = b.comp((i, j, p), body, [Keep((m, k), (poly(i.var), poly(j.var)))])
-    return product
+    kept = Keep((m, k), (poly(i.var), poly(j.var)))
+    if right == ALL:
+        return b.comp((i, j, p), value, [kept])[0]
+    return b.comp((i, p, j), lambda i, p, j: value(i, j, p), [kept])[0]
 
 
 def _within(axis: Axis, *bounds: tuple[list[Size], list[Size]]) -> Axis:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import dlang
 from dlang.ir.verify import verify
 from dlang.optimize.pipeline import optimise
 from tests.ad.recursive import along, run, source
@@ -59,3 +60,11 @@ def test_a_tangent_differentiates_again_in_both_modes(name: str, shape: str, mod
     ends = [run(program, names[1], [*sides, point + k * step * v, u]) for k in (-2, -1, 1, 2)]
     wanted = (ends[0] - 8 * ends[1] + 8 * ends[2] - ends[3]) / (12 * step)
     close(run(program, names[2], [*sides, point, u, v]), wanted, 1e-6, 1e-6)
+
+
+def test_the_halves_of_factors_may_be_empty_and_unlike() -> None:
+    module = dlang.compile(HEAD + SQUARE["lu"])
+    for n in (0, 1, 2, 5, 33):
+        point, u = direction((n, n)), direction((n, n), 5)
+        slope = dlang.grad(module.f)(point)
+        close(dlang.jvp(module.f, (point,), (u,))[1], np.sum(slope * u), 1e-9, 1e-9)
