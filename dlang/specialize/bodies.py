@@ -31,6 +31,7 @@ from dlang.specialize.values import (
     leaves,
     mono_of,
     named_leaf,
+    sizes_of,
     template,
 )
 from dlang.typecheck import core, types as ty
@@ -180,14 +181,18 @@ def learn_index(f: Frame, v: Value, below: ty.Size) -> None:
 def declare_result(instance: Instance, frame: Frame, decl: core.FnDecl) -> None:
     """A recursive function's result is known from its type, before its body is."""
     assert decl.result is not None
-    if decl.opened:
-        instance.extra = tuple([fresh("k", I64) for _ in decl.opened])
-        for k in instance.extra:
-            frame.emitter.facts.size(k)
-        opened = {v: poly(k) for v, k in zip(decl.opened, instance.extra, strict=True)}
-        mono = frame.inner(frame.bindings | opened, {}).mono(decl.result)
-    else:
-        mono = frame.mono(decl.result)
+    instance.extra = tuple([fresh("k", I64) for _ in decl.opened])
+    opened = {v: poly(k) for v, k in zip(decl.opened, instance.extra, strict=True)}
+    floors, inside = frame.emitter.floors, dict[Size, Var]()
+
+    def apart(s: Size) -> Size:
+        """A size that is computed inside is a result of its own."""
+        return poly(inside.setdefault(s, fresh("k", I64))) if s.mentions(floors.values()) else s
+
+    mono = map_mono(frame.inner(frame.bindings | opened, {}).mono(decl.result), apart)
+    instance.extra += tuple(inside.values())
+    for k in instance.extra:
+        frame.emitter.facts.size(k)
     effects = effects_of(TupleV((*instance.captured, *instance.args)))
     instance.result = template(with_effects(frame, mono, effects), named_leaf("r"))
     instance.results = formal_results(instance, instance.result)
@@ -209,14 +214,16 @@ def results_of(
             bound = frame.bindings[v]
             assert isinstance(bound, Poly)
             sizes.append(e.atom(bound))
+        inside = dict(zip(sizes_of(instance.result), sizes_of(value), strict=True))
+        sizes += [e.atom(inside[poly(k)]) for k in instance.extra[len(sizes) :]]
     else:
         if decl is not None and decl.result is not None and not contains_function(value):
             frame.bind_sizes(decl.result, value, decl.opened)
             value = frame.fit(value, frame.mono(decl.result))
-        inside = inner_sizes(value, {*instance.sizes, *[p for p in params if p.type == I64]})
-        sizes = [e.atom(s) for s in inside]
-        instance.extra = tuple(inside.values())
-        instance.result = formal(value, lambda s: poly(inside[s]) if s in inside else s)
+        own = inner_sizes(value, {*instance.sizes, *[p for p in params if p.type == I64]})
+        sizes = [e.atom(s) for s in own]
+        instance.extra = tuple(own.values())
+        instance.result = formal(value, lambda s: poly(own[s]) if s in own else s)
         instance.results = formal_results(instance, instance.result)
     return (*token, *sizes, *leaves(value))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from dlang.runtime.errors import RunError
@@ -59,3 +60,51 @@ def test_a_size_that_is_divided_out_holds_for_every_number(optimised):
     with pytest.raises(RunError) as caught:
         rest.run(7, 0, optimised=optimised)
     assert caught.value.code == "E0803"
+
+
+RECURSIVE = {
+    "half": """
+fn half(v: f64[n], d: i64) -> f64[n // 2] = if d <= 0 { v[..n // 2] } else { 0.5 * half(v, d - 1) }
+fn f(v: f64[n]) -> f64 = sum(half(v, 1) * v[..n // 2])
+""",
+    "half of an even size": """
+fn half(v: f64[n], d: i64) -> f64[n / 2] = if d <= 0 { v[..n // 2] as f64[n / 2] } else { 0.5 * half(v, d - 1) }
+fn f(v: f64[n]) -> f64 = sum(half(v, 1) * (v[..n // 2] as f64[n / 2]))
+""",
+    "the size of a local": """
+fn f(v: f64[n]) -> f64 {
+  let h: f64[k] = v[n // 2..]
+  fn go(d: i64, u: f64[k]) -> f64[k] = if d <= 0 { u } else { go(d - 1, 0.5 * u) }
+  sum(go(1, h) * v[n // 2..])
+}
+""",
+    "of one another": """
+fn even(v: f64[n], d: i64) -> f64[n // 2] = if d <= 0 { v[..n // 2] } else { odd(v, d - 1)[..n // 2] }
+fn odd(v: f64[n], d: i64) -> f64[(n + 1) // 2] =
+  if d <= 0 { v[..(n + 1) // 2] } else { concat(even(v, d - 1), [v[n - 1] for i < (n + 1) // 2 - n // 2]) }
+fn f(v: f64[n]) -> f64 = sum(even(v, 2)) + sum(odd(v, 3))
+""",
+    "of nodes": """
+enum Rope<n> { End, Piece(f64[n], Rope<n>) }
+fn rope(v: f64[n], d: i64) -> Rope<n // 2> = if d <= 0 { End } else { Piece(v[..n // 2], rope(v, d - 1)) }
+fn total(r: Rope<n>) -> f64 = match r { End => 0.0, Piece(u, rest) => sum(u) + 0.5 * total(rest) }
+fn f(v: f64[n]) -> f64 = total(rope(v, 2))
+""",
+    "beside one that is only known inside": """
+fn both(v: f64[n], d: i64) -> (f64[?], f64[n // 2]) =
+  if d <= 0 { ([e for e in v if e > 2.0], v[..n // 2]) } else { let (a, b) = both(v, d - 1); (concat(a, a), 2.0 * b) }
+fn f(v: f64[n]) -> f64 { let (a, b) = both(v, 2); sum(a) + sum(b) }
+""",
+}
+
+
+@pytest.mark.parametrize("name", RECURSIVE)
+@pytest.mark.parametrize("optimised", [False, True])
+def test_a_recursive_function_gives_an_array_of_a_size_that_is_divided(name, optimised):
+    v = np.array([1.0, 2.0, 3.0, 4.0])
+    expected = {
+        "half": 0.5 * (v[:2] ** 2).sum(), "half of an even size": 0.5 * (v[:2] ** 2).sum(),
+        "the size of a local": 0.5 * (v[2:] ** 2).sum(), "of one another": v[:2].sum() * 2,
+        "of nodes": 1.5 * v[:2].sum(), "beside one that is only known inside": 4 * v[2:].sum() + 4 * v[:2].sum(),
+    }  # fmt: skip
+    assert lowered(RECURSIVE[name]).run(4, v, optimised=optimised) == [expected[name]]
