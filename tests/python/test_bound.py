@@ -27,6 +27,14 @@ fn ramp(n: size, x: f64[n]) -> f64[n] = [exp(f64(i)) for i < n] + x
 fn positive(x: f64[n], w: f64) -> f64 = w * sum([exp(v) for v in x if v > 0.0])
 fn applied(f: f64 -> f64, x: f64) -> f64 = f(x)
 fn open(x, y) = exp(x) * y
+fn marked(x: f64[n], w: f64) -> f64 {
+  let names = [if x[i] > 0.0 { "a" } else { "b{i}" } for i < n]
+  sum(if names[i] == "a" and w > 0.0 { x[i] } else { w } for i < n)
+}
+fn shown(x: f64[n], w: f64) -> str[n] {
+  let names = ["{v:.1f}" for v in x]
+  if w > 0.0 { names } else { ["{s} {w}" for s in names] }
+}
 """
 
 random = np.random.default_rng(7)
@@ -63,6 +71,14 @@ def test_a_bound_function_gives_what_the_function_gives(m):
             bound = f.bind(**given)
             for _ in range(3):
                 assert_same(bound(*left), expected)
+
+
+def test_texts_that_are_made_early(m):
+    x = np.array([1.0, -1.0, 2.0])
+    for f, args in [(m.marked, (x, 2.0)), (m.shown, (x, -2.0)), (m.shown, (x, 2.0)), (m.shown, (x[:0], 2.0))]:
+        expected, bound = f(*args), f.bind(args[0])
+        for _ in range(3):
+            assert np.array_equal(bound(args[1]), expected)
 
 
 def test_what_depends_on_bound_arguments_alone_runs_once(m):

@@ -63,8 +63,13 @@ def caller(face: Face, point: EntryPoint, terms: Terms, datatypes: Mapping[str, 
 
 
 def _lasts(part: Part) -> bool:
-    """Tells whether an argument, as compiled code has it, outlives a run: nodes and arrays of texts do not."""
-    return not any(is_handle(leaf.dtype) or (leaf.dtype == "str" and leaf.shape) for leaf in leaves_of((part,)))
+    """Tells whether an argument, as compiled code has it, outlives a run."""
+    return all(_outlives(leaf.dtype, bool(leaf.shape)) for leaf in leaves_of((part,)))
+
+
+def _outlives(dtype: str, is_array: bool) -> bool:
+    """Tells whether a scalar or an array outlives a run: nodes and arrays of texts do not."""
+    return not is_handle(dtype) and not (dtype == "str" and is_array)
 
 
 # ---- the function ----------------------------------------------------------------------------------------------------
@@ -74,6 +79,9 @@ def _text(e: Emission, face: Face, point: EntryPoint, terms: Terms) -> str | Non
     if given is None or not _indices(e, face, terms):
         return None
     params = [p for p in function.params if not isinstance(p.type, Token)]
+    early = [p.type for p in params[len(given) :] if not isinstance(p.type, Token)]
+    if not all(_outlives(t.dtype, isinstance(t, Array)) for t in early):
+        return None
     given += [e.given(k) for k in range(len(given), len(params))]
     for p, word in zip(params, given, strict=True):
         if p.type == Scalar("i64"):
