@@ -86,6 +86,8 @@ def needs_loop(op: Comp, k: int) -> bool:
     d = op.destinations[k]
     if not isinstance(d, Keep) or d.monoid in ("sum", "set"):
         return False
+    if d.into is None and not _reduced(op, d):
+        return False  # one point for each element: it is set
     return d.monoid == "prod" or d.into is not None or not _is_box(op, d)
 
 

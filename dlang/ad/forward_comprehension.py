@@ -99,7 +99,7 @@ def _push_extremum(let: Let, op: Comp, k: int, where: Var, s: Dual) -> None:
         dot = s.dot(renaming.atom(op.body.results[k]))
     if dot is None:
         return
-    if points.axes:
+    if points.axes or d.shape:
         monoid = "sum" if points.single is not None else "set"
         found = Comp(points.axes, Block(tuple(lets), (dot,)), (Keep(d.shape, index, monoid),))
         b.append(Let((s.bind(let.vars[k]),), found, let.span))

@@ -8,6 +8,7 @@ import pytest
 from dlang.ir.anf import Add, Comp, Contract, Program
 from dlang.ir.traverse import walk
 from dlang.optimize.contractions import contractions
+from tests.ad.four_ways import four_ways
 from tests.ad.models import CASES
 from tests.ad.support import (
     check_gradient,
@@ -84,3 +85,12 @@ def test_empty_arrays_have_empty_gradients() -> None:
         got = run(program, "grad", args)
         assert [g.shape for g in got] == [(n, m), (n, m), (m,), (m,)]
         assert not np.any(got[2]) and not np.any(got[3])
+
+
+@pytest.mark.parametrize("reduction", ["sum", "prod", "max", "min", "mean", "logsumexp"])
+@pytest.mark.parametrize("shape", [(1, 3), (3, 1), (1, 1)])
+def test_an_axis_of_one_element(reduction: str, shape: tuple[int, int]) -> None:
+    n, k = shape
+    parts = " + ".join([f"sum({reduction}(y, axis = {axis}) ** 2)" for axis in (0, 1)])
+    x = np.linspace(0.3, 1.7, n * k).reshape(shape)
+    four_ways(f"fn f(x: f64[{n}, {k}]) -> f64 {{\n  let y = sin(x) * x\n  {parts}\n}}", [x])
