@@ -19,7 +19,7 @@ from dlang.specialize.frame import Frame, Level, World, scalar, unsupported
 from dlang.specialize.layouts import array_sizes, inner_sizes
 from dlang.specialize.names import RESULT
 from dlang.specialize.randomness import draws_by
-from dlang.specialize.types import Bindings, map_bound, map_mono
+from dlang.specialize.types import Bindings, map_bound, map_mono, sizes_of_mono
 from dlang.specialize.values import (
     ClosureV,
     TupleV,
@@ -31,7 +31,6 @@ from dlang.specialize.values import (
     leaves,
     mono_of,
     named_leaf,
-    sizes_of,
     template,
 )
 from dlang.typecheck import core, types as ty
@@ -214,7 +213,8 @@ def results_of(
             bound = frame.bindings[v]
             assert isinstance(bound, Poly)
             sizes.append(e.atom(bound))
-        inside = dict(zip(sizes_of(instance.result), sizes_of(value), strict=True))
+        known = sizes_of_mono(mono_of(instance.result))
+        inside = dict(zip(known, sizes_of_mono(mono_of(value)), strict=True))
         sizes += [e.atom(inside[poly(k)]) for k in instance.extra[len(sizes) :]]
     else:
         if decl is not None and decl.result is not None and not contains_function(value):

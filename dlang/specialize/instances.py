@@ -21,12 +21,12 @@ from dlang.specialize.datatypes import Nodes
 from dlang.specialize.dynamic import Arrows
 from dlang.specialize.frame import Frame
 from dlang.specialize.keys import erasable, instance_key, is_large
-from dlang.specialize.layouts import array_sizes, into
+from dlang.specialize.layouts import into
 from dlang.specialize.names import Names
 from dlang.specialize.randomness import draws_by, passed_key
 from dlang.specialize.rules import add_rules
 from dlang.specialize.structs import StructClasses
-from dlang.specialize.types import Bound, Mono, MonoFn, MonoNode
+from dlang.specialize.types import Bound, Mono, MonoFn, MonoNode, sizes_of_mono
 from dlang.specialize.values import (
     ClosureV,
     Value,
@@ -70,8 +70,11 @@ class Instance:
 
     def further(self, args: Sequence[Value]) -> list[Size]:
         """The sizes that only the arguments say."""
-        pairs = [p for formal, a in zip(self.args, args, strict=True) for p in zip(array_sizes(formal), array_sizes(a))]
-        found = {formal.atom: actual for formal, actual in reversed(pairs)}
+        found: dict[Var | None, Size] = {}
+        for own, actual in zip(self.args, args, strict=True):
+            if self.own and not contains_function(actual):
+                both = zip(sizes_of_mono(mono_of(own)), sizes_of_mono(mono_of(actual)), strict=True)
+                found = {inside.atom: outside for inside, outside in both} | found
         return [found[v] for v in self.own]
 
     def arg_positions(self, k: int) -> range:

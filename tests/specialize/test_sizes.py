@@ -90,6 +90,23 @@ fn rope(v: f64[n], d: i64) -> Rope<n // 2> = if d <= 0 { End } else { Piece(v[..
 fn total(r: Rope<n>) -> f64 = match r { End => 0.0, Piece(u, rest) => sum(u) + 0.5 * total(rest) }
 fn f(v: f64[n]) -> f64 = total(rope(v, 2))
 """,
+    "of nodes that are taken": """
+enum Rope<n> { End, Piece(f64[n], Rope<n>) }
+fn along(v: f64[n], r: Rope<n // 2>) -> f64[n // 2] =
+  match r { End => v[..n // 2], Piece(u, rest) => u + along(v, rest) }
+fn f(v: f64[n]) -> f64 = sum(along(v, Piece(v[..n // 2], Piece(v[..n // 2], End))))
+""",
+    "of nodes beside functions": """
+enum Rope<n> { End, Piece(f64[n], Rope<n>) }
+fn f(v: f64[n]) -> f64 {
+  let h: f64[k] = v[.. by 2]
+  fn along(rs: Rope<k>[2], l: List<f64[k]>, g: f64[k] -> f64) -> f64 = match rs[0] {
+    End => (match l { Nil => sum(h), Cons(a, rest) => g(a) + along(rs, rest, g) })
+    Piece(u, rest) => sum(u) + along([rest, rs[1]], l, g)
+  }
+  along([Piece(h, Piece(2.0 * h, End)), End], Cons(h, Nil), |u: f64[k]| sum(u * h))
+}
+""",
     "beside one that is only known inside": """
 fn both(v: f64[n], d: i64) -> (f64[?], f64[n // 2]) =
   if d <= 0 { ([e for e in v if e > 2.0], v[..n // 2]) } else { let (a, b) = both(v, d - 1); (concat(a, a), 2.0 * b) }
@@ -105,6 +122,8 @@ def test_a_recursive_function_gives_an_array_of_a_size_that_is_divided(name, opt
     expected = {
         "half": 0.5 * (v[:2] ** 2).sum(), "half of an even size": 0.5 * (v[:2] ** 2).sum(),
         "the size of a local": 0.5 * (v[2:] ** 2).sum(), "of one another": v[:2].sum() * 2,
-        "of nodes": 1.5 * v[:2].sum(), "beside one that is only known inside": 4 * v[2:].sum() + 4 * v[:2].sum(),
+        "of nodes": 1.5 * v[:2].sum(), "of nodes that are taken": 3 * v[:2].sum(),
+        "of nodes beside functions": 4 * v[::2].sum() + (v[::2] ** 2).sum(),
+        "beside one that is only known inside": 4 * v[2:].sum() + 4 * v[:2].sum(),
     }  # fmt: skip
     assert lowered(RECURSIVE[name]).run(4, v, optimised=optimised) == [expected[name]]
