@@ -127,6 +127,8 @@ class Sink:
 
     def accumulate(self, batch: Batch, value: Any, index: Sequence[Any], whole: bool) -> None:
         """Takes the values of a batch. whole: no other batch has points that go to the same elements."""
+        if not batch.n:
+            return
         if not self.row and (self.arg or (not self.scatter and self.monoid != "set" and self.reduced)):
             self.written += batch.n
         values = value.data if type(value) is Lanes else np.full(batch.n, value, numpy_dtype(self.dtype))

@@ -344,3 +344,17 @@ def test_nested_destinations_add_into_arrays_of_their_own_at_every_point() -> No
     p = RNG.normal(size=3)
     expected = p.sum() + 1 + np.arange(3) + 2 * p[0]
     np.testing.assert_allclose(run(b, [3, p], b.map([n], element))[0], expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("m", [0, 2])
+def test_rows_of_any_length_are_added_up(m: int) -> None:
+    b = Builder()
+    n, width = b.param("n", I64), b.param("m", I64)
+    x = matrix(b, "x", n, width)
+
+    def row(i: Var) -> Var:
+        return b.map([width], lambda j: b.read(x, [i, j]))
+
+    (total,) = b.comp([axis(n)], row, [Keep((poly(width),), (), "sum")])
+    p = RNG.normal(size=(3, m))
+    np.testing.assert_allclose(run(b, [3, m, p], total)[0], p.sum(0), rtol=1e-13)
