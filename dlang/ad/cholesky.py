@@ -20,6 +20,7 @@ from dlang.ad.matrices import (
     at,
     matrix,
     product,
+    quotient,
     symmetric,
     taken,
     transpose,
@@ -76,19 +77,20 @@ def push_derivative(let: Let, op: Library, s: Dual) -> None:
     if s.dot(l) is None:
         s.set(out, b.one(Library(op.name, (l, _var(dot)))))
         return
-    turn = triangular(b, l, transpose(b, taken(b, s.array(l), LOWER)), transposed=True)  # Zᵀ
+    turn = quotient(b, s.array(l), l)  # Z
     if op.name == PUSHFORWARD:
-        along = product(b, transpose(b, turn), given, LOWER)
+        along = product(b, turn, given, LOWER)
         rest = _less_both(b, dot, along)
         second = b.one(Library(op.name, (l, rest)))
-        first = product(b, transpose(b, turn), out, LOWER, LOWER, LOWER)
+        first = product(b, turn, out, LOWER, LOWER, LOWER)
         s.set(out, matrix(b, l, lambda i, j: b.add(at(b, first, i, j), at(b, second, i, j))))
         return
-    more = product(b, turn, given, UPPER, LOWER, LOWER)
+    back = transpose(b, turn)
+    more = product(b, back, given, UPPER, LOWER, LOWER)
     if dot is not None:
         own = more
         more = matrix(b, l, lambda i, j: b.add(at(b, _var(dot), i, j), at(b, own, i, j)))
-    s.set(out, _less_both(b, b.one(Library(op.name, (l, more))), product(b, turn, out, UPPER)))
+    s.set(out, _less_both(b, b.one(Library(op.name, (l, more))), product(b, back, out, UPPER)))
 
 
 def _less_both(b: Builder, x: Atom | None, y: Var) -> Var:

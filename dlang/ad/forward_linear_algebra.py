@@ -19,9 +19,11 @@ from dlang.ad.matrices import (
     matrix,
     minus,
     negated,
+    of_quarters,
     part_of,
     plus,
     product,
+    quarters,
     symmetric,
     transpose,
     triangular,
@@ -81,24 +83,13 @@ def _lu(let: Let, op: Library, s: Dual) -> None:
         return
     _, dot = _first(op, s)
     moved = matrix(b, packed, lambda i, j: b.one(Read(dot, (poly(b.one(Read(order, (poly(i),)))), poly(j)))))
-    n, _ = array_type(packed).shape
-    k = poly(b.prim("floordiv", b.size(n), Lit(2, "i64")))
-
-    def quarter(x: Var, below: bool, beside: bool) -> Var:
-        rows, columns = (k if below else poly(0)), (k if beside else poly(0))
-        shape = (n - k if below else k, n - k if beside else k)
-        return b.view(x, shape, lambda i, j: (poly(i) + rows, poly(j) + columns))
-
-    corners = [(False, False), (False, True), (True, False), (True, True)]
-    f11, f12, f21, f22 = (quarter(packed, *corner) for corner in corners)
-    b11, b12, b21, b22 = (quarter(moved, *corner) for corner in corners)
+    (f11, f12, f21, f22), (b11, b12, b21, b22) = quarters(b, packed, moved)
     d11 = _of_factors(b, f11, b11)
     d12 = triangular(b, f11, minus(b, b12, product(b, d11, f12, BELOW)), unit=True)
     rest = minus(b, b21, product(b, f21, d11, right=UPPER))
     d21 = transpose(b, triangular(b, f11, transpose(b, rest), lower=False, transposed=True))
     d22 = _of_factors(b, f22, minus(b, minus(b, b22, product(b, d21, f12)), product(b, f21, d12)))
-    above, below = (b.concat(transpose(b, x), transpose(b, y)) for x, y in ((d11, d12), (d21, d22)))
-    s.set(packed, b.concat(transpose(b, above), transpose(b, below)))
+    s.set(packed, of_quarters(b, d11, d12, d21, d22))
 
 
 def _of_factors(b: Builder, packed: Var, dot: Var) -> Var:

@@ -137,6 +137,41 @@ def triangular(
     return b.emit(Library("triangular_solve", (a, rhs, *flags)))[0]
 
 
+def quarters(b: Builder, *matrices: Var) -> list[list[Var]]:
+    """The quarters of square matrices of the same size: left and right in the first half of the rows, then below."""
+    n, _ = array_type(matrices[0]).shape
+    k = poly(b.prim("floordiv", b.size(n), Lit(2, "i64")))
+    halves = ((poly(0), k), (k, n - k))
+
+    def quarter(x: Var, row: Size, rows: Size, column: Size, columns: Size) -> Var:
+        return b.view(x, (rows, columns), lambda i, j: (poly(i) + row, poly(j) + column))
+
+    return [[quarter(x, *rows, *columns) for rows in halves for columns in halves] for x in matrices]
+
+
+def of_quarters(b: Builder, first: Var, second: Var, third: Var, fourth: Var) -> Var:
+    """The matrix that has these quarters."""
+    pairs = (first, second), (third, fourth)
+    above, below = (b.concat(transpose(b, left), transpose(b, right)) for left, right in pairs)
+    return b.concat(transpose(b, above), transpose(b, below))
+
+
+def quotient(b: Builder, x: Var, l: Var) -> Var:
+    """X L⁻¹ of the lower triangles of two matrices, which is one: by halves, for half of the operations of a solution.
+
+    Z L = X: Z11 L11 = X11, Z22 L22 = X22 and Z21 L11 = X21 - Z22 L21.
+    """
+    (l11, _, l21, l22), (x11, above, x21, x22) = quarters(b, l, x)
+
+    def divided(x: Var, by: Var) -> Var:
+        return transpose(b, triangular(b, by, transpose(b, x), transposed=True))
+
+    z22 = divided(taken(b, x22, LOWER), l22)
+    z21 = divided(minus(b, x21, product(b, z22, l21, LOWER)), l11)
+    zero = b.full(array_type(above).shape, Lit(0.0, dtype_of(x)))
+    return of_quarters(b, divided(taken(b, x11, LOWER), l11), zero, z21, z22)
+
+
 def part_of(lower: bool, unit: bool) -> Part:
     """The part of a matrix that a triangular solution reads."""
     return {(True, False): LOWER, (True, True): BELOW, (False, False): UPPER, (False, True): ABOVE}[lower, unit]

@@ -104,26 +104,22 @@ def test_a_gradient_differentiates_again(name, shape):
     np.testing.assert_allclose(dlang.grad(module.h)(point), differences(module.h, point), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "order",
-    ["jvp(grad(f), a, c).1", "grad(|a: f64[n, n]| sum(grad(f)(a) * c))(a)", "grad(|a: f64[n, n]| jvp(f, a, c).1)(a)"],
-)
-def test_a_factor_has_derivatives_of_third_order(order):
+@pytest.mark.parametrize("second", ["jvp(grad(f), a, c).1", "grad(|a: f64[n, n]| sum(grad(f)(a) * c))(a)"])
+def test_a_factor_has_derivatives_of_third_order(second):
     text = (
         HEAD
         + f"""
-fn f(a: f64[n, n]) -> f64 = weigh(sin(cholesky(a @ transpose(a) + linalg.identity(n))))
-fn second(a: f64[n, n], c: f64[n, n]) -> f64[n, n] = {order}
-fn h(a: f64[n, n], c: f64[n, n]) -> f64 = weigh(second(a, c))
+fn f(a: f64[n, n]) -> f64 = weigh(sin(cholesky(0.1 * a + linalg.identity(n))))
+fn h(a: f64[n, n], c: f64[n, n]) -> f64 = weigh({second})
+fn slope(a: f64[n, n], c: f64[n, n]) -> f64[n, n] = grad(|a: f64[n, n]| h(a, c))(a)
 fn tangent(a: f64[n, n], c: f64[n, n]) -> f64 = jvp(|a: f64[n, n]| h(a, c), a, c).1
 """
     )
-    module = dlang.compile(text)
+    module = dlang.compile(text, "interp")
     point, c = MATRIX[:3, :3], np.cos(MATRIX[:3, :3])
-    third = differences(lambda x: module.h(x, c), point, 1e-4)
-    np.testing.assert_allclose(module.second(point, c), dlang.jvp(dlang.grad(module.f), (point,), (c,))[1], rtol=1e-9)
-    np.testing.assert_allclose(dlang.grad(module.h)(point, c), third, rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(module.tangent(point, c), np.sum(third * c), rtol=1e-8)
+    third = differences(lambda x: module.h(x, c), point, 1e-3)
+    np.testing.assert_allclose(module.slope(point, c), third, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(module.tangent(point, c), np.sum(third * c), rtol=1e-8, atol=1e-9)
 
 
 def test_which_triangle_is_solved_with_may_be_known_only_when_the_program_runs():
