@@ -352,9 +352,13 @@ def test_rows_of_any_length_are_added_up(m: int) -> None:
     n, width = b.param("n", I64), b.param("m", I64)
     x = matrix(b, "x", n, width)
 
-    def row(i: Var) -> Var:
-        return b.map([width], lambda j: b.read(x, [i, j]))
+    def element(k: Var) -> Any:
+        def row(i: Var) -> Var:
+            return b.map([width], lambda j: b.read(x, [i, j]))
 
-    (total,) = b.comp([axis(n)], row, [Keep((poly(width),), (), "sum")])
+        (total,) = b.comp([axis(k)], row, [Keep((poly(width),), (), "sum")])
+        return b.reduce([width], lambda j: b.read(total, [j]))
+
     p = RNG.normal(size=(3, m))
-    np.testing.assert_allclose(run(b, [3, m, p], total)[0], p.sum(0), rtol=1e-13)
+    expected = [p[:k].sum() for k in range(3)]
+    np.testing.assert_allclose(run(b, [3, m, p], b.map([n], element))[0], expected, rtol=1e-13)
