@@ -154,17 +154,9 @@ def with_chosen(binders: Sequence[core.Binder]) -> Iterator[tuple[core.Binder, b
 def ragged(f: Frame, binders: Sequence[core.Binder]) -> int | None:
     """The first binder of which it depends on those before it how long its range is."""
     for k, (b, chosen) in enumerate(with_chosen(binders)):
-        if chosen and not known(f, b.size):
+        if chosen and not f.knows(b.size):
             return k
     return None
-
-
-def known(f: Frame, size: ty.Size) -> bool:
-    """Whether what a size mentions has a value here."""
-    return all(
-        known(f, a.dividend) and known(f, a.divisor) if isinstance(a, ty.Floor) else a in f.bindings
-        for a in ty.resolve_size(size).poly.atoms()
-    )
 
 
 @dataclass(frozen=True, slots=True)

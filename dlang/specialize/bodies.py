@@ -22,6 +22,7 @@ from dlang.specialize.randomness import draws_by
 from dlang.specialize.types import Bindings, map_bound, map_mono, sizes_of_mono
 from dlang.specialize.values import (
     ClosureV,
+    ScalarV,
     TupleV,
     Value,
     contains_function,
@@ -84,6 +85,9 @@ def build(
     instance.captured = tuple([formal(c, translate) for _, c in closure.captured])
     for (local, _), own in zip(closure.captured, instance.captured, strict=True):
         frame.env[local] = own
+    for local, own in frame.env.items():
+        if isinstance(local, core.Local) and isinstance(own, ScalarV):
+            frame.define(local, own)
     frame.name_sizes(frame.env.items())
     for local, a in zip(closure.params, args, strict=True):
         instance.args = (*instance.args, bind_parameter(instance, frame, local, a, translate))

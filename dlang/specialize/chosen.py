@@ -16,7 +16,6 @@ from dlang.specialize.binders import (
     chosen,
     inside,
     is_part,
-    known,
     with_chosen,
 )
 from dlang.specialize.elements import collect
@@ -44,7 +43,7 @@ def chosen_bound(f: Frame, b: core.Binder, before: Sequence[core.Binder], found:
 
     An array that has to be computed is computed once at each place of the binders before, not once for each element.
     """
-    if not known(f, b.size):
+    if not f.knows(b.size):
         raise unsupported("a range that differs from element to element of a comprehension", b.span)
     here, size = chosen(f, b), f.size(b.size)
     if is_part(b):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Function, Lit, Scalar, Var, fresh, poly
 from dlang.ir.types import I64
-from dlang.specialize.binders import known
 from dlang.specialize.dynamic import Arrow, Member, dynamic
 from dlang.specialize.effects import RANDOM, WORLD
 from dlang.specialize.emitter import FALSE, Emitter
@@ -67,7 +66,7 @@ def fitting(f: Frame, function: FnV, args: tuple[Value, ...]) -> list[Value]:
     inner = f.inner(dict(base.bindings), {})
     out: list[Value] = []
     for local, a in zip(base.params, args, strict=True):
-        fits = not contains_function(a) and all(known(inner, s) for s in sizes_in(local.type))
+        fits = not contains_function(a) and all(inner.knows(s) for s in sizes_in(local.type))
         out.append(f.fit(a, inner.mono(local.type)) if fits else a)
     return out
 

@@ -129,19 +129,27 @@ class Frame:
         """The value of an expression that is a scalar."""
         return scalar(self.eval(e))
 
+    def knows(self, s: ty.Size) -> bool:
+        """Tells whether what a size mentions has a value here."""
+        return all(
+            self.knows(a.dividend) and self.knows(a.divisor) if isinstance(a, ty.Floor) else a in self.bindings
+            for a in ty.resolve_size(s).poly.atoms()
+        )
+
     def define(self, local: core.Local, v: Value) -> bool:
         """Whether a local is a `size` that types give; uses of its value are then uses of that size."""
-        bound = None if local.size is None else self.bindings.get(local.size)
-        if not isinstance(bound, Poly):
+        size = None if local.size is None else ty.Size(Poly.of(local.size))
+        if size is None or self.erased or not self.knows(size):
             return False
-        self.emitter.definitions[leaf_var(scalar(v))] = bound
+        self.emitter.definitions[leaf_var(scalar(v))] = self.size(size)
         return True
 
     def name_sizes(self, captured: Iterable[tuple[core.Local | core.FnDecl, Value]]) -> None:
         """Types may mention numbers that a function has captured: an element of an array of functions has its own."""
         for local, v in captured:
             if isinstance(local, core.Local) and local.size is not None and isinstance(v, ScalarV):
-                self.bindings.setdefault(local.size, self.emitter.sized(v.atom))
+                if not self.knows(ty.Size(Poly.of(local.size))):
+                    self.bindings[local.size] = self.emitter.sized(v.atom)
 
     def name(self, local: core.Local, span: Span | None = None) -> None:
         """Marks what a local stands for now, if names are wanted."""

@@ -21,7 +21,6 @@ from dlang.specialize.binders import (
     axis_of,
     bound,
     chosen,
-    known,
     open_variables,
     places_of,
     points_of,
@@ -81,7 +80,7 @@ def in_order(f: Frame, c: core.Comprehension, flat: bool = False) -> Value:
         if isinstance(found, Bound):
             found = points_of(f, found) if counts else axis_of(f, found)
             sizes.append(found.size)
-        elif known(f, b.size):
+        elif f.knows(b.size):
             sizes.append(f.size(b.size))
         binders.append(found)
     grows = len(sizes) < len(binders)

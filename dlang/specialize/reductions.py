@@ -14,7 +14,6 @@ from dlang.specialize.binders import (
     bind_all,
     inside,
     is_part,
-    known,
     open_variables,
     places_of,
     with_chosen,
@@ -85,7 +84,7 @@ def entered(f: Frame, c: core.Comprehension) -> int | None:
     """The binder from which on the reduction is one of its own at each place of those before: its range has a length of
     its own there, or has to be computed."""
     for k, (b, later) in enumerate(with_chosen(c.binders)):
-        if later and not (known(f, b.size) and is_part(b)):
+        if later and not (f.knows(b.size) and is_part(b)):
             return k
     return None
 

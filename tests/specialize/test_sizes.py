@@ -127,3 +127,29 @@ def test_a_recursive_function_gives_an_array_of_a_size_that_is_divided(name, opt
         "beside one that is only known inside": 4 * v[2:].sum() + 4 * v[:2].sum(),
     }  # fmt: skip
     assert lowered(RECURSIVE[name]).run(4, v, optimised=optimised) == [expected[name]]
+
+
+NAMED = """
+fn kept(p: f64[n]) -> f64[?] = [e for e in p if e > 0.0]
+"""
+"""Functions of `f`, in whose body `v: f64[k]` has a size that is known only when it runs, or is computed."""
+USED = {
+    "grad": "sum(grad(|u: f64[k]| sum(reshape(concat(u, u * u), 2, k)[1]))(v))",
+    "jvp": "sum(jvp(|u: f64[k]| reshape(concat(u, u * u), 2, k)[1], v, ones(k)).1)",
+    "jacobian": "sum(jacobian(|u: f64[k]| reshape(concat(u, u * u), 2, k)[1])(v))",
+    "checkpoint": "2.0 * sum(checkpoint(|u: f64[k]| reshape(concat(u, u), 2, k)[1])(v))",
+    "recursion": """{
+    fn go(u: f64[k], d: i64) -> f64[k] = if d <= 0 { zeros(k) } else { reshape(concat(u, u), 2, k)[1] + go(u, d - 1) }
+    sum(go(v, 2))
+  }""",
+}
+
+
+@pytest.mark.parametrize("value", ["kept(p)", "p[n // 2..]", "p[1.. by 2]", "p[n - 2..]"])
+@pytest.mark.parametrize("name", USED)
+def test_the_name_of_a_size_is_that_size_in_a_function_of_its_own(name, value):
+    made = lowered(NAMED + f"fn f(p: f64[n]) -> f64 {{\n  let v: f64[k] = {value}\n  {USED[name]}\n}}")
+    p = np.array([-1.0, 2.0, -3.0, 4.0])
+    expected = 2 * {"kept(p)": p[p > 0], "p[1.. by 2]": p[1::2]}.get(value, p[2:]).sum()
+    found = [made.run(4, p, optimised=True)] if name != "recursion" else [made.run(4, p, optimised=o) for o in (0, 1)]
+    assert all(one == [expected] for one in found)
