@@ -129,16 +129,19 @@ def _cofactors(b: Builder, op: Library) -> Var:
     moved = [product(b, inverse, h) for h in directions]
     slope = _by_inverse(b, inverse, directions, moved)
     value = b.one(Library("lu_det", op.args[:4]))
-    size = _size(b, a)
-    for x in (inverse, inverse, *moved):
-        size = b.mul(size, _size(b, x))
-    precise = b.prim("le", size, b.mul(Lit(PRECISE[dtype_of(a)], dtype_of(a)), _size(b, slope)))
 
     def regular() -> Var:
         return matrix(b, a, lambda i, j: b.mul(value, at(b, slope, j, i)))
 
-    cancels = b.prim("not", precise)  # or something is no number
-    return b.if_(cancels, lambda: _by_minors(b, a, directions), regular, rare=True)[0]
+    if directions:
+        size = _size(b, a)
+        for x in (inverse, inverse, *moved):
+            size = b.mul(size, _size(b, x))
+        precise = b.prim("le", size, b.mul(Lit(PRECISE[dtype_of(a)], dtype_of(a)), _size(b, slope)))
+        rarely = b.prim("not", precise)  # so where something is no number too
+    else:
+        rarely = b.prim("eq", value, Lit(0.0, dtype_of(a)))
+    return b.if_(rarely, lambda: _by_minors(b, a, directions), regular, rare=True)[0]
 
 
 def _by_inverse(b: Builder, inverse: Var, directions: Sequence[Var], moved: Sequence[Var]) -> Var:
