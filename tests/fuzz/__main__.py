@@ -4,6 +4,7 @@ python -m tests.fuzz --programs 10000 --seed 0
 python -m tests.fuzz --derivatives …       functions of one float, differentiated in four ways
 python -m tests.fuzz --threads …           every loop in pieces, on 1, 2 and 5 threads and in quick code: the same bits
 python -m tests.fuzz --calls …             called from Python, also directly and with some arguments bound
+python -m tests.fuzz --seams …             features that meet, in both modes of derivatives, and split
 python -m tests.fuzz --costs …             counted at sizes that double, beside the law of cost
 python -m tests.fuzz --sanitize …          each access to memory is checked; with each of these
 python -m tests.fuzz --show 4711           the text of one program, and what is wrong with it

@@ -8,6 +8,7 @@ from functools import cache
 from random import Random
 
 from dlang.runtime.platform.threads import Pool, new_pool
+from tests.fuzz import seams
 from tests.fuzz.bound import differing_calls
 from tests.fuzz.compare import Disagreement, disagreement
 from tests.fuzz.costly import costly
@@ -32,6 +33,8 @@ class Mode:
     def program(self, seed: int) -> str:
         if self.way == "costs":
             return costly(Random(seed))
+        if self.way == "seams":
+            return seams.program(seed)
         return (differentiable if self.derivatives else program)(Random(seed))
 
     def wrong(self, text: str, seed: int) -> Disagreement | None:
@@ -57,5 +60,6 @@ def pools() -> list[Pool]:
 WAYS: dict[str, Way] = {
     "threads": Way("compare numbers of threads", lambda text, seed: different_bits(text, pools())),
     "calls": Way("compare ways to call from Python", differing_calls),
+    "seams": Way("join templates of features, differentiated and split", seams.wrong_at_a_seam),
     "costs": Way("compare counted costs with the law", lambda text, seed: broken_law(text)),
 }
