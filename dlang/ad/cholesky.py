@@ -18,11 +18,11 @@ from dlang.ad.matrices import (
     LOWER,
     UPPER,
     at,
+    lower_triangle,
     matrix,
     product,
     quotient,
     symmetric,
-    taken,
     transpose,
     triangular,
 )
@@ -67,7 +67,7 @@ def pull_derivative(let: Let, op: Library, g: Var, scope: Scope) -> None:
         return b.select(b.prim("le", i, j), value, zero)
 
     slope = transpose(b, triangular(b, l, matrix(b, l, inner)))
-    scope.add(l, taken(b, slope, LOWER))
+    scope.add(l, lower_triangle(b, slope))
 
 
 def push_derivative(let: Let, op: Library, s: Dual) -> None:

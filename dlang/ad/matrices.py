@@ -49,7 +49,7 @@ class Part:
         return Part(_sum(self.least, other.least), _sum(self.most, other.most))
 
     def holds(self, other: Part) -> bool:
-        """Whether the other part is within this one."""
+        """Tells whether the other part is within this one."""
         low = self.least is None or (other.least is not None and other.least >= self.least)
         return low and (self.most is None or (other.most is not None and other.most <= self.most))
 
@@ -94,13 +94,10 @@ def _within(axis: Axis, *bounds: tuple[list[Size], list[Size]]) -> Axis:
     return Axis(axis.var, tuple(lows) or axis.lows, tuple(highs) or axis.highs)
 
 
-def taken(b: Builder, x: Var, part: Part) -> Var:
-    """A part of a square matrix, with zeros elsewhere."""
+def lower_triangle(b: Builder, x: Var) -> Var:
+    """The elements in and below the diagonal, with zeros elsewhere."""
     zero = Lit(0.0, dtype_of(x))
-    if part in (ABOVE, BELOW, LOWER, UPPER):
-        name = {ABOVE: "lt", BELOW: "gt", LOWER: "ge", UPPER: "le"}[part]
-        return matrix(b, x, lambda i, j: b.select(b.prim(name, i, j), at(b, x, i, j), zero))
-    return x
+    return matrix(b, x, lambda i, j: b.select(b.prim("ge", i, j), at(b, x, i, j), zero))
 
 
 def transpose(b: Builder, x: Var) -> Var:
@@ -166,10 +163,10 @@ def quotient(b: Builder, x: Var, l: Var) -> Var:
     def divided(x: Var, by: Var) -> Var:
         return transpose(b, triangular(b, by, transpose(b, x), transposed=True))
 
-    z22 = divided(taken(b, x22, LOWER), l22)
+    z22 = divided(lower_triangle(b, x22), l22)
     z21 = divided(minus(b, x21, product(b, z22, l21, LOWER)), l11)
     zero = b.full(array_type(above).shape, Lit(0.0, dtype_of(x)))
-    return of_quarters(b, divided(taken(b, x11, LOWER), l11), zero, z21, z22)
+    return of_quarters(b, divided(lower_triangle(b, x11), l11), zero, z21, z22)
 
 
 def part_of(lower: bool, unit: bool) -> Part:

@@ -87,7 +87,7 @@ def lu_cofactors(a: Matrix, packed: Matrix, order: NDArray[np.int64], exchanges:
 
 
 def _minors(a: Matrix, directions: Sequence[Matrix]) -> Matrix:
-    """What the derivative of the determinant along some directions and one more adds up of the entries of the last.
+    """Weighs the entries of a last direction in the derivative of the determinant along some directions and it.
 
     Of a diagonal matrix: for each choice of rows for the directions, and each permutation of these rows.
     """
