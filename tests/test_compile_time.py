@@ -229,6 +229,71 @@ def _(n: int) -> str:
     return body([], "h(i64(x[0]), x[1])", f"fn h(i: i64, y: f64) -> f64 = match i {{\n{arms}\n  _ => y,\n}}")
 
 
+def nested(n: int, outer: Callable[[int, str], str], inner: str = "s") -> str:
+    """Code around code, n times, the kth around the ones before it."""
+    for k in range(n):
+        inner = outer(k, inner)
+    return inner
+
+
+@program("nested branches")
+def _(n: int) -> str:
+    return body(["let s = x[0]"], nested(n, lambda k, t: f"if s > {k}.0 {{ {t} }} else {{ s * x[{k % 8}] }}"))
+
+
+@program("nested branches that assign")
+def _(n: int) -> str:
+    code = nested(n, lambda k, t: f"if s > {k}.0 {{ s = s * x[{k % 8}]\n {t} }}", "s = sin(s)")
+    return body(["var s = x[0]", code], "s")
+
+
+@program("branches in a chain")
+def _(n: int) -> str:
+    code = nested(n, lambda k, t: f"if s > {k}.0 {{ sin(s) * x[{k % 8}] }} else {t}", "{ s }")
+    return body(["let s = x[0]"], code)
+
+
+@program("choices in choices")
+def _(n: int) -> str:
+    return body(["let s = x[0]"], nested(n, lambda k, t: f"where(s > {k}.0, sin(s * {k}.5), {t})"))
+
+
+@program("early returns")
+def _(n: int) -> str:
+    return body(["var s = x[0]", *(f"if s > {k}.0 {{ return sin(s) * x[{k % 8}] }}" for k in range(n))], "s")
+
+
+@program("early returns of arrays", 4)
+def _(n: int) -> str:
+    returns = "\n".join(f"  if x[0] > {k}.0 {{ return sin(x) * x[{k % 8}] }}" for k in range(n))
+    return body([], "sum(g(x))", f"fn g(x: f64[8]) -> f64[8] {{\n{returns}\n  x\n}}")
+
+
+@program("returns in loops", 4)
+def _(n: int) -> str:
+    lines = [f"for i < 8 {{ s = s * x[i]\n if s > {k}.0 {{ return s * x[{k % 8}] }} }}" for k in range(n)]
+    return body(["var s = x[0]", *lines], "s")
+
+
+@program("early ends of a trip")
+def _(n: int) -> str:
+    ends = [f"  if s > {k}.0 {{ s = sin(s) * x[{k % 8}]\n {'continue' if k % 2 else 'break'} }}" for k in range(n)]
+    return body(["var s = x[0]", "for i < 8 {", *ends, "  s += x[i]", "}"], "s")
+
+
+@program("parameters", 24)
+def _(n: int) -> str:
+    formals = ", ".join(f"a{k}: f64" for k in range(n))
+    before = f"fn g({formals}) -> f64 = " + " + ".join(f"sin(a{k})" for k in range(n))
+    return body([], "g(" + ", ".join(f"x[{k % 8}]" for k in range(n)) + ")", before)
+
+
+@program("items of a tuple", 24)
+def _(n: int) -> str:
+    items = ", ".join(f"sin(x[{k % 8}])" for k in range(n))
+    return body([f"let t = ({items})"], " + ".join(f"t.{k} * {k}.0" for k in range(n)))
+
+
 def test_a_sum_has_as_many_terms_as_people_write() -> None:
     compiled(body([], " + ".join(f"x[{k % 8}] * {k}.0" for k in range(1500))) + DERIVATIVE)
 

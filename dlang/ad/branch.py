@@ -20,12 +20,12 @@ from dlang.ad.given import given
 from dlang.ad.recompute import recomputed
 from dlang.ad.scope import Contribution, Scope, Sink, Unplaceable, dummy, numeric
 from dlang.ir.affine import outgrows
-from dlang.ir.anf import Array, Atom, Block, Construct, Copy, Fields, If, Let, Scalar, Size, Var, poly
+from dlang.ir.anf import Array, Atom, Block, Construct, Copy, Fields, If, Let, Scalar, Size, Var, fresh, poly
 from dlang.ir.builder import Builder
 from dlang.ir.pruning import pruned_block
-from dlang.ir.substitution import Renaming, refresh
-from dlang.ir.traverse import bound_vars, free_vars
-from dlang.ir.types import product
+from dlang.ir.substitution import Renaming, substitute
+from dlang.ir.traverse import bound_vars, free_vars, mentioned, with_op
+from dlang.ir.types import I64, product
 
 
 @dataclass(slots=True)
@@ -125,18 +125,19 @@ def _save(
         together: Bundle | None = None
         if in_memory:
             copies = _copies(b, [v for v in free_vars(block) if v in scope.fleeting - bound], a)
-            block, mine, bound = refresh(block, copies), [*mine, *copies.values()], bound | {*copies.values()}
+            block, mine, bound = substitute(block, copies), [*mine, *copies.values()], bound | {*copies.values()}
             large = [v for v in mine if isinstance(v.type, Array) and product(v.type.shape).constant is None]
             if large and (scope.in_loop or outgrows(_elements(large), _elements((*free_vars(op), *let.vars)))):
                 together = bundle(large, a.forward, scope.nodes.datatypes, "arm.0", "what a derivative saves of an arm")
                 mine = [*(v for v in mine if v not in together.saved), _made(b, together, a)]
+        inner = _only_saved(mine, a)
         for v in mine:
-            outside.append(renaming.bind(v))
-        saved.append(mine)
+            outside.append(v if v in inner else renaming.bind(v))
+        saved.append([inner.get(v, v) for v in mine])
         with b.scope() as opening:
             if together is not None:
                 together.opened(b, b.emit(Fields(together.variant, outside[-1])), bound, renaming)
-        block = refresh(block, renaming.env)
+        block = renaming.copied(block, inside)
         backward.append(Block((*opening, *block.lets), block.results))
     forward = []
     for k, a in enumerate(arms):
@@ -153,6 +154,17 @@ def _save(
 def _elements(vars: Iterable[Var]) -> Size:
     """How many elements those of some variables have that are arrays."""
     return sum((product(v.type.shape) for v in vars if isinstance(v.type, Array)), poly(0))
+
+
+def _only_saved(mine: Sequence[Var], arm: _Arm) -> dict[Var, Var]:
+    """New names in an arm for scalars that nothing uses there: what an inner branch saves keeps its name outside.
+
+    So the adjoint, which has that name at any depth, is not gone through again for each branch around it.
+    """
+    used = {v for let in arm.forward for v in mentioned(let.op)} | set(arm.results)
+    found = {v: fresh(v.name, v.type) for v in mine if v not in used and isinstance(v.type, Scalar) and v.type != I64}
+    arm.forward[:] = [with_op(let, tuple([found.get(v, v) for v in let.vars]), let.op) for let in arm.forward]
+    return found
 
 
 def _copies(b: Builder, arrays: Sequence[Var], arm: _Arm) -> dict[Var, Var]:

@@ -43,7 +43,7 @@ from dlang.ir.anf import (
 from dlang.ir.comps import point_of
 from dlang.ir.pruning import pruned
 from dlang.ir.terms import WIDTHS
-from dlang.ir.traverse import free_vars, parts, type_vars
+from dlang.ir.traverse import free_vars, mentioned, parts, type_vars
 from dlang.ir.types import I64, dtype_of, is_float, product
 from dlang.polynomials import Poly
 from dlang.primitives.table import GUARDS
@@ -125,7 +125,7 @@ class _Chooser:
         used = [v for v in free_vars(block) if v in self.bound]
         free = [v for v in used if self.is_free(v)]
         self.wanted = [v for v in used if not self.free.get(v, False)]
-        self.kept = _read_whole(block)
+        self.kept = _read_whole(block, _arrays(used))
         again = self.cut()
         made: list[Let] = []
         for let in self.lets:
@@ -242,31 +242,30 @@ def _elements(type: Type) -> Size:
     return product(type.shape if isinstance(type, Array) else ())
 
 
-def _read_whole(block: Block) -> set[Var]:
-    """The arrays that a block uses in another way than each element once: by a product, a loop, a call."""
+def _read_whole(block: Block, arrays: set[Var]) -> set[Var]:
+    """Those of some arrays that a block uses in another way than each element once: by a product, a loop, a call."""
     found: set[Var] = set()
+    _whole(block, None, arrays, found)
+    return found & arrays
+
+
+def _whole(block: Block, axes: set[Var] | None, arrays: set[Var], found: set[Var]) -> None:
+    if arrays.isdisjoint(mentioned(block)):
+        return
+    found |= _arrays(block.results)
     for let in block.lets:
-        _whole(let, None, found)
-    return found | _arrays(block.results)
-
-
-def _whole(let: Let, axes: set[Var] | None, found: set[Var]) -> None:
-    op = let.op
-    match op:
-        case Read() if axes is None or axes <= {a for entry in op.index for a in entry.atoms()}:
-            return
-        case Comp() | If():
-            inner = axes
-            if isinstance(op, Comp):
-                inner = (axes or set()) | {a.var for a in op.axes}
-            p = parts(op)
-            found |= _arrays(p.atoms)
-            for block in p.blocks:
-                found |= _arrays(block.results)
-                for nested in block.lets:
-                    _whole(nested, inner, found)
-        case _:
-            found |= _arrays(free_vars(op))
+        op = let.op
+        match op:
+            case Read() if axes is None or axes <= {a for entry in op.index for a in entry.atoms()}:
+                pass
+            case Comp() | If():
+                inner = (axes or set()) | {a.var for a in op.axes} if isinstance(op, Comp) else axes
+                p = parts(op)
+                found |= _arrays(p.atoms)
+                for nested in p.blocks:
+                    _whole(nested, inner, arrays, found)
+            case _:
+                found |= _arrays(free_vars(op))
 
 
 def _arrays(atoms: Iterable[Atom]) -> set[Var]:

@@ -74,13 +74,17 @@ def in_pieces(program: Program, grain: int = GRAIN) -> Program:
 
 @dataclass(slots=True)
 class _Cutter:
-    """The walk over a function. sizes: of its buffers. callable: the functions that several threads may run at once."""
+    """The walk over a function. sizes: of its buffers. callable: the functions that several threads may run at once.
+
+    products: how many products of matrices have been met so far, at least one for a loop with some.
+    """
 
     program: Program
     grain: int
     sizes: dict[Buffer, Size]
     costs: Costs
     callable: dict[str, bool]
+    products: int = 0
 
     # ---- where -------------------------------------------------------------------------------------------------------
     def body(self, body: Body) -> Body:
@@ -91,10 +95,20 @@ class _Cutter:
         for stmt in stmts:
             match stmt:
                 case Loop():
+                    self.products += any(isinstance(s, Product) for s in walk(stmt.stmts))
                     out += self.loop(stmt)
-                case Branch(_, then, otherwise) if _has_product(then) and not _has_product(otherwise):
-                    # the other arm is the same product where it is small
-                    out.append(replace(stmt, then=self.body(then)))
+                case Branch(_, then, otherwise):
+                    first = self.products
+                    cut = replace(stmt, then=self.body(then))
+                    second = self.products
+                    other = self.body(otherwise)
+                    if first < second == self.products:  # the other arm is the same product where it is small
+                        out.append(cut)
+                    else:
+                        out.append(replace(cut, otherwise=other))
+                case Product():
+                    self.products += 1
+                    out.append(stmt)
                 case _:
                     out.append(map_inside(stmt, self.statements))
         return tuple(out)
@@ -168,11 +182,6 @@ class _Cutter:
                 return len(values) <= MESSAGE and not any(isinstance(v, ArrayValue) for v in values)
             case _:
                 return isinstance(stmt, _ANYWHERE)
-
-
-def _has_product(body: Body) -> bool:
-    """Whether there is a product of matrices in a body."""
-    return any(isinstance(s, Product) for s in walk(body.stmts))
 
 
 def _made_in(stmts: Iterable[Stmt]) -> set[Buffer]:

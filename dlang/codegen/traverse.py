@@ -39,19 +39,22 @@ from dlang.codegen.loops import (
 
 def walk(stmts: Iterable[Stmt]) -> Iterator[Stmt]:
     """Statements and those inside them, in order."""
-    for stmt in stmts:
+    pending = [iter(stmts)]  # not generators in generators, which would pass each statement up through all of them
+    while pending:
+        stmt = next(pending[-1], None)
+        if stmt is None:
+            pending.pop()
+            continue
         yield stmt
         match stmt:
             case Loop() | Parallel() | OnHost():
-                yield from walk(stmt.stmts)
+                pending.append(iter(stmt.stmts))
             case For():
-                yield from walk(stmt.body.stmts)
+                pending.append(iter(stmt.body.stmts))
             case While():
-                yield from walk(stmt.condition.stmts)
-                yield from walk(stmt.body.stmts)
+                pending += [iter(stmt.body.stmts), iter(stmt.condition.stmts)]
             case Branch():
-                yield from walk(stmt.then.stmts)
-                yield from walk(stmt.otherwise.stmts)
+                pending += [iter(stmt.otherwise.stmts), iter(stmt.then.stmts)]
             case _:
                 pass
 

@@ -443,8 +443,22 @@ Mentions = tuple[tuple[Var, ...], tuple[Var, ...]]  # of variables in a block, a
 
 
 @dataclass(frozen=True, slots=True)
+class Acts:
+    """What a block does besides binding values, nested blocks included.
+
+    refuses: there is a check or an effect. calls: the functions that it names. consumed: the arrays that it would like
+    to change in place. consumers: the operations that may, here and in arms of branches.
+    """
+
+    refuses: bool
+    calls: frozenset[str]
+    consumed: tuple[Var, ...]
+    consumers: tuple[Op, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
-    """Lets in order, and what the block gives. `mentions` is kept by `traverse.py`: what its walks look up.
+    """Lets in order, and what the block gives. `mentions` and `acts` are kept by `traverse.py`: what walks look up.
 
     sound: kept by `verify.py`: that the block is well formed wherever what it mentions from outside is in scope.
     """
@@ -452,6 +466,7 @@ class Block:
     lets: tuple[Let, ...]
     results: tuple[Atom, ...]
     mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)
+    acts: Acts | None = field(default=None, init=False, repr=False, compare=False)
     sound: bool = field(default=False, init=False, repr=False, compare=False)
 
 

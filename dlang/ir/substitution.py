@@ -6,7 +6,7 @@ by a fresh one; a copy that is to stand beside the original has only fresh ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from operator import is_
 from typing import overload
 
@@ -121,6 +121,15 @@ class Renaming:
         if not self.fresh and self.site is None and self.env.keys().isdisjoint(mentioned(block)):
             return block
         lets = [self.let(let) for let in block.lets]
+        return with_lets(block, lets, [self.atom(r) for r in block.results])
+
+    def copied(self, block: Block, standing: Set[Var]) -> Block:
+        """A block whose lets that bind what is `standing` elsewhere are fresh copies, and the others are themselves."""
+        lets = []
+        for let in block.lets:
+            self.fresh = not standing.isdisjoint(let.vars)
+            lets.append(self.let(let))
+        self.fresh = False
         return with_lets(block, lets, [self.atom(r) for r in block.results])
 
 

@@ -12,6 +12,7 @@ from operator import is_
 from typing import Any, NamedTuple
 
 from dlang.ir.anf import (
+    Acts,
     Add,
     Array,
     Atom,
@@ -260,6 +261,54 @@ def count_uses(x: Op | Block) -> dict[Var, int]:
     for var in mentioned(x):
         counts[var] = counts.get(var, 0) + 1
     return counts
+
+
+# ---- what blocks do --------------------------------------------------------------------------------------------------
+def block_acts(block: Block) -> Acts:
+    """What a block does besides binding values; it is found once, too."""
+    acts = block.acts
+    if acts is None:
+        acts = _acts_of(block)
+        object.__setattr__(block, "acts", acts)
+    return acts
+
+
+def _acts_of(block: Block) -> Acts:
+    refuses = False
+    calls: set[str] = set()
+    consumed: list[Var] = []
+    consumers: list[Op] = []
+    for op in [let.op for let in block.lets if type(let.op) in _ACTING]:
+        if isinstance(op, Check | Effect):
+            refuses = True
+        if name := named_function(op):
+            calls.add(name)
+        if isinstance(op, Update | Comp | For | While | Call):
+            consumers.append(op)
+            consumed += own_consumed(op)
+        for inner in map(block_acts, op_blocks(op)):
+            refuses = refuses or inner.refuses
+            calls |= inner.calls
+            consumed += inner.consumed
+            if isinstance(op, If):
+                consumers += inner.consumers
+    return Acts(refuses, frozenset(calls), tuple(consumed), tuple(consumers))
+
+
+_ACTING = frozenset({Check, Effect, Call, Vjp, Jvp, Record, Pull, Update, *_BLOCKS})
+
+
+def own_consumed(op: Op) -> list[Var]:
+    """The arrays that an operation itself would like to change in place."""
+    match op:
+        case Update(array=array):
+            return [array]
+        case Comp():
+            return [d.into for d in op.destinations if d.into is not None]
+        case For() | While():
+            return [a for a in op.init if isinstance(a, Var) and isinstance(a.type, Array)]
+        case _:
+            return []
 
 
 # ---- rewriting -------------------------------------------------------------------------------------------------------

@@ -5,24 +5,18 @@ from __future__ import annotations
 from collections.abc import Set
 
 from dlang.ir.anf import (
-    Array,
     Call,
     Check,
-    Comp,
     Effect,
-    For,
-    If,
     Jvp,
     Op,
     Program,
     Pull,
     Record,
-    Update,
     Var,
     Vjp,
-    While,
 )
-from dlang.ir.traverse import named_function, op_blocks, walk
+from dlang.ir.traverse import block_acts, named_function, op_blocks, own_consumed, walk
 
 
 def effectful_functions(program: Program) -> frozenset[str]:
@@ -55,26 +49,13 @@ def is_effectful(op: Op, functions: Set[str]) -> bool:
         case Call() | Vjp() | Jvp() | Record() | Pull():
             return op.function in functions
         case _:
-            return any(is_effectful(let.op, functions) for block in op_blocks(op) for let in block.lets)
-
-
-_CONSUMING = (Update, Comp, For, While, If)
+            inside = map(block_acts, op_blocks(op))
+            return any(acts.refuses or not functions.isdisjoint(acts.calls) for acts in inside)
 
 
 def consumed_by(op: Op) -> list[Var]:
     """The arrays that an operation, or one in its blocks, would like to change in place."""
-    out: list[Var] = []
-    match op:
-        case Update(array=array):
-            return [array]
-        case Comp():
-            out = [d.into for d in op.destinations if d.into is not None]
-        case For() | While():
-            out = [a for a in op.init if isinstance(a, Var) and isinstance(a.type, Array)]
-        case _:
-            pass
+    out = own_consumed(op)
     for block in op_blocks(op):
-        for let in block.lets:
-            if type(let.op) in _CONSUMING:
-                out += consumed_by(let.op)
+        out += block_acts(block).consumed
     return out

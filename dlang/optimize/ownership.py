@@ -50,7 +50,7 @@ from dlang.ir.anf import (
 from dlang.ir.chains import last_uses
 from dlang.ir.own_points import arrays_at_own_points, reads_its_place
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import mentioned, parts, walk
+from dlang.ir.traverse import block_acts, mentioned, parts, walk
 from dlang.optimize.effects import effectful_functions
 from dlang.optimize.handover import Continues, handed_over
 from dlang.optimize.reads_first import reads_first
@@ -319,7 +319,7 @@ class _Owner:
                 return [a for a, p in zip(op.init, op.params, strict=True) if isinstance(a, Var) and p in self.wanted]
             case If():
                 arms = (op.then, op.otherwise)
-                return [v for arm in arms for let in arm.lets for v in self.consumed(let.op)]
+                return [v for arm in arms for inner in block_acts(arm).consumers for v in self.consumed(inner)]
             case _:
                 return _consumed(op, self.versions.uses)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dlang.ir.anf import Atom, Block, Cast, Construct, If, Let, Lit, Prim, Program, SizeOf, Tag, Token, Var
-from dlang.ir.substitution import Replacement, refresh
+from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars, map_blocks, map_bodies, mentioned, walk, with_lets, with_op
 from dlang.optimize.constants import fold
 
@@ -30,8 +30,8 @@ def threaded(block: Block) -> Block:
     """The block with branches merged, here and in the blocks inside."""
     lets: list[Let] = []
     for let in block.lets:
-        _append(lets, with_op(let, let.vars, map_blocks(let.op, threaded)))
-    return with_lets(block, lets, block.results)
+        _append(lets, let)
+    return with_lets(block, [with_op(let, let.vars, map_blocks(let.op, threaded)) for let in lets], block.results)
 
 
 def _append(lets: list[Let], let: Let) -> None:
@@ -72,9 +72,9 @@ def _merged(first: Let, a: If, between: Sequence[Let], second: Let, b: If) -> Le
         known = otherwise if then is None else then
         if known is None or not _is_small(b.then if known else b.otherwise):
             return None  # what is chosen where it is known would stand in both arms
-    arms = [
-        _continued(first, arm, between, second, b, value) for arm, value in ((a.then, then), (a.otherwise, otherwise))
-    ]
+    twice = {True: then is otherwise or otherwise is None, False: then is otherwise or then is None}
+    arms = [_continued(first, a.then, between, second, b, then, twice[True])]
+    arms.append(_continued(first, a.otherwise, between, second, b, otherwise, twice[False]))
     vars = (*first.vars, *second.vars)
     spent = {v for v in free_vars(b) if isinstance(v.type, Token)}  # the later branch goes on from the earlier one's
     left = [k for k, v in enumerate(vars) if v not in spent]
@@ -108,16 +108,27 @@ def _is_small(block: Block) -> bool:
     return sum(1 for _ in walk(block)) <= SMALL
 
 
-def _continued(first: Let, arm: Block, between: Sequence[Let], second: Let, b: If, value: bool | None) -> Block:
-    """An arm of the earlier branch, and then what the later one does there."""
-    mapping: dict[Var, Replacement] = dict(zip(first.vars, arm.results, strict=True))
-    lets = list(arm.lets)
+def _continued(
+    first: Let, arm: Block, between: Sequence[Let], second: Let, b: If, value: bool | None, twice: bool
+) -> Block:
+    """An arm of the earlier branch, and then what the later one does there. twice: the other arm does some of it, too.
+
+    What stands in one arm only is not copied, so code is moved as often as branches around it are merged, and no more.
+    """
+    renaming = Renaming(dict(zip(first.vars, arm.results, strict=True)), fresh=True)
+    more = [renaming.let(let) for let in between]
     if value is None:
-        done = Block((*between, second), second.vars)
+        renaming.fresh = False
+        op = renaming.op(second.op)
+        renaming.fresh = True
+        ends: Sequence[Atom] = [renaming.bind(v) for v in second.vars]
+        more.append(Let(tuple([v for v in ends if isinstance(v, Var)]), op, second.span))
     else:
         chosen = b.then if value else b.otherwise
-        done = Block((*between, *chosen.lets), chosen.results)
-    whole = threaded(refresh(done, mapping))  # again: more is known here
-    for let in whole.lets:
+        renaming.fresh = twice
+        more += [renaming.let(let) for let in chosen.lets]
+        ends = [renaming.atom(r) for r in chosen.results]
+    lets = list(arm.lets)
+    for let in more:
         _append(lets, let)
-    return Block(tuple(lets), (*arm.results, *whole.results))
+    return Block(tuple(lets), (*arm.results, *ends))

@@ -5,37 +5,73 @@ from __future__ import annotations
 from dlang.typecheck import core
 from dlang.typecheck.trees import Tree, children, pattern_locals, walk
 
+_NONE = core.Facts(frozenset(), (), frozenset())
+
 
 def assigned(*trees: Tree) -> list[core.Local]:
     """The mutable locals that are assigned inside, in order of appearance, without those declared there."""
-    found: dict[core.Local, None] = {}
-    declared: set[core.Local] = set()
-    for tree in trees:
-        for node in walk(tree):
-            match node:
-                case core.Assign():
-                    found.setdefault(node.place.local)
-                case core.AssignTuple():
-                    for p in node.places:
-                        found.setdefault(p.local)
-                case core.Declare():
-                    declared.update(pattern_locals(node.pattern))
-    return [local for local in found if local not in declared]
+    found = [facts_of(t) for t in trees]
+    declared = frozenset[core.Local]().union(*[f.declared for f in found])
+    return [local for local in dict.fromkeys(local for f in found for local in f.assigned) if local not in declared]
 
 
 def escapes(t: Tree) -> frozenset[str]:
     """Which of `return`, `break` and `continue` may leave what is asked about; loops inside keep their own."""
+    return facts_of(t).leaves
+
+
+def facts_of(t: Tree) -> core.Facts:
+    """What is known of code; it is found once where it contains code to any depth."""
     match t:
         case core.Return():
-            return frozenset({"return"})
+            return _with_own(t, leaves=frozenset({"return"}))
         case core.Break():
-            return frozenset({"break"})
+            return core.Facts(frozenset({"break"}), (), frozenset())
         case core.Continue():
-            return frozenset({"continue"})
+            return core.Facts(frozenset({"continue"}), (), frozenset())
         case core.LocalFn() | core.Lambda() | core.Comprehension():
-            return frozenset()
-    inside = frozenset[str]().union(*[escapes(c) for c in children(t)])
-    return inside & {"return"} if isinstance(t, core.For | core.While) else inside
+            inside = _inside(t)
+            return core.Facts(frozenset(), inside.assigned, inside.declared)
+        case core.Assign():
+            return _with_own(t, assigned=(t.place.local,))
+        case core.AssignTuple():
+            return _with_own(t, assigned=tuple([p.local for p in t.places]))
+        case core.Declare():
+            return _with_own(t, declared=frozenset(pattern_locals(t.pattern)))
+        case core.If() | core.Match() | core.BlockExpr() | core.For() | core.While():
+            if t.facts is None:
+                found = _inside(t)
+                if isinstance(t, core.For | core.While):
+                    found = core.Facts(found.leaves & {"return"}, found.assigned, found.declared)
+                object.__setattr__(t, "facts", found)
+                return found
+            return t.facts
+        case _:
+            return _inside(t)
+
+
+def _with_own(
+    t: Tree,
+    leaves: frozenset[str] = frozenset(),
+    assigned: tuple[core.Local, ...] = (),
+    declared: frozenset[core.Local] = frozenset(),
+) -> core.Facts:
+    """What is known of a statement, which does something itself."""
+    inside = _inside(t)
+    return core.Facts(
+        leaves or inside.leaves, tuple(dict.fromkeys(assigned + inside.assigned)), declared | inside.declared
+    )
+
+
+def _inside(t: Tree) -> core.Facts:
+    found = [f for f in map(facts_of, children(t)) if f is not _NONE]
+    if not found:
+        return _NONE
+    assigned = dict.fromkeys([local for f in found for local in f.assigned])
+    leaves, declared = frozenset[str](), frozenset[core.Local]()
+    return core.Facts(
+        leaves.union(*[f.leaves for f in found]), tuple(assigned), declared.union(*[f.declared for f in found])
+    )
 
 
 def mentioned(t: Tree) -> list[core.Local | core.FnDecl]:

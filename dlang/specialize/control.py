@@ -56,7 +56,12 @@ def guarded(f: Frame, flags: Sequence[core.Local], rest: core.BlockExpr) -> Valu
     if not rest.statements and rest.result == core.TupleExpr(rest.result.type, rest.result.span, ()):
         return UNIT
     left = flag_value(f, flags)
-    return branches(f, rest, left, lambda: unreached(f, rest.type), lambda: run(f, rest), ())
+
+    def goes_on() -> Value:
+        f.env.update(dict.fromkeys(flags, ScalarV(FALSE)))
+        return run(f, rest)
+
+    return branches(f, rest, left, lambda: unreached(f, rest.type), goes_on, ())
 
 
 def unreached(f: Frame, t: ty.Type) -> Value:

@@ -24,6 +24,18 @@ class Node:
     span: Span
 
 
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """How code may be left, the mutable locals that it assigns and those that it declares, in order of appearance.
+
+    Code that contains code to any depth keeps what `specialize/analysis.py` found of it.
+    """
+
+    leaves: frozenset[str]
+    assigned: tuple[Local, ...]
+    declared: frozenset[Local]
+
+
 # ---- expressions -----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Literal(Node):
@@ -243,6 +255,7 @@ class If(Node):
     then: Expr
     otherwise: Expr
     opened: tuple[SizeVar, ...] = ()
+    facts: Facts | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +270,7 @@ class Match(Node):
     value: Expr
     arms: tuple[Arm, ...]
     opened: tuple[SizeVar, ...] = ()
+    facts: Facts | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +279,7 @@ class BlockExpr(Node):
 
     statements: tuple[Statement, ...]
     result: Expr
+    facts: Facts | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,6 +441,7 @@ class For:
     binders: tuple[Binder, ...]
     body: Expr
     span: Span
+    facts: Facts | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,6 +449,7 @@ class While:
     condition: Expr
     body: Expr
     span: Span
+    facts: Facts | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

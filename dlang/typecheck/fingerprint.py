@@ -88,5 +88,5 @@ class _Walk:
 
 @cache
 def _names(kind: Any) -> tuple[str, ...]:
-    """The fields that count: serials differ from process to process."""
-    return tuple([f.name for f in fields(kind) if not (kind in _VARIABLES and f.name == "serial")])
+    """The fields that count: serials differ from process to process, and what is kept of a tree follows from it."""
+    return tuple([f.name for f in fields(kind) if f.init and not (kind in _VARIABLES and f.name == "serial")])
