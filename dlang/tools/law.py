@@ -79,32 +79,54 @@ def exponent(counts: Sequence[int]) -> float:
     return log2((large - middle) / (middle - small))
 
 
-def breaches(costs: Sequence[Costs]) -> list[Breach]:
-    """Where the costs at three sizes break the law."""
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """Counts of one measure at three sizes, and what they may be. shared: what a function's operations may be where
+    each is done as seldom as what it depends on allows. least: what is held as long as something else is larger.
+    """
+
+    name: str
+    counts: Sequence[int]
+    allowed: Sequence[float]
+    shared: Sequence[float] | None = None
+    least: int = -1
+
+    def exceeds_shared(self) -> bool:
+        return self.shared is not None and _faster(self.counts, self.shared)
+
+    def grows_faster(self) -> bool:
+        return self.counts[-1] > self.least and _faster(self.counts, self.allowed)
+
+
+def _measured(costs: Sequence[Costs], way: Way, base: Way) -> tuple[_Measured, ...]:
+    own = [c[way] for c in costs]
+    operations, moved, memory = ([f(c, way, base) for c in costs] for f in (operations_of, bytes_of, memory_of))
+    shared = [SHARED * (c[base].shared + c.numbers + SLACK) for c in costs] if way == "value" else None
+    return (
+        _Measured("operations", [c.operations for c in own], operations, shared),
+        _Measured("bytes moved", [c.moved for c in own], moved),
+        _Measured("bytes of memory", [c.peak for c in own], memory, least=costs[-1][base].peak),
+    )
+
+
+def breaches(costs: Sequence[Costs], *others: Sequence[Costs]) -> list[Breach]:
+    """Where the costs at three sizes break the law. others: at other sizes, where growth has to break it as well."""
     found: list[Breach] = []
     for way in costs[0].ways:
-        if way == "as written":
-            continue
-        base = BASES[way]
-        if base not in costs[0].ways:
+        base = BASES.get(way)
+        if base is None or base not in costs[0].ways:
             continue
         lines = surplus(costs, way, base)
-        for measure, counts, allowed in (
-            ("operations", [c[way].operations for c in costs], [operations_of(c, way, base) for c in costs]),
-            ("bytes moved", [c[way].moved for c in costs], [bytes_of(c, way, base) for c in costs]),
-            ("bytes of memory", [c[way].peak for c in costs], [memory_of(c, way, base) for c in costs]),
-        ):
-            shared = [SHARED * (c[base].shared + c.numbers + SLACK) for c in costs]
-            if way == "value" and measure == "operations" and _faster(counts, shared):
-                growth = exponent(counts), exponent([int(a) for a in shared])
-                found.append(Breach(way, measure, "faster", *growth, surplus(costs, way, base, shared=True)))
-            elif measure == "bytes of memory" and counts[-1] <= costs[-1][base].peak:
-                continue  # the growth of what is held is hidden as long as something else is larger
-            elif _faster(counts, allowed):
-                growth = exponent(counts), exponent([int(a) for a in allowed])
-                found.append(Breach(way, measure, "faster", *growth, lines))
-            elif counts[-1] > allowed[-1]:
-                found.append(Breach(way, measure, "more", counts[-1] / allowed[-1], 1.0, lines))
+        for all_of_one in zip(*[_measured(c, way, base) for c in (costs, *others)], strict=True):
+            m = all_of_one[0]
+            if m.shared is not None and all(x.exceeds_shared() for x in all_of_one):
+                growth = exponent(m.counts), exponent([int(a) for a in m.shared])
+                found.append(Breach(way, m.name, "faster", *growth, surplus(costs, way, base, shared=True)))
+            elif all(x.grows_faster() for x in all_of_one):
+                growth = exponent(m.counts), exponent([int(a) for a in m.allowed])
+                found.append(Breach(way, m.name, "faster", *growth, lines))
+            elif m.counts[-1] > m.allowed[-1]:
+                found.append(Breach(way, m.name, "more", m.counts[-1] / m.allowed[-1], 1.0, lines))
     return found
 
 

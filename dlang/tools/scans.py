@@ -32,10 +32,7 @@ class Scan:
     names: tuple[str, ...]
     sizes: tuple[Mapping[str, int], ...]
     costs: tuple[Costs, ...]
-
-    @property
-    def breaches(self) -> list[Breach]:
-        return breaches(self.costs)
+    breaches: tuple[Breach, ...]
 
 
 def prepared(decl: core.FnDecl, ways: Sequence[Way] = WAYS) -> Counted:
@@ -87,9 +84,25 @@ def _scanned(function: Counted, base: Mapping[str, int], seed: int, limit: int) 
 def _scan(
     function: Counted, base: Mapping[str, int], names: tuple[str, ...], seed: int, kind: Kind, limit: int
 ) -> Scan:
-    sizes = [{n: s * factor if n in names else s for n, s in base.items()} for factor in (1, 2, 4)]
-    costs = [function.at(function.arguments(s, seed, kind), limit) for s in sizes]
-    return Scan(names, tuple(sizes), tuple(costs))
+    """Growth breaks the law where it does so from two sizes: one alone may be where another branch begins."""
+    sizes, costs = _doubled(function, base, names, seed, kind, limit)
+    found = breaches(costs)
+    if any(b.kind == "faster" for b in found):
+        more = {n: s + max(1, s // 4) if n in names else s for n, s in base.items()}
+        try:
+            _, others = _doubled(function, more, names, seed, kind, limit)
+        except (RunError, TooMuch):  # there is no other size to compare with
+            return Scan(names, sizes, costs, tuple(found))
+        found = breaches(costs, others)
+    return Scan(names, sizes, costs, tuple(found))
+
+
+def _doubled(
+    function: Counted, base: Mapping[str, int], names: tuple[str, ...], seed: int, kind: Kind, limit: int
+) -> tuple[tuple[Mapping[str, int], ...], tuple[Costs, ...]]:
+    """The sizes as some of them double twice, and what the function costs at each."""
+    sizes = tuple([{n: s * factor if n in names else s for n, s in base.items()} for factor in (1, 2, 4)])
+    return sizes, tuple([function.at(function.arguments(s, seed, kind), limit) for s in sizes])
 
 
 def _kind(function: Counted, base: Mapping[str, int], seed: int, limit: int) -> Kind:

@@ -83,6 +83,25 @@ def test_growth_is_that_of_a_power_beside_what_does_not_fall_and_hides_nothing(w
     assert [breach.kind for breach in found] == kinds
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("if k // 7 % 5 == 2 { k } else { 0 }", "the law of cost holds"),
+        ("k * k // 20", "operations grow with the exponent"),
+    ],
+)
+def test_growth_has_to_be_seen_from_two_sizes(costs, more, said):
+    """The branch is taken at the last of 31, 62 and 124, and at none of 38, 76 and 152."""
+    text = f"""
+        fn steps(x: f64, k: i64) -> f64 {{ var s = x; for i < k {{ s = sin(s) }}; s }}
+        fn twice(x: f64, nodiff k: i64) -> f64 = 2.0 * x
+        pullback twice(x, k) -> y = |g| 2.0 * g + steps(g, {more})
+        fn f(x: f64, k: i64) -> f64 = twice(steps(x, k), k)
+    """
+    _, out, _ = costs(text, "--fn", "f", "--grad", "--size", "k=31")
+    assert said in out
+
+
 def test_whole_numbers_are_sizes_and_indices_are_not(costs):
     text = "fn f(x: f64[n], steps: i64, i: Idx<n>) -> f64 { var s = x[i]; for t < steps { s = sin(s) }; s }"
     code, out, _ = costs(text, "--fn", "f", "--jvp", "--size", "steps=6")
