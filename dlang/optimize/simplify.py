@@ -48,7 +48,7 @@ from dlang.ir.anf import (
 )  # fmt: skip
 from dlang.ir.comps import giving, point_of, without_replaced
 from dlang.ir.substitution import Renaming, substitute
-from dlang.ir.traverse import map_functions, rebuild, walk, with_body, with_lets, with_op
+from dlang.ir.traverse import map_functions, mentioned, rebuild, type_vars, walk, with_body, with_lets, with_op
 from dlang.ir.types import dtype_of
 from dlang.optimize.algebra import same, simpler
 from dlang.optimize.constants import convert
@@ -180,6 +180,10 @@ class _Walk:
                 if self.loop(let, op):
                     return
                 let, op = self.without_constant_state(let)
+                if isinstance(op, For) and (settled := _settled(op)):
+                    for part in _without_settled(let, op, settled):
+                        self.let(part)
+                    return
             case Comp():
                 op = self.without_unit_axes(op)
                 if self.single_point(let.vars, op):
@@ -497,6 +501,33 @@ class _Walk:
             if isinstance(d, Keep) and d.monoid in ("argmax", "argmin"):
                 self.renaming.env[var] = Lit(0, "i64")
         return True
+
+
+def _settled(op: For) -> list[int]:
+    """The state that no trip reads and that each sets to one value, which is known before the loop."""
+    inside = {op.index, *op.params, *[v for let in op.body.lets for v in let.vars]}
+    found = [] if op.early else [k for k, value in enumerate(op.body.results) if value not in inside]
+    if not found:
+        return []
+    read: set[Atom] = {v for let in op.body.lets for v in mentioned(let.op)}
+    read.update(v for k, value in enumerate(op.body.results) for v in [value, *type_vars(op.params[k].type)])
+    return [k for k in found if op.params[k] not in read]
+
+
+def _without_settled(let: Let, op: For, settled: list[int]) -> list[Let]:
+    """A loop without some of its state, and that state behind it: the value, or the first one if no trip runs."""
+    kept = [k for k in range(len(op.params)) if k not in settled]
+    body = Block(op.body.lets, tuple([op.body.results[k] for k in kept]))
+    params, init = tuple([op.params[k] for k in kept]), tuple([op.init[k] for k in kept])
+    loop = For(op.index, op.low, op.high, params, init, body)
+    trips, runs = fresh("trips", Scalar("i64")), fresh("runs", Scalar("bool"))
+    arms = [Block((), tuple([values[k] for k in settled])) for values in (op.body.results, op.init)]
+    return [
+        Let(tuple([let.vars[k] for k in kept]), loop, let.span),
+        Let((trips,), SizeOf(op.high - op.low), let.span),
+        Let((runs,), Prim("gt", (trips, Lit(0, "i64"))), let.span),
+        Let(tuple([let.vars[k] for k in settled]), If(runs, *arms), let.span),
+    ]
 
 
 def _simple(size: Size) -> bool:

@@ -89,6 +89,16 @@ MAIN {
   sum(cholesky_solve(cholesky(identity(k) + 0.3 * (b @ transpose(b))), q))
 }
 """,
+    "a loop each trip of which sets an array to the same values": """
+MAIN {
+  var u = [x for a < n, b < k]
+  for i < k {
+    u = tanh([q[j % k] for a < n, b < k])
+    u[j % n, j % k] *= x
+  }
+  sum(sin(u))
+}
+""",
 }
 
 

@@ -240,6 +240,18 @@ def test_state_that_a_loop_hands_on_unchanged_is_no_state() -> None:
     assert run(p, [3, 1.0, 2.0]) == [8.0, 2.0]
 
 
+def test_state_that_each_trip_sets_to_one_value_is_no_state() -> None:
+    """But where a trip reads what was there before."""
+    b = Builder()
+    n, x, y = b.param("n", I64), b.param("x", F64), b.param("y", F64)
+    s, t, first, r = b.for_(2, n, [x, x, x, x], lambda i, s, t, first, r: [b.mul(s, r), y, f64(7.0), y])
+    p = through(Program({"f": b.function("f", [s, t, first, r])}), simplify)
+    (loop,) = [let.op for let in p.functions["f"].body.lets if isinstance(let.op, For)]
+    assert len(loop.params) == 2
+    assert run(p, [2, 3.0, 2.0]) == [3.0, 3.0, 3.0, 3.0]
+    assert run(p, [4, 3.0, 2.0]) == [18.0, 2.0, 7.0, 2.0]
+
+
 # ---- arrays ----------------------------------------------------------------------------------------------------------
 def test_reads_of_views_of_views_are_reads_of_the_array() -> None:
     b = Builder()
