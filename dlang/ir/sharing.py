@@ -256,10 +256,18 @@ def repeated(op: Op) -> int:
 
 
 def _liftable_of(op: Comp) -> list[Liftable]:
-    """Finds what takes long in the body of a comprehension and depends on fewer axes than there are."""
+    """Finds what takes long in the body of a comprehension and depends on fewer axes of several points than it has."""
     used = [v for v in op.body.results if isinstance(v, Var)]
     used += [v for d in op.destinations for e in d.index for v in e.atoms()]
-    return liftable(op.body.lets, used, dependencies(op.body.lets, op.axes), [a.var for a in op.axes])
+    several = {a.var for a in op.axes if not _at_most_one(a)}
+    depends = {v: over & several for v, over in dependencies(op.body.lets, op.axes).items()}
+    return liftable(op.body.lets, used, depends, several)
+
+
+def _at_most_one(axis: Axis) -> bool:
+    """Whether an axis is known to have no more than one point."""
+    points = [(high - low).constant for high in axis.highs for low in axis.lows]
+    return any(count is not None and count <= 1 for count in points)
 
 
 def _movable(code: Liftable, axes: Sequence[Axis], known: Knowledge, local: set[Var]) -> bool:

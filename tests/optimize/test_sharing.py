@@ -76,6 +76,8 @@ ROWS = {
     "in loops of others": "{ let q = [{ var t = 0.0\n for j < d { t += sort(x[i])[j] * sort(x[0])[j] }\n t } for i < n]"
     "\n [x[i] * q[i] for i] }",
     "of what is filled": "{ let a = atan([1.0 for i < n])\n [x[i] * f64(len([1 for k < d if 1.0 > a[i]])) for i] }",
+    "of one point": "{ let c = sum(x)\n let w = [{ let s = ([c for k < 1])[..t]\n sum(s[argsort(s)]) } for t < 1]"
+    "\n [x[i] * w[0] for i] }",
     "in a loop": "{ var y = x\n for t < 3 { y = [cumsum(row) * 0.1 for row in y] }\n y }",
     "the same in a loop": "{ var y = x\n for t < d { y[0, t] = sort(x[1])[t] + carried(x[1])[t] }\n y }",
 }
