@@ -11,6 +11,8 @@ import cProfile
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -20,7 +22,7 @@ from dlang.codegen.parallel import GRAIN
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
 from dlang.diagnostics import Source
-from dlang.driver import check, lower
+from dlang.driver import check, lower, read_source
 from dlang.ir.call_graph import reachable
 from dlang.listings import request
 
@@ -309,10 +311,10 @@ def compiled(text: str) -> None:
     emit(nests, names, False, True, False, False)
 
 
-def calls(text: str) -> Counter[str]:
-    """How often functions of the compiler are called while a program is compiled."""
+def calls(work: Callable[[], object]) -> Counter[str]:
+    """How often functions of the compiler are called while it works."""
     profile = cProfile.Profile(builtins=False)
-    profile.runcall(compiled, text)
+    profile.runcall(work)
     counts: Counter[str] = Counter()
     for entry in profile.getstats():
         code = entry.code
@@ -331,7 +333,32 @@ def test_the_work_of_compiling_is_linear_in_the_text(name: str, monkeypatch: pyt
     monkeypatch.setenv("DLANG_CACHE_SIZE", "0")  # nothing is kept of a program, nor read
     write, n = PROGRAMS[name]
     compiled(write(2) + DERIVATIVE)  # what is made once
-    few, more, most = (calls(write(n * k) + DERIVATIVE) for k in (1, 2, 4))
+    texts = [write(n * k) + DERIVATIVE for k in (1, 2, 4)]
+    compare(name, [calls(partial(compiled, text)) for text in texts])
+
+
+@pytest.mark.parametrize(
+    "imports", [lambda k: f"import m{k - 1}\n" if k else "", lambda k: ""], ids=["one another", "all by one"]
+)
+def test_the_work_of_checking_modules_is_linear_in_their_number(
+    imports: Callable[[int], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DLANG_CACHE", str(tmp_path / "cache"))
+    found = []
+    for n in (2, 12, 24, 48):
+        folder = tmp_path / str(n)
+        folder.mkdir()
+        for k in range(n):
+            (folder / f"m{k}.dl").write_text(f"{imports(k)}fn f(x: f64) -> f64 = {k}.5 * x\n")
+        (folder / "main.dl").write_text("".join([f"import m{k}\n" for k in range(n)]) + f"let y = m{n - 1}.f(1.0)\n")
+        source = read_source(str(folder / "main.dl"))
+        found.append(calls(partial(check, source)))
+    compare("modules", found[1:])
+
+
+def compare(name: str, found: Sequence[Counter[str]]) -> None:
+    """Refuses calls that grow faster than what they are for. found: of n, 2n and 4n of it."""
+    few, more, most = found
     whole = exponent(few.total(), more.total(), most.total())
     growth = most.total() - more.total()
     worse = {

@@ -9,7 +9,7 @@ two processes that check the same module may number its objects in other orders.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -75,7 +75,7 @@ class Bodies:
             with no_collection():
                 self.trees, objects = load(self.record.bodies, self._object)
                 _settle(objects, self.shift)
-            self.modules.objects[self.record.name + BODIES] = objects
+            self.modules.know(self.record.name + BODIES, objects)
         return self.trees[number]
 
     def _object(self, place: Elsewhere) -> Any:
@@ -84,11 +84,14 @@ class Bodies:
 
 @dataclass(slots=True)
 class Modules:
-    """The records that checks read and write. names: of the records of tables; objects: of each record."""
+    """The records that checks read and write. names: of the records of tables; objects: of each record; places: of the
+    objects of all records, by their `id`: these live as long as this does.
+    """
 
     store: Store = field(default_factory=user_store)
     names: dict[ModuleTable, str] = field(default_factory=dict)
     objects: dict[str, list[Any]] = field(default_factory=dict)
+    places: dict[int, Elsewhere] = field(default_factory=dict)
     bodies: dict[str, Bodies] = field(default_factory=dict)
     reads: int = 0
 
@@ -136,9 +139,16 @@ class Modules:
         _settle(objects, bodies.shift)
         self.names[table] = record.name
         self.bodies[record.name + BODIES] = bodies
-        self.objects[record.name] = objects
+        self.know(record.name, objects)
         self.reads += 1
         return table
+
+    def know(self, record: str, objects: list[Any]) -> None:
+        """Notes the objects of a record, in place of those that it had when it was read before."""
+        for o in self.objects.get(record, ()):
+            self.places.pop(id(o), None)
+        self.objects[record] = objects
+        self.places.update([(id(o), Elsewhere(record, n)) for n, o in enumerate(objects)])
 
     def find_object(self, place: Elsewhere) -> Any:
         """An object of a record that has been read."""
@@ -148,23 +158,21 @@ class Modules:
 
     def write(self, key: str, table: ModuleTable, imports: Sequence[Import]) -> None:
         """Keeps a module; one that can't be kept is not."""
-        known: dict[int, Elsewhere] = {}
-        for record, objects in self.objects.items():
-            known |= {id(o): Elsewhere(record, n) for n, o in enumerate(objects)}
+        own: dict[int, Elsewhere] = {}
         kept = replace(table, functions=cast(Any, dict.fromkeys(table.functions)))  # what is checked is not read again
         trees = _trees(table.core)
         apart = {id(tree): Elsewhere(BODIES, n) for n, tree in enumerate(trees)}
         mentioned: set[str] = set()
 
         def outside(value: Any) -> Elsewhere | None:
-            place = known.get(id(value))
+            place = own.get(id(value)) or self.places.get(id(value))
             if place is not None:
                 mentioned.add(place.record)
             return place
 
         try:
             data, objects = dump(kept, outside, apart)
-            known |= {id(o): Elsewhere(OWN, n) for n, o in enumerate(objects)}
+            own = {id(o): Elsewhere(OWN, n) for n, o in enumerate(objects)}
             bodies, more = dump(tuple(trees), outside)
         except Unkept:
             return
@@ -177,7 +185,8 @@ class Modules:
         content = len(head).to_bytes(8, "little") + head + data + bodies
         name = digest(content)
         self.names[table] = name
-        self.objects[name], self.objects[name + BODIES] = objects, more
+        self.know(name, objects)
+        self.know(name + BODIES, more)
         self.store.put(KIND, key, content)
 
 
@@ -218,6 +227,7 @@ def keep(program: Program, modules: Sequence[tuple[ModuleTable, s.Module]]) -> N
         return
     from dlang.grammar.syntax import Import as Written
 
+    tables = {t.path: t for t in program.tables.values()}
     marked = {d.span.source.path for d in program.diagnostics if d.span is not None}
     for table, module in modules:
         prelude = None if table is program.prelude else program.prelude
@@ -226,7 +236,7 @@ def keep(program: Program, modules: Sequence[tuple[ModuleTable, s.Module]]) -> N
             continue
         if prelude is None:
             _check_all(program, table)
-        imports = [_import(program, table, i) for i in module.items if isinstance(i, Written)]
+        imports = [_import(program, tables, table, i) for i in module.items if isinstance(i, Written)]
         if all(i.record for i in imports):
             stored.write(key, table, imports)
 
@@ -239,9 +249,9 @@ def _check_all(program: Program, prelude: ModuleTable) -> None:
     del program.cache.checked[counted:]
 
 
-def _import(program: Program, table: ModuleTable, item: s.Import) -> Import:
-    file = program.finder.find(item.path, Path(table.path))
-    (other,) = [t for t in program.tables.values() if t.path == str(file)]
+def _import(program: Program, tables: Mapping[str, ModuleTable], table: ModuleTable, item: s.Import) -> Import:
+    """The record of an import. tables: of all modules, by their paths."""
+    other = tables[str(program.finder.find(item.path, Path(table.path)))]
     return Import(item.path, other.path, program.cache.stored.names.get(other, ""))
 
 
