@@ -312,7 +312,7 @@ def compiled(text: str) -> None:
 
 
 def calls(work: Callable[[], object]) -> Counter[str]:
-    """How often functions of the compiler are called while it works."""
+    """Counts the calls of functions of the compiler while it works."""
     profile = cProfile.Profile(builtins=False)
     profile.runcall(work)
     counts: Counter[str] = Counter()

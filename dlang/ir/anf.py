@@ -444,7 +444,7 @@ Mentions = tuple[tuple[Var, ...], tuple[Var, ...]]  # of variables in a block, a
 
 @dataclass(frozen=True, slots=True)
 class Acts:
-    """What a block does besides binding values, nested blocks included.
+    """Says what a block does besides binding values, nested blocks included.
 
     refuses: there is a check or an effect. calls: the functions that it names. consumed: the arrays that it would like
     to change in place. consumers: the operations that may, here and in arms of branches.

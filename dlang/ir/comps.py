@@ -81,6 +81,16 @@ def without_results(let: Let, positions: Container[int]) -> list[Let]:
     return [with_results(let, rest)] if rest else []
 
 
+def with_state(let: Let, positions: Sequence[int]) -> Let:
+    """The let of a loop with just those of its state; the rest of the body names no other."""
+    op = let.op
+    assert isinstance(op, For | While)
+    params, init = tuple([op.params[k] for k in positions]), tuple([op.init[k] for k in positions])
+    results = (*op.body.results[: op.early], *[op.body.results[op.early + k] for k in positions])
+    loop = replace(op, params=params, init=init, body=Block(op.body.lets, results))
+    return Let(tuple([let.vars[k] for k in positions]), loop, let.span)
+
+
 def is_zero(op: Comp) -> bool:
     """Whether all elements of the first result of a comprehension are 0."""
     value = op.body.results[0]

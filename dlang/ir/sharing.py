@@ -265,7 +265,7 @@ def _liftable_of(op: Comp) -> list[Liftable]:
 
 
 def _at_most_one(axis: Axis) -> bool:
-    """Whether an axis is known to have no more than one point."""
+    """Tells whether an axis is known to have no more than one point."""
     points = [(high - low).constant for high in axis.highs for low in axis.lows]
     return any(count is not None and count <= 1 for count in points)
 

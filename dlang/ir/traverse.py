@@ -265,7 +265,7 @@ def count_uses(x: Op | Block) -> dict[Var, int]:
 
 # ---- what blocks do --------------------------------------------------------------------------------------------------
 def block_acts(block: Block) -> Acts:
-    """What a block does besides binding values; it is found once, too."""
+    """Finds what a block does besides binding values, once, too."""
     acts = block.acts
     if acts is None:
         acts = _acts_of(block)

@@ -28,6 +28,7 @@ from dlang.inequalities import GREATEST, LEAST
 from dlang.ir.affine import Knowledge
 from dlang.ir.anf import ZERO, Atom, Block, Check, For, If, Let, Lit, Prim, Size, SizeOf, Var, While, fresh, poly
 from dlang.ir.builder import Builder, i64
+from dlang.ir.comps import with_state
 from dlang.ir.substitution import substitute
 from dlang.ir.traverse import mentioned, type_vars
 from dlang.ir.types import I64
@@ -309,12 +310,8 @@ def _as_for(let: Let, op: While, count: _Count, start: Size, end: Size) -> list[
         number = index if at_start else b.one(_moved(b, count, first, index), param.name)
     body = substitute(op.body, {param: number})
     body = Block((*lets, *body.lets), body.results)
-    if op.early:
-        return [*made, replace(let, op=For(index, ZERO, trips, op.params, op.init, body, early=True))]
-    kept = [j for j in range(len(op.params)) if j != k]
-    results = Block(body.lets, tuple([body.results[j] for j in kept]))
-    params, init = tuple([op.params[j] for j in kept]), tuple([op.init[j] for j in kept])
-    return [*made, Let(tuple([let.vars[j] for j in kept]), For(index, ZERO, trips, params, init, results), let.span)]
+    loop = replace(let, op=For(index, ZERO, trips, op.params, op.init, body, op.early))
+    return [*made, loop if op.early else with_state(loop, [j for j in range(len(op.params)) if j != k])]
 
 
 def _without_counts(let: Let, op: For, known: Knowledge, sizes: Sizes) -> list[Let]:
@@ -329,7 +326,6 @@ def _without_counts(let: Let, op: For, known: Knowledge, sizes: Sizes) -> list[L
     }
     if not by:
         return []
-    kept = [k for k, p in enumerate(op.params) if p not in by]
     b = Builder({}, let.span)
     with b.scope() as made:
         trips = b.prim("maximum", b.size(high - low), i64(0))
@@ -339,9 +335,8 @@ def _without_counts(let: Let, op: For, known: Knowledge, sizes: Sizes) -> list[L
     with b.scope() as lets:
         numbers = {p: b.one(SizeOf(starts[p] + (poly(op.index) - low) * step), p.name) for p, step in by.items()}
     body = substitute(op.body, numbers)
-    body = Block((*lets, *body.lets), tuple([body.results[k] for k in kept]))
-    params, init = tuple([op.params[k] for k in kept]), tuple([op.init[k] for k in kept])
-    return [*made, Let(tuple([let.vars[k] for k in kept]), replace(op, params=params, init=init, body=body), let.span)]
+    loop = replace(let, op=replace(op, body=Block((*lets, *body.lets), body.results)))
+    return [*made, with_state(loop, [k for k, p in enumerate(op.params) if p not in by])]
 
 
 def _moved(b: Builder, count: _Count, first: Atom, trips: Atom) -> Prim:

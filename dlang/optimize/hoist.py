@@ -83,7 +83,7 @@ class _Moving:
         return self.elements.get(value, value) if isinstance(value, Var) else value
 
     def operation(self, op: Op, around: tuple[Axis, ...]) -> tuple[list[Let], Op]:
-        """What moves in front of an operation, and what stays."""
+        """Splits an operation into the lets that move in front of it, and what stays."""
         match op:
             case For():
                 body = self.block(op.body, (*around, Axis(op.index, (op.low,), (op.high,))))

@@ -46,7 +46,7 @@ from dlang.ir.anf import (
     is_handle,
     poly,
 )  # fmt: skip
-from dlang.ir.comps import giving, point_of, without_replaced
+from dlang.ir.comps import giving, point_of, with_state, without_replaced
 from dlang.ir.substitution import Renaming, substitute
 from dlang.ir.traverse import map_functions, mentioned, rebuild, type_vars, walk, with_body, with_lets, with_op
 from dlang.ir.types import dtype_of
@@ -463,16 +463,8 @@ class _Walk:
         for var, param, init, c in zip(let.vars, op.params, op.init, constant, strict=True):
             if c:
                 self.renaming.env[param] = self.renaming.env[var] = self.renaming.atom(init)
-        keep = [k for k, c in enumerate(constant) if not c]
-        params, first = tuple([op.params[k] for k in keep]), tuple([op.init[k] for k in keep])
-        body = Block(op.body.lets, (*op.body.results[: op.early], *[nexts[k] for k in keep]))
-        vars = tuple([let.vars[k] for k in keep])
-        new: Op
-        if isinstance(op, For):
-            new = For(op.index, op.low, op.high, params, first, body, op.early)
-        else:
-            new = While(params, first, op.condition, body, op.early)
-        return Let(vars, new, let.span), new
+        loop = with_state(let, [k for k, c in enumerate(constant) if not c])
+        return loop, loop.op
 
     def without_unit_axes(self, op: Comp) -> Comp:
         """A comprehension without the axes of one point, whose variables become that point.
@@ -516,14 +508,10 @@ def _settled(op: For) -> list[int]:
 
 def _without_settled(let: Let, op: For, settled: list[int]) -> list[Let]:
     """A loop without some of its state, and that state behind it: the value, or the first one if no trip runs."""
-    kept = [k for k in range(len(op.params)) if k not in settled]
-    body = Block(op.body.lets, tuple([op.body.results[k] for k in kept]))
-    params, init = tuple([op.params[k] for k in kept]), tuple([op.init[k] for k in kept])
-    loop = For(op.index, op.low, op.high, params, init, body)
     trips, runs = fresh("trips", Scalar("i64")), fresh("runs", Scalar("bool"))
     arms = [Block((), tuple([values[k] for k in settled])) for values in (op.body.results, op.init)]
     return [
-        Let(tuple([let.vars[k] for k in kept]), loop, let.span),
+        with_state(let, [k for k in range(len(op.params)) if k not in settled]),
         Let((trips,), SizeOf(op.high - op.low), let.span),
         Let((runs,), Prim("gt", (trips, Lit(0, "i64"))), let.span),
         Let(tuple([let.vars[k] for k in settled]), If(runs, *arms), let.span),

@@ -21,7 +21,7 @@ def escapes(t: Tree) -> frozenset[str]:
 
 
 def facts_of(t: Tree) -> core.Facts:
-    """What is known of code; it is found once where it contains code to any depth."""
+    """Finds how code may be left and what it assigns; once where it contains code to any depth."""
     match t:
         case core.Return():
             return _with_own(t, leaves=frozenset({"return"}))
@@ -56,7 +56,7 @@ def _with_own(
     assigned: tuple[core.Local, ...] = (),
     declared: frozenset[core.Local] = frozenset(),
 ) -> core.Facts:
-    """What is known of a statement, which does something itself."""
+    """Adds what a statement itself does to what is known of its parts."""
     inside = _inside(t)
     return core.Facts(
         leaves or inside.leaves, tuple(dict.fromkeys(assigned + inside.assigned)), declared | inside.declared

@@ -110,7 +110,7 @@ def _measured(costs: Sequence[Costs], way: Way, base: Way) -> tuple[_Measured, .
 
 
 def breaches(costs: Sequence[Costs], *others: Sequence[Costs]) -> list[Breach]:
-    """Where the costs at three sizes break the law. others: at other sizes, where growth has to break it as well."""
+    """Finds where the costs at three sizes break the law. others: at other sizes; growth has to break it there, too."""
     found: list[Breach] = []
     for way in costs[0].ways:
         base = BASES.get(way)

@@ -26,7 +26,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """How code may be left, the mutable locals that it assigns and those that it declares, in order of appearance.
+    """Says how code may be left, which mutable locals it assigns and which it declares, in order of appearance.
 
     Code that contains code to any depth keeps what `specialize/analysis.py` found of it.
     """

@@ -43,7 +43,7 @@ class Disagreement:
 
     @property
     def kind(self) -> str:
-        """What stays the same where a program is made smaller: the way, or how the stage broke, but for names."""
+        """Says what stays the same where a program is made smaller: the way, or how the stage broke, but for names."""
         way = self.where.split(" in `")[0]
         return f"{way}: {re.sub(NAMES, '', str(self.found))}" if way in ("check", "compile", "run") else way
 

@@ -74,7 +74,7 @@ def made(start: str, links: Sequence[Sequence[str]]) -> str:
 
 
 def _filled(around: Sequence[str], leaf: str, v: str, n: str, serial: Iterator[int]) -> str:
-    """What the templates make of a vector. serial: numbers for names."""
+    """Gives what the templates make of a vector. serial: numbers for names."""
     if not around:
         return _named(LEAVES[leaf], v, n, serial)
     text = _named(AROUND[around[0]], v, n, serial)
@@ -96,7 +96,7 @@ def _named(template: str, v: str, n: str, serial: Iterator[int]) -> str:
 
 
 def _hole(text: str, start: int) -> tuple[str, str, int]:
-    """What stands in a hole: the vector, its size if that is another one, and where the bracket closes."""
+    """Gives what stands in a hole: the vector, its size if that is another one, and where the bracket closes."""
     depth, comma = 0, None
     for at in range(start, len(text)):
         if depth == 0 and text[at] == ")":
@@ -120,7 +120,7 @@ def _declared(text: str) -> list[str]:
 
 # ---- what is wrong with one ------------------------------------------------------------------------------------------
 def wrong_at_a_seam(text: str, seed: int) -> Disagreement | None:
-    """What is wrong with a program whose `main` gives one f64; None if all that is looked at agrees.
+    """Finds what is wrong with a program whose `main` gives one f64; None if all that is looked at agrees.
 
     seed: decides which parameters are known early.
     """
@@ -157,7 +157,7 @@ def arguments(seed: int, n: int, k: int) -> list[Any]:
 
 
 def _run(program: Program, whole: Program, name: str, args: Sequence[Any]) -> Sequence[Any]:
-    """What a program gives that may be split. whole: one that is not, for arguments that are refused early."""
+    """Runs a program that may be split. whole: one that is not, for arguments that are refused early."""
     f, early = program.functions[name], program.functions.get(early_name(name))
     if early is None:
         return Interpreter(program, Host()).run(name, args)
@@ -171,7 +171,7 @@ def _run(program: Program, whole: Program, name: str, args: Sequence[Any]) -> Se
 
 
 def _difference(runs: Mapping[str, Callable[[Sequence[Any]], Any]], args: Sequence[Any]) -> Disagreement | None:
-    """What differs at some arguments: between stages, or between modes where both are finite."""
+    """Finds what differs at some arguments: between stages, or between modes where both are finite."""
     outcomes = {stage: outcome_of(run, args) for stage, run in runs.items()}
     (first, expected), *others = outcomes.items()
     for stage, found in others:
