@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from dlang.diagnostics import Source
@@ -29,9 +30,13 @@ class Lowered:
         """The instances of a function."""
         return [f for f in self.program.functions.values() if f.name.split(".")[0] == name and "entry" not in f.name]
 
+    @cached_property
+    def optimised(self) -> anf.Program:
+        return optimise(self.program, [self.entry.name], verify=True)
+
     def run(self, *args: Any, optimised: bool = False) -> list[Any]:
         """Runs the entry: one number for each size, then the leaves; gives the leaves of the result."""
-        program = optimise(self.program, [self.entry.name], verify=True) if optimised else self.program
+        program = self.optimised if optimised else self.program
         return Interpreter(program).run(self.entry.name, list(args))[len(self.entry.extra) :]
 
 
