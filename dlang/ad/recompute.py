@@ -243,7 +243,7 @@ def _elements(type: Type) -> Size:
 
 
 def _read_whole(block: Block, arrays: set[Var]) -> set[Var]:
-    """Finds the arrays that a block uses otherwise than each element once: by a product, a loop, a call."""
+    """Finds those of some arrays that a block uses otherwise than each element once: by a product, a loop, a call."""
     found: set[Var] = set()
     _whole(block, None, arrays, found)
     return found & arrays

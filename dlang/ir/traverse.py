@@ -265,7 +265,7 @@ def count_uses(x: Op | Block) -> dict[Var, int]:
 
 # ---- what blocks do --------------------------------------------------------------------------------------------------
 def block_acts(block: Block) -> Acts:
-    """Finds what a block does besides binding values, once, too."""
+    """Finds what a block does besides binding values; looks at a block once only."""
     acts = block.acts
     if acts is None:
         acts = _acts_of(block)

@@ -51,7 +51,7 @@ CALLS = {
     "table": (10**6,),
     "gather": (np.arange(1000), 10**11),
     "fib": (70,),
-    "product": (np.full((300, 300), 1e-3), 10**8),  # one of them is far from a moment
+    "product": (np.full((300, 300), 1e-3), 10**8),  # one product takes far less than a moment
     "kept": (100_000, 10**11),
 }
 A_MOMENT = 1.0  # seconds; all of them take hours or years

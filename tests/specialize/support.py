@@ -32,6 +32,7 @@ class Lowered:
 
     @cached_property
     def optimised(self) -> anf.Program:
+        """The program after all passes, which run once for all runs of a test."""
         return optimise(self.program, [self.entry.name], verify=True)
 
     def run(self, *args: Any, optimised: bool = False) -> list[Any]:
