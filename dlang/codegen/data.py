@@ -93,7 +93,7 @@ def collecting(
     s: Scheduler, op: anf.For | anf.While, params: list[Slot], init: list[Value], results: list[Slot]
 ) -> Collecting | None:
     """What a loop needs in order to collect, added to what it carries; None if it need not."""
-    if not s.nodes.made_in(op.body) or not any(holds_references(p.type) for p in op.params):
+    if not s.nodes.made_in(op.body) or not any(holds_references(p.type) for p in op.params) or s.nodes.kept_by(op):
         return None
     mark, first, trigger, last = (fresh(name, I64) for name in ("mark", "first", "trigger", "last"))
     s.out += [Mark(mark), Evaluate(first, poly(mark) + NURSERY)]

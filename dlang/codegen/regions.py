@@ -3,15 +3,20 @@
 Objects are immutable and lie in an arena that grows at one end. A block whose results hold no reference can't have
 handed on an object that was made in it: one that is older can't refer to one that is younger. So the arena ends
 afterwards where it ended before.
+
+A loop whose state reaches all that its trips made, such as one that builds a list or saves what its derivative needs,
+has nothing to let go of: looking for garbage in it would copy all of it time and again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 
 from dlang.codegen.loops import Buffer
 from dlang.codegen.node_layout import holds_references
+from dlang.graphs import components
 from dlang.ir.anf import (
     Array,
     Atom,
@@ -21,13 +26,21 @@ from dlang.ir.anf import (
     Comp,
     Construct,
     Effect,
+    For,
     Foreign,
     Format,
     Function,
+    If,
+    Let,
     Program,
+    Reshape,
+    Stop,
     Update,
     Var,
+    View,
+    While,
 )
+from dlang.ir.call_graph import called_by
 from dlang.ir.chains import Chains
 from dlang.ir.traverse import walk
 from dlang.ir.types import STR
@@ -35,13 +48,14 @@ from dlang.ir.types import STR
 
 @dataclass(slots=True)
 class Nodes:
-    """makers: the functions that may make an object. held: arrays that a node will hold, or that grow into such. joins:
-    whether the program joins texts, so that one may be in several pieces.
+    """makers: the functions that may make an object. keepers: as `keepers_of` gives them. held: arrays that a node will
+    hold, or that grow into such. joins: whether the program joins texts, so that one may be in several pieces.
 
     arrays: the buffers that begin with an array in the arena, which a node may hold as it is.
     """
 
     makers: frozenset[str] = frozenset()
+    keepers: Mapping[str, frozenset[int]] = field(default_factory=dict)
     held: frozenset[Var] = frozenset()
     joins: bool = False
     arrays: set[Buffer] = field(default_factory=set)
@@ -50,17 +64,40 @@ class Nodes:
         """Tells whether a block may make an object."""
         return bool(self.makers) and _makes(block, self.makers, self.joins)
 
+    def kept_by(self, op: For | While) -> bool:
+        """Tells whether the last state of a loop reaches every object that its trips made."""
+        return _Reach(self.makers, self.keepers, self.joins).of_loop(op, _references(op.params)) is not None
+
 
 def makers_of(program: Program) -> frozenset[str]:
     """The functions that may make an object in the arena, themselves or through what they call."""
-    makers: frozenset[str] = frozenset()
+    makers: set[str] = set()
     joins = are_joined(program)
-    while True:
-        functions = program.functions.items()
-        found = frozenset(name for name, f in functions if name in makers or _makes(f.body, makers, joins))
-        if found == makers:
-            return found
-        makers = found
+    for component in _callees_first(program):
+        if any(_makes(program.functions[name].body, makers, joins) for name in component):
+            makers.update(component)
+    return frozenset(makers)
+
+
+def keepers_of(program: Program, makers: frozenset[str]) -> dict[str, frozenset[int]]:
+    """The functions whose results reach every object that a call makes; with the parameters that they reach as well."""
+    keepers: dict[str, frozenset[int]] = {}
+    joins = are_joined(program)
+    for component in _callees_first(program):
+        # A call that returns has calls of its own only to some depth, so recursion may suppose of them what is shown.
+        found = {name: frozenset(range(len(program.functions[name].params))) for name in component}
+        before = None
+        while found != before:
+            before, reach = found, _Reach(makers, ChainMap(found, keepers), joins)
+            reached = {name: reach.of_function(program.functions[name]) for name in found}
+            found = {name: params for name, params in reached.items() if params is not None}
+        keepers.update(found)
+    return keepers
+
+
+def _callees_first(program: Program) -> list[list[str]]:
+    """The functions that call each other, in groups, each after those that it calls."""
+    return components({name: called_by(f) for name, f in program.functions.items()})
 
 
 def are_joined(program: Program) -> bool:
@@ -73,12 +110,17 @@ def _joins(op: Format) -> bool:
     return any(a.type == STR and not spec for a, spec in zip(op.args, op.parts[1::2], strict=True))
 
 
+def _references(atoms: Sequence[Atom]) -> list[int]:
+    """The positions of those values that are or hold references."""
+    return [k for k, a in enumerate(atoms) if holds_references(a.type)]
+
+
 def takes_references(f: Function) -> bool:
     """Tells whether texts or nodes are among the arguments of a function, or are in them."""
     return any(holds_references(p.type) for p in f.params)
 
 
-def _makes(block: Block, makers: frozenset[str], joins: bool) -> bool:
+def _makes(block: Block, makers: Set[str], joins: bool) -> bool:
     for let in walk(block):
         match let.op:
             case Construct(variant=variant) if variant.fields:
@@ -115,3 +157,111 @@ def held_arrays(function: Function, chains: Chains) -> frozenset[Var]:
                     root = chains.root(arg, 0)
                     held.update(v for v in (arg, root) if isinstance(v, Var))
     return frozenset(held)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    """The search for what the results of a block reach, which finds whether all that was made in it is among that.
+
+    makers, keepers, joins: as in `Nodes`. params: of the loops around the block, up to the one that is asked about.
+    indices: of these loops; None if one of them has none.
+    """
+
+    makers: frozenset[str]
+    keepers: Mapping[str, frozenset[int]]
+    joins: bool
+    params: frozenset[Var] = frozenset()
+    indices: frozenset[Var] | None = frozenset()
+
+    def of_function(self, f: Function) -> frozenset[int] | None:
+        """The parameters that the results of a function reach; None if a call may make what they don't reach."""
+        if not (wanted := _references(f.body.results)):
+            return frozenset()  # all is let go of when it returns
+        reached = self.of_block(f.body, wanted)
+        return None if reached is None else frozenset(k for k, p in enumerate(f.params) if p in reached)
+
+    def of_block(self, block: Block, wanted: Iterable[int]) -> set[Var] | None:
+        """The variables that some of the results of a block reach; None if it may make what they don't."""
+        results = [block.results[k] for k in wanted]
+        reached = {r for r in results if isinstance(r, Var)}
+        for let in reversed(block.lets):
+            more = self.of_let(let, reached)
+            if more is None:
+                return None
+            reached |= more
+        return reached
+
+    def of_let(self, let: Let, reached: set[Var]) -> set[Var] | None:
+        """The variables that those of a let's which are reached reach; None if it may make what they don't."""
+        op = let.op
+        wanted = [k for k, v in enumerate(let.vars) if v in reached]
+        out: Sequence[Atom | None] = ()
+        match op:
+            case Construct(args=args):
+                if op.variant.fields and not wanted:
+                    return None
+                out = args if wanted else ()
+            case If():
+                arms = [self.of_block(arm, wanted) for arm in (op.then, op.otherwise)]
+                if arms[0] is None or arms[1] is None:
+                    return None
+                inside = {v for arm in (op.then, op.otherwise) for inner in arm.lets for v in inner.vars}
+                if any(isinstance(v.type, Array) for v in (arms[0] ^ arms[1]) - inside):
+                    return None  # an array for a node that one of the arms makes
+                return arms[0] & arms[1]
+            case For() | While():
+                if _references(op.params):
+                    return self.of_loop(op, wanted)
+            case Comp():
+                if _references(op.body.results) and self._makes(let):
+                    return None
+            case Call():
+                if op.function in self.makers:
+                    references = {v for v in let.vars if holds_references(v.type)}
+                    if op.function not in self.keepers or not references <= reached:
+                        return None
+                    out = [op.args[k] for k in self.keepers[op.function]]
+            case Update(array=array, value=value):
+                if wanted and array in self.params and self._apart(op):
+                    out = (array, value)
+            case Check(subjects=subjects):
+                out = [subjects[k] for k in wanted]
+            case View() | Reshape():
+                out = (op.array,) if wanted else ()
+            case Stop():
+                out = (op.arg,) if wanted else ()
+            case _:
+                pass
+        if not isinstance(op, Construct | Call | For | While | Comp) and self._makes(let):
+            return None
+        return {a for a in out if isinstance(a, Var)}
+
+    def of_loop(self, op: For | While, wanted: Iterable[int]) -> set[Var] | None:
+        """The first values that some last values of a loop's state reach; None if it may make what they don't."""
+        indices = None if self.indices is None or isinstance(op, While) else self.indices | {op.index}
+        inside = replace(self, params=self.params.union(op.params), indices=indices)
+        wanted = set(wanted)
+        reached = inside.of_block(op.body, [k + op.early for k in wanted])
+        if reached is None:
+            return None
+        bound = {*op.params, *(v for let in op.body.lets for v in let.vars)}
+        for v in reached - bound:
+            if isinstance(v.type, Array):
+                return None  # an array for the nodes of the trips, if there are any
+        if any(op.params[k] not in reached for k in _references(op.params) if k in wanted):
+            return None
+        return {a for k in wanted if isinstance(a := op.init[k], Var) and op.params[k] in reached}
+
+    def _apart(self, op: Update) -> bool:
+        """Tells whether trips of the loops around it change elements of their own."""
+        if self.indices is None:
+            return False
+        linear = [
+            {m[0] for m in entry.terms if len(m) == 1 and m[0] in self.indices}
+            for entry in op.index
+            if sum(not self.indices.isdisjoint(m) for m in entry.terms) == 1
+        ]
+        return self.indices <= set().union(*linear)
+
+    def _makes(self, let: Let) -> bool:
+        return _makes(Block((let,), ()), self.makers, self.joins)

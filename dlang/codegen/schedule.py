@@ -6,6 +6,8 @@ state of the walk, and each kind of operation a module of its own.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dlang.codegen.blocks import OWNED, Scheduler, Wanted
 from dlang.codegen.bounds import bounds_of, check_sizes
 from dlang.codegen.control import branch, call, destination_known, repeat
@@ -31,7 +33,7 @@ from dlang.codegen.operations import compact, concat, effect, foreign, library, 
 from dlang.codegen.parallel import in_pieces
 from dlang.codegen.products import contraction
 from dlang.codegen.profile import profiled
-from dlang.codegen.regions import Nodes, are_joined, held_arrays, makers_of
+from dlang.codegen.regions import Nodes, are_joined, held_arrays, keepers_of, makers_of
 from dlang.codegen.rooms import with_rooms
 from dlang.codegen.texts import flat_inside, formatted
 from dlang.codegen.tiles import comprehension
@@ -62,7 +64,8 @@ def schedule(
     plain as they can be.
     """
     recursive = recursive_functions(program)
-    makers, joined = makers_of(program), are_joined(program)
+    makers = makers_of(program)
+    nodes = Nodes(makers, keepers_of(program, makers), joins=are_joined(program))
     out = {}
     for name, function in program.functions.items():
         out[name] = _function(
@@ -70,8 +73,7 @@ def schedule(
             lanes or Lanes(0),
             function,
             name in recursive,
-            makers,
-            joined,
+            nodes,
             places or profile is not None,
             device,
         )
@@ -88,8 +90,7 @@ def _function(
     lanes: Lanes,
     f: anf.Function,
     recursive: bool,
-    makers: frozenset[str],
-    joined: bool,
+    nodes: Nodes,
     places: bool,
     device: bool,
 ) -> Function:
@@ -97,8 +98,8 @@ def _function(
     s = Scheduler(program, lanes, _let, f.span, places, device=device)
     s.chains.continues = {name: g.continues for name, g in program.functions.items() if g.continues}
     s.chains.add(f.body)
-    if makers:
-        s.nodes = Nodes(makers, held_arrays(f, s.chains), joined)
+    if nodes.makers:
+        s.nodes = replace(nodes, held=held_arrays(f, s.chains), arrays=set())
     params: list[Slot] = []
     for k, param in enumerate(f.params):
         match param.type:
