@@ -28,7 +28,7 @@ test: venv
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -n 3
+	$(BIN)/python -m pytest -q -n 3 --dist worksteal
 	$(BIN)/dlc fmt --check stdlib examples
 	$(BIN)/dlc test --jobs 2 $(LANGUAGE_TESTS)
 
@@ -43,7 +43,7 @@ coverage: venv
 
 # What `make test` leaves out because it takes long, and that needs nothing else.
 test-slow: venv
-	$(BIN)/python -m pytest -q -n 2 -m slow tests/stdlib tests/programs tests/fuzz tests/benchmarks/test_gpu.py
+	$(BIN)/python -m pytest -q -n 2 -m slow tests/ad tests/stdlib tests/programs tests/fuzz tests/benchmarks/test_gpu.py
 
 # Programs whose loops are kernels of an emulated GPU: all that `make test` leaves out because it takes minutes. Needs a
 # C++ compiler.

@@ -22,9 +22,13 @@ sys.dont_write_bytecode = False
 
 
 def pytest_collection_finish() -> None:
-    """The tests and the modules that they import stay until the end: no collection of garbage looks at them again."""
+    """The tests and the modules that they import stay until the end: no collection of garbage looks at them again.
+
+    Trees and programs hold no cycles, so there is little garbage, and looking for it seldom is enough.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -25,48 +25,39 @@ PRODUCTS |= {"product", "recurrent", "mixture", "nested_sums", "adbench gmm", "c
 # pair once for all that it is used for, and its gradient does not.
 DEARER = {"loop_in_arm": 4.05, "nbody": 4.8}
 SCALARS = {"nbody", "pairs", "nested_loops", "loop_in_arm", "one_element", "changed_spaces", "flow"}
-known: dict[str, tuple[Costs, Costs]] = {}
-
-
-def costs(case: Case) -> tuple[Costs, Costs]:
-    """At the smaller and the larger sizes."""
-    if case.name not in known:
-        function = compiled(case.file, case.function)
-        known[case.name] = function.costs(case.small), function.costs(case.large)
-    return known[case.name]
 
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
-def test_value_and_cotangents_cost_at_most_four_times_the_value(case: Case) -> None:
-    small, large = costs(case)
+def test_derivatives_cost_a_small_multiple_of_the_value_at_both_sizes(case: Case) -> None:
+    function = compiled(case.file, case.function)
+    small, large = function.costs(case.small), function.costs(case.large)
+    _check_operations(case, small, large)
+    _check_passes(small, large)
+    for each in (small, large):
+        _check_memory(each)
+
+
+def _check_operations(case: Case, small: Costs, large: Costs) -> None:
+    """Value and cotangents cost at most four times the value; value and tangent, two and a half times."""
     assert max(small.reverse_ratio, large.reverse_ratio) <= DEARER.get(case.name, REVERSE_BOUND)
     assert large.reverse_ratio <= 1.1 * small.reverse_ratio
-
-
-@pytest.mark.parametrize("case", CASES, ids=NAMES)
-def test_value_and_tangent_cost_at_most_two_and_a_half_times_the_value(case: Case) -> None:
-    small, large = costs(case)
     most = 3.3 if case.name in PRODUCTS else 3.0 if case.name in SCALARS else FORWARD_BOUND
     assert max(small.forward_ratio, large.forward_ratio) <= most
     assert large.forward_ratio <= 1.1 * small.forward_ratio
 
 
-@pytest.mark.parametrize("case", CASES, ids=NAMES)
-def test_passes_over_arrays_do_not_multiply(case: Case) -> None:
+def _check_passes(small: Costs, large: Costs) -> None:
     """A derivative that falls apart into loops over elements has many more passes at the larger sizes."""
-    small, large = costs(case)
     growth = large["value"].passes / max(small["value"].passes, 1)
     assert large["gradient"].passes <= 1.1 * max(growth, 1) * small["gradient"].passes
     assert large["gradient"].passes <= 10 * max(large["value"].passes, 1)
     assert large["tangent"].passes <= 4 * max(large["value"].passes, 1)
 
 
-@pytest.mark.parametrize("case", CASES, ids=NAMES)
-def test_memory_is_in_proportion_to_operations(case: Case) -> None:
+def _check_memory(each: Costs) -> None:
     """At most a number for each operation: what is saved, and cotangents."""
-    for each in costs(case):
-        assert each["gradient"].allocated <= 8 * (each["value"].operations + 2 * each.taken)
-        assert each["tangent"].allocated <= 4 * each["value"].allocated + 64
+    assert each["gradient"].allocated <= 8 * (each["value"].operations + 2 * each.taken)
+    assert each["tangent"].allocated <= 4 * each["value"].allocated + 64
 
 
 # ---- what derivatives are made of ------------------------------------------------------------------------------------
@@ -100,7 +91,9 @@ def test_the_derivative_of_a_sum_by_an_index_only_reads() -> None:
 
 def test_a_change_in_a_helper_costs_what_it_costs_in_place() -> None:
     case = {c.name: c for c in TRAPS}
-    for a, b in zip(costs(case["updates"]), costs(case["with_helper"]), strict=True):
+    plain, helped = case["updates"], case["with_helper"]
+    for sizes in ("small", "large"):
+        a, b = (compiled(c.file, c.function).costs(getattr(c, sizes)) for c in (plain, helped))
         assert (a["value"].operations, a["gradient"].operations) == (b["value"].operations, b["gradient"].operations)
 
 
