@@ -233,8 +233,8 @@ def _find_idle(
     for let in block.lets:
         op = let.op
         own = control.union(*[depends.get(v, frozenset()) for v in free_vars(op)])
-        idle = around - own - known
-        if let.vars and idle:
+        idle = around - own - known if let.vars else frozenset()  # of what binds nothing, the code in it is counted
+        if idle:
             out[let.vars[0]] = tuple(idle)
         depends.update(dict.fromkeys(let.vars, own))
         match op:

@@ -83,7 +83,7 @@ def _is_expensive(op: Op) -> bool:
 class Liftable:
     """Code of a body that depends on the axes `over` only. places: of its lets, it and what it needs, in the body.
 
-    stored: what is used of it.
+    stored: what is used of it, which is nothing where it only may fail.
     """
 
     over: frozenset[Var]
@@ -100,26 +100,36 @@ def liftable(
     used: what is used of the body outside of it. depends: the axes that what is bound in it, or around, depends on.
     """
     everything = set(axes)
-    groups: dict[frozenset[Var], set[Var]] = {}  # what takes long, and what is computed from that over the same axes
-    for let in body:
-        over = frozenset(depends[let.vars[0]]) if let.vars else frozenset(everything)
+    groups: dict[frozenset[Var], set[int]] = {}  # what takes long, and what is computed from that over the same axes
+    made: dict[frozenset[Var], set[Var]] = {}
+    for k, let in enumerate(body):
+        over = _axes_of(let, depends, everything)
         if over == everything or isinstance(let.op, _SEEN_THROUGH):
             continue
-        known = groups.get(over, set())
-        if takes_long(let.op) or any(v in known for v in free_vars(let.op)):
-            groups.setdefault(over, set()).update(let.vars)
+        long = takes_long(let.op) and (bool(let.vars) or may_matter(let))
+        if long or (let.vars and any(v in made.get(over, ()) for v in free_vars(let.op))):
+            groups.setdefault(over, set()).add(k)
+            made.setdefault(over, set()).update(let.vars)
     out: list[Liftable] = []
-    for over, made in sorted(groups.items(), key=lambda group: len(group[0])):
-        wanted = {v for v in used if v in made}
-        for let in body:
-            if not let.vars or not made.issuperset(let.vars):
-                wanted |= {v for v in free_vars(let.op) if v in made}
+    for over, members in sorted(groups.items(), key=lambda group: len(group[0])):
+        own = made[over]
+        wanted = {v for v in used if v in own}
+        for k, let in enumerate(body):
+            if k not in members:
+                wanted |= {v for v in free_vars(let.op) if v in own}
         stored = tuple([v for let in body for v in let.vars if v in wanted])
+        failing = {k for k in members if may_matter(body[k])}
         local = {v for let in body for v in let.vars} | everything | depends.keys()
-        if stored and all(_storable(v, local) for v in stored):
-            places = _with_checks(body, needed(body, stored), depends, over, everything)
+        if (stored or failing) and all(_storable(v, local) for v in stored):
+            places = _with_checks(body, needed(body, stored, stay=failing), depends, over, everything)
             out.append(Liftable(over, tuple([body[k] for k in places]), frozenset(places), stored))
     return out
+
+
+def _axes_of(let: Let, depends: Mapping[Var, set[Var]], axes: Set[Var]) -> frozenset[Var]:
+    """The axes that a let of a body depends on."""
+    found = [{v} & axes | depends.get(v, set()) for v in free_vars(let.op)]
+    return frozenset(depends[let.vars[0]] if let.vars else set[Var]().union(*found))
 
 
 def _with_checks(
@@ -129,8 +139,7 @@ def _with_checks(
     failing = [k for k in places if may_matter(body[k])]
     checks: list[int] = []
     for k, let in enumerate(body[: failing[-1]] if failing else ()):
-        found = [{v} & axes | depends.get(v, set()) for v in free_vars(let.op)]
-        if isinstance(let.op, Check) and set[Var]().union(*found) <= over:
+        if isinstance(let.op, Check) and _axes_of(let, depends, axes) <= over:
             checks.append(k)
     if not checks:
         return [*places]
@@ -215,7 +224,7 @@ def verify_sharing(program: Program, since: Program | None = None) -> None:
         known = Knowledge()
         known.saw(p.type for p in function.params)
         for code in _unshared(function.body, known):
-            names = ", ".join(str(v) for v in code.stored)
+            names = ", ".join(str(v) for v in code.stored) or "what may fail"
             axes = ", ".join(str(v) for v in code.over) or "no axis"
             raise IRError(
                 f"{function.name}: {names} is computed at more points than those of {axes}, which it depends on"

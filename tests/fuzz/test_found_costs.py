@@ -89,6 +89,16 @@ MAIN {
   sum(cholesky_solve(cholesky(identity(k) + 0.3 * (b @ transpose(b))), q))
 }
 """,
+    "a matrix that is factored at each point, of which only that it is not singular is used": """
+import linalg { identity, solve }
+MAIN {
+  let a = [{
+    let (s, ys) = scan(|a, v| (x, j), x, solve(identity(n + k), [0.0 for t < n + k]))
+    s
+  } for i < n]
+  sum(a)
+}
+""",
     "a loop each trip of which sets an array to the same values": """
 MAIN {
   var u = [x for a < n, b < k]

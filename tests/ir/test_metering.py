@@ -80,6 +80,7 @@ def test_operations_belong_to_the_lines_that_they_were_written_in() -> None:
     [
         ("sum(sin(x[k]) * x[i] for k < n)", True),
         ("sum(x[k] * x[j] for k < j)", True),
+        ("{ for k < n { assert x[k] < 9.0 }; x[i] }", True),
         ("sum(x[k] * x[i] * x[j] for k < n)", False),
         ("(if x[i] > 0.5 { sum(x[k] for k < j) } else { sum(x[k] * x[i] for k < n) })", False),
     ],

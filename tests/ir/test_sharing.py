@@ -32,6 +32,8 @@ t: f64 = if b {
 }
 """
 
+FAILS = 'b: bool = lt(u, 0.0)\n {}check b "E0800" ("below") () for ({})'
+
 
 def checked(body: str) -> None:
     text = re.sub(r'(?<!")\b([a-z])\b(?!")', lambda name: f"{name[0]}.{ord(name[0])}", AT_EACH_POINT.format(body=body))
@@ -50,6 +52,8 @@ def checked(body: str) -> None:
         "t: f64 = for p in 0..k (s: f64 = 1.0) { u: f64 = sin(s)\n yield u }",
         "b: bool = gt(i, k)\n t: f64 = if b { u: f64 = read x[i]\n w: f64 = exp(u)\n yield w } else { yield 0.0 }",
         "o: i64[n] = library argsort(x)\n p: i64 = read o[i]\n t: f64 = read y[p, j]",
+        f"s: f64[n] = scan sum x\n u: f64 = read s[0]\n {FAILS.format('o: i64 = ', '0')}\n t: f64 = read y[i, j]",
+        f"for p in 0..n () {{ u: f64 = read x[p]\n {FAILS.format('', '')}\n yield }}\n t: f64 = read y[i, j]",
     ],
 )
 def test_what_takes_long_stands_under_no_axis_that_it_does_not_depend_on(body: str) -> None:

@@ -149,3 +149,52 @@ def test_a_check_that_runs_once_for_a_row_runs_only_if_there_are_points(body: st
     for n, d in ((0, 3), (0, 0), (2, 0)):
         results, _ = run(optimised, entry, [n, d, np.ones((n, d)), np.full(d, 7)])
         assert results[extra].shape == (n, d)
+
+
+FAILING = """
+import linalg {{ det, identity, inverse, solve }}
+fn f(x: f64[n, n], v: f64[n], k: i64) -> f64 = sum({body} for i < k, t < n)
+"""
+ONE_MATRIX = {
+    "solved": "{ let y = solve(x, v); v[t] }",
+    "solved under a condition": "{ if v[0] < 9.0 { let y = solve(x, v) }; v[t] }",
+    "asserted under a condition": "{ if v[0] < 9.0 { assert sum(inverse(x)) < 99.0 }; v[t] }",
+    "asserted in a loop": "{ for r < 3 { assert sum(inverse(x)) < 99.0 }; v[t] }",
+}
+MATRICES = {
+    "solved for each row": "{ let y = solve(x + v[i] * identity(n), v); v[t] }",
+    "solved beside a determinant": "{ let a = x + v[i] * identity(n); let y = solve(a, v); det(a) * v[t] }",
+}
+
+
+@cache
+def failing(body: str) -> tuple[Program, str]:
+    """A sum over k rows and n columns."""
+    made = lowered(FAILING.format(body=body), "f")
+    return optimise(made.program, [made.entry.name], verify=True), made.entry.name
+
+
+def factoring(body: str, x: np.ndarray, k: int) -> int:
+    """The operations of linear algebra."""
+    program, entry = failing(body)
+    interpreter = Interpreter(program)
+    interpreter.run(entry, [4, x, np.arange(4.0), k])
+    return interpreter.counts["Library"]
+
+
+@pytest.mark.parametrize(
+    ("body", "matrices"),
+    [*[(body, 1) for body in ONE_MATRIX.values()], *[(body, 4) for body in MATRICES.values()]],
+    ids=[*ONE_MATRIX, *MATRICES],
+)
+def test_what_may_fail_and_is_not_used_runs_once_for_each_point_that_it_depends_on(body: str, matrices: int) -> None:
+    x = np.eye(4) + 0.1
+    assert factoring(body, x, 4) <= 3 * matrices * factoring("det(x)", x, 1)  # of an inverse less than 3 times as many
+
+
+@pytest.mark.parametrize("body", [*ONE_MATRIX.values(), *MATRICES.values()], ids=[*ONE_MATRIX, *MATRICES])
+def test_what_may_fail_and_is_not_used_fails_only_if_there_are_points(body: str) -> None:
+    singular = np.zeros((4, 4))
+    with pytest.raises(RunError, match="singular"):
+        factoring(body, singular, 1)
+    assert factoring(body, singular, 0) == 0
