@@ -67,16 +67,16 @@ class _Moving:
             before, op = self.operation(let.op, around)
             lets += before
             lets.append(with_op(let, let.vars, op))
-            if isinstance(op, Comp) and not op.body.lets:
+            if isinstance(op, Comp):
                 self.fill(op, let.vars)
         return with_lets(block, lets, block.results)
 
     def fill(self, op: Comp, vars: Sequence[Var]) -> None:
-        axes = [a.var for a in op.axes]
+        inside = {*[a.var for a in op.axes], *[v for let in op.body.lets for v in let.vars]}
         for k, (var, value) in enumerate(zip(vars, op.body.results, strict=True)):
             one = self.known(value)
             row = isinstance(one, Var) and isinstance(one.type, Array)
-            if one not in axes and not row and point_of(op, k) is not None:
+            if one not in inside and not row and point_of(op, k) is not None:
                 self.fills[var] = one
 
     def known(self, value: Atom) -> Atom:

@@ -99,6 +99,14 @@ MAIN {
   sum(a)
 }
 """,
+    "an array that is gathered from one of which all elements are one value": """
+MAIN {
+  sum([{
+    let same = maximum(tanh([x for t < n]), sort([p[i] for t < n]))
+    fold(|a, v| a * v * sum([sin(v) for t < n]), x, same)
+  } for i < n])
+}
+""",
     "a loop each trip of which sets an array to the same values": """
 MAIN {
   var u = [x for a < n, b < k]

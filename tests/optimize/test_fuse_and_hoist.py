@@ -248,6 +248,18 @@ def test_an_invariant_scalar_leaves_a_comprehension_through_all_its_levels() -> 
     assert [type(let.op).__name__ for let in after.functions["f"].body.lets] == ["Cast", "Prim", "Comp"]
 
 
+def test_an_array_that_is_gathered_from_copies_of_one_value_is_that_value() -> None:
+    s = Setup()
+    b = s.b
+    places = b.param("places", Array("i64", (poly(s.n),)))
+    one = b.prim("exp", b.cast("f64", s.n))
+    same = b.map([s.n], lambda i: one)
+    gathered = b.map([s.n], lambda i: b.read(same, [b.read(places, [i])]))
+    y = b.for_(0, s.n, [one], lambda i, y: [b.mul(y, b.prim("sin", b.read(gathered, [i])))])
+    after = through(s.program(*y), hoist, dce)
+    assert [type(let.op).__name__ for let in after.functions["f"].body.lets] == ["Cast", "Prim", "Prim", "For"]
+
+
 def test_a_read_that_is_only_in_range_while_the_loop_runs_stays_in_it() -> None:
     s = Setup()
     b = s.b
