@@ -85,10 +85,12 @@ def _put(b: Builder, array: Var, index: tuple[Size, ...], v: Var) -> Var:
 
 def _zeros(b: Builder, v: Var, shape: tuple[Size, ...]) -> Var:
     """An array of zeros over a shape of what a variable stands for."""
-    return b.full((*shape, *(v.type.shape if isinstance(v.type, Array) else ())), _zero(dtype_of(v)))
+    return b.full((*shape, *(v.type.shape if isinstance(v.type, Array) else ())), zero(v))
 
 
-def _zero(dtype: str) -> Lit:
+def zero(v: Var) -> Lit:
+    """Zero, false or an empty text, of the dtype of a variable."""
+    dtype = dtype_of(v)
     return Lit(False if dtype == "bool" else "" if dtype == "str" else 0.0 if dtype in FLOATS else 0, dtype)
 
 
@@ -109,7 +111,7 @@ def run_if(code: Liftable, counts: Sequence[Size]) -> tuple[list[Let], list[Atom
             return code.stored
 
         def otherwise() -> Sequence[Atom]:
-            return [_zeros(b, v, ()) if isinstance(v.type, Array) else _zero(dtype_of(v)) for v in code.stored]
+            return [_zeros(b, v, ()) if isinstance(v.type, Array) else zero(v) for v in code.stored]
 
         out = b.if_(condition, then, otherwise, results=[fresh(v.name, v.type) for v in code.stored])
     return [renaming.let(let) for let in lets], [renaming.atom(v) for v in out]

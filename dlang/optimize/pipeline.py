@@ -2,10 +2,10 @@
 
 normalise     inline · bounds · guards · simplify · CSE · DCE · early reads · hoist · batching ·
               distribute, so that every comprehension is a perfect nest · narrow
-derivatives   limits, then the innermost first, each result normalised again, until none is left; cofactors
+derivatives   idle, limits, then the innermost first, each result normalised again, until none is left; cofactors
 products      collect · tail calls · slices · defer · jacobians · guards · symmetry · contractions · hoist;
               then functions that get arguments early are split
-afterwards    fuse · simplify · CSE · DCE · hoist · inputs · blocking · rows · unroll · CSE · DCE ·
+afterwards    fuse · simplify · CSE · DCE · hoist · idle · inputs · blocking · rows · unroll · CSE · DCE ·
               segments · fills · ownership
 """
 
@@ -19,9 +19,10 @@ from dlang.ad.determinants import cofactors_in_products
 from dlang.ad.expand import expand_innermost
 from dlang.ad.limits import with_limits
 from dlang.ad.savings import Savings
-from dlang.ir.anf import Program, early_name
+from dlang.ir.anf import Derivative, Program, early_name
 from dlang.ir.errors import IRError
 from dlang.ir.sharing import verify_sharing
+from dlang.ir.traverse import walk
 from dlang.ir.verify import verify as verify_program
 from dlang.laps import lap
 from dlang.optimize.batching import batching
@@ -37,6 +38,7 @@ from dlang.optimize.fills import fills
 from dlang.optimize.fuse import fuse
 from dlang.optimize.guards import guards
 from dlang.optimize.hoist import hoist
+from dlang.optimize.idle import idle
 from dlang.optimize.inline import inline
 from dlang.optimize.inputs import inputs
 from dlang.optimize.jacobians import jacobians
@@ -115,6 +117,7 @@ PASSES: tuple[Pass, ...] = (
     _plain("cse", cse, AFTER),
     _plain("dce", dce, AFTER),
     _plain("hoist", hoist, AFTER),
+    _plain("idle", idle, AFTER),  # behind what moves code out of loops
     _plain("inputs", inputs, AFTER),  # when fusion has left of a product what the trips of a loop read
     Pass(
         "blocking",
@@ -210,6 +213,8 @@ def optimise(
 
     seen("mono", program)
     program = normalise(program, entries, verify)
+    if any(isinstance(let.op, Derivative) for f in program.functions.values() for let in walk(f.body)):
+        program = made(idle(program), "making nothing for loops without trips")
     seen("normal", program)
     program = made(with_limits(program), "noting limits")
     for _ in range(DEEPEST):

@@ -34,6 +34,7 @@ EXACT = {
     "dce",
     "early reads",
     "hoist",
+    "idle",
     "narrow",
     "ownership",
     "slices",
@@ -178,6 +179,8 @@ EXERCISES: Mapping[str, str] = {
     "symmetry": PAIRWISE,
     "contractions": "fn main(a: f64[n, m], x: f64[m]) -> f64 = sum(sin(a @ x))",
     "fuse": "fn main(x: f64[n]) -> f64 = max(tanh(x))",
+    "idle": "fn main(x: f64[n], a: f64[d, d]) -> f64 { var y = 0.0; for v in [v for v in x if v > 0.0] "
+    "{ y = y * v + sum(sin(a)) }; y }",
     "inputs": GATED,
     "blocking": (
         "fn main(x: f64[n, a], w: f64[a, b], u: f64[b, c]) -> f64 = sum(logsumexp(tanh(x @ w) @ u, axis = 1))"

@@ -1,0 +1,413 @@
+"""What only a loop needs that may have no trips is made only if it has one.
+
+    k, at = compact mask                           k, at = compact mask
+    r = [sum(sin(q[t] + s) for s) for t]  →     r = if k > 0 { [sum(sin(q[t] + s) for s) for t] } else { zeros }
+    y = [p[at[j]] * r[t] for j < k, t]             y = [p[at[j]] * r[t] for j < k, t]
+
+Passes move out of loops and comprehensions what does not change there. Where it depends on data how many trips or
+points there are, that may be none, and then the program as written makes nothing of it. Of sizes it is taken that there
+are some. Passes would see less of a program with more branches, so this comes when products are recognised and
+comprehensions merged; and before derivatives are expanded, where there are any: the adjoint of what is made in a branch
+is found in one.
+
+What an operation does in its trips is needed only if there are any, and so is what only that needs. Code that ends the
+run or is seen by the world stays where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from math import prod
+
+from dlang.ir.anf import (
+    DTYPES,
+    ZERO,
+    Array,
+    Atom,
+    Axis,
+    Block,
+    Call,
+    Check,
+    Comp,
+    Concat,
+    Contract,
+    Derivative,
+    Effect,
+    Fields,
+    For,
+    Function,
+    If,
+    Let,
+    Library,
+    Lit,
+    Op,
+    Prim,
+    Program,
+    Scalar,
+    Scan,
+    Size,
+    SizeOf,
+    Var,
+    While,
+    poly,
+)  # fmt: skip
+from dlang.ir.builder import Builder
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import (
+    bound_vars,
+    count_uses,
+    free_vars,
+    map_blocks,
+    map_functions,
+    parts,
+    type_vars,
+    walk,
+    with_body,
+    with_lets,
+    with_op,
+)
+from dlang.ir.types import I64
+from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
+from dlang.optimize.lifting import zero
+
+FEW = 16  # trips, or points, that are done as they stand
+
+_COUNTING = ("add", "sub", "mul", "floordiv", "mod", "maximum", "minimum", "neg")
+
+
+@dataclass(frozen=True, slots=True)
+class _Trips:
+    """Says that there is a number between two, or that the condition of a loop holds at first.
+
+    params, loop: the state of the loop, by which it is told from others, and the loop.
+    """
+
+    low: Size = ZERO
+    high: Size = ZERO
+    params: tuple[Var, ...] = ()
+    loop: While | None = field(default=None, compare=False)
+
+    def named(self) -> Set[Var]:
+        """What it is found from."""
+        if self.loop is None:
+            return {*self.low.atoms(), *self.high.atoms()}
+        first = dict(zip(self.params, self.loop.init, strict=True))
+        return {v for p in free_vars(self.loop.condition) if isinstance(v := first.get(p, p), Var)}
+
+    def serials(self) -> list[int]:
+        """What it is put in order by."""
+        return sorted([v.serial for v in {*self.params, *self.named()}])
+
+    def refuses(self) -> bool:
+        """Whether finding it may end the run."""
+        return self.loop is not None and any(isinstance(let.op, Check) for let in walk(self.loop.condition))
+
+    def holds(self, b: Builder) -> Atom:
+        """Emits the condition."""
+        if self.loop is None:
+            return b.prim("gt", b.size(self.high), b.size(self.low))
+        first = Renaming(dict(zip(self.params, self.loop.init, strict=True)), fresh=True)
+        (holds,) = b.inline(first.block(self.loop.condition))
+        return holds
+
+
+Needs = frozenset[_Trips]  # what surely holds where something is needed
+ALWAYS: Needs = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Inner:
+    """A block, what it needs of what is around it, and whether it costs something."""
+
+    block: Block
+    needed: Mapping[Var, Needs]
+    costs: bool
+
+
+def idle(program: Program) -> Program:
+    """The program that makes nothing for loops without trips."""
+    effectful = effectful_functions(program)
+    return map_functions(program, lambda f: _function(f, effectful))
+
+
+def _function(function: Function, effectful: Set[str]) -> Function:
+    sizes = {v for p in function.params for v in type_vars(p.type)}
+    indices: set[Var] = set()
+    named: dict[Var, Size] = {}
+    positive: dict[Atom, Needs] = {}
+    for let in walk(function.body):
+        match let.op:
+            case For(index=index):
+                indices.add(index)
+            case Comp(axes=axes):
+                indices.update([a.var for a in axes])
+            case SizeOf(size):
+                named[let.vars[0]] = size
+                if sizes.issuperset(size.atoms()):
+                    sizes.update(let.vars)
+            case Prim("gt", (x, y)) | Prim("lt", (y, x)) if x.type == I64:
+                low, high = [named.get(a) or poly(a) if isinstance(a, Var) else poly(a) for a in (y, x)]
+                positive[let.vars[0]] = frozenset([_Trips(low, high)])
+            case Prim("and", (a, b)):
+                positive[let.vars[0]] = positive.get(a, ALWAYS) | positive.get(b, ALWAYS)
+            case Prim(name, args) if name in _COUNTING and let.vars[0].type == I64:
+                if all(isinstance(a, Lit) or a in sizes for a in args):
+                    sizes.update(let.vars)
+            case _:
+                pass
+    code = _Code(sizes, indices, positive, effectful)
+    return with_body(function, code.block(function.body).block)
+
+
+@dataclass(frozen=True, slots=True)
+class _Code:
+    """The code of a function. sizes: what is computed from the sizes of its parameters; indices: of loops.
+
+    positive: what surely holds where a condition does.
+    """
+
+    sizes: set[Var]
+    indices: set[Var]
+    positive: Mapping[Atom, Needs]
+    effectful: Set[str]
+
+    # ---- loops that may have no trips --------------------------------------------------------------------------------
+    def idle(self, op: Op, inner: Sequence[_Inner]) -> Needs:
+        """What holds where an operation has trips, or points, as far as it depends on data."""
+        match op:
+            case For(low=low, high=high):
+                ends = [(low, high)]
+            case Comp(axes=axes):
+                own = {a.var for a in axes}
+                pairs = [(low, high) for a in axes for low in a.lows for high in a.highs]
+                ends = [(low, high) for low, high in pairs if not low.mentions(own) and not high.mentions(own)]
+            case While():
+                seen = any(isinstance(let.op, Effect) for let in walk(op.condition))
+                return frozenset([] if seen or inner[0].costs else [_Trips(params=op.params, loop=op)])
+            case _:
+                return ALWAYS
+        return frozenset([_Trips(low, high) for low, high in ends if self.unsure(high - low)])
+
+    def unsure(self, count: Size) -> bool:
+        """Whether it depends on more than sizes that a number is positive; what differs in a loop is so in a trip."""
+        if count.mentions(self.indices):
+            return False
+        return not all(not m or (c > 0 and self.sizes.issuperset(m)) for m, c in count.terms.items())
+
+    # ---- what needs something ----------------------------------------------------------------------------------------
+    def uses(self, op: Op, inner: Sequence[_Inner]) -> dict[Var, Needs]:
+        """What an operation uses, with what holds where it is needed."""
+        p = parts(op)
+        found = {v: ALWAYS for size in p.sizes for v in size.atoms()}
+        found.update({a: ALWAYS for a in p.atoms if isinstance(a, Var)})
+        trips = self.idle(op, inner)
+        for k, block in enumerate(inner):
+            around = trips
+            if isinstance(op, While) and k == 0:
+                around = ALWAYS
+            elif isinstance(op, If):
+                around = self.positive.get(op.condition, ALWAYS) if k == 0 else ALWAYS
+            for v, needs in block.needed.items():
+                found[v] = found[v] & (needs | around) if v in found else needs | around
+        return _outside(found, set(p.binds))
+
+    # ---- blocks ------------------------------------------------------------------------------------------------------
+    def block(self, block: Block) -> _Inner:
+        lets: list[Let] = []
+        blocks: list[list[_Inner]] = []
+        for let in block.lets:
+            inner: list[_Inner] = []
+
+            def done(b: Block, inner: list[_Inner] = inner) -> Block:
+                inner.append(self.block(b))
+                return inner[-1].block
+
+            lets.append(with_op(let, let.vars, map_blocks(let.op, done)))
+            blocks.append(inner)
+        heavy = [_heavy(let.op, inner) for let, inner in zip(lets, blocks, strict=True)]
+        guards, needed = self.guards(lets, blocks, heavy, block.results)
+        local = {v for let in lets for v in let.vars}
+        if any(guards):
+            uses = count_uses(with_lets(block, lets, block.results))
+            lets = _Guarded(self.positive, local, uses).made(lets, guards)
+        return _Inner(with_lets(block, lets, block.results), _outside(needed, local), any(heavy))
+
+    def guards(
+        self, lets: Sequence[Let], blocks: Sequence[Sequence[_Inner]], heavy: Sequence[bool], results: Iterable[Atom]
+    ) -> tuple[list[Needs], dict[Var, Needs]]:
+        """What holds where each of some lets is needed, of those that are to run only then; and what they all need."""
+        movable = self.movable(lets, heavy)
+        needed: dict[Var, Needs] = {v: ALWAYS for v in results if isinstance(v, Var)}
+        guards: list[Needs] = []
+        for let, inner, moves in zip(reversed(lets), reversed(blocks), reversed(movable), strict=True):
+            for var in let.vars:
+                needed.update(dict.fromkeys(type_vars(var.type), ALWAYS))
+            found = [needed[v] for v in let.vars if v in needed]
+            guard = found[0].intersection(*found[1:]) if moves and found else ALWAYS
+            guard = ALWAYS if guard and self.costs_nothing(let, inner, guard) else guard
+            for v, needs in self.uses(let.op, inner).items():
+                needed[v] = needed[v] & (needs | guard) if v in needed else needs | guard
+            guards.append(guard)
+        return guards[::-1], needed
+
+    def costs_nothing(self, let: Let, inner: Sequence[_Inner], guard: Needs) -> bool:
+        """Whether a let makes nothing anyhow where what is to hold does not."""
+        if isinstance(let.op, If):
+            return guard <= self.positive.get(let.op.condition, ALWAYS) and not inner[1].costs
+        shapes = [v.type.shape for v in let.vars if isinstance(v.type, Array)]
+        return bool(self.idle(let.op, inner) & guard) and all(
+            any(_Trips(ZERO, size) in guard for size in s) for s in shapes
+        )
+
+    def movable(self, lets: Sequence[Let], heavy: Sequence[bool]) -> list[bool]:
+        """Which lets may run only where they are needed: what is pure and costs something, and what depends on it."""
+        after: set[Var] = set()
+        out = []
+        for let, costs in zip(lets, heavy, strict=True):
+            costs = costs or not after.isdisjoint(free_vars(let.op))
+            plain = all(isinstance(v.type, Array | Scalar) and v.type.dtype in DTYPES for v in let.vars)
+            moves = costs and plain and bool(let.vars) and not is_effectful(let.op, self.effectful)
+            moves = moves and not isinstance(let.op, Fields | Derivative) and after.issuperset(_taken(let.op))
+            if moves:
+                after.update(let.vars)
+            out.append(moves)
+        return out
+
+
+def _taken(op: Op) -> set[Var]:
+    """The arrays from outside of an operation that it consumes."""
+    return set(consumed_by(op)).difference(bound_vars(op))
+
+
+def _outside(needed: Mapping[Var, Needs], local: Set[Var]) -> dict[Var, Needs]:
+    """What is needed of what is around some variables, with what is known there."""
+    known = {needs: frozenset([t for t in needs if local.isdisjoint(t.named())]) for needs in set(needed.values())}
+    return {v: known[needs] for v, needs in needed.items() if v not in local}
+
+
+def _heavy(op: Op, inner: Sequence[_Inner]) -> bool:
+    """Whether what an operation costs grows with sizes, or is not known."""
+    match op:
+        case Comp(axes) if _many(axes):
+            return True
+        case For(low=low, high=high) if (high - low).constant is None or (high - low).constant > FEW:
+            return True
+        case While() | Call() | Library():
+            return True
+        case Scan() | Concat() | Contract():
+            arrays = [a.type for a in parts(op).atoms if isinstance(a.type, Array)]
+            return any(size.constant is None for array in arrays for size in array.shape)
+        case _:
+            return any(block.costs for block in inner)
+
+
+def _many(axes: Sequence[Axis]) -> bool:
+    """Whether there are, or may be, more points than a few."""
+    counts = [[(high - low).constant for low in a.lows for high in a.highs] for a in axes]
+    least = [min([c for c in found if c is not None], default=None) for found in counts]
+    return any(c is None for c in least) or prod([int(c) for c in least if c is not None]) > FEW
+
+
+@dataclass(slots=True)
+class _Guarded:
+    """The lets of a block being put into branches, each branch where something first needs what it makes.
+
+    local: what the block binds. uses: how often it mentions each variable. waiting: what is to be in a branch, by what
+    holds there.
+    """
+
+    positive: Mapping[Atom, Needs]
+    local: Set[Var]
+    uses: Mapping[Var, int]
+    lets: list[Let] = field(default_factory=list)
+    defined: set[Var] = field(default_factory=set)
+    waiting: dict[Needs, list[Let]] = field(default_factory=dict)
+
+    def made(self, lets: Sequence[Let], guards: Sequence[Needs]) -> list[Let]:
+        for let, guard in zip(lets, guards, strict=True):
+            named = {*free_vars(let.op), *[v for var in let.vars for v in type_vars(var.type)]}
+            consumed = set(consumed_by(let.op))
+            for other in list(self.waiting):
+                joins = other == guard or (guard and guard not in self.waiting)
+                if not joins and isinstance(let.op, If) and self.positive.get(let.op.condition, ALWAYS) >= other:
+                    let = self.inside(let, let.op, other)
+                if self.changes(consumed, other, guard) or (not joins and self.gives(other, named)):
+                    self.flush(other, let.op)
+            if guard:
+                self.waiting.setdefault(guard, []).append(let)
+            else:
+                self.emit([let])
+        for guard in list(self.waiting):
+            self.flush(guard)
+        return self.lets
+
+    def gives(self, guard: Needs, named: Set[Var]) -> bool:
+        """Whether what waits binds something of what is named."""
+        return any(v in named for let in self.waiting.get(guard, ()) for v in let.vars)
+
+    def changes(self, consumed: Set[Var], other: Needs, guard: Needs) -> bool:
+        """Whether what consumes arrays would come before what waits and reads them."""
+        if not consumed or other == guard:
+            return False
+        return any(v in consumed for let in self.waiting.get(other, ()) for v in free_vars(let.op))
+
+    def inside(self, let: Let, op: If, guard: Needs) -> Let:
+        """A branch with what waits in its first arm, if that alone uses what it gives."""
+        lets = self.waiting.get(guard, [])
+        vars = [v for each in lets for v in each.vars]
+        within = count_uses(Block((*lets, *op.then.lets), op.then.results))
+        if not self.gives(guard, set(free_vars(op.then))) or any(self.uses.get(v, 0) > within.get(v, 0) for v in vars):
+            return let
+        del self.waiting[guard]
+        self.first(lets)
+        then = Block((*lets, *op.then.lets), op.then.results)
+        return Let(let.vars, If(op.condition, then, op.otherwise, rare=op.rare), let.span)
+
+    def first(self, lets: Sequence[Let]) -> None:
+        """Emits what waits and gives something that some lets need."""
+        named = {v for let in lets for v in free_vars(let.op)}
+        for other in list(self.waiting):
+            if self.gives(other, named):
+                self.flush(other)
+
+    def flush(self, guard: Needs, by: Op | None = None) -> None:
+        """Emits what waits, behind that which it needs. by: the operation in front of which it has to be."""
+        lets = self.waiting.pop(guard, [])
+        self.first(lets)
+        ready = all(v not in self.local or v in self.defined for trips in guard for v in trips.named())
+        refuses = any(trips.refuses() and trips.loop is not by for trips in guard)
+        self.emit(self.branch(guard, lets) if ready and not refuses else lets)
+
+    def emit(self, lets: Iterable[Let]) -> None:
+        for let in lets:
+            self.lets.append(let)
+            self.defined.update(let.vars)
+
+    def branch(self, guard: Needs, lets: Sequence[Let]) -> list[Let]:
+        """A branch that runs some lets if what is to hold does."""
+        inside = count_uses(Block(tuple(lets), ()))
+        given = [v for let in lets for v in let.vars if self.uses.get(v, 0) > inside.get(v, 0)]
+        if not given:
+            return []
+        renaming = Renaming({}, fresh=True)
+        then = Block(tuple([renaming.let(let) for let in lets]), tuple([renaming.atom(v) for v in given]))
+        b = Builder(span=next((let.span for let in lets if let.span is not None), None))
+
+        def otherwise() -> list[Atom]:
+            return [self.nothing(b, v) for v in given]
+
+        with b.scope() as out:
+            conditions = [trips.holds(b) for trips in sorted(guard, key=_Trips.serials)]
+            all_hold = conditions[0]
+            for condition in conditions[1:]:
+                all_hold = b.prim("and", all_hold, condition)
+            b.emit_as(given, If(all_hold, then, b.block(otherwise)))
+        return out
+
+    def nothing(self, b: Builder, v: Var) -> Atom:
+        """What stands for a value that nothing reads: of an array, one zero seen everywhere."""
+        if not isinstance(v.type, Array):
+            return zero(v)
+        one = b.full((1,), zero(v))
+        return b.view(one, v.type.shape, lambda *_: (0,))

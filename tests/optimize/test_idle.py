@@ -1,0 +1,132 @@
+"""What only a loop needs that may have no trips costs nothing where it has none."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dlang.ir.anf import Contract, If, Program
+from dlang.ir.interpreter import Interpreter
+from dlang.optimize.pipeline import optimise
+from dlang.runtime.errors import RunError
+from tests.optimize.programs import count
+from tests.specialize.support import lowered
+
+KEPT = "[v for v in p if v > c]"
+ROW = "[sum(tanh(q[t] * q[s]) for s < d) for t < d]"
+MATRIX = "[q[t] * q[s] for t < d, s < d]"
+SPELLINGS = {
+    "a row": f"{{ let z = [p[i] * {ROW} for i < n if p[i] > c]\n sum(z) }}",
+    "a row that is read": f"{{ let z = [{{ let r = {ROW}\n r[0] + r[1] * p[i] }} for i < n if p[i] > c]\n sum(z) }}",
+    "a running sum": f"{{ let z = [p[i] * cumsum({MATRIX}[0]) for i < n if p[i] > c]\n sum(z) }}",
+    "a product": "{ let z = [p[i] * sum(a @ a) for i < n if p[i] > c]\n sum(z) }",
+    "a sum": f"{{ let w = {KEPT}\n sum([sum(tanh(q[t] * v) * sum(a @ a) for t < d) for v in w]) }}",
+    "two filters": f"{{ let z = [v * w * {ROW} for v in p, w in q if v > c and w > 0.0]\n sum(z) }}",
+    "a filter in a filter": f"{{ let z = [sum([w * {ROW}[0] for w in p if w > 0.3]) * v for v in p if v > c]\n"
+    " sum(z) }",
+    "behind a filter": f"{{ var y = 0.0\n for v in {KEPT} {{ y = y * v + sum(a @ a) }}\n y }}",
+    "of a check": f"{{ var y = 0.0\n for v in {KEPT} {{ y = y * v + sum(cumsum({MATRIX}[0])) }}\n y }}",
+    "some points": f"{{ let m = i64(8.0 - 8.0 * c)\n sum(sum({ROW}) * q[0] * f64(i) for i < m) }}",
+    "some trips": "{ let m = i64(8.0 - 8.0 * c)\n var y = 0.0\n for i < m { y = y * 0.5 + sum(a @ a) }\n y }",
+    "of a slice": f"{{ let w = p[..i64(6.0 - 6.0 * c)]\n sum([v * sum({ROW}) for v in w]) }}",
+    "while": f"{{ var y = 2.0 - 2.0 * c\n while y > 0.1 {{ y = y - 1.0 - abs(sum({ROW})) }}\n y }}",
+    "while an element is large": f"{{ var y = 0.0\n var i = 0\n while i < n and p[n - 1 - i] > c {{ i += 1\n"
+    f" y = y * 0.5 + sum(a @ a) + sum({ROW}) }}\n y }}",
+}
+NONE, SOME, ALL = 1.0, 0.5, 0.0
+ROWS = 6
+
+
+def arguments(d: int, c: float) -> list[Any]:
+    rng = np.random.default_rng(d)
+    return [ROWS, d, np.linspace(0.1, 0.9, ROWS), rng.random(d), rng.random((d, d)), c]
+
+
+@cache
+def compiled(body: str, name: str) -> tuple[Program, Program, str, int]:
+    """The program as specialised and as optimised, its entry, and how many sizes that gives first."""
+    types = "f64[n], f64[d], f64[d, d]"
+    made = lowered(
+        f"fn f(p: f64[n], q: f64[d], a: f64[d, d], c: f64) -> f64 = {body}\n"
+        f"fn g(p: f64[n], q: f64[d], a: f64[d, d], c: f64) -> ({types}) ="
+        f" grad(|z: ({types})| f(z.0, z.1, z.2, c))((p, q, a))\n",
+        name,
+    )
+    return made.program, optimise(made.program, [made.entry.name], verify=True), made.entry.name, len(made.entry.extra)
+
+
+def cost(program: Program, entry: str, args: list[Any]) -> tuple[list[Any], int]:
+    """The results, and the operations but for copies."""
+    interpreter = Interpreter(program)
+    results = interpreter.run(entry, args)
+    return results, interpreter.operations - interpreter.counts["Copy"]
+
+
+@pytest.mark.parametrize("body", SPELLINGS.values(), ids=SPELLINGS)
+def test_nothing_is_made_for_what_has_no_points(body: str) -> None:
+    written, optimised, entry, extra = compiled(body, "f")
+    _, gradient, of_gradient, _ = compiled(body, "g")
+    for c in (NONE, SOME, ALL):
+        for d in (8, 16):
+            args = arguments(d, c)
+            given = ROWS + d + d * d
+            expected, before = cost(written, entry, args)
+            found, after = cost(optimised, entry, args)
+            np.testing.assert_allclose(found[extra], expected[extra], rtol=1e-12)
+            assert after <= 1.1 * before + 20
+            assert cost(gradient, of_gradient, args)[1] <= 4 * before + 2 * given
+
+
+@pytest.mark.parametrize("body", SPELLINGS.values(), ids=SPELLINGS)
+def test_gradients_of_what_may_have_no_points_are_those_of_differences(body: str) -> None:
+    _, optimised, entry, extra = compiled(body, "f")
+    _, gradient, of_gradient, before = compiled(body, "g")
+    for c in (NONE, 0.45, 0.05):
+        args = arguments(5, c)
+        slopes = cost(gradient, of_gradient, args)[0][before:]
+        direction = [np.cos(np.arange(float(x.size))).reshape(x.shape) for x in args[2:5]]
+        ends = []
+        for sign in (1.0, -1.0):
+            moved = [x + sign * 1e-6 * v for x, v in zip(args[2:5], direction, strict=True)]
+            ends.append(cost(optimised, entry, [*args[:2], *moved, c])[0][extra])
+        expected = sum(np.sum(s * v) for s, v in zip(slopes, direction, strict=True))
+        np.testing.assert_allclose((ends[0] - ends[1]) / 2e-6, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_products_stay_products() -> None:
+    for name in ("a product", "behind a filter", "some trips"):
+        _, optimised, _, _ = compiled(SPELLINGS[name], "f")
+        assert count(optimised, Contract) == 1
+
+
+def test_what_sizes_say_has_points_has_no_branch() -> None:
+    body = f"sum([p[i] * {ROW} for i < n]) + sum([sum(a @ a) * p[j] for i < n, j < i])"
+    _, optimised, _, _ = compiled(body, "f")
+    assert count(optimised, If) == 0
+
+
+def test_what_fails_does_so_only_if_there_is_a_point() -> None:
+    body = f"{{ let z = [p[i] * {ROW}[d + i64(c)] for i < n if p[i] > c]\n sum(z) }}"
+    _, optimised, entry, extra = compiled(body, "f")
+    assert cost(optimised, entry, arguments(4, NONE))[0][extra] == 0.0
+    with pytest.raises(RunError, match="out of range"):
+        cost(optimised, entry, arguments(4, SOME))
+
+
+def test_a_condition_that_fails_does_so_behind_what_fails_before() -> None:
+    body = f"""{{
+      var y = q[0]
+      assert y < 9.0
+      var i = 0
+      while p[i] > c {{ i += 1; y = y + sum({ROW}) }}
+      y
+    }}"""
+    _, optimised, entry, _ = compiled(body, "f")
+    args = arguments(4, ALL)
+    with pytest.raises(RunError, match="out of range"):
+        cost(optimised, entry, args)
+    with pytest.raises(RunError, match="assertion"):
+        cost(optimised, entry, [0, 4, np.zeros(0), np.full(4, 10.0), args[4], 0.0])
