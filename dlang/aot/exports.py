@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dlang.diagnostics import DlangError, Note, Source, error
+from dlang.diagnostics import Diagnostic, DlangError, Note, Source, error
 from dlang.driver import Request, check, errors_of, lower, read_source
 from dlang.ir import anf
 from dlang.listings import request
@@ -181,11 +181,12 @@ def build(
 ) -> Built:
     """Compiles functions for a processor.
 
-    by_name: all were asked for; others that cannot be called are left out. refuse: raises for what cannot be called.
+    by_name: all were asked for; others that cannot be called are left out, and why is raised if none is left. refuse:
+    raises for what cannot be called.
     """
     from dlang.runtime import build as runtime
 
-    left_out: list[tuple[str, str]] = []
+    left_out: dict[str, Diagnostic] = {}
     exports: list[Export] = []
     while True:
         requests = [f.request for f in functions]
@@ -201,14 +202,15 @@ def build(
             except DlangError as e:
                 if by_name:
                     raise
-                left_out.append((f.name, e.diagnostics[0].message))
+                left_out[f.name] = e.diagnostics[0]
         if len(kept) == len(functions):
             break
         functions = kept  # code that nobody can call is not compiled
     if not exports:
-        raise error(NOT_EXPORTED, "none of the functions can be called from outside: " + left_out[0][1], None)
+        raise DlangError([*left_out.values()])
     compiled = runtime.build(program, [e.face.name for e in exports], made_for=processor)
-    return Built(checked, tuple(exports), program, compiled, processor, tuple(left_out))
+    why = tuple([(name, d.message) for name, d in left_out.items()])
+    return Built(checked, tuple(exports), program, compiled, processor, why)
 
 
 def _export(f: Chosen, face: Face, terms: Terms | None) -> Export:

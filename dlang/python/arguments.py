@@ -30,6 +30,7 @@ from dlang.specialize.types import STATIC, Bindings, Bound, Mono, MonoArray, Mon
 from dlang.typecheck import types as ty
 from dlang.typecheck.headers import FnDecl, Param
 from dlang.typecheck.printing import Names
+from dlang.typecheck.refinements import written
 from dlang.typecheck.types import (
     DataDecl,
     Floor,
@@ -391,7 +392,8 @@ class Matcher:
         assert self._current is not None
         local = self._current.local
         names = Names()
-        wanted = names.type(local.type) if local.size is None else "size"
+        plain = local.size is not None and local.refinement is None
+        wanted = "size" if plain else written(local.type, local.refinement, names)
         known = [f"{n} from `{by}`" for n, by in self._reasons(local.type, names) if by != local.name]
         if local.size in self.sizes:
             fixed = self.sizes[local.size]

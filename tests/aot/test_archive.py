@@ -141,6 +141,11 @@ def test_what_cannot_be_built_is_left_out_and_said(tmp_path, capsys):
     assert said[0] == "left out `f`: `f` cannot be called from outside: it takes or gives a function"
     assert said[1].endswith("it gives an array of values that hold nothing")
     assert len(said) == 3 and dlang.load(tmp_path / "left.dlo").h(2.0) == 2
+    path.write_text("fn f(g: (f64) -> f64) -> f64 = g(1.0)\nfn twice(x: f64) { |y: f64| x * y }\n")
+    assert main(["build", str(path), "-o", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert "`f` cannot be called" in said and "left.dl:1:4" in said
+    assert "`twice` cannot be called" in said and "left.dl:2:4" in said
     path.write_text("")
     assert main(["build", str(path), "-o", str(tmp_path)]) == 1
     assert "error[E0986]: the file has no functions" in capsys.readouterr().err

@@ -45,6 +45,12 @@ def test_one_that_is_out_of_range_is_refused_after_calls_that_look_alike(program
     refused(lambda: program.pick(X, -1), "index -1", "negative")
 
 
+def test_what_is_no_integer_is_refused_by_the_type_that_was_asked_for(program) -> None:
+    refused(lambda: program.pick(X, "a"), "argument `i`: expected Idx<n>, got a str")
+    refused(lambda: program.lookup(X, np.ones((1, 2))), "argument `idx`: expected Idx<n>[k, m], got f64[1, 2]")
+    refused(lambda: program.next("three", 2), "argument `n`: expected size, got a str")
+
+
 def test_a_function_whose_types_are_not_written_out_asks_too(program) -> None:
     assert program.guessed(X, 1) == 2.0
     refused(lambda: program.guessed(X, 3), "expected Idx<3>")
