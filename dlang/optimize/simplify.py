@@ -6,7 +6,7 @@ Every rule gives the same bits (`algebra.py` names the one exception). What beco
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dlang.ir.anf import (
     ZERO,
@@ -196,6 +196,8 @@ class _Walk:
         self.points -= isinstance(op, Comp)
         if isinstance(new, Comp):
             new = without_replaced(new)
+        elif isinstance(new, For | While) and new.early and new.body.results[0] == Lit(True, "bool"):
+            new = replace(new, body=Block(new.body.lets, new.body.results[1:]), early=False)
         if len(let.vars) == 1 and not (isinstance(new, If) and self.branch(new) is None):
             replacement = self.simplest(new, let)
             if isinstance(replacement, Var | Lit):

@@ -107,6 +107,16 @@ MAIN {
   } for i < n])
 }
 """,
+    "a loop that could end early, but for a condition that never holds": """
+MAIN {
+  var u = [x for i < n, t < k]
+  for i < n {
+    u = [v for t < n, v in q]
+    if false { break }
+  }
+  sum(u)
+}
+""",
     "a loop each trip of which sets an array to the same values": """
 MAIN {
   var u = [x for a < n, b < k]

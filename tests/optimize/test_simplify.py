@@ -25,6 +25,7 @@ from dlang.ir.anf import (
     Update,
     Var,
     View,
+    While,
     poly,
 )
 from dlang.ir.builder import Builder, boolean, f64, i64
@@ -250,6 +251,20 @@ def test_state_that_each_trip_sets_to_one_value_is_no_state() -> None:
     assert len(loop.params) == 2
     assert run(p, [2, 3.0, 2.0]) == [3.0, 3.0, 3.0, 3.0]
     assert run(p, [4, 3.0, 2.0]) == [18.0, 2.0, 7.0, 2.0]
+
+
+def test_a_loop_that_never_ends_early_is_a_plain_one() -> None:
+    b = Builder()
+    n, x = b.param("n", I64), b.param("x", F64)
+    (s,) = b.for_(0, n, [x], lambda i, s: [b.prim("not", boolean(False)), b.mul(s, x)], early=True)
+    (t,) = b.while_(
+        [s], lambda t: b.prim("lt", t, f64(100.0)), lambda t: [boolean(True), b.mul(t, f64(3.0))], early=True
+    )
+    (u,) = b.for_(0, n, [x], lambda i, u: [b.prim("lt", u, f64(10.0)), b.mul(u, x)], early=True)
+    p = through(Program({"f": b.function("f", [s, t, u])}), simplify)
+    loops = [let.op for let in p.functions["f"].body.lets if isinstance(let.op, For | While)]
+    assert [op.early for op in loops] == [False, False, True]
+    assert run(p, [3, 2.0]) == [16.0, 144.0, 16.0]
 
 
 # ---- arrays ----------------------------------------------------------------------------------------------------------
