@@ -6,7 +6,7 @@ it. Nothing here is ever assumed, so a failure costs speed, not correctness.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import permutations
 
@@ -14,7 +14,7 @@ from dlang.inequalities import Facts
 from dlang.ir.anf import Array, Axis, Let, Lit, Scalar, Size, Type, Var, fresh, poly
 from dlang.ir.builder import Builder
 from dlang.ir.traverse import free_vars
-from dlang.polynomials import Coefficient, Poly
+from dlang.polynomials import Coefficient, Poly, TooManyTerms
 
 Box = Mapping[Var, tuple[Size, Size]]  # axis -> least and greatest value, in what is not an axis
 
@@ -131,6 +131,12 @@ def hull(axes: Sequence[Axis], known: Knowledge) -> dict[Var, tuple[Size, Size]]
     return box
 
 
+def at_most_one(axis: Axis) -> bool:
+    """Tells whether an axis is known to have no more than one point."""
+    points = [(high - low).constant for high in axis.highs for low in axis.lows]
+    return any(count is not None and count <= 1 for count in points)
+
+
 def solved_axes(index: Sequence[Size], axes: Sequence[Var], box: Box, known: Knowledge) -> tuple[set[Var], list[Size]]:
     """The axes that the entries of an index determine, and the entries left with two or more unknowns.
 
@@ -235,6 +241,15 @@ def _tightest(bounds: Iterable[Size]) -> tuple[Size, ...]:
     return tuple(dict.fromkeys(bounds))
 
 
+def _binding(lows: Iterable[Size], known: Knowledge) -> tuple[Size, ...]:
+    """Lower bounds without those that are known to be no more than another."""
+    out: list[Size] = []
+    for low in _tightest(lows):
+        if not any(known.at_least_zero(other - low) for other in out):
+            out = [*[other for other in out if not known.at_least_zero(low - other)], low]
+    return tuple(out)
+
+
 def rebase(index: Sequence[Size], axes: Sequence[Axis], known: Knowledge) -> Change | None:
     """Axes that solve an index: where an entry leaves several unknowns, such as i + p, their sum t becomes an axis.
 
@@ -298,21 +313,115 @@ def extent(b: Builder, ends: tuple[Size, Size], known: Knowledge) -> Size:
 def nonempty(kept: Sequence[Axis], dropped: Sequence[Axis], box: Box, known: Knowledge) -> list[Axis]:
     """The axes `kept`, with no point at all where one of the axes `dropped` is empty.
 
-    With `count` values between two of its bounds, i < low + (high - low)·count is no further bound unless count is
-    not positive. The box does not tell: of max(0, n - 1) <= i < n it may be the last value, which is none if n is 0.
-    None is needed for a count that is positive wherever there is a point of the axes `kept`.
+    The box does not tell: of max(0, n - 1) <= i < n it may be the last value, which is none if n is 0.
     """
-    out = list(kept)
-    known = known.within(kept)
     names = {a.var for a in (*kept, *dropped)}
+    counts: list[Size] = []
     for axis in dropped:
         lows = [box[axis.var][0] if low.mentions(names) else low for low in axis.lows]
         highs = [box[axis.var][1] + 1 if high.mentions(names) else high for high in axis.highs]
-        for count in dict.fromkeys(high - low for low in lows for high in highs):
-            if out and not known.positive(count):
-                last = out[-1]
-                first, end = box[last.var]
-                out[-1] = Axis(last.var, last.lows, (*last.highs, first + (end - first + 1) * count))
+        counts += [high - low for low in lows for high in highs]
+    return _only_if(kept, counts, box, known)
+
+
+def _only_if(axes: Sequence[Axis], counts: Iterable[Size], box: Box, known: Knowledge) -> list[Axis]:
+    """The axes, with no point at all where a number, of which none mentions an axis, is not positive.
+
+    With `count` values between two bounds, i < low + (high - low)·count is no further bound unless count is not
+    positive. None is needed for a count that is positive wherever there is a point of the axes.
+    """
+    out = list(axes)
+    known = known.within(axes)
+    for count in dict.fromkeys(counts):
+        if out and not known.positive(count):
+            last = out[-1]
+            first, end = box[last.var]
+            out[-1] = Axis(last.var, last.lows, (*last.highs, first + (end - first + 1) * count))
+    return out
+
+
+MOST_GAPS = 64
+"""Inequalities that are left when an axis is eliminated, beyond which nothing is said."""
+
+
+def shadow(axes: Sequence[Axis], over: Set[Var], known: Knowledge) -> list[Size] | None:
+    """Numbers that are at least 0 at just those values of the axes `over` for which there is a point of all axes.
+
+    Of bounds of these axes those that mention none of the others hold as well. It is Fourier's and Motzkin's
+    elimination, in whole numbers: None where that can't be said by inequalities of polynomials.
+    """
+    dropped = {a.var for a in axes} - over
+    gaps = dict.fromkeys(
+        gap
+        for a in axes
+        for gap in (*[poly(a.var) - low for low in a.lows], *[high - poly(a.var) - 1 for high in a.highs])
+        if gap.mentions(dropped)
+    )
+    here = known.within([a for a in axes if a.var in over and not _mentions(a, dropped)])
+    for axis in reversed([a.var for a in axes if a.var in dropped]):
+        below: list[tuple[Size, Size]] = []  # of c·axis + rest >= 0 with c > 0: c and the rest
+        above: list[tuple[Size, Size]] = []  # with c < 0: -c and the rest
+        left: dict[Size, None] = {}
+        for gap in gaps:
+            try:
+                c = gap.coefficient(axis)
+            except ValueError:
+                return None
+            rest = gap.without(axis)
+            if c == 0:
+                left[gap] = None
+            elif known.positive(c):
+                below.append((c, rest))
+            elif known.positive(-c):
+                above.append((-c, rest))
+            else:
+                return None
+        for c, low in below:
+            for d, high in above:
+                try:
+                    gap = d * low + c * high
+                    sure = here.at_least_zero(gap - (c - 1) * (d - 1))
+                except TooManyTerms:
+                    return None
+                if sure:  # there is a whole number between the two
+                    continue
+                if c != 1 and d != 1:
+                    return None
+                left[gap] = None
+        if len(left) > MOST_GAPS:
+            return None
+        gaps = left
+    return list(gaps)
+
+
+def _mentions(axis: Axis, others: Set[Var]) -> bool:
+    return any(bound.mentions(others) for bound in (*axis.lows, *axis.highs))
+
+
+def projected(axes: Sequence[Axis], over: Set[Var], box: Box, known: Knowledge) -> list[Axis] | None:
+    """The axes `over`, with just those points for which there is a point of all axes; None if that is not known.
+
+    What is no bound of one of them is said by a further axis, of at most one point.
+    """
+    gaps = shadow(axes, over, known)
+    if gaps is None:
+        return None
+    dropped = {a.var for a in axes} - over
+    kept = [a for a in axes if a.var in over]
+    names = [a.var for a in kept]
+    lows = {a.var: [low for low in a.lows if not low.mentions(dropped)] for a in kept}
+    highs = {a.var: [high for high in a.highs if not high.mentions(dropped)] for a in kept}
+    counts = [gap + 1 for gap in gaps if not gap.mentions(names)]
+    further = [gap + 1 for gap in gaps if gap.mentions(names) and not bound_last(gap, names, lows, highs)]
+    if not all(lows.values()) or not all(highs.values()):
+        return None
+    tight = [
+        Axis(v, _binding(lows[v], known), tuple([-b for b in _binding([-b for b in highs[v]], known)])) for v in names
+    ]
+    out = _only_if(tight, counts, box, known)
+    if further or not out:
+        ends = (*further, *([] if out else counts))
+        out.append(Axis(fresh("one", Scalar("i64")), (poly(0),), (poly(1), *ends)))
     return out
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from dlang.ir.affine import Knowledge, dependencies, hull
+from dlang.ir.affine import Knowledge, at_most_one, dependencies, hull, shadow
 from dlang.ir.anf import (
     DTYPES,
     INTEGERS,
@@ -268,21 +268,15 @@ def _liftable_of(op: Comp) -> list[Liftable]:
     """Finds what takes long in the body of a comprehension and depends on fewer axes of several points than it has."""
     used = [v for v in op.body.results if isinstance(v, Var)]
     used += [v for d in op.destinations for e in d.index for v in e.atoms()]
-    several = {a.var for a in op.axes if not _at_most_one(a)}
-    depends = {v: over & several for v, over in dependencies(op.body.lets, op.axes).items()}
+    several = {a.var for a in op.axes if not at_most_one(a)}
+    depends = {a.var: {a.var} for a in op.axes} | dependencies(op.body.lets, op.axes)
+    depends = {v: over & several for v, over in depends.items()}
     return liftable(op.body.lets, used, depends, several)
-
-
-def _at_most_one(axis: Axis) -> bool:
-    """Tells whether an axis is known to have no more than one point."""
-    points = [(high - low).constant for high in axis.highs for low in axis.lows]
-    return any(count is not None and count <= 1 for count in points)
 
 
 def _movable(code: Liftable, axes: Sequence[Axis], known: Knowledge, local: set[Var]) -> bool:
     """Whether code may run over the axes that it depends on alone."""
-    names = {a.var for a in axes}
-    if not any(bound.mentions(names) for a in axes for bound in (*a.lows, *a.highs)):
-        return True
     kept = [a for a in axes if a.var in code.over]
-    return hull(axes, known.within(axes)) is not None and runs_anywhere(code.lets, known.within(kept), local)
+    return hull(axes, known.within(axes)) is not None and (
+        runs_anywhere(code.lets, known.within(kept), local) or shadow(axes, code.over, known) is not None
+    )

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from dlang.diagnostics import Span
-from dlang.ir.affine import Box, Knowledge, dependencies, extent, hull, nonempty
+from dlang.ir.affine import Box, Knowledge, at_most_one, dependencies, extent, hull, projected, shadow
 from dlang.ir.anf import (
     INTEGERS,
     ZERO,
@@ -316,35 +316,33 @@ def _project(s: _Split, over: Set[Var], lets: Sequence[Let]) -> _Space:
     """The axes `over`, if what moves there is defined there, else all of them.
 
     A bound that mentions another axis is widened to the box, if the code may run anywhere. Where it may not, as a read
-    that is not proven in range without the dropped axes, or a check, the space is empty if one of those is; then the
-    space of no axis is the first value of one.
+    that is not proven in range without the dropped axes, or a check, there is a point if and only if there is one of
+    all axes; the space of no axis is then an axis of one point.
     """
     kept = [a for a in s.axes if a.var in over]
-    dropped = [a for a in s.axes if a.var not in over]
-    gone = {a.var for a in dropped}
+    gone = {a.var for a in s.axes if a.var not in over}
 
     def wide(bounds: tuple[Size, ...], end: Size) -> tuple[Size, ...]:
         return tuple(dict.fromkeys(end if b.mentions(gone) else b for b in bounds))
 
     axes = [Axis(a.var, wide(a.lows, s.box[a.var][0]), wide(a.highs, s.box[a.var][1] + 1)) for a in kept]
-    if dropped:
-        if not runs_anywhere(lets, s.known.within(axes), set(s.depends)):
-            names = {a.var for a in s.axes}
-            box = not any(b.mentions(names) for a in dropped for b in (*a.lows, *a.highs))
-            exact = not any(b.mentions(gone) for a in kept for b in (*a.lows, *a.highs))
-            if box and exact and not kept:
-                first, *others = dropped
-                low = s.box[first.var][0]
-                point = Axis(first.var, first.lows, tuple(dict.fromkeys((*first.highs, low + 1))))
-                axes = nonempty([point], others, s.box, s.known)
-                if tuple(axes) != s.axes:
-                    return _Space(tuple(axes), (poly(1),), (poly(first.var) - low,), (ZERO,), (), False)
-            axes = nonempty(kept, dropped, s.box, s.known) if box and exact and kept else list(s.axes)
+    if gone and not runs_anywhere(lets, s.known.within(axes), set(s.depends)):
+        axes = list(s.axes)
+        if not all(at_most_one(a) for a in s.axes if a.var in gone):
+            axes = projected(s.axes, over, s.box, s.known) or axes
     b = Builder()
     with b.scope() as emitted:
-        shape = tuple(extent(b, s.box[a.var], s.known) for a in axes)
-    index = tuple(poly(a.var) - s.box[a.var][0] for a in axes)
-    return _Space(tuple(axes), shape, index, index, tuple(emitted), len(axes) == len(s.axes))
+        shape = [extent(b, s.box[a.var], s.known) for a in axes if a.var in s.box]
+    index = [poly(a.var) - s.box[a.var][0] for a in axes if a.var in s.box]
+    single = [a.var for a in axes if a.var not in s.box]
+    return _Space(
+        axes=tuple(axes),
+        shape=(*shape, *[poly(1) for _ in single]),
+        index=(*index, *[poly(v) for v in single]),
+        read=(*index, *[ZERO for _ in single]),
+        lets=tuple(emitted),
+        whole={a.var for a in axes} == {a.var for a in s.axes},
+    )
 
 
 def _with_open_bounds(op: Comp, lets: Sequence[Let]) -> Comp:
@@ -472,21 +470,12 @@ def _lift(s: _Split, used: set[Var], depth: int) -> None:
             by = {v: from_store(v, a, space.read) for v, a in zip(code.stored, made, strict=True)}
             s.body = without(s.body, code, by, used)
             continue
-        counts = _counts(s.axes) if space.axes else []
-        if counts is not None:
-            lets, values = run_if(code, counts)
+        gaps = shadow(s.axes, set(), s.known) if space.axes else []
+        if gaps is not None:
+            lets, values = run_if(code, [gap + 1 for gap in gaps])
             s.before += _normal(lets, s.known)
             s.renaming.env.update(zip(code.stored, values, strict=True))
             s.body = [s.rewritten(let) for let in without(s.body, code, {}, used)]
-
-
-def _counts(axes: Sequence[Axis]) -> list[Size] | None:
-    """Numbers that are all positive if there is a point; None if that depends on more than sizes."""
-    names = {a.var for a in axes}
-    bounds = [(low, high) for a in axes for low in a.lows for high in a.highs]
-    if any(low.mentions(names) or high.mentions(names) for low, high in bounds):
-        return None
-    return [high - low for low, high in bounds]
 
 
 def _normal(lets: Sequence[Let], known: Knowledge) -> Sequence[Let]:

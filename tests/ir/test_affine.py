@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from itertools import product
+from random import Random
 
 import pytest
 
-from dlang.ir.affine import Knowledge, changed, far_fewer, hull, nonempty, rebase, solved_axes, span
+from dlang.ir.affine import Knowledge, changed, far_fewer, hull, nonempty, projected, rebase, solved_axes, span
 from dlang.ir.anf import Array, Axis, Scalar, Size, Var, fresh, poly
 from dlang.ir.builder import axis
 
@@ -119,6 +120,55 @@ def test_a_dropped_axis_bounds_no_axis_whose_points_say_that_it_has_some() -> No
     (kept,) = nonempty([i], [k], box, KNOWN)
     for a, b in product(range(4), range(3)):
         assert len(points((kept,), {N: a, M: b})) == (a if b else 0)
+
+
+def projection(axes: list[Axis], over: set[Var], sizes: dict[Var, int]) -> set[tuple[int, ...]] | None:
+    """The points of some axes that have a point of all axes, as they are said."""
+    box = hull(axes, KNOWN.within(axes))
+    found = None if box is None else projected(axes, over, box, KNOWN)
+    return None if found is None else {values(p, axes, over) for p in points(tuple(found), sizes)}
+
+
+def values(point: dict[Var, int], axes: list[Axis], over: set[Var]) -> tuple[int, ...]:
+    return tuple([point[a.var] for a in axes if a.var in over])
+
+
+def test_axes_are_projected_to_some_of_them_exactly() -> None:
+    random = Random(7)
+    said = 0
+    for _ in range(120):
+        axes: list[Axis] = []
+        for name in "ijk":
+            terms = [
+                poly(0),
+                n,
+                m,
+                n * m,
+                *[poly(a.var) for a in axes],
+                *[c * poly(a.var) for a in axes for c in (2, m)],
+            ]
+            lows = [
+                random.choice(terms[:1] * 3 + terms) + random.randrange(-1, 2) for _ in range(random.choice((1, 1, 2)))
+            ]
+            highs = [random.choice(terms[1:]) + random.randrange(-1, 2) for _ in range(random.choice((1, 1, 2)))]
+            axes.append(Axis(fresh(name, I64), tuple(lows), tuple(highs)))
+        over = {a.var for a in axes if random.random() < 0.4}
+        for a, b in product((0, 1, 3, 4), (0, 1, 2)):
+            sizes = {N: a, M: b}
+            found = projection(axes, over, sizes)
+            assert found is None or found == {values(p, axes, over) for p in points(tuple(axes), sizes)}
+            said += found is not None
+    assert said > 600
+
+
+def test_blocks_of_a_size_that_a_run_knows_are_projected() -> None:
+    i = axis(N, name="i")
+    j = Axis(fresh("j", I64), (poly(i.var) * m,), ((poly(i.var) + 1) * m,))
+    for a, b in product(range(4), range(3)):
+        for over in ({i.var}, set[Var]()):
+            expected = {values(p, [i, j], over) for p in points((i, j), {N: a, M: b})}
+            assert projection([i, j], over, {N: a, M: b}) == expected
+        assert projection([i, j], {j.var}, {N: a, M: b}) is None
 
 
 def test_far_fewer_points_than_elements() -> None:

@@ -153,8 +153,16 @@ def test_a_check_that_runs_once_for_a_row_runs_only_if_there_are_points(body: st
 
 FAILING = """
 import linalg {{ det, identity, inverse, solve }}
-fn f(x: f64[n, n], v: f64[n], k: i64) -> f64 = sum({body} for i < k, t < n)
+fn f(x: f64[n, n], v: f64[n], k: i64) -> f64 = sum({body} for {points})
 """
+RECTANGLE = "i < k, t < n"
+TRIANGLES = (
+    "i < k, t < i",
+    "t < k, i in t + 1..k",
+    "i < k, t in i + 1..k",
+    "i < k, t < k - i - 1",
+    "i < k, t < i, s < t + 1",
+)
 ONE_MATRIX = {
     "solved": "{ let y = solve(x, v); v[t] }",
     "solved under a condition": "{ if v[0] < 9.0 { let y = solve(x, v) }; v[t] }",
@@ -168,15 +176,15 @@ MATRICES = {
 
 
 @cache
-def failing(body: str) -> tuple[Program, str]:
-    """A sum over k rows and n columns."""
-    made = lowered(FAILING.format(body=body), "f")
+def failing(body: str, points: str) -> tuple[Program, str]:
+    """A sum over some points."""
+    made = lowered(FAILING.format(body=body, points=points), "f")
     return optimise(made.program, [made.entry.name], verify=True), made.entry.name
 
 
-def factoring(body: str, x: np.ndarray, k: int) -> int:
+def factoring(body: str, x: np.ndarray, k: int, points: str = RECTANGLE) -> int:
     """The operations of linear algebra."""
-    program, entry = failing(body)
+    program, entry = failing(body, points)
     interpreter = Interpreter(program)
     interpreter.run(entry, [4, x, np.arange(4.0), k])
     return interpreter.counts["Library"]
@@ -198,3 +206,15 @@ def test_what_may_fail_and_is_not_used_fails_only_if_there_are_points(body: str)
     with pytest.raises(RunError, match="singular"):
         factoring(body, singular, 1)
     assert factoring(body, singular, 0) == 0
+
+
+@pytest.mark.parametrize("points", TRIANGLES)
+@pytest.mark.parametrize("body", ["solved", "asserted in a loop", "solved for each row"])
+def test_what_may_fail_runs_once_where_bounds_depend_on_other_axes(body: str, points: str) -> None:
+    code = {**ONE_MATRIX, **MATRICES}[body]
+    x, singular = np.eye(4) + 0.1, np.diag([0.0, -1.0, 1.0, 1.0])  # and so it is with 1 more on the diagonal
+    matrices = 1 if body in ONE_MATRIX else 3  # in each triangle three rows have points
+    assert factoring(code, x, 4, points) <= 3 * matrices * factoring("det(x)", x, 1)
+    assert factoring(code, singular, 1, points) == 0
+    with pytest.raises(RunError, match="singular"):
+        factoring(code, singular, 2, points)
