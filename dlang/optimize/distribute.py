@@ -37,10 +37,12 @@ from dlang.ir.anf import (
     Prim,
     Program,
     Read,
+    Reshape,
     Size,
     SizeOf,
     Stop,
     Var,
+    View,
     While,
     fresh,
     poly,
@@ -49,11 +51,23 @@ from dlang.ir.builder import Builder
 from dlang.ir.pruning import pruned
 from dlang.ir.sharing import liftable, may_go_first, runs_anywhere, takes_long
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import free_vars, map_blocks, map_functions, parts, rebuild, type_vars, walk, with_body
+from dlang.ir.traverse import (
+    free_vars,
+    map_blocks,
+    map_functions,
+    parts,
+    rebuild,
+    type_vars,
+    walk,
+    with_body,
+    with_lets,
+    with_op,
+)
 from dlang.ir.types import I64, dtype_of, is_float, type_of
 from dlang.optimize.batching import batched
 from dlang.optimize.effects import consumed_by
 from dlang.optimize.lifting import from_store, run_if, span_of, stored_in_turn, without
+from dlang.polynomials import Poly
 
 _DEEPEST = 32  # nested reductions
 
@@ -140,6 +154,9 @@ class _Split:
 
 def _split(let: Let, op: Comp, known: Knowledge, depth: int) -> list[Let]:
     """What a comprehension becomes: those in front of it, and what is left."""
+    straight = _straightened(op)
+    if straight is not op:
+        let, op = Let(let.vars, straight, let.span), straight
     inside = known.within(op.axes)
     box = hull(op.axes, inside)
     if not op.axes:
@@ -153,6 +170,11 @@ def _split(let: Let, op: Comp, known: Knowledge, depth: int) -> list[Let]:
     whole = _used_whole(op.body)
     for inner in (part for original in op.body.lets for part in _apart(s.rewritten(original), s)):
         s.depends |= _dependence(inner, s)
+        if isinstance(inner.op, View | Reshape) and not s.depends[inner.vars[0]] and _sees_all(inner, s):
+            moved = Renaming({}, fresh=True).let(inner)
+            s.before.append(moved)
+            s.renaming.env[inner.vars[0]] = moved.vars[0]
+            continue
         if _stays(inner.op, s, s.depends):
             s.pinned |= set(inner.vars)
         if isinstance(inner.op, Comp) and not s.pinned & set(inner.vars):
@@ -170,17 +192,15 @@ def _split(let: Let, op: Comp, known: Knowledge, depth: int) -> list[Let]:
                 s.checked |= set(new.vars)
     results = tuple(s.renaming.atom(a) for a in op.body.results)
     index_vars = {v for d in op.destinations for e in d.index for v in e.atoms()}
-    _lift(s, {v for v in (*results, *index_vars) if isinstance(v, Var)}, depth)
+    lifted = _lift(s, {v for v in (*results, *index_vars) if isinstance(v, Var)}, depth)
     results = tuple(s.renaming.atom(a) for a in results)
+    if lifted and any(isinstance(inner.op, Comp) for inner in s.body):  # what stayed for that may move now
+        rest = Comp(op.axes, Block(tuple(s.body), results), _renamed(s, op.destinations))
+        return [*s.before, *_split(Let(let.vars, rest, let.span), rest, s.known, depth + 1)]
     index_vars = {v for d in op.destinations for e in d.index for v in s.renaming.size(e).atoms()}
     _hoist(s, {*results, *index_vars}, depth)
     results = tuple(s.renaming.atom(a) for a in results)
-    destinations = tuple(
-        Keep(d.shape, tuple(map(s.renaming.size, d.index)), d.monoid, d.into)
-        if isinstance(d, Keep)
-        else Add(d.shape, tuple(map(s.renaming.size, d.index)), d.into)
-        for d in op.destinations
-    )
+    destinations = _renamed(s, op.destinations)
     left = _needed(s.body, {*results, *(v for d in destinations for e in d.index for v in e.atoms())})
     if (
         not s.before
@@ -189,6 +209,71 @@ def _split(let: Let, op: Comp, known: Knowledge, depth: int) -> list[Let]:
     ):
         return [let]
     return [*s.before, Let(let.vars, Comp(op.axes, Block(tuple(left), results), destinations), let.span)]
+
+
+def _renamed(s: _Split, destinations: Sequence[Destination]) -> tuple[Destination, ...]:
+    """Destinations in terms of what moved to the front."""
+    return tuple([replace(d, index=tuple(map(s.renaming.size, d.index))) for d in destinations])
+
+
+def _straightened(op: Comp) -> Comp:
+    """The comprehension with axes that begin where others say, and end where sizes do, if its body asks for no more.
+
+        [sum(e(i + k + 1) for k < n - i - 1) for i < n]    becomes    [sum(e(t + 1) for t in i..n - 1) for i < n]
+
+    So it is seen that the body depends on t alone.
+    """
+    for k in range(1, len(op.axes)):
+        axis = op.axes[k]
+        offset = _offset(axis, {a.var for a in op.axes[:k]})
+        if offset is not None and _only_shifted(op, axis.var, offset):
+            moved = Axis(fresh(axis.var.name, I64), _plus(axis.lows, offset), _plus(axis.highs, offset))
+            new = _in_terms_of(op, {axis.var: poly(moved.var) - offset})
+            op = Comp((*new.axes[:k], moved, *new.axes[k + 1 :]), new.body, new.destinations)
+    return op
+
+
+def _plus(bounds: Iterable[Size], offset: Size) -> tuple[Size, ...]:
+    return tuple([b + offset for b in bounds])
+
+
+def _in_terms_of(op: Comp, env: Mapping[Var, Size]) -> Comp:
+    """The comprehension with axes that its body uses in sizes alone replaced."""
+
+    def inner(op: Op) -> Op:
+        return rebuild(op, atom=lambda a: a, size=lambda p: p.substitute(env.get), block=block, bind=lambda v: v)
+
+    def block(b: Block) -> Block:
+        return with_lets(b, [with_op(let, let.vars, inner(let.op)) for let in b.lets], b.results)
+
+    new = inner(op)
+    assert isinstance(new, Comp)
+    return new
+
+
+def _offset(axis: Axis, outer: Set[Var]) -> Size | None:
+    """What is to be added to an axis for its end to mention no outer axis."""
+    for high in axis.highs:
+        if high.mentions(outer):
+            offset = Poly({m: -c for m, c in high.terms.items() if not outer.isdisjoint(m)})
+            return offset if not any((b + offset).mentions(outer) for b in axis.highs) else None
+    return None
+
+
+def _only_shifted(op: Comp, axis: Var, offset: Size) -> bool:
+    """Whether an axis is used in the body only with an offset added to it."""
+    sizes = [*parts(op).sizes]
+    atoms: list[Atom] = [*op.body.results]
+    for let in walk(op.body):
+        p = parts(let.op)
+        sizes += p.sizes
+        atoms += [*p.atoms, *[a for b in p.blocks for a in b.results]]
+        if any(v is axis for var in let.vars for v in type_vars(var.type)):
+            return False
+    outer = set(offset.atoms())
+    unshifted = {axis: poly(axis) - offset}
+    mentioned = [e.substitute(unshifted.get) for e in sizes if e.mentions((axis,))]
+    return bool(mentioned) and axis not in atoms and not any(e.mentions(outer) for e in mentioned)
 
 
 def _apart(let: Let, s: _Split) -> list[Let]:
@@ -241,6 +326,11 @@ def _axes_of(op: Op, s: _Split) -> set[Var]:
     for v in free_vars(op):
         found |= {v} if v in names else s.depends.get(v, set())
     return found
+
+
+def _sees_all(let: Let, s: _Split) -> bool:
+    """Whether a view is of an array from outside, and may stand there."""
+    return s.depends.keys().isdisjoint(free_vars(let.op)) and runs_anywhere([let], s.known, set())
 
 
 def _stays(op: Op, s: _Split, depends: Mapping[Var, set[Var]]) -> bool:
@@ -445,15 +535,19 @@ def _tainted(body: Sequence[Let]) -> set[Var]:
 
 
 # ---- what takes long -------------------------------------------------------------------------------------------------
-def _lift(s: _Split, used: set[Var], depth: int) -> None:
-    """Moves what takes long and depends on fewer axes than there are to the front, in loops over just those."""
+def _lift(s: _Split, used: set[Var], depth: int) -> bool:
+    """Moves what takes long and depends on fewer axes than there are to the front, in loops over just those.
+
+    Tells whether there was some.
+    """
+    lifted = False
     tried: set[frozenset[Var]] = set()
     while any(takes_long(let.op) for let in s.body):
         s.depends = dependencies(s.body, s.axes)
         used = {a for v in used if isinstance(a := s.renaming.env.get(v, v), Var)}
         found = [c for c in liftable(s.body, used, s.depends, [a.var for a in s.axes]) if c.over not in tried]
         if not found:
-            return
+            return lifted
         code = found[0]
         tried.add(code.over)
         space = _project(s, code.over, code.lets)
@@ -469,6 +563,7 @@ def _lift(s: _Split, used: set[Var], depth: int) -> None:
                 made = tuple(_store(s, space, code.lets, code.stored, span_of(code), depth))
             by = {v: from_store(v, a, space.read) for v, a in zip(code.stored, made, strict=True)}
             s.body = without(s.body, code, by, used)
+            lifted = True
             continue
         gaps = shadow(s.axes, set(), s.known) if space.axes else []
         if gaps is not None:
@@ -476,6 +571,8 @@ def _lift(s: _Split, used: set[Var], depth: int) -> None:
             s.before += _normal(lets, s.known)
             s.renaming.env.update(zip(code.stored, values, strict=True))
             s.body = [s.rewritten(let) for let in without(s.body, code, {}, used)]
+            lifted = True
+    return lifted
 
 
 def _normal(lets: Sequence[Let], known: Knowledge) -> Sequence[Let]:
