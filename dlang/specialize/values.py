@@ -287,13 +287,17 @@ def contains_function(v: Value) -> bool:
 
 
 # ---- sizes -----------------------------------------------------------------------------------------------------------
-def sizes_of(v: Value) -> Iterator[Size]:
-    """Every size that the structure and the leaf types of a value mention, in order."""
+def sizes_of(v: Value, front: tuple[Size, ...] = ()) -> Iterator[Size]:
+    """Every size that the structure and the leaf types of a value mention, in order.
+
+    The axes of an array of structures are mentioned once, though each of its leaves has them. front: such axes.
+    """
     match v:
         case ArrayV():
-            yield from v.shape
+            yield from v.shape[len(front) :]
         case Many(shape, _):
             yield from shape
+            front = front + shape
         case NodeV(type, _):
             yield from sizes_of_mono(type)
         case ClosureV(bindings=bindings):
@@ -305,19 +309,21 @@ def sizes_of(v: Value) -> Iterator[Size]:
         case _:
             pass
     for part in parts(v):
-        yield from sizes_of(part)
+        yield from sizes_of(part, front)
 
 
-def with_sizes(v: Value, given: Iterator[Size]) -> Value:
-    """The structure with every size, in the order of `sizes_of`, given anew."""
+def with_sizes(v: Value, given: Iterator[Size], front: tuple[Size, ...] = ()) -> Value:
+    """The structure with every size, in the order of `sizes_of`, given anew. front: the axes before those of leaves."""
     match v:
         case ScalarV():
             return v
         case ArrayV():
-            return ArrayV(fresh(v.var.name, anf.Array(v.dtype, tuple([next(given) for _ in v.shape]))))
+            own = tuple([next(given) for _ in v.shape[len(front) :]])
+            return ArrayV(fresh(v.var.name, anf.Array(v.dtype, front + own)))
         case _:
             outer = resized(v, lambda _: next(given))
-            return with_parts(outer, [with_sizes(p, given) for p in parts(v)])
+            inside = front + outer.shape if isinstance(outer, Many) else front
+            return with_parts(outer, [with_sizes(p, given, inside) for p in parts(v)])
 
 
 # ---- keys ------------------------------------------------------------------------------------------------------------
