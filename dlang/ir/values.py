@@ -295,7 +295,9 @@ def _power(x: Any, y: Any) -> Any:
     if np.issubdtype(x.dtype, np.integer):  # modulo 2**64, then of the dtype; a negative exponent was refused before
         return np.power(x.astype(np.uint64), np.maximum(y, 0).astype(np.uint64)).astype(x.dtype)
     if not np.issubdtype(np.asarray(y).dtype, np.floating):
-        return np.power(x, y)
+        power = np.power(x, y)
+        # A large exponent loses its last bit as a float, and the sign of the power is in that.
+        return np.where(y & 1, np.copysign(power, x), power)
     # NumPy takes the square root for the power 0.5, which differs at -0.0 and -inf: of powers that are no whole numbers
     # these two have those of their magnitudes.
     magnitude = ((x == 0) | np.isinf(x)) & (np.floor(y) != y)

@@ -35,13 +35,35 @@ def scalar_operator(e: Emitter, operator: str, x: Atom, y: Atom) -> Atom:
         case "**":
             if y.type.dtype in anf.FLOATS:
                 return e.prim("pow", x, y)
-            exponent = e.cast("i64", y)
-            if integer and not (isinstance(exponent, Lit) and int(exponent.value) >= 0):
-                ok = e.prim("ge", exponent, Lit(0, "i64"))
-                parts = ("an integer to the negative power ", "", "")
-                (exponent,) = e.check(ok, "E0804", parts, (exponent,), (exponent,))
-            return e.prim("powi", x, exponent)
+            return whole_power(e, x, y)
     raise AssertionError(operator)
+
+
+def whole_power(e: Emitter, x: Atom, k: Atom) -> Atom:
+    """A power with an integer exponent; a negative one is refused where the base is an integer."""
+    assert isinstance(x.type, anf.Scalar) and isinstance(k.type, anf.Scalar)
+    if k.type.dtype == "u64":
+        return _unsigned_power(e, x, k)
+    exponent = e.cast("i64", k)
+    never_negative = k.type.dtype in anf.UNSIGNED or (isinstance(exponent, Lit) and int(exponent.value) >= 0)
+    if x.type.dtype in anf.INTEGERS and not never_negative:
+        ok = e.prim("ge", exponent, Lit(0, "i64"))
+        parts = ("an integer to the negative power ", "", "")
+        (exponent,) = e.check(ok, "E0804", parts, (exponent,), (exponent,))
+    return e.prim("powi", x, exponent)
+
+
+def _unsigned_power(e: Emitter, x: Atom, k: Atom) -> Atom:
+    """A power with a u64 as the exponent: one that is no i64 is twice its half, and perhaps 1 more."""
+    with e.block() as plain:
+        whole = e.prim("powi", x, e.cast("i64", k))
+    with e.block() as halves:
+        half, odd = e.prim("shift_right", k, Lit(1, "u64")), e.prim("bit_and", k, Lit(1, "u64"))
+        root, rest = [e.prim("powi", x, e.cast("i64", part)) for part in (half, odd)]
+        product = e.prim("mul", e.prim("mul", root, root), rest)
+    is_i64 = e.prim("lt", k, Lit(1 << 63, "u64"))
+    op = anf.If(is_i64, anf.Block(tuple(plain), (whole,)), anf.Block(tuple(halves), (product,)))
+    return e.emit(op, x.type)[0]
 
 
 def nonzero(e: Emitter, y: Atom, what: str) -> Atom:

@@ -185,3 +185,34 @@ def test_a_size_is_exact_or_refused(backend: str) -> None:
     assert wide == [6, "E0806", "E0802", "E0806", "E0802"]
     assert [outcome(m.flat, k) for k in (3, 2**32)] == [9, "E0806"]
     assert [outcome(m.ends, x, k) for k in (1, 11, 2**47, MOST)] == [18.0, "E0801", "E0801", "E0806"]
+
+
+POWERS = """
+fn power<a: Num, b: Int>(x: a, k: b) -> a = x ** k
+fn of_u64(x: u64, k: u64) -> u64 = power(x, k)
+fn of_i8(x: i8, k: u64) -> i8 = power(x, k)
+fn of_u32(x: u32, k: u32) -> u32 = power(x, k)
+fn of_i16(x: i16, k: u8) -> i16 = power(x, k)
+fn of_float(x: f64, k: u64) -> f64 = power(x, k)
+fn signs<a: Float>(x: a[n], k: i64, l: i64) -> (a[n], a[n]) = (x ** k, x ** l)
+fn of_many(x: f64[n], k: u64[n]) -> f64[n] = x ** k
+"""
+
+
+@pytest.mark.parametrize("backend", ["cpu", "interp"])
+def test_powers_of_large_exponents(backend: Any) -> None:
+    m = dlang.compile(POWERS, backend=backend)
+    for k in (0, 1, 5, 2049, 2**24 + 1, 2**53 + 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 1):
+        for x in (0, 1, 2, 3, 10, 2**64 - 1):
+            assert m.of_u64(x, k) == pow(x, k, 2**64)
+        for y in (-128, -3, -1, 7):
+            assert int(m.of_i8(y, k)) % 256 == pow(y, k, 256)
+        assert m.of_float(-1.0, k) == (-1.0 if k % 2 else 1.0)
+        assert m.of_float(2.0, k) == (2.0**k if k < 9 else np.inf)
+        assert dlang.grad(m.of_float)(1.0, k) == pytest.approx(k)
+        for dtype in (np.float64, np.float32, np.float16):
+            signs = m.signs(np.array([-1.0, 1.0], dtype), min(k, 2**63 - 1), -min(k, 2**63 - 1))
+            assert signs[0].tolist() == signs[1].tolist() == [(-1.0) ** (k % 2 if k < 2**63 else 1), 1.0]
+    assert m.of_u32(3, 2**32 - 1) == pow(3, 2**32 - 1, 2**32) and m.of_i16(3, 255) == pow(3, 255, 2**16) - 2**16
+    powers = m.of_many(np.array([2.0, -1.0, 0.5]), np.array([10, 2**63 + 1, 2**63], np.uint64))
+    assert powers.tolist() == [1024.0, -1.0, 0.0]

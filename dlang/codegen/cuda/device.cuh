@@ -190,6 +190,11 @@ DL_INLINE f32 dl_floor(f32 x) { return floorf(x); }
 DL_INLINE f64 dl_copysign(f64 x, f64 y) { return copysign(x, y); }
 DL_INLINE f32 dl_copysign(f32 x, f32 y) { return copysignf(x, y); }
 
+// A power of floats whose exponent is an integer: as a float a large one loses its last bit, which has the sign.
+template <class T, class E> DL_INLINE T dl_signed_power(T power, T x, E y) {
+  return y & 1 ? dl_copysign(power, x) : power;
+}
+
 template <class T> DL_INLINE T dl_real_mod(T x, T y) {
   T r = dl_fmod(x, y);
   if (r == 0) return dl_copysign((T)0, y);

@@ -122,7 +122,8 @@ def _power(dtypes: tuple[str, ...], args: list[str], exponent: int | None) -> st
     if exponent is not None and exponent in UNROLLED and (exponent >= 0 or real):
         return f"dl_power<{exponent}>({args[0]})"
     if real:
-        return f"{_function('pow', dtype)}({args[0]}, {convert(args[1], dtypes[1], dtype)})"
+        power = f"{_function('pow', dtype)}({args[0]}, {convert(args[1], dtypes[1], dtype)})"
+        return power if dtypes[1] in FLOATS else f"dl_signed_power({power}, {', '.join(args)})"
     return f"dl_powi({', '.join(args)})"
 
 

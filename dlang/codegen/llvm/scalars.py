@@ -335,7 +335,12 @@ class Scalars:
         if exponent is not None and -32 <= exponent <= 64 and (exponent >= 0 or dtype in FLOATS):
             return self._constant_power(dtype, x, exponent)
         if dtype in FLOATS:
-            return self.mathematics("pow", dtype, [x, y if dtypes[1] == dtype else self.convert(y, dtypes[1], dtype)])
+            if dtypes[1] in FLOATS:
+                return self.mathematics("pow", dtype, [x, y])
+            power = self.mathematics("pow", dtype, [x, self.convert(y, dtypes[1], dtype)])
+            # a large exponent loses its last bit as a float, and the sign of the power is in that
+            is_odd = self.emit(f"trunc {self.type(dtypes[1])} {y} to {self.type('bool')}")
+            return self.select(is_odd, dtype, self.intrinsic("copysign", dtype, power, x), power)
         wide = "u64" if dtype in UNSIGNED else "i64"
         base = self.convert(x, dtype, wide)
         power = self.convert(y, dtypes[1], "i64")
