@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from dlang.ad.conversions import Conversions
-from dlang.ir.anf import Atom, Let, Type, Var, fresh
+from dlang.ir.anf import Array, Atom, Let, Scalar, Type, Var, fresh
 from dlang.ir.builder import Builder
 from dlang.ir.marks import TANGENT
 
@@ -47,6 +47,13 @@ class Dual:
         """As `dot`, with the zero built."""
         dot = self.dot(atom)
         return self.zero(atom.type) if dot is None else dot
+
+    def seen(self, atom: Atom) -> Atom:
+        """As `built`, where a zero is only read: one is stored for an array of them."""
+        dot, type = self.dot(atom), atom.type
+        if dot is None and isinstance(type, Array):
+            return self.b.spread(type.shape, self.zero(Scalar(type.dtype)))
+        return self.built(atom)
 
     def array(self, var: Var) -> Var:
         """As `built`, of an array."""

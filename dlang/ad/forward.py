@@ -204,7 +204,7 @@ def _push_if(let: Let, op: If, s: Dual) -> None:
     blocks = []
     for arm, lets in zip((op.then, op.otherwise), arms, strict=True):
         with b.scope() as more:
-            dots = tuple([s.built(arm.results[k]) for k in wanted])
+            dots = tuple([s.seen(arm.results[k]) for k in wanted])
         blocks.append(Block((*lets, *more), (*arm.results, *dots)))
     vars = tuple([s.bind(let.vars[k]) for k in wanted])
     b.append(Let((*let.vars, *vars), If(op.condition, *blocks), let.span))

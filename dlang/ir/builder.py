@@ -357,6 +357,10 @@ class Builder:
         """An array of one value."""
         return self.map(shape, lambda *_: value, name)
 
+    def spread(self, shape: Sequence[Index], value: Atom) -> Var:
+        """An array of one value, which is stored once and seen everywhere."""
+        return self.view(self.full((1,), value), shape, lambda *_: (0,))
+
     # ---- control -----------------------------------------------------------------------------------------------------
     def for_(
         self,

@@ -23,6 +23,7 @@ from math import prod
 from dlang.ir.anf import (
     DTYPES,
     ZERO,
+    Add,
     Array,
     Atom,
     Axis,
@@ -33,11 +34,13 @@ from dlang.ir.anf import (
     Concat,
     Contract,
     Derivative,
+    Destination,
     Effect,
     Fields,
     For,
     Function,
     If,
+    Keep,
     Let,
     Library,
     Lit,
@@ -69,7 +72,7 @@ from dlang.ir.traverse import (
 )
 from dlang.ir.types import I64
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
-from dlang.optimize.lifting import zero
+from dlang.optimize.lifting import nothing, zero
 
 FEW = 16  # trips, or points, that are done as they stand
 
@@ -78,18 +81,21 @@ _COUNTING = ("add", "sub", "mul", "floordiv", "mod", "maximum", "minimum", "neg"
 
 @dataclass(frozen=True, slots=True)
 class _Trips:
-    """Says that there is a number between two, or that the condition of a loop holds at first.
+    """Says that there is a number between two, that the condition of a loop holds at first, or that of a branch.
 
-    params, loop: the state of the loop, by which it is told from others, and the loop.
+    params, loop: the state of the loop, by which it is told from others, and the loop. branch: the condition of one.
     """
 
     low: Size = ZERO
     high: Size = ZERO
+    branch: Var | None = None
     params: tuple[Var, ...] = ()
     loop: While | None = field(default=None, compare=False)
 
     def named(self) -> Set[Var]:
         """What it is found from."""
+        if self.branch is not None:
+            return {self.branch}
         if self.loop is None:
             return {*self.low.atoms(), *self.high.atoms()}
         first = dict(zip(self.params, self.loop.init, strict=True))
@@ -105,6 +111,8 @@ class _Trips:
 
     def holds(self, b: Builder) -> Atom:
         """Emits the condition."""
+        if self.branch is not None:
+            return self.branch
         if self.loop is None:
             return b.prim("gt", b.size(self.high), b.size(self.low))
         first = Renaming(dict(zip(self.params, self.loop.init, strict=True)), fresh=True)
@@ -125,17 +133,18 @@ class _Inner:
     costs: bool
 
 
-def idle(program: Program) -> Program:
-    """The program that makes nothing for loops without trips."""
+def idle(program: Program, last: bool = False) -> Program:
+    """The program that makes nothing for loops without trips; at last also nothing but in the arm that needs it."""
     effectful = effectful_functions(program)
-    return map_functions(program, lambda f: _function(f, effectful))
+    return map_functions(program, lambda f: _function(f, effectful, last))
 
 
-def _function(function: Function, effectful: Set[str]) -> Function:
+def _function(function: Function, effectful: Set[str], last: bool) -> Function:
     sizes = {v for p in function.params for v in type_vars(p.type)}
     indices: set[Var] = set()
     named: dict[Var, Size] = {}
     positive: dict[Atom, Needs] = {}
+    exact: set[Atom] = set()
     for let in walk(function.body):
         match let.op:
             case For(index=index):
@@ -149,14 +158,19 @@ def _function(function: Function, effectful: Set[str]) -> Function:
             case Prim("gt", (x, y)) | Prim("lt", (y, x)) if x.type == I64:
                 low, high = [named.get(a) or poly(a) if isinstance(a, Var) else poly(a) for a in (y, x)]
                 positive[let.vars[0]] = frozenset([_Trips(low, high)])
+                exact.update(let.vars)
             case Prim("and", (a, b)):
                 positive[let.vars[0]] = positive.get(a, ALWAYS) | positive.get(b, ALWAYS)
+                exact.update(let.vars if exact.issuperset((a, b)) else ())
             case Prim(name, args) if name in _COUNTING and let.vars[0].type == I64:
                 if all(isinstance(a, Lit) or a in sizes for a in args):
                     sizes.update(let.vars)
+            case If(Var() as condition) if last and condition not in exact:
+                positive[condition] = positive.get(condition, ALWAYS) | {_Trips(branch=condition)}
+                exact.add(condition)
             case _:
                 pass
-    code = _Code(sizes, indices, positive, effectful)
+    code = _Code(sizes, indices, positive, exact, effectful)
     return with_body(function, code.block(function.body).block)
 
 
@@ -164,12 +178,13 @@ def _function(function: Function, effectful: Set[str]) -> Function:
 class _Code:
     """The code of a function. sizes: what is computed from the sizes of its parameters; indices: of loops.
 
-    positive: what surely holds where a condition does.
+    positive: what surely holds where a condition does. exact: the conditions that say nothing else.
     """
 
     sizes: set[Var]
     indices: set[Var]
     positive: Mapping[Atom, Needs]
+    exact: Set[Atom]
     effectful: Set[str]
 
     # ---- loops that may have no trips --------------------------------------------------------------------------------
@@ -226,30 +241,61 @@ class _Code:
             lets.append(with_op(let, let.vars, map_blocks(let.op, done)))
             blocks.append(inner)
         heavy = [_heavy(let.op, inner) for let, inner in zip(lets, blocks, strict=True)]
-        guards, needed = self.guards(lets, blocks, heavy, block.results)
+        uses = count_uses(with_lets(block, lets, block.results))
+        guards, needed, instead = self.guards(lets, blocks, heavy, uses, block.results)
         local = {v for let in lets for v in let.vars}
         if any(guards):
-            uses = count_uses(with_lets(block, lets, block.results))
-            lets = _Guarded(self.positive, local, uses).made(lets, guards)
+            lets = _Guarded(self.positive, self.exact, local, uses, instead).made(lets, guards)
         return _Inner(with_lets(block, lets, block.results), _outside(needed, local), any(heavy))
 
     def guards(
-        self, lets: Sequence[Let], blocks: Sequence[Sequence[_Inner]], heavy: Sequence[bool], results: Iterable[Atom]
-    ) -> tuple[list[Needs], dict[Var, Needs]]:
-        """What holds where each of some lets is needed, of those that are to run only then; and what they all need."""
-        movable = self.movable(lets, heavy)
+        self,
+        lets: Sequence[Let],
+        blocks: Sequence[Sequence[_Inner]],
+        heavy: Sequence[bool],
+        uses: Mapping[Var, int],
+        results: Iterable[Atom],
+    ) -> tuple[list[Needs], dict[Var, Needs], dict[Var, Atom]]:
+        """What holds where each of some lets is needed, of those that are to run only then; and what they all need.
+
+        The last are values of what is needed also where that does not hold.
+        """
+        movable = self.movable(lets, heavy, uses)
         needed: dict[Var, Needs] = {v: ALWAYS for v in results if isinstance(v, Var)}
         guards: list[Needs] = []
+        instead: dict[Var, Atom] = {}
         for let, inner, moves in zip(reversed(lets), reversed(blocks), reversed(movable), strict=True):
             for var in let.vars:
                 needed.update(dict.fromkeys(type_vars(var.type), ALWAYS))
             found = [needed[v] for v in let.vars if v in needed]
             guard = found[0].intersection(*found[1:]) if moves and found else ALWAYS
-            guard = ALWAYS if guard and self.costs_nothing(let, inner, guard) else guard
+            own = self.trips_alone(let, inner, needed) if moves and found else ALWAYS
+            if own - guard:
+                guard |= own
+                without = _without_trips(let)
+                for v in let.vars:
+                    if v in needed and not guard <= needed[v]:
+                        instead[v] = without[v]
+            elif guard and self.costs_nothing(let, inner, guard):
+                guard = ALWAYS
             for v, needs in self.uses(let.op, inner).items():
                 needed[v] = needed[v] & (needs | guard) if v in needed else needs | guard
+            for v in let.vars:
+                first = instead.get(v)
+                if isinstance(first, Var):
+                    needed[first] = needed.get(first, needed[v]) & needed[v]
             guards.append(guard)
-        return guards[::-1], needed
+        return guards[::-1], needed, instead
+
+    def trips_alone(self, let: Let, inner: Sequence[_Inner], needed: Mapping[Var, Needs]) -> Needs:
+        """What holds where a loop has trips, if that is where some large array that it gives is needed, not others."""
+        trips = self.idle(let.op, inner)
+        large = [v for v in let.vars if isinstance(v.type, Array) and any(n.constant is None for n in v.type.shape)]
+        where = [needed[v] & trips for v in large if v in needed]
+        some = max(where, key=len, default=ALWAYS)
+        known = _without_trips(let)
+        others = [v for v in let.vars if v in needed and not some <= needed[v]]
+        return some if some and all(v in known for v in others) else ALWAYS
 
     def costs_nothing(self, let: Let, inner: Sequence[_Inner], guard: Needs) -> bool:
         """Whether a let makes nothing anyhow where what is to hold does not."""
@@ -260,13 +306,13 @@ class _Code:
             any(_Trips(ZERO, size) in guard for size in s) for s in shapes
         )
 
-    def movable(self, lets: Sequence[Let], heavy: Sequence[bool]) -> list[bool]:
+    def movable(self, lets: Sequence[Let], heavy: Sequence[bool], uses: Mapping[Var, int]) -> list[bool]:
         """Which lets may run only where they are needed: what is pure and costs something, and what depends on it."""
         after: set[Var] = set()
         out = []
         for let, costs in zip(lets, heavy, strict=True):
             costs = costs or not after.isdisjoint(free_vars(let.op))
-            plain = all(isinstance(v.type, Array | Scalar) and v.type.dtype in DTYPES for v in let.vars)
+            plain = all(isinstance(v.type, Array | Scalar) and v.type.dtype in DTYPES for v in let.vars if v in uses)
             moves = costs and plain and bool(let.vars) and not is_effectful(let.op, self.effectful)
             moves = moves and not isinstance(let.op, Fields | Derivative) and after.issuperset(_taken(let.op))
             if moves:
@@ -278,6 +324,24 @@ class _Code:
 def _taken(op: Op) -> set[Var]:
     """The arrays from outside of an operation that it consumes."""
     return set(consumed_by(op)).difference(bound_vars(op))
+
+
+def _without_trips(let: Let) -> dict[Var, Atom]:
+    """What an operation gives without a trip, or a point, as far as that has a name."""
+    match let.op:
+        case For(init=init) | While(init=init):
+            return dict(zip(let.vars, init, strict=True))
+        case Comp(destinations=destinations) if not any(
+            isinstance(d, Keep) and d.after is not None for d in destinations
+        ):
+            named = zip(let.vars, destinations, strict=True)
+            return {v: d.into or zero(v) for v, d in named if d.into or isinstance(d, Add) or d.monoid == "sum"}
+        case _:
+            return {}
+
+
+def _adds(d: Destination) -> bool:
+    return isinstance(d, Add) or d.monoid == "sum"
 
 
 def _outside(needed: Mapping[Var, Needs], local: Set[Var]) -> dict[Var, Needs]:
@@ -313,13 +377,16 @@ def _many(axes: Sequence[Axis]) -> bool:
 class _Guarded:
     """The lets of a block being put into branches, each branch where something first needs what it makes.
 
-    local: what the block binds. uses: how often it mentions each variable. waiting: what is to be in a branch, by what
-    holds there.
+    local: what the block binds. uses: how often it mentions each variable. instead: what is needed where what makes it
+    does not run, and then has a value all the same: a variable, or the number that an array is full of. waiting: what
+    is to be in a branch, by what holds there.
     """
 
     positive: Mapping[Atom, Needs]
+    exact: Set[Atom]
     local: Set[Var]
     uses: Mapping[Var, int]
+    instead: Mapping[Var, Atom]
     lets: list[Let] = field(default_factory=list)
     defined: set[Var] = field(default_factory=set)
     waiting: dict[Needs, list[Let]] = field(default_factory=dict)
@@ -331,7 +398,7 @@ class _Guarded:
             for other in list(self.waiting):
                 joins = other == guard or (guard and guard not in self.waiting)
                 if not joins and isinstance(let.op, If) and self.positive.get(let.op.condition, ALWAYS) >= other:
-                    let = self.inside(let, let.op, other)
+                    let = self.inside(let, let.op, other, alone=not guard)
                 if self.changes(consumed, other, guard) or (not joins and self.gives(other, named)):
                     self.flush(other, let.op)
             if guard:
@@ -352,17 +419,29 @@ class _Guarded:
             return False
         return any(v in consumed for let in self.waiting.get(other, ()) for v in free_vars(let.op))
 
-    def inside(self, let: Let, op: If, guard: Needs) -> Let:
-        """A branch with what waits in its first arm, if that alone uses what it gives."""
+    def inside(self, let: Let, op: If, guard: Needs, alone: bool) -> Let:
+        """A branch with what waits in its first arm, if that uses what it gives and the other does not.
+
+        Where others use it as well, the branch has to run just where it is needed. alone: it stands in no other one.
+        """
         lets = self.waiting.get(guard, [])
         vars = [v for each in lets for v in each.vars]
-        within = count_uses(Block((*lets, *op.then.lets), op.then.results))
-        if not self.gives(guard, set(free_vars(op.then))) or any(self.uses.get(v, 0) > within.get(v, 0) for v in vars):
+        inner = count_uses(Block((*lets, *op.then.lets), op.then.results))
+        given = [v for v in vars if self.uses.get(v, 0) > inner.get(v, 0)]
+        same = op.condition in self.exact and self.positive[op.condition] == guard
+        if not self.gives(guard, set(free_vars(op.then))) or self.gives(guard, set(free_vars(op.otherwise))):
+            return let
+        if given and not (same and alone):
             return let
         del self.waiting[guard]
         self.first(lets)
-        then = Block((*lets, *op.then.lets), op.then.results)
-        return Let(let.vars, If(op.condition, then, op.otherwise, rare=op.rare), let.span)
+        renaming = Renaming({}, fresh=True)
+        then = renaming.block(Block((*lets, *op.then.lets), (*op.then.results, *given)))
+        b = Builder(span=let.span)
+        with b.scope() as others:
+            results = [*op.otherwise.results, *[self.otherwise(b, v, vars) for v in given]]
+        otherwise = Block((*op.otherwise.lets, *others), tuple(results))
+        return Let((*let.vars, *given), If(op.condition, then, otherwise, rare=op.rare), let.span)
 
     def first(self, lets: Sequence[Let]) -> None:
         """Emits what waits and gives something that some lets need."""
@@ -387,7 +466,8 @@ class _Guarded:
     def branch(self, guard: Needs, lets: Sequence[Let]) -> list[Let]:
         """A branch that runs some lets if what is to hold does."""
         inside = count_uses(Block(tuple(lets), ()))
-        given = [v for let in lets for v in let.vars if self.uses.get(v, 0) > inside.get(v, 0)]
+        made = [v for let in lets for v in let.vars]
+        given = [v for v in made if self.uses.get(v, 0) > inside.get(v, 0)]
         if not given:
             return []
         renaming = Renaming({}, fresh=True)
@@ -395,7 +475,7 @@ class _Guarded:
         b = Builder(span=next((let.span for let in lets if let.span is not None), None))
 
         def otherwise() -> list[Atom]:
-            return [self.nothing(b, v) for v in given]
+            return [self.otherwise(b, v, made) for v in given]
 
         with b.scope() as out:
             conditions = [trips.holds(b) for trips in sorted(guard, key=_Trips.serials)]
@@ -405,9 +485,11 @@ class _Guarded:
             b.emit_as(given, If(all_hold, then, b.block(otherwise)))
         return out
 
-    def nothing(self, b: Builder, v: Var) -> Atom:
-        """What stands for a value that nothing reads: of an array, one zero seen everywhere."""
-        if not isinstance(v.type, Array):
-            return zero(v)
-        one = b.full((1,), zero(v))
-        return b.view(one, v.type.shape, lambda *_: (0,))
+    def otherwise(self, b: Builder, v: Var, made: Sequence[Var]) -> Atom:
+        """What stands for a value that is not made, as others are not."""
+        value = self.instead.get(v)
+        while isinstance(value, Var) and value in made:
+            value = self.instead.get(value)
+        if value is not None:
+            return b.full(v.type.shape, value) if isinstance(v.type, Array) and isinstance(value, Lit) else value
+        return nothing(b, v)

@@ -111,10 +111,15 @@ def run_if(code: Liftable, counts: Sequence[Size]) -> tuple[list[Let], list[Atom
             return code.stored
 
         def otherwise() -> Sequence[Atom]:
-            return [_zeros(b, v, ()) if isinstance(v.type, Array) else zero(v) for v in code.stored]
+            return [nothing(b, v) for v in code.stored]
 
         out = b.if_(condition, then, otherwise, results=[fresh(v.name, v.type) for v in code.stored])
     return [renaming.let(let) for let in lets], [renaming.atom(v) for v in out]
+
+
+def nothing(b: Builder, v: Var) -> Atom:
+    """What stands for a value that nothing reads: of an array, one zero seen everywhere."""
+    return b.spread(v.type.shape, zero(v)) if isinstance(v.type, Array) else zero(v)
 
 
 def from_store(v: Var, array: Var, index: tuple[Size, ...]) -> Op:

@@ -117,7 +117,7 @@ PASSES: tuple[Pass, ...] = (
     _plain("cse", cse, AFTER),
     _plain("dce", dce, AFTER),
     _plain("hoist", hoist, AFTER),
-    _plain("idle", idle, AFTER),  # behind what moves code out of loops
+    _plain("idle", lambda program: idle(program, last=True), AFTER),  # behind what moves code out of loops
     _plain("inputs", inputs, AFTER),  # when fusion has left of a product what the trips of a loop read
     Pass(
         "blocking",

@@ -36,6 +36,16 @@ SPELLINGS = {
     "while an element is large": f"{{ var y = 0.0\n var i = 0\n while i < n and p[n - 1 - i] > c {{ i += 1\n"
     f" y = y * 0.5 + sum(a @ a) + sum({ROW}) }}\n y }}",
 }
+OUTER = "[cumsum([q[t] * q[s] for s < d]) for t < d]"
+LARGER = {
+    "an element of a running sum": "{ let z = [p[i] * cumsum([q[t // d] * q[t % d] for t < d * d])[i] for i < n"
+    " if p[i] > c]\n sum(z) }",
+    "an element of rows": f"{{ var y = 0.0\n for v in {KEPT} {{ let m = {OUTER}\n y = y * v + m[i64(v), 0] }}\n y }}",
+    "a row of rows": f"{{ let z = [v * {{ let m = {OUTER}\n m[i64(v)] }} for v in p if v > c]\n sum(sum(z)) }}",
+    "a product with the state": f"{{ var y = q\n for v in {KEPT} {{ y = tanh({MATRIX} @ y) * v }}\n sum(y) }}",
+    "factors": f"{{ var y = q\n for v in {KEPT} {{ y = tanh(solve({MATRIX} + identity(d), y)) * v }}\n sum(y) }}",
+    "while": f"{{ var y = 2.0 - 2.0 * c\n let m = {OUTER}\n while y > 0.1 {{ y = y - 1.0 - abs(m[i64(y), 0]) }}\n y }}",
+}
 NONE, SOME, ALL = 1.0, 0.5, 0.0
 ROWS = 6
 
@@ -50,9 +60,14 @@ def compiled(body: str, name: str) -> tuple[Program, Program, str, int]:
     """The program as specialised and as optimised, its entry, and how many sizes that gives first."""
     types = "f64[n], f64[d], f64[d, d]"
     made = lowered(
+        "import linalg { identity, solve }\n"
         f"fn f(p: f64[n], q: f64[d], a: f64[d, d], c: f64) -> f64 = {body}\n"
         f"fn g(p: f64[n], q: f64[d], a: f64[d, d], c: f64) -> ({types}) ="
-        f" grad(|z: ({types})| f(z.0, z.1, z.2, c))((p, q, a))\n",
+        f" grad(|z: ({types})| f(z.0, z.1, z.2, c))((p, q, a))\n"
+        "fn small(p: f64[n], q: f64[d], a: f64[d, d], c: f64) -> (f64[n], f64[d]) ="
+        " grad(|z: (f64[n], f64[d])| f(z.0, z.1, a, c))((p, q))\n"
+        "fn along(p: f64[n], q: f64[d], a: f64[d, d], c: f64) -> f64 ="
+        " jvp(|z: (f64[n], f64[d])| f(z.0, z.1, a, c), (p, q), (p, q)).1\n",
         name,
     )
     return made.program, optimise(made.program, [made.entry.name], verify=True), made.entry.name, len(made.entry.extra)
@@ -94,6 +109,39 @@ def test_gradients_of_what_may_have_no_points_are_those_of_differences(body: str
             ends.append(cost(optimised, entry, [*args[:2], *moved, c])[0][extra])
         expected = sum(np.sum(s * v) for s, v in zip(slopes, direction, strict=True))
         np.testing.assert_allclose((ends[0] - ends[1]) / 2e-6, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("body", LARGER.values(), ids=LARGER)
+def test_no_derivative_fills_an_array_that_is_larger_than_what_is_given(body: str) -> None:
+    _, value, of_value, _ = compiled(body, "f")
+    _, gradient, of_gradient, _ = compiled(body, "small")
+    _, tangent, of_tangent, _ = compiled(body, "along")
+    for d in (8, 16):
+        args, given = arguments(d, NONE), ROWS + d
+        own = cost(value, of_value, args)[1]
+        assert own <= 6 * given
+        assert cost(gradient, of_gradient, args)[1] <= 4 * own + 2 * given
+        assert cost(tangent, of_tangent, args)[1] <= own + 2 * given
+
+
+def test_a_loop_of_which_others_need_its_start_runs_only_where_it_has_trips() -> None:
+    for name in ("a product with the state", "an element of rows"):
+        _, gradient, entry, before = compiled(LARGER[name], "small")
+        _, value, of_value, extra = compiled(LARGER[name], "f")
+        for c in (NONE, SOME):
+            args = arguments(4, c)
+            slopes = cost(gradient, entry, args)[0][before:]
+            v = np.cos(np.arange(4.0))
+            ends = [cost(value, of_value, [*args[:3], args[3] + h * v, *args[4:]])[0][extra] for h in (1e-6, -1e-6)]
+            np.testing.assert_allclose(np.sum(slopes[1] * v), (ends[0] - ends[1]) / 2e-6, rtol=1e-6, atol=1e-7)
+
+
+def test_what_one_arm_alone_needs_is_made_there() -> None:
+    body = f"{{ let m = {OUTER}\n if c > 0.7 {{ sum(m) }} else {{ c }} }}"
+    _, optimised, entry, extra = compiled(body, "f")
+    small, large = [cost(optimised, entry, arguments(d, SOME)) for d in (8, 16)]
+    assert small[1] == large[1] and small[0][extra] == SOME
+    assert cost(optimised, entry, arguments(8, ALL + 0.8))[1] > 8 * 8
 
 
 def test_products_stay_products() -> None:
