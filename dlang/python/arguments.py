@@ -157,7 +157,7 @@ class Matcher:
         return self._recursive[decl]
 
     def _tuple(self, value: Any, items: tuple[Type, ...]) -> None:
-        if not items and (value is None or value == ()):
+        if not items and (value is None or (isinstance(value, tuple) and not value)):
             return
         if not items or not isinstance(value, tuple) or len(value) != len(items):
             raise self._wrong()

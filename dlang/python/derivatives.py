@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, overload
 
 from dlang.diagnostics import DlangError, error, render
 from dlang.python.bound import Bound
 from dlang.python.documentation import parameter_names
 from dlang.python.function import Function
+from dlang.runtime.values import describe
+from dlang.spelling import plural
 from dlang.typecheck import core
 from dlang.typecheck.calling import at_its_own_types, calling, reference
 from dlang.typecheck.terms import of_var, substitute
@@ -76,9 +78,9 @@ def _derived(kind: str, f: Any, wrt: Parameters | None) -> Any:
     function = _of_language(kind, f)
     decl = function.decl
     single = wrt is None or isinstance(wrt, str | int)
-    names: Sequence[str | int] = [0] if wrt is None else [wrt] if isinstance(wrt, str | int) else list(wrt)
     if not decl.params:
         raise _refused(kind, decl, "it has no parameter")
+    names = _asked(kind, decl, 0 if wrt is None else wrt)
     positions = tuple(_position(kind, decl, n) for n in names)
     if not positions or len(set(positions)) < len(positions):
         raise _refused(kind, decl, "`wrt` names a parameter twice, or none")
@@ -98,9 +100,21 @@ def _left(kind: str, f: Bound, wrt: Parameters | None) -> Parameters:
             raise _refused(kind, f.function.decl, f"no parameter {which} is left")
         return names[which]
 
-    if wrt is None or isinstance(wrt, str | int):
-        return name(0 if wrt is None else wrt)
-    return [name(w) for w in wrt]
+    names_asked = [name(w) for w in _asked(kind, f.function.decl, 0 if wrt is None else wrt)]
+    return names_asked[0] if wrt is None or isinstance(wrt, str | int) else names_asked
+
+
+def _asked(kind: str, decl: core.FnDecl, wrt: Parameters) -> list[str | int]:
+    """The names and positions in a `wrt`, which may be one of them; anything else is refused."""
+    if isinstance(wrt, Iterable) and not isinstance(wrt, str):
+        asked = list(wrt)
+    else:
+        asked = [wrt]
+    for which in asked:
+        if not isinstance(which, str | int) or isinstance(which, bool):
+            message = f"`wrt` is a name or a position, or several, got {describe(which)}"
+            raise _refused(kind, decl, message)
+    return asked
 
 
 def _form(kind: str, f: Function, positions: tuple[int, ...], single: bool) -> Function:
@@ -142,7 +156,7 @@ def jvp(f: Any, arguments: Any, tangents: Any, *, seed: int | None = None) -> An
     given = [(v,) if n == 1 and not (isinstance(v, tuple) and len(v) == 1) else v for v in (arguments, tangents)]
     for values in given:
         if not isinstance(values, tuple | list) or len(values) != n:
-            has = f"has {n} parameters{' left' if isinstance(f, Bound) else ''}"
+            has = f"has {plural(n, 'parameter')}{' left' if isinstance(f, Bound) else ''}"
             raise function.misuse(f"{has}: `dlang.jvp` takes tuples of {n} arguments and {n} tangents")
     derived = _products("jvp", function, tuple([p.local.name for p in left]))
     call = f.once("jvp", lambda: derived.bind(**f.named)) if isinstance(f, Bound) else derived
@@ -159,8 +173,8 @@ def vjp(f: Any, *args: Any, seed: int | None = None) -> tuple[Any, Callable[[Any
     left = f.left if isinstance(f, Bound) else function.decl.params
     n = len(left)
     if len(args) != n:
-        has = f"has {n} parameters{' left' if isinstance(f, Bound) else ''}"
-        raise function.misuse(f"{has}: `dlang.vjp` takes {n} arguments after it, got {len(args)}")
+        has = f"has {plural(n, 'parameter')}{' left' if isinstance(f, Bound) else ''}"
+        raise function.misuse(f"{has}: `dlang.vjp` takes {plural(n, 'argument')} after it, got {len(args)}")
     value = f(*args, **_seeded(seed))
     same = {"seed": seed or 0} if function.draws() else _seeded(seed)  # the pull draws what the value did
     names = tuple([p.local.name for p in left])

@@ -12,6 +12,8 @@ from dlang.specialize.structs import declaration
 from dlang.typecheck import types as ty
 from dlang.typecheck.types import RowVar, Shape, Size, SizeVar, Type, TypeData, TypeVar
 
+MOST_AXES = 64  # of an array of NumPy
+
 
 def is_weak(value: Any) -> bool:
     """Whether a value takes the dtype that is asked for: Python's numbers, and lists of them."""
@@ -23,8 +25,9 @@ def type_of(value: Any) -> Type | None:
     if isinstance(value, tuple):
         return ty.TypeTuple(tuple([TypeVar(0) for _ in value])) if value else None
     if isinstance(value, list):
-        inner = type_of(first(value))
-        axes = tuple([Size(Poly.of(SizeVar(0))) for _ in range(_depth(value))])
+        begin, depth = _descended(value)
+        inner = type_of(begin)
+        axes = tuple([Size(Poly.of(SizeVar(0))) for _ in range(depth)])
         return None if inner is None else ty.TypeArray(inner, Shape(axes))
     decl = declaration(value)
     return None if decl is None else TypeData(decl, tuple([_fresh(p) for p in decl.params]))
@@ -32,16 +35,16 @@ def type_of(value: Any) -> Type | None:
 
 def first(value: Any) -> Any:
     """What a nested list begins with."""
-    while isinstance(value, list):
+    return _descended(value)[0]
+
+
+def _descended(value: Any) -> tuple[Any, int]:
+    """What a nested list begins with, and how many lists are around it; a list that may contain itself has neither."""
+    for depth in range(MOST_AXES + 1):
+        if not isinstance(value, list):
+            return value, depth
         value = value[0] if value else None
-    return value
-
-
-def _depth(value: Any) -> int:
-    depth = 0
-    while isinstance(value, list):
-        depth, value = depth + 1, value[0] if value else None
-    return depth
+    return None, 0
 
 
 def _fresh(v: ty.Var) -> Type | Size | Shape:

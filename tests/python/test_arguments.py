@@ -129,6 +129,10 @@ def test_arrays_anywhere_in_memory_are_read_right(m):
         ("sized(2, np.ones(3))", "argument `n`: expected size, n = 3 from `x`, got the int 2"),
         ("sized(-1, np.ones(3))", "a size is not negative"),
         ("unit(1)", "expected (), got the int 1"),
+        ("unit(np.ones(2))", "expected (), got f64[2]"),
+        ("unit(np.float64(2))", "expected (), got f64"),
+        ("any(endless)", "got a list whose rows have several lengths"),
+        ("total(endless)", "got a list whose rows have several lengths"),
         ("joined(['a', 1])", "expected str[n]"),
         ("joined('ab')", "expected str[n], got a str"),
         ("xs((Point(1.0, 2.0),))", "an array of structures is given as a list of them"),
@@ -139,7 +143,10 @@ def test_arrays_anywhere_in_memory_are_read_right(m):
     ],
 )
 def test_what_is_almost_right_is_refused(m, call, words):
-    found = refusal(lambda: eval("m." + call.replace("Point(", "m.Point("), {"m": m, "np": np}))
+    endless: list[object] = []
+    endless.append(endless)
+    names = {"m": m, "np": np, "endless": endless}
+    found = refusal(lambda: eval("m." + call.replace("Point(", "m.Point("), names))
     assert found.startswith("error[E0960]: argument") and words in found
 
 

@@ -89,6 +89,9 @@ def test_derivatives_nest(m):
         (lambda m: dlang.grad(m.counted), ["`counted`", "`n` has no float"]),
         (lambda m: dlang.grad(m.area, wrt="z"), ["no parameter `z`", "`x`, `y`"]),
         (lambda m: dlang.grad(m.area, wrt=5), ["no parameter 5"]),
+        (lambda m: dlang.grad(m.area, wrt=1.5), ["a name or a position, or several, got the float 1.5"]),
+        (lambda m: dlang.grad(m.area, wrt=("x", None)), ["got None"]),
+        (lambda m: dlang.grad(m.area.bind(y=1.0), wrt=[1.5]), ["got the float 1.5"]),
         (lambda m: dlang.grad(abs), ["functions of the language"]),
     ],
 )

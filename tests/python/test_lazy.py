@@ -419,6 +419,7 @@ def test_what_cannot_be_recorded_is_refused(module, call, code):
     "act, kind, words",
     [
         (lambda: dlang.lazy("text"), TypeError, "no arrays of"),
+        (lambda: dlang.evaluate(dlang.lazy(2.0), 3.0), TypeError, "what `dlang.lazy` gives, not float"),
         (lambda: dlang.lazy(X).grad(dlang.lazy(X)), TypeError, "takes a seed of its shape [2, 3]"),
         (lambda: dlang.lazy(X).grad(dlang.lazy(X), 1.0), ValueError, "the seed has the shape []"),
         (lambda: dlang.lazy(I).grad(dlang.lazy(X), I), TypeError, "int64"),

@@ -280,7 +280,10 @@ def lazy(x: Any) -> Lazy:
 
 
 def evaluate(*arrays: Lazy) -> None:
-    """Computes several at once, what they share once. Raises `DlangError`."""
+    """Computes several at once, what they share once. Raises TypeError for what is not lazy, and `DlangError`."""
+    for array in arrays:
+        if not isinstance(array, Lazy):
+            raise TypeError(f"`dlang.evaluate` takes what `dlang.lazy` gives, not {type(array).__name__}")
     compute([a.node for a in arrays])
 
 
