@@ -102,7 +102,7 @@ def comprehension(cx: Checker, scope: Scope, e: s.Comprehension, kept: bool = Tr
     if kept and condition is None:  # with a condition there is one axis
         check_rectangular(binders, cx.opened_since(binders_mark) | cx.indices)
     t = cx.settled(element.type)
-    inside = cx.opened_since(outside_mark) | cx.indices
+    inside = cx.opened_since(outside_mark) | cx.indices | element_sizes(binders)
     for v in variables(t):
         if isinstance(v, SizeVar) and v in inside:
             raise differ(e.element.span, v)
@@ -121,6 +121,12 @@ def comprehension(cx: Checker, scope: Scope, e: s.Comprehension, kept: bool = Tr
     result = resolve(TypeArray(t, Shape(sizes)))
     within_axes(result, e.span)
     return core.Comprehension(result, e.span, element, tuple(binders), condition, opened)
+
+
+def element_sizes(binders: Iterable[core.Binder]) -> set[SizeVar]:
+    """The sizes that names bound to the elements of arrays count as: other ones for each element."""
+    patterns = [b.pattern for b in binders if isinstance(b, core.Each)]
+    return {local.size for p in patterns for local in pattern_locals(p) if local.size is not None}
 
 
 def differ(span: Span, v: SizeVar) -> Exception:
