@@ -13,13 +13,11 @@ PATIENCE = 60.0  # seconds
 
 
 @contextmanager
-def interrupted_after(seconds: float, helped: bool = False) -> Iterator[list[float]]:
+def interrupted_after(seconds: float, helped: bool = False) -> Iterator[None]:
     """Sends SIGINT when this thread, the main one, has computed for so long: not before what it is to do has begun.
 
-    helped: other threads may compute for it, while it waits. The list has the time of the process, in seconds of its
-    processors, when the signal was sent.
+    helped: other threads may compute for it, while it waits.
     """
-    at: list[float] = []
     clock = time.CLOCK_PROCESS_CPUTIME_ID if helped else time.pthread_getcpuclockid(threading.get_ident())
     then = time.clock_gettime(clock) + seconds
     end = time.monotonic() + PATIENCE
@@ -29,13 +27,12 @@ def interrupted_after(seconds: float, helped: bool = False) -> Iterator[list[flo
         while time.clock_gettime(clock) < then and time.monotonic() < end:
             if done.wait(0.005):
                 return
-        at.append(time.process_time())
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=send)
     thread.start()
     try:
-        yield at
+        yield
     finally:
         done.set()
         thread.join()

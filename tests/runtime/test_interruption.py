@@ -12,6 +12,10 @@ import numpy as np
 import pytest
 
 import dlang
+from dlang.diagnostics import Source
+from dlang.driver import Request, check, lower
+from dlang.runtime.engine import Engine
+from dlang.runtime.host import Host
 from dlang.runtime.platform import PORTABLE
 from tests.runtime.interruption import interrupted_after
 
@@ -51,10 +55,10 @@ CALLS = {
     "table": (10**6,),
     "gather": (np.arange(1000), 10**11),
     "fib": (70,),
-    "product": (np.full((300, 300), 1e-3), 10**8),  # one product takes far less than a moment
+    "product": (np.full((300, 300), 1e-3), 10**8),
     "kept": (100_000, 10**11),
 }
-A_MOMENT = 1.0  # seconds; all of them take hours or years
+"""All of them take hours or years, so a run that ends at all ends by the interrupt."""
 
 
 @pytest.fixture(scope="module")
@@ -62,49 +66,39 @@ def module() -> object:
     return dlang.compile(SLOW)
 
 
-def stop(function: object, args: tuple[object, ...], helped: bool = False) -> float:
-    """Seconds of this process, whatever else the machine does, from the signal to the exception.
-
-    helped: the function runs in another thread, too.
-    """
+def stops(function: object, args: tuple[object, ...], helped: bool = False) -> None:
+    """Interrupts a call that is under way. helped: the function runs in another thread, too."""
     few = [5 if isinstance(a, int) else a if np.ndim(a) == 1 else np.ones((5, 5)) for a in args]
     function(*few)  # compiled before
-    with interrupted_after(0.1, helped) as at:
-        with pytest.raises(KeyboardInterrupt):
-            function(*args)
-        return time.process_time() - at[0]
+    with interrupted_after(0.1, helped), pytest.raises(KeyboardInterrupt):
+        function(*args)
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_ctrl_c_stops_a_run(module: object, name: str) -> None:
-    assert stop(getattr(module, name), CALLS[name]) < A_MOMENT
+    stops(getattr(module, name), CALLS[name])
 
 
-def test_ctrl_c_stops_one_block_of_a_product_of_many_terms() -> None:
+def test_ctrl_c_stops_one_block_of_a_product_of_many_terms(monkeypatch: pytest.MonkeyPatch) -> None:
     """The block is the whole product, and there is no loop around it."""
+    monkeypatch.setenv(PORTABLE, "1")  # so that a run that is interrupted says where
     m = dlang.compile("fn f(a: f64[128, k], b: f64[k, 128]) -> f64[128, 128] = a @ b")
     a, b = np.full((128, 400_000), 1e-3), np.full((400_000, 128), 1e-3)
     begin = time.process_time()
     m.f(a, b)
     whole = time.process_time() - begin
-    with interrupted_after(min(0.1, whole / 10)) as at:
-        with pytest.raises(KeyboardInterrupt):
-            m.f(a, b)
-        assert time.process_time() - at[0] < whole / 2
+    with interrupted_after(min(0.1, whole / 10)), pytest.raises(KeyboardInterrupt) as found:
+        m.f(a, b)
+    assert found.value.__notes__ == ["in `f`"]  # where the run had ended, there would be none
     assert m.f(a[:, :10], b[:10])[3, 5] == pytest.approx(1e-5)
 
 
 def test_recursion_on_a_thread_stops_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PORTABLE, "1")
-    assert stop(dlang.compile(SLOW).fib, (70,), helped=True) < A_MOMENT
+    stops(dlang.compile(SLOW).fib, (70,), helped=True)
 
 
 def test_what_was_interrupted_can_be_called_again_and_holds_no_memory(module: object) -> None:
-    from dlang.diagnostics import Source
-    from dlang.driver import Request, check, lower
-    from dlang.runtime.engine import Engine
-    from dlang.runtime.host import Host
-
     decl = check(Source("slow.dl", SLOW)).module.functions["kept"]
     program, (entry,) = lower([Request(decl)])
     engine = Engine(Host())
