@@ -73,6 +73,7 @@ def _merged(first: Let, a: If, between: Sequence[Let], second: Let, b: If) -> Le
         if known is None or not _is_small(b.then if known else b.otherwise):
             return None  # what is chosen where it is known would stand in both arms
     twice = {True: then is otherwise or otherwise is None, False: then is otherwise or then is None}
+    between = _slice(between, second)
     arms = [_continued(first, a.then, between, second, b, then, twice[True])]
     arms.append(_continued(first, a.otherwise, between, second, b, otherwise, twice[False]))
     vars = (*first.vars, *second.vars)
@@ -104,6 +105,17 @@ def _value(condition: Atom, first: Let, a: If, between: Sequence[Let], arm: Bloc
     return bool(result.value) if isinstance(result, Lit) else None
 
 
+def _slice(lets: Sequence[Let], user: Let) -> list[Let]:
+    """Those of some lets that a later one needs."""
+    needed = set(mentioned(user.op))
+    found: list[Let] = []
+    for let in reversed(lets):
+        if not needed.isdisjoint(let.vars):
+            found.append(let)
+            needed.update(mentioned(let.op))
+    return found[::-1]
+
+
 def _is_small(block: Block) -> bool:
     return sum(1 for _ in walk(block)) <= SMALL
 
@@ -117,6 +129,7 @@ def _continued(
     """
     renaming = Renaming(dict(zip(first.vars, arm.results, strict=True)), fresh=True)
     more = [renaming.let(let) for let in between]
+    copied = {let.vars for let in more}
     if value is None:
         renaming.fresh = False
         op = renaming.op(second.op)
@@ -131,4 +144,6 @@ def _continued(
     lets = list(arm.lets)
     for let in more:
         _append(lets, let)
+    while lets and lets[-1].vars in copied and lets[-1].vars[0] not in ends:  # what merged further in has no use for
+        lets.pop()
     return Block(tuple(lets), (*arm.results, *ends))
