@@ -155,6 +155,35 @@ def _reciprocals(body: Block) -> dict[Var, Atom]:
     return found
 
 
+_Part = tuple[int, Size, Size]  # an axis, and a range of it
+
+
+@dataclass(slots=True)
+class _Parts:
+    """Ranges of axes in which an array has values of points. Arrays that one another are made of share them.
+
+    reached: how far ranges, one after another, go from 0. ahead: the ends of ranges that begin elsewhere.
+    """
+
+    all: list[_Part] = field(default_factory=list)
+    reached: set[tuple[int, Size]] = field(default_factory=set)
+    ahead: dict[tuple[int, Size], list[Size]] = field(default_factory=dict)
+
+    def add(self, part: _Part) -> None:
+        self.all.append(part)
+        axis, low, high = part
+        self.reached.add((axis, ZERO))
+        if (axis, low) not in self.reached:
+            self.ahead.setdefault((axis, low), []).append(high)
+            return
+        ends = [high]
+        while ends:
+            at = axis, ends.pop()
+            if at not in self.reached:
+                self.reached.add(at)
+                ends += self.ahead.pop(at, ())
+
+
 @dataclass(slots=True)
 class _Zeros:
     """found: the floats that may be chosen zeros, or arrays with such elements. It grows until nothing changes.
@@ -167,7 +196,7 @@ class _Zeros:
     sizes: set[Var]
     agenda: Agenda
     found: set[Var] = field(default_factory=set)
-    parts: dict[Var, list[tuple[int, Size, Size]]] = field(default_factory=dict)
+    parts: dict[Var, tuple[_Parts, int]] = field(default_factory=dict)
 
     def find(self, given: Set[str]) -> None:
         """given: the functions that may be called with zeros that are chosen."""
@@ -290,32 +319,31 @@ class _Zeros:
             return False
         if not parts:
             return True
-        self.parts[var] = [*parts, *(self.parts.get(d.into, ()) if d.into is not None else ())]
         axis = parts[0][0]
-        return _tiled([(low, high) for k, low, high in self.parts[var] if k == axis], d.shape[axis])
+        return (axis, d.shape[axis]) in self.extended(var, d.into, parts).reached
 
     def covers_one(self, var: Var, array: Var, index: Sequence[Size]) -> bool:
         """Whether the elements of a vector are surely not chosen zeros, now that this one is not."""
         assert isinstance(array.type, Array)
         if len(index) > 1:
             return False
-        self.parts[var] = [(0, index[0], index[0] + 1), *self.parts.get(array, ())]
-        return _tiled([(low, high) for _, low, high in self.parts[var]], array.type.shape[0])
+        return (0, array.type.shape[0]) in self.extended(var, array, [(0, index[0], index[0] + 1)]).reached
+
+    def extended(self, var: Var, older: Var | None, parts: Sequence[_Part]) -> _Parts:
+        """The parts of an array: those of the array that it was made of, and some more."""
+        found, count = self.parts.get(older, (None, 0)) if older is not None else (None, 0)
+        if found is None or len(found.all) > count:  # another array has more parts than the older one already
+            earlier = found.all[:count] if found is not None else []
+            found = _Parts()
+            for part in earlier:
+                found.add(part)
+        for part in parts:
+            found.add(part)
+        self.parts[var] = found, len(found.all)
+        return found
 
     def has_points(self, size: Size | None) -> bool:
         """Whether an axis has points if no array that is given is empty, as it may be that its length is 0 anyhow."""
         if size is None or not size.terms:
             return False
         return all(c > 0 and self.sizes.issuperset(m) for m, c in size.terms.items())
-
-
-def _tiled(parts: list[tuple[Size, Size]], size: Size) -> bool:
-    """Whether ranges, one after another, go from 0 to a size."""
-    at = ZERO
-    while at != size:
-        found = next((high for low, high in parts if low == at and high != at), None)
-        if found is None:
-            return False
-        parts = [p for p in parts if p[0] != at]
-        at = found
-    return True
