@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dlang.typecheck import core
-from dlang.typecheck.trees import Tree, children, pattern_locals, walk
+from dlang.typecheck.trees import Tree, arm_children, children, pattern_locals, walk
 
 _NONE = core.Facts(frozenset(), (), frozenset())
 
@@ -63,8 +65,28 @@ def _with_own(
     )
 
 
+def tails(e: core.Match) -> list[core.Match]:
+    """A match, and what is left of it without its first arm, its first two arms and so on.
+
+    Each knows its facts by the next one, so no arm is looked at for each that stands before it.
+    """
+    found: list[core.Match] = []
+    value, facts = facts_of(e.value), _NONE
+    for k in range(len(e.arms) - 1, -1, -1):
+        arm = map(facts_of, arm_children(e.arms[k]))
+        facts = _joined([value, *arm, facts])
+        tail = core.Match(e.type, e.span, e.value, e.arms[k:], e.opened)
+        object.__setattr__(tail, "facts", facts)
+        found.append(tail)
+    return found[::-1]
+
+
 def _inside(t: Tree) -> core.Facts:
-    found = [f for f in map(facts_of, children(t)) if f is not _NONE]
+    return _joined(map(facts_of, children(t)))
+
+
+def _joined(facts: Iterable[core.Facts]) -> core.Facts:
+    found = [f for f in facts if f is not _NONE]
     if not found:
         return _NONE
     assigned = dict.fromkeys([local for f in found for local in f.assigned])

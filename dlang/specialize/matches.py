@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from dlang.ir.anf import INTEGERS, Atom, Lit
 from dlang.ir.types import dtype_of
-from dlang.specialize.analysis import escapes
+from dlang.specialize.analysis import escapes, tails
 from dlang.specialize.control import branches, unreached
 from dlang.specialize.effects import acts_in
 from dlang.specialize.emitter import FALSE, TRUE
@@ -29,7 +29,7 @@ def matched(f: Frame, e: core.Match, v: Value) -> Value:
         numbers = arm_numbers(v, e.arms)
         if numbers is not None:
             return by_halves(f, e, v, *numbers)
-    return in_turn(f, e, v, e.arms)
+    return in_turn(f, tails(e), v)
 
 
 def arm_numbers(v: Value, arms: Sequence[core.Arm]) -> tuple[Atom, list[tuple[int, core.Arm]], core.Arm | None] | None:
@@ -88,16 +88,16 @@ def taken(f: Frame, arm: core.Arm, v: Value) -> Value:
     return f.eval(arm.body)
 
 
-def in_turn(f: Frame, e: core.Match, v: Value, arms: tuple[core.Arm, ...]) -> Value:
-    """The first arm whose pattern matches; the checker proved that one does."""
-    arm, rest = arms[0], arms[1:]
-    if not rest:
+def in_turn(f: Frame, tails: Sequence[core.Match], v: Value, first: int = 0) -> Value:
+    """The first arm whose pattern matches, from some arm on; the checker proved that one does. tails: of the match."""
+    e = tails[first]
+    arm = e.arms[0]
+    if len(e.arms) == 1:
         return taken(f, arm, v)
     condition = test(f, arm.pattern, v)
-    others = core.Match(e.type, e.span, e.value, rest, e.opened)
 
     def decided() -> Value:
-        return branches(f, e, condition, lambda: taken(f, arm, v), lambda: in_turn(f, others, v, rest), e.opened)
+        return branches(f, e, condition, lambda: taken(f, arm, v), lambda: in_turn(f, tails, v, first + 1), e.opened)
 
     if arm.guard is None:
         return taken(f, arm, v) if condition == TRUE else decided()

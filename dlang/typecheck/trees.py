@@ -57,9 +57,7 @@ def children(t: Tree) -> Iterator[Tree]:
         case core.Match():
             yield t.value
             for arm in t.arms:
-                if arm.guard is not None:
-                    yield arm.guard
-                yield arm.body
+                yield from arm_children(arm)
         case core.BlockExpr():
             yield from t.statements
             yield t.result
@@ -92,6 +90,12 @@ def children(t: Tree) -> Iterator[Tree]:
                 yield t.message
         case _:
             assert_never(t)
+
+
+def arm_children(a: core.Arm) -> Iterator[core.Expr]:
+    if a.guard is not None:
+        yield a.guard
+    yield a.body
 
 
 def binder_children(b: core.Binder) -> Iterator[core.Expr]:
