@@ -57,9 +57,13 @@ class Facts(Generic[A]):
         self._changed[v] = None
 
     def narrow(self, v: A, lows: tuple[Poly[A], ...], highs: tuple[Poly[A], ...]) -> None:
-        """Every low <= v < every high, beside what was known of v."""
-        before = self.bounds.get(v, ((), ()))
-        self.between(v, (*lows, *before[0]), (*highs, *[h + 1 for h in before[1]]))
+        """Every low <= v < every high, beside what was known of v. What is weaker by a number is left out."""
+        below, above = self.bounds.get(v, ((), ()))
+        below = tuple([b for b in below if not any(_is_less(b, low) for low in lows)])
+        above = tuple([a + 1 for a in above if not any(_is_less(high - 1, a) for high in highs)])
+        lows = tuple([low for low in lows if not any(_is_less(low, b) for b in below)])
+        highs = tuple([high for high in highs if not any(_is_less(a, high) for a in above)])
+        self.between(v, (*lows, *below), (*highs, *above))
 
     def forget(self, v: A) -> None:
         """The end of the scope of a bounded variable."""
@@ -189,6 +193,12 @@ class Facts(Generic[A]):
                 ends = self.ends(self.floors[v][0], depth + 1)  # the divisor is at least 1
                 low, high = max(low, min(ends[0], 0)), min(high, max(ends[1], 0))
         return low, max(low, high)
+
+
+def _is_less(p: Poly[A], q: Poly[A]) -> bool:
+    """Whether p <= q, as the two differ by a number."""
+    gap = (q - p).constant
+    return gap is not None and gap >= 0
 
 
 def _ratio(p: Poly[A], q: Poly[A]) -> Fraction | None:

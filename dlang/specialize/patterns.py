@@ -38,8 +38,8 @@ def bind_pattern(f: Frame, p: core.Pattern, v: Value) -> None:
         case core.VariantPattern(_, variant, items), EnumV(_, _, variants):
             bind_all(f, items, variants[variant.tag])
         case core.VariantPattern(_, variant, items), NodeV():
-            if any(names(item) for item in items):
-                bind_all(f, items, opened(f, v, variant.tag, [bool(names(item)) for item in items]))
+            if any(wanted := [next(pattern_locals(item), None) is not None for item in items]):
+                bind_all(f, items, opened(f, v, variant.tag, wanted))
         case core.Alternatives(items), _:
             bind_alternatives(f, items, v)
 

@@ -19,12 +19,17 @@ ZERO: SizePoly = Poly({})
 
 @dataclass(slots=True)
 class Knowledge:
-    """facts: inequalities between sizes and immutable integers. tested: pairs of values of which the first is at most
-    the second, as they were computed."""
+    """What is known where a piece of code runs.
+
+    facts: inequalities between sizes and immutable integers. tested: pairs of values of which the first is at most the
+    second, as they were computed. below, above: of a value, the others of the pairs in which it is second, first.
+    """
 
     cx: Checker
     facts: Facts[SizeAtom] = field(default_factory=Facts)
     tested: list[tuple[SizePoly, SizePoly]] = field(default_factory=list)
+    below: dict[SizePoly, list[SizePoly]] = field(default_factory=dict)
+    above: dict[SizePoly, list[SizePoly]] = field(default_factory=dict)
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -32,7 +37,10 @@ class Knowledge:
         mark, count = self.facts.mark(), len(self.tested)
         yield
         self.facts.undo(mark)
-        del self.tested[count:]
+        while len(self.tested) > count:
+            p, q = self.tested.pop()
+            self.above[p].pop()
+            self.below[q].pop()
 
     # ---- integers as polynomials -------------------------------------------------------------------------------------
     def symbol(self, e: core.Expr) -> Size | None:
@@ -120,6 +128,8 @@ class Knowledge:
         have wrapped."""
         p, q = self.polynomial(Size(p)), self.polynomial(Size(q))
         self.tested.append((p, q))
+        self.above.setdefault(p, []).append(q)
+        self.below.setdefault(q, []).append(p)
         gap = q - p
         if self.small(gap):
             self.nonnegative(gap)
@@ -162,5 +172,5 @@ class Knowledge:
     def within(self, index: Size, size: Size) -> bool:
         """Whether 0 <= index < size follows, or was tested."""
         p, last = self.polynomial(index), resolve_size(size).poly - 1
-        low = self.at_least(p, ZERO) or any(q == p and self.at_least(x, ZERO) for x, q in self.tested)
-        return low and (self.at_least(last, p) or any(x == p and self.at_least(last, q) for x, q in self.tested))
+        low = self.at_least(p, ZERO) or any(self.at_least(x, ZERO) for x in self.below.get(p, ()))
+        return low and (self.at_least(last, p) or any(self.at_least(last, q) for q in self.above.get(p, ())))

@@ -140,12 +140,13 @@ def walk(t: Tree) -> Iterator[Tree]:
 
 def pattern_locals(p: core.Pattern) -> Iterator[core.Local]:
     """What a pattern binds."""
-    match p:
-        case core.Bind(local):
-            yield local
-        case core.TuplePattern(items) | core.VariantPattern(_, _, items) | core.Alternatives(items):
-            for i in items:
-                yield from pattern_locals(i)
+    stack = [p]
+    while stack:
+        match stack.pop():
+            case core.Bind(local):
+                yield local
+            case core.TuplePattern(items) | core.VariantPattern(_, _, items) | core.Alternatives(items):
+                stack += reversed(items)
 
 
 # ---- trees made of others --------------------------------------------------------------------------------------------
