@@ -24,7 +24,7 @@ from dlang.ir.anf import Array, Atom, Block, Construct, Copy, Fields, If, Let, S
 from dlang.ir.builder import Builder
 from dlang.ir.pruning import pruned_block
 from dlang.ir.substitution import Renaming, substitute
-from dlang.ir.traverse import bound_vars, free_vars, mentioned, with_op
+from dlang.ir.traverse import bound_vars, free_vars, mentioned, type_vars, with_op
 from dlang.ir.types import I64, product
 
 
@@ -157,12 +157,15 @@ def _elements(vars: Iterable[Var]) -> Size:
 
 
 def _only_saved(mine: Sequence[Var], arm: _Arm) -> dict[Var, Var]:
-    """New names in an arm for scalars that nothing uses there: what an inner branch saves keeps its name outside.
+    """New names in an arm for values that nothing uses there: what is saved further in keeps its name outside.
 
-    So the adjoint, which has that name at any depth, is not gone through again for each branch around it.
+    So the adjoint, which has that name at any depth, is not gone through again for each branch around it. Names of
+    sizes, and of arrays with sizes that the arm makes, stay.
     """
     used = {v for let in arm.forward for v in mentioned(let.op)} | set(arm.results)
-    found = {v: fresh(v.name, v.type) for v in mine if v not in used and isinstance(v.type, Scalar) and v.type != I64}
+    inside = {v for let in arm.forward for v in let.vars}
+    free = [v for v in mine if v not in used and v.type != I64 and inside.isdisjoint(type_vars(v.type))]
+    found = {v: fresh(v.name, v.type) for v in free}
     arm.forward[:] = [with_op(let, tuple([found.get(v, v) for v in let.vars]), let.op) for let in arm.forward]
     return found
 

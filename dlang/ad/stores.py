@@ -7,7 +7,7 @@ branch saves is written in the arm; the other arm, which has nothing to save, ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from dlang.ir.anf import Array, Atom, Block, Comp, Empty, For, If, Keep, Let, Read, Size, Update, Var, fresh, poly
@@ -17,23 +17,32 @@ from dlang.ir.types import array_type
 
 # The index in a tape of an element, given the shape of the value and its index there.
 Where = Callable[[Sequence[Size], Sequence[Size]], tuple[Size, ...]]
+Place = tuple[Var, Where]  # a tape, and where in it a value is written
 
 
-def stored(lets: Sequence[Let], var: Var, tape: Var, where: Where, used: Sequence[Atom] = ()) -> tuple[list[Let], Var]:
-    """A block's lets that also write a value of theirs into a tape, and the tape then.
+def stored(
+    lets: Sequence[Let], values: Sequence[tuple[Var, Var, Where]], used: Sequence[Atom] = ()
+) -> tuple[list[Let], list[Var]]:
+    """A block's lets that also write values of theirs into tapes, and the tapes then.
 
-    used: what else needs the values of the block.
+    values: each with its tape and where it is there. used: what else needs the values of the block. All values that one
+    operation makes are followed into it at once, so the nest inside is gone through once.
     """
-    if isinstance(var.type, Array):
-        made = next((k for k, let in enumerate(lets) if var in let.vars), None)
-        if made is not None and isinstance(lets[made].op, Empty | For | If):
-            uses = _uses(Block(tuple(lets), tuple(used)))
-            if uses.get(var, 0) == 0 and (found := _where_made(lets, made, var, tape, where, uses)) is not None:
-                return found
+    lets = list(lets)
+    uses, made = _uses(Block(tuple(lets), (*used, *(v for v, *_ in values)))), _made(lets)
+    groups: dict[int, dict[int, Place]] = {}
+    for var, tape, where in values:
+        at = made.get(var)
+        if at is not None and uses[var] == 1:  # this one
+            groups.setdefault(at, {})[lets[at].vars.index(var)] = (tape, where)
+    ends: dict[Var, Var] = {}
+    for at, places in groups.items():
+        lets[at], found = _where_made(lets, made, lets[at], places, uses)
+        ends |= found
     b = Builder({}, lets[-1].span if lets else None)
     with b.scope() as more:
-        after = written(b, var, tape, where)
-    return [*lets, *more], after
+        tapes = [ends[var] if var in ends else written(b, var, tape, where) for var, tape, where in values]
+    return [*lets, *more], tapes
 
 
 def written(b: Builder, var: Atom, tape: Var, where: Where) -> Var:
@@ -58,114 +67,145 @@ def _uses(block: Block) -> dict[Var, int]:
     return found
 
 
+def _made(lets: Sequence[Let]) -> dict[Var, int]:
+    """Where arrays are made that may be written into a tape as they are."""
+    found: dict[Var, int] = {}
+    for at, let in enumerate(lets):
+        if isinstance(let.op, Empty | For | If):
+            found.update((v, at) for v in let.vars if isinstance(v.type, Array))
+    return found
+
+
 def _where_made(
-    lets: Sequence[Let], made: int, var: Var, tape: Var, where: Where, uses: dict[Var, int]
-) -> tuple[list[Let], Var] | None:
-    """The lets in which the operation that makes a value writes it into a tape; None if it cannot."""
-    let = lets[made]
-    k = let.vars.index(var)
-    after = fresh(tape.name, tape.type)
-    new: For | If | None = None
+    lets: Sequence[Let], made: Mapping[Var, int], let: Let, places: dict[int, Place], uses: Mapping[Var, int]
+) -> tuple[Let, dict[Var, Var]]:
+    """A let that writes some of the arrays that it makes into tapes, and the tapes afterwards of those that it can.
+
+    places: of the positions of these arrays among what the let binds.
+    """
     match let.op:
         case Empty():
-            return list(lets), tape
+            return let, {let.vars[k]: tape for k, (tape, _) in places.items()}
         case For():
-            start = let.op.init[k]
-            if isinstance(start, Var) and uses[start] == 1 and _is_empty(lets, start):
-                new = _loop(let.op, k, tape, where)
+            init = let.op.init
+            starts = {k: a for k, a in enumerate(init) if k in places and isinstance(a, Var) and uses[a] == 1}
+            left = {k: places[k] for k, a in starts.items() if a in made and isinstance(lets[made[a]].op, Empty)}
+            while left:
+                loop, done = _loop(let.op, left)
+                if done == left.keys():
+                    return _bound(let, loop, left)
+                left = {k: left[k] for k in done}
+            return let, {}
         case If():
+            left = {k: p for k, p in places.items() if all(isinstance(a.results[k], Var) for a in _arms(let.op))}
             arms = []
-            for arm in (let.op.then, let.op.otherwise):
-                result = arm.results[k]
-                if not isinstance(result, Var):
-                    return None
-                others = (*arm.results[:k], *arm.results[k + 1 :])
-                arm_lets, end = stored(arm.lets, result, tape, where, others)
-                arms.append(Block(tuple(arm_lets), (*arm.results[:k], end, *arm.results[k + 1 :])))
-            new = If(let.op.condition, *arms)
+            for arm in _arms(let.op):
+                values = [(r, *left[k]) for k, r in enumerate(arm.results) if k in left and isinstance(r, Var)]
+                others = [r for k, r in enumerate(arm.results) if k not in left]
+                inside, tapes = stored(arm.lets, values, others)
+                ends = dict(zip(left, tapes, strict=True))
+                arms.append(Block(tuple(inside), tuple([ends.get(k, r) for k, r in enumerate(arm.results)])))
+            return _bound(let, If(let.op.condition, *arms), left)
         case _:
-            pass
-    if new is None:
-        return None
-    vars = tuple([after if v is var else v for v in let.vars])
-    return [*lets[:made], Let(vars, new, let.span), *lets[made + 1 :]], after
+            return let, {}
 
 
-def _is_empty(lets: Sequence[Let], var: Var) -> bool:
-    return any(var in let.vars and isinstance(let.op, Empty) for let in lets)
+def _arms(op: If) -> tuple[Block, Block]:
+    return op.then, op.otherwise
 
 
-def _loop(op: For, k: int, tape: Var, where: Where) -> For | None:
-    """The loop with a tape in place of an array of its state that starts empty; None if it does more than write it."""
-    param, end = op.params[k], op.body.results[k + op.early]
-    mine = fresh(tape.name, tape.type)
-    found = _chain(op.body, param, end, mine, array_type(param).shape, where)
-    if found is None:
-        return None
-    lets, last = found
-    results = tuple([last if j == k + op.early else r for j, r in enumerate(op.body.results)])
+def _bound(let: Let, op: For | If, places: Mapping[int, Place]) -> tuple[Let, dict[Var, Var]]:
+    """A let with tapes in the place of arrays that it binds, and the tape for each of these."""
+    after = {let.vars[k]: fresh(tape.name, tape.type) for k, (tape, _) in places.items()}
+    return Let(tuple([after.get(v, v) for v in let.vars]), op, let.span), after
+
+
+def _loop(op: For, places: Mapping[int, Place]) -> tuple[For, set[int]]:
+    """A loop with tapes in the place of arrays of its state that start empty, and for which of them that is right.
+
+    It is if the loop does no more than write them; the loop is of use only if all are right.
+    """
+    mine = {k: fresh(tape.name, tape.type) for k, (tape, _) in places.items()}
+    starts = {op.params[k]: (mine[k], where) for k, (_, where) in places.items()}
+    body, found = _through(op.body, starts)
+    done = {k for k in places if op.params[k] in found and found[op.params[k]] == k + op.early}
     return replace(
         op,
-        params=tuple([mine if p is param else p for p in op.params]),
-        init=tuple([tape if j == k else a for j, a in enumerate(op.init)]),
-        body=Block(tuple(lets), results),
-    )
+        params=tuple([mine.get(k, p) for k, p in enumerate(op.params)]),
+        init=tuple([places[k][0] if k in places else a for k, a in enumerate(op.init)]),
+        body=body,
+    ), done
 
 
-def _chain(
-    block: Block, start: Var, end: Atom, tape: Var, shape: Sequence[Size], where: Where
-) -> tuple[list[Let], Var] | None:
-    """The lets of a block that write into a tape what they wrote into an array, from `start` to `end`."""
+def _through(block: Block, starts: Mapping[Var, Place]) -> tuple[Block, dict[Var, int]]:
+    """A block that writes into tapes what it wrote into arrays, and where among the results each of the arrays ends.
+
+    An array is not among these if something else is done with it; the block is of use only if all are.
+    """
     uses = _uses(block)
-    lets = list(block.lets)
-    now, then = start, tape
-    while now is not end:
-        if uses.get(now) != 1:
-            return None
-        at = next((j for j, let in enumerate(lets) if now in free_vars(let.op)), None)
-        if at is None:
-            return None
-        step = _step(lets[at], now, then, shape, where)
-        if step is None:
-            return None
-        lets[at], now, then = step
-    return (lets, then) if uses.get(now) == 1 else None
+    now = {v: (v, place) for v, place in starts.items() if uses.get(v) == 1}
+    lets = []
+    for let in block.lets:
+        here = {v: now[v][1] for v in free_vars(let.op) if v in now}
+        if here:
+            let, moved = _step(let, here)
+            for v, (was, then) in moved.items():
+                start, (_, where) = now[v]
+                if uses.get(was) == 1:
+                    now[was] = start, (then, where)
+            for v in here:
+                del now[v]
+        lets.append(let)
+    found: dict[Var, int] = {}
+    results = list(block.results)
+    for k, r in enumerate(block.results):
+        if isinstance(r, Var) and r in now:
+            start, (results[k], _) = now[r]
+            found[start] = k
+    return Block(tuple(lets), tuple(results)), found
 
 
-def _step(let: Let, now: Var, then: Var, shape: Sequence[Size], where: Where) -> tuple[Let, Var, Var] | None:
-    """A let that changes an array, with a tape in its place; the array and the tape afterwards."""
+def _step(let: Let, places: Mapping[Var, Place]) -> tuple[Let, dict[Var, tuple[Var, Var]]]:
+    """A let that changes arrays, with tapes in their place; of each, what was bound to it and the tape afterwards.
+
+    An array is not among these if something else is done with it.
+    """
     op = let.op
     new: Update | Comp | For | If | None = None
-    k = 0
+    bound: dict[Var, int] = {}  # the array to its position among what the let binds
     match op:
-        case Update(array=array) if array is now and op.value is not now:
-            new = Update(then, where(shape, op.index), op.value)
-        case Comp() if now in (into := [d.into for d in op.destinations]):
-            k = into.index(now)
-            d = op.destinations[k]
-            if isinstance(d, Keep) and d.monoid == "set" and now not in free_vars(op.body):
-                moved = Keep(array_type(then).shape, where(shape, d.index), "set", then)
-                destinations = tuple([moved if j == k else other for j, other in enumerate(op.destinations)])
-                new = Comp(op.axes, op.body, destinations)
-        case For() if now in op.init and now not in free_vars(op.body):
-            k = op.init.index(now)
-            new = _loop(op, k, then, where)
-        case If() if op.condition is not now:
-            ends = [j for j, v in enumerate(let.vars) if v.type == now.type]
-            for k in ends:
-                found = [_chain(arm, now, arm.results[k], then, shape, where) for arm in (op.then, op.otherwise)]
-                arms = [
-                    Block(tuple(f[0]), (*arm.results[:k], f[1], *arm.results[k + 1 :]))
-                    for arm, f in zip((op.then, op.otherwise), found, strict=True)
-                    if f is not None
-                ]
-                if len(arms) == 2:
-                    new = If(op.condition, *arms)
-                    break
+        case Update() if op.array in places and op.value is not op.array:
+            then, where = places[op.array]
+            new, bound = Update(then, where(array_type(op.array).shape, op.index), op.value), {op.array: 0}
+        case Comp():
+            read, destinations = {*free_vars(op.body)}, list(op.destinations)
+            for k, d in enumerate(op.destinations):
+                array = d.into
+                if (
+                    array is None
+                    or array in read
+                    or array not in places
+                    or not isinstance(d, Keep)
+                    or d.monoid != "set"
+                ):
+                    continue
+                then, where = places[array]
+                index = where(array_type(array).shape, d.index)
+                destinations[k], bound[array] = Keep(array_type(then).shape, index, "set", then), k
+            new = Comp(op.axes, op.body, tuple(destinations))
+        case For():
+            read = {*free_vars(op.body)}
+            ks = {k: v for k, v in enumerate(op.init) if isinstance(v, Var) and v in places and v not in read}
+            new, done = _loop(op, {k: places[v] for k, v in ks.items()})
+            bound = {ks[k]: k for k in done}
+        case If() if op.condition not in places:
+            (then_arm, first), (other_arm, second) = [_through(arm, places) for arm in _arms(op)]
+            new = If(op.condition, then_arm, other_arm)
+            bound = {v: k for v, k in first.items() if second.get(v) == k}
         case _:
             pass
     if new is None:
-        return None
-    after = fresh(then.name, then.type)
-    was = let.vars[k]
-    return Let(tuple([after if v is was else v for v in let.vars]), new, let.span), was, after
+        return let, {}
+    moved = {v: (let.vars[k], fresh(places[v][0].name, places[v][0].type)) for v, k in bound.items()}
+    after = dict(moved.values())
+    return Let(tuple([after.get(v, v) for v in let.vars]), new, let.span), moved

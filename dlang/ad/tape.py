@@ -36,6 +36,7 @@ from dlang.ir.anf import (
 from dlang.ir.builder import Builder
 from dlang.ir.pruning import pruned_block
 from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import with_op
 from dlang.ir.types import I64, array_type, dtype_of, product
 from dlang.polynomials import Poly
 
@@ -97,10 +98,7 @@ def save(let: Let, op: For, forward: list[Let], body: Block, scope: Scope) -> tu
     tapes = {s.var: s for s in saved}
     earlier = [replace(tapes[after], var=v, row=0) for v, (after, _) in before_and_after.items()]
     with b.scope() as lets:
-        inside, ends = list(forward), list[Var]()
-        for s in saved:
-            inside, end = stored(inside, s.var, s.param, _where(s, at + s.row), op.body.results)
-            ends.append(end)
+        inside, ends = stored(forward, [(s.var, s.param, _where(s, at + s.row)) for s in saved], op.body.results)
         for inner in inside:
             b.append(inner)
         next_state += ends
@@ -112,13 +110,18 @@ def save(let: Let, op: For, forward: list[Let], body: Block, scope: Scope) -> tu
     loop = For(op.index, op.low, op.high, tuple(state), tuple(init), Block(tuple(lets), tuple(next_state)))
     # Backward trip j undoes forward trip i = low + high - 1 - j, so both run over low..high.
     j = fresh(op.index.name, I64)
-    renaming = Renaming({}, fresh=True)
+    renaming = Renaming({})
+    standing = {v for inner in inside for v in inner.vars}.union(op.params, offsets.values())
     with b.scope() as start:
         i = b.one(SizeOf(op.low + op.high - 1 - poly(j)), op.index.name)
         renaming.env[op.index] = i
         for s in (*saved, *earlier):
-            renaming.env[s.var] = _load(b, s, poly(i) - op.low + s.row, renaming)
-    copy = renaming.block(body)
+            loaded = _load(b, s, poly(i) - op.low + s.row, renaming)
+            if s.var in standing or loaded.type != s.var.type:
+                renaming.env[s.var] = loaded
+            else:  # no other let has the name, so the backward body can keep it
+                start[-1] = with_op(start[-1], (s.var,), start[-1].op)
+    copy = renaming.copied(body, bound)
     backward = pruned_block(Block((*start, *copy.lets), copy.results))
     return [*before, Let(vars, loop, let.span)], backward, j
 

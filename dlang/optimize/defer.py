@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dlang.ad.stores import stored
+from dlang.ad.stores import Where, stored
 from dlang.ir.anf import (
     Array,
     Atom,
@@ -274,16 +274,18 @@ class _Deferred:
             lets[s.at : s.at + 1] = without_results(lets[s.at], (result,))
         row = self.row(poly(op.index))
         kept = [v for v in self.arrays if any(v in s.kept for s in self.sums)]
+        tapes: list[tuple[Var, Var, Where]] = []
         for v in kept:
             after = self.arrays[v]
             assert isinstance(after.type, Array)
             empty, param = fresh(after.name, after.type), fresh(after.name, after.type)
             self.before.append(Let((empty,), Empty(dtype_of(v), after.type.shape), self.let.span))
-            lets, end = stored(lets, v, param, lambda shape, index: (row, *index), results)
-            params.append(param)
+            tapes.append((v, param, lambda shape, index: (row, *index)))
             init.append(empty)
-            results.append(end)
             vars.append(after)
+        lets, ends = stored(lets, tapes, results)
+        params += [param for _, param, _ in tapes]
+        results += ends
         new = For(op.index, op.low, op.high, tuple(params), tuple(init), Block(tuple(lets), tuple(results)))
         return Let(tuple(vars), new, self.let.span)
 
