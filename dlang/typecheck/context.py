@@ -281,7 +281,7 @@ class Checker:
         if known is not None:
             return known
         body = decl.body
-        size = self.symbol(body) if body is not None else None
+        size = self.symbol(body) if body is not None and resolve(body.type) == I64 else None
         value = size.poly.constant if size is not None else None
         return int(value) if value is not None else None
 

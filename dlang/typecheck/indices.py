@@ -28,7 +28,7 @@ from dlang.typecheck.refinements import (
 from dlang.typecheck.sizes import product
 from dlang.typecheck.state import Term
 from dlang.typecheck.terms import of_var
-from dlang.typecheck.trees import Tree, children, index_children, place_children
+from dlang.typecheck.trees import Tree, children, index_children, operands, place_children
 from dlang.typecheck.types import (
     UNIT,
     Below,
@@ -122,11 +122,13 @@ class Prover:
                 return self.either(then, a, otherwise, b)
             case core.Match(value=value, arms=arms):
                 return self.match(value, arms, want)
-            case core.Logic(operator=operator, left=left, right=right):
-                self.visit(left)
+            case core.Logic(operator=operator):
+                first, *others = operands(e)
+                self.visit(first)
                 with self.scope():
-                    self.facts.assume(left, operator == "and")
-                    self.visit(right)
+                    for before, operand in zip((first, *others), others, strict=False):
+                        self.facts.assume(before, operator == "and")
+                        self.visit(operand)
                 return None
             case core.Fail(message=message):
                 self.visit(message)

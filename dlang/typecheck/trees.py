@@ -129,6 +129,16 @@ def place_children(p: core.Place) -> Iterator[core.Expr]:
             yield from index_children(step.indices)
 
 
+def operands(e: core.Logic) -> list[core.Expr]:
+    """What `and` or `or` connects, where the same one stands in its left side too."""
+    found: list[core.Expr] = [e.right]
+    left = e.left
+    while isinstance(left, core.Logic) and left.operator == e.operator:
+        found.append(left.right)
+        left = left.left
+    return [left, *reversed(found)]
+
+
 def walk(t: Tree) -> Iterator[Tree]:
     """Every expression and statement, in the order in which they run; bodies of local functions included."""
     stack = [t]

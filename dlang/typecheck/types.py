@@ -254,10 +254,28 @@ def resolve(t: Type) -> Type:
 
 def resolve_shape(s: Shape) -> Shape:
     """The shape with its row expanded as far as it is known; without a row all sizes are in `pre`."""
-    while s.row is not None and s.row.ref is not None:
-        r = s.row.ref
-        s = Shape(s.pre + r.pre, r.row, r.post + s.post)
+    if s.row is not None and s.row.ref is not None:
+        found, *before = reversed(_rows(s.row))
+        for row in before:  # what was on the way is expanded from now on
+            assert row.ref is not None and found.ref is not None
+            row.ref, found = _expanded(row.ref, found.ref), row
+        assert found.ref is not None
+        s = _expanded(s, found.ref)
     return s if s.row is not None or not s.post else Shape(s.pre + s.post)
+
+
+def _rows(row: RowVar) -> list[RowVar]:
+    """A row that is known and those that it leads to, as far as they are known."""
+    found = [row]
+    while row.ref is not None and row.ref.row is not None and row.ref.row.ref is not None:
+        row = row.ref.row
+        found.append(row)
+    return found
+
+
+def _expanded(s: Shape, row: Shape) -> Shape:
+    """The shape with a shape in the place of its row."""
+    return Shape(s.pre + row.pre, row.row, row.post + s.post)
 
 
 def resolve_size(s: Size) -> Size:
