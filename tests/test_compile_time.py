@@ -33,16 +33,20 @@ SHARE = 0.02
 DERIVATIVE = "fn slope(x: f64[8]) -> f64[8] = grad(f)(x)\n"
 Program = Callable[[int], str]
 PROGRAMS: dict[str, tuple[Program, int]] = {}
+CHECKED: dict[str, tuple[Program, int]] = {}  # those of which more than the check says nothing more
 
 
-def program(name: str, n: int = 8) -> Callable[[Program], Program]:
+def program(name: str, n: int = 8, programs: dict[str, tuple[Program, int]] = PROGRAMS) -> Callable[[Program], Program]:
     """Registers a function that writes a program, and how often the smallest repeats the construct."""
 
     def register(write: Program) -> Program:
-        PROGRAMS[name] = write, n
+        programs[name] = write, n
         return write
 
     return register
+
+
+checked = partial(program, programs=CHECKED)
 
 
 def body(lines: Sequence[str], result: str, before: str = "") -> str:
@@ -191,6 +195,17 @@ def _(n: int) -> str:
     return body(["let a = [" + ", ".join(f"x[{k % 8}] * {k}.0" for k in range(n)) + "]"], "sum(a * a)")
 
 
+@program("numbers of a literal", 24)
+def _(n: int) -> str:
+    return body(["let a = [" + ", ".join(f"{k}.5" for k in range(n)) + "]"], "sum(a * x[0])")
+
+
+@program("nodes in nodes", 3)
+def _(n: int) -> str:
+    before = "fn g(l: List<f64>) -> f64 = match l { Nil => 0.0, Cons(h, t) => sin(h) + g(t) }"
+    return body([], f"g({nested(n, lambda k, t: f'Cons(x[{k % 8}], {t})', 'Nil')})", before)
+
+
 @program("parts of a text")
 def _(n: int) -> str:
     lines = [f't = "{{t}}, {{x[{k % 8}]}}"' for k in range(n)]
@@ -229,6 +244,13 @@ def _(n: int) -> str:
 def _(n: int) -> str:
     arms = "\n".join(f"  {k} => sin(y) + {k}.0," for k in range(n))
     return body([], "h(i64(x[0]), x[1])", f"fn h(i: i64, y: f64) -> f64 = match i {{\n{arms}\n  _ => y,\n}}")
+
+
+@program("arms for texts", 12)
+def _(n: int) -> str:
+    arms = "\n".join(f'  "t{k}" => sin(y) + {k}.0,' for k in range(n))
+    before = f"fn h(t: str, y: f64) -> f64 = match t {{\n{arms}\n  _ => y,\n}}"
+    return body(['let t = "{x[0]}"'], "h(t, x[1])", before)
 
 
 def nested(n: int, outer: Callable[[int, str], str], inner: str = "s") -> str:
@@ -296,6 +318,34 @@ def _(n: int) -> str:
     return body([f"let t = ({items})"], " + ".join(f"t.{k} * {k}.0" for k in range(n)))
 
 
+@checked("asserts of places", 6)
+def _(n: int) -> str:
+    lines = [f"  assert j + {k} >= 0 and j + {k} < n\n  s += p(x, j + {k})" for k in range(n)]
+    before = "fn p(x: f64[n], i: Idx<n>) -> f64 = x[i]\nfn g(x: f64[n], j: i64) -> f64 {\n  var s = 0.0\n"
+    return before + "\n".join(lines) + "\n  s\n}\n"
+
+
+@checked("statements without types", 12)
+def _(n: int) -> str:
+    return "fn g(y) {\n  var s = y\n" + "\n".join(f"  s = s * s + {k}" for k in range(n)) + "\n  s\n}\n"
+
+
+@checked("conditions", 24)
+def _(n: int) -> str:
+    return "fn g(y: f64) -> bool = " + " and ".join(f"y > {k}.0" for k in range(n)) + "\n"
+
+
+@checked("constants in a chain", 16)
+def _(n: int) -> str:
+    return "const c0 = 1.5\n" + "\n".join(f"const c{k + 1} = c{k} * 1.5" for k in range(n)) + "\n"
+
+
+@checked("patterns in patterns", 8)
+def _(n: int) -> str:
+    pattern = nested(n, lambda k, t: f"Cons(h{k}, {t})", "_")
+    return f"fn g(l: List<f64>) -> f64 = match l {{ {pattern} => h0 * h{n - 1}, _ => 0.0 }}\n"
+
+
 def test_a_sum_has_as_many_terms_as_people_write() -> None:
     compiled(body([], " + ".join(f"x[{k % 8}] * {k}.0" for k in range(1500))) + DERIVATIVE)
 
@@ -335,6 +385,30 @@ def test_the_work_of_compiling_is_linear_in_the_text(name: str, monkeypatch: pyt
     compiled(write(2) + DERIVATIVE)  # what is made once
     texts = [write(n * k) + DERIVATIVE for k in (1, 2, 4)]
     compare(name, [calls(partial(compiled, text)) for text in texts])
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_the_work_of_checking_is_linear_in_the_text(name: str) -> None:
+    write, n = CHECKED[name]
+    found = []
+    for k in (0, 1, 2, 4):
+        source = Source("test.dl", write(n * k or 2))
+        assert not check(source).diagnostics
+        found.append(calls(partial(check, source)))
+    compare(name, found[1:])
+
+
+def test_what_loops_in_loops_save_passes_through_each_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value that is saved in d loops has d indices, in an array that d loops carry."""
+    monkeypatch.setenv("DLANG_CACHE_SIZE", "0")
+    found = []
+    for depth in (2, 3, 6, 12):
+        code = nested(
+            depth, lambda k, t: f"if s > {k}.0 {{ for i{k} < 3 {{ s = cos(s) + x[i{k}]\n {t} }} }}", "s = sin(s)"
+        )
+        found.append(calls(partial(compiled, body(["var s = x[0]", code], "s") + DERIVATIVE)))
+    growth = exponent(*[f.total() for f in found[1:]])
+    assert growth <= 2.0, f"loops in loops: calls grow with the power {growth:.2f}"
 
 
 @pytest.mark.parametrize(
