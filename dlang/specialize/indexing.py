@@ -268,6 +268,8 @@ def store(f: Frame, v: Value, chosen: Sequence[Selector], new: Value) -> Value:
             return store_leaf(f.emitter, v, chosen, new)
         case Many(shape, element), _ if not isinstance(new, Many):
             return Many(shape, store(f, element, chosen, new))
+        case _, Many(_, element) if not isinstance(v, Many):  # of what is chosen, as a slice, in each leaf
+            return store(f, v, chosen, element)
         case _:
             return with_parts(v, [store(f, x, chosen, p) for x, p in zip(parts(v), parts(new), strict=True)])
 
