@@ -90,6 +90,11 @@ def has_node(v: Value) -> bool:
     return isinstance(v, NodeV) or any(map(has_node, parts(v)))
 
 
+def has_variants(v: Value) -> bool:
+    """Whether there is an enum anywhere in a structure, so that elements like it may be of different variants."""
+    return isinstance(v, EnumV | NodeV) or any(map(has_variants, parts(v)))
+
+
 def pointwise(f: Frame, p: Pointwise, *values: Value) -> Value:
     """A function at the corresponding floats of structures of one type; other leaves are those of the first."""
     first = values[0]
@@ -100,7 +105,7 @@ def pointwise(f: Frame, p: Pointwise, *values: Value) -> Value:
             return elementwise(f, lambda *xs: p.at(f, p.held, xs), *values)
         case TupleV() | DataV():
             return with_parts(first, pointwise_all(f, p, [parts(v) for v in values]))
-        case Many(shape, element) if has_node(element) or isinstance(element, EnumV):
+        case Many(shape, element) if has_variants(element):
             return over_elements(f, shape, values, lambda xs: pointwise(f, p, *xs))
         case Many(shape, _):
             return Many(shape, pointwise(f, p, *[parts(v)[0] for v in values]))
@@ -234,7 +239,7 @@ def agree(f: Frame, what: str, held: tuple[Value, ...], at: Agreement, a: Value,
     match a, b:
         case ((ScalarV() | ArrayV()), (ScalarV() | ArrayV())):
             return alike_arrays(f, held, at, a, b)
-        case Many(_, x), Many(_, y) if not has_node(x) and not isinstance(x, EnumV):
+        case Many(_, x), Many(_, y) if not has_variants(x):
             return agree(f, what, held, at, x, y)
         case Many(shape, _), Many():
             return all_of(
