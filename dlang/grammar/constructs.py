@@ -50,7 +50,7 @@ def _lambda(stop: Stop) -> Explanation | None:
         return None
     body = stop.text(stop.at + 1, max(stop.seek(stop.at + 1, (",", "NL")), stop.at + 2))
     help = f"a function is written `|{', '.join(t.text for t in names if t.kind != ',')}| {body}`"
-    new = [stop.as_token("|", begin), *names, stop.as_token("|", stop.at)]
+    new = [stop.as_token("|", begin), *names, stop.as_token("|", stop.at - (before.kind == ")"))]
     edit = Edit(begin, stop.at + 1, new)
     return stop.says("E0115", f"expected {expected(stop)}, found `{token.kind}`", "", help, edit=edit)
 

@@ -315,6 +315,12 @@ def _semicolon(stop: Stop) -> Explanation | None:
             new.append(stop.tokens[index])
     edit = Edit(opening, closing + 1, [*new, stop.as_token("]", closing), stop.as_token("]", closing)])
     message = f"expected {expected(stop)}, found `;`"
+    (semicolon, *more) = rows
+    if not more and semicolon == stop.at and not any(t.kind == "," for t in stop.tokens[opening:closing]):
+        value, count = stop.text(opening + 1, semicolon), stop.text(semicolon + 1, closing)
+        if closing > semicolon + 1:  # `[0.0; 10]` of Rust
+            help = f"an array of equal elements is `[{value} for _ < {count}]`; a matrix is one of rows: `{here}`"
+            return stop.says("E0115", message, "", help, edit=edit, doubtful=True)
     return stop.says("E0115", message, "", f"a matrix is an array of its rows: `{here}`", edit=edit)
 
 

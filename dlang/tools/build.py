@@ -82,13 +82,12 @@ def _build(args: argparse.Namespace) -> int:
 
 def _write(folder: Path, make: Callable[[Path], Sequence[Path]]) -> int:
     """Makes files in a folder, and prints their names."""
-    from dlang.aot.toolchain import NOT_LINKED
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
         made = make(folder)
     except OSError as e:
-        raise error(NOT_LINKED, f"cannot write to `{folder}`: {e.strerror or e}", None) from None
+        raise error("E0822", f"cannot write to `{folder}`: {e.strerror or e}", None) from None
     for path in made:
         print(shown(str(path)))
     return 0

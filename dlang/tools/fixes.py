@@ -68,21 +68,27 @@ def _step(
 ) -> tuple[str, list[Diagnostic], str] | None:
     """The first edit that helps: the text after it, what is left to say of that, and what the edit is."""
     edits = [
-        (d.message, fix, fix.span.first, fix.span.last, fix.span.line)
+        (d, fix, fix.span.first, fix.span.last, fix.span.line)
         for d in found
         if len(d.fixes) == 1
         for fix in d.fixes
         if fix.certain and fix.span.source.path == path
     ]
-    for message, fix, first, last, line in edits:  # places as they are before a check of another text moves them
+    for d, fix, first, last, line in edits:  # places as they are before a check of another text moves them
         new = text[:first] + fix.text + text[last:]
         if new in seen:
             continue
         seen.add(new)
         left = check(new)
-        if len(left) < len(found) or (len(left) == len(found) and all(d.message != message for d in left)):
+        settled = all(other.message != d.message or _behind(other, first + len(fix.text)) for other in left)
+        if len(left) < len(found) or (len(left) == len(found) and settled):
             return new, left, f"line {line}: {_said(fix)}"
     return None
+
+
+def _behind(d: Diagnostic, offset: int) -> bool:
+    """Whether a message is about what is written behind a place: the same mistake, made again."""
+    return d.span is not None and d.span.first > offset
 
 
 def _said(fix: Fix) -> str:

@@ -116,7 +116,8 @@ def in_order(
         if a2 is None and not defaults[i]:
             if len(e.arguments) < sum(1 for d in defaults if not d) and all(x.name is None for x in e.arguments):
                 raise wrong_count(name, names, defaults, len(e.arguments), e.span, notes)
-            raise error("E0307", f"`{name}` needs its parameter `{names[i]}`", e.span, notes=notes)
+            help = (f"write `{name}(…, {names[i]} = …)`",) if names[i] is not None else ()
+            raise error("E0307", f"`{name}` needs its parameter `{names[i]}`", e.span, notes=notes, help=help)
     return out
 
 

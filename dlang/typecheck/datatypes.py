@@ -121,13 +121,16 @@ def declare(cx: Checker, table: ModuleTable, written: list[Written], outside: di
                     itself = x.code == "E0207" and x.span is not None and x.span.text == d.name
                     help = ("a type that contains itself is a struct or an enum",)
                     cx.report(replace(x, message=f"the alias `{d.name}` mentions itself", help=help) if itself else x)
+    first_places: dict[str, Span] = {}
     for d, params, decls in waiting:
         if decls:
             assert not isinstance(d, s.Alias)
             decls[0].variants = variants(cx, d, params)
-            for v in decls[0].variants:
+            spans = [c.span.head(len(c.name)) for c in d.constructors] if isinstance(d, s.Enum) else [d.name_span]
+            for v, place in zip(decls[0].variants, spans, strict=True):
                 if v.name in table.constructors and table.constructors[v.name][0].module == table.name:
-                    cx.report(twice(f"the constructor `{v.name}`", d.name_span, table.constructors[v.name][0].span))
+                    cx.report(twice(f"the constructor `{v.name}`", place, first_places[v.name]))
+                first_places.setdefault(v.name, place)
                 table.constructors[v.name] = (decls[0], v)
     for diagnostic in uninhabited([decl for _, _, decls in waiting for decl in decls]):
         cx.report(diagnostic)

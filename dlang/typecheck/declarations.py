@@ -276,8 +276,10 @@ def constants_end(cx: Checker, entries: dict[str, FnEntry], made: dict[str, Body
                     open.append(used)
         return False
 
+    said: set[core.FnDecl] = set()
     for decl in uses:
-        if decl.kind == "const" and needs(decl, decl):
+        if decl.kind == "const" and decl not in said and needs(decl, decl):
+            said |= {other for other in uses if needs(decl, other) and needs(other, decl)}  # the whole circle
             between = [u for u in entries.values() if u.decl in uses[decl] and u.decl is not decl]
             notes = tuple(Note(f"`{u.decl.name}` needs it", u.decl.span) for u in between if needs(u.decl, decl))
             message = f"the constant `{decl.name}` is needed to compute its own value"

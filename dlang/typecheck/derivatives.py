@@ -125,6 +125,13 @@ def position(e: s.Expr, names: list[str] | None, t: TypeFn, span: Span) -> int:
     return names.index(e.name)
 
 
+def _in_floats(t: TypeFn) -> str:
+    """What to do where a derivative is asked for in what has no float."""
+    if any(has_floats(p) for p in t.params):
+        return "choose another parameter with `wrt`"
+    return "no parameter has a float: let the function take one, as `x: f64`"
+
+
 def needs_floats(cx: Checker, kind: str, function: core.Expr, t: TypeFn, wrt: tuple[int, ...], span: Span) -> None:
     """A parameter in `wrt` has floats; known at the end of the group."""
     forbidden = nodiff(function)
@@ -144,7 +151,7 @@ def needs_floats(cx: Checker, kind: str, function: core.Expr, t: TypeFn, wrt: tu
                     "E0702",
                     f"`{kind}` in {called(i)}, which has no float: its type is {show(t.params[i])}",
                     span,
-                    help=("choose another parameter with `wrt`",),
+                    help=(_in_floats(t),),
                 )
 
     if not isinstance(resolve(t.params[wrt[0]]), TypeVar):

@@ -21,6 +21,7 @@ from dlang.typecheck.types import (
     Type,
     TypeArray,
     TypeCon,
+    TypeTuple,
     TypeVar,
     floor_div,
     resolve,
@@ -52,8 +53,12 @@ def index_axes(
             "E0402",
             f"{len(written)} indices on `{show(t)}`, which has {axis_count(len(t.shape.pre))}",
             span,
-            help=("write at most one index for each axis",),
+            help=(_fewer(written),),
         )
+    elif isinstance(t, TypeTuple):
+        item = written[0].value if len(written) == 1 and isinstance(written[0], s.Number) else 0
+        help = (f"its items are fields: `.{item}`",)
+        raise error("E0402", f"`{show(t)}` is a tuple and can't be indexed", span, help=help)
     elif isinstance(t, TypeCon):
         raise error("E0402", f"`{t.name}` has no axes and can't be indexed", span, help=("leave the index out",))
     else:
@@ -73,6 +78,13 @@ def index_axes(
             out.append(node)
             shapes.append(shape)
     return with_axes(cx, shapes, element, span), tuple(out)
+
+
+def _fewer(written: tuple[s.Expr | s.Slice, ...]) -> str:
+    """What to do about more indices than axes; `None` among them is NumPy's new axis."""
+    if any(isinstance(i, s.Name) and i.name == "None" for i in written):
+        return "an axis of size 1 is added by `reshape`: `reshape(x, n, 1)`"
+    return "write at most one index for each axis"
 
 
 def literal(e: s.Expr | None) -> int | None:

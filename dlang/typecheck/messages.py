@@ -150,7 +150,8 @@ def helps(
             return ("compare with something to get a mask, such as `x > 0.0`",)
         return ("choose element by element with `where(mask, a, b)`, or reduce the mask with `all` or `any`",)
     if isinstance(b, TypeCon) and b.name == "bool" and is_number(a):
-        return ("compare with something to get a `bool`, such as `x != 0.0`",)
+        zero = "0" if isinstance(a, TypeCon) and a.name in INTS else "0.0"
+        return (f"compare with something to get a `bool`, such as `{text_of(parts[0]) if parts else 'x'} != {zero}`",)
     if m.note.startswith("needs ") and isinstance(t := lacking(m), TypeCon) and t.name == "bool":
         return (f"as a number, 0 or 1, it is `i64({text_of(parts[0]) if len(parts) == 1 else 'x'})`",)
     if operator in ("+", "-", "*", "/") and (is_structure(a) or is_structure(b)):
@@ -186,6 +187,10 @@ def helps(
     if is_number(a) and is_number(b):
         operands = operands or tuple(t for t in (wanted, found) if t is not None)
         return (f"there are no implicit conversions between dtypes: write `{conversion(operands, parts)}`",)
+    if found is not None and wanted is not None and isinstance(w := resolve(wanted), TypeArray):
+        if is_number(resolve(found)) and w.shape.pre:
+            one = text_of(parts[0]) if parts and not parts[0].text.startswith("{") else "…"
+            return (f"an array of one element is `{'[' * len(w.shape.pre)}{one}{']' * len(w.shape.pre)}`",)
     if found is not None and isinstance(resolve(found), TypeFn):
         if wanted is not None and not isinstance(resolve(wanted), TypeFn):
             return ("call the function to get its result",)

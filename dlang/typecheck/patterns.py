@@ -93,6 +93,9 @@ def tuple_items(cx: Checker, t: Type, count: int, span: Span) -> tuple[Type, ...
         t = cx.settled(t)
     if isinstance(t, TypeTuple) and len(t.items) == count:
         return t.items
+    if isinstance(t, TypeTuple):
+        message = f"the tuple has {plural(len(t.items), 'item')}, the pattern has {count}"
+        raise error("E0503", message, span, help=(f"write `({', '.join('_' for _ in t.items)})`",))
     if isinstance(t, TypeArray):
         help = ("elements are read one by one: `let a = x[0]`",)
         raise error("E0402", f"a pattern takes tuples apart, and this is an array, {show(t)}", span, help=help)

@@ -36,6 +36,7 @@ def suggested(text):
         ("fn f(x: f64, n: i64) = x * n\n", "fn f(x: f64, n: i64) = x * f64(n)\n"),
         ("fn f(s) {\n  s++\n}\n", "fn f(s) {\n  s += 1\n}\n"),
         ("from nn import relu, gelu\n", "import nn { relu, gelu }\n"),
+        ("fn f(x: f64[n]) = map((v) => v + 1.0, x)\n", "fn f(x: f64[n]) = map(|v| v + 1.0, x)\n"),
         ("pub fn f() = 1\n", "fn f() = 1\n"),
     ],
 )  # fmt: skip
