@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent / "dlang"
 # What each part may import from the others. Parts: folders, of which `codegen/llvm` and `codegen/cuda` are parts, and
 # modules of the package itself.
 EVERYWHERE = {
-    "cache", "collection", "drafts", "graphs", "diagnostics", "laps", "polynomials", "inequalities", "recursion",
+    "cache", "collection", "drafts", "graphs", "diagnostics", "laps", "polynomials", "inequalities", "ops", "recursion",
     "remedies", "spelling", "verification",
 }  # fmt: skip
 ALLOWED = {
@@ -25,6 +25,7 @@ ALLOWED = {
     "recursion": set(),
     "remedies": set(),
     "spelling": set(),
+    "ops": set(),
     "verification": set(),
     "inequalities": set(),
     "grammar": set(),

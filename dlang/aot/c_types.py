@@ -9,16 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dlang.aot.exports import Export, not_exported
+from dlang.ops.dtypes import DTYPES
 from dlang.runtime.classes import enum_name, fields_of
 from dlang.runtime.crossing import Choice, Code, Fields, Items, Leaf, Part, Rows, Tree, leaves_of
 
-SCALARS = {
-    "f64": "double", "f32": "float", "f16": "float", "bf16": "float",
-    "i64": "int64_t", "i32": "int32_t", "i16": "int16_t", "i8": "int8_t",
-    "u64": "uint64_t", "u32": "uint32_t", "u16": "uint16_t", "u8": "uint8_t", "bool": "bool",
-}  # fmt: skip
-ELEMENTS = SCALARS | {"f16": "uint16_t", "bf16": "uint16_t"}
-"""What is in memory; C has no name for floats of 16 bits that all compilers know."""
 RESERVED = frozenset(
     "auto break case char const continue default do double else enum extern float for goto if inline int long register "
     "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true "
@@ -85,7 +79,7 @@ class Types:
                     raise not_exported(export, "C has no arrays of texts", "pass numbers, or build a wheel")
                 return "const char *" if given else "char *"
             case Leaf(dtype, shape):
-                return self.array(dtype, axes + len(shape)) if shape or axes else SCALARS[dtype]
+                return self.array(dtype, axes + len(shape)) if shape or axes else DTYPES[dtype].c
             case Items(items):
                 names = [f"item{k}" for k in range(len(items))]
                 return self._struct("tuple", names, items, export, given, axes) if items else None
@@ -106,8 +100,8 @@ class Types:
         key = dtype, rank
         if key not in self.arrays:
             self.arrays[key] = self._unused(f"{self.prefix}_{dtype}_{rank}d")
-            pointer = f"{ELEMENTS[dtype]} *data"
-            bits = f" /* the bits of {dtype} */" if dtype in ("f16", "bf16") else ""
+            pointer = f"{DTYPES[dtype].c_element} *data"
+            bits = f" /* the bits of {dtype} */" if DTYPES[dtype].is_half else ""
             self.lines.append(f"typedef struct {{ {pointer}; int64_t size[{rank}]; }} {self.arrays[key]};{bits}")
         return self.arrays[key]
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import lcm
 
-from dlang.aot.c_types import SCALARS, Place, Types, places
+from dlang.aot.c_types import Place, Types, places
 from dlang.aot.exports import Built, Export
 from dlang.aot.interface import Declared, declare, prefix_of
 from dlang.aot.program import entry_name
 from dlang.aot.writer import quoted
 from dlang.inequalities import LARGEST
 from dlang.ir.terms import Array, Scalar, Size, Token, Var
+from dlang.ops.dtypes import DTYPES, HALF
 from dlang.runtime.compiled import EntryPoint
 from dlang.runtime.crossing import Items, leaves_of
 from dlang.runtime.sizes import Compared, Given, Solved
@@ -251,7 +252,7 @@ def _to_word(word: str, value: str, v: Var) -> str:
             return f"{word} = ((union {{ double x; int64_t w; }}){{{value}}}).w;"
         case "f32":
             return f"{word} = ((union {{ float x; int32_t w; }}){{{value}}}).w;"
-        case "f16" | "bf16" as dtype:
+        case dtype if dtype in HALF:
             return f"{word} = ((union {{ float x; int32_t w; }}){{dl_rounded_{dtype}({value})}}).w;"
         case "str":
             return f"if (dl_text_in(dl_c, &{word}, {value})) return dl_abandon(dl_c, 0, 0);"
@@ -264,9 +265,9 @@ def _from_word(target: str, word: str, v: Var) -> str:
     match v.type.dtype:
         case "f64":
             return f"{target} = ((union {{ int64_t w; double x; }}){{{word}}}).x;"
-        case "f32" | "f16" | "bf16":
+        case dtype if DTYPES[dtype].register == "f32":
             return f"{target} = ((union {{ int32_t w; float x; }}){{(int32_t){word}}}).x;"
         case "bool":
             return f"{target} = {word} & 1;"
         case dtype:
-            return f"{target} = ({SCALARS[dtype]}){word};"
+            return f"{target} = ({DTYPES[dtype].c}){word};"

@@ -13,6 +13,7 @@ from dlang.aot.exports import Built
 from dlang.aot.interface import declare
 from dlang.aot.toolchain import SOURCES, link, refuse_other_systems
 from dlang.aot.writer import quoted
+from dlang.ops.dtypes import DTYPES
 
 SEED, THREADS = "seed", "threads"
 
@@ -91,15 +92,17 @@ def _row(o: Option) -> str:
 
 
 def _kind(dtype: str) -> tuple[str, str]:
-    match dtype:
-        case "str":
+    match DTYPES[dtype].kind:
+        case "text":
             return "DL_STRING", "text"
-        case "bool":
+        case "truth":
             return "DL_TRUTH", "truth"
-        case "f64" | "f32" | "f16" | "bf16":
+        case "float":
             return "DL_FLOAT", "number"
-        case _:
-            return ("DL_INTEGER", "integer") if dtype[0] == "i" else ("DL_UNSIGNED", "natural")
+        case "signed":
+            return "DL_INTEGER", "integer"
+        case "unsigned":
+            return "DL_UNSIGNED", "natural"
 
 
 def _literal(o: Option) -> str:
@@ -108,7 +111,7 @@ def _literal(o: Option) -> str:
             return quoted(o.default)
         case bool():
             return str(o.default).lower()
-        case float() | int() if o.dtype in ("f64", "f32", "f16", "bf16"):
+        case float() | int() if DTYPES[o.dtype].is_float:
             x = float(o.default)
             if isfinite(x):
                 return x.hex()

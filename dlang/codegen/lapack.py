@@ -34,7 +34,7 @@ from dlang.codegen.loops import (
 )
 from dlang.codegen.lu import IN_BLOCKS, lu_factor, lu_inverted, lu_solution, many
 from dlang.codegen.qr import qr_factors
-from dlang.codegen.sorting import KEYS, argsort
+from dlang.codegen.sorting import SORTED, argsort
 from dlang.codegen.substitution import Factor, Triangle, by_library, substitute
 from dlang.ir.anf import Array, Atom, Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
@@ -60,7 +60,7 @@ Direct = Callable[[Routines, Sequence[Operand], Sequence[ArrayValue]], Done]
 
 def has(name: str, dtype: str) -> bool:
     """Whether compiled code does an operation itself, for a first argument of a dtype."""
-    return name in _OPERATIONS and (name != "argsort" or dtype in KEYS)
+    return name in _OPERATIONS and (name != "argsort" or dtype in SORTED)
 
 
 def directly(s: Scheduler, name: str, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:

@@ -28,17 +28,18 @@ from dlang.codegen.loops import (
 from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import BOOL, I64
+from dlang.ops.dtypes import DTYPES, WHOLE
 
 FEW = 40  # elements that are inserted
 VALUES = 256  # of a byte
-KEYS = {"f64": "i64", "i64": "i64", "u64": "i64", "f32": "i32", "i32": "i32", "u32": "i32"}
-WIDTH = {"i64": 64, "i32": 32}
+SORTED = tuple(d for d in WHOLE if DTYPES[d].width >= 4)
+"""The dtypes whose elements are sorted here."""
 
 
 def argsort(r: Routines, x: Buffer, n: Size, out: Buffer) -> None:
     """out = the positions of the elements of x in ascending order."""
     s = r.s
-    dtype = KEYS[x.dtype]
+    dtype = f"i{DTYPES[x.dtype].bits}"
     keys = Buffer("keys", dtype)
     s.out.append(Allocate(keys, (n,), 0, s.span))
     _keys(r, x, n, keys)
@@ -49,7 +50,7 @@ def argsort(r: Routines, x: Buffer, n: Size, out: Buffer) -> None:
 
 def _keys(r: Routines, x: Buffer, n: Size, keys: Buffer) -> None:
     dtype = keys.dtype
-    sign = Lit(-(1 << (WIDTH[dtype] - 1)), dtype)
+    sign = Lit(-(1 << (DTYPES[dtype].bits - 1)), dtype)
     if x.dtype.startswith("f"):
         floats = Buffer(keys.name, x.dtype)  # the same memory
         r.s.out.append(Slice(floats, keys, ZERO))
@@ -71,7 +72,7 @@ def _keys(r: Routines, x: Buffer, n: Size, keys: Buffer) -> None:
             return bits
         if x.dtype.startswith("i"):
             return r.compute("bit_xor", bits, sign)
-        negative = r.compute("shift_right", bits, Lit(WIDTH[dtype] - 1, dtype))  # all bits or none
+        negative = r.compute("shift_right", bits, Lit(DTYPES[dtype].bits - 1, dtype))  # all bits or none
         return r.compute("bit_xor", bits, r.compute("bit_or", negative, sign))
 
     r.loop(0, n, lambda i: r.s.out.append(Store(keys, poly(i), key(i))))
@@ -79,7 +80,7 @@ def _keys(r: Routines, x: Buffer, n: Size, keys: Buffer) -> None:
 
 def _insert(r: Routines, n: Size, keys: Buffer, out: Buffer) -> None:
     """Each element moves before those in front of it that are larger; keys are compared without a sign."""
-    sign = Lit(-(1 << (WIDTH[keys.dtype] - 1)), keys.dtype)
+    sign = Lit(-(1 << (DTYPES[keys.dtype].bits - 1)), keys.dtype)
 
     def insert(i: Var) -> None:
         key = _load(r, keys, poly(i))
@@ -105,7 +106,7 @@ def _insert(r: Routines, n: Size, keys: Buffer, out: Buffer) -> None:
 
 def _by_bytes(r: Routines, n: Size, keys: Buffer, out: Buffer) -> None:
     s = r.s
-    bytes = WIDTH[keys.dtype] // 8
+    bytes = DTYPES[keys.dtype].width
     counts, other, order, others = (
         Buffer("counts", "i64"),
         Buffer("keys", keys.dtype),

@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING
 from dlang.diagnostics import Span
 from dlang.grammar import syntax as s
 from dlang.grammar.lexer import Token
-from dlang.grammar.vocabulary import ESCAPES, FLOAT_SUFFIXES, INTEGER_SUFFIXES
+from dlang.grammar.vocabulary import ESCAPES
+from dlang.ops.dtypes import DTYPES, FLOATS, INTEGERS
 from dlang.spelling import closest
 
 if TYPE_CHECKING:
     from dlang.grammar.tree import Builder
 
-# Suffixes of other languages.
-_SUFFIXES = {"f": "f32", "d": "f64", "l": "i64", "ll": "i64", "u": "u64", "ul": "u64", "ull": "u64", "h": "f16"}
+_SUFFIXES = {suffix: d.name for d in DTYPES.values() for suffix in d.suffixes}  # of other languages
 _NUMBER = re.compile(r"([0-9][0-9_]*)(\.[0-9][0-9_]*)?([eE][+-]?[0-9]+)?(.*)")
 _CHUNK = re.compile(r"[^\\{}]+")
 _CODEPOINT = re.compile(r"x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|u\{([0-9a-fA-F]{1,6})\}")
 
 
 def integer(builder: Builder, token: Token) -> s.Number:
-    return _number(builder, token, (*INTEGER_SUFFIXES, *FLOAT_SUFFIXES), "an integer")
+    return _number(builder, token, (*INTEGERS, *FLOATS), "an integer")
 
 
 def float_(builder: Builder, token: Token) -> s.Number:
-    return _number(builder, token, FLOAT_SUFFIXES, "a float")
+    return _number(builder, token, FLOATS, "a float")
 
 
 def _number(builder: Builder, token: Token, suffixes: tuple[str, ...], what: str) -> s.Number:
@@ -46,7 +46,7 @@ def _number(builder: Builder, token: Token, suffixes: tuple[str, ...], what: str
     if fraction is None and exponent is None:
         digits = whole.replace("_", "").lstrip("0") or "0"
         value = int(digits) if len(digits) <= 20 else 1 << 64
-        bits, least = (int(suffix[1:]), suffix[0]) if suffix in INTEGER_SUFFIXES and suffix else (64, "u")
+        bits, least = (int(suffix[1:]), suffix[0]) if suffix in INTEGERS and suffix else (64, "u")
         if value >= 1 << bits or (value > 1 << (bits - 1) and least == "i"):
             dtype = f"`{suffix}`" if suffix else "any type of integers"
             builder.report("E0109", f"this number is too large for {dtype}", token.start, token.end)
@@ -70,7 +70,7 @@ def _suffix_of_elsewhere(written: str, number: str, suffix: str, known: tuple[st
         return (f"write `{number}{meant}`",)
     if suffix in ("j", "J", "im", "i"):
         return ("there are no complex numbers",)
-    close = closest(suffix, known) if suffix not in INTEGER_SUFFIXES else None
+    close = closest(suffix, known) if suffix not in INTEGERS else None
     if close is not None:
         return (f"did you mean `{number}{close}`?",)
     if suffix.isidentifier() and suffix.islower() and len(suffix) <= 2:

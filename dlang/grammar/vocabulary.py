@@ -35,7 +35,5 @@ SEPARATORS = (",", ".", ":", ";")
 
 FLOAT = r"[0-9][0-9_]*(?:\.[0-9][0-9_]*(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)"
 INTEGER = r"[0-9][0-9_]*"
-FLOAT_SUFFIXES = ("f64", "f32", "f16", "bf16")
-INTEGER_SUFFIXES = ("i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8")
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\", '"': '"', "'": "'"}
 """What stands behind a `\\` in a string, beside `x41`, `u0041` and `u{41}`."""

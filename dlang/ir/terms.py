@@ -9,25 +9,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import count
 
+from dlang.ops.dtypes import (
+    DTYPES as DTYPES,
+    FLOATS as FLOATS,
+    HALF as HALF,
+    INTEGERS as INTEGERS,
+    SIGNED as SIGNED,
+    UNSIGNED as UNSIGNED,
+    WIDTHS as WIDTHS,
+)
 from dlang.polynomials import Poly
-
-FLOATS = ("f64", "f32", "f16", "bf16")
-HALF = ("f16", "bf16")  # whose sums are done in f32
-SIGNED = ("i64", "i32", "i16", "i8")
-UNSIGNED = ("u64", "u32", "u16", "u8")
-INTEGERS = SIGNED + UNSIGNED
-DTYPES = (*FLOATS, *INTEGERS, "bool", "str")
-WIDTHS = {"f64": 8, "i64": 8, "u64": 8, "f32": 4, "i32": 4, "u32": 4, "f16": 2, "bf16": 2, "i16": 2, "u16": 2}
-WIDTHS |= {"i8": 1, "u8": 1, "bool": 1, "str": 8}
-"""Bytes of an element of each dtype."""
-_BUILT_IN = frozenset(DTYPES)
 
 _serial = count(1)
 
 
 def is_handle(dtype: str) -> bool:
     """Whether a dtype is the name of a datatype of the program."""
-    return dtype not in _BUILT_IN
+    return dtype not in DTYPES
 
 
 def is_reference(dtype: str) -> bool:

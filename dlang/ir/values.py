@@ -15,7 +15,8 @@ import numpy as np
 
 from dlang.inequalities import SUM
 from dlang.ir.errors import IRError
-from dlang.ir.terms import FLOATS, INTEGERS, UNSIGNED, Array, Lit, Scalar, Size, Token, Type, Var, is_handle
+from dlang.ir.terms import FLOATS, INTEGERS, Array, Lit, Scalar, Size, Token, Type, Var, is_handle
+from dlang.ops.dtypes import DTYPES
 from dlang.primitives import special
 from dlang.primitives.table import PRIMITIVES
 from dlang.primitives.threefry import threefry
@@ -23,15 +24,7 @@ from dlang.primitives.threefry import threefry
 NDArray = np.ndarray[Any, Any]
 
 # bf16 is kept in f32, rounded after every operation; a string is a Python object.
-NUMPY: dict[str, Any] = {
-    "f64": np.float64,
-    "f32": np.float32,
-    "f16": np.float16,
-    "bf16": np.float32,
-    **{name: getattr(np, ("uint" if name in UNSIGNED else "int") + name[1:]) for name in INTEGERS},
-    "bool": np.bool_,
-    "str": object,
-}
+NUMPY: dict[str, Any] = {d.name: np.dtype(d.numpy).type if d.kind != "text" else object for d in DTYPES.values()}
 
 
 def numpy_dtype(dtype: str) -> Any:

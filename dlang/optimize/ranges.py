@@ -42,13 +42,13 @@ from dlang.ir.anf import (
     While,
 )  # fmt: skip
 from dlang.ir.types import dtype_of, is_float
+from dlang.ops.dtypes import FLOATS, WIDTHS
 from dlang.optimize.agenda import Agenda
 
 # At most 1; finite; finite if it is what it was a trip (or a call) earlier; anything. NaN excepted.
 UNIT, FINITE, CARRIED, WILD = range(4)
 
 MODERATE = 1e6  # a product with such a literal is like a sum of a few
-BITS = {"f64": 64, "f32": 32, "f16": 16, "bf16": 16}
 OF_ONE = {"sin": UNIT, "cos": UNIT, "tanh": UNIT, "erf": UNIT, "sign": UNIT, "erfc": FINITE, "atan": FINITE}
 OF_ONE |= {"asin": FINITE, "acos": FINITE, "atan2": FINITE}
 
@@ -244,11 +244,12 @@ class Ranges:
         source = dtype_of(arg)
         if source == "bool":
             return UNIT
-        if source not in BITS:
+        if source not in FLOATS:
             self.whole.add(var)
             return WILD if dtype in HALF else FINITE
         size = self.of(arg)
-        return size if size == UNIT or (BITS[source] <= BITS.get(dtype, 64) and dtype not in HALF) else WILD
+        holds = dtype not in FLOATS or (WIDTHS[source] <= WIDTHS[dtype] and dtype not in HALF)
+        return size if size == UNIT or holds else WILD
 
 
 def _product(x: int, y: int) -> int:

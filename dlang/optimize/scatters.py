@@ -32,9 +32,8 @@ from dlang.ir.anf import (
     fresh,
 )
 from dlang.ir.traverse import map_bodies, map_inner, mentioned, walk
+from dlang.ops.dtypes import SCATTERED
 from dlang.optimize.effects import effectful_functions, is_effectful
-
-DTYPES = frozenset(("f64", "f32", "i64", "i32"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ def _stays_the_same(let: Let, effectful: frozenset[str]) -> bool:
 def _added(loop: For, k: int) -> _Added | None:
     """Finds the addition to the k-th array that the loop carries; None if a trip does anything else with it."""
     param, first, result = loop.params[k], loop.init[k], loop.body.results[k]
-    if not isinstance(param.type, Array) or param.type.dtype not in DTYPES or not isinstance(first, Var):
+    if not isinstance(param.type, Array) or param.type.dtype not in SCATTERED or not isinstance(first, Var):
         return None
     by = {var: let for let in loop.body.lets for var in let.vars}
     update = by.get(result) if isinstance(result, Var) else None

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from dlang.ir.terms import FLOATS
+from dlang.ops.dtypes import ELSEWHERE
 from dlang.python.kinds import Kind
 from dlang.runtime.placed import placed
 from dlang.runtime.values import NUMPY, as_array, dtype_name, is_masked
@@ -55,7 +56,7 @@ def _array(value: Any, dtype: str | None, kind: Kind | None) -> str:
 
 def _conversion(value: Any, dtype: str | None, kind: Kind | None) -> str:
     """How an array gets another dtype."""
-    if dtype not in NUMPY and dtype != "bf16":
+    if dtype not in ELSEWHERE:
         return ""
     if (there := placed(value)) is not None:
         own: Any = there.dtype
@@ -74,7 +75,7 @@ def _conversion(value: Any, dtype: str | None, kind: Kind | None) -> str:
 
 
 def _number(value: Any, dtype: str, kind: Kind | None) -> str:
-    if dtype not in NUMPY and dtype != "bf16":
+    if dtype not in ELSEWHERE:
         return ""
     if isinstance(value, np.ndarray) or kind is not None or dtype == "bf16":
         return _conversion(value, dtype, kind) if not np.ndim(value) else ""

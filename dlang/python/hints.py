@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
+from dlang.ops.dtypes import DTYPES
 from dlang.specialize.structs import is_none
 from dlang.typecheck.types import (
     DataDecl,
@@ -20,12 +21,8 @@ from dlang.typecheck.types import (
     resolve_shape,
 )
 
-PLAIN = {"f64": "float", "i64": "int", "bool": "bool", "str": "str"}
-SCALARS = {
-    "f64": "float64", "f32": "float32", "f16": "float16", "bool": "bool_",
-    "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
-    "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8",
-}  # fmt: skip
+PLAIN = {d.name: d.python for d in DTYPES.values() if d.python}
+SCALARS = {d.name: "bool_" if d.kind == "truth" else d.numpy for d in DTYPES.values() if d.in_numpy}
 
 
 @dataclass(frozen=True, slots=True)

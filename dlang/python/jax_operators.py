@@ -42,7 +42,7 @@ from dlang.python.operators import (
     with_tangents,
 )
 from dlang.runtime.classes import same_class
-from dlang.runtime.values import BF16, NUMPY, bfloat16, describe
+from dlang.runtime.values import BF16, describe, outside_dtype
 
 
 @dataclass(frozen=True)
@@ -363,7 +363,7 @@ def _own_dtype(dtype: str) -> Any:
     """A dtype for JAX. Raises `DlangError` where it does not have it."""
     import jax
 
-    wanted = bfloat16() if dtype == "bf16" else NUMPY[dtype]
+    wanted = outside_dtype(dtype)
     if jax.dtypes.canonicalize_dtype(wanted) != wanted:
         raise error("E0966", f"a result is {dtype}, and JAX has numbers of 32 bits only", None, help=(X64,))
     return wanted

@@ -29,7 +29,7 @@ from dlang.python.operators import (
 )
 from dlang.runtime.crossing import leaf_count, leaves_of
 from dlang.runtime.engine import CompiledProgram
-from dlang.runtime.values import NUMPY, bfloat16, dtype_name
+from dlang.runtime.values import dtype_name, outside_dtype
 from dlang.typecheck.headers import Param
 
 Shapes = Sequence[tuple[tuple[int, ...], str]]
@@ -109,7 +109,7 @@ def _registered(name: str, what: Called, take: tuple[int, ...] | None, arrays: S
     f = function_of(what.f)
     if f.asks_for_indices or _has_sizes_in_arrays(what):  # which only Python looks at
         return None
-    stand_ins = [np.zeros(shape, bfloat16() if dtype == "bf16" else NUMPY[dtype]) for shape, dtype in arrays]
+    stand_ins = [np.zeros(shape, outside_dtype(dtype)) for shape, dtype in arrays]
     values = f.assigned((), {**(what.f.named if isinstance(what.f, Bound) else {}), **what.arguments(stand_ins)})
     early: list[Any] = []
     if isinstance(what.f, Bound):

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from dlang.diagnostics import DlangError, error
+from dlang.ops.dtypes import ELSEWHERE
 from dlang.runtime.classes import fields_of
 from dlang.runtime.placed import is_own, placed
-from dlang.runtime.values import BF16, NUMPY, bfloat16
+from dlang.runtime.values import BF16, bfloat16
 from dlang.typecheck.headers import Param
 
 _NUMBERS = (bool, int, float, np.generic)
@@ -117,7 +118,7 @@ def _keep_gradient(tensor: Any) -> None:
 
 
 def _converted_by_torch(dtype: str) -> str:
-    return f"convert it: `.to(torch.{_numpy_name(dtype)})`"
+    return f"convert it: `.to(torch.{ELSEWHERE[dtype]})`"
 
 
 TORCH = Kind("PyTorch", _seen_by_torch, _made_for_torch, _torch_there, _converted_by_torch, _is_on_gpu)
@@ -160,7 +161,7 @@ def _converted_by_jax(dtype: str) -> str:
 
     if dtype in ("f64", "i64", "u64") and not jax.config.jax_enable_x64:
         return X64
-    return f"convert it: `.astype(jax.numpy.{_numpy_name(dtype)})`"
+    return f"convert it: `.astype(jax.numpy.{ELSEWHERE[dtype]})`"
 
 
 JAX = Kind("JAX", _seen_by_jax, _made_for_jax, _jax_there, _converted_by_jax)
@@ -183,11 +184,7 @@ def _standard(namespace: Any) -> Kind:
             return namespace.asarray(array)
 
     name = str(getattr(namespace, "__name__", namespace))
-    return Kind(name, seen, made, made, lambda dtype: f"convert it: `{name}.astype(…, {name}.{_numpy_name(dtype)})`")
-
-
-def _numpy_name(dtype: str) -> str:
-    return BF16 if dtype == "bf16" else NUMPY[dtype].name
+    return Kind(name, seen, made, made, lambda dtype: f"convert it: `{name}.astype(…, {name}.{ELSEWHERE[dtype]})`")
 
 
 def _bf16() -> Any:

@@ -23,7 +23,7 @@ from dlang.python.callables import of_language
 from dlang.python.function import Function
 from dlang.python.operators import ARRAY, DEFAULT, NEXT, Plan, Plans, Target, draws, given, paths
 from dlang.runtime.classes import written_fields
-from dlang.runtime.values import NUMPY, bfloat16
+from dlang.runtime.values import outside_dtype
 from dlang.specialize.structs import declaration_of
 from dlang.typecheck import core, types as ty
 from dlang.typecheck.calling import unwritten
@@ -53,7 +53,7 @@ def mapped(
     plans = Plans.of(f)
     try:
         if f.settle:
-            stand_ins = [np.zeros((1,) * rank, bfloat16() if d == "bf16" else NUMPY[d]) for d, rank in types]
+            stand_ins = [np.zeros((1,) * rank, outside_dtype(d)) for d, rank in types]
             f = f.at(list(given(plans, letters, stand_ins, floats, integers).values()))
         structs: dict[str, DataDecl] = {}
         params: list[str] = []

@@ -21,6 +21,7 @@ import numpy as np
 
 from dlang.diagnostics import DlangError, error
 from dlang.ir.terms import Scalar
+from dlang.ops.dtypes import ELSEWHERE
 from dlang.python.arguments import Matcher
 from dlang.python.bound import Bound
 from dlang.python.derivatives import pull_of, push_of
@@ -29,7 +30,7 @@ from dlang.python.function import Function
 from dlang.python.kinds import Kind
 from dlang.runtime.classes import written_fields
 from dlang.runtime.placed import Placed
-from dlang.runtime.values import NUMPY, bfloat16
+from dlang.runtime.values import outside_dtype
 from dlang.specialize.frame import substituted
 from dlang.specialize.structs import StructClasses, field_names
 from dlang.specialize.types import MonoArray
@@ -236,8 +237,8 @@ class Described:
     def stand_in(self) -> Any:
         """What stands for it in an argument."""
         if not self.shape:
-            return np.zeros((), bfloat16() if self.dtype == "bf16" else NUMPY[self.dtype])[()]
-        return Placed(None, self.shape, "bfloat16" if self.dtype == "bf16" else NUMPY[self.dtype].name)
+            return np.zeros((), outside_dtype(self.dtype))[()]
+        return Placed(None, self.shape, ELSEWHERE[self.dtype])
 
 
 def described(f: Target, arguments: Mapping[str, Any], plan: Plan, kind: Kind | None = None) -> list[Described]:

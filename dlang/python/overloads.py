@@ -8,6 +8,7 @@ from itertools import product
 
 from dlang.diagnostics import DlangError
 from dlang.ir.terms import Scalar, poly
+from dlang.ops.dtypes import DTYPES
 from dlang.polynomials import Poly
 from dlang.python.hints import Hints
 from dlang.python.settling import Settled
@@ -30,9 +31,9 @@ from dlang.typecheck.types import (
     resolve_shape,
 )
 
-ORDER = ("bool", "i64", "f64", "f32", "i32", "f16", "i16", "i8", "u64", "u32", "u16", "u8")
+ORDER = [d.name for d in sorted(DTYPES.values(), key=lambda d: d.preference) if d.preference]
 """More particular types come first: a `bool` is an `int` to Python, and an `int` will do for a `float`."""
-COMMON = ("bool", "i64", "f64", "f32", "i32")
+COMMON = ORDER[:5]
 MOST = 48
 VECTORS = ("Vector", "Vector2", "Vector3")
 """Variables of Python's for those that stand for vectors."""

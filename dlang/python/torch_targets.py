@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from dlang.diagnostics import error
+from dlang.ops.dtypes import ELSEWHERE
 from dlang.python.extents import Extent
 from dlang.python.kinds import TORCH
 from dlang.python.mapped import each_leaf, mapped
@@ -26,7 +27,7 @@ from dlang.python.operators import (
     pushed,
     symbols,
 )
-from dlang.runtime.values import BF16, NUMPY, dtype_name
+from dlang.runtime.values import dtype_name
 
 PULL, PUSH = "|>"
 """In a key, between a function and the numbers of the parameters whose cotangents are wanted, or that have tangents."""
@@ -129,7 +130,7 @@ def _dtype(tensor: Any) -> str:
 
 
 def _torch_dtype(dtype: str) -> Any:
-    return getattr(torch, BF16 if dtype == "bf16" else NUMPY[dtype].name)
+    return getattr(torch, ELSEWHERE[dtype])
 
 
 def _extent(size: Any) -> int:

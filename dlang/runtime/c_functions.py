@@ -8,17 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dlang.ops.dtypes import DTYPES, WHOLE
 from dlang.runtime.foreign import Missing
 
 if TYPE_CHECKING:
     from dlang.ir.anf import Type
 
-C_TYPES = {
-    "f64": ctypes.c_double, "f32": ctypes.c_float,
-    "i64": ctypes.c_int64, "i32": ctypes.c_int32, "i16": ctypes.c_int16, "i8": ctypes.c_int8,
-    "u64": ctypes.c_uint64, "u32": ctypes.c_uint32, "u16": ctypes.c_uint16, "u8": ctypes.c_uint8,
-    "bool": ctypes.c_bool,
-}  # fmt: skip
+C_TYPES = {name: getattr(ctypes, f"c_{DTYPES[name].c.removesuffix('_t')}") for name in WHOLE}
 
 
 def find_c(library: str, symbol: str, folder: Path) -> str:

@@ -17,6 +17,7 @@ from dlang.codegen import kernel
 from dlang.codegen.kernel import BEYOND, NUMBERS, WORDS, Kernel
 from dlang.collection import no_collection
 from dlang.ir.errors import IRError
+from dlang.ops.dtypes import ELSEWHERE
 from dlang.runtime.device_memory import Holding, Repeat, allocate, can_keep, drop, give_back, held, use
 from dlang.runtime.devices import Driver
 from dlang.runtime.words import memory_dtype, memory_word, register_word
@@ -33,7 +34,7 @@ STATES = 4
 
 def array_dtype(dtype: str) -> str:
     """The dtype of an array of Python on the device."""
-    return "bfloat16" if dtype == "bf16" else memory_dtype(dtype)
+    return ELSEWHERE.get(dtype) or memory_dtype(dtype)
 
 
 def item_size(dtype: str) -> int:

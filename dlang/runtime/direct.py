@@ -24,6 +24,7 @@ import numpy as np
 from dlang.codegen.llvm import capi, dispatch, jit, objects, support
 from dlang.codegen.llvm.call_needs import Class, Dtype, Given, Need, Number
 from dlang.ir.terms import Array
+from dlang.ops.dtypes import FLOATS, WHOLE
 from dlang.runtime import interruptions
 from dlang.runtime.classes import fields_of, same_class
 from dlang.runtime.compiled import EntryPoint
@@ -237,9 +238,9 @@ class _Kinds:
 
 
 _USUAL: dict[str, tuple[type, int]] = {
-    **dict.fromkeys(("f64", "f32"), (float, dispatch.FLOAT)),
-    **dict.fromkeys(("i64", "i32", "i16", "i8", "u32", "u16", "u8"), (int, dispatch.INTEGER)),
-    "bool": (bool, dispatch.TRUTH),
+    d: (float, dispatch.FLOAT) if d in FLOATS else (bool, dispatch.TRUTH) if d == "bool" else (int, dispatch.INTEGER)
+    for d in WHOLE
+    if d != "u64"
 }
 
 

@@ -5,6 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 
+def to_memory(array: Any, dtype: str) -> Any:
+    """Numbers as they lie in memory: bf16 as bits, others as they are."""
+    return bits_of_bf16(array) if dtype == "bf16" else array
+
+
+def from_memory(array: Any, dtype: str) -> Any:
+    """Numbers from how they lie in memory."""
+    return bf16_of_bits(array) if dtype == "bf16" else array
+
+
 def bits_of_bf16(array: Any) -> Any:
     """The upper halves of f32 numbers rounded to bf16."""
     import numpy as np

@@ -11,7 +11,8 @@ from dlang.codegen.llvm.sites import Signature
 from dlang.ir.errors import IRError
 from dlang.ir.node import Node
 from dlang.ir.terms import is_handle, is_reference
-from dlang.runtime.half import bf16_of_bits, bits_of_bf16
+from dlang.ops.dtypes import DTYPES
+from dlang.runtime.half import from_memory, to_memory
 from dlang.runtime.nodes import NodeMemory
 from dlang.runtime.texts import read_text, write_text, write_texts
 from dlang.runtime.words import NUMPY, PLAIN, memory_dtype, scalar_class, scalar_of, word_of
@@ -49,7 +50,7 @@ class Marshal:
         """An array of NumPy with elements as they lie in memory, in a row. Raises IRError unless it has the shape."""
         import numpy as np
 
-        if dtype == "bf16" or is_reference(dtype):
+        if is_reference(dtype) or not DTYPES[dtype].in_numpy:
             array = self.inward(value, dtype)
         else:
             array = value
@@ -62,10 +63,8 @@ class Marshal:
 
     def inward(self, array: Any, dtype: str) -> Any:
         """An array as it lies in memory: texts and nodes as their addresses, bf16 as bits."""
-        if dtype == "bf16":
-            return bits_of_bf16(array)
         if not is_reference(dtype):
-            return array
+            return to_memory(array, dtype)
         import numpy as np
 
         given = np.asarray(array, object)
@@ -78,10 +77,8 @@ class Marshal:
 
     def outward(self, array: Any, dtype: str, made: Made = None) -> Any:
         """An array from memory: addresses as their texts or nodes, bf16 in f32."""
-        if dtype == "bf16":
-            return bf16_of_bits(array)
         if not is_reference(dtype):
-            return array
+            return from_memory(array, dtype)
         import numpy as np
 
         words = array.reshape(-1).tolist()

@@ -15,8 +15,9 @@ from dlang.codegen.llvm import collector
 from dlang.codegen.node_layout import holds_reference, words
 from dlang.ir.node import Node
 from dlang.ir.terms import Array, Datatype, Size, Var, Variant, is_handle, is_reference
+from dlang.ops.dtypes import DTYPES, HALF
 from dlang.runtime.arena import room
-from dlang.runtime.half import bf16_of_bits, bits_of_bf16
+from dlang.runtime.half import from_memory, to_memory
 from dlang.runtime.texts import read_text, write_text, write_texts
 from dlang.runtime.words import memory_dtype, scalar_class, scalar_of, word_of
 
@@ -85,11 +86,11 @@ class NodeMemory:
             return write_text(context, value)
         if p.is_reference:
             return address(value, p.dtype)
-        if p.dtype in ("f16", "bf16"):
+        if p.dtype in HALF:
             import numpy as np
 
-            bits: Any = bits_of_bf16(value) if p.dtype == "bf16" else np.float16(value).view(np.uint16)
-            return int(bits)
+            numbers = np.asarray(value, DTYPES[p.dtype].numpy)
+            return int(to_memory(numbers, p.dtype).view(np.uint16))
         return word_of(value, p.dtype)
 
     def _write_array(self, context: Any, p: Place, value: Any, address: Address) -> int:
@@ -100,7 +101,7 @@ class NodeMemory:
         elif p.dtype == "str":
             data = np.array(write_texts(context, np.asarray(value, object).reshape(-1)), np.int64)
         else:
-            data = bits_of_bf16(value) if p.dtype == "bf16" else value
+            data = to_memory(value, p.dtype)
         data = np.ascontiguousarray(data, memory_dtype(p.dtype))
         bytes = -(-data.nbytes // 8) * 8
         start = room(context, bytes + 8)
@@ -158,15 +159,14 @@ class NodeMemory:
 
         if dtype == "str":
             return read_text(word)
-        if dtype == "f16":
-            return np.array(word & 0xFFFF, np.uint16).view(np.float16)[()]
-        if dtype == "bf16":
-            return bf16_of_bits(np.array(word & 0xFFFF, np.uint16)).reshape(())[()]
+        if dtype in HALF:
+            bits = np.array(word & 0xFFFF, np.uint16).view(DTYPES[dtype].memory)
+            return from_memory(bits, dtype).reshape(())[()]
         return scalar_class(dtype)(scalar_of(word, dtype))
 
     def _outward(self, array: Any, dtype: str, node: Callable[[int, str], Node | None]) -> Any:
         if not is_reference(dtype):
-            return bf16_of_bits(array) if dtype == "bf16" else array
+            return from_memory(array, dtype)
         import numpy as np
 
         out = np.empty(array.shape, object)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dlang.ops.dtypes import DTYPES
 from dlang.runtime.errors import RunError
 from dlang.runtime.half import bf16_of_bits, bits_of_bf16
 
@@ -20,9 +21,7 @@ def numpy_dtype(dtype: str) -> np.dtype[Any]:
     """The dtype of NumPy in which the leaves of a run are: bf16 in float32, texts as objects."""
     import numpy as np
 
-    from dlang.runtime.values import NUMPY
-
-    return np.dtype(object if dtype == "str" else np.float32) if dtype in ("str", "bf16") else NUMPY[dtype]
+    return np.dtype(DTYPES[dtype].numpy)
 
 
 def written(value: Any, dtype: np.dtype[Any] | None = None) -> Array:

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from dlang.drafts import add, appending
 from dlang.runtime.errors import RunError
-from dlang.runtime.half import bf16_of_bits, bits_of_bf16
+from dlang.runtime.half import from_memory, to_memory
 from dlang.runtime.stored import numpy_dtype
 
 CANNOT_READ, CANNOT_WRITE, WRONG_RANK, WRONG_CELL, WRONG_LENGTH = "E0821", "E0822", "E0824", "E0826", "E0827"
@@ -66,8 +66,7 @@ def read(path: str, header: bool, dtype: str, rank: str) -> list[Any]:
     except csv.Error as e:
         raise RunError(CANNOT_READ, f"cannot read `{path}`: line {reader.line_num}: {e}") from None
     array = np.array(rows, dtype=numpy_dtype(dtype)).reshape(len(rows), max(width, 0))
-    if dtype == "bf16":
-        array = bf16_of_bits(bits_of_bf16(array))
+    array = from_memory(to_memory(array, dtype), dtype)  # which rounds bf16
     if rank == "2":
         return [*array.shape, array]
     if width > 1:

@@ -10,30 +10,23 @@ import numpy as np
 
 from dlang.ir.rounding import rounded
 from dlang.ir.terms import FLOATS, INTEGERS
+from dlang.ops.dtypes import DTYPES, ELSEWHERE
 from dlang.runtime.placed import Placed, converted, fetched, placed
 
-NUMPY = {
-    ours: np.dtype(numpy)
-    for ours, numpy in {
-        "f64": "float64", "f32": "float32", "f16": "float16",
-        "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
-        "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8",
-        "bool": "bool",
-    }.items()
-}  # fmt: skip
+NUMPY = {d.name: np.dtype(d.numpy) for d in DTYPES.values() if d.in_numpy}
 OURS: dict[np.dtype[Any], str] = {numpy: ours for ours, numpy in NUMPY.items()}
 BF16 = "bfloat16"
 """What the package `ml_dtypes` calls the dtype that NumPy does not have. Leaves of it are in f32."""
-WIDENED = frozenset({"i32", "i16", "i8", "u32", "u16", "u8"})
+WIDENED = frozenset(INTEGERS) - {"i64", "u64"}
 """The dtypes whose integers are all integers of i64 too: u64 is not among them."""
-_OF_NAMES = {**{numpy.name: ours for numpy, ours in OURS.items()}, BF16: "bf16"}
+_OF_NAMES = {theirs: ours for ours, theirs in ELSEWHERE.items()}
 
 
 def dtype_name(dtype: np.dtype[Any] | str) -> str | None:
     """The language's name of a dtype, None if it has none."""
     if isinstance(dtype, str):
         return _OF_NAMES.get(dtype)
-    return OURS.get(dtype) or ("bf16" if dtype.name == BF16 else None)
+    return OURS.get(dtype) or _OF_NAMES.get(dtype.name)
 
 
 def is_taken(given: str | None, dtype: str | None) -> bool:
@@ -190,7 +183,7 @@ def texts(value: Any) -> Any:
 
 def _converted(array: Any, dtype: str) -> Any:
     with np.errstate(over="ignore"):
-        return array.astype(NUMPY[dtype]) if dtype != "bf16" else array.astype(bfloat16() or np.float32)
+        return array.astype(outside_dtype(dtype) or DTYPES[dtype].numpy)
 
 
 def bfloat16() -> Any:
@@ -200,6 +193,11 @@ def bfloat16() -> Any:
     except ImportError:
         return None
     return np.dtype(ml_dtypes.bfloat16)
+
+
+def outside_dtype(dtype: str) -> Any:
+    """The dtype of arrays of Python that are of a dtype of the language; None for bf16 without `ml_dtypes`."""
+    return NUMPY[dtype] if dtype in NUMPY else bfloat16()
 
 
 def describe(value: Any) -> str:

@@ -7,15 +7,11 @@ from typing import Any
 
 from dlang.ir.rounding import rounded
 from dlang.ir.terms import FLOATS
+from dlang.ops.dtypes import DTYPES, WHOLE
 
-NUMPY = {
-    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "uint16",
-    "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
-    "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8",
-    "bool": "bool", "str": "int64",
-}  # fmt: skip
+NUMPY = {d.name: d.memory for d in DTYPES.values()}
 """The dtypes of NumPy that lie in memory as ours do; of a text and a node its address."""
-PLAIN = frozenset(NUMPY) - {"f32", "f16", "bf16", "str"}
+PLAIN = frozenset(WHOLE) - {"f32"}
 """The dtypes whose numbers have the same text as Python's own."""
 
 
@@ -36,10 +32,10 @@ def word_of(value: Any, dtype: str) -> int:
 
 def scalar_of(word: int, dtype: str) -> Any:
     """A scalar from 8 bytes, unsigned."""
-    match dtype:
+    match DTYPES[dtype].register:
         case "f64":
             return struct.unpack("<d", struct.pack("<Q", word))[0]
-        case "f32" | "f16" | "bf16":
+        case "f32":
             return struct.unpack("<f", struct.pack("<I", word & 0xFFFFFFFF))[0]
         case "bool":
             return bool(word & 1)
@@ -74,4 +70,4 @@ def scalar_class(dtype: str) -> Any:
     """The class of NumPy's scalars; bf16 is in f32."""
     import numpy as np
 
-    return np.float32 if dtype == "bf16" else np.dtype(NUMPY[dtype]).type
+    return np.dtype(DTYPES[dtype].numpy).type

@@ -19,12 +19,13 @@ from hashlib import blake2b
 
 from dlang.diagnostics import error
 from dlang.ir.anf import Atom, Lit
+from dlang.ops.dtypes import DTYPES
 from dlang.specialize.effects import effects_in, effects_of
 from dlang.specialize.frame import ZERO_WORD, Frame, Level
 from dlang.specialize.values import ClosureV, ScalarV, Value
 from dlang.typecheck import core
 
-DIGITS = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}
+DIGITS = {d.name: d.digits for d in DTYPES.values() if d.is_float}
 """The bits of a float in [1, 2), its leading one included: a uniform number is one of so many bits after the point."""
 
 GOLDEN = 0x9E3779B97F4A7C15

@@ -20,12 +20,13 @@ import numpy as np
 
 from dlang.driver import Request, Runner, lower
 from dlang.graphs import reached
-from dlang.ir.anf import FLOATS, Array, Atom, Function, Let, Lit, Program, Scalar, Stop, Token, Var
+from dlang.ir.anf import Array, Atom, Function, Let, Lit, Program, Scalar, Stop, Token, Var
 from dlang.ir.builder import Builder
 from dlang.ir.pointwise import Pointwise
 from dlang.ir.substitution import refresh_vars
 from dlang.ir.traverse import named_function, walk
 from dlang.ir.types import product
+from dlang.ops.dtypes import DTYPES, FLOATS
 from dlang.runtime.devices import Driver
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
@@ -35,8 +36,8 @@ from dlang.specialize.values import leaves
 NDArray = np.ndarray[Any, Any]
 Slopes = list[NDArray]  # for each float argument the gradient, of its shape, as f64
 REVERSE, FORWARD, WEIGHTED = "gradient in reverse", "derivative along a direction", "weighted sum"
-STEPS = {"f64": 1e-5, "f32": 1e-2, "f16": 0.1, "bf16": 0.2}
-TOLERANCES = {"f64": 1e-6, "f32": 1e-3, "f16": 3e-2, "bf16": 0.2}
+STEPS = {name: DTYPES[name].step for name in FLOATS}
+TOLERANCES = {name: DTYPES[name].tolerance for name in FLOATS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,7 @@ class Gradients:
 
     def typed(self, slopes: Slopes, wrt: Sequence[int] | None = None) -> list[Any]:
         """Tangents in the dtypes of their arguments."""
-        kinds = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.float32}
+        kinds = {name: np.dtype(DTYPES[name].numpy).type for name in FLOATS}
         out = [s.astype(kinds[self.dtype(k)]) for k, s in zip(self.wrt if wrt is None else wrt, slopes, strict=True)]
         return [s if s.shape else s[()] for s in out]
 

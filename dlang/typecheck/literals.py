@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 
 from dlang.diagnostics import error
 from dlang.grammar import syntax as s
+from dlang.ops.dtypes import DTYPES, SIGNED
 from dlang.typecheck import core
 from dlang.typecheck.context import Checker
 from dlang.typecheck.scope import Scope
@@ -15,8 +15,7 @@ from dlang.typecheck.types import FLOATS, INTS, Type, TypeCon, resolve
 _NUM, _FLOAT = frozenset({"Num"}), frozenset({"Float"})
 # What is not larger fits into every dtype of numbers.
 _SMALL = 127
-_WIDER = ("i16", "i32", "i64", "u64", "f32", "f64")  # from the narrowest
-_LARGEST = {"f64": sys.float_info.max, "f32": 3.4028235e38, "bf16": 3.3895314e38, "f16": 65504.0}
+_WIDER = (*[d for d in reversed(SIGNED) if d != "i8"], "u64", "f32", "f64")  # from the narrowest
 
 
 def number(cx: Checker, scope: Scope, e: s.Number, negative: bool = False) -> core.Expr:
@@ -49,6 +48,6 @@ def representable(t: Type, e: s.Number, negative: bool) -> None:
 def largest(dtype: str, negative: bool = False) -> float:
     """The largest absolute value."""
     if dtype in FLOATS:
-        return _LARGEST[dtype]
+        return DTYPES[dtype].largest
     bits = int(dtype[1:])
     return (1 << bits) - 1 if dtype[0] == "u" else (1 << (bits - 1)) - (not negative)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from dlang.diagnostics import Diagnostic, Fix, Note, Span, replacement
+from dlang.ops.dtypes import DTYPES
 from dlang.spelling import closest, plural
 from dlang.typecheck import advice
 from dlang.typecheck.printing import Names
@@ -30,8 +31,7 @@ from dlang.typecheck.types import (
 _BOUNDS = ("Num", "Float", "Int", "Ord", "Eq", "Vector")
 _RANKS = "different numbers of axes"
 _UNDEFINED = "is not defined on structures"
-# Dtypes, from the one that holds most.
-_HOLDS = ("f64", "f32", "f16", "bf16", "i64", "u64", "i32", "u32", "i16", "u16", "i8", "u8", "bool", "str")
+_HOLDS = tuple(DTYPES)  # from the one that holds most
 # What a class of dtypes holds.
 _MEMBERS = {"Num": "number", "Float": "float", "Int": "integer"}
 

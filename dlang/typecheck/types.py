@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from dlang.diagnostics import Note, Span
+from dlang.ops import dtypes
 from dlang.polynomials import Poly
 
 _serial = count(1)
@@ -31,9 +32,9 @@ def serials(n: int) -> int:
     return first
 
 
-FLOATS = frozenset({"f64", "f32", "f16", "bf16"})
-INTS = frozenset({"i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8"})
-DTYPES = FLOATS | INTS | {"bool", "str"}
+FLOATS = frozenset(dtypes.FLOATS)
+INTS = frozenset(dtypes.INTEGERS)
+DTYPES = frozenset(dtypes.NAMES)
 CLASSES: dict[str, frozenset[str]] = {
     "Float": FLOATS,
     "Int": INTS,

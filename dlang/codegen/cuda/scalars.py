@@ -13,6 +13,7 @@ from dlang.codegen.nests import identity
 from dlang.ir.anf import FLOATS, HALF, UNSIGNED, Lit
 from dlang.ir.rounding import rounded
 from dlang.ir.terms import WIDTHS
+from dlang.ops.dtypes import DTYPES
 from dlang.primitives.table import result_dtype
 
 OPERATORS = {
@@ -37,7 +38,7 @@ UNROLLED = range(-32, 65)
 
 def register_dtype(dtype: str) -> str:
     """The dtype that holds a value in a variable."""
-    return "f32" if dtype in HALF else dtype
+    return DTYPES[dtype].register if dtype in DTYPES else dtype
 
 
 def memory_type(dtype: str) -> str:

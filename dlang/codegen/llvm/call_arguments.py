@@ -14,13 +14,11 @@ from dlang.codegen.llvm.crossings import to_word
 from dlang.codegen.llvm.dispatch import FLOAT, FOUND, INTEGER, TRUTH
 from dlang.codegen.llvm.scalars import memory_type
 from dlang.inequalities import LARGEST
-from dlang.ir.anf import FLOATS, SIGNED, UNSIGNED, Size
+from dlang.ir.anf import FLOATS, Size
+from dlang.ops.dtypes import WHOLE
 from dlang.runtime.crossing import Choice, Fields, Items, Leaf, Part, Tree, leaf_count
 from dlang.runtime.platform import objects
 from dlang.runtime.platform.objects import DATA, DESCR, DIMENSIONS, FIELDS, ITEMS, NDIM, TYPE
-
-PLAIN = ("f64", "f32", *SIGNED, *UNSIGNED, "bool")
-"""The dtypes of numbers that cross without Python."""
 
 
 def is_taken(part: Part, trees: Trees) -> bool:
@@ -29,7 +27,7 @@ def is_taken(part: Part, trees: Trees) -> bool:
         case Tree(dtype):
             return trees.are_written(dtype)
         case Leaf(dtype, shape):
-            return dtype in PLAIN or (dtype == "str" and not shape) or (dtype == "f16" and bool(shape))
+            return dtype in WHOLE or (dtype == "str" and not shape) or (dtype == "f16" and bool(shape))
         case Items(items):
             return all(is_taken(x, trees) for x in items)
         case Fields(kind, items):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dlang.codegen.llvm.call_arguments import PLAIN
 from dlang.codegen.llvm.call_emission import Emission
 from dlang.codegen.llvm.call_needs import Class, Dtype
 from dlang.codegen.llvm.crossings import put
 from dlang.ir.anf import Array, Scalar, Var
+from dlang.ops.dtypes import WHOLE
 from dlang.runtime.compiled import EntryPoint
 from dlang.runtime.crossing import Choice, Fields, Items, Leaf, Part, leaf_count
 from dlang.runtime.faces import Face
@@ -29,7 +29,7 @@ def is_made(part: Part) -> bool:
     """Whether a part of a result is made without Python."""
     match part:
         case Leaf(dtype, shape):
-            return dtype in PLAIN or (dtype == "str" and not shape) or (dtype == "f16" and bool(shape))
+            return dtype in WHOLE or (dtype == "str" and not shape) or (dtype == "f16" and bool(shape))
         case Items(items):
             return all(map(is_made, items))
         case Fields(kind, items):

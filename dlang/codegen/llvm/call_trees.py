@@ -14,14 +14,15 @@ from dlang.codegen.llvm.call_emission import Emission
 from dlang.codegen.llvm.call_needs import Class
 from dlang.codegen.llvm.crossings import to_word
 from dlang.codegen.node_layout import holds_reference, words
-from dlang.ir.anf import SIGNED, UNSIGNED, Datatype
+from dlang.ir.anf import Datatype
+from dlang.ops.dtypes import INTEGERS, WHOLE
 from dlang.runtime.crossing import Branch, Leaf, Tree
 from dlang.runtime.platform import objects
 from dlang.runtime.platform.objects import FIELDS, TYPE
 
 DEEPEST = 500
-_WHOLE = (*SIGNED, *(t for t in UNSIGNED if t != "u64"))
-_SCALARS = ("f64", "f32", *_WHOLE, "bool", "str")
+_SCALARS = frozenset((*WHOLE, "str")) - {"u64"}
+_WHOLE = _SCALARS.intersection(INTEGERS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from dlang.codegen import loops
 from dlang.codegen.llvm import sanitizer, support, texts
+from dlang.codegen.llvm.half import register_dtype
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.scalars import LLVM
 from dlang.codegen.llvm.sites import READ, WRITE, Signature, Site
@@ -149,10 +150,10 @@ def put(w: Writer, value: str, base: str, word: int) -> None:
 
 def to_word(w: Writer, value: str, dtype: str) -> str:
     """A scalar as a word."""
-    match dtype:
+    match register_dtype(dtype):
         case "f64":
             return w.emit(f"bitcast double {value} to i64")
-        case "f32" | "f16" | "bf16":
+        case "f32":
             return w.emit(f"zext i32 {w.emit(f'bitcast float {value} to i32')} to i64")
         case "i64" | "u64" | "str":
             return value
@@ -165,10 +166,10 @@ def to_word(w: Writer, value: str, dtype: str) -> str:
 
 def from_word(w: Writer, word: str, dtype: str) -> str:
     """A scalar from a word."""
-    match dtype:
+    match register_dtype(dtype):
         case "f64":
             return w.emit(f"bitcast i64 {word} to double")
-        case "f32" | "f16" | "bf16":
+        case "f32":
             return w.emit(f"bitcast i32 {w.emit(f'trunc i64 {word} to i32')} to float")
         case "i64" | "u64" | "str":
             return word

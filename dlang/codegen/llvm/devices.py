@@ -35,10 +35,16 @@ from dlang.diagnostics import Span
 from dlang.ir.anf import Size, Var
 from dlang.ir.terms import ZERO
 from dlang.ir.types import dtype_of
+from dlang.ops.dtypes import DTYPES
 
-_TYPES = {"f64": (1, 70), "f32": (0, 68), "f16": (2, 68), "bf16": (14, 68)}
-"""Of cuBLAS: that of the elements, and in which it computes: f64 or f32."""
 _PLAIN, _TRANSPOSED, _ALGORITHM = 0, 1, -1
+
+
+def _types(dtype: str) -> tuple[int, int]:
+    """The numbers by which cuBLAS knows the type of elements, and that in which it computes."""
+    types = DTYPES[dtype].cublas
+    assert types is not None, "products are of floats"
+    return types
 
 
 def launch(w: Writer, stmt: loops.Launch) -> None:
@@ -130,10 +136,10 @@ def on_device(w: Writer, stmt: loops.OnDevice) -> None:
 
 def _product(w: Writer, stmt: loops.Product) -> None:
     """Rows of a matrix here are columns of one there, so it is the product of the transposes."""
-    _, computed = _TYPES[stmt.c.buffer.dtype]
+    _, computed = _types(stmt.c.buffer.dtype)
     assert isinstance(stmt.a, loops.Matrix) and isinstance(stmt.b, loops.Matrix)
     batch = stmt.batch or loops.Batch(ZERO + 1, ZERO, ZERO, ZERO)
-    number = "double" if computed == _TYPES["f64"][1] else "float"
+    number = "double" if computed == _types("f64")[1] else "float"
     for k, factor in enumerate((1.0, 1.0 if stmt.adds else 0.0)):
         w.code.append(f"  store {number} {factor}, ptr {w.emit(f'getelementptr i64, ptr %slots, i64 {k}')}")
     w.slots = max(w.slots, 2)
@@ -143,7 +149,7 @@ def _product(w: Writer, stmt: loops.Product) -> None:
     def matrix(m: loops.Matrix, step: Size) -> str:
         address = w.emit(f"ptrtoint ptr {element_address(w, m.buffer, m.offset)} to i64")
         stride = w.emit(f"call i64 @llvm.smax.i64(i64 {size_value(w, m.stride)}, i64 1)")
-        return f"i64 {address}, i32 {_TYPES[m.buffer.dtype][0]}, i64 {stride}, i64 {size_value(w, step)}"
+        return f"i64 {address}, i32 {_types(m.buffer.dtype)[0]}, i64 {stride}, i64 {size_value(w, step)}"
 
     def turn(m: loops.Matrix) -> str:
         return f"i32 {_TRANSPOSED if m.transposed else _PLAIN}"

@@ -10,6 +10,8 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from dlang.ops.dtypes import DTYPES
+
 Operand = str | float
 _FEW_TERMS = 5  # of a polynomial, that are added one after another
 
@@ -55,8 +57,9 @@ class Format:
 
 
 FORMATS = {
-    "f64": Format("f64", "double", "i64", 64, 52, 1023),
-    "f32": Format("f32", "float", "i32", 32, 23, 127),
+    d.name: Format(d.name, d.llvm, f"i{d.bits}", d.bits, d.digits - 1, 2 ** (d.bits - d.digits - 1) - 1)
+    for d in DTYPES.values()
+    if d.is_float and not d.is_half
 }
 
 

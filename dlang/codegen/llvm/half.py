@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dlang.codegen.half import EXACT as EXACT
-from dlang.ir.anf import HALF
+from dlang.ops.dtypes import DTYPES
 
 if TYPE_CHECKING:
     from dlang.codegen.llvm.scalars import Scalars
@@ -22,7 +22,7 @@ DROPPED = {"f16": 13, "bf16": 16}  # bits of a fraction of f32 that the type doe
 
 def register_dtype(dtype: str) -> str:
     """The dtype that holds a value in registers."""
-    return "f32" if dtype in HALF else dtype
+    return DTYPES[dtype].register if dtype in DTYPES else dtype
 
 
 def _bits(ops: Scalars, x: str) -> str:

@@ -5,10 +5,10 @@ Both depend on sizes alone, and not on who does what.
 
 from __future__ import annotations
 
-PIECES = 64  # at most
+from dlang.codegen.partials import ADDED
+from dlang.ops.dtypes import DTYPES
 
-ADDED = {"f64": ("double", "fadd"), "f32": ("float", "fadd"), "i64": ("i64", "add")}
-"""The arrays that pieces may add to: by the dtype, the type of an element and the instruction."""
+PIECES = 64  # at most
 
 NAMES = ("dl_length", "dl_further", *(f"dl_add_{dtype}" for dtype in ADDED))
 
@@ -67,7 +67,7 @@ divide:
 
 def _adding(dtype: str) -> str:
     """The function that adds `n` arrays, one behind the other, to one of the same size: element by element in order."""
-    type, add = ADDED[dtype]
+    type, add = DTYPES[dtype].llvm, "fadd" if DTYPES[dtype].is_float else "add"
     align = 4 if dtype == "f32" else 8
 
     def loop(name: str, before: str, step: int, first: str, until: str, after: str) -> str:

@@ -11,21 +11,13 @@ from dlang.codegen.llvm.lines import Lines
 from dlang.codegen.llvm.mathematics import circle, declarations, routine
 from dlang.ir.anf import FLOATS, HALF, SIGNED, UNSIGNED, Lit
 from dlang.ir.rounding import rounded
-from dlang.ir.terms import WIDTHS
+from dlang.ops.dtypes import DTYPES
 from dlang.primitives.table import result_dtype
 
-LLVM = {
-    "f64": "double",
-    "f32": "float",
-    "f16": "float",
-    "bf16": "float",
-    **{name: f"i{name[1:]}" for name in SIGNED + UNSIGNED},
-    "bool": "i1",
-    "str": "i64",
-}
+LLVM = {d.name: d.llvm for d in DTYPES.values()}
 """The type of a scalar in a register; in memory a truth value is an i8, and half precision has 16 bits."""
 
-BITS = {dtype: 8 * width for dtype, width in WIDTHS.items()}
+BITS = {d.name: d.bits for d in DTYPES.values()}
 """The size of an element in memory."""
 
 # `contract`: what `fusion.py` may join

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from dlang.codegen.llvm.support import CALLS, DEADLINE, INTERVAL
 from dlang.codegen.llvm.symbols import entry_symbol
+from dlang.ops.dtypes import DTYPES
 
 NAME = "xla"
 API, ARGUMENTS, RESULTS = 16, 72, 112  # in a frame: what XLA offers, and the arrays of its buffers
@@ -57,12 +58,6 @@ class Site:
     context: int
     cell: int
     never: int
-
-
-_SCALARS = {
-    "f64": "i64", "i64": "i64", "u64": "i64", "f32": "i32", "i32": "i32", "u32": "i32", "f16": "half", "bf16": "i16",
-    "i16": "i16", "u16": "i16", "i8": "i8", "u8": "i8", "bool": "i8",
-}  # fmt: skip
 
 
 def handler(
@@ -186,9 +181,14 @@ failed:
 """
 
 
+def _element(dtype: str) -> str:
+    """The type in which an element is loaded: bits, but for f16, which LLVM widens."""
+    return "half" if dtype == "f16" else f"i{DTYPES[dtype].bits}"
+
+
 def _word(emit: Callable[[str], str], address: str, dtype: str) -> str:
     """A scalar in memory as a word."""
-    kind = _SCALARS[dtype]
+    kind = _element(dtype)
     value = emit(f"load {kind}, ptr {address}")
     if dtype == "f16":
         wide = emit(f"fpext half {value} to float")
@@ -203,7 +203,7 @@ def _word(emit: Callable[[str], str], address: str, dtype: str) -> str:
 
 def _put(emit: Callable[[str], str], do: Callable[[str], None], word: str, target: str, dtype: str) -> None:
     """Writes a word as a scalar in memory."""
-    kind = _SCALARS[dtype]
+    kind = _element(dtype)
     if dtype == "f16":
         bits = emit(f"trunc i64 {word} to i32")
         wide = emit(f"bitcast i32 {bits} to float")

@@ -20,10 +20,11 @@ from pygments.token import (
 )
 
 from dlang.grammar import vocabulary as v
+from dlang.ops.dtypes import FLOATS, INTEGERS
 from dlang.tools.highlighting.words import BUILTIN_FUNCTIONS, BUILTIN_TYPES, PRELUDE_CONSTRUCTORS, TYPE_CLASSES
 
 _END = r"(?![\w'])"
-_SUFFIX = "(?:" + "|".join((*v.FLOAT_SUFFIXES, *v.INTEGER_SUFFIXES)) + ")?"
+_SUFFIX = "(?:" + "|".join((*FLOATS, *INTEGERS)) + ")?"
 _SIGNS = sorted(v.OPERATORS, key=len, reverse=True)
 _BRACKETS = "".join((*v.BRACKETS.keys(), *v.BRACKETS.values(), *v.SEPARATORS))
 

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from dlang.grammar import vocabulary as v
+from dlang.ops.dtypes import FLOATS, INTEGERS
 from dlang.tools.highlighting.words import (
     BUILTIN_FUNCTIONS,
     BUILTIN_TYPES,
@@ -15,7 +16,7 @@ from dlang.tools.highlighting.words import (
 )
 
 Rule = dict[str, Any]
-_SUFFIX = "(?:" + "|".join((*v.FLOAT_SUFFIXES, *v.INTEGER_SUFFIXES)) + ")?"
+_SUFFIX = "(?:" + "|".join((*FLOATS, *INTEGERS)) + ")?"
 _END = r"(?![\w'])"
 
 
