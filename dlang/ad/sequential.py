@@ -6,7 +6,6 @@ proportion; products use it too, because the adjoint of the running product has 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from dlang.ir.anf import (
@@ -25,16 +24,13 @@ from dlang.ir.anf import (
     Size,
     Var,
     fresh,
-    is_handle,
     poly,
 )
 from dlang.ir.builder import Builder
 from dlang.ir.comps import without_results
 from dlang.ir.substitution import Renaming
 from dlang.ir.types import I64, dtype_of, type_of
-
-_COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
-_IDENTITY = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "set": 0.0}
+from dlang.ops.monoids import COMBINE, identity
 
 
 def sequential(let: Let, op: Comp, chosen: Sequence[int], b: Builder, active: set[Var]) -> list[Let]:
@@ -145,7 +141,7 @@ def _only_reduced(op: Comp, chosen: Sequence[int], axes: Sequence[Axis]) -> bool
 
 
 def _identity(d: Destination, dtype: str) -> Lit:
-    return Lit(0 if is_handle(dtype) else _IDENTITY[_monoid(d)], dtype)
+    return Lit(identity(_monoid(d), dtype), dtype)
 
 
 def _bound(b: Builder, bounds: Sequence[Size], primitive: str, renaming: Renaming) -> Size:
@@ -169,7 +165,7 @@ def _combined(b: Builder, active: set[Var], d: Destination, acc: Var, value: Ato
         if isinstance(acc.type, Array):
             old = b.one(Read(acc, index))
             active.add(old)
-        new = b.prim(_COMBINE[monoid], old, value)
+        new = b.prim(COMBINE[monoid], old, value)
         active.add(new)
     if not isinstance(acc.type, Array):
         return new

@@ -17,8 +17,6 @@ from dlang.codegen.memory import Place, covers, frame_of, whole
 from dlang.codegen.rows import without_addresses
 from dlang.diagnostics import Span
 from dlang.ir.anf import (
-    FLOATS,
-    UNSIGNED,
     Add,
     Array,
     Atom,
@@ -42,6 +40,7 @@ from dlang.ir.own_points import is_replaced
 from dlang.ir.terms import ZERO
 from dlang.ir.traverse import mentioned, walk
 from dlang.ir.types import I64
+from dlang.ops import monoids
 
 STRIDED = 6  # how much dearer an access is whose neighbours are not adjacent in memory
 
@@ -86,25 +85,7 @@ class Contribution:
 
 def identity(monoid: str, dtype: str) -> Lit:
     """The element that a monoid leaves others alone with; 0 for those that have none."""
-    match monoid:
-        case "any" | "all":
-            return Lit(monoid == "all", "bool")
-        case "max" | "min":
-            if dtype in FLOATS:
-                return Lit(float("-inf") if monoid == "max" else float("inf"), dtype)
-            if dtype == "bool":
-                return Lit(monoid == "min", "bool")
-            bits = int(dtype[1:])
-            low, high = (0, 2**bits - 1) if dtype in UNSIGNED else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-            return Lit(low if monoid == "max" else high, dtype)
-        case _ if dtype in FLOATS:
-            return Lit(float(monoid == "prod"), dtype)
-        case _ if dtype == "str":
-            return Lit("", "str")
-        case _ if dtype == "bool":
-            return Lit(monoid == "prod", "bool")
-        case _:
-            return Lit(int(monoid == "prod"), dtype)
+    return Lit(monoids.identity(monoid, dtype), dtype)
 
 
 def comprehension(s: Scheduler, op: Comp, vars: Sequence[Var], span: Span | None) -> None:

@@ -69,12 +69,13 @@ from dlang.codegen.loops import (
     While,
 )
 from dlang.codegen.printing import head_of
-from dlang.ir.anf import MONOIDS, Atom, Lit, Scalar, Size, Var, fresh, is_handle, is_reference
+from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, is_handle, is_reference
 from dlang.ir.errors import IRError
 from dlang.ir.scope import is_literal
 from dlang.ir.terms import WIDTHS
 from dlang.ir.types import BOOL, I64
 from dlang.ir.verify import primitive_dtype
+from dlang.ops.monoids import MONOIDS
 
 _FLAG = fresh("flag", BOOL)
 

@@ -123,9 +123,9 @@ class Axis:
 class Keep:
     """A destination whose index determines its axes: points that differ in the kept axes never meet in an element.
 
-    Axes absent from `index` are reduced by `monoid`; elements that no point reaches are its identity, or those of
-    `into`, an array that is consumed and to which the values are added (combined by the monoid). With shape () the
-    result is a scalar. The index may mention axes, sizes, and i64 variables of the body.
+    Axes absent from `index` are reduced by `monoid`, one of `ops/monoids.py`; elements that no point reaches are its
+    identity, or those of `into`, an array that is consumed and to which the values are added (combined by the monoid).
+    With shape () the result is a scalar. The index may mention axes, sizes, and i64 variables of the body.
 
     after: the position of an earlier destination of the comprehension with whose array this one goes on, in place of
     `into`: the two never meet in an element, and nothing else uses what the earlier one binds (`optimize/segments.py`).
@@ -148,10 +148,6 @@ class Add:
 
 
 Destination = Keep | Add
-
-# `argmax` and `argmin` give the position of the first extremum, an i64: its row-major rank within the box of the
-# reduced axes (for one axis from 0: its index). `set` keeps the value itself and needs an index that misses no axis.
-MONOIDS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "set")
 
 
 @dataclass(frozen=True, slots=True)

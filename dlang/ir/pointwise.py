@@ -42,6 +42,7 @@ from dlang.ir.reduction import identity
 from dlang.ir.traced import ZERO, Dual, Recorded, Tape, Traced, apply, cast, primal, widened
 from dlang.ir.types import carries, dtype_of
 from dlang.ir.values import accept, extent_of, literal, numpy_dtype, size_of
+from dlang.ops.monoids import COMBINE
 from dlang.recursion import recursion
 from dlang.runtime import libraries
 from dlang.runtime.errors import RunError
@@ -172,7 +173,7 @@ class Pointwise:
         total: Any = identity(op.monoid, wide)
         out = []
         for x in env[op.array]:
-            total = apply(_COMBINE[op.monoid], (total, cast(x, dtype, wide)), wide)
+            total = apply(COMBINE[op.monoid], (total, cast(x, dtype, wide)), wide)
             out.append(cast(total, wide, dtype))
         return [array(out, (len(out),))]
 
@@ -370,7 +371,7 @@ class _Sum:
                 self.first[at] = 0
             case _:
                 value = cast(value, self.dtype, self.wide) if self.wide != self.dtype else value
-                self.data[at] = apply(_COMBINE[self.monoid], (self.data[at], value), self.wide)
+                self.data[at] = apply(COMBINE[self.monoid], (self.data[at], value), self.wide)
 
     def result(self) -> Any:
         if self.wide != self.dtype:
@@ -378,7 +379,6 @@ class _Sum:
         return self.data if self.data.shape else self.data[()]
 
 
-_COMBINE = {"sum": "add", "prod": "mul", "any": "or", "all": "and"}
 _INFORMS = ("cholesky", "lu", "triangular_solve", "svd", "eigh")
 _OPS: dict[type, Callable[..., list[Any]]] = {
     anf.Prim: Pointwise._prim,

@@ -16,7 +16,6 @@ from dlang.ir.anf import (
     DTYPES,
     FLOATS,
     INTEGERS,
-    MONOIDS,
     Add,
     Array,
     Atom,
@@ -85,6 +84,7 @@ from dlang.ir.types import (
     result_vars,
     type_of,
 )
+from dlang.ops.monoids import MONOIDS
 from dlang.primitives.table import ANY, FLOAT, INT, NUM, ORD, PRIMITIVES, WORD, result_dtype
 
 _CLASSES = {

@@ -69,6 +69,11 @@ class DType:
         return self.kind in ("signed", "unsigned")
 
     @property
+    def smallest(self) -> int:
+        """The least integer."""
+        return -self.largest - 1 if self.kind == "signed" and isinstance(self.largest, int) else 0
+
+    @property
     def is_half(self) -> bool:
         """Whether elements are narrower than the registers in which their numbers are."""
         return bool(self.computed)

@@ -42,13 +42,12 @@ from dlang.ir.anf import (
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_blocks, map_bodies, mentioned, rebuild, with_lets, with_op
 from dlang.ir.types import I64, dtype_of
+from dlang.ops.monoids import COMBINE, STAYS
 from dlang.optimize.constants import convert, fold
 
 EXTENT = 4  # of an axis: what is longer fills vectors of its own
 POINTS = 16
 CODE = 256  # operations
-_COMBINED = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}
-_BETTER = {"argmax": "le", "argmin": "ge"}  # an extreme stays where it compares so with the next value
 
 Index = tuple[int, ...]
 Best = dict[Index, tuple[int, Atom]]  # the last position that was looked at, and the extreme value so far
@@ -91,7 +90,7 @@ def _comprehension(let: Let) -> list[Let]:
     after: list[Let] = []
     for var, value, d in zip(let.vars, op.body.results, op.destinations, strict=True):
         elements = writer.elements.get(value) if isinstance(value, Var) else None
-        if elements is None or not isinstance(d, Keep) or d.index or d.into is not None or d.monoid not in _COMBINED:
+        if elements is None or not isinstance(d, Keep) or d.index or d.into is not None or d.monoid not in COMBINE:
             vars.append(var)
             results.append(writer.result(value))
             destinations.append(d)
@@ -156,9 +155,9 @@ def _is_small(op: Comp) -> bool:
     if _box(op) is None or not all(isinstance(let.op, Prim | Cast | Read | SizeOf) for let in op.body.lets):
         return False
     for value, d in zip(op.body.results, op.destinations, strict=True):
-        if not isinstance(d, Keep) or d.monoid not in (*_COMBINED, *_BETTER, "set") or dtype_of(value) in HALF:
+        if not isinstance(d, Keep) or d.monoid not in (*COMBINE, *STAYS, "set") or dtype_of(value) in HALF:
             return False
-        if d.monoid in _BETTER and d.into is not None:
+        if d.monoid in STAYS and d.into is not None:
             return False
         shape = [s.constant for s in d.shape]
         reached = {_index(d.index, point) for point in _points(op)}
@@ -285,7 +284,7 @@ class _Writer:
                 index = _index(d.index, point)
                 assert index is not None and isinstance(d, Keep)
                 atom = self.renaming.atom(value)
-                if d.monoid in _BETTER:
+                if d.monoid in STAYS:
                     self.extreme(let, d.monoid, index, atom, best, found)
                     continue
                 replaced = d.monoid == "set" or index not in found
@@ -299,7 +298,7 @@ class _Writer:
     def combined(self, monoid: str, first: Atom, second: Atom, let: Let) -> Atom:
         if monoid == "sum" and (_is_zero(first) or _is_zero(second)):
             return second if _is_zero(first) else first
-        return self.prim(let, first.type, _COMBINED[monoid], first, second)
+        return self.prim(let, first.type, COMBINE[monoid], first, second)
 
     def extreme(self, let: Let, monoid: str, index: Index, atom: Atom, best: Best, found: dict[Index, Atom]) -> None:
         """Takes one more value: the first NaN is the extreme, else the first of the greatest or the least values."""
@@ -307,7 +306,7 @@ class _Writer:
             best[index], found[index] = (0, atom), Lit(0, "i64")
             return
         (last, old), truth = best[index], Scalar("bool")
-        better = self.prim(let, truth, "not", self.prim(let, truth, _BETTER[monoid], atom, old))
+        better = self.prim(let, truth, "not", self.prim(let, truth, STAYS[monoid], atom, old))
         if dtype_of(atom) in FLOATS:
             better = self.prim(let, truth, "and", better, self.prim(let, truth, "eq", old, old))
         best[index] = last + 1, self.prim(let, atom.type, "select", better, atom, old)

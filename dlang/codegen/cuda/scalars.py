@@ -14,6 +14,7 @@ from dlang.ir.anf import FLOATS, HALF, UNSIGNED, Lit
 from dlang.ir.rounding import rounded
 from dlang.ir.terms import WIDTHS
 from dlang.ops.dtypes import DTYPES
+from dlang.ops.monoids import COMBINE
 from dlang.primitives.table import result_dtype
 
 OPERATORS = {
@@ -31,7 +32,6 @@ MATHEMATICS = {"abs": "fabs", "round": "rint"} | {
     ).split()
 }
 """Primitives of floats that CUDA's library has, and so has that of C; those of f32 have an `f` behind their names."""
-MONOIDS = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}
 UNROLLED = range(-32, 65)
 """Exponents whose powers are products."""
 
@@ -170,7 +170,7 @@ def encode(x: str, dtype: str) -> str:
 # ---- monoids ---------------------------------------------------------------------------------------------------------
 def combine(monoid: str, dtype: str, x: str, y: str) -> str:
     """Two values of a reduction as one."""
-    return primitive(MONOIDS[monoid], (dtype, dtype), [x, y])
+    return primitive(COMBINE[monoid], (dtype, dtype), [x, y])
 
 
 def better(monoid: str, new: str, rank: str, best: str, best_rank: str) -> str:

@@ -21,10 +21,10 @@ from dlang.codegen.loops import At, Buffer, Compute, Convert, Evaluate, For, Loa
 from dlang.codegen.traverse import bound_by
 from dlang.ir.anf import HALF, Atom, Var
 from dlang.ir.types import dtype_of
+from dlang.ops.monoids import COMBINED_BY
 
 MOST = (SHARED - 1) // (8 * (BLOCK + WARP))
 """Totals: each thread of a block, and each of its warps, leaves a word of each in the memory that they share."""
-MONOIDS = {"add": "sum", "mul": "prod", "maximum": "max", "minimum": "min", "or": "any", "and": "all"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,8 @@ def scan_of(stmt: For) -> Scan | None:
 def _added(stmt: Compute | None, param: Var) -> tuple[str, Atom] | None:
     """What a statement adds to a total, and how."""
     match stmt:
-        case Compute(_, name, (x, y)) if name in MONOIDS and (x is param) != (y is param):
-            return MONOIDS[name], y if x is param else x
+        case Compute(_, name, (x, y)) if name in COMBINED_BY and (x is param) != (y is param):
+            return COMBINED_BY[name], y if x is param else x
         case _:
             return None
 
