@@ -5,7 +5,7 @@ BIN := .venv/bin
 LANGUAGE_TESTS := examples $(wildcard ../shared/tour/0*.dl)
 
 .PHONY: venv demo examples test coverage test-gpu-emulated test-editors vscode test-interop test-build fuzz fuzz-front bench
-.PHONY: docs test-costs test-sanitized test-slow test-edits test-distributed test-debugger format clean
+.PHONY: docs census test-costs test-sanitized test-slow test-edits test-distributed test-debugger format clean
 
 venv: .venv/.ready
 
@@ -113,6 +113,10 @@ fuzz-front: venv
 # Times the language beside its peers, where these are installed: pip install '.[bench]'. See benchmarks/README.md.
 bench: venv
 	$(BIN)/python -m benchmarks
+
+# Counts what the structure of the compiler is judged by: facts that stand in several places, cycles, files, lines.
+census: venv
+	$(BIN)/python tools/census.py --trace
 
 format: venv
 	$(BIN)/ruff check --fix

@@ -9,7 +9,7 @@ later one:
     specialize/  core tree → monomorphic, first-order programs in A-normal form (`ir/anf.py`): functions at the dtypes
                  and ranks that they are used at, tuples and structs flattened to their leaves, closures resolved.
     ir/          the definition of that form, with its printer, verifier and reference interpreter.
-    primitives/  one table of scalar functions: type, meaning in NumPy, derivative, names in the back ends.
+    ops/         records of dtypes, functions of scalars and monoids: meaning, derivatives, names in the back ends.
     optimize/    program → program: a normal form before differentiation, fusion and the rest after it. `pipeline.py`
                  orders the passes.
     ad/          program → program: functions with their derivatives, in reverse and in forward mode.

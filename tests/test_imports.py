@@ -31,15 +31,14 @@ ALLOWED = {
     "grammar": set(),
     "format": {"grammar"},
     "typecheck": {"grammar"},
-    "primitives": set(),
     "runtime": {"ir", "codegen", "codegen.llvm", "codegen.cuda"},
-    "ir": {"primitives", "runtime"},  # the interpreter shares the text and the errors of compiled code
-    "specialize": {"typecheck", "ir", "primitives", "runtime"},  # foreign functions are looked for
-    "optimize": {"ir", "primitives", "ad"},
-    "ad": {"ir", "primitives", "optimize"},  # a derivative is normalised before the next is taken
-    "codegen": {"ir", "primitives"},
-    "codegen.llvm": {"ir", "primitives", "codegen", "runtime"},
-    "codegen.cuda": {"ir", "primitives", "codegen"},
+    "ir": {"runtime"},  # the interpreter shares the text and the errors of compiled code
+    "specialize": {"typecheck", "ir", "runtime"},  # foreign functions are looked for
+    "optimize": {"ir", "ad"},
+    "ad": {"ir", "optimize"},  # a derivative is normalised before the next is taken
+    "codegen": {"ir"},
+    "codegen.llvm": {"ir", "codegen", "runtime"},
+    "codegen.cuda": {"ir", "codegen"},
     "reuse": {"typecheck", "specialize", "codegen.llvm", "runtime"},
     "driver": {"typecheck", "ir", "specialize", "optimize", "ad", "runtime", "reuse"},
     "listings": {"typecheck", "ir", "specialize", "ad", "codegen", "codegen.llvm", "codegen.cuda", "driver"},

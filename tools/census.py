@@ -261,7 +261,7 @@ def _(package: Package) -> Iterable[str]:
 
 @question("tables of primitives' names outside of their own folder", "0")
 def _(package: Package) -> Iterable[str]:
-    return tables(package, names_in("dlang/primitives/table.py", "_ROWS"), ("dlang/primitives/",))
+    return tables(package, names_in("dlang/ops/primitives.py", "_ROWS"), ("dlang/ops/",))
 
 
 DTYPES = frozenset("f64 f32 f16 bf16 i64 i32 i16 i8 u64 u32 u16 u8 bool".split())
@@ -269,7 +269,7 @@ DTYPES = frozenset("f64 f32 f16 bf16 i64 i32 i16 i8 u64 u32 u16 u8 bool".split()
 
 @question("tables that are keyed by dtypes", "1")
 def _(package: Package) -> Iterable[str]:
-    return tables(package, DTYPES, ("dlang/ir/terms.py", "dlang/primitives/"))
+    return tables(package, DTYPES, ("dlang/ir/terms.py", "dlang/ops/"))
 
 
 @question("files in which `bf16` stands", "≤ 12")

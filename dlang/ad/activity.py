@@ -36,7 +36,7 @@ from dlang.ir.anf import (
 from dlang.ir.libraries import functional
 from dlang.ir.traverse import parts
 from dlang.ir.types import is_float
-from dlang.primitives.table import PRIMITIVES
+from dlang.ops.primitives import PRIMITIVES
 
 
 def active_vars(

@@ -22,10 +22,9 @@ from dlang.ir.anf import ZERO, Atom, Axis, Let, Lit, Op, Prim, Scalar, Size, Siz
 from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
 from dlang.ir.types import I64, dtype_of
+from dlang.ops.primitives import GAPS
 
 MOST = 6  # pieces of an index; each is a pass if it is an end
-
-_GAPS = {"lt": (1, -1), "le": (1, 0), "gt": (-1, -1), "ge": (-1, 0)}  # x < y: y - x - 1 >= 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +131,13 @@ class Points:
                     return None
             case Prim("select", (c, x, y)):
                 condition = makers.get(c) if isinstance(c, Var) else None
-                if not isinstance(condition, Prim) or condition.name not in _GAPS:
+                if not isinstance(condition, Prim) or condition.name not in GAPS:
                     return None
                 low, high = (self.affine(a, makers) for a in condition.args)
                 one, other = self.pieces(x, makers), self.pieces(y, makers)
                 if low is None or high is None or one is None or other is None:
                     return None
-                sign, less = _GAPS[condition.name]
+                sign, less = GAPS[condition.name]
                 gap = (high - low) * sign + less
                 out = [Piece(p.value, (*p.gaps, gap)) for p in one]
                 out += [Piece(p.value, (*p.gaps, -gap - 1)) for p in other]

@@ -62,8 +62,8 @@ from dlang.ir.anf import (
 )
 from dlang.ir.pruning import pruned
 from dlang.ir.types import array_type, dtype_of, product, type_of
+from dlang.ops.primitives import GUARDS
 from dlang.polynomials import Poly
-from dlang.primitives.table import GUARDS
 
 DEAR = 10  # of a body that is not to be computed again: simple primitives, of which others take four times the time
 

@@ -45,8 +45,8 @@ from dlang.ir.pruning import pruned
 from dlang.ir.terms import WIDTHS
 from dlang.ir.traverse import free_vars, mentioned, parts, type_vars
 from dlang.ir.types import I64, dtype_of, is_float, product
+from dlang.ops.primitives import GUARDS
 from dlang.polynomials import Poly
-from dlang.primitives.table import GUARDS
 
 OPERATION = 4
 SIMPLE = {"add", "sub", "mul", *GUARDS, "neg", "abs", "sign", "select", "maximum", "minimum", "floor", "ceil", "round"}

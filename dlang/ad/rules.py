@@ -13,7 +13,7 @@ from functools import cache
 from dlang.ir.anf import FLOATS, Atom, Cast, Lit, Prim
 from dlang.ir.builder import Builder
 from dlang.ir.types import dtype_of
-from dlang.primitives.table import PRIMITIVES
+from dlang.ops.primitives import PRIMITIVES
 
 _BINARY: dict[type[ast.operator], str] = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div"}
 _COMPARE: dict[type[ast.cmpop], str] = {

@@ -50,8 +50,8 @@ from dlang.codegen.vectorize import LANE_BITS
 from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import dtype_of
+from dlang.ops.primitives import EXPENSIVE, HEAVY
 from dlang.polynomials import Poly
-from dlang.primitives.table import EXPENSIVE, HEAVY
 
 LIGHT_OP, EXPENSIVE_OP, HEAVY_OP = 300, 2_500, 8_000
 LOAD, STORE = 250, 400

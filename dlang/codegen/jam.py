@@ -15,7 +15,7 @@ from dlang.codegen.loops import Compute, Convert, Evaluate, Load, Loop, Reductio
 from dlang.codegen.neighbours import groups
 from dlang.codegen.vectorize import known_trips
 from dlang.ir.anf import Atom, Scalar, Size, Var, fresh, poly
-from dlang.primitives.table import HEAVY
+from dlang.ops.primitives import HEAVY
 
 ACCUMULATORS = 8  # in registers, of all rows
 MOST = 4  # rows

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field, replace
 from dlang.codegen.loops import Compute, Convert, Evaluate, Load, Loop, Stmt, Store
 from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.types import I64
+from dlang.ops.primitives import GAPS
 
 MOST = 8  # trips at an end
 LARGEST_BODY = 256  # statements, of which there are then three copies
 
 _STRAIGHT = (Load, Compute, Convert, Evaluate, Store)
-_GAPS = {"lt": (1, -1), "le": (1, 0), "gt": (-1, -1), "ge": (-1, 0)}  # x < y: y - x - 1 >= 0
 
 
 def peeled(loop: Loop, sizes: Mapping[Var, Size]) -> tuple[list[Loop], Loop, list[Loop]] | None:
@@ -55,8 +55,8 @@ def _gap(stmt: Stmt, sizes: Mapping[Var, Size]) -> Size | None:
             return x - y
         case "minimum":
             return y - x
-        case name if name in _GAPS:
-            sign, less = _GAPS[name]
+        case name if name in GAPS:
+            sign, less = GAPS[name]
             return (y - x) * sign + less
         case _:
             return None

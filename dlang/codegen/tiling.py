@@ -10,7 +10,7 @@ from dlang.codegen.memory import frame_of
 from dlang.codegen.vectorize import LANE_BITS, known_trips
 from dlang.ir.anf import Atom, Axis, Cast, Comp, Keep, Prim, Read, Size, SizeOf, Var
 from dlang.ir.types import dtype_of
-from dlang.primitives.table import HEAVY
+from dlang.ops.primitives import HEAVY
 
 INDEPENDENT = 8  # accumulators that hide the latency of an addition
 MOST = {512: 16, 256: 12}  # accumulators that leave registers for operands, by the width of a register

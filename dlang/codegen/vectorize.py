@@ -15,7 +15,7 @@ from dlang.codegen.loops import Branch, Compute, Convert, Evaluate, Guard, Load,
 from dlang.codegen.selections import selected
 from dlang.ir.anf import FLOATS, HALF, Atom, Axis, Scalar, Size, Var, is_handle
 from dlang.ir.terms import WIDTHS
-from dlang.primitives.table import EXPENSIVE, HEAVY
+from dlang.ops.primitives import EXPENSIVE, HEAVY
 
 LANE_BITS = {dtype: 8 * width for dtype, width in WIDTHS.items() if width > 1} | dict.fromkeys(HALF, 32)
 """The width of a lane in a register: numbers of half precision are computed with as f32."""

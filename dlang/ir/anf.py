@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 # ---- operations ------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Prim:
-    """A total function of scalars, of the table in `dlang/primitives`. Binds one scalar.
+    """A total function of scalars, of the table in `dlang/ops`. Binds one scalar.
 
     Integer division and remainder are total because their divisor went through a `Check`.
     """

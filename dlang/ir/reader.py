@@ -65,8 +65,8 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.tokens import Tokens
+from dlang.ops.primitives import PRIMITIVES
 from dlang.polynomials import Poly
-from dlang.primitives.table import PRIMITIVES
 
 _NUMBER = re.compile(r"(?P<value>inf|nan|\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?P<dtype>bf16|[fiu]\d+)?\Z")
 _I64 = Scalar("i64")

@@ -56,7 +56,7 @@ from dlang.ir.errors import IRError
 from dlang.ir.pruning import needed
 from dlang.ir.traverse import free_vars, op_blocks
 from dlang.ir.types import array_type, dtype_of
-from dlang.primitives.table import EXPENSIVE, HEAVY
+from dlang.ops.primitives import EXPENSIVE, HEAVY
 
 _LONG = (Scan, Concat, Compact, Update, Contract, Library, For, While, Call, Foreign, Derivative)
 _SEEN_THROUGH = (View, Reshape)  # of what is stored they cost nothing

@@ -55,8 +55,8 @@ from dlang.ir.errors import IRError
 from dlang.ir.libraries import library_types
 from dlang.ir.substitution import Replacement, refresh_vars
 from dlang.ir.traverse import bound_vars
+from dlang.ops.primitives import result_dtype
 from dlang.polynomials import Poly
-from dlang.primitives.table import result_dtype
 
 I64 = Scalar("i64")
 BOOL = Scalar("bool")

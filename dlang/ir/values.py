@@ -16,10 +16,10 @@ import numpy as np
 from dlang.inequalities import SUM
 from dlang.ir.errors import IRError
 from dlang.ir.terms import FLOATS, INTEGERS, Array, Lit, Scalar, Size, Token, Type, Var, is_handle
+from dlang.ops import special
 from dlang.ops.dtypes import DTYPES
-from dlang.primitives import special
-from dlang.primitives.table import PRIMITIVES
-from dlang.primitives.threefry import threefry
+from dlang.ops.primitives import PRIMITIVES
+from dlang.ops.threefry import threefry
 
 NDArray = np.ndarray[Any, Any]
 

@@ -85,7 +85,7 @@ from dlang.ir.types import (
     type_of,
 )
 from dlang.ops.monoids import MONOIDS
-from dlang.primitives.table import ANY, FLOAT, INT, NUM, ORD, PRIMITIVES, WORD, result_dtype
+from dlang.ops.primitives import ANY, FLOAT, INT, NUM, ORD, PRIMITIVES, WORD, result_dtype
 
 _CLASSES = {
     FLOAT: set(FLOATS),

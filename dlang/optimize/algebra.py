@@ -13,8 +13,8 @@ from typing import Protocol
 from dlang.ir.anf import FLOATS, INTEGERS, Atom, Cast, Lit, Op, Prim, Var
 from dlang.ir.rounding import rounded
 from dlang.ir.types import dtype_of
+from dlang.ops.primitives import OPPOSITE, SWAPPED
 from dlang.optimize.constants import fold, is_number, literal, same_literal
-from dlang.primitives.table import OPPOSITE, SWAPPED
 
 Simpler = Atom | Prim | None
 

@@ -45,9 +45,9 @@ from dlang.ir.anf import (
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_functions, rebuild, with_body, with_lets, with_op
 from dlang.ir.types import BOOL, I64
+from dlang.ops.primitives import OPPOSITE, SWAPPED
 from dlang.optimize.counted_loops import counted, implied, settled, within_condition, within_trip
 from dlang.polynomials import Poly
-from dlang.primitives.table import OPPOSITE, SWAPPED
 
 MOST = 3  # lengths that a remainder is moved by, in place of a division
 

@@ -48,7 +48,7 @@ from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_blocks, mentioned, walk, with_body, with_lets, with_op
 from dlang.ir.types import I64, array_type, dtype_of
-from dlang.primitives.table import GUARDS
+from dlang.ops.primitives import GUARDS
 
 MANY = 32
 FEW = 256

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from dlang.ir.anf import FLOATS, INTEGERS, UNSIGNED, Lit
 from dlang.ir.rounding import rounded
-from dlang.primitives.table import result_dtype
+from dlang.ops.primitives import result_dtype
 
 Value = int | float | bool | str
 

@@ -49,8 +49,8 @@ from dlang.ir.pruning import pruned
 from dlang.ir.substitution import refresh, substitute
 from dlang.ir.traverse import map_blocks, map_bodies, mentioned, with_lets, with_op
 from dlang.ir.types import dtype_of
+from dlang.ops.primitives import GUARDS
 from dlang.optimize.unguarded import adds_many, checked
-from dlang.primitives.table import GUARDS
 
 SMALL = 4  # a literal number of points up to which a product is a loop
 

@@ -32,7 +32,7 @@ from dlang.ir.comps import with_state
 from dlang.ir.substitution import substitute
 from dlang.ir.traverse import mentioned, type_vars
 from dlang.ir.types import I64
-from dlang.primitives.table import SWAPPED
+from dlang.ops.primitives import SWAPPED
 
 Sizes = Mapping[Var, Size]  # of the i64 variables that are names of polynomials
 

@@ -64,10 +64,10 @@ from dlang.ir.anf import (
 from dlang.ir.comps import extent
 from dlang.ir.traverse import map_blocks, map_functions, parts, type_vars, walk, with_body, with_lets, with_op
 from dlang.ir.types import is_float
+from dlang.ops.primitives import GUARDS
 from dlang.optimize.agenda import Agenda
 from dlang.optimize.jacobians import carries_scalars
 from dlang.optimize.ranges import Ranges
-from dlang.primitives.table import GUARDS
 
 
 def guards(program: Program, entries: Sequence[str], last: bool = False) -> Program:

@@ -41,7 +41,7 @@ from dlang.ir.anf import (
 from dlang.ir.substitution import refresh
 from dlang.ir.traverse import free_vars, map_blocks, map_bodies, walk, with_lets, with_op
 from dlang.ir.types import BOOL, dtype_of, is_float
-from dlang.primitives.table import GUARDS
+from dlang.ops.primitives import GUARDS
 
 
 def jacobians(program: Program) -> Program:

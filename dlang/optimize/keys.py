@@ -42,7 +42,7 @@ from dlang.ir.anf import (
     While,
 )  # fmt: skip
 from dlang.ir.traverse import parts
-from dlang.primitives.table import PRIMITIVES
+from dlang.ops.primitives import PRIMITIVES
 
 Key = Hashable
 

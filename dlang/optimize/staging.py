@@ -46,7 +46,7 @@ from dlang.ir.comps import extent, surely_total
 from dlang.ir.sizes import defined_sizes, opened
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars, type_vars, walk
-from dlang.primitives.table import EXPENSIVE, HEAVY
+from dlang.ops.primitives import EXPENSIVE, HEAVY
 
 FEW = 4
 """Operations of a comprehension that reads nothing and is computed again."""

@@ -37,7 +37,7 @@ from dlang.ir.comps import without_results
 from dlang.ir.substitution import substitute
 from dlang.ir.traverse import map_blocks, map_bodies, with_lets, with_op
 from dlang.ir.types import dtype_of, is_float
-from dlang.primitives.table import PRIMITIVES
+from dlang.ops.primitives import PRIMITIVES
 
 
 def symmetry(program: Program) -> Program:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Keep, Lit, Scalar, fresh, poly
 from dlang.ir.types import I64
-from dlang.primitives.table import GUARDS, PRIMITIVES
+from dlang.ops.primitives import GUARDS, PRIMITIVES
 from dlang.specialize import linear_algebra
 from dlang.specialize.arith import elementwise, reduce_axes
 from dlang.specialize.arrangement import (

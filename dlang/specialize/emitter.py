@@ -20,8 +20,8 @@ from dlang.inequalities import LARGEST, SUM, Facts
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Let, Lit, Op, Scalar, Size, Type, Var, fresh, poly
 from dlang.ir.types import I64
+from dlang.ops.primitives import result_dtype
 from dlang.polynomials import TooManyTerms
-from dlang.primitives.table import result_dtype
 
 TRUE = Lit(True, "bool")
 FALSE = Lit(False, "bool")

@@ -11,7 +11,7 @@ from dlang.ad.rules import contribution
 from dlang.ir.anf import Atom, Function, Lit, Prim, Program, Scalar
 from dlang.ir.builder import Builder
 from dlang.ir.traverse import walk
-from dlang.primitives.table import PRIMITIVES
+from dlang.ops.primitives import PRIMITIVES
 from tests.ad.support import F64, I64, check_gradient, close, const, differentiated, expanded, program_of, pushed, run
 
 # Where each argument is drawn from; (-2, 2) if nothing is said.

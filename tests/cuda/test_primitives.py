@@ -14,8 +14,8 @@ from dlang.codegen.cuda.scalars import literal
 from dlang.ir.anf import DTYPES, FLOATS, INTEGERS, Array, Atom, Lit, Program, Scalar, Var, poly
 from dlang.ir.builder import Builder
 from dlang.ir.interpreter import Interpreter
-from dlang.primitives.table import ANY, BOOL, FLOAT, INT, NUM, ORD, PRIMITIVES, WORD
-from dlang.primitives.threefry import PARITY, ROTATIONS, ROUNDS
+from dlang.ops.primitives import ANY, BOOL, FLOAT, INT, NUM, ORD, PRIMITIVES, WORD
+from dlang.ops.threefry import PARITY, ROTATIONS, ROUNDS
 from dlang.runtime.emulation.driver import EmulatedDriver
 from dlang.runtime.engine import Engine
 from dlang.runtime.half import bf16_of_bits, bits_of_bf16

@@ -12,7 +12,7 @@ import pytest
 
 from dlang.diagnostics import Source
 from dlang.driver import check
-from dlang.primitives.table import PRIMITIVES
+from dlang.ops.primitives import PRIMITIVES
 from dlang.runtime.observers import CHECKS
 from dlang.tools.scans import prepared
 from tests.fuzz.__main__ import FOUND, main

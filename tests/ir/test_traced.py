@@ -5,7 +5,7 @@ import pytest
 
 from dlang.ir.traced import SLOPES, Dual, Tape, apply, f64, widened
 from dlang.ir.values import FUNCTIONS
-from dlang.primitives.table import PRIMITIVES
+from dlang.ops.primitives import PRIMITIVES
 
 POINTS = {"asin": (0.3,), "acos": (0.3,), "mod": (2.9, 0.7), "powi": (1.3, 3), "guard": (0.4, 2.5), "digamma": (-0.6,)}
 

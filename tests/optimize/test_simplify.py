@@ -31,12 +31,12 @@ from dlang.ir.anf import (
 from dlang.ir.builder import Builder, boolean, f64, i64
 from dlang.ir.printer import print_program
 from dlang.ir.rounding import rounded
+from dlang.ops.primitives import PRIMITIVES
 from dlang.optimize.bounds import bounds
 from dlang.optimize.constants import convert, fold
 from dlang.optimize.cse import cse
 from dlang.optimize.dce import dce
 from dlang.optimize.simplify import simplify
-from dlang.primitives.table import PRIMITIVES
 from tests.optimize.programs import F64, I64, assert_same, cost, count, program, run, through
 
 NUMPY = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "i64": np.int64, "i8": np.int8, "u8": np.uint8}

@@ -10,7 +10,7 @@ from dlang.ir.anf import Call, early_name
 from dlang.ir.traverse import walk
 from dlang.ir.verify import verify
 from dlang.listings import listing, request
-from dlang.primitives.table import EXPENSIVE, FLOAT, HEAVY, PRIMITIVES
+from dlang.ops.primitives import EXPENSIVE, FLOAT, HEAVY, PRIMITIVES
 from dlang.runtime.host import Host
 
 PROGRAM = """

@@ -15,7 +15,7 @@ from dlang.ir.rounding import rounded
 from dlang.ir.terms import WIDTHS
 from dlang.ops.dtypes import DTYPES
 from dlang.ops.monoids import COMBINE
-from dlang.primitives.table import result_dtype
+from dlang.ops.primitives import result_dtype
 
 OPERATORS = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",

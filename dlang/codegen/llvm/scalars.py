@@ -12,7 +12,7 @@ from dlang.codegen.llvm.mathematics import circle, declarations, routine
 from dlang.ir.anf import FLOATS, HALF, SIGNED, UNSIGNED, Lit
 from dlang.ir.rounding import rounded
 from dlang.ops.dtypes import DTYPES
-from dlang.primitives.table import result_dtype
+from dlang.ops.primitives import result_dtype
 
 LLVM = {d.name: d.llvm for d in DTYPES.values()}
 """The type of a scalar in a register; in memory a truth value is an i8, and half precision has 16 bits."""

@@ -1,8 +1,8 @@
-"""Threefry-2x64 as LLVM text, for one draw or a vector of them; the algorithm is in `primitives/threefry.py`."""
+"""Threefry-2x64 as LLVM text, for one draw or a vector of them; the algorithm is in `ops/threefry.py`."""
 
 from __future__ import annotations
 
-from dlang.primitives.threefry import PARITY, ROTATIONS, ROUNDS
+from dlang.ops.threefry import PARITY, ROTATIONS, ROUNDS
 
 
 def routine(width: int) -> tuple[str, str, str]:

@@ -151,7 +151,7 @@ _ROWS = (
     _one("bit_not", ANY, "np.bitwise_not(x)", None),
     _two("shift_left", INT, "np.left_shift(x, y)", None, None),
     _two("shift_right", INT, "np.right_shift(x, y)", None, None),
-    # random bits: the words of `primitives/threefry.py` for two words of key and two of counter, all u64
+    # random bits: the words of `ops/threefry.py` for two words of key and two of counter, all u64
     _random("threefry", 0),
     _random("threefry_second", 1),
 )  # fmt: skip
@@ -163,6 +163,9 @@ OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "l
 """For each comparison the one that holds of integers where it does not; of floats only for `eq` and `ne`, by NaN."""
 SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 """For each order the one that holds of two numbers where it holds of them the other way round."""
+
+GAPS = {"lt": (1, -1), "le": (1, 0), "gt": (-1, -1), "ge": (-1, 0)}
+"""For each order of integers x and y the s and c of s·(y - x) + c, which is at least 0 where the order holds."""
 
 PRIMITIVES: dict[str, Primitive] = {p.name: p for p in _ROWS}
 
