@@ -100,7 +100,7 @@ def _where_made(
             left = {k: p for k, p in places.items() if all(isinstance(a.results[k], Var) for a in _arms(let.op))}
             arms = []
             for arm in _arms(let.op):
-                values = [(r, *left[k]) for k, r in enumerate(arm.results) if k in left and isinstance(r, Var)]
+                values = [(r, *place) for k, place in left.items() if isinstance(r := arm.results[k], Var)]
                 others = [r for k, r in enumerate(arm.results) if k not in left]
                 inside, tapes = stored(arm.lets, values, others)
                 ends = dict(zip(left, tapes, strict=True))
