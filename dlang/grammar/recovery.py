@@ -108,6 +108,8 @@ def recover(
             begin, end = _statement(tokens, at)
             if tokens[at].start > reported and not any(begin <= mistake <= end for mistake in mistakes):
                 messages.append(message)
+                if message.code == "E0114":  # the lines that lost their brace would be taken for others
+                    reported = _end_of_body(source.text, tokens[at].start)
             edit = edit or _repair(machine, tokens, at) or _give_up_part(machine, tokens, at)
         reported = max(reported, _statement(tokens, at)[1])
         if edit is None:
@@ -124,6 +126,24 @@ def _statement(tokens: list[Token], at: int) -> tuple[int, int]:
     begin = next((token.end for token in reversed(tokens[first:at]) if token.kind == "NL"), tokens[first].start)
     end = next((token.start for token in tokens[at:last] if token.kind == "NL"), tokens[last].start)
     return begin, end
+
+
+def _end_of_body(text: str, at: int) -> int:
+    """The end of the lines below a place that are indented deeper than the line of that place."""
+    begin = text.rfind("\n", 0, at) + 1
+    column = _indentation(text[begin:at])
+    end = text.find("\n", at)
+    while end >= 0:
+        after = text.find("\n", end + 1)
+        line = text[end + 1 : after if after >= 0 else len(text)]
+        if line.strip() and _indentation(line) <= column:
+            return end
+        end = after
+    return len(text)
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _invented(kind: str, start: int, end: int) -> Token:

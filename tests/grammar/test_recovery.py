@@ -221,6 +221,20 @@ def test_a_dropped_token_gives_few_messages_and_loses_at_most_one_item(index: in
     assert len(module.items) >= len(whole.items) - 2
 
 
+def test_the_arms_of_a_match_that_lost_its_brace_give_no_messages_of_their_own() -> None:
+    text = """fn f(v: f64) -> f64 {
+  let m = match v
+    Some(a) if a > 0.0 => a
+    Node(l, Leaf(r)) => l
+    () => 2.0
+  }
+  m + )
+}
+"""
+    _, diagnostics = parse(Source("test", text))
+    assert [d.code for d in diagnostics] == ["E0114", "E0106"]
+
+
 PIECES = ["fn ", "let ", "match ", "for ", "if ", "{x", "->", "..", "é", "\r\n", "=>", "::", "...", "..=", "lambda x: "]
 PIECES += ["def ", "import ", "from a import b", "if let ", "loop {", "/*", "x y"]
 CHARACTERS = st.sampled_from([*"()[]{}\"|=\n.,:;_x3'\\#<>-!&$@?*/ \t", *PIECES])
