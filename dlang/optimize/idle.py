@@ -10,6 +10,10 @@ are some. Passes would see less of a program with more branches, so this comes w
 comprehensions merged; and before derivatives are expanded, where there are any: the adjoint of what is made in a branch
 is found in one.
 
+What only an arm of a branch needs is made there in the same way, at last. A loop of which a result is needed elsewhere
+too runs in the branch, and the others get what it begins with. A condition that takes long is found once: the loop has
+it in its state.
+
 What an operation does in its trips is needed only if there are any, and so is what only that needs. Code that ends the
 run or is seen by the world stays where it is.
 """
@@ -53,6 +57,7 @@ from dlang.ir.anf import (
     SizeOf,
     Var,
     While,
+    fresh,
     poly,
 )  # fmt: skip
 from dlang.ir.builder import Builder
@@ -70,7 +75,7 @@ from dlang.ir.traverse import (
     with_lets,
     with_op,
 )
-from dlang.ir.types import I64
+from dlang.ir.types import BOOL, I64
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.lifting import nothing, zero
 
@@ -83,7 +88,8 @@ _COUNTING = ("add", "sub", "mul", "floordiv", "mod", "maximum", "minimum", "neg"
 class _Trips:
     """Says that there is a number between two, that the condition of a loop holds at first, or that of a branch.
 
-    params, loop: the state of the loop, by which it is told from others, and the loop. branch: the condition of one.
+    params, loop: the state of the loop, by which it is told from others, and the loop. once: to find its condition
+    takes long. branch: the condition of one.
     """
 
     low: Size = ZERO
@@ -91,6 +97,7 @@ class _Trips:
     branch: Var | None = None
     params: tuple[Var, ...] = ()
     loop: While | None = field(default=None, compare=False)
+    once: bool = field(default=False, compare=False)
 
     def named(self) -> Set[Var]:
         """What it is found from."""
@@ -199,7 +206,8 @@ class _Code:
                 ends = [(low, high) for low, high in pairs if not low.mentions(own) and not high.mentions(own)]
             case While():
                 seen = any(isinstance(let.op, Effect) for let in walk(op.condition))
-                return frozenset([] if seen or inner[0].costs else [_Trips(params=op.params, loop=op)])
+                twice = inner[0].costs and op.early
+                return frozenset([] if seen or twice else [_Trips(params=op.params, loop=op, once=inner[0].costs)])
             case _:
                 return ALWAYS
         return frozenset([_Trips(low, high) for low, high in ends if self.unsure(high - low)])
@@ -373,13 +381,23 @@ def _many(axes: Sequence[Axis]) -> bool:
     return any(c is None for c in least) or prod([int(c) for c in least if c is not None]) > FEW
 
 
+def _with_condition(let: Let, op: While, first: Atom) -> Let:
+    """A loop that has its condition in its state, of which the first value is known."""
+    go = fresh("go", BOOL)
+    again = Renaming(dict(zip(op.params, op.body.results, strict=True)), fresh=True).block(op.condition)
+    body = Block((*op.body.lets, *again.lets), (*op.body.results, *again.results))
+    loop = While((*op.params, go), (*op.init, first), Block((), (go,)), body)
+    return Let((*let.vars, fresh("go", BOOL)), loop, let.span)
+
+
 @dataclass(slots=True)
 class _Guarded:
     """The lets of a block being put into branches, each branch where something first needs what it makes.
 
     local: what the block binds. uses: how often it mentions each variable. instead: what is needed where what makes it
     does not run, and then has a value all the same: a variable, or the number that an array is full of. waiting: what
-    is to be in a branch, by what holds there.
+    is to be in a branch, by what holds there. first: the condition of loops at first, where it has been found. behind:
+    loops that have been emitted.
     """
 
     positive: Mapping[Atom, Needs]
@@ -390,6 +408,8 @@ class _Guarded:
     lets: list[Let] = field(default_factory=list)
     defined: set[Var] = field(default_factory=set)
     waiting: dict[Needs, list[Let]] = field(default_factory=dict)
+    first: dict[tuple[Var, ...], Atom] = field(default_factory=dict)
+    behind: set[tuple[Var, ...]] = field(default_factory=set)
 
     def made(self, lets: Sequence[Let], guards: Sequence[Needs]) -> list[Let]:
         for let, guard in zip(lets, guards, strict=True):
@@ -434,7 +454,7 @@ class _Guarded:
         if given and not (same and alone):
             return let
         del self.waiting[guard]
-        self.first(lets)
+        self.needed_by(lets)
         renaming = Renaming({}, fresh=True)
         then = renaming.block(Block((*lets, *op.then.lets), (*op.then.results, *given)))
         b = Builder(span=let.span)
@@ -443,7 +463,7 @@ class _Guarded:
         otherwise = Block((*op.otherwise.lets, *others), tuple(results))
         return Let((*let.vars, *given), If(op.condition, then, otherwise, rare=op.rare), let.span)
 
-    def first(self, lets: Sequence[Let]) -> None:
+    def needed_by(self, lets: Sequence[Let]) -> None:
         """Emits what waits and gives something that some lets need."""
         named = {v for let in lets for v in free_vars(let.op)}
         for other in list(self.waiting):
@@ -453,15 +473,25 @@ class _Guarded:
     def flush(self, guard: Needs, by: Op | None = None) -> None:
         """Emits what waits, behind that which it needs. by: the operation in front of which it has to be."""
         lets = self.waiting.pop(guard, [])
-        self.first(lets)
+        self.needed_by(lets)
         ready = all(v not in self.local or v in self.defined for trips in guard for v in trips.named())
+        ready = ready and not any(t.once and t.params in self.behind and t.params not in self.first for t in guard)
         refuses = any(trips.refuses() and trips.loop is not by for trips in guard)
         self.emit(self.branch(guard, lets) if ready and not refuses else lets)
 
     def emit(self, lets: Iterable[Let]) -> None:
         for let in lets:
-            self.lets.append(let)
+            self.lets.append(self.entered(let))
             self.defined.update(let.vars)
+
+    def entered(self, let: Let) -> Let:
+        """A loop whose condition has been found at first, with the condition as a part of its state; others stay."""
+        op = let.op
+        if not isinstance(op, While):
+            return let
+        self.behind.add(op.params)
+        first = self.first.get(op.params)
+        return let if first is None else _with_condition(let, op, first)
 
     def branch(self, guard: Needs, lets: Sequence[Let]) -> list[Let]:
         """A branch that runs some lets if what is to hold does."""
@@ -470,20 +500,29 @@ class _Guarded:
         given = [v for v in made if self.uses.get(v, 0) > inside.get(v, 0)]
         if not given:
             return []
-        renaming = Renaming({}, fresh=True)
-        then = Block(tuple([renaming.let(let) for let in lets]), tuple([renaming.atom(v) for v in given]))
         b = Builder(span=next((let.span for let in lets if let.span is not None), None))
 
         def otherwise() -> list[Atom]:
             return [self.otherwise(b, v, made) for v in given]
 
         with b.scope() as out:
-            conditions = [trips.holds(b) for trips in sorted(guard, key=_Trips.serials)]
+            conditions = [self.condition(b, trips) for trips in sorted(guard, key=_Trips.serials)]
             all_hold = conditions[0]
             for condition in conditions[1:]:
                 all_hold = b.prim("and", all_hold, condition)
+            renaming = Renaming({}, fresh=True)
+            inner = tuple([renaming.let(self.entered(let)) for let in lets])
+            then = Block(inner, tuple([renaming.atom(v) for v in given]))
             b.emit_as(given, If(all_hold, then, b.block(otherwise)))
         return out
+
+    def condition(self, b: Builder, trips: _Trips) -> Atom:
+        """What holds, emitted; what takes long is found once."""
+        if not trips.once:
+            return trips.holds(b)
+        if trips.params not in self.first:
+            self.first[trips.params] = trips.holds(b)
+        return self.first[trips.params]
 
     def otherwise(self, b: Builder, v: Var, made: Sequence[Var]) -> Atom:
         """What stands for a value that is not made, as others are not."""

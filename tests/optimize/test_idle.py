@@ -35,6 +35,10 @@ SPELLINGS = {
     "while": f"{{ var y = 2.0 - 2.0 * c\n while y > 0.1 {{ y = y - 1.0 - abs(sum({ROW})) }}\n y }}",
     "while an element is large": f"{{ var y = 0.0\n var i = 0\n while i < n and p[n - 1 - i] > c {{ i += 1\n"
     f" y = y * 0.5 + sum(a @ a) + sum({ROW}) }}\n y }}",
+    "while a sum is large": "{ var r = q\n while sum(r * r) > 0.2 + 99.0 * c { r = r * 0.1 / (1.0 + sum(a @ a)) }\n"
+    " sum(r) }",
+    "while a sum that is checked is large": "{ var r = q\n while sum(r[i64(c) + t] for t < d - i64(c)) > 0.2 + 99.0 * c"
+    f" {{\n r = r * 0.1 / (1.0 + abs(sum({ROW}))) }}\n sum(r) }}",
 }
 OUTER = "[cumsum([q[t] * q[s] for s < d]) for t < d]"
 LARGER = {
