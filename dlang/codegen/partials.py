@@ -12,9 +12,9 @@ from dlang.codegen.captures import captures
 from dlang.codegen.loops import Buffer, Partial, Slice, Stmt, Store
 from dlang.codegen.traverse import map_inside
 from dlang.ir.anf import Size
+from dlang.ops.dtypes import PARTIAL
 
 ELEMENT = 16_000  # picoseconds of work in a piece for each element of its arrays, so that these cost little
-ADDED = ("f64", "f32", "i64")  # the dtypes of arrays that pieces may add to
 
 
 def partials_of(
@@ -35,7 +35,7 @@ def partials_of(
                 parts[part] = parts.get(source, source)
             case Store(place, _, _, monoid) if monoid != "set" and place not in alone:
                 whole = parts.get(place, place)
-                if whole not in sizes or monoid != "sum" or whole.dtype not in ADDED:
+                if whole not in sizes or monoid != "sum" or whole.dtype not in PARTIAL:
                     return None
                 found[whole] = Partial(whole, Buffer(whole.name, whole.dtype), sizes[whole])
             case _:

@@ -30,6 +30,7 @@ class DType:
     computed: the dtype in which sums and products are done, where that is another one.
     cublas: the numbers by which cuBLAS knows the type of elements, and that in which it computes.
     scattered: whether a GPU adds to an element in one step.
+    partial: whether pieces of a loop may add to arrays of their own, which are added up afterwards.
     step, tolerance: of the differences that a derivative is compared with, for values near 1.
     suffixes: what other languages write behind such a literal.
     preference: the place among the dtypes that stand for a variable of a type in Python's hints; 0 for none.
@@ -50,6 +51,7 @@ class DType:
     computed: str = ""
     cublas: tuple[int, int] | None = None
     scattered: bool = False
+    partial: bool = False
     step: float = 0.0
     tolerance: float = 0.0
     suffixes: tuple[str, ...] = ()
@@ -90,7 +92,12 @@ class DType:
 
 
 def _integer(
-    name: str, preference: int, python: str = "", scattered: bool = False, suffixes: tuple[str, ...] = ()
+    name: str,
+    preference: int,
+    python: str = "",
+    scattered: bool = False,
+    partial: bool = False,
+    suffixes: tuple[str, ...] = (),
 ) -> DType:
     bits, signed = int(name[1:]), name[0] == "i"
     numpy = f"{'int' if signed else 'uint'}{bits}"
@@ -107,6 +114,7 @@ def _integer(
         f"{numpy}_t",
         f"{numpy}_t",
         scattered=scattered,
+        partial=partial,
         suffixes=suffixes,
         preference=preference,
     )
@@ -115,11 +123,13 @@ def _integer(
 _ROWS = (
     DType(
         "f64", "float", 8, sys.float_info.max, "float64", "float64", "float64", "float", "double", "double", "double",
-        digits=53, cublas=(1, 70), scattered=True, step=1e-5, tolerance=1e-6, suffixes=("d",), preference=3,
+        digits=53, cublas=(1, 70), scattered=True, partial=True, step=1e-5, tolerance=1e-6,
+        suffixes=("d",), preference=3,
     ),
     DType(
         "f32", "float", 4, 3.4028235e38, "float32", "float32", "float32", "", "float", "float", "float",
-        digits=24, cublas=(0, 68), scattered=True, step=1e-2, tolerance=1e-3, suffixes=("f",), preference=4,
+        digits=24, cublas=(0, 68), scattered=True, partial=True, step=1e-2, tolerance=1e-3,
+        suffixes=("f",), preference=4,
     ),
     DType(
         "f16", "float", 2, 65504.0, "float16", "float16", "float16", "", "float", "float", "uint16_t",
@@ -129,7 +139,7 @@ _ROWS = (
         "bf16", "float", 2, 3.3895314e38, "float32", "uint16", "bfloat16", "", "float", "float", "uint16_t",
         digits=8, computed="f32", cublas=(14, 68), step=0.2, tolerance=0.2,
     ),
-    _integer("i64", 2, python="int", scattered=True, suffixes=("l", "ll")),
+    _integer("i64", 2, python="int", scattered=True, partial=True, suffixes=("l", "ll")),
     _integer("u64", 9, suffixes=("u", "ul", "ull")),
     _integer("i32", 5, scattered=True),
     _integer("u32", 10),
@@ -159,6 +169,8 @@ WHOLE = tuple(d.name for d in _ROWS if d.kind != "text" and not d.is_half)
 """The dtypes whose numbers are in registers as they are in memory, but for a truth value's width."""
 SCATTERED = tuple(d.name for d in _ROWS if d.scattered)
 """The dtypes of arrays to whose elements a GPU adds in one step."""
+PARTIAL = tuple(d.name for d in _ROWS if d.partial)
+"""The dtypes of arrays that pieces of a loop may add to, each to one of its own."""
 ELSEWHERE = {d.name: d.elsewhere for d in _ROWS if d.elsewhere}
 """The names of dtypes in other libraries of arrays."""
 WIDTHS = {d.name: d.width for d in _ROWS}

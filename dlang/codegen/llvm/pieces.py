@@ -5,18 +5,17 @@ Both depend on sizes alone, and not on who does what.
 
 from __future__ import annotations
 
-from dlang.codegen.partials import ADDED
-from dlang.ops.dtypes import DTYPES
+from dlang.ops.dtypes import DTYPES, PARTIAL
 
 PIECES = 64  # at most
 
-NAMES = ("dl_length", "dl_further", *(f"dl_add_{dtype}" for dtype in ADDED))
+NAMES = ("dl_length", "dl_further", *(f"dl_add_{dtype}" for dtype in PARTIAL))
 
 DECLARATIONS = "\n".join(
     [
         "\ndeclare i64 @dl_length(i64, i64, i64, i64)",
         "declare i64 @dl_further(i64, i64)",
-        *[f"declare void @dl_add_{dtype}(ptr, ptr, i64, i64)" for dtype in ADDED],
+        *[f"declare void @dl_add_{dtype}(ptr, ptr, i64, i64)" for dtype in PARTIAL],
         "",
     ]
 )
@@ -24,7 +23,7 @@ DECLARATIONS = "\n".join(
 
 def text() -> str:
     """The functions."""
-    return LENGTHS + "".join(_adding(dtype) for dtype in ADDED)
+    return LENGTHS + "".join(_adding(dtype) for dtype in PARTIAL)
 
 
 LENGTHS = f"""
