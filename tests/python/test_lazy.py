@@ -103,7 +103,8 @@ ALL = [
     lambda x: x[::-1, ::-2], lambda x: x[1:0:-1, :2], lambda x: np.flip(x, 1), lambda x: np.roll(x, 4),
     lambda x: np.roll(x, -1, axis=1), lambda x: np.repeat(x, 2, axis=1), lambda x: np.tile(x, (2, 1, 2)),
     lambda x: np.take(x, [-1, 0], axis=1), lambda x: x.take([[0, 5]]), lambda x: np.diagonal(x, 1),
-    lambda x: np.trace(x), lambda x: np.tril(x) - np.triu(x, 1), lambda x: np.broadcast_to(x[0], (4, 2, 3)),
+    lambda x: np.trace(x), lambda x: np.tril(x) - np.triu(x, 1), lambda x: np.tril(x[0]) + np.triu(x[1], 1),
+    lambda x: np.broadcast_to(x[0], (4, 2, 3)),
     lambda x: np.moveaxis(x[None], 0, -1), lambda x: x[None].swapaxes(0, 2), lambda x: np.squeeze(x[:1]),
     lambda x: np.expand_dims(x, (0, 2)), lambda x: np.stack([x, x]).transpose(2, 0, 1),
     lambda x: x.ravel() + x.flatten(),
@@ -430,6 +431,7 @@ def test_what_cannot_be_recorded_is_refused(module, call, code):
         (lambda: len(dlang.lazy(2.0)), TypeError, "length"),
         (lambda: -dlang.lazy(B), TypeError, "negative"),
         (lambda: np.einsum("ij,jk", dlang.lazy(X), X), ValueError, "operand"),
+        (lambda: np.tensordot(dlang.lazy(X[:, :1]), X[0], 1), ValueError, "shape-mismatch"),
     ],
 )
 def test_mistakes_are_told_when_they_are_made(act, kind, words):

@@ -73,7 +73,10 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Lazy:
         of_x, of_y = ([k] if isinstance(k, int) else list(k) for k in axes)
     first, second = ascii_letters[: x.ndim], list(ascii_letters[x.ndim : x.ndim + y.ndim])
     for p, q in zip(of_x, of_y, strict=True):
-        second[axis_of(q, y.ndim)] = first[axis_of(p, x.ndim)]
+        p, q = axis_of(p, x.ndim), axis_of(q, y.ndim)
+        if x.shape[p] != y.shape[q]:  # which `einsum` would repeat, were it 1
+            raise ValueError(f"shape-mismatch for sum: {x.shape} along axis {p}, {y.shape} along axis {q}")
+        second[q] = first[p]
     shared = set(first) & set(second)
     result = "".join(c for c in (*first, *second) if c not in shared)
     return einsum(f"{first},{''.join(second)}->{result}", x, y)

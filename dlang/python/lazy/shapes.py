@@ -224,7 +224,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Lazy:
 def triangle(m: Any, k: int = 0, *, upper: bool = False) -> Lazy:
     """As `numpy.tril` and `numpy.triu`."""
     x = lazy(m)
-    mask = np.tri(x.shape[-2], x.shape[-1], k - 1 if upper else k, dtype=np.bool_)
+    mask = np.tri(*x.shape[-2:], k=k - 1 if upper else k, dtype=np.bool_)  # of a vector, a matrix of such rows
     return where(~mask if upper else mask, x, np.zeros((), x.dtype))
 
 
