@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+Node = TypeVar("Node", bound=Hashable)
 
 
 def reached(starts: Iterable[str], successors: Callable[[str], Iterable[str]]) -> list[str]:
@@ -17,19 +20,19 @@ def reached(starts: Iterable[str], successors: Callable[[str], Iterable[str]]) -
     return list(found)
 
 
-def components(graph: Mapping[str, Collection[str]], roots: Iterable[str] | None = None) -> list[list[str]]:
+def components(graph: Mapping[Node, Collection[Node]], roots: Iterable[Node] | None = None) -> list[list[Node]]:
     """Those that the roots (by default all nodes) reach, each after those that it leads to, in the order found.
 
     Without recursion, as call graphs may be deep (Tarjan: Depth-first search and linear graph algorithms, 1972).
     """
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    finished: set[str] = set()
-    out: list[list[str]] = []
-    work: list[tuple[str, Iterator[str]]] = []
+    index: dict[Node, int] = {}
+    low: dict[Node, int] = {}
+    stack: list[Node] = []
+    finished: set[Node] = set()
+    out: list[list[Node]] = []
+    work: list[tuple[Node, Iterator[Node]]] = []
 
-    def enter(node: str) -> None:
+    def enter(node: Node) -> None:
         index[node] = low[node] = len(index)
         stack.append(node)
         work.append((node, iter(graph[node])))
@@ -59,6 +62,6 @@ def components(graph: Mapping[str, Collection[str]], roots: Iterable[str] | None
     return out
 
 
-def in_cycles(graph: Mapping[str, Collection[str]], found: Iterable[Collection[str]]) -> set[str]:
+def in_cycles(graph: Mapping[Node, Collection[Node]], found: Iterable[Collection[Node]]) -> set[Node]:
     """The nodes that reach themselves, by the components of a graph."""
     return {node for component in found for node in component if len(component) > 1 or node in graph[node]}

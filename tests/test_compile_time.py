@@ -411,6 +411,18 @@ def test_what_loops_in_loops_save_passes_through_each_of_them(monkeypatch: pytes
     assert growth <= 2.0, f"loops in loops: calls grow with the power {growth:.2f}"
 
 
+def test_values_inside_of_values_have_types_as_deep_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of d values of one another has a type of up to d parts."""
+    monkeypatch.setenv("DLANG_CACHE_SIZE", "0")
+    found = []
+    for depth in (2, 6, 12, 24):
+        value, pattern = nested(depth, lambda k, t: f"Some({t})", "x[0]"), nested(depth, lambda k, t: f"Some({t})", "y")
+        text = body([f"let s = {value}"], f"match s {{ {pattern} => y * y, _ => 0.0 }}")
+        found.append(calls(partial(compiled, text + DERIVATIVE)))
+    growth = exponent(*[f.total() for f in found[1:]])
+    assert growth <= 2.0, f"values inside of values: calls grow with the power {growth:.2f}"
+
+
 @pytest.mark.parametrize(
     "imports", [lambda k: f"import m{k - 1}\n" if k else "", lambda k: ""], ids=["one another", "all by one"]
 )

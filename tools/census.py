@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from dlang.graphs import components
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "dlang"
 FEW_LINES, MANY_LINES = 60, 800
@@ -220,35 +222,10 @@ def dispatches(package: Package, classes: frozenset[str], least: int) -> Iterato
             yield f"{m.path} ({len(seen & classes)})"
 
 
-def components(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
-    """The strongly connected components of more than one node (Tarjan, SIAM J. Comput. 1, 1972), without recursion."""
-    number: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    found: list[list[str]] = []
-    for root in sorted(graph):
-        work = [(root, iter(sorted(graph[root])))] if root not in number else []
-        while work:
-            node, rest = work[-1]
-            if node not in number:
-                number[node] = low[node] = len(number)
-                stack.append(node)
-            for other in rest:
-                if other not in number:
-                    work.append((other, iter(sorted(graph.get(other, ())))))
-                    break
-                if other in stack:
-                    low[node] = min(low[node], number[other])
-            else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
-                if low[node] == number[node]:
-                    k = stack.index(node)
-                    if len(stack) - k > 1:
-                        found.append(sorted(stack[k:]))
-                    del stack[k:]
-    return sorted(found, key=len, reverse=True)
+def cycles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
+    """The strongly connected components of more than one node, the largest first."""
+    whole = {node: sorted(graph.get(node, ())) for node in {*graph, *(o for others in graph.values() for o in others)}}
+    return sorted([sorted(c) for c in components(whole) if len(c) > 1], key=len, reverse=True)
 
 
 # ---- facts that stand in several places ------------------------------------------------------------------------------
@@ -367,12 +344,12 @@ def folders(package: Package) -> dict[str, set[str]]:
 
 @question("folders in a cycle of imports", "0")
 def _(package: Package) -> Iterable[str]:
-    return (f for c in components(folders(package)) for f in c)
+    return (f for c in cycles(folders(package)) for f in c)
 
 
 @question("modules in a cycle of more than three", "0")
 def _(package: Package) -> Iterable[str]:
-    return (m for c in components(package.imports) if len(c) > 3 for m in c)
+    return (m for c in cycles(package.imports) if len(c) > 3 for m in c)
 
 
 @question("files of the package", "about 350")

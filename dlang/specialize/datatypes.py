@@ -7,17 +7,19 @@ is flat; only a struct that contains itself without an enum between, through an 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
 from dlang.diagnostics import error
+from dlang.graphs import components, in_cycles
 from dlang.ir import anf
 from dlang.ir.anf import Scalar, fresh
 from dlang.ir.types import I64
 from dlang.specialize.effects import RANDOM, WORLD
 from dlang.specialize.emitter import Emitter
 from dlang.specialize.frame import NO_SIZE, Frame, World, array_of
+from dlang.specialize.keys import part_count
 from dlang.specialize.layouts import Layout, layout_of, marked, placeholders
 from dlang.specialize.types import (
     Bound,
@@ -65,7 +67,7 @@ class Nodes:
         """A struct or an enum that contains itself; None for one that does not."""
         key = name_key(decl, args)
         if key not in self.flat:
-            self.flat[key] = not contains_itself(decl, args, key)
+            self.flat |= flatness(decl, args, self.flat)
         if self.flat[key]:
             return None
         if key not in self.table:
@@ -91,29 +93,39 @@ class Nodes:
 
 
 # ---- which types contain themselves ----------------------------------------------------------------------------------
-def contains_itself(decl: ty.DataDecl, args: tuple[Bound, ...], key: Key) -> bool:
-    """Whether a path of fields leads from a type back to it; for a struct, one that passes no enum."""
-    seen: set[Key] = set()
-    pending: list[tuple[ty.DataDecl, tuple[Bound, ...], tuple[ty.DataDecl, ...]]] = [(decl, args, ())]
+def flatness(decl: ty.DataDecl, args: tuple[Bound, ...], known: Mapping[Key, bool]) -> dict[Key, bool]:
+    """Tells of a type, and of those that its fields lead to, which do not contain themselves.
+
+    A type contains itself if a path of fields leads back to it; a struct, if such a path passes no enum. known: what is
+    found already; none of these types leads to another one.
+    """
+    fields: dict[Key, list[Key]] = {}
+    structs: set[Key] = set()
+    # with the declarations of the types around each, and how large these are
+    pending: list[tuple[Key, ty.DataDecl, tuple[Bound, ...], tuple[tuple[ty.DataDecl, int], ...]]] = [
+        (name_key(decl, args), decl, args, ())
+    ]
     while pending:
-        outer, outer_args, path = pending.pop()
-        if path.count(outer) > LIMIT:
+        key, outer, own, path = pending.pop()
+        if key in fields:
+            continue
+        size = part_count(key)
+        # a type in itself at smaller arguments, as in `Option<Option<f64>>`, comes to an end
+        if sum(other is outer and around <= size for other, around in path) > LIMIT:
             raise error(
                 "E0602",
                 f"`{outer.name}` contains itself at endlessly many types",
                 outer.span,
                 help=("let it contain itself at its own parameters",),
             )
-        for inner, own in mentioned(outer, outer_args):
-            if decl.is_struct and not inner.is_struct:
-                continue
-            found = name_key(inner, own)
-            if found == key:
-                return True
-            if found not in seen:
-                seen.add(found)
-                pending.append((inner, own, (*path, outer)))
-    return False
+        if outer.is_struct:
+            structs.add(key)
+        inside = {name_key(inner, given): (inner, given) for inner, given in mentioned(outer, own)}
+        fields[key] = [found for found in inside if found not in known]
+        pending += [(found, *inside[found], (*path, (outer, size))) for found in fields[key]]
+    of_structs = {key: [other for other in fields[key] if other in structs] for key in structs}
+    circular, circular_structs = [in_cycles(graph, components(graph)) for graph in (fields, of_structs)]
+    return {key: key not in (circular_structs if key in structs else circular) for key in fields}
 
 
 def mentioned(decl: ty.DataDecl, args: tuple[Bound, ...]) -> Iterator[tuple[ty.DataDecl, tuple[Bound, ...]]]:

@@ -217,13 +217,21 @@ class Frame:
         node = self.instances.node_type(decl, args)
         if node is not None:
             return node
-        variants = tuple([self.field_types(decl, args, k) for k in range(len(decl.variants))])
+        inner = self.declared(decl, args)
+        variants = tuple([inner.fields(v) for v in decl.variants])
         return MonoData(decl, variants[0], args) if decl.is_struct else MonoEnum(decl, variants, args)
 
     def field_types(self, decl: ty.DataDecl, args: tuple[Bound, ...], tag: int) -> tuple[Mono, ...]:
         """The types of the fields of a variant, at the arguments of its declaration."""
-        inner = self.inner({p: self.expanded(a) for p, a in zip(decl.params, args, strict=True)}, {})
-        return tuple([inner.mono(t) for _, t in decl.variants[tag].fields])
+        return self.declared(decl, args).fields(decl.variants[tag])
+
+    def declared(self, decl: ty.DataDecl, args: tuple[Bound, ...]) -> Frame:
+        """A frame for the types of fields, at the arguments of a declaration."""
+        return self.inner({p: self.expanded(a) for p, a in zip(decl.params, args, strict=True)}, {})
+
+    def fields(self, variant: ty.Variant) -> tuple[Mono, ...]:
+        """The types of the fields of a variant of the declaration that this frame is for."""
+        return tuple([self.mono(t) for _, t in variant.fields])
 
     def expanded(self, b: Bound) -> Bound:
         """What is known by name, with its fields."""

@@ -6,7 +6,8 @@ an instance for each, so what `erased` names forgets that its sizes are literals
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from dlang.ir.anf import Size
 from dlang.specialize.types import bound_key
@@ -51,10 +52,18 @@ def erasable(closure: ClosureV, args: Sequence[Value]) -> frozenset[Var]:
 
 def is_large(key: object) -> bool:
     """Whether a key has so many parts that types must grow from call to call."""
-    count, work = 0, [key]
-    while work and count <= LARGE:
+    return any(True for _ in islice(_parts(key), LARGE, None))
+
+
+def part_count(key: object) -> int:
+    """The number of parts of a key, nested ones included."""
+    return sum(1 for _ in _parts(key))
+
+
+def _parts(key: object) -> Iterator[object]:
+    work = [key]
+    while work:
         part = work.pop()
-        count += 1
+        yield part
         if isinstance(part, tuple):
             work += part
-    return count > LARGE

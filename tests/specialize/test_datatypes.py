@@ -155,6 +155,14 @@ fn f(n: size) -> f64 {
     assert run(made, 3, 3) == [9.0]
 
 
+def test_types_inside_of_one_another_end_where_they_get_smaller() -> None:
+    value, pattern = "x", "y"
+    for _ in range(30):
+        value, pattern = f"Some({value})", f"Some({pattern})"
+    made = lowered(f"fn f(x: f64) -> f64 = match {value} {{ {pattern} => y, _ => 0.0 }}")
+    assert run(made, 3.0) == [3.0]
+
+
 def test_types_that_grow_without_end_are_an_error():
     with pytest.raises(DlangError, match="E0602"):
         lowered("""

@@ -224,7 +224,8 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Lazy:
 def triangle(m: Any, k: int = 0, *, upper: bool = False) -> Lazy:
     """As `numpy.tril` and `numpy.triu`."""
     x = lazy(m)
-    mask = np.tri(*x.shape[-2:], k=k - 1 if upper else k, dtype=np.bool_)  # of a vector, a matrix of such rows
+    rows = x.shape[max(-2, -x.ndim)]  # a vector becomes a matrix of such rows
+    mask = np.tri(rows, x.shape[-1], k - 1 if upper else k, dtype=np.bool_)
     return where(~mask if upper else mask, x, np.zeros((), x.dtype))
 
 
