@@ -58,7 +58,7 @@ def numpy_dtype(name: str) -> Any:
 
 
 def bf16_dtype() -> Any:
-    """That of the package `ml_dtypes`, None where it is not installed."""
+    """Returns the bf16 dtype of the package `ml_dtypes`, None where it is not installed."""
     try:
         import ml_dtypes
     except ImportError:

@@ -78,7 +78,7 @@ def _foreign(kernel: Kernel, capability: int, setting: str, options: Sequence[st
 
 
 def target_of(capability: int, supported: Sequence[int]) -> str:
-    """What a compiler makes for a GPU: its machine code, or code for the closest virtual machine that both know.
+    """Returns the target for a GPU: its machine code, or code for the closest virtual machine that both know.
 
     Raises `DlangError` for a GPU that the compiler does not know any more.
     """

@@ -233,7 +233,7 @@ class CudaDriver:
         self.cupy.cuda.runtime.streamSynchronize(self.stream)
 
     def error(self, status: int) -> Exception:
-        """What CUDA says of a status, or cuBLAS, whose numbers are others."""
+        """Returns the exception for a status of CUDA, or of cuBLAS, which numbers them differently."""
         text = libraries.status_text(status)
         if self.thread.blas:
             text += f" (of cuBLAS: {libraries.blas().text(status)})"
@@ -274,7 +274,7 @@ class CudaDriver:
                 loan.stream.wait_event(event)
 
     def _forget_loans(self) -> None:
-        """Those in front of which everything is done."""
+        """Drops the loans whose events the device has reached."""
         while self.loans and self.loans[0][0].done:
             try:
                 self.loans.popleft()

@@ -30,7 +30,7 @@ class Blas:
             raise RuntimeError(f"{name} fails: {self.text(status)}")
 
     def text(self, status: int) -> str:
-        """What it calls a status."""
+        """Returns the name of a status of cuBLAS."""
         name = self.library.cublasGetStatusName
         name.restype = ctypes.c_char_p
         return str(name(status).decode())
@@ -95,7 +95,7 @@ def blas() -> Blas:
 
 
 def address(library: Any, name: str) -> int:
-    """Where a function is."""
+    """Returns the address of a function."""
     return address_of(getattr(library, name))
 
 
@@ -107,7 +107,7 @@ def address_of(function: Any) -> int:
 
 
 def status_text(status: int) -> str:
-    """What CUDA's driver calls a status, and what it says of it."""
+    """Returns the name of a status of CUDA's driver, and its description."""
     texts = []
     for name in ("cuGetErrorName", "cuGetErrorString"):
         text = ctypes.c_char_p()

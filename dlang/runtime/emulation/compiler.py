@@ -57,7 +57,7 @@ def _library(text: str, more: Sequence[str]) -> Any:
 
 
 def full_source(kernels: Sequence[Kernel]) -> str:
-    """What is compiled: the emulation, the very text of the kernels, and how each is started."""
+    """Returns the source to compile: the emulation, the very text of the kernels, and how each is started."""
     starts = "\n".join([f"DL_KERNEL({kernel.name})" for kernel in kernels])
     return f'#include "words.h"\n#line 1 "kernels.cu"\n{source(tuple(kernels))}\n{starts}\n'
 

@@ -129,7 +129,7 @@ class EmulatedDriver:
         self._check(self.library.dl_device_wait(self.device))
 
     def error(self, status: int) -> Exception:
-        """What was wrong last, with the text of the kernel that was."""
+        """Returns the exception for the last error, with the text of the kernel that caused it."""
         message = self.library.dl_device_message(self.device).decode()
         culprit = self.kernels.get(self.library.dl_device_culprit(self.device) or 0)
         text = "" if culprit is None else f"\n{culprit.text}"

@@ -1,4 +1,4 @@
-"""What knows the operating system: each piece has a portable fallback."""
+"""Everything that depends on the operating system: each piece has a portable fallback."""
 
 import os
 
@@ -7,5 +7,5 @@ PORTABLE = "DLANG_PORTABLE"
 
 
 def portable() -> bool:
-    """Whether the fallbacks are to be used."""
+    """Tells whether the fallbacks are to be used."""
     return bool(os.environ.get(PORTABLE))

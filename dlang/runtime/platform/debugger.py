@@ -39,7 +39,7 @@ def write_map(code: bytes, entry: str, address: int) -> None:
 
 
 def _readable(symbol: str) -> str:
-    """What a person calls a function."""
+    """Returns a function's name as a person reads it."""
     if symbol.startswith("entry."):
         return "call of " + bytes.fromhex(symbol.removeprefix("entry.")).decode()
     return symbol.removeprefix("f.")
@@ -110,7 +110,7 @@ def _gdb() -> _Gdb | None:
 
 
 def _library() -> tuple[str, int] | None:
-    """Where LLVM's library is on disk, and in memory."""
+    """Finds LLVM's library: its path on disk, and its address in memory; None if it is not found."""
     try:
         lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -55,13 +55,13 @@ class Elf:
     data: bytes | mmap.mmap
 
     def header(self) -> tuple[int, int, int]:
-        """Where the table of sections is, the bytes of an entry, their number."""
+        """Returns the offset of the section table, the size of an entry in bytes, and the number of entries."""
         (offset,) = struct.unpack_from("<Q", self.data, 0x28)
         size, count = struct.unpack_from("<HH", self.data, 0x3A)
         return offset, size, count
 
     def machine(self) -> int:
-        """What processor it is for."""
+        """Returns the number of the processor's architecture."""
         return int(struct.unpack_from("<H", self.data, 0x12)[0])
 
     def section(self, index: int) -> Section:
@@ -72,13 +72,13 @@ class Elf:
         return [self.section(k) for k in range(self.header()[2])]
 
     def symbols(self) -> Iterator[Symbol]:
-        """Those of all tables."""
+        """Yields the symbols of all tables."""
         for section in self.sections():
             if section.type == SYMBOLS and section.entry:
                 yield from self.symbols_of(section)
 
     def symbols_of(self, table: Section) -> Iterator[Symbol]:
-        """Those of one table, in order."""
+        """Yields the symbols of one table, in order."""
         names = self.section(table.link).offset
         for at in range(table.offset, table.offset + table.size, table.entry):
             name, info, _, section, value, size = struct.unpack_from("<IBBHQQ", self.data, at)

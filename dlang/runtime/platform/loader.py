@@ -57,7 +57,7 @@ class Image:
 
 
 def can_load() -> bool:
-    """Whether this system is the one that this is for."""
+    """Tells whether this loader works on this system."""
     return not portable() and sys.platform == "linux" and platform.machine() == "x86_64" and sys.maxsize > 2**32
 
 
@@ -163,7 +163,7 @@ class _Link:
         return code, read, data
 
     def _address(self, number: int) -> int:
-        """Where a symbol is."""
+        """Returns the address of a symbol."""
         symbol = self.known[number]
         if symbol.section == UNDEFINED:
             if symbol.name not in self.symbols:

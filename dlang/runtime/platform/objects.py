@@ -52,7 +52,7 @@ def _table() -> Any:
 # ---- layouts ---------------------------------------------------------------------------------------------------------
 @cache
 def _is_cpython() -> bool:
-    """Whether objects begin with a count of references and their type, and one lock guards them."""
+    """Tells whether objects begin with a count of references and their type, and one lock guards them."""
     if sys.implementation.name != "cpython" or _is_free_threaded():
         return False
     if ctypes.sizeof(ctypes.c_void_p) != 8 or hasattr(sys, "gettotalrefcount"):  # a build that checks itself
@@ -68,7 +68,7 @@ def _is_cpython() -> bool:
 
 @cache
 def _knows_arrays() -> bool:
-    """Whether arrays lie in memory as expected."""
+    """Tells whether arrays lie in memory as expected."""
     import numpy as np
 
     try:
@@ -93,7 +93,7 @@ def _is_laid_out(array: Any) -> bool:
 
 
 def _is_free_threaded() -> bool:
-    """Whether this Python was built to run without its lock."""
+    """Tells whether this Python was built to run without its lock."""
     flags: str | None = getattr(sys, "abiflags", None)
     if flags is not None:  # what it was configured with takes long to read
         return "t" in flags
@@ -107,12 +107,12 @@ def _word(x: Any, offset: int) -> int:
 
 
 def can_call() -> bool:
-    """Whether compiled code may take apart arguments and make results."""
+    """Tells whether compiled code may take apart arguments and make results."""
     return not portable() and _is_cpython() and _knows_arrays()
 
 
 def slots_of(kind: type) -> tuple[int, ...] | None:
-    """Where the fields of a dataclass with slots lie in its objects, in order; None if they do not."""
+    """Returns the offsets of a slotted dataclass's fields in its objects, in order; None if they are not there."""
     if not portable() and _is_cpython() and not kind.__dictoffset__ and kind.__itemsize__ == 0:
         found: Any = object.__new__(kind)
         names = fields_of(kind)
@@ -127,7 +127,7 @@ def slots_of(kind: type) -> tuple[int, ...] | None:
 
 @cache
 def holds_value(kind: type) -> bool:
-    """Whether a scalar class of NumPy has its value where a float has it."""
+    """Tells whether a scalar class of NumPy has its value where a float has it."""
     import numpy as np
 
     sample = kind(True if kind is np.bool_ else 57)

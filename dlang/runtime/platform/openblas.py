@@ -17,7 +17,7 @@ def openblas() -> Any:
 
 
 def library_file() -> str:
-    """Where the library is."""
+    """Finds the path of the library."""
     import glob
     import os
 

@@ -1,4 +1,4 @@
-"""Which processor this is, as the system says it."""
+"""Identifies this processor by what the system says of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIELDS = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
 
 
 def lacking(needs: Iterable[str]) -> str | None:
-    """What this processor lacks of features by their names in LLVM; None if nothing, or if the system does not tell."""
+    """Returns the first feature, named as in LLVM, that this processor lacks; None if none, or if unknown."""
     said = features()
     if said is None:
         return None

@@ -27,12 +27,12 @@ PAGE = 4096
 
 
 def has_switch() -> bool:
-    """Whether there is code for this machine that goes to another stack."""
+    """Tells whether there is code for this machine that switches to another stack."""
     return os.name == "posix" and platform.machine() in ("x86_64", "AMD64")
 
 
 def can_switch() -> bool:
-    """Whether to use it."""
+    """Tells whether the code that switches to another stack is to be used."""
     return has_switch() and not portable()
 
 

@@ -32,12 +32,12 @@ GROUP = Path("/sys/fs/cgroup/cpu.max")
 
 
 def has_futexes() -> bool:
-    """Whether there is code for threads that wait as Linux lets them."""
+    """Tells whether there is code for threads that wait on futexes of Linux."""
     return sys.platform == "linux" and platform.machine() in ("x86_64", "AMD64") and not portable()
 
 
 def has_threads() -> bool:
-    """Whether there are threads of POSIX."""
+    """Tells whether there are threads of POSIX."""
     return os.name == "posix"
 
 
