@@ -94,7 +94,7 @@ class ClassOf:
 
 @dataclass(frozen=True, slots=True)
 class Direct:
-    """What calls from Python without a detour take, where objects lie in memory as they did when it was made.
+    """The code of direct calls from Python, for where objects lie in memory as they did when it was made.
 
     word: where a function has the address of its record. slots: where the fields of classes lie. code: by function.
     """
@@ -172,7 +172,7 @@ def open_archive(data: bytes, name: str, module: str) -> dict[str, Any]:
 
 
 def _direct(archive: Archive, classes: Mapping[tuple[str, int], type]) -> Mapping[str, Code]:
-    """What calls without a detour take, if objects lie in memory here as they did there."""
+    """Returns the code of direct calls, if objects lie in memory here as they did where it was made; else none."""
     quick, direct = callable_class(BuiltFunction), archive.direct
     if quick is None or direct is None or direct.word != quick.word or not can_call():
         return {}
@@ -219,7 +219,7 @@ def _class(c: ClassOf, module: str) -> type:
 
 
 def _has_compiler() -> bool:
-    """Whether LLVM and what uses it are there; a copy of the runtime in another package has not got the latter."""
+    """Tells whether LLVM and what uses it are there; a copy of the runtime in another package lacks the latter."""
     from importlib.util import find_spec
 
     return HERE == "dlang" and find_spec("llvmlite") is not None
@@ -374,7 +374,7 @@ class BuiltFunction:
         return error(MISUSE, f"`{self.kept.name}` {problem}", self.kept.span, help=help)
 
     def _misfit(self, values: Sequence[Any]) -> DlangError:
-        """What is wrong with arguments: the first that does not go with those before it."""
+        """Returns the error for the first argument that does not agree with those before it."""
         from dlang.runtime.inward import flattened
 
         border = self.kept.face.border
@@ -400,7 +400,7 @@ class BuiltFunction:
         return error(MISFIT, text + (f" ({why})" if why else ""), self.kept.span)
 
     def _sizes(self, extents: Sequence[int | None], leaves: Sequence[Any], values: Sequence[Any]) -> dict[Var, int]:
-        """What the variables of the sizes stand for; raises a `DlangError` where arguments do not agree."""
+        """Returns the values of the size variables; raises a `DlangError` where arguments do not agree."""
         known: dict[Var, int] = {}
         found = self._leaves
         for step in self.kept.steps:

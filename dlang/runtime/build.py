@@ -104,6 +104,6 @@ def _point(function: anf.Function, program: loops.Program, recursive: bool) -> E
 
 
 def multiplies(f: loops.Function) -> bool:
-    """Whether a function has products of matrices for a device."""
+    """Tells whether a function has matrix products on a device."""
     stmts = statements(f.body.stmts)
     return any(isinstance(s, loops.OnDevice) and isinstance(s.stmt, loops.Product) for s in stmts)

@@ -10,13 +10,13 @@ from dlang.runtime.errors import RunError
 
 
 class Runner(Protocol):
-    """What runs a function of a program, leaves in, leaves out."""
+    """A runner of a program's functions, which takes leaves and returns leaves."""
 
     def run(self, name: str, leaves: Sequence[Any]) -> Sequence[Any]: ...
 
 
 class Called(Protocol):
-    """What a call has to know of a function: its name, whether it takes a seed, and what it gives before the result."""
+    """The facts that a call needs of a function: name, whether it takes a seed, and `extra` results before its own."""
 
     @property
     def name(self) -> str: ...
@@ -47,7 +47,7 @@ _SHOWN_CALLS = 8
 
 
 def failure(e: RunError) -> DlangError:
-    """What a person reads when a run has failed: the message, and the calls that led there, innermost first."""
+    """Returns the error for a person after a failed run: its message, and the calls that led there, innermost first."""
     calls: list[Note] = []
     for (label, span), times in _folded(e.stack):
         text = f"in `{label}`" + (", called here" if span else "") + (f" {times} times over" if times > 1 else "")

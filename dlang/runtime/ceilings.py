@@ -1,4 +1,4 @@
-"""What this machine can do at most: bytes copied and floating-point operations in a second, measured once and kept."""
+"""Measures and keeps what this machine can do at most: bytes copied and floating-point operations in a second."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Ceilings:
 
 
 def ceilings(threads: int) -> Ceilings:
-    """What has been measured for this processor; takes about a second the first few times, as others may disturb it."""
+    """Returns this processor's ceilings; measures for a second the first few times, as others may disturb it."""
     from dlang.codegen.llvm.objects import processor
 
     store, key = user_store(), digest(VERSION, processor(), str(threads))

@@ -32,7 +32,7 @@ def enum_name(kind: type | None) -> str | None:
 
 
 def same_class(given: type, wanted: type) -> bool:
-    """Whether a class is that of a struct or a variant, perhaps as another program made it."""
+    """Tells whether a class is the wanted one of a struct or a variant, perhaps as another program made it."""
     if given is wanted:
         return True
     same = given.__module__ == wanted.__module__ and given.__qualname__ == wanted.__qualname__
@@ -77,7 +77,7 @@ def flattened(value: Any) -> list[tuple[type, tuple[Any, ...]]]:
 
 
 def rebuilt(parts: Iterable[tuple[Callable[..., Any], tuple[Any, ...]]]) -> Any:
-    """What has been flattened. The classes may be others, or functions that make the values."""
+    """Rebuilds a flattened value. The classes may be others, or functions that make the values."""
     made: list[Any] = []
     for make, fields in parts:
         made.append(make(*[_replaced(f, lambda x: made[x.number]) for f in fields]))
@@ -109,7 +109,7 @@ def _listed(left: str, items: list[list[tuple[bool, Any]]], right: str) -> list[
 
 
 def _equal(one: Any, other: Any) -> Any:
-    """Whether two values are equal: all that is in them is. Arrays are if their shapes and their elements are."""
+    """Tells whether two values are equal in all that they hold. Arrays are if their shapes and elements are."""
     if not _is_value(other):
         return NotImplemented
     work = [(one, other)]
@@ -147,7 +147,7 @@ def _deep_copy(value: Any, memo: dict[int, Any]) -> Any:
 
 
 def _holds(field: Any) -> bool:
-    """Whether a field has numbers of values in it."""
+    """Tells whether a field has numbers of inner values in it."""
     return isinstance(field, Inner) or (type(field) in (tuple, list) and any(map(_holds, field)))
 
 

@@ -1,4 +1,4 @@
-"""What a compiler leaves behind: machine code, and all that is needed to load it, to call it and to explain a failure.
+"""The output of a compiler: machine code, and all that is needed to load it, to call it and to explain a failure.
 
 Nothing in it depends on the process that made it, so it can be kept in a cache and loaded by another.
 """
@@ -100,7 +100,7 @@ class Compiled:
 
     @property
     def brings_kernels(self) -> bool:
-        """Whether it has kernels of files in CUDA C, which may change and are not among the sources of the program."""
+        """Tells whether it has kernels of CUDA C files, which may change and are not among the program's sources."""
         from dlang.codegen.kernel import FOREIGN
 
         return any(kernel.form == FOREIGN for kernel in self.kernels)

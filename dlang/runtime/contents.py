@@ -1,4 +1,4 @@
-"""What a value in a file is made of: its leaves by their names, said without types of the language."""
+"""Describes a value in a file: its leaves by their names, without types of the language."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Form:
 
 
 def form_of(part: Part, trees: Trees) -> Form:
-    """What is known of a value when the program is compiled."""
+    """Returns the form of a value, as it is known when the program is compiled."""
     form = _form(part, trees, written_fields, lambda branch: written_fields(branch.type))
     former = _form(part, trees, _former_fields, lambda branch: branch.names)
     return form if form == former else replace(form, former=former)
@@ -133,7 +133,7 @@ def _dotted(prefix: str, name: str) -> str:
 
 
 def titles(form: Form) -> dict[str, str]:
-    """What the types of nodes are called in a file: by their names, numbered if there are several."""
+    """Returns the names of node types in a file, by their dtypes; equal names are numbered."""
     out: dict[str, str] = {}
     for dtype in form.types:
         name = dtype.rpartition(".")[0] or dtype
@@ -143,7 +143,7 @@ def titles(form: Form) -> dict[str, str]:
 
 
 def page(form: Form) -> dict[str, Any]:
-    """What an archive says of the value in it beside its arrays: the variants of enums, and what nodes hold."""
+    """Returns an archive's description of its value beside the arrays: the variants of enums, the members of nodes."""
     named = titles(form)
     types = {
         named[d]: {c.name: {m.name: named.get(m.dtype, m.dtype) for m in c.members} for c in cases}

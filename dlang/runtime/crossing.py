@@ -1,4 +1,4 @@
-"""What values of Python are made of, said without types of the language: what crosses the border, leaf by leaf.
+"""Describes the values of Python that cross the border, leaf by leaf, without types of the language.
 
 `inward.py` takes values apart, `outward.py` puts them together. A type that contains itself has its own entry in a
 table, so that a tree is described in finitely many words.
@@ -70,7 +70,7 @@ Part = Leaf | Items | Fields | Choice | Tree | Code | Rows
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """What a node of one variant holds: `own` sizes, then the leaves of the items.
+    """The contents of a node of one variant: `own` sizes, then the leaves of the items.
 
     names: of the attributes that hold the items. The shapes in these are positions among its own sizes and, behind
     these, the `literals`.
@@ -144,10 +144,10 @@ def parts_of(part: Part, trees: Trees) -> Iterator[Part]:
 
 
 def holds_code(part: Part, trees: Trees) -> bool:
-    """Whether a function is in a value, which then cannot cross."""
+    """Tells whether a function is in a value, which then cannot cross."""
     return any(isinstance(p, Code) for p in parts_of(part, trees))
 
 
 def holds_blanks(part: Part, trees: Trees) -> bool:
-    """Whether an array of values that hold nothing is in a value: then no leaf says how long that is."""
+    """Tells whether an array of values that hold nothing is in a value: then no leaf says how long that is."""
     return any(isinstance(p, Rows) and not leaf_count(p.element) for p in parts_of(part, trees))

@@ -44,7 +44,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What calls with the same sizes have in common."""
+    """The arguments and rooms that calls with the same sizes have in common."""
 
     arguments: tuple[Argument, ...]
     rooms: tuple[Room, ...]
@@ -175,7 +175,7 @@ def repeated_calls(program: DeviceProgram, entries: Mapping[str, EntryPoint]) ->
 
 
 def _can_repeat(point: EntryPoint) -> bool:
-    """Whether all that an entry takes and gives are numbers, and arrays on the device."""
+    """Tells whether an entry can be repeated: no recursion, and only numbers and device arrays go in and out."""
     return (
         point.repeatable
         and not point.recursive
@@ -184,5 +184,5 @@ def _can_repeat(point: EntryPoint) -> bool:
 
 
 def _is_the_hosts(v: Var) -> bool:
-    """Whether a value is a text or a node, or holds some."""
+    """Tells whether a value is a text or a node, or holds some."""
     return not isinstance(v.type, Token) and is_reference(v.type.dtype)

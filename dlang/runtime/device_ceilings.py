@@ -1,4 +1,4 @@
-"""What a device can do at most: bytes copied in its memory and operations of products in a second, measured there once.
+"""Measures once what a device can do at most: bytes copied in its memory and operations of products in a second.
 
 It is measured by marks around what the stream is asked for, and kept for devices of that name.
 """
@@ -47,12 +47,12 @@ class DeviceCeilings:
     products: Mapping[str, float] = field(default_factory=dict)
 
     def operations(self, dtype: str) -> float | None:
-        """Those of a dtype; None if that is not known."""
+        """Returns the operations per second for a dtype; None if that is not known."""
         return self.products.get("f16" if dtype == "bf16" else dtype)
 
 
 def device_ceilings(driver: Driver, bytes: int = BYTES, side: int = SIDE) -> DeviceCeilings | None:
-    """What has been measured for devices of this name; None for an emulation.
+    """Returns the measured ceilings of devices of this name; None for an emulation.
 
     bytes, side: of what is copied, and of the matrices that are multiplied. Raises MemoryError if there is no room.
     """

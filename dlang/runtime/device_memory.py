@@ -116,8 +116,8 @@ class Repeat:
 
 @dataclass(eq=False, slots=True)
 class Graphs:
-    """Those of all programs of a device. now: how many runs there were that can be repeated, by which it is told when
-    one was used. waste: holdings that are to be given back. lock: who holds it may look for graphs and change them."""
+    """The graphs of all programs of a device. now: how many repeatable runs there were, which dates the use of a graph.
+    waste: holdings that are to be given back. lock: who holds it may look for graphs and change them."""
 
     repeats: list[Repeat] = field(default_factory=list)
     now: int = 0

@@ -1,4 +1,4 @@
-"""What runs of a program do on a device: its kernels, the memory that a run holds there, and copies for the host."""
+"""Runs of a program on a device: its kernels, the memory that a run holds there, and copies for the host."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class DeviceProgram:
             return self.states.pop(0) if len(self.states) >= enough else None
 
     def number_address(self, state: int, position: int) -> int:
-        """Where a number is that a run takes."""
+        """Returns the address on the device of a number that a run takes."""
         return state + ctypes.sizeof(State) + 8 * WORDS * (self.threads // 32) + 8 * position
 
     def put(self, state: int, numbers: Mapping[int, int]) -> None:
@@ -193,7 +193,7 @@ class DeviceProgram:
         return found
 
     def failed(self, address: int) -> State | None:
-        """What has failed in a kernel, by a state, which then forgets it; waits for all of them."""
+        """Returns what a state says has failed in a kernel, then resets the state; waits for all kernels."""
         if not self.careful:
             return None
         trip = ctypes.c_uint64()
@@ -228,7 +228,7 @@ def _release(driver: Driver, states: Sequence[Holding], repeats: Mapping[Hashabl
 
 @dataclass(slots=True)
 class Mirror:
-    """What the host has of a block of the device. uses: by how many statements under way; changed: by one of them."""
+    """A host copy of a device block. uses: how many statements under way use it; changed: whether one did."""
 
     memory: Any
     uses: int = 0
@@ -547,7 +547,7 @@ class DeviceRun:
 
     # ---- failures ----------------------------------------------------------------------------------------------------
     def failed(self) -> State | None:
-        """What has failed in a kernel, which is then forgotten; waits for all of them."""
+        """Returns what has failed in a kernel, then resets the state; waits for all kernels."""
         return self.program.failed(self.address)
 
 

@@ -1,4 +1,4 @@
-"""What a program of the host needs of a device: C functions to call, and memory that it is handed.
+"""The interface of a host program to a device: C functions to call, and memory that it is handed.
 
 There are two drivers: that of CUDA, and an emulation of it on the processor that is there. Both have the same C
 functions, so the same machine code runs with either.
@@ -72,7 +72,7 @@ def does_not_compile(kernel: Kernel, log: str) -> DlangError:
 
 
 class Graph(Protocol):
-    """What a run has asked of the device, to be asked again at once."""
+    """The work that a run has asked of the device, recorded to be launched again at once."""
 
     def launch(self) -> None:
         """Has the device do it all, on the stream of the driver."""
@@ -159,7 +159,7 @@ class Driver(Protocol):
         """Until all that the stream was asked for is done."""
 
     def error(self, status: int) -> Exception:
-        """What a C function of the driver means by a status that is not 0."""
+        """Returns the exception for a status other than 0 of a C function of the driver."""
 
     # ---- arrays of Python --------------------------------------------------------------------------------------------
     def given(self, value: Any, dtype: str) -> Given | None:

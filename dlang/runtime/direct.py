@@ -108,7 +108,7 @@ class DirectEntry:
     kept: Any
 
     def table(self, arguments: Sequence[Any], passed: Sequence[Any] = (), exact: bool = False) -> Table | None:
-        """What calls with arguments of the same kinds need; None if some kind of them goes through Python.
+        """Returns the table for calls with arguments of the same kinds; None if some kind goes through Python.
 
         passed: if some parameters are bound, all that is passed to the entry in this call. exact: whether enums have to
         be of the same variants, because these say what types a call is at.
@@ -162,7 +162,7 @@ _NOTHING = object()
 
 @dataclass(slots=True)
 class _Kinds:
-    """What kinds of arguments are given, in the order in which a caller asks. classes: what they are compared with."""
+    """The kinds of the given arguments, in the order in which a caller asks. classes: what they are compared with."""
 
     exact: bool
     numbers: list[tuple[type, int]] = field(default_factory=list)
@@ -264,7 +264,7 @@ Code = tuple[tuple[Need, ...], bytes]
 
 
 def _caller(program: CompiledProgram, face: Face, point: EntryPoint, terms: Terms) -> Code | None:
-    """What the words of the tables of an entry are, and the machine code that takes them; None where there is none.
+    """Returns the meaning of the words in an entry's tables, and the machine code that takes them; None if none.
 
     It follows from what the program was made from, and is kept with it.
     """
@@ -341,7 +341,7 @@ def direct_entry(
 
 
 def _gives_arrays(program: CompiledProgram, entry: Entry) -> bool:
-    """Whether an entry launches something on a device, or gives arrays that are to be there."""
+    """Tells whether an entry launches something on a device, or gives arrays that are to be there."""
     if program.device is not None:
         return True
     given = [v.type for v in entry.point.function.results]

@@ -93,7 +93,7 @@ class Engine:
 
     @property
     def sanitizes(self) -> bool:
-        """Whether code checks what it touches of memory: none does where that is a device's."""
+        """Tells whether code checks the memory that it touches: none does where that is a device's."""
         return self.sanitize and self.driver is None
 
     def load(
@@ -379,7 +379,7 @@ class Run:
 
     # ---- arguments ---------------------------------------------------------------------------------------------------
     def argument(self, param: Var, arg: Any, env: dict[Var, int], keep: list[Any], device: bool = False) -> int:
-        """What compiled code gets for an argument. env: the sizes before it, then its own; keep: what it lies in.
+        """Returns an argument's word for compiled code. env: the sizes before it, then its own; keep: its memory.
 
         device: whether arrays of numbers are to be on the device.
         """
@@ -415,7 +415,7 @@ class Run:
 
     # ---- failures ----------------------------------------------------------------------------------------------------
     def failure(self, function: Header) -> BaseException:
-        """What ended the run, to be raised."""
+        """Returns the exception that ended the run, to be raised."""
         self.program.engine.host.failed()
         if self.program.sites[self.context.words[0]].kind == DEVICE:  # which may be of no use any more
             return host_failure(self, function)
@@ -423,7 +423,7 @@ class Run:
         return host_failure(self, function) if failed is None else failed
 
     def failed_on_device(self) -> BaseException | None:
-        """What has failed in a kernel."""
+        """Returns the error of a kernel that has failed; None if none has."""
         state = None if self.device is None else self.device.failed()
         return None if state is None else device_failure(self, state)
 
@@ -481,7 +481,7 @@ class Run:
 
 
 def is_on_device(dtype: str) -> bool:
-    """Whether arrays of a dtype can be in the memory of a device: those of numbers."""
+    """Tells whether arrays of a dtype can be in the memory of a device: those of numbers."""
     return not is_reference(dtype)
 
 
