@@ -1,4 +1,4 @@
-"""What a caller outside has to know of a compiled function, without types of the language."""
+"""Describes compiled functions to callers outside, without types of the language."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dlang.runtime.crossing import Branch, Part, leaves_of
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """What a function takes and gives. sizes: what the positions in the shapes of the parameters stand for."""
+    """A function's parameters and result. sizes: those that the positions in the shapes of the parameters stand for."""
 
     params: tuple[Part, ...]
     result: Part
@@ -47,7 +47,7 @@ class Face:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a call without a detour through Python has to know beside the leaves.
+    """The terms of a direct call, beside the leaves: sizes, indices and bound parameters.
 
     sizes: the parameters that are sizes themselves, and which. indices: those that are one or more indices, and below
     what. bound: those that are the same at every call; behind them are arguments that follow from these.

@@ -1,4 +1,4 @@
-"""What ended a run, as an error for a person."""
+"""Turns what ended a run into an error for a person."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHOWN = 4  # calls under way that an interruption mentions
 
 
 def host_failure(run: Run, function: Header) -> BaseException:
-    """What machine code has reported."""
+    """Returns the exception for the failure that machine code has reported."""
     words = run.context.words
     site = run.program.sites[words[0]]
     count = min(words[support.CALLS], support.TRACE_LENGTH)
@@ -62,7 +62,7 @@ def host_failure(run: Run, function: Header) -> BaseException:
 
 
 def device_failure(run: Run, state: State) -> RunError:
-    """What a kernel has reported."""
+    """Returns the error for the failure that a kernel has reported."""
     check = run.program.sites[state.site & (2**32 - 1)]
     address = ctypes.addressof(state) + type(state).values.offset
     values, _ = run.marshal.read(address, check.args, shown=True)

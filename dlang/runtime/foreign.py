@@ -86,7 +86,7 @@ def call_python(f: PythonFunction, leaves: Sequence[Any]) -> list[Any]:
 
 
 def _place(e: Exception) -> str:
-    """Where in Python an exception was raised; nothing if that was in the function itself, which is no Python code."""
+    """Returns where in Python an exception was raised; empty if in the function itself, which is no Python code."""
     ours = str(Path(__file__).parents[1])
     found = ""
     trace = e.__traceback__

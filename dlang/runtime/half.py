@@ -26,7 +26,7 @@ def bits_of_bf16(array: Any) -> Any:
 
 
 def bf16_of_bits(array: Any) -> Any:
-    """What bits stand for, in f32."""
+    """Returns the bf16 values that bits stand for, in f32."""
     import numpy as np
 
     return (np.ascontiguousarray(array).astype(np.uint32) << np.uint32(16)).view(np.float32)

@@ -50,7 +50,7 @@ class _Hook:
 
 
 def _is_called() -> bool:
-    """Whether a function of this package is being called."""
+    """Tells whether a function of this package is being called."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         if str(frame.f_globals.get("__name__")).startswith(_PACKAGE):
@@ -60,6 +60,6 @@ def _is_called() -> bool:
 
 
 def _is_running() -> bool:
-    """Whether compiled code is under way, which has no frame of Python."""
+    """Tells whether compiled code, which has no frame of Python, is under way."""
     memory = sys.modules.get(f"{_PACKAGE}runtime.memory")
     return memory is not None and not all(context.idle for context in list(memory.CONTEXTS))

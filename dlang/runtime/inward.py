@@ -165,7 +165,7 @@ class _Flattener:
 
 
 def _has_cycle(nodes: Iterable[Node]) -> bool:
-    """Whether a node holds itself: nodes are taken away that hold none but those taken before, until none is left."""
+    """Tells whether a node holds itself: removes nodes that hold only removed ones, and looks whether some remain."""
     holders: dict[int, list[Node]] = {}
     waiting: dict[int, int] = {}
     free: list[Node] = []
@@ -267,12 +267,12 @@ def _agree(sizes: list[int | None], position: int, actual: int) -> bool:
 
 
 def _fields(value: Any, wanted: type | None) -> list[Any]:
-    """What an object of a class of ours holds; nothing if it is None."""
+    """Returns the fields of an object of a class of ours; none if the class is None."""
     return [getattr(value, name) for name in fields_of(wanted)]
 
 
 def tag_of(value: Any, types: Sequence[type | None]) -> int | None:
-    """Which of the variants a value is of."""
+    """Returns the position of the variant that a value is of; None if it is of none."""
     for k, t in enumerate(types):
         if value is None if t is None else same_class(type(value), t):
             return k

@@ -36,7 +36,7 @@ WATCHES: list[Callable[[Context], None]] = []
 
 
 class Context:
-    """What one run at a time works with: its free lists, its arena, its failure, its callback.
+    """The working state of one run at a time: its free lists, its arena, its failure, its callback.
 
     checked: whether an account is kept of its memory, for programs that are sanitised (`codegen/llvm/registry.py`).
     peak: the most bytes of its arena that runs have touched. take_back: of one that serves calls which go to compiled
@@ -149,7 +149,7 @@ class Context:
         return int(_enter()(entry, self.address, slots, top))
 
     def frame(self) -> int:
-        """Where the stack of this thread is now."""
+        """Returns the current position in the stack of this thread."""
         return int(_frame()())
 
     def open_arena(self, limit: int = 0) -> None:
@@ -189,7 +189,7 @@ class Context:
 
     @property
     def idle(self) -> bool:
-        """Whether no run is under way; takes what arrays gave back, then."""
+        """Tells whether no run is under way; if so, takes back what arrays returned."""
         return self.run is None if self.take_back is None else self.take_back()
 
     def forget_peak(self) -> int:

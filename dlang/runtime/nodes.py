@@ -24,7 +24,7 @@ from dlang.runtime.words import memory_dtype, scalar_class, scalar_of, word_of
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a field is in a node. shape: None for a scalar."""
+    """The position of a field in a node. shape: None for a scalar."""
 
     var: Var
     dtype: str
@@ -39,7 +39,7 @@ ALL_BITS = 2**64 - 1
 
 @dataclass(slots=True)
 class NodeMemory:
-    """What the nodes of a program look like in memory."""
+    """The layout of a program's nodes in memory."""
 
     datatypes: Mapping[str, Datatype]
     _places: dict[tuple[str, int], tuple[Place, ...]] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class NodeMemory:
         work: list[tuple[Node, str]] = []
 
         def address(node: Node | None, dtype: str) -> int:
-            """That of a node, perhaps before its fields are written."""
+            """Returns the address of a node, perhaps before its fields are written; 0 for null."""
             if node is None:
                 return 0
             found = written.get(id(node))
@@ -117,7 +117,7 @@ class NodeMemory:
         work: list[tuple[int, str]] = []
 
         def node(address: int, dtype: str) -> Node | None:
-            """That of an address, perhaps without its fields."""
+            """Returns the node at an address, perhaps without its fields; None for null."""
             if not address:
                 return None
             if address not in made:
@@ -138,7 +138,7 @@ class NodeMemory:
     def _fields(
         self, places: tuple[Place, ...], raw: Sequence[int], node: Callable[[int, str], Node | None]
     ) -> tuple[Any, ...]:
-        """What a node holds."""
+        """Returns the values of a node's fields."""
         sizes: dict[Var, int] = {}
         values: list[Any] = []
         for p in places:

@@ -65,7 +65,7 @@ def _archive(path: str) -> Iterator[NpzFile]:
 
 @contextmanager
 def _loaded(path: str) -> Iterator[Any]:
-    """What a file holds, which is open meanwhile and no longer, whatever NumPy makes of it."""
+    """Loads a file, which is open meanwhile and no longer, whatever NumPy makes of it."""
     import numpy as np
 
     with ExitStack() as files:
@@ -90,7 +90,7 @@ def _held(archive: NpzFile, name: str) -> Array:
 
 
 def _read(read: Callable[[], Any], otherwise: str) -> Any:
-    """What is read. otherwise: why it cannot be, where it isn't the system that says so."""
+    """Returns what `read` returns; raises `RunError`. otherwise: the reason where the system gives none."""
     try:
         return read()
     except MemoryError:

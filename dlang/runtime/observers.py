@@ -1,4 +1,4 @@
-"""What the environment wants of compiled code.
+"""Environment variables that set how compiled code can be observed.
 
 `DLANG_SANITIZE=1`: it checks what it touches of memory. `DLANG_DEBUG_INFO=1`: it knows the lines of its sources, and
 GDB is told where it is. `DLANG_PERF_MAP=1`: perf is. `platform/debugger.py` is how these are told.
@@ -13,12 +13,12 @@ LINES, MAP, CHECKS = "DLANG_DEBUG_INFO", "DLANG_PERF_MAP", "DLANG_SANITIZE"
 
 
 def wants_lines() -> bool:
-    """Whether code is to know the lines of its sources."""
+    """Tells whether code is to know the lines of its sources."""
     return os.environ.get(LINES, "") not in ("", "0")
 
 
 def wants_checks() -> bool:
-    """Whether code is to check what it touches of memory."""
+    """Tells whether code is to check the memory that it touches."""
     return os.environ.get(CHECKS, "") not in ("", "0")
 
 

@@ -1,4 +1,4 @@
-"""What compiled programs are given by whoever runs them."""
+"""The services that whoever runs compiled programs gives them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 
 class World(Protocol):
-    """What effects act on: `dlang.runtime.host.Host`, or a stand-in."""
+    """The world that effects act on: `dlang.runtime.host.Host`, or a stand-in."""
 
     def print(self, text: str) -> None: ...
     def effect(self, name: str, static: Sequence[str], args: Sequence[Any]) -> list[Any]: ...
@@ -16,7 +16,7 @@ class World(Protocol):
 
 
 class Shelf(Protocol):
-    """What is kept of a program between processes, by its kind; of what has no form in a record nothing is."""
+    """The records kept of a program between processes, by kind; nothing is kept of what has no form in a record."""
 
     def get(self, kind: str) -> Any | None: ...
     def put(self, kind: str, value: Any) -> None: ...

@@ -90,7 +90,7 @@ def elsewhere(name: str) -> DlangError:
 
 
 def is_own(kind: type) -> bool:
-    """Whether objects of a class are always arrays on a device, with methods that are known."""
+    """Tells whether objects of a class are always arrays on a device, with methods that are known."""
     return (kind.__module__, kind.__name__) in _OWN
 
 

@@ -1,4 +1,4 @@
-"""What a run of a program that measures itself has found: its nests, what they took, moved and computed."""
+"""The measurements of a program that measures itself: its nests, what they took, moved and computed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EMULATED = "the device is emulated: its times are those of this processor, and s
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What a nest took in all of its calls; operations are None where some of its work is not the compiler's own.
+    """The totals of a nest over all of its calls; operations are None where some of its work is not the compiler's own.
 
     device: whether it is the device that took so long, by its own clock.
     """
@@ -60,7 +60,7 @@ class Event:
 
 @dataclass(slots=True)
 class Profile:
-    """What was measured, the nest that took most first.
+    """The measurements of a run, the nest that took most first.
 
     seconds: from beginning to end, what is around compiled code included; threads: how many there were for large loops;
     lost: how many calls of nests are in `rows` and not in `events`, of which there is room for the first 65,536.
@@ -103,7 +103,7 @@ class Profile:
         return "\n".join(out)
 
     def _of_device(self, ceilings: DeviceCeilings | None, least: float) -> list[str]:
-        """What the device did, and what it can do at most."""
+        """Lists the lines that say what the device did, and what it can do at most."""
         assert self.driver is not None
         rows = [row for row in self.rows if row.device]
         total = sum([row.seconds for row in rows])

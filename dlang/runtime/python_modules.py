@@ -37,7 +37,7 @@ def find_python(path: str, folder: Path) -> Callable[..., Any]:
 
 
 def _is_known(name: str) -> bool:
-    """Whether Python itself finds a module."""
+    """Tells whether Python itself finds a module."""
     return name in sys.modules or find_spec(name) is not None
 
 
@@ -72,7 +72,7 @@ def _import_part(package: Any, known: str, part: str, folder: Path) -> None:
 
 @contextmanager
 def _searched(folder: Path) -> Iterator[None]:
-    """What is imported inside finds modules in the folder, too."""
+    """Lets imports inside find modules in the folder, too."""
     place = str(folder.resolve())
     sys.path.append(place)
     try:

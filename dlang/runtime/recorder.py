@@ -1,4 +1,4 @@
-"""What a program that measures itself asks of a device, by its marks: when each nest began there, and when it ended."""
+"""Marks in what a program that measures itself asks of a device: when each nest began there, and when it ended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dlang.runtime.devices import Driver, Marks
 
 @dataclass(slots=True)
 class Recording:
-    """What runs were found to do, by the numbers of nests: how often they asked the device, the seconds that it took,
+    """The device work of runs, by the numbers of nests: how often they asked the device, the seconds that it took,
     and the bytes that went between it and the host.
 
     events: nests with when they began and ended, on the host's clock; those that there is no room for are `lost`.
@@ -94,7 +94,7 @@ class Recorder:
             self.read()
 
     def ends(self) -> None:
-        """What follows is behind machine code."""
+        """Machine code has ended: what follows counts as outside."""
         self.words[NEST] = self.recording.outside
 
     def read(self) -> None:

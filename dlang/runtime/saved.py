@@ -76,7 +76,7 @@ def write_array(out: IO[bytes], value: Any) -> None:
 
 
 def page_text(form: Form) -> str:
-    """What an archive says of the value in it."""
+    """Returns an archive's page, which describes the value in it, as JSON."""
     return json.dumps({"dlang": VERSION, **page(form)}, separators=(",", ":"))
 
 
@@ -123,7 +123,7 @@ class _Nodes:
 
 
 def _column(name: str, m: Member, values: Sequence[Any], numbered: bool) -> dict[str, Array]:
-    """What the nodes of a variant hold in a field."""
+    """Returns the arrays of one field of a variant's nodes, by their names in the archive."""
     import numpy as np
 
     kind = np.dtype(np.int64) if numbered else numpy_dtype(m.dtype)
@@ -216,7 +216,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _values(name: str, m: Member, found: Array, nodes: Nodes, tags: dict[str, Array]) -> Array:
-    """What was stored, as the leaves of a run are. tags: of the members before it in the value or the node."""
+    """Returns a stored member in the form of run leaves. tags: of the members before it in the value or the node."""
     import numpy as np
 
     if m.dtype in nodes:
@@ -242,7 +242,7 @@ def _values(name: str, m: Member, found: Array, nodes: Nodes, tags: dict[str, Ar
 
 
 def _plain(name: str, m: Member, found: Array) -> Array:
-    """What is no node."""
+    """Returns the array of a member that holds no nodes, checked."""
     import numpy as np
 
     array = taken(found, m.dtype, name)
@@ -279,7 +279,7 @@ def _row(name: str, arrays: Arrays, kinds: str = "", rank: int = 1) -> Array:
 
 
 class _Columns:
-    """What the nodes of a variant hold; rows are taken in order. All that is no node is read at once."""
+    """The stored fields of a variant's nodes; rows are taken in order. All that is no node is read at once."""
 
     def __init__(self, name: str, case: Case, arrays: Arrays, types: Container[str]) -> None:
         self.case, self.taken = case, 0

@@ -53,7 +53,7 @@ class Unsolvable(Exception):
 
 
 def plan(face: Face, terms: Terms) -> list[Step]:
-    """What to do with the sizes of arguments, in order; raises `Unsolvable`."""
+    """Plans how the sizes of arguments are found and checked, in order; raises `Unsolvable`."""
     leaves = list(leaves_of(face.border.params))
     first = _first_leaves(face)
     steps: list[Step] = [Given(var, first[k]) for k, var in terms.sizes]

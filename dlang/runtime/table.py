@@ -88,7 +88,7 @@ def _value(cell: Callable[[str], Cell], written: str, column: int, path: str, li
 
 
 def _cell_of(dtype: str) -> Callable[[str], Cell]:
-    """What a cell means as a dtype; it raises ValueError or KeyError where it means nothing."""
+    """Returns a reader of cells as a dtype; it raises ValueError or KeyError where a cell means nothing."""
     if dtype == "str":
         return str
     if dtype == "bool":

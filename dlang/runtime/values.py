@@ -131,7 +131,7 @@ def as_array(value: Any, dtype: str | None, device: bool = False) -> Any:
 
 
 def _has_numpy(value: Any) -> bool:
-    """Whether there are scalars or arrays of NumPy in a list, which have dtypes of their own."""
+    """Tells whether a list has scalars or arrays of NumPy in it, which have dtypes of their own."""
     if isinstance(value, list):
         return any(map(_has_numpy, value))
     return isinstance(value, np.generic | np.ndarray)
@@ -147,7 +147,7 @@ def _large(value: Any, dtype: str) -> Any:
 
 
 def is_masked(value: Any) -> bool:
-    """Whether an array has a mask. That NumPy has such arrays it only loads for those that may be one."""
+    """Tells whether an array has a mask. `np.ma` is loaded only for subclasses of arrays."""
     return type(value) is not np.ndarray and isinstance(value, np.ndarray) and isinstance(value, np.ma.MaskedArray)
 
 
@@ -201,7 +201,7 @@ def outside_dtype(dtype: str) -> Any:
 
 
 def describe(value: Any) -> str:
-    """What a Python value is, in the words of the language."""
+    """Describes a Python value in the words of the language."""
     if (there := placed(value)) is not None:
         return _described(there) + (" on a GPU" if there.value is not None else "")
     exported = _exported(value)
@@ -235,7 +235,7 @@ def describe(value: Any) -> str:
 
 
 def _odd(items: list[Any]) -> str:
-    """What in a list is no number that NumPy has."""
+    """Describes the first item of a list that is no number that NumPy has; empty if there is none."""
     for x in items:
         if isinstance(x, list):
             if found := _odd(x):

@@ -97,7 +97,7 @@ def target(
 
 
 def _is_plain(param: Any) -> bool:
-    """Whether an argument is a number or an array of them."""
+    """Tells whether a parameter is a number or an array of numbers."""
     match param.type:
         case Array(dtype) | Scalar(dtype):
             return not is_reference(dtype)
