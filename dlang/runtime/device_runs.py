@@ -228,7 +228,7 @@ def _release(driver: Driver, states: Sequence[Holding], repeats: Mapping[Hashabl
 
 @dataclass(slots=True)
 class Mirror:
-    """A host copy of a device block. uses: how many statements under way use it; changed: whether one did."""
+    """A host copy of a device block. uses: how many statements under way use it; changed: whether one changed it."""
 
     memory: Any
     uses: int = 0
