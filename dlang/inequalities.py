@@ -196,7 +196,7 @@ class Facts(Generic[A]):
 
 
 def _is_less(p: Poly[A], q: Poly[A]) -> bool:
-    """Whether p <= q, as the two differ by a number."""
+    """Tells whether p <= q is known because the two differ by a number."""
     gap = (q - p).constant
     return gap is not None and gap >= 0
 

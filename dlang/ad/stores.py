@@ -68,7 +68,7 @@ def _uses(block: Block) -> dict[Var, int]:
 
 
 def _made(lets: Sequence[Let]) -> dict[Var, int]:
-    """Where arrays are made that may be written into a tape as they are."""
+    """Returns the positions of the lets that make arrays which may be written into a tape as they are."""
     found: dict[Var, int] = {}
     for at, let in enumerate(lets):
         if isinstance(let.op, Empty | For | If):

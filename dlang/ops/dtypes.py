@@ -77,7 +77,7 @@ class DType:
 
     @property
     def is_half(self) -> bool:
-        """Whether elements are narrower than the registers in which their numbers are."""
+        """Tells whether elements are narrower than the registers that hold their numbers."""
         return bool(self.computed)
 
     @property
@@ -87,7 +87,7 @@ class DType:
 
     @property
     def in_numpy(self) -> bool:
-        """Whether NumPy has this very dtype."""
+        """Tells whether NumPy has this very dtype."""
         return self.elsewhere == self.numpy
 
 

@@ -252,7 +252,7 @@ def _in_terms_of(op: Comp, env: Mapping[Var, Size]) -> Comp:
 
 
 def _offset(axis: Axis, outer: Set[Var]) -> Size | None:
-    """What is to be added to an axis for its end to mention no outer axis."""
+    """Returns the offset with which the end of an axis mentions no outer axis."""
     for high in axis.highs:
         if high.mentions(outer):
             offset = Poly({m: -c for m, c in high.terms.items() if not outer.isdisjoint(m)})
@@ -261,7 +261,7 @@ def _offset(axis: Axis, outer: Set[Var]) -> Size | None:
 
 
 def _only_shifted(op: Comp, axis: Var, offset: Size) -> bool:
-    """Whether an axis is used in the body only with an offset added to it."""
+    """Tells whether the body uses an axis only with an offset added to it."""
     sizes = [*parts(op).sizes]
     atoms: list[Atom] = [*op.body.results]
     for let in walk(op.body):
@@ -329,7 +329,7 @@ def _axes_of(op: Op, s: _Split) -> set[Var]:
 
 
 def _sees_all(let: Let, s: _Split) -> bool:
-    """Whether a view is of an array from outside, and may stand there."""
+    """Tells whether a view is of an array from outside, and may stand there."""
     return s.depends.keys().isdisjoint(free_vars(let.op)) and runs_anywhere([let], s.known, set())
 
 

@@ -264,7 +264,7 @@ class _Code:
         uses: Mapping[Var, int],
         results: Iterable[Atom],
     ) -> tuple[list[Needs], dict[Var, Needs], dict[Var, Atom]]:
-        """What holds where each of some lets is needed, of those that are to run only then; and what they all need.
+        """Returns the conditions under which some lets are to run, and the needs of all values.
 
         The last are values of what is needed also where that does not hold.
         """
@@ -296,7 +296,7 @@ class _Code:
         return guards[::-1], needed, instead
 
     def trips_alone(self, let: Let, inner: Sequence[_Inner], needed: Mapping[Var, Needs]) -> Needs:
-        """What holds where a loop has trips, if that is where some large array that it gives is needed, not others."""
+        """The condition that a loop has iterations, if only then some large array that it gives is needed."""
         trips = self.idle(let.op, inner)
         large = [v for v in let.vars if isinstance(v.type, Array) and any(n.constant is None for n in v.type.shape)]
         where = [needed[v] & trips for v in large if v in needed]
@@ -335,7 +335,7 @@ def _taken(op: Op) -> set[Var]:
 
 
 def _without_trips(let: Let) -> dict[Var, Atom]:
-    """What an operation gives without a trip, or a point, as far as that has a name."""
+    """The results of an operation without an iteration, or a point, as far as these have names."""
     match let.op:
         case For(init=init) | While(init=init):
             return dict(zip(let.vars, init, strict=True))
@@ -517,7 +517,7 @@ class _Guarded:
         return out
 
     def condition(self, b: Builder, trips: _Trips) -> Atom:
-        """What holds, emitted; what takes long is found once."""
+        """Emits a condition; one that takes long is found once."""
         if not trips.once:
             return trips.holds(b)
         if trips.params not in self.first:
@@ -525,7 +525,7 @@ class _Guarded:
         return self.first[trips.params]
 
     def otherwise(self, b: Builder, v: Var, made: Sequence[Var]) -> Atom:
-        """What stands for a value that is not made, as others are not."""
+        """Returns the stand-in for a value that is not made."""
         value = self.instead.get(v)
         while isinstance(value, Var) and value in made:
             value = self.instead.get(value)

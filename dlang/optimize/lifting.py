@@ -118,7 +118,7 @@ def run_if(code: Liftable, counts: Sequence[Size]) -> tuple[list[Let], list[Atom
 
 
 def nothing(b: Builder, v: Var) -> Atom:
-    """What stands for a value that nothing reads: of an array, one zero seen everywhere."""
+    """Emits the stand-in for a value that nothing reads: of an array, one zero seen everywhere."""
     return b.spread(v.type.shape, zero(v)) if isinstance(v.type, Array) else zero(v)
 
 

@@ -106,7 +106,7 @@ def _value(condition: Atom, first: Let, a: If, between: Sequence[Let], arm: Bloc
 
 
 def _slice(lets: Sequence[Let], user: Let) -> list[Let]:
-    """Those of some lets that a later one needs."""
+    """Selects the lets that a later one needs."""
     needed = set(mentioned(user.op))
     found: list[Let] = []
     for let in reversed(lets):

@@ -39,7 +39,7 @@ def first(value: Any) -> Any:
 
 
 def _descended(value: Any) -> tuple[Any, int]:
-    """What a nested list begins with, and how many lists are around it; a list that may contain itself has neither."""
+    """Returns the first innermost item of a list and its depth; a list that may contain itself has neither."""
     for depth in range(MOST_AXES + 1):
         if not isinstance(value, list):
             return value, depth

@@ -91,7 +91,7 @@ def has_node(v: Value) -> bool:
 
 
 def has_variants(v: Value) -> bool:
-    """Whether there is an enum anywhere in a structure, so that elements like it may be of different variants."""
+    """Tells whether a structure holds an enum anywhere, so that elements like it may be of different variants."""
     return isinstance(v, EnumV | NodeV) or any(map(has_variants, parts(v)))
 
 

@@ -87,7 +87,7 @@ def _step(
 
 
 def _behind(d: Diagnostic, offset: int) -> bool:
-    """Whether a message is about what is written behind a place: the same mistake, made again."""
+    """Tells whether a message is about text behind a place: the same mistake, made again."""
     return d.span is not None and d.span.first > offset
 
 

@@ -126,7 +126,7 @@ def position(e: s.Expr, names: list[str] | None, t: TypeFn, span: Span) -> int:
 
 
 def _in_floats(t: TypeFn) -> str:
-    """What to do where a derivative is asked for in what has no float."""
+    """Returns the help against a derivative with respect to a parameter without floats."""
     if any(has_floats(p) for p in t.params):
         return "choose another parameter with `wrt`"
     return "no parameter has a float: let the function take one, as `x: f64`"

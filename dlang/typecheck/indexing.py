@@ -81,7 +81,7 @@ def index_axes(
 
 
 def _fewer(written: tuple[s.Expr | s.Slice, ...]) -> str:
-    """What to do about more indices than axes; `None` among them is NumPy's new axis."""
+    """Returns the help against more indices than axes; `None` among them is NumPy's new axis."""
     if any(isinstance(i, s.Name) and i.name == "None" for i in written):
         return "an axis of size 1 is added by `reshape`: `reshape(x, n, 1)`"
     return "write at most one index for each axis"

@@ -19,7 +19,7 @@ ZERO: SizePoly = Poly({})
 
 @dataclass(slots=True)
 class Knowledge:
-    """What is known where a piece of code runs.
+    """The facts that hold where a piece of code runs.
 
     facts: inequalities between sizes and immutable integers. tested: pairs of values of which the first is at most the
     second, as they were computed. below, above: of a value, the others of the pairs in which it is second, first.

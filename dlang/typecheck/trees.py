@@ -130,7 +130,7 @@ def place_children(p: core.Place) -> Iterator[core.Expr]:
 
 
 def operands(e: core.Logic) -> list[core.Expr]:
-    """What `and` or `or` connects, where the same one stands in its left side too."""
+    """Lists the operands of a chain of `and`, or of `or`, in order."""
     found: list[core.Expr] = [e.right]
     left = e.left
     while isinstance(left, core.Logic) and left.operator == e.operator:
