@@ -70,7 +70,8 @@ def applied(b: Builder, name: str, x: Atom, y: Atom, dtype: str) -> list[Atom]:
     """A primitive of two numbers, in all the ways that its arguments may be."""
     match name:
         case "powi":
-            exponents: list[Atom] = [Lit(k, "i64") for k in ((-3, 0, 1, 2, 5) if dtype in FLOATS else (0, 1, 2, 5))]
+            large = (2**24 + 1, -(2**53) - 1, 2**63 - 1)  # whose last bit no float of the dtype holds
+            exponents: list[Atom] = [Lit(k, "i64") for k in (0, 1, 2, 5, *((-3, *large) if dtype in FLOATS else ()))]
             some = b.cast("i64", y if dtype in FLOATS else b.prim("bit_and", y, Lit(7, dtype)))
             return [b.prim(name, x, k) for k in (*exponents, some)]
         case "pow" if dtype not in FLOATS:

@@ -44,3 +44,10 @@ def test_a_project_that_can_not_be_written_is_not_begun(dlc, tmp_path, monkeypat
         with file_limit(60):
             assert dlc("new", name)[0] == 1
     assert [f.name for f in tmp_path.rglob("*")] == ["empty"]
+
+
+def test_what_is_built_into_a_place_that_is_no_folder_is_refused(dlc, write):
+    file = write("fn f(x: f64) -> f64 = x * x\n")
+    code, out, err = dlc("build", file, "-o", f"{file}/built")
+    assert (code, out) == (1, "")
+    assert "error[E0822]: cannot write to `program.dl/built`" in err and "help: choose a place" in err
