@@ -10,29 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from dlang.ir.anf import (
-    FLOATS,
-    Atom,
-    Block,
-    Cast,
-    Check,
-    Comp,
-    For,
-    If,
-    Keep,
-    Let,
-    Library,
-    Prim,
-    Read,
-    SizeOf,
-    Stop,
-    Token,
-    Type,
-    Update,
-    Var,
-    While,
-    is_handle,
-)
+from dlang.ir import anf
 from dlang.ir.libraries import functional
 from dlang.ir.traverse import parts
 from dlang.ir.types import is_float
@@ -40,8 +18,8 @@ from dlang.ops.primitives import PRIMITIVES
 
 
 def active_vars(
-    block: Block, inputs: Iterable[Var], seeded: Sequence[bool], held: Collection[str] | None = None
-) -> set[Var]:
+    block: anf.Block, inputs: Iterable[anf.Var], seeded: Sequence[bool], held: Collection[str] | None = None
+) -> set[anf.Var]:
     """The active variables of a block: `inputs` vary, and the results marked in `seeded` have cotangents.
 
     held: the datatypes whose nodes can hold floats; None if all may.
@@ -49,7 +27,7 @@ def active_vars(
     flows = _Flows()
     flows.block(block)
 
-    def may_vary(v: Var) -> bool:
+    def may_vary(v: anf.Var) -> bool:
         return carries(v.type) and (held is None or is_float(v.type) or _dtype(v) in held)
 
     varied = {v for v in inputs if carries(v.type)}
@@ -59,41 +37,41 @@ def active_vars(
             if v not in varied and may_vary(v):
                 varied.add(v)
                 work.append(v)
-    active: set[Var] = set()
+    active: set[anf.Var] = set()
     back = [r for r, s in zip(block.results, seeded, strict=True) if s]
     while back:
         atom = back.pop()
-        if isinstance(atom, Var) and atom in varied and atom not in active:
+        if isinstance(atom, anf.Var) and atom in varied and atom not in active:
             active.add(atom)
             back += flows.sources.get(atom, ())
     return active
 
 
-def carries(type: Type) -> bool:
+def carries(type: anf.Type) -> bool:
     """Whether a derivative can flow through a value: a float, or a node, which may hold one."""
-    return is_float(type) or (not isinstance(type, Token) and is_handle(type.dtype))
+    return is_float(type) or (not isinstance(type, anf.Token) and anf.is_handle(type.dtype))
 
 
-def _dtype(var: Var) -> str:
-    return "" if isinstance(var.type, Token) else var.type.dtype
+def _dtype(var: anf.Var) -> str:
+    return "" if isinstance(var.type, anf.Token) else var.type.dtype
 
 
-def carriers(let: Let) -> tuple[Atom, ...]:
+def carriers(let: anf.Let) -> tuple[anf.Atom, ...]:
     """The operands through which a derivative can flow, of an operation without blocks."""
     op = let.op
     match op:
-        case Prim(name, args):
+        case anf.Prim(name, args):
             texts = PRIMITIVES[name].derivative
             return tuple(a for a, text in zip(args, texts, strict=True) if text is not None and is_float(a.type))
-        case Cast(dtype, arg):
-            return (arg,) if dtype in FLOATS and is_float(arg.type) else ()
-        case Read():
+        case anf.Cast(dtype, arg):
+            return (arg,) if dtype in anf.FLOATS and is_float(arg.type) else ()
+        case anf.Read():
             return (op.array,) if carries(op.array.type) else ()
-        case Update():
+        case anf.Update():
             return tuple(a for a in (op.array, op.value) if carries(a.type))
-        case Stop() | SizeOf():
+        case anf.Stop() | anf.SizeOf():
             return ()
-        case Library():
+        case anf.Library():
             return tuple(a for a in functional(op) if carries(a.type))
         case _:
             return tuple(a for a in parts(op).atoms if carries(a.type))
@@ -103,40 +81,40 @@ def carriers(let: Let) -> tuple[Atom, ...]:
 class _Flows:
     """Along what derivatives flow: from a variable to those that it has a derivative in, and back."""
 
-    onward: dict[Var, list[Var]] = field(default_factory=dict)
-    sources: dict[Var, list[Var]] = field(default_factory=dict)
+    onward: dict[anf.Var, list[anf.Var]] = field(default_factory=dict)
+    sources: dict[anf.Var, list[anf.Var]] = field(default_factory=dict)
 
-    def flow(self, atom: Atom | None, var: Var) -> None:
-        if isinstance(atom, Var) and carries(var.type):
+    def flow(self, atom: anf.Atom | None, var: anf.Var) -> None:
+        if isinstance(atom, anf.Var) and carries(var.type):
             self.onward.setdefault(atom, []).append(var)
             self.sources.setdefault(var, []).append(atom)
 
-    def block(self, block: Block) -> None:
+    def block(self, block: anf.Block) -> None:
         for let in block.lets:
             self.let(let)
 
-    def let(self, let: Let) -> None:
+    def let(self, let: anf.Let) -> None:
         op = let.op
         match op:
-            case If():
+            case anf.If():
                 self.block(op.then)
                 self.block(op.otherwise)
                 for var, a, b in zip(let.vars, op.then.results, op.otherwise.results, strict=True):
                     self.flow(a, var)
                     self.flow(b, var)
-            case For() | While():
+            case anf.For() | anf.While():
                 self.block(op.body)
                 for var, param, first, after in zip(let.vars, op.params, op.init, next_state(op), strict=True):
                     self.flow(first, param)
                     self.flow(after, param)
                     self.flow(param, var)
-            case Comp():
+            case anf.Comp():
                 self.block(op.body)
                 for var, atom, d in zip(let.vars, op.body.results, op.destinations, strict=True):
                     if differentiable(d):
                         self.flow(atom, var)
                         self.flow(d.into, var)
-            case Check():
+            case anf.Check():
                 for var, subject in zip(let.vars, op.subjects, strict=True):
                     self.flow(subject, var)
             case _:
@@ -147,9 +125,9 @@ class _Flows:
 
 def differentiable(destination: object) -> bool:
     """Whether the result of a destination can carry a derivative."""
-    return not isinstance(destination, Keep) or destination.monoid in ("sum", "prod", "max", "min", "set")
+    return not isinstance(destination, anf.Keep) or destination.monoid in ("sum", "prod", "max", "min", "set")
 
 
-def next_state(op: For | While) -> tuple[Atom, ...]:
+def next_state(op: anf.For | anf.While) -> tuple[anf.Atom, ...]:
     """The atoms of a loop's next state, without the bool that ends it early."""
     return op.body.results[1:] if op.early else op.body.results

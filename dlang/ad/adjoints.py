@@ -17,23 +17,8 @@ from dlang.ad.savings import Savings, savings
 from dlang.ad.scope import Scope
 from dlang.ad.signatures import Cotangents, Fused, Halves, Key, Rerun
 from dlang.graphs import components
+from dlang.ir import anf
 from dlang.ir.affine import Knowledge
-from dlang.ir.anf import (
-    Array,
-    Block,
-    Call,
-    Datatype,
-    Function,
-    Let,
-    Program,
-    Rules,
-    Scalar,
-    Size,
-    Type,
-    Var,
-    fresh,
-    poly,
-)
 from dlang.ir.builder import Builder
 from dlang.ir.call_graph import called_by
 from dlang.ir.marks import backward, has_marks
@@ -52,9 +37,9 @@ class Adjoints:
     local: the datatypes of tapes that stay in the function that made them.
     """
 
-    program: Program
-    functions: dict[str, Function]
-    datatypes: dict[str, Datatype]
+    program: anf.Program
+    functions: dict[str, anf.Function]
+    datatypes: dict[str, anf.Datatype]
     local: set[str] = field(default_factory=set)
     saw: Callable[[Savings], None] | None = None
     _fused: dict[Key, Fused] = field(default_factory=dict)
@@ -90,17 +75,19 @@ class Adjoints:
             source = self.program.functions[key.function]
             name = unused(f"{source.name}_vjp", self.functions)
             params, results, more, bars, cotangents = self._signature(key)
-            self.functions[name] = Function(name, (*params, *more), (*results, *bars), Block((), ()))
+            self.functions[name] = anf.Function(name, (*params, *more), (*results, *bars), anf.Block((), ()))
             self._fused[key] = Fused(name, cotangents)
             w = self._walk(key)
             later = w.backward.lets
             if has_marks(source.body):
                 later = backward(later, source.span)
-            block = Block((*w.forward, *later), (*w.values, *w.backward.results))
+            block = anf.Block((*w.forward, *later), (*w.values, *w.backward.results))
             # The derivative of a checkpointed function is one, too.
-            again = Rules(checkpoint=True) if source.rules is not None and source.rules.checkpoint else None
+            again = anf.Rules(checkpoint=True) if source.rules is not None and source.rules.checkpoint else None
             rules = None if key.border else again
-            made = Function(name, (*w.params, *w.more), (*w.results, *w.bars), block, source.label, source.span, rules)
+            made = anf.Function(
+                name, (*w.params, *w.more), (*w.results, *w.bars), block, source.label, source.span, rules
+            )
             self.functions[name] = made
         return self._fused[key]
 
@@ -120,13 +107,13 @@ class Adjoints:
             bars = made.body.results[results:]
             stay = {k for k, let in enumerate(made.body.lets) if is_effectful(let.op, effectful)}
             lets = pruned(made.body.lets, bars, stay=stay)
-            needed = {v for let in lets for v in free_vars(let.op)} | {v for v in bars if isinstance(v, Var)}
+            needed = {v for let in lets for v in free_vars(let.op)} | {v for v in bars if isinstance(v, anf.Var)}
             own = tuple([k for k, p in enumerate(made.params[:params]) if p in needed or p.type == I64])  # all sizes
-            renaming = Renaming({}, fresh=True)
+            renaming = Renaming({}, renew=True)
             formals = [renaming.bind(made.params[k]) for k in (*own, *range(params, len(made.params)))]
             outs = [renaming.bind(r) for r in made.results[results:]]
             name = unused(f"{source.name}_back", self.functions)
-            block = refresh(Block(tuple(lets), bars), renaming.env)
+            block = refresh(anf.Block(tuple(lets), bars), renaming.env)
             rerun = replace(made, name=name, params=tuple(formals), results=tuple(outs), body=block)
             self.functions[name] = rerun
             self._rerun[key] = Rerun(name, own, fused.cotangents, 0)
@@ -144,11 +131,11 @@ class Adjoints:
             handed = [params[k] for k in self._handed_on(key) if k not in key.changing]
             mentioned = {*handed, *(v for p in (*more, *bars, *handed) for v in type_vars(p.type))}
             passed = tuple(k for k, p in enumerate(params) if p in mentioned)
-            node = fresh("tape", Scalar(tape))
+            node = anf.fresh("tape", anf.Scalar(tape))
             sizes = [params[k] for k in passed]
-            self.functions[forward] = Function(forward, params, (*results, node), Block((), ()))
-            self.functions[backward] = Function(backward, (node, *sizes, *more), bars, Block((), ()))
-            self.datatypes[tape] = Datatype(tape, (), label)
+            self.functions[forward] = anf.Function(forward, params, (*results, node), anf.Block((), ()))
+            self.functions[backward] = anf.Function(backward, (node, *sizes, *more), bars, anf.Block((), ()))
+            self.datatypes[tape] = anf.Datatype(tape, (), label)
             self._halves[key] = Halves(forward, backward, tape, passed, cotangents)
             made = split(
                 self._walk(key, passed),
@@ -166,20 +153,20 @@ class Adjoints:
     # ---- signatures
     def _signature(
         self, key: Key
-    ) -> tuple[tuple[Var, ...], tuple[Var, ...], tuple[Var, ...], tuple[Var, ...], Cotangents]:
+    ) -> tuple[tuple[anf.Var, ...], tuple[anf.Var, ...], tuple[anf.Var, ...], tuple[anf.Var, ...], Cotangents]:
         """Fresh parameters, formal results, parameters for cotangents, formal cotangents."""
         source = self.program.functions[key.function]
-        renaming = Renaming({}, fresh=True)
+        renaming = Renaming({}, renew=True)
         params = tuple([renaming.bind(p) for p in source.params])
-        formals = Renaming(renaming.env, fresh=True)
+        formals = Renaming(renaming.env, renew=True)
         results = tuple([formals.bind(r) for r in source.results])
         more, cotangents = self._cotangents(key, source, renaming, [params[k] for k in key.wrt])
         return params, results, tuple(more), self._bars(key, params), cotangents
 
-    def _bars(self, key: Key, params: Sequence[Var]) -> tuple[Var, ...]:
-        return tuple([fresh(f"{params[k].name}_bar", self._type(key, params[k].type)) for k in key.wrt])
+    def _bars(self, key: Key, params: Sequence[anf.Var]) -> tuple[anf.Var, ...]:
+        return tuple([anf.fresh(f"{params[k].name}_bar", self._type(key, params[k].type)) for k in key.wrt])
 
-    def _type(self, key: Key, type: Type) -> Type:
+    def _type(self, key: Key, type: anf.Type) -> anf.Type:
         return type if key.border else self.nodes.type(type)
 
     def _handed_on(self, key: Key) -> list[int]:
@@ -187,8 +174,8 @@ class Adjoints:
         if key.border:
             return []
         source = self.program.functions[key.function]
-        handed = {a for let in walk(source.body) if isinstance(let.op, Call) for a in let.op.args}
-        return [k for k, p in enumerate(source.params) if isinstance(p.type, Array) and p in handed]
+        handed = {a for let in walk(source.body) if isinstance(let.op, anf.Call) for a in let.op.args}
+        return [k for k, p in enumerate(source.params) if isinstance(p.type, anf.Array) and p in handed]
 
     def _into(self, key: Key) -> list[int]:
         """The parameters whose cotangents come in and are added to."""
@@ -196,31 +183,31 @@ class Adjoints:
         return [k for k in self._handed_on(key) if k in key.wrt and k not in key.zero and is_float(params[k].type)]
 
     def _cotangents(
-        self, key: Key, source: Function, renaming: Renaming, wrt: Sequence[Var]
-    ) -> tuple[list[Var], Cotangents]:
+        self, key: Key, source: anf.Function, renaming: Renaming, wrt: Sequence[anf.Var]
+    ) -> tuple[list[anf.Var], Cotangents]:
         """The parameters for cotangents: sizes that only the function knows, those of results, those to add to."""
         env = Renaming(renaming.env)
         results = set(source.results)
         places: list[tuple[int, int]] = []
-        given_sizes: dict[Size, Var] = {}
-        bars: list[Var] = []
+        given_sizes: dict[anf.Size, anf.Var] = {}
+        bars: list[anf.Var] = []
         for k, (formal, seeded) in enumerate(zip(source.results, key.seeded, strict=True)):
             if not seeded:
                 continue
             type = self._type(key, formal.type)
-            if isinstance(type, Array):
-                shape: list[Size] = []
+            if isinstance(type, anf.Array):
+                shape: list[anf.Size] = []
                 for axis, size in enumerate(type.shape):
                     if size.mentions(results) and size not in given_sizes:
-                        given_sizes[size] = fresh("n", I64)
+                        given_sizes[size] = anf.fresh("n", I64)
                         places.append((k, axis))
-                    shape.append(poly(given_sizes[size]) if size in given_sizes else env.size(size))
-                type = Array(type.dtype, tuple(shape))
-            bars.append(fresh(f"{formal.name}_bar", type))
+                    shape.append(anf.poly(given_sizes[size]) if size in given_sizes else env.size(size))
+                type = anf.Array(type.dtype, tuple(shape))
+            bars.append(anf.fresh(f"{formal.name}_bar", type))
         sizes = [*given_sizes.values()]
         into = self._into(key)
         given = dict(zip(key.wrt, wrt, strict=True))
-        incoming = [fresh(f"{given[k].name}_bar", given[k].type) for k in into]
+        incoming = [anf.fresh(f"{given[k].name}_bar", given[k].type) for k in into]
         return [*sizes, *bars, *incoming], Cotangents(tuple(places), tuple(into))
 
     # ---- the walk
@@ -228,17 +215,17 @@ class Adjoints:
         """A function, differentiated. passed: the parameters that its backward half is given, if it has two."""
         source = self.program.functions[key.function]
         nodes = self.nodes
-        renaming = Renaming({}, fresh=True)
+        renaming = Renaming({}, renew=True)
         params = tuple([renaming.bind(p) for p in source.params])
         wrt = [params[k] for k in key.wrt]
         seeded = key.seeded
         if ruled(source) is not None and key.border:
             results = tuple([renaming.bind(r) for r in source.results])
-            body = Block((Let(results, Call(source.name, params), source.span),), results)
+            body = anf.Block((anf.Let(results, anf.Call(source.name, params), source.span),), results)
         else:
             body = refresh(source.body, renaming.env)
         body = inlined_where_active(self.program, body, wrt, seeded, self._kept, nodes.held)
-        body = distribute_function(Function(source.name, params, source.results, body)).body
+        body = distribute_function(anf.Function(source.name, params, source.results, body)).body
         more, cotangents = self._cotangents(key, source, renaming, wrt)
         bars = more[len(cotangents.sizes) : len(more) - len(cotangents.into)]
         b = Builder(self.functions, source.span)
@@ -263,9 +250,9 @@ class Adjoints:
             forward = scope.walk(body.lets, scope)
             found = [nodes.from_tangent(b, w, scope.pop(w)) if key.border else scope.take(w) for w in wrt]
         assert not any(scope.bars.values()), "a contribution was made to what had been walked already"
-        formals = Renaming(dict(zip(source.params, params, strict=True)), fresh=True)
+        formals = Renaming(dict(zip(source.params, params, strict=True)), renew=True)
         outs = tuple([formals.bind(r) for r in source.results])
-        block = Block(tuple(adjoint), tuple(found))
+        block = anf.Block(tuple(adjoint), tuple(found))
         if self.saw is not None:
             label = source.label or source.name
             self.saw(savings(label, params, forward, pruned_block(block), self.datatypes, scope.again))

@@ -4,50 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dlang.ir import anf
 from dlang.ir.affine import Change
-from dlang.ir.anf import (
-    Add,
-    Atom,
-    Axis,
-    Block,
-    Comp,
-    Destination,
-    Keep,
-    Let,
-    Op,
-    SizeOf,
-    Var,
-    fresh,
-    poly,
-)  # fmt: skip
 from dlang.ir.builder import Builder
 from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import parts, rebuild
 
 
-def with_axes_as_values(lets: Sequence[Let], axes: Sequence[Var]) -> list[Let]:
+def with_axes_as_values(lets: Sequence[anf.Let], axes: Sequence[anf.Var]) -> list[anf.Let]:
     """The body with every axis that is an operand (not just part of an index) given a variable of its own."""
     wanted = set(axes)
-    values: dict[Var, Var] = {}
+    values: dict[anf.Var, anf.Var] = {}
 
-    def atom(a: Atom) -> Atom:
-        if isinstance(a, Var) and a in wanted:
-            return values.setdefault(a, fresh(a.name, a.type))
+    def atom(a: anf.Atom) -> anf.Atom:
+        if isinstance(a, anf.Var) and a in wanted:
+            return values.setdefault(a, anf.fresh(a.name, a.type))
         return a
 
-    def block(b: Block) -> Block:
-        return Block(tuple(Let(let.vars, op(let.op), let.span) for let in b.lets), tuple(atom(r) for r in b.results))
+    def block(b: anf.Block) -> anf.Block:
+        return anf.Block(
+            tuple(anf.Let(let.vars, op(let.op), let.span) for let in b.lets), tuple(atom(r) for r in b.results)
+        )
 
-    def op(o: Op) -> Op:
+    def op(o: anf.Op) -> anf.Op:
         return rebuild(o, atom=atom, size=lambda s: s, block=block, bind=lambda v: v)
 
-    out = [Let(let.vars, op(let.op), let.span) if parts(let.op).atoms or parts(let.op).blocks else let for let in lets]
-    return [*(Let((v,), SizeOf(poly(a))) for a, v in values.items()), *out]
+    out = [
+        anf.Let(let.vars, op(let.op), let.span) if parts(let.op).atoms or parts(let.op).blocks else let for let in lets
+    ]
+    return [*(anf.Let((v,), anf.SizeOf(anf.poly(a))) for a, v in values.items()), *out]
 
 
 def emit_comp(
-    b: Builder, change: Change, lets: Sequence[Let], results: Sequence[tuple[Var, Atom, Destination]]
+    b: Builder, change: Change, lets: Sequence[anf.Let], results: Sequence[tuple[anf.Var, anf.Atom, anf.Destination]]
 ) -> None:
     """Emits a comprehension over changed axes with a fresh copy of the part of a body that its results need.
 
@@ -55,19 +45,19 @@ def emit_comp(
     """
     sizes = [s for _, _, d in results for s in d.index]
     kept = pruned(lets, [g for _, g, _ in results], sizes)
-    renaming = Renaming({}, fresh=True)
+    renaming = Renaming({}, renew=True)
     axes = []
     for axis in change.axes:
         lows, highs = tuple(map(renaming.size, axis.lows)), tuple(map(renaming.size, axis.highs))
-        axes.append(Axis(renaming.bind(axis.var), lows, highs))
+        axes.append(anf.Axis(renaming.bind(axis.var), lows, highs))
     for old, new in change.env.items():
         renaming.env[old] = renaming.size(new)
     copies = tuple(renaming.let(let) for let in kept)
     atoms = tuple(renaming.atom(g) for _, g, _ in results)
-    destinations: list[Destination] = []
+    destinations: list[anf.Destination] = []
     for _, _, d in results:
         index = tuple(map(renaming.size, d.index))
         destinations.append(
-            Keep(d.shape, index, d.monoid, d.into) if isinstance(d, Keep) else Add(d.shape, index, d.into)
+            anf.Keep(d.shape, index, d.monoid, d.into) if isinstance(d, anf.Keep) else anf.Add(d.shape, index, d.into)
         )
-    b.emit_as([v for v, _, _ in results], Comp(tuple(axes), Block(copies, atoms), tuple(destinations)))
+    b.emit_as([v for v, _, _ in results], anf.Comp(tuple(axes), anf.Block(copies, atoms), tuple(destinations)))

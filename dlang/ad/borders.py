@@ -226,7 +226,7 @@ class Points:
                     holds = emit(Prim("ge", (number(gap), Lit(0, "i64"))), "inside", "bool")
                     valid = holds if valid is None else emit(Prim("and", (valid, holds)), "inside", "bool")
             at[b.axis] = poly(point)
-        renaming = Renaming(dict(at), fresh=True)
+        renaming = Renaming(dict(at), renew=True)
         lets += [renaming.let(let) for let in pruned(self.lets, [g])]
         here = renaming.atom(g)
         if valid is not None:

@@ -120,7 +120,7 @@ def _save(
         bound = inside - returned.keys()
         unsaved = bound | scope.fleeting
         block = recomputed(block, a.forward, unsaved, scope.again, let.span, None, in_memory, scope.followed)
-        renaming = Renaming(returned, fresh=True)
+        renaming = Renaming(returned, renew=True)
         mine, block = given(block, bound)
         together: Bundle | None = None
         if in_memory:

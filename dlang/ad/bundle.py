@@ -59,7 +59,7 @@ def with_all_sizes(vars: Iterable[Var], types: Renaming) -> list[Var]:
 
 def fields_of(saved: Sequence[Var], types: Renaming) -> tuple[Var, ...]:
     """The fields of a node that holds variables."""
-    renaming = Renaming({}, fresh=True)
+    renaming = Renaming({}, renew=True)
     for v in saved:
         renaming.env[v] = fresh(v.name, renaming.type(types.type(v.type)))
     return tuple([field for v in saved if isinstance(field := renaming.env[v], Var)])

@@ -17,24 +17,8 @@ from dlang.ad.elements import from_there, saved_values
 from dlang.ad.place import place
 from dlang.ad.scope import Contribution, Scope, Sink, Unplaceable, carry, copied
 from dlang.ad.sequential import sequential
+from dlang.ir import anf
 from dlang.ir.affine import Change, Knowledge, axes_of, hull, nonempty
-from dlang.ir.anf import (
-    Array,
-    Atom,
-    Axis,
-    Block,
-    Comp,
-    Keep,
-    Let,
-    Lit,
-    Read,
-    Scalar,
-    Size,
-    Var,
-    View,
-    fresh,
-    poly,
-)
 from dlang.ir.builder import Builder
 from dlang.ir.substitution import Renaming, substitute
 from dlang.ir.terms import ZERO
@@ -47,12 +31,12 @@ from dlang.polynomials import Poly
 class _Saving:
     """A comprehension with what it has to save, and what is saved before and after it."""
 
-    before: Sequence[Let]
-    let: Let
-    after: Sequence[Let]
+    before: Sequence[anf.Let]
+    let: anf.Let
+    after: Sequence[anf.Let]
 
 
-def pull_comp(let: Let, op: Comp, scope: Scope) -> list[Let]:
+def pull_comp(let: anf.Let, op: anf.Comp, scope: Scope) -> list[anf.Let]:
     """Emits the adjoint of a comprehension; gives it with what has to be saved."""
     gs = {k: g for k, v in enumerate(let.vars) if v in scope.active and (g := scope.pop(v)) is not None}
     if not gs:
@@ -74,24 +58,24 @@ def pull_comp(let: Let, op: Comp, scope: Scope) -> list[Let]:
             scope.b.append(emitted)
     if not loops:
         return [*saving.before, saving.let, *saving.after]
-    assert isinstance(saving.let.op, Comp)
+    assert isinstance(saving.let.op, anf.Comp)
     for k in loops:
         scope.add(let.vars[k], gs[k])
     forward = scope.walk(sequential(saving.let, saving.let.op, loops, scope.b, scope.active), scope)
     return [*saving.before, *forward, *saving.after]
 
 
-def needs_loop(op: Comp, k: int) -> bool:
+def needs_loop(op: anf.Comp, k: int) -> bool:
     """Whether the derivative of a result has no parallel form of its own."""
     d = op.destinations[k]
-    if not isinstance(d, Keep) or d.monoid in ("sum", "set"):
+    if not isinstance(d, anf.Keep) or d.monoid in ("sum", "set"):
         return False
     if d.into is None and not _reduced(op, d):
         return False  # one point for each element: it is set
     return d.monoid == "prod" or d.into is not None or not _is_box(op, d)
 
 
-def _is_box(op: Comp, d: Keep) -> bool:
+def _is_box(op: anf.Comp, d: anf.Keep) -> bool:
     """Whether the reduced axes form the same kind of box at every point of the others."""
     names = [a.var for a in op.axes]
     kept = {a for e in d.index for a in axes_of(e, names)}
@@ -101,14 +85,14 @@ def _is_box(op: Comp, d: Keep) -> bool:
     )
 
 
-def _parallel(let: Let, op: Comp, gs: dict[int, Atom], scope: Scope) -> _Saving:
+def _parallel(let: anf.Let, op: anf.Comp, gs: dict[int, anf.Atom], scope: Scope) -> _Saving:
     """The adjoint of the results in `gs` by comprehensions; gives the comprehension with what it saves."""
-    linear: dict[int, Atom] = {}
-    before: list[Let] = []
-    after: list[Let] = []
+    linear: dict[int, anf.Atom] = {}
+    before: list[anf.Let] = []
+    after: list[anf.Let] = []
     for k, g in gs.items():
         d = op.destinations[k]
-        if isinstance(d, Keep) and d.monoid in ("max", "min") and _reduced(op, d):
+        if isinstance(d, anf.Keep) and d.monoid in ("max", "min") and _reduced(op, d):
             let, at_extremum = _pull_extremum(let, k, g, scope)
             after += at_extremum
         else:
@@ -119,14 +103,14 @@ def _parallel(let: Let, op: Comp, gs: dict[int, Atom], scope: Scope) -> _Saving:
 
 
 # ---- sums, scatters, stores ------------------------------------------------------------------------------------------
-def _pull_linear(let: Let, gs: dict[int, Atom], scope: Scope) -> list[Let]:
+def _pull_linear(let: anf.Let, gs: dict[int, anf.Atom], scope: Scope) -> list[anf.Let]:
     op = let.op
-    assert isinstance(op, Comp)
-    seeds: list[tuple[Atom, Atom, tuple[Size, ...] | None]] = []
+    assert isinstance(op, anf.Comp)
+    seeds: list[tuple[anf.Atom, anf.Atom, tuple[anf.Size, ...] | None]] = []
     for k, g in gs.items():
         d = op.destinations[k]
         if d.shape:
-            assert isinstance(g, Var)
+            assert isinstance(g, anf.Var)
             seeds.append((op.body.results[k], g, d.index))
         else:
             seeds.append((op.body.results[k], g, None))
@@ -137,13 +121,13 @@ def _pull_linear(let: Let, gs: dict[int, Atom], scope: Scope) -> list[Let]:
         if into is not None and into in scope.active:
             # y = into with values added: īnto = ȳ. With elements set: these are cleared.
             d = op.destinations[k]
-            if isinstance(d, Keep) and d.monoid == "set":
-                assert isinstance(g, Var)
-                cleared = fresh(g.name, g.type)
-                keep = Keep(d.shape, d.index, "set", g)
-                body = copied(scope.active, op.body.lets, renaming := Renaming({}, fresh=True))
-                moved = Keep(d.shape, tuple(map(renaming.size, d.index)), "set", g) if d.index else keep
-                nothing = scope.nodes.zero(scope.b, Scalar(dtype_of(let.vars[k])))
+            if isinstance(d, anf.Keep) and d.monoid == "set":
+                assert isinstance(g, anf.Var)
+                cleared = anf.fresh(g.name, g.type)
+                keep = anf.Keep(d.shape, d.index, "set", g)
+                body = copied(scope.active, op.body.lets, renaming := Renaming({}, renew=True))
+                moved = anf.Keep(d.shape, tuple(map(renaming.size, d.index)), "set", g) if d.index else keep
+                nothing = scope.nodes.zero(scope.b, anf.Scalar(dtype_of(let.vars[k])))
                 emit_comp(scope.b, Change(op.axes, {}), body, [(cleared, nothing, moved)])
                 g = cleared
             scope.add(into, g)
@@ -152,11 +136,11 @@ def _pull_linear(let: Let, gs: dict[int, Atom], scope: Scope) -> list[Let]:
 
 def pull_body(
     scope: Scope,
-    axes: tuple[Axis, ...],
-    lets: Sequence[Let],
-    seeds: Sequence[tuple[Atom, Atom, tuple[Size, ...] | None]],
-    values: dict[Var, Read],
-    digits: dict[Var, tuple[Size, Size]] | None = None,
+    axes: tuple[anf.Axis, ...],
+    lets: Sequence[anf.Let],
+    seeds: Sequence[tuple[anf.Atom, anf.Atom, tuple[anf.Size, ...] | None]],
+    values: dict[anf.Var, anf.Read],
+    digits: dict[anf.Var, tuple[anf.Size, anf.Size]] | None = None,
 ) -> None:
     """Runs a body forward and back at every point of `axes` and places what its reads contribute.
 
@@ -164,25 +148,25 @@ def pull_body(
     the body that are read instead of being computed again.
     """
     b = scope.b
-    renaming = Renaming({}, fresh=True)
+    renaming = Renaming({}, renew=True)
     copies = copied(scope.active, lets, renaming)
     inside = {v for c in copies for v in (*c.vars, *bound_vars(c.op))} | {a.var for a in axes}
     inner = scope.inner(Sink(inside))
     with b.scope() as back:
         for atom, g, index in seeds:
-            element: Atom = g
+            element: anf.Atom = g
             if index is not None:
-                assert isinstance(g, Var)
-                element = b.one(Read(g, tuple(map(renaming.size, index))))
+                assert isinstance(g, anf.Var)
+                element = b.one(anf.Read(g, tuple(map(renaming.size, index))))
             inner.add(renaming.atom(atom), element)
         forward = inner.walk(copies, inner)
-    stored = {renaming.atom(v): Read(r.array, tuple(map(renaming.size, r.index))) for v, r in values.items()}
+    stored = {renaming.atom(v): anf.Read(r.array, tuple(map(renaming.size, r.index))) for v, r in values.items()}
     body = from_there(forward, stored)
     assert inner.sink is not None
     wanted = _merged(scope, back, inner.sink.wanted)
     for v in list(inner.bars):
         if v not in inside:
-            if isinstance(v.type, Array) or not is_float(v.type):
+            if isinstance(v.type, anf.Array) or not is_float(v.type):
                 raise Unplaceable  # an inner comprehension that could not be distributed, or a sum of nodes
             with b.scope() as more:
                 bar = inner.take(v)
@@ -190,13 +174,13 @@ def pull_body(
             wanted.append(Contribution(v, (), bar, False))
     if wanted:
         moved = {renaming.atom(d): ends for d, ends in (digits or {}).items()}
-        within = {d: ends for d, ends in moved.items() if isinstance(d, Var)}
+        within = {d: ends for d, ends in moved.items() if isinstance(d, anf.Var)}
         place(scope, axes, [*body, *back], wanted, within)
 
 
-def _merged(scope: Scope, back: list[Let], wanted: Sequence[Contribution]) -> list[Contribution]:
+def _merged(scope: Scope, back: list[anf.Let], wanted: Sequence[Contribution]) -> list[Contribution]:
     """Contributions to one element added up at the point."""
-    found: dict[tuple[Var, tuple[Size, ...], bool], Atom] = {}
+    found: dict[tuple[anf.Var, tuple[anf.Size, ...], bool], anf.Atom] = {}
     with scope.b.scope() as more:
         for c in wanted:
             key = c.array, c.index, c.conditional
@@ -205,64 +189,64 @@ def _merged(scope: Scope, back: list[Let], wanted: Sequence[Contribution]) -> li
     return [Contribution(array, index, g, conditional) for (array, index, conditional), g in found.items()]
 
 
-def pull_view(op: View, g: Atom, scope: Scope) -> None:
+def pull_view(op: anf.View, g: anf.Atom, scope: Scope) -> None:
     """y[a] = x[i(a)]: x̄[i(a)] += ȳ[a] at every a, placed as the adjoint of any other read."""
     b = scope.b
-    assert isinstance(g, Var)
+    assert isinstance(g, anf.Var)
     if not is_float(op.array.type):
         _pull_view_of_nodes(op, g, scope)
         return
-    axes = tuple(Axis(v, (Poly({}),), (size,)) for v, size in zip(op.axes, op.shape, strict=True))
+    axes = tuple(anf.Axis(v, (Poly({}),), (size,)) for v, size in zip(op.axes, op.shape, strict=True))
     with b.scope() as lets:
-        value = b.one(Read(g, tuple(poly(v) for v in op.axes)))
+        value = b.one(anf.Read(g, tuple(anf.poly(v) for v in op.axes)))
     sink = scope.sink
     if sink is not None and op.array not in sink.inside:
         raise Unplaceable
     place(scope, axes, lets, [Contribution(op.array, op.index, value, False)])
 
 
-def _pull_view_of_nodes(op: View, g: Var, scope: Scope) -> None:
+def _pull_view_of_nodes(op: anf.View, g: anf.Var, scope: Scope) -> None:
     """The same one after another: nodes are summed by calls."""
     if scope.sink is not None and op.array not in scope.sink.inside:
         raise Unplaceable
     b = scope.b
 
-    def nest(bar: Var, at: tuple[Var, ...]) -> Var:
+    def nest(bar: anf.Var, at: tuple[anf.Var, ...]) -> anf.Var:
         if len(at) < len(op.shape):
             (out,) = b.for_(0, op.shape[len(at)], [bar], lambda i, inner: nest(inner, (*at, i)))
             return out
         index = tuple(substitute(e, dict(zip(op.axes, at, strict=True))) for e in op.index)
-        here = b.one(Read(g, tuple(map(poly, at))))
-        return b.update(bar, index, scope.nodes.plus(b, b.one(Read(bar, index)), here))
+        here = b.one(anf.Read(g, tuple(map(anf.poly, at))))
+        return b.update(bar, index, scope.nodes.plus(b, b.one(anf.Read(bar, index)), here))
 
     bar = scope.take(op.array)
-    assert isinstance(bar, Var)
+    assert isinstance(bar, anf.Var)
     scope.add(op.array, nest(bar, ()))
 
 
 # ---- max and min -----------------------------------------------------------------------------------------------------
-def _pull_extremum(let: Let, k: int, g: Atom, scope: Scope) -> tuple[Let, Sequence[Let]]:
+def _pull_extremum(let: anf.Let, k: int, g: anf.Atom, scope: Scope) -> tuple[anf.Let, Sequence[anf.Let]]:
     """y[o] = max f(x[i]) over the reduced axes r: with r* the first position where it is attained,
 
     r*[o] is saved by the forward pass; then g = ȳ[o] is the cotangent of f at (o, r*[o]), and nothing elsewhere. Given
     with the comprehension is what the forward pass finds there.
     """
     op, b = let.op, scope.b
-    assert isinstance(op, Comp)
+    assert isinstance(op, anf.Comp)
     d = op.destinations[k]
-    assert isinstance(d, Keep)
+    assert isinstance(d, anf.Keep)
     reduced = _reduced(op, d)
     kept = tuple(a for a in op.axes if a not in reduced)
-    where = fresh("where", type_of("i64", d.shape))
-    extended = Comp(
+    where = anf.fresh("where", type_of("i64", d.shape))
+    extended = anf.Comp(
         op.axes,
-        Block(op.body.lets, (*op.body.results, op.body.results[k])),
-        (*op.destinations, Keep(d.shape, d.index, f"arg{d.monoid}")),
+        anf.Block(op.body.lets, (*op.body.results, op.body.results[k])),
+        (*op.destinations, anf.Keep(d.shape, d.index, f"arg{d.monoid}")),
     )
-    forward = Let((*let.vars, where), extended, let.span)
+    forward = anf.Let((*let.vars, where), extended, let.span)
     points = attained(kept, reduced, scope.known)
     with b.scope() as lets:
-        rank = points.position(b.one(Read(where, d.index)) if d.shape else where, b)
+        rank = points.position(b.one(anf.Read(where, d.index)) if d.shape else where, b)
         positions = positions_of(rank, reduced, b)
     renaming = Renaming(positions)
     body = [*lets, *(renaming.let(inner) for inner in op.body.lets)]
@@ -271,17 +255,17 @@ def _pull_extremum(let: Let, k: int, g: Atom, scope: Scope) -> tuple[Let, Sequen
     if points.axes:
         # The reduced axes have become values of the body, so its indices mention them as data.
         box = hull(op.axes, scope.known.within(op.axes)) or {}
-        digits = {v: box[a] for a, v in positions.items() if isinstance(v, Var) and a in box}
+        digits = {v: box[a] for a, v in positions.items() if isinstance(v, anf.Var) and a in box}
         (*before, saving), values = saved_values(
-            Let((), Comp(points.axes, Block(tuple(body), ()), ()), let.span), scope
+            anf.Let((), anf.Comp(points.axes, anf.Block(tuple(body), ()), ()), let.span), scope
         )
         pull_body(scope, points.axes, body, [(result, g, d.index if d.shape else None)], values, digits)
-        own = Let(saving.vars, Renaming({}, fresh=True).op(saving.op), let.span)
+        own = anf.Let(saving.vars, Renaming({}, renew=True).op(saving.op), let.span)
         return forward, [*before, own] if saving.vars else before
-    renaming = Renaming({}, fresh=True)
+    renaming = Renaming({}, renew=True)
     copies = copied(scope.active, body, renaming)
     with b.scope() as back:
-        here = b.one(Read(g, d.index)) if d.shape and isinstance(g, Var) else g
+        here = b.one(anf.Read(g, d.index)) if d.shape and isinstance(g, anf.Var) else g
         scope.add(renaming.atom(result), here)
         point = scope.walk(copies, scope)
     for inner in back:
@@ -298,49 +282,49 @@ class Attained:
     position mentions that axis, so no code that depends on the position runs where the axis has no point.
     """
 
-    axes: tuple[Axis, ...]
-    single: Var | None
+    axes: tuple[anf.Axis, ...]
+    single: anf.Var | None
 
-    def position(self, rank: Atom, b: Builder) -> Atom:
+    def position(self, rank: anf.Atom, b: Builder) -> anf.Atom:
         """The rank of the extreme as the body of a comprehension over these axes may use it."""
-        return rank if self.single is None else b.size(poly(rank) + poly(self.single))
+        return rank if self.single is None else b.size(anf.poly(rank) + anf.poly(self.single))
 
 
-def attained(kept: Sequence[Axis], reduced: Sequence[Axis], known: Knowledge) -> Attained:
+def attained(kept: Sequence[anf.Axis], reduced: Sequence[anf.Axis], known: Knowledge) -> Attained:
     """The points of a reduction's result at which there is an extreme, where `kept` are the axes of the result."""
     known = known.within(kept)
     counts = {high - low for axis in reduced for low in axis.lows for high in axis.highs}
-    single = Axis(fresh("attained", I64), (ZERO,), (poly(1),))
+    single = anf.Axis(anf.fresh("attained", I64), (ZERO,), (anf.poly(1),))
     box = hull((*kept, single, *reduced), known)
     if box is None or all(map(known.positive, counts)):
         return Attained(tuple(kept), None)
     return Attained(tuple(nonempty((*kept, single), reduced, box, known)), single.var)
 
 
-def _reduced(op: Comp, d: Keep) -> list[Axis]:
+def _reduced(op: anf.Comp, d: anf.Keep) -> list[anf.Axis]:
     """The axes that a destination does not mention."""
     names = [a.var for a in op.axes]
     kept = {a for e in d.index for a in axes_of(e, names)}
     return [a for a in op.axes if a.var not in kept]
 
 
-def positions_of(rank: Atom, reduced: Sequence[Axis], b: Builder) -> dict[Var, Atom]:
+def positions_of(rank: anf.Atom, reduced: Sequence[anf.Axis], b: Builder) -> dict[anf.Var, anf.Atom]:
     """The reduced axes at the point of a row-major rank in their box."""
-    out: dict[Var, Atom] = {}
+    out: dict[anf.Var, anf.Atom] = {}
     rest = rank
     for n, reduced_axis in reversed(list(enumerate(reduced))):
         low = _extreme(reduced_axis.lows, "maximum", b)
         if n:
-            count = b.size(poly(_extreme(reduced_axis.highs, "minimum", b)) - poly(low))
-            here: Atom = b.prim("mod", rest, count)
+            count = b.size(anf.poly(_extreme(reduced_axis.highs, "minimum", b)) - anf.poly(low))
+            here: anf.Atom = b.prim("mod", rest, count)
             rest = b.prim("floordiv", rest, count)
         else:
             here = rest
-        out[reduced_axis.var] = here if low == Lit(0, "i64") else b.size(poly(here) + poly(low))
+        out[reduced_axis.var] = here if low == anf.Lit(0, "i64") else b.size(anf.poly(here) + anf.poly(low))
     return out
 
 
-def _extreme(bounds: Sequence[Size], primitive: str, b: Builder) -> Atom:
+def _extreme(bounds: Sequence[anf.Size], primitive: str, b: Builder) -> anf.Atom:
     value = b.size(bounds[0])
     for bound in bounds[1:]:
         value = b.prim(primitive, value, b.size(bound))

@@ -22,24 +22,7 @@ from dlang.ad.tangents import (
     tangent_variant,
     zero,
 )
-from dlang.ir.anf import (
-    FLOATS,
-    Array,
-    Atom,
-    Construct,
-    Datatype,
-    Fields,
-    Function,
-    Lit,
-    Read,
-    Scalar,
-    Tag,
-    Type,
-    Var,
-    Variant,
-    fresh,
-    poly,
-)
+from dlang.ir import anf
 from dlang.ir.builder import Builder
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import type_vars
@@ -47,22 +30,22 @@ from dlang.ir.types import array_type, dtype_of
 from dlang.polynomials import Poly
 
 
-def retyped(b: Builder, value: Atom, type: Type) -> Atom:
+def retyped(b: Builder, value: anf.Atom, type: anf.Type) -> anf.Atom:
     """A value of a type of the same dtype and rank; sizes written in another way are checked to be the same."""
-    if not isinstance(value.type, Array) or value.type == type:
+    if not isinstance(value.type, anf.Array) or value.type == type:
         return value
-    assert isinstance(type, Array) and isinstance(value, Var)
+    assert isinstance(type, anf.Array) and isinstance(value, anf.Var)
     for axis, (given, wanted) in enumerate(zip(value.type.shape, type.shape, strict=True)):
         if given != wanted:
             values = (b.size(given), b.size(wanted))
             parts = ("a cotangent has the size ", "", " where the value has ", "", "")
             shape = array_type(value).shape
-            next_type = Array(type.dtype, (*shape[:axis], wanted, *shape[axis + 1 :]))
+            next_type = anf.Array(type.dtype, (*shape[:axis], wanted, *shape[axis + 1 :]))
             (value,) = b.check(b.prim("eq", *values), "E0706", parts, values, (value,), (next_type,))
     return value
 
 
-def fitted(b: Builder, params: Sequence[Var], args: Sequence[Atom]) -> tuple[Atom, ...]:
+def fitted(b: Builder, params: Sequence[anf.Var], args: Sequence[anf.Atom]) -> tuple[anf.Atom, ...]:
     """Arguments of the types that parameters have; their sizes may be written in another way."""
     own = Renaming({})
     for param, arg in zip(params, args, strict=True):
@@ -74,105 +57,109 @@ def fitted(b: Builder, params: Sequence[Var], args: Sequence[Atom]) -> tuple[Ato
 class Conversions:
     """The functions made so far, in the tables of the program under way."""
 
-    functions: dict[str, Function]
-    datatypes: dict[str, Datatype]
+    functions: dict[str, anf.Function]
+    datatypes: dict[str, anf.Datatype]
     held: set[str]  # the datatypes that hold floats
     made: dict[tuple[str, str], str] = field(default_factory=dict)
 
     @staticmethod
-    def of(functions: dict[str, Function], datatypes: dict[str, Datatype]) -> Conversions:
+    def of(functions: dict[str, anf.Function], datatypes: dict[str, anf.Datatype]) -> Conversions:
         return Conversions(functions, datatypes, holding(datatypes))
 
-    def carries(self, type: Type) -> bool:
+    def carries(self, type: anf.Type) -> bool:
         """Whether a value of this type can have a derivative."""
         return carries(type, self.held)
 
-    def type(self, type: Type) -> Type:
+    def type(self, type: anf.Type) -> anf.Type:
         """The type of the cotangent of a value of a type."""
         return tangent_type(self.datatypes, type)
 
-    def zero(self, b: Builder, type: Type) -> Atom:
+    def zero(self, b: Builder, type: anf.Type) -> anf.Atom:
         """The zero of the cotangents of values of a type."""
         return zero(b, self.datatypes, self.type(type))
 
     # ---- sums
-    def plus(self, b: Builder, x: Atom, y: Atom) -> Atom:
+    def plus(self, b: Builder, x: anf.Atom, y: anf.Atom) -> anf.Atom:
         """The sum of two cotangents of one value."""
-        if dtype_of(x) not in FLOATS and (is_zero(b, x) or is_zero(b, y)):
+        if dtype_of(x) not in anf.FLOATS and (is_zero(b, x) or is_zero(b, y)):
             return y if is_zero(b, x) else x
-        if isinstance(x.type, Array):
-            return self.each(b, x.type, lambda i: self.plus(b, b.one(Read(_array(x), i)), b.one(Read(_array(y), i))))
-        if dtype_of(x) in FLOATS:
+        if isinstance(x.type, anf.Array):
+            return self.each(
+                b, x.type, lambda i: self.plus(b, b.one(anf.Read(_array(x), i)), b.one(anf.Read(_array(y), i)))
+            )
+        if dtype_of(x) in anf.FLOATS:
             return scalar(b, "add", x, y)
         return b.call(self.function("add", dtype_of(x), 2, dtype_of(x), self._add), x, y)[0]
 
-    def _add(self, b: Builder, name: str, args: Sequence[Var]) -> Atom:
+    def _add(self, b: Builder, name: str, args: Sequence[anf.Var]) -> anf.Atom:
         x, y = args
         variants = self.datatypes[name].variants
 
-        def both(k: int) -> Atom:
-            left, right = b.emit(Fields(variants[k], x)), b.emit(Fields(variants[k], y))
+        def both(k: int) -> anf.Atom:
+            left, right = b.emit(anf.Fields(variants[k], x)), b.emit(anf.Fields(variants[k], y))
             sizes = {size for v in left for size in type_vars(v.type)}
             parts = [v if v in sizes else self.plus(b, v, w) for v, w in zip(left, right, strict=True)]
-            return b.one(Construct(variants[k], tuple(parts)))
+            return b.one(anf.Construct(variants[k], tuple(parts)))
 
-        def rest() -> Atom:
+        def rest() -> anf.Atom:
             if len(variants) == 1:
                 return x
-            zero_y = b.prim("eq", b.one(Tag(y)), Lit(0, "i64"))
+            zero_y = b.prim("eq", b.one(anf.Tag(y)), anf.Lit(0, "i64"))
             return b.if_(zero_y, lambda: x, lambda: by_variant(b, tag, [*range(1, len(variants))], both))[0]
 
-        tag = b.one(Tag(x))
-        (out,) = b.if_(b.prim("eq", tag, Lit(0, "i64")), lambda: y, rest)
+        tag = b.one(anf.Tag(x))
+        (out,) = b.if_(b.prim("eq", tag, anf.Lit(0, "i64")), lambda: y, rest)
         return out
 
     # ---- the user's types
-    def to_tangent(self, b: Builder, value: Atom, seed: Atom) -> Atom:
+    def to_tangent(self, b: Builder, value: anf.Atom, seed: anf.Atom) -> anf.Atom:
         """A cotangent that is of the type of the value, as one of its cotangent type."""
-        if dtype_of(value) in FLOATS:
+        if dtype_of(value) in anf.FLOATS:
             return retyped(b, seed, value.type)
-        if isinstance(value.type, Array):
+        if isinstance(value.type, anf.Array):
             seeds = _array(retyped(b, seed, value.type))
             return self.each(
-                b, value.type, lambda i: self.to_tangent(b, b.one(Read(_array(value), i)), b.one(Read(seeds, i)))
+                b,
+                value.type,
+                lambda i: self.to_tangent(b, b.one(anf.Read(_array(value), i)), b.one(anf.Read(seeds, i))),
             )
         datatype = dtype_of(value)
         bar = tangent_datatype(self.datatypes, datatype)
         return b.call(self.function("to", datatype, 2, bar, self._to), value, seed)[0]
 
-    def _to(self, b: Builder, name: str, args: Sequence[Var]) -> Atom:
+    def _to(self, b: Builder, name: str, args: Sequence[anf.Var]) -> anf.Atom:
         value, seed = args
         variants = self.datatypes[name].variants
-        tag = b.one(Tag(value))
+        tag = b.one(anf.Tag(value))
         if len(variants) > 1:
-            same = b.prim("eq", tag, b.one(Tag(seed)))
+            same = b.prim("eq", tag, b.one(anf.Tag(seed)))
             (seed,) = (
                 v for v in b.check(same, "E0706", ("a cotangent is of another variant than the value",), (), (seed,))
             )
 
-        def arm(k: int) -> Atom:
-            own, seeds = b.emit(Fields(variants[k], value)), b.emit(Fields(variants[k], seed))
+        def arm(k: int) -> anf.Atom:
+            own, seeds = b.emit(anf.Fields(variants[k], value)), b.emit(anf.Fields(variants[k], seed))
             parts = [
                 self.to_tangent(b, own[j], seeds[j]) if self.carries(own[j].type) else own[j]
                 for j in tangent_fields(self.held, variants[k])
             ]
-            return b.one(Construct(tangent_variant(self.datatypes, variants[k]), tuple(parts)))
+            return b.one(anf.Construct(tangent_variant(self.datatypes, variants[k]), tuple(parts)))
 
         return by_variant(b, tag, [*range(len(variants))], arm)
 
-    def from_tangent(self, b: Builder, value: Atom, bar: Atom | None) -> Atom:
+    def from_tangent(self, b: Builder, value: anf.Atom, bar: anf.Atom | None) -> anf.Atom:
         """The cotangent of a value as one of the type of the value; None stands for zero."""
         if not self.carries(value.type):
             return value
-        if dtype_of(value) in FLOATS:
+        if dtype_of(value) in anf.FLOATS:
             return self.zero(b, value.type) if bar is None else retyped(b, bar, value.type)
-        if isinstance(value.type, Array):
+        if isinstance(value.type, anf.Array):
             bars = None if bar is None else _array(bar)
             return self.each(
                 b,
                 value.type,
                 lambda i: self.from_tangent(
-                    b, b.one(Read(_array(value), i)), None if bars is None else b.one(Read(bars, i))
+                    b, b.one(anf.Read(_array(value), i)), None if bars is None else b.one(anf.Read(bars, i))
                 ),
             )
         datatype = dtype_of(value)
@@ -180,40 +167,42 @@ class Conversions:
             return b.call(self.function("zero", datatype, 1, datatype, self._zero), value)[0]
         return b.call(self.function("from", datatype, 2, datatype, self._from), value, bar)[0]
 
-    def _zero(self, b: Builder, name: str, args: Sequence[Var]) -> Atom:
+    def _zero(self, b: Builder, name: str, args: Sequence[anf.Var]) -> anf.Atom:
         (value,) = args
         variants = self.datatypes[name].variants
-        return by_variant(b, b.one(Tag(value)), [*range(len(variants))], lambda k: self._node(b, variants[k], value))
+        return by_variant(
+            b, b.one(anf.Tag(value)), [*range(len(variants))], lambda k: self._node(b, variants[k], value)
+        )
 
-    def _from(self, b: Builder, name: str, args: Sequence[Var]) -> Atom:
+    def _from(self, b: Builder, name: str, args: Sequence[anf.Var]) -> anf.Atom:
         value, bar = args
         variants = self.datatypes[name].variants
 
-        def arm(k: int) -> Atom:
+        def arm(k: int) -> anf.Atom:
             return self._node(b, variants[k - 1], value, bar)
 
-        def other() -> Atom:
+        def other() -> anf.Atom:
             return by_variant(b, tag, [*range(1, len(variants) + 1)], arm)
 
-        tag = b.one(Tag(bar))
-        is_none = b.prim("eq", tag, Lit(0, "i64"))
+        tag = b.one(anf.Tag(bar))
+        is_none = b.prim("eq", tag, anf.Lit(0, "i64"))
         (out,) = b.if_(is_none, lambda: self.from_tangent(b, value, None), other)
         return out
 
-    def _node(self, b: Builder, variant: Variant, value: Var, bar: Var | None = None) -> Atom:
+    def _node(self, b: Builder, variant: anf.Variant, value: anf.Var, bar: anf.Var | None = None) -> anf.Atom:
         """A node like `value` whose floats are those of `bar`."""
-        own = b.emit(Fields(variant, value))
-        bars: dict[int, Atom] = {}
+        own = b.emit(anf.Fields(variant, value))
+        bars: dict[int, anf.Atom] = {}
         if bar is not None:
-            found = b.emit(Fields(tangent_variant(self.datatypes, variant), bar))
+            found = b.emit(anf.Fields(tangent_variant(self.datatypes, variant), bar))
             bars = dict(zip(tangent_fields(self.held, variant), found, strict=True))
         parts = [self.from_tangent(b, v, bars.get(k)) for k, v in enumerate(own)]
-        return b.one(Construct(variant, tuple(parts)))
+        return b.one(anf.Construct(variant, tuple(parts)))
 
     # ---- making functions
-    def each(self, b: Builder, type: Array, body: Callable[[tuple[Poly[Var], ...]], Atom]) -> Var:
+    def each(self, b: Builder, type: anf.Array, body: Callable[[tuple[Poly[anf.Var], ...]], anf.Atom]) -> anf.Var:
         """The array of `body` at every index of an array type."""
-        return b.map(type.shape, lambda *at: body(tuple(map(poly, at))), name="bar")
+        return b.map(type.shape, lambda *at: body(tuple(map(anf.poly, at))), name="bar")
 
     def function(
         self,
@@ -221,7 +210,7 @@ class Conversions:
         datatype: str,
         arity: int,
         result: str,
-        body: Callable[[Builder, str, Sequence[Var]], Atom],
+        body: Callable[[Builder, str, Sequence[anf.Var]], anf.Atom],
     ) -> str:
         """The name of a function of nodes, made at the first use; its signature is there before its body."""
         key = kind, datatype
@@ -230,17 +219,17 @@ class Conversions:
             types = self._params(kind, datatype, arity)
             b = Builder(self.functions)
             params = [b.param("x", type) for type in types]
-            out = fresh("r", Scalar(result))
-            self.functions[name] = Function(name, tuple(params), (out,), b.block(lambda: params[0]))
+            out = anf.fresh("r", anf.Scalar(result))
+            self.functions[name] = anf.Function(name, tuple(params), (out,), b.block(lambda: params[0]))
             block = b.block(lambda: body(b, datatype, params))
-            self.functions[name] = Function(name, tuple(params), (out,), block, name)
+            self.functions[name] = anf.Function(name, tuple(params), (out,), block, name)
         return self.made[key]
 
-    def _params(self, kind: str, datatype: str, arity: int) -> list[Type]:
-        own = Scalar(datatype)
+    def _params(self, kind: str, datatype: str, arity: int) -> list[anf.Type]:
+        own = anf.Scalar(datatype)
         return [own, self.type(own)] if kind == "from" else [own] * arity
 
 
-def _array(atom: Atom) -> Var:
-    assert isinstance(atom, Var)
+def _array(atom: anf.Atom) -> anf.Var:
+    assert isinstance(atom, anf.Var)
     return atom

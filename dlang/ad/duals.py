@@ -72,11 +72,11 @@ class Duals:
 
     def _signature(self, key: _Key, source: Function) -> tuple[tuple[Var, ...], tuple[Var, ...], tuple[Var, ...]]:
         """Fresh parameters, those for tangents, and formal results."""
-        renaming = Renaming({}, fresh=True)
+        renaming = Renaming({}, renew=True)
         params = tuple([renaming.bind(p) for p in source.params])
         marked = [p for p, mark in zip(params, key.marks, strict=True) if mark]
         dots = tuple([fresh(f"{p.name}_dot", self._type(key, p.type)) for p in marked])
-        formals = Renaming(renaming.env, fresh=True)
+        formals = Renaming(renaming.env, renew=True)
         outs = [formals.bind(r) for r in source.results]
         outs += [fresh(f"{r.name}_dot", self._type(key, r.type)) for r in outs if self._dotted(key, r.type)]
         return params, dots, tuple(outs)
@@ -87,7 +87,7 @@ class Duals:
 
     def _made(self, name: str, key: _Key, source: Function) -> Function:
         params, dots, outs = self._signature(key, source)
-        renaming = Renaming(dict(zip(source.params, params, strict=True)), fresh=True)
+        renaming = Renaming(dict(zip(source.params, params, strict=True)), renew=True)
         if _has_rule(source):
             results = tuple([renaming.bind(r) for r in source.results])
             body = Block((Let(results, Call(source.name, params), source.span),), results)

@@ -17,21 +17,7 @@ from dlang.ad.halves import local_tapes
 from dlang.ad.refusal import differentiated
 from dlang.ad.savings import Savings
 from dlang.ad.signatures import Cotangents
-from dlang.ir.anf import (
-    Atom,
-    Block,
-    Call,
-    Check,
-    Derivative,
-    Jvp,
-    Let,
-    Lit,
-    Program,
-    Pull,
-    Record,
-    Scalar,
-    Vjp,
-)
+from dlang.ir import anf
 from dlang.ir.builder import Builder
 from dlang.ir.errors import IRError
 from dlang.ir.substitution import refresh_vars
@@ -41,7 +27,9 @@ from dlang.ir.types import I64
 MOST = 1000  # rounds of `expand`: each removes a level of nesting
 
 
-def expand(program: Program, normalise: Callable[[Program], Program] = lambda program: program) -> Program:
+def expand(
+    program: anf.Program, normalise: Callable[[anf.Program], anf.Program] = lambda program: program
+) -> anf.Program:
     """The program without derivatives; `normalise` is applied after every round."""
     for _ in range(MOST):
         expanded = expand_innermost(program)
@@ -51,7 +39,7 @@ def expand(program: Program, normalise: Callable[[Program], Program] = lambda pr
     raise IRError("derivatives are nested too deeply")
 
 
-def expand_innermost(program: Program, saw: Callable[[Savings], None] | None = None) -> Program | None:
+def expand_innermost(program: anf.Program, saw: Callable[[Savings], None] | None = None) -> anf.Program | None:
     """The program with each innermost derivative replaced by a call; None if it has no derivative.
 
     saw: called with what each derivative in reverse mode saves.
@@ -63,46 +51,46 @@ def expand_innermost(program: Program, saw: Callable[[Savings], None] | None = N
     duals = Duals(program, adjoints.nodes)
     found = False
 
-    def block(b: Block) -> Block:
+    def block(b: anf.Block) -> anf.Block:
         nonlocal found
-        lets: list[Let] = []
+        lets: list[anf.Let] = []
         for let in b.lets:
             op = let.op
-            if not isinstance(op, Derivative) or op.function not in plain:
-                lets.append(Let(let.vars, map_blocks(op, block), let.span))
+            if not isinstance(op, anf.Derivative) or op.function not in plain:
+                lets.append(anf.Let(let.vars, map_blocks(op, block), let.span))
                 continue
             found = True
             with differentiated(let.span):
                 match op:
-                    case Vjp():
+                    case anf.Vjp():
                         lets += _vjp(adjoints, let, op)
-                    case Record():
+                    case anf.Record():
                         lets += _record(adjoints, let, op)
-                    case Pull():
+                    case anf.Pull():
                         lets += _pull(adjoints, let, op)
-                    case Jvp():
+                    case anf.Jvp():
                         lets.append(duals.call(let, op))
-        return Block(tuple(lets), b.results)
+        return anf.Block(tuple(lets), b.results)
 
     for name, f in program.functions.items():
-        if any(isinstance(let.op, Derivative) and let.op.function in plain for let in walk(f.body)):
+        if any(isinstance(let.op, anf.Derivative) and let.op.function in plain for let in walk(f.body)):
             functions[name] = replace(f, body=block(f.body))
     if found:
         return replace(program, functions=functions, datatypes=datatypes)
-    if any(isinstance(let.op, Derivative) for f in program.functions.values() for let in walk(f.body)):
+    if any(isinstance(let.op, anf.Derivative) for f in program.functions.values() for let in walk(f.body)):
         raise IRError("a function is differentiated inside of itself")
     return None
 
 
-def _without_derivatives(program: Program) -> set[str]:
+def _without_derivatives(program: anf.Program) -> set[str]:
     """The functions from which no derivative is reached."""
     callers: dict[str, set[str]] = {}
     work: list[str] = []
     for name, f in program.functions.items():
         for let in walk(f.body):
-            if isinstance(let.op, Call):
+            if isinstance(let.op, anf.Call):
                 callers.setdefault(let.op.function, set()).add(name)
-            elif isinstance(let.op, Derivative):
+            elif isinstance(let.op, anf.Derivative):
                 work.append(name)
     reached: set[str] = set()
     while work:
@@ -113,7 +101,7 @@ def _without_derivatives(program: Program) -> set[str]:
     return set(program.functions) - reached
 
 
-def _vjp(adjoints: Adjoints, let: Let, op: Vjp) -> list[Let]:
+def _vjp(adjoints: Adjoints, let: anf.Let, op: anf.Vjp) -> list[anf.Let]:
     """The call that stands for a `Vjp`."""
     key = adjoints.key(op.function, op.wrt, [c is not None for c in op.cotangents])
     fused = adjoints.fused(key)
@@ -121,13 +109,13 @@ def _vjp(adjoints: Adjoints, let: Let, op: Vjp) -> list[Let]:
     return _call(let, fused.function, op.args, fused.cotangents, bars)
 
 
-def _record(adjoints: Adjoints, let: Let, op: Record) -> list[Let]:
+def _record(adjoints: Adjoints, let: anf.Let, op: anf.Record) -> list[anf.Let]:
     halves = adjoints.halves(adjoints.key(op.function, op.wrt, op.seeded, op.tape))
-    return [Let(let.vars, Call(halves.forward, op.args), let.span)]
+    return [anf.Let(let.vars, anf.Call(halves.forward, op.args), let.span)]
 
 
-def _pull(adjoints: Adjoints, let: Let, op: Pull) -> list[Let]:
-    assert isinstance(op.tape.type, Scalar)
+def _pull(adjoints: Adjoints, let: anf.Let, op: anf.Pull) -> list[anf.Let]:
+    assert isinstance(op.tape.type, anf.Scalar)
     key = adjoints.key(op.function, op.wrt, op.seeded, op.tape.type.dtype)
     halves = adjoints.halves(key)
     params = adjoints.program.functions[op.function].params
@@ -140,20 +128,20 @@ def _pull(adjoints: Adjoints, let: Let, op: Pull) -> list[Let]:
         given = (op.tape, *[sizes[k] for k in halves.params], *halves.cotangents.args(b, bars))
         args = fitted(b, backward.params, given)
         found = refresh_vars(backward.results, dict(zip(backward.params, args, strict=True)))
-        call = Call(halves.backward, args)
+        call = anf.Call(halves.backward, args)
         if all(v.type == w.type for v, w in zip(let.vars, found, strict=True)):
             b.emit_as(let.vars, call)
         else:
             b.emit_as(found, call)
             for var, value in zip(let.vars, found, strict=True):
-                b.emit_as([var], Check(Lit(True, "bool"), "E0706", ("",), (), (retyped(b, value, var.type),)))
+                b.emit_as([var], anf.Check(anf.Lit(True, "bool"), "E0706", ("",), (), (retyped(b, value, var.type),)))
     return lets
 
 
 def _call(
-    let: Let, function: str, args: tuple[Atom, ...], cotangents: Cotangents, bars: Sequence[Atom | None]
-) -> list[Let]:
+    let: anf.Let, function: str, args: tuple[anf.Atom, ...], cotangents: Cotangents, bars: Sequence[anf.Atom | None]
+) -> list[anf.Let]:
     b = Builder({}, let.span)
     with b.scope() as lets:
         more = cotangents.args(b, bars)
-    return [*lets, Let(let.vars, Call(function, (*args, *more)), let.span)]
+    return [*lets, anf.Let(let.vars, anf.Call(function, (*args, *more)), let.span)]

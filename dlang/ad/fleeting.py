@@ -8,41 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlang.ir.anf import (
-    Array,
-    Block,
-    Call,
-    Check,
-    Comp,
-    Empty,
-    Fields,
-    For,
-    If,
-    Reshape,
-    Update,
-    Var,
-    View,
-    While,
-)  # fmt: skip
+from dlang.ir import anf
 from dlang.ir.traverse import walk
 
 
-def fleeting(block: Block, params: Sequence[Var]) -> frozenset[Var]:
+def fleeting(block: anf.Block, params: Sequence[anf.Var]) -> frozenset[anf.Var]:
     """The arrays of a block and of the blocks in it that are made in less time than they have elements.
 
     params: what the block is given anew each time that it runs.
     """
-    found = {p for p in params if isinstance(p.type, Array)}
+    found = {p for p in params if isinstance(p.type, anf.Array)}
     for let in walk(block):
         op = let.op
         match op:
-            case If() | Update() | Check() | View() | Reshape() | Call() | Fields() | Empty():
+            case (
+                anf.If()
+                | anf.Update()
+                | anf.Check()
+                | anf.View()
+                | anf.Reshape()
+                | anf.Call()
+                | anf.Fields()
+                | anf.Empty()
+            ):
                 made = let.vars
-            case For() | While():
+            case anf.For() | anf.While():
                 made = (*op.params, *let.vars)
-            case Comp():
+            case anf.Comp():
                 made = tuple([v for v, d in zip(let.vars, op.destinations, strict=True) if d.into is not None])
             case _:
                 continue
-        found.update(v for v in made if isinstance(v.type, Array))
+        found.update(v for v in made if isinstance(v.type, anf.Array))
     return frozenset(found)

@@ -16,45 +16,14 @@ from dlang.ad.forward_linear_algebra import push_library
 from dlang.ad.forward_nodes import push_construct, push_fields
 from dlang.ad.refusal import called, refusal
 from dlang.ad.rules import cast_tangent, tangent
-from dlang.ir.anf import (
-    Atom,
-    Block,
-    Call,
-    Cast,
-    Check,
-    Comp,
-    Concat,
-    Construct,
-    Contract,
-    Copy,
-    Effect,
-    Fields,
-    For,
-    Foreign,
-    If,
-    Keep,
-    Let,
-    Library,
-    Lit,
-    Prim,
-    Read,
-    Reshape,
-    Scan,
-    Size,
-    Update,
-    Var,
-    View,
-    While,
-    fresh,
-    poly,
-)
+from dlang.ir import anf
 from dlang.ir.builder import axis
 from dlang.ir.marks import is_mark, mark_of
 from dlang.ir.substitution import Renaming
 from dlang.ir.types import array_type, carries, dtype_of
 
 
-def push_block(lets: Sequence[Let], s: Dual) -> None:
+def push_block(lets: Sequence[anf.Let], s: Dual) -> None:
     """Emits lets with the tangents of what is active in them."""
     for let in lets:
         span = s.b.span
@@ -66,44 +35,44 @@ def push_block(lets: Sequence[Let], s: Dual) -> None:
         s.b.span = span
 
 
-def _push(let: Let, s: Dual) -> None:
+def _push(let: anf.Let, s: Dual) -> None:
     op = let.op
     match op:
-        case Comp():
+        case anf.Comp():
             push_comp(let, op, s)
-        case If():
+        case anf.If():
             _push_if(let, op, s)
-        case For() | While():
+        case anf.For() | anf.While():
             _push_loop(let, op, s)
-        case Check() if is_mark(op):
+        case anf.Check() if is_mark(op):
             _push_mark(let, op, s)
-        case Check():
+        case anf.Check():
             # Tangents are certified with the values: no access to one is moved above the check.
             known = [(v, dot) for v, a in zip(let.vars, op.subjects, strict=True) if (dot := s.dot(a)) is not None]
             dots = tuple([s.bind(v) for v, _ in known])
             subjects = (*op.subjects, *(dot for _, dot in known))
-            s.b.append(Let((*let.vars, *dots), replace(op, subjects=subjects), let.span))
-        case Call():
+            s.b.append(anf.Let((*let.vars, *dots), replace(op, subjects=subjects), let.span))
+        case anf.Call():
             _push_call(let, op, s)
-        case Library():
+        case anf.Library():
             s.b.append(let)
             push_library(let, op, s)
-        case Construct():
+        case anf.Construct():
             s.b.append(let)
             push_construct(let, op, s)
-        case Fields():
+        case anf.Fields():
             s.b.append(let)
             push_fields(let, op, s)
-        case Scan(monoid="prod"):
+        case anf.Scan(monoid="prod"):
             _push_running_product(let, op, s)
-        case Foreign() | Effect():
+        case anf.Foreign() | anf.Effect():
             raise refusal(let)
         case _:
             s.b.append(let)
             _push_simple(let, s)
 
 
-def _push_mark(let: Let, op: Check, s: Dual) -> None:
+def _push_mark(let: anf.Let, op: anf.Check, s: Dual) -> None:
     """What goes through a mark has the tangent of the variable that it names."""
     mark = mark_of(op)
     assert mark is not None
@@ -112,62 +81,68 @@ def _push_mark(let: Let, op: Check, s: Dual) -> None:
     if known:
         subjects = tuple([s.built(op.subjects[k]) for k in known])
         dots = tuple([s.bind(let.vars[k]) for k in known])
-        s.b.append(Let(dots, mark.derived(s.kind, known).check((), subjects), let.span))
+        s.b.append(anf.Let(dots, mark.derived(s.kind, known).check((), subjects), let.span))
 
 
-def _push_simple(let: Let, s: Dual) -> None:
+def _push_simple(let: anf.Let, s: Dual) -> None:
     b, op = s.b, let.op
     (var,) = let.vars
     match op:
-        case Prim(name, args):
+        case anf.Prim(name, args):
             # y = p(x…): ẏ = Σ ẋ ∂p/∂x, from the table.
             s.set(var, tangent(b, name, args, var, [s.dot(a) for a in args]))
-        case Cast():
+        case anf.Cast():
             s.set(var, cast_tangent(b, op, s.dot(op.arg)))
-        case Update():
+        case anf.Update():
             # y = x[i := v]: ẏ = ẋ[i := v̇].
             if s.dot(op.array) is not None or s.dot(op.value) is not None:
-                s.set(var, b.one(Update(s.array(op.array), op.index, s.built(op.value))))
-        case Concat(arrays):
+                s.set(var, b.one(anf.Update(s.array(op.array), op.index, s.built(op.value))))
+        case anf.Concat(arrays):
             if any(s.dot(a) is not None for a in arrays):
-                s.set(var, b.one(Concat(tuple([s.array(a) for a in arrays]))))
-        case Contract():
+                s.set(var, b.one(anf.Concat(tuple([s.array(a) for a in arrays]))))
+        case anf.Contract():
             _push_contract(var, op, s)
-        case Read(array=array) | Copy(array=array) | View(array=array) | Reshape(array=array) | Scan(array=array):
+        case (
+            anf.Read(array=array)
+            | anf.Copy(array=array)
+            | anf.View(array=array)
+            | anf.Reshape(array=array)
+            | anf.Scan(array=array)
+        ):
             # Linear in the array: the same of its tangent.
             if s.dot(array) is not None:
-                same = Renaming({array: s.array(array)}, fresh=True).op(op)
+                same = Renaming({array: s.array(array)}, renew=True).op(op)
                 s.set(var, b.one(same))
         case _:
             raise AssertionError(f"{type(op).__name__} carries no derivative")
 
 
-def _push_contract(var: Var, op: Contract, s: Dual) -> None:
+def _push_contract(var: anf.Var, op: anf.Contract, s: Dual) -> None:
     """out[o] = Σ a[l] b[r]: the tangent is Σ ȧ[l] b[r] + Σ a[l] ḃ[r]."""
     b = s.b
-    sizes: dict[int, Size] = {}
+    sizes: dict[int, anf.Size] = {}
     for array, names in ((op.a, op.left), (op.b, op.right)):
         sizes.update(zip(names, array_type(array).shape, strict=True))
     axes = {name: axis(size) for name, size in sizes.items()}
-    left, right = [tuple([poly(axes[n].var) for n in names]) for names in (op.left, op.right)]
+    left, right = [tuple([anf.poly(axes[n].var) for n in names]) for names in (op.left, op.right)]
     if s.dot(op.a) is None and s.dot(op.b) is None:
         return
 
-    def body(*_: Var) -> Atom:
-        terms: list[Atom] = []
+    def body(*_: anf.Var) -> anf.Atom:
+        terms: list[anf.Atom] = []
         if s.dot(op.a) is not None:
-            terms.append(b.prim("guard", b.one(Read(s.array(op.a), left)), b.one(Read(op.b, right))))
+            terms.append(b.prim("guard", b.one(anf.Read(s.array(op.a), left)), b.one(anf.Read(op.b, right))))
         if s.dot(op.b) is not None:
-            terms.append(b.prim("guard", b.one(Read(s.array(op.b), right)), b.one(Read(op.a, left))))
+            terms.append(b.prim("guard", b.one(anf.Read(s.array(op.b), right)), b.one(anf.Read(op.a, left))))
         return terms[0] if len(terms) == 1 else b.add(terms[0], terms[1])
 
     shape = array_type(var).shape if op.out else ()
-    kept = Keep(shape, tuple([poly(axes[n].var) for n in op.out]))
+    kept = anf.Keep(shape, tuple([anf.poly(axes[n].var) for n in op.out]))
     (dot,) = b.comp(list(axes.values()), body, [kept])
     s.set(var, dot)
 
 
-def _push_running_product(let: Let, op: Scan, s: Dual) -> None:
+def _push_running_product(let: anf.Let, op: anf.Scan, s: Dual) -> None:
     """y[i] = y[i-1] x[i], so ẏ[i] = ẏ[i-1] x[i] + y[i-1] ẋ[i]: no division, so zeros are exact to any order."""
     b, (var,) = s.b, let.vars
     if s.dot(op.array) is None:
@@ -176,25 +151,25 @@ def _push_running_product(let: Let, op: Scan, s: Dual) -> None:
     x, dot = op.array, s.array(op.array)
     (n,) = array_type(x).shape
     dtype = dtype_of(x)
-    empty = b.full((n,), Lit(0.0, dtype))
+    empty = b.full((n,), anf.Lit(0.0, dtype))
 
-    def body(i: Var, p: Var, dp: Var, y: Var, dy: Var) -> list[Var]:
+    def body(i: anf.Var, p: anf.Var, dp: anf.Var, y: anf.Var, dy: anf.Var) -> list[anf.Var]:
         here = b.read(x, [i])
         change = b.add(b.prim("guard", dp, here), b.prim("guard", b.read(dot, [i]), p))
         value = b.mul(p, here)
         return [value, change, b.update(y, [i], value), b.update(dy, [i], change)]
 
-    init: list[Atom] = [Lit(1.0, dtype), Lit(0.0, dtype), empty, empty]
+    init: list[anf.Atom] = [anf.Lit(1.0, dtype), anf.Lit(0.0, dtype), empty, empty]
     _, _, y, dy = b.for_(0, n, init, body, names=("p", "p_dot", "y", "y_dot"))
-    b.append(Let((var,), Reshape(y, (n,)), let.span))
+    b.append(anf.Let((var,), anf.Reshape(y, (n,)), let.span))
     s.set(var, dy)
 
 
 # ---- control ---------------------------------------------------------------------------------------------------------
-def _push_if(let: Let, op: If, s: Dual) -> None:
+def _push_if(let: anf.Let, op: anf.If, s: Dual) -> None:
     """y = if c { T(x) } else { E(x) }: the tangents of what the arms return come out of the same branch."""
     b = s.b
-    arms: list[list[Let]] = []
+    arms: list[list[anf.Let]] = []
     for arm in (op.then, op.otherwise):
         with b.scope() as lets:
             s.walk(arm.lets, s)
@@ -205,12 +180,12 @@ def _push_if(let: Let, op: If, s: Dual) -> None:
     for arm, lets in zip((op.then, op.otherwise), arms, strict=True):
         with b.scope() as more:
             dots = tuple([s.seen(arm.results[k]) for k in wanted])
-        blocks.append(Block((*lets, *more), (*arm.results, *dots)))
+        blocks.append(anf.Block((*lets, *more), (*arm.results, *dots)))
     vars = tuple([s.bind(let.vars[k]) for k in wanted])
-    b.append(Let((*let.vars, *vars), If(op.condition, *blocks), let.span))
+    b.append(anf.Let((*let.vars, *vars), anf.If(op.condition, *blocks), let.span))
 
 
-def _push_loop(let: Let, op: For | While, s: Dual) -> None:
+def _push_loop(let: anf.Let, op: anf.For | anf.While, s: Dual) -> None:
     """The tangents of the state are more state."""
     b = s.b
     active = [k for k, p in enumerate(op.params) if p in s.active]
@@ -220,13 +195,13 @@ def _push_loop(let: Let, op: For | While, s: Dual) -> None:
         s.walk(op.body.lets, s)
         after = next_state(op)
         results = (*op.body.results, *[s.built(after[k]) for k in active])
-    body = Block(tuple(lets), results)
+    body = anf.Block(tuple(lets), results)
     vars = (*let.vars, *[s.bind(let.vars[k]) for k in active])
-    b.append(Let(vars, replace(op, params=params, init=init, body=body), let.span))
+    b.append(anf.Let(vars, replace(op, params=params, init=init, body=body), let.span))
 
 
 # ---- calls -----------------------------------------------------------------------------------------------------------
-def _push_call(let: Let, op: Call, s: Dual) -> None:
+def _push_call(let: anf.Let, op: anf.Call, s: Dual) -> None:
     """A function with a rule gives its results to the rule; of any other the dual function gives both."""
     b, nodes = s.b, s.nodes
     rules = b.functions[op.function].rules
@@ -236,8 +211,8 @@ def _push_call(let: Let, op: Call, s: Dual) -> None:
             # A rule is in terms of the types of the values.
             seeds = tuple([nodes.from_tangent(b, op.args[k], s.dot(op.args[k])) for k in rules.wrt])
             own = [v for v in let.vars if carries(v.type)]
-            dots = [fresh(f"{v.name}_dot", v.type) for v in own]
-            b.append(Let(tuple(dots), Call(rules.pushforward, (*op.args, *let.vars, *seeds)), let.span))
+            dots = [anf.fresh(f"{v.name}_dot", v.type) for v in own]
+            b.append(anf.Let(tuple(dots), anf.Call(rules.pushforward, (*op.args, *let.vars, *seeds)), let.span))
             for v, dot in zip(own, dots, strict=True):
                 if v in s.active:
                     s.set(v, nodes.to_tangent(b, v, dot))
@@ -250,4 +225,4 @@ def _push_call(let: Let, op: Call, s: Dual) -> None:
     vars = tuple([s.bind(v) for v in let.vars if s.carries(v.type)])
     with called(b.functions[op.function], let.span):
         name = s.named(op.function, marks)
-    b.append(Let((*let.vars, *vars), Call(name, args), let.span))
+    b.append(anf.Let((*let.vars, *vars), anf.Call(name, args), let.span))

@@ -79,7 +79,7 @@ def _push_extremum(let: Let, op: Comp, k: int, where: Var, s: Dual) -> None:
     """y[o] = max f(x[i]) over the reduced axes r, attained first at r*[o]: ẏ[o] is the tangent of f at (o, r*[o])."""
     b, d = s.b, op.destinations[k]
     kept = _kept(op, d)
-    renaming = Renaming({}, fresh=True)
+    renaming = Renaming({}, renew=True)
     axes: list[Axis] = []
     reduced: list[Axis] = []
     for a in op.axes:

@@ -22,33 +22,7 @@ from dataclasses import replace
 from dlang.ad.activity import active_vars
 from dlang.ad.halves import local_tapes
 from dlang.ad.inlining import inlined_where_active, recursive, unused
-from dlang.ir.anf import (
-    Array,
-    Atom,
-    Block,
-    Check,
-    Comp,
-    Derivative,
-    For,
-    Function,
-    If,
-    Jvp,
-    Keep,
-    Let,
-    Lit,
-    Prim,
-    Program,
-    Pull,
-    Read,
-    Record,
-    Token,
-    Var,
-    Vjp,
-    While,
-    fresh,
-    is_handle,
-    poly,
-)
+from dlang.ir import anf
 from dlang.ir.builder import Builder
 from dlang.ir.marks import is_mark
 from dlang.ir.substitution import Renaming
@@ -60,7 +34,7 @@ TINY = {"f64": (2.0**-600, 2.0**-300), "f32": (2.0**-60, 2.0**-30)}
 SAME = {"f64": 1e-9, "f32": 1e-4}  # how far two derivatives are apart, relatively, that are one
 
 
-def with_limits(program: Program) -> Program:
+def with_limits(program: anf.Program) -> anf.Program:
     """The program with first derivatives that look for limits at logarithms of zero; it has its derivatives still."""
     differentiated = _reached_from_derivatives(program)
     functions = dict(program.functions)
@@ -74,11 +48,11 @@ def with_limits(program: Program) -> Program:
     return program if same else replace(program, functions=functions)
 
 
-def _reached_from_derivatives(program: Program) -> set[str]:
+def _reached_from_derivatives(program: anf.Program) -> set[str]:
     """The functions that are differentiated, and those that they call or differentiate."""
     found: set[str] = set()
     work = [let.op.function for f in program.functions.values() for let in walk(f.body)
-            if isinstance(let.op, Derivative) and not isinstance(let.op, Pull)]  # fmt: skip
+            if isinstance(let.op, anf.Derivative) and not isinstance(let.op, anf.Pull)]  # fmt: skip
     while work:
         name = work.pop()
         if name not in found:
@@ -94,42 +68,42 @@ class _Limits:
     forward halves so far, and what they noted.
     """
 
-    def __init__(self, program: Program, functions: dict[str, Function]) -> None:
+    def __init__(self, program: anf.Program, functions: dict[str, anf.Function]) -> None:
         self.program, self.functions = program, functions
         self.made: dict[tuple[str, tuple[int, ...]], tuple[str, str] | None] = {}
         self.local = local_tapes(program)
         self.kept = recursive(program) | {f.name for f in program.functions.values() if f.rules is not None}
-        self.records: dict[Atom, tuple[Record, Var]] = {}
+        self.records: dict[anf.Atom, tuple[anf.Record, anf.Var]] = {}
 
-    def block(self, block: Block) -> Block:
-        lets: list[Let] = []
+    def block(self, block: anf.Block) -> anf.Block:
+        lets: list[anf.Let] = []
         for let in block.lets:
             op = let.op
-            if isinstance(op, Vjp | Jvp) and (names := self.functions_of(op)) is not None:
+            if isinstance(op, anf.Vjp | anf.Jvp) and (names := self.functions_of(op)) is not None:
                 lets += self.derivative(let, op, *names)
                 continue
-            if isinstance(op, Record) and op.tape in self.local and (names := self.functions_of(op)) is not None:
+            if isinstance(op, anf.Record) and op.tape in self.local and (names := self.functions_of(op)) is not None:
                 *values, tape = let.vars
-                zero = fresh("zero", BOOL)
+                zero = anf.fresh("zero", BOOL)
                 noting = replace(op, function=names[0], seeded=(*op.seeded, False))
-                lets.append(Let((*values, zero, tape), noting, let.span))
+                lets.append(anf.Let((*values, zero, tape), noting, let.span))
                 self.records[tape] = op, zero
                 continue
-            if isinstance(op, Pull) and op.tape in self.records:
+            if isinstance(op, anf.Pull) and op.tape in self.records:
                 lets += self.pull(let, op, *self.records[op.tape])
                 continue
             new = map_blocks(op, self.block)
-            lets.append(let if new is op else Let(let.vars, new, let.span))
+            lets.append(let if new is op else anf.Let(let.vars, new, let.span))
         return with_lets(block, lets, block.results)
 
-    def functions_of(self, op: Vjp | Jvp | Record) -> tuple[str, str] | None:
-        wrt = tuple([k for k, t in enumerate(op.tangents) if t is not None]) if isinstance(op, Jvp) else op.wrt
+    def functions_of(self, op: anf.Vjp | anf.Jvp | anf.Record) -> tuple[str, str] | None:
+        wrt = tuple([k for k, t in enumerate(op.tangents) if t is not None]) if isinstance(op, anf.Jvp) else op.wrt
         key = op.function, wrt
         if key not in self.made:
             self.made[key] = self.make(self.program.functions[op.function], wrt)
         return self.made[key]
 
-    def make(self, f: Function, wrt: tuple[int, ...]) -> tuple[str, str] | None:
+    def make(self, f: anf.Function, wrt: tuple[int, ...]) -> tuple[str, str] | None:
         if not _is_simple(self.program, f):
             return None
         seeded = [is_float(r.type) for r in f.results]
@@ -140,34 +114,34 @@ class _Limits:
             return None
         noting, shifted = unused(f"{f.name}_noting", self.functions), unused(f"{f.name}_shifted", self.functions)
         lets, zero = _noted(f.body.lets, logarithms)
-        body = Block(tuple(lets), (*f.body.results, zero))
-        self.functions[noting] = _copy(f, noting, body, results=(*f.results, fresh("zero", BOOL)))
-        run = fresh("run", I64)
+        body = anf.Block(tuple(lets), (*f.body.results, zero))
+        self.functions[noting] = _copy(f, noting, body, results=(*f.results, anf.fresh("zero", BOOL)))
+        run = anf.fresh("run", I64)
         b = Builder(self.functions, f.span)
         with b.scope() as first:
-            is_second = b.prim("eq", run, Lit(1, "i64"))
+            is_second = b.prim("eq", run, anf.Lit(1, "i64"))
             tiny = {
-                dtype: b.select(is_second, Lit(small, dtype), Lit(smaller, dtype))
+                dtype: b.select(is_second, anf.Lit(small, dtype), anf.Lit(smaller, dtype))
                 for dtype, (smaller, small) in TINY.items()
             }
-        body = Block((*first, *_shifted(b, f.body, logarithms, tiny).lets), f.body.results)
+        body = anf.Block((*first, *_shifted(b, f.body, logarithms, tiny).lets), f.body.results)
         self.functions[shifted] = _copy(f, shifted, body, params=(*f.params, run))
         return noting, shifted
 
-    def derivative(self, let: Let, op: Vjp | Jvp, noting: str, shifted: str) -> list[Let]:
+    def derivative(self, let: anf.Let, op: anf.Vjp | anf.Jvp, noting: str, shifted: str) -> list[anf.Let]:
         """The derivative of what notes zeros, and where it has met one the limit, if there is one."""
         count = len(self.program.functions[op.function].results)
         values, slopes = let.vars[:count], let.vars[count:]
-        b, zero = Builder(self.functions, let.span), fresh("zero", BOOL)
-        found = tuple([fresh(v.name, v.type) for v in slopes])
+        b, zero = Builder(self.functions, let.span), anf.fresh("zero", BOOL)
+        found = tuple([anf.fresh(v.name, v.type) for v in slopes])
 
-        if isinstance(op, Vjp):
-            first: Vjp | Jvp = replace(op, function=noting, cotangents=(*op.cotangents, None))
+        if isinstance(op, anf.Vjp):
+            first: anf.Vjp | anf.Jvp = replace(op, function=noting, cotangents=(*op.cotangents, None))
         else:
             first = replace(op, function=noting)
 
-        def again(run: Var) -> tuple[Var, ...]:
-            if isinstance(op, Vjp):
+        def again(run: anf.Var) -> tuple[anf.Var, ...]:
+            if isinstance(op, anf.Vjp):
                 return b.vjp(shifted, (*op.args, run), op.wrt, op.cotangents)[count:]
             return b.jvp(shifted, (*op.args, run), (*op.tangents, None))[count:]
 
@@ -176,7 +150,7 @@ class _Limits:
             _emit_limits(b, slopes, found, zero, again)
         return lets
 
-    def pull(self, let: Let, op: Pull, record: Record, zero: Var) -> list[Let]:
+    def pull(self, let: anf.Let, op: anf.Pull, record: anf.Record, zero: anf.Var) -> list[anf.Let]:
         """The backward half of what noted zeros; where it has met one, the function runs forward again, too."""
         names = self.functions_of(record)
         assert names is not None
@@ -185,10 +159,10 @@ class _Limits:
         b = Builder(self.functions, let.span)
         first = replace(op, function=noting, cotangents=(*op.cotangents, None), seeded=(*op.seeded, False))
         if [v.type for v in let.vars] != [record.args[k].type for k in record.wrt]:
-            return [Let(let.vars, first, let.span)]  # who pulls writes the sizes in another way
-        found = tuple([fresh(v.name, v.type) for v in let.vars])
+            return [anf.Let(let.vars, first, let.span)]  # who pulls writes the sizes in another way
+        found = tuple([anf.fresh(v.name, v.type) for v in let.vars])
 
-        def again(run: Var) -> tuple[Var, ...]:
+        def again(run: anf.Var) -> tuple[anf.Var, ...]:
             return b.vjp(shifted, (*record.args, run), record.wrt, op.cotangents)[count:]
 
         with b.scope() as lets:
@@ -198,19 +172,23 @@ class _Limits:
 
 
 def _emit_limits(
-    b: Builder, slopes: Sequence[Var], found: Sequence[Var], zero: Var, again: Callable[[Var], Sequence[Atom]]
+    b: Builder,
+    slopes: Sequence[anf.Var],
+    found: Sequence[anf.Var],
+    zero: anf.Var,
+    again: Callable[[anf.Var], Sequence[anf.Atom]],
 ) -> None:
     """Binds a derivative: what was found, or where zeros were met the limits of two runs."""
     n = len(slopes)
 
-    def limits() -> list[Atom]:
+    def limits() -> list[anf.Atom]:
         near = b.for_(0, 2, [*found, *found], lambda run, *state: [*state[n:], *again(run)])
         return [_limit(b, *each) for each in zip(found, near[:n], near[n:], strict=True)]
 
-    b.emit_as(slopes, If(zero, b.block(limits), Block((), tuple(found)), rare=True))
+    b.emit_as(slopes, anf.If(zero, b.block(limits), anf.Block((), tuple(found)), rare=True))
 
 
-def _to_exponentials(body: Block, inputs: Sequence[Var], seeded: Sequence[bool]) -> set[Var]:
+def _to_exponentials(body: anf.Block, inputs: Sequence[anf.Var], seeded: Sequence[bool]) -> set[anf.Var]:
     """The logarithms that are differentiated and that some exponential depends on."""
     active = active_vars(body, inputs, seeded)
     lets = list(walk(body))
@@ -219,122 +197,134 @@ def _to_exponentials(body: Block, inputs: Sequence[Var], seeded: Sequence[bool])
     if not any(_is(let, "exp") for let in lets):
         return set()
     varied = active_vars(body, logarithms, seeded)
-    reached = any(_is(let, "exp") and isinstance(let.op, Prim) and let.op.args[0] in varied for let in lets)
+    reached = any(_is(let, "exp") and isinstance(let.op, anf.Prim) and let.op.args[0] in varied for let in lets)
     return logarithms if reached else set()
 
 
-def _is(let: Let, name: str) -> bool:
-    return isinstance(let.op, Prim) and let.op.name == name
+def _is(let: anf.Let, name: str) -> bool:
+    return isinstance(let.op, anf.Prim) and let.op.name == name
 
 
-def _is_simple(program: Program, f: Function) -> bool:
+def _is_simple(program: anf.Program, f: anf.Function) -> bool:
     """Whether it may run again: it has no effects, no rules, no data, and no sizes that are known only when it ran."""
-    if f.rules is not None or any(isinstance(let.op, Derivative) for let in walk(f.body)):
+    if f.rules is not None or any(isinstance(let.op, anf.Derivative) for let in walk(f.body)):
         return False
     vars = (*f.params, *f.results)
-    if any(isinstance(v.type, Token) or is_handle(dtype_of(v)) for v in vars):
+    if any(isinstance(v.type, anf.Token) or anf.is_handle(dtype_of(v)) for v in vars):
         return False
     return set(f.results).isdisjoint(v for r in f.results for v in type_vars(r.type))
 
 
 def _copy(
-    f: Function, name: str, body: Block, params: tuple[Var, ...] | None = None, results: tuple[Var, ...] | None = None
-) -> Function:
+    f: anf.Function,
+    name: str,
+    body: anf.Block,
+    params: tuple[anf.Var, ...] | None = None,
+    results: tuple[anf.Var, ...] | None = None,
+) -> anf.Function:
     """A function like another, in variables of its own."""
-    renaming = Renaming({}, fresh=True)
+    renaming = Renaming({}, renew=True)
     fresh_params = tuple(map(renaming.bind, f.params if params is None else params))
-    formals = Renaming(renaming.env, fresh=True)
+    formals = Renaming(renaming.env, renew=True)
     fresh_results = tuple(map(formals.bind, f.results if results is None else results))
     return replace(f, name=name, params=fresh_params, results=fresh_results, body=renaming.block(body))
 
 
-def _noted(lets: Sequence[Let], logarithms: Set[Var]) -> tuple[list[Let], Atom]:
+def _noted(lets: Sequence[anf.Let], logarithms: Set[anf.Var]) -> tuple[list[anf.Let], anf.Atom]:
     """Lets that also bind whether one of these logarithms is of zero, and this."""
-    out: list[Let] = []
-    found: Atom = Lit(False, "bool")
+    out: list[anf.Let] = []
+    found: anf.Atom = anf.Lit(False, "bool")
 
-    def either(x: Atom, y: Atom, to: list[Let]) -> Atom:
-        if isinstance(x, Lit) or isinstance(y, Lit):
-            return y if isinstance(x, Lit) else x
-        to.append(Let((both := fresh("zero", BOOL),), Prim("or", (x, y))))
+    def either(x: anf.Atom, y: anf.Atom, to: list[anf.Let]) -> anf.Atom:
+        if isinstance(x, anf.Lit) or isinstance(y, anf.Lit):
+            return y if isinstance(x, anf.Lit) else x
+        to.append(anf.Let((both := anf.fresh("zero", BOOL),), anf.Prim("or", (x, y))))
         return both
 
     for let in lets:
         match let.op:
-            case Prim("log", (x,)) if let.vars[0] in logarithms:
-                here = fresh("zero", BOOL)
-                out += [let, Let((here,), Prim("eq", (x, Lit(0.0, dtype_of(x)))))]
+            case anf.Prim("log", (x,)) if let.vars[0] in logarithms:
+                here = anf.fresh("zero", BOOL)
+                out += [let, anf.Let((here,), anf.Prim("eq", (x, anf.Lit(0.0, dtype_of(x)))))]
                 found = either(found, here, out)
-            case Comp(axes, body, destinations):
+            case anf.Comp(axes, body, destinations):
                 inner, zero = _noted(body.lets, logarithms)
-                if isinstance(zero, Lit):
+                if isinstance(zero, anf.Lit):
                     out.append(let)
                     continue
-                any_zero = fresh("zero", BOOL)
-                noting = Comp(axes, Block(tuple(inner), (*body.results, zero)), (*destinations, Keep((), (), "any")))
-                out.append(Let((*let.vars, any_zero), noting, let.span))
+                any_zero = anf.fresh("zero", BOOL)
+                noting = anf.Comp(
+                    axes, anf.Block(tuple(inner), (*body.results, zero)), (*destinations, anf.Keep((), (), "any"))
+                )
+                out.append(anf.Let((*let.vars, any_zero), noting, let.span))
                 found = either(found, any_zero, out)
-            case If(condition, then, otherwise, rare=rare):
+            case anf.If(condition, then, otherwise, rare=rare):
                 arms = [_noted(arm.lets, logarithms) for arm in (then, otherwise)]
-                if all(isinstance(zero, Lit) for _, zero in arms):
+                if all(isinstance(zero, anf.Lit) for _, zero in arms):
                     out.append(let)
                     continue
                 blocks = [
-                    Block(tuple(inner), (*arm.results, zero))
+                    anf.Block(tuple(inner), (*arm.results, zero))
                     for (inner, zero), arm in zip(arms, (then, otherwise), strict=True)
                 ]
-                out.append(Let((*let.vars, here := fresh("zero", BOOL)), If(condition, *blocks, rare=rare), let.span))
+                out.append(
+                    anf.Let(
+                        (*let.vars, here := anf.fresh("zero", BOOL)), anf.If(condition, *blocks, rare=rare), let.span
+                    )
+                )
                 found = either(found, here, out)
-            case For() | While() as loop:
+            case anf.For() | anf.While() as loop:
                 inner, zero = _noted(loop.body.lets, logarithms)
-                if isinstance(zero, Lit):
+                if isinstance(zero, anf.Lit):
                     out.append(let)
                     continue
-                before = fresh("zero", BOOL)
+                before = anf.fresh("zero", BOOL)
                 after = either(before, zero, inner)
                 noted = replace(
                     loop,
                     params=(*loop.params, before),
-                    init=(*loop.init, Lit(False, "bool")),
-                    body=Block(tuple(inner), (*loop.body.results, after)),
+                    init=(*loop.init, anf.Lit(False, "bool")),
+                    body=anf.Block(tuple(inner), (*loop.body.results, after)),
                 )
-                out.append(Let((*let.vars, last := fresh("zero", BOOL)), noted, let.span))
+                out.append(anf.Let((*let.vars, last := anf.fresh("zero", BOOL)), noted, let.span))
                 found = either(found, last, out)
             case _:
                 out.append(let)
     return out, found
 
 
-def _shifted(b: Builder, block: Block, logarithms: Set[Var], tiny: Mapping[str, Atom]) -> Block:
+def _shifted(b: Builder, block: anf.Block, logarithms: Set[anf.Var], tiny: Mapping[str, anf.Atom]) -> anf.Block:
     """A block with tiny numbers added to the zeros of which it takes logarithms; nobody follows it step by step."""
-    lets: list[Let] = []
+    lets: list[anf.Let] = []
     for let in block.lets:
         match let.op:
-            case Prim("log", (x,)) if let.vars[0] in logarithms:
-                zero = Lit(0.0, dtype_of(x))
+            case anf.Prim("log", (x,)) if let.vars[0] in logarithms:
+                zero = anf.Lit(0.0, dtype_of(x))
                 with b.scope() as more:
                     there = b.add(x, b.select(b.prim("eq", x, zero), tiny[dtype_of(x)], zero))
-                lets += [*more, Let(let.vars, Prim("log", (there,)), let.span)]
-            case Check() as mark if is_mark(mark):
-                lets.append(Let(let.vars, replace(mark, code="E0706", parts=("",), values=()), let.span))
+                lets += [*more, anf.Let(let.vars, anf.Prim("log", (there,)), let.span)]
+            case anf.Check() as mark if is_mark(mark):
+                lets.append(anf.Let(let.vars, replace(mark, code="E0706", parts=("",), values=()), let.span))
             case op:
                 new = map_blocks(op, lambda inner: _shifted(b, inner, logarithms, tiny))
-                lets.append(let if new is op else Let(let.vars, new, let.span))
+                lets.append(let if new is op else anf.Let(let.vars, new, let.span))
     return with_lets(block, lets, block.results)
 
 
-def _limit(b: Builder, before: Var, near: Var, nearer: Var) -> Atom:
+def _limit(b: Builder, before: anf.Var, near: anf.Var, nearer: anf.Var) -> anf.Atom:
     """The derivative that two runs agree about, else what it was before."""
 
-    def of(x: Atom, y: Atom, z: Atom) -> Atom:
+    def of(x: anf.Atom, y: anf.Atom, z: anf.Atom) -> anf.Atom:
         far = b.prim("abs", b.sub(y, z))
         size = b.prim("abs", y)
-        same = b.prim("le", far, b.mul(size, Lit(SAME[dtype_of(y)], dtype_of(y))))
-        vanishes = b.prim("le", size, b.mul(b.prim("abs", z), Lit(TINY[dtype_of(y)][1] ** 0.5, dtype_of(y))))
-        vanishes = b.prim("and", vanishes, b.prim("lt", b.prim("abs", z), Lit(1.0, dtype_of(y))))
-        return b.select(same, y, b.select(vanishes, Lit(0.0, dtype_of(y)), x))
+        same = b.prim("le", far, b.mul(size, anf.Lit(SAME[dtype_of(y)], dtype_of(y))))
+        vanishes = b.prim("le", size, b.mul(b.prim("abs", z), anf.Lit(TINY[dtype_of(y)][1] ** 0.5, dtype_of(y))))
+        vanishes = b.prim("and", vanishes, b.prim("lt", b.prim("abs", z), anf.Lit(1.0, dtype_of(y))))
+        return b.select(same, y, b.select(vanishes, anf.Lit(0.0, dtype_of(y)), x))
 
-    if isinstance(before.type, Array):
+    if isinstance(before.type, anf.Array):
         shape = array_type(before).shape
-        return b.map(shape, lambda *i: of(*[b.one(Read(v, tuple(map(poly, i)))) for v in (before, near, nearer)]))
+        return b.map(
+            shape, lambda *i: of(*[b.one(anf.Read(v, tuple(map(anf.poly, i)))) for v in (before, near, nearer)])
+        )
     return of(before, near, nearer)

@@ -21,17 +21,7 @@ from dlang.ad.scope import Scope, Sink, Unplaceable
 from dlang.ad.strip_mining import has_segments, run_again, segmented
 from dlang.ad.tape import save
 from dlang.ad.trips import needs_list, pull_listed
-from dlang.ir.anf import (
-    Array,
-    Block,
-    For,
-    Let,
-    Lit,
-    Var,
-    While,
-    fresh,
-    poly,
-)
+from dlang.ir import anf
 from dlang.ir.marks import against
 from dlang.ir.pruning import pruned_block
 from dlang.ir.substitution import Renaming, refresh
@@ -39,23 +29,23 @@ from dlang.ir.traverse import bound_vars, free_vars
 from dlang.ir.types import I64
 
 
-def pull_for(let: Let, op: For, scope: Scope) -> list[Let]:
+def pull_for(let: anf.Let, op: anf.For, scope: Scope) -> list[anf.Let]:
     """Emits the adjoint of a loop over a range; gives the loop with what has to be saved."""
     if needs_list(op, scope.active):
         return pull_listed(let, op, scope)
     if has_segments(op, scope):
-        count: list[Let] = []
+        count: list[anf.Let] = []
         if op.early:
             count, let, op = _counted(let, op, scope)
         before, let = segmented(let, op, scope)
-        assert isinstance(let.op, For)
+        assert isinstance(let.op, anf.For)
         return [*count, *before, *_pull(let, let.op, scope, op)]
     if op.early:
         return pull_listed(let, op, scope)
     return _pull(let, op, scope)
 
 
-def pull_while(let: Let, op: While, scope: Scope) -> list[Let]:
+def pull_while(let: anf.Let, op: anf.While, scope: Scope) -> list[anf.Let]:
     """Emits the adjoint of a loop with a condition; gives the loop with what has to be saved."""
     if has_segments(op, scope) and not needs_list(op, scope.active):
         count, let, counted = _counted(let, op, scope)
@@ -63,18 +53,18 @@ def pull_while(let: Let, op: While, scope: Scope) -> list[Let]:
     return pull_listed(let, op, scope)
 
 
-def _pull(let: Let, op: For, scope: Scope, segments_of: For | None = None) -> list[Let]:
+def _pull(let: anf.Let, op: anf.For, scope: Scope, segments_of: anf.For | None = None) -> list[anf.Let]:
     """Emits the adjoint of a counted loop. segments_of: the loop, if this one is over its segments."""
     b, sink = scope.b, scope.sink
     state = [k for k, p in enumerate(op.params) if p in scope.active]
     inside = set(bound_vars(op))
     outer = [v for v in free_vars(op.body) if v in scope.active and v not in inside]
-    if sink is not None and any(isinstance(v.type, Array) and v not in sink.inside for v in outer):
+    if sink is not None and any(isinstance(v.type, anf.Array) and v not in sink.inside for v in outer):
         raise Unplaceable
     state_in = [scope.take(let.vars[k]) for k in state]
     outer_in = [scope.take(v) for v in outer]
-    state_bars = tuple(fresh(f"{op.params[k].name}_bar", scope.nodes.type(op.params[k].type)) for k in state)
-    outer_bars = tuple(fresh(f"{v.name}_bar", scope.nodes.type(v.type)) for v in outer)
+    state_bars = tuple(anf.fresh(f"{op.params[k].name}_bar", scope.nodes.type(op.params[k].type)) for k in state)
+    outer_bars = tuple(anf.fresh(f"{v.name}_bar", scope.nodes.type(v.type)) for v in outer)
     inner = scope.inner(None if sink is None else Sink(sink.inside | inside, [], sink.conditional, True))
     inner.in_loop, inner.fleeting = True, scope.fleeting | fleeting(op.body, op.params)
     inner.known = scope.known.copy()
@@ -90,12 +80,12 @@ def _pull(let: Let, op: For, scope: Scope, segments_of: For | None = None) -> li
             forward = run_again(op.body.lets, inner, segments_of.low, segments_of.high)
         # What the body passes on is handed to the parameter before the cotangent of the next state is asked for.
         results = [inner.take(op.params[k]) for k in state] + [inner.take(v) for v in outer]
-    body = pruned_block(Block(tuple(lets), tuple(results)))
+    body = pruned_block(anf.Block(tuple(lets), tuple(results)))
     replacement, body, index = save(let, op, forward, body, scope)
     if scope.followed:
         body = against(body, op.body)
-    loop = For(index, op.low, op.high, (*state_bars, *outer_bars), (*state_in, *outer_in), body)
-    vars = tuple(fresh(v.name, v.type) for v in (*state_bars, *outer_bars))
+    loop = anf.For(index, op.low, op.high, (*state_bars, *outer_bars), (*state_in, *outer_in), body)
+    vars = tuple(anf.fresh(v.name, v.type) for v in (*state_bars, *outer_bars))
     b.emit_as(vars, loop)
     for k, bar in zip(state, vars, strict=False):
         scope.add(op.init[k], bar)
@@ -104,43 +94,43 @@ def _pull(let: Let, op: For, scope: Scope, segments_of: For | None = None) -> li
     return replacement
 
 
-def _counted(let: Let, op: For | While, scope: Scope) -> tuple[list[Let], Let, For]:
+def _counted(let: anf.Let, op: anf.For | anf.While, scope: Scope) -> tuple[list[anf.Let], anf.Let, anf.For]:
     """The loop as one of which the number of trips is known, after it ran once without its derivative to count them.
 
     A loop that ends early runs its last body too, with the state of which it ends.
     """
     b = scope.b
     # Whether the state changes type (a size that another part of the state gives) or not, the parameters say it.
-    renaming = Renaming({}, fresh=True)
+    renaming = Renaming({}, renew=True)
     params = tuple(renaming.bind(p) for p in op.params)
-    trips = fresh("trips", I64)
+    trips = anf.fresh("trips", I64)
     with b.scope() as lets:
-        if isinstance(op, While):
+        if isinstance(op, anf.While):
             condition = refresh(op.condition, renaming.env)
         else:
-            renaming.env[op.index] = fresh(op.index.name, I64)
+            renaming.env[op.index] = anf.fresh(op.index.name, I64)
         body = renaming.block(op.body)
         for inner in body.lets:
             b.append(inner)
-        more = b.add(trips, Lit(1, "i64"))
+        more = b.add(trips, anf.Lit(1, "i64"))
     results = (*body.results, more)
-    block = Block(tuple(lets), results)
-    zero_trips = Lit(0, "i64")
-    run: For | While
-    if isinstance(op, While):
-        run = While((*params, trips), (*op.init, zero_trips), condition, block, op.early)
+    block = anf.Block(tuple(lets), results)
+    zero_trips = anf.Lit(0, "i64")
+    run: anf.For | anf.While
+    if isinstance(op, anf.While):
+        run = anf.While((*params, trips), (*op.init, zero_trips), condition, block, op.early)
     else:
         index = renaming.env[op.index]
-        assert isinstance(index, Var)
-        run = For(index, op.low, op.high, (*params, trips), (*op.init, zero_trips), block, True)
-    outs = Renaming({}, fresh=True)
-    ran = (*(outs.bind(p) for p in op.params), fresh("trips", I64))
-    n = poly(ran[-1])
+        assert isinstance(index, anf.Var)
+        run = anf.For(index, op.low, op.high, (*params, trips), (*op.init, zero_trips), block, True)
+    outs = Renaming({}, renew=True)
+    ran = (*(outs.bind(p) for p in op.params), anf.fresh("trips", I64))
+    n = anf.poly(ran[-1])
     scope.known.facts.size(ran[-1])
-    if isinstance(op, While):
-        low, index = poly(0), fresh("trip", I64)
+    if isinstance(op, anf.While):
+        low, index = anf.poly(0), anf.fresh("trip", I64)
     else:
         low, index = op.low, op.index
-    inner_block = Block(op.body.lets, op.body.results[1:] if op.early else op.body.results)
-    counted = For(index, low, low + n, op.params, op.init, inner_block)
-    return [Let(ran, run, let.span)], Let(let.vars, counted, let.span), counted
+    inner_block = anf.Block(op.body.lets, op.body.results[1:] if op.early else op.body.results)
+    counted = anf.For(index, low, low + n, op.params, op.init, inner_block)
+    return [anf.Let(ran, run, let.span)], anf.Let(let.vars, counted, let.span), counted

@@ -29,6 +29,7 @@ from dlang.ad.bodies import emit_comp, with_axes_as_values
 from dlang.ad.borders import Piece, Points, at_most_one, end_of
 from dlang.ad.recompute import SIMPLE
 from dlang.ad.scope import Contribution, Scope, Unplaceable
+from dlang.ir import anf
 from dlang.ir.affine import (
     Box,
     Change,
@@ -45,21 +46,6 @@ from dlang.ir.affine import (
     rebase,
     solved_axes,
 )
-from dlang.ir.anf import (
-    Add,
-    Array,
-    Atom,
-    Axis,
-    Destination,
-    Keep,
-    Let,
-    Prim,
-    Read,
-    Size,
-    Var,
-    fresh,
-    poly,
-)
 from dlang.ir.pruning import pruned
 from dlang.ir.types import array_type, dtype_of, product, type_of
 from dlang.ops.primitives import GUARDS
@@ -73,32 +59,32 @@ class _Group:
     """Adjoints that share a comprehension: its axes, and what the primal's axes are in terms of them."""
 
     change: Change
-    lets: Sequence[Let]
-    results: list[tuple[Var, Atom, Destination]] = field(default_factory=list)
+    lets: Sequence[anf.Let]
+    results: list[tuple[anf.Var, anf.Atom, anf.Destination]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class _Placement:
     scope: Scope
-    axes: tuple[Axis, ...]
-    lets: list[Let]
+    axes: tuple[anf.Axis, ...]
+    lets: list[anf.Let]
     known: Knowledge
     box: Box | None
-    depends: dict[Var, set[Var]]
+    depends: dict[anf.Var, set[anf.Var]]
     digits: Box
     groups: dict[object, _Group] = field(default_factory=dict)
-    after: list[tuple[Change, Sequence[Let], Var, Atom, Destination]] = field(default_factory=list)
-    before: list[tuple[Change, Sequence[Let], Var, Atom, Destination]] = field(default_factory=list)
-    mine: set[Var] = field(default_factory=set)
-    bars: dict[Var, list[Atom]] = field(default_factory=dict)
-    ends: list[tuple[Contribution, tuple[Axis, ...]]] = field(default_factory=list)
+    after: list[tuple[Change, Sequence[anf.Let], anf.Var, anf.Atom, anf.Destination]] = field(default_factory=list)
+    before: list[tuple[Change, Sequence[anf.Let], anf.Var, anf.Atom, anf.Destination]] = field(default_factory=list)
+    mine: set[anf.Var] = field(default_factory=set)
+    bars: dict[anf.Var, list[anf.Atom]] = field(default_factory=dict)
+    ends: list[tuple[Contribution, tuple[anf.Axis, ...]]] = field(default_factory=list)
     later: dict[object, _Group] = field(default_factory=dict)  # of what the others give
 
 
 def place(
     scope: Scope,
-    axes: tuple[Axis, ...],
-    lets: Sequence[Let],
+    axes: tuple[anf.Axis, ...],
+    lets: Sequence[anf.Let],
     wanted: Sequence[Contribution],
     digits: Box | None = None,
 ) -> None:
@@ -109,7 +95,7 @@ def place(
     """
     if scope.sink is not None:
         for c in wanted:  # whole arrays of outside have no place at a point of the comprehension around
-            if isinstance(c.array.type, Array) and c.array not in scope.sink.inside:
+            if isinstance(c.array.type, anf.Array) and c.array not in scope.sink.inside:
                 raise Unplaceable
     body = with_axes_as_values(lets, [a.var for a in axes])
     known = scope.known.within(axes)
@@ -127,7 +113,7 @@ def place(
     for change, body_lets, var, atom, destination in p.after:
         emit_comp(scope.b, change, body_lets, [(var, atom, destination)])
     for array, bars in p.bars.items():
-        if not isinstance(array.type, Array):
+        if not isinstance(array.type, anf.Array):
             bars = [scope.total(bars)]
         scope.bars[array] = bars
 
@@ -135,11 +121,11 @@ def place(
 def _decide(p: _Placement, c: Contribution) -> None:
     names = [a.var for a in p.axes]
     array, index = c.array, c.index
-    shape = array.type.shape if isinstance(array.type, Array) else ()
+    shape = array.type.shape if isinstance(array.type, anf.Array) else ()
     local = p.depends.keys() - p.digits.keys()
     data_entries = [e for e in index if e.mentions(local)]
     affine = [e for e in index if not e.mentions(local)]
-    data: set[Var] = set()
+    data: set[anf.Var] = set()
     for e in index:
         for a in e.atoms():
             data |= p.depends.get(a, set())
@@ -149,7 +135,7 @@ def _decide(p: _Placement, c: Contribution) -> None:
     over = data.union(*(axes_of(e, names) for e in affine))
     solved, left = _solved(p, affine, names)
     into, apart = _into(p, array, shape, over)
-    bar = fresh(f"{array.name}_bar", array.type)
+    bar = anf.fresh(f"{array.name}_bar", array.type)
     inside = not c.conditional or p.known.inside(index, shape)
     key: object = object() if apart else None
     if data <= solved and not left and inside and (absent := _absent(p, over, index, shape)):
@@ -157,7 +143,7 @@ def _decide(p: _Placement, c: Contribution) -> None:
         return
     if data <= solved and not left:
         change = Change(p.axes, {})
-        keep = Keep(shape, index, "sum", into)
+        keep = anf.Keep(shape, index, "sum", into)
         if into is None and inside and _joins(p, p.groups.get(None), c):
             return
         if apart and inside and not by_data and (summed := _summed(p, over, c.g)) is not None:
@@ -169,26 +155,26 @@ def _decide(p: _Placement, c: Contribution) -> None:
             _join(p, key, change, p.lets, bar, c.g, keep)
     elif inside and not by_data and (second := _summed_first(p, over, index, c.g)) is not None:
         moved_change, read = second
-        g = fresh("g", c.g.type)
+        g = anf.fresh("g", c.g.type)
         moved = tuple(e.substitute(moved_change.env.get) for e in index)
-        p.after.append((moved_change, [Let((g,), read)], bar, g, Keep(shape, moved, "sum", into)))
+        p.after.append((moved_change, [anf.Let((g,), read)], bar, g, anf.Keep(shape, moved, "sum", into)))
     elif not by_data and (key_change := _rebased(p, index, key)) is not None:
         key, change = key_change
         moved = tuple(e.substitute(change.env.get) for e in index)
         if not inside:
             change = _clipped(change, [], moved, shape, p)
             key = change.axes
-        _join(p, key, change, p.lets, bar, c.g, Keep(shape, moved, "sum", into))
+        _join(p, key, change, p.lets, bar, c.g, anf.Keep(shape, moved, "sum", into))
     elif not inside:
         raise Unplaceable
     elif (first := _reduced_first(p, over, c.g, by_data)) is not None:
         space, read = first
-        g = fresh("g", c.g.type)
-        _join(p, object(), space, [*p.lets, Let((g,), read)], bar, g, Add(shape, index, into))
+        g = anf.fresh("g", c.g.type)
+        _join(p, object(), space, [*p.lets, anf.Let((g,), read)], bar, g, anf.Add(shape, index, into))
     elif apart and over >= set(names) and _reads_as_many(p) and (summed := _summed(p, over, c.g)) is not None:
-        p.after.append((summed[0], [*p.lets, *summed[1]], bar, summed[2], Add(shape, index, into)))
+        p.after.append((summed[0], [*p.lets, *summed[1]], bar, summed[2], anf.Add(shape, index, into)))
     else:
-        _join(p, key, Change(p.axes, {}), p.lets, bar, c.g, Add(shape, index, into))
+        _join(p, key, Change(p.axes, {}), p.lets, bar, c.g, anf.Add(shape, index, into))
     p.bars[array].append(bar)
     p.mine.add(bar)
 
@@ -196,7 +182,7 @@ def _decide(p: _Placement, c: Contribution) -> None:
 # ---- clipped and wrapped indices -------------------------------------------------------------------------------------
 def _straightened(p: _Placement, c: Contribution) -> bool:
     """Decides on a contribution at an index that is clipped or wrapped; False if it is not, or not as known here."""
-    shape = c.array.type.shape if isinstance(c.array.type, Array) else ()
+    shape = c.array.type.shape if isinstance(c.array.type, anf.Array) else ()
     local = p.depends.keys() - p.digits.keys()
     if c.conditional or p.box is None or not any(e.mentions(local) for e in c.index):
         return False
@@ -205,9 +191,9 @@ def _straightened(p: _Placement, c: Contribution) -> bool:
     if not bent:
         return False
     names = [a.var for a in p.axes]
-    if _solved(p, [poly(bent[k].axis) if k in bent else e for k, e in enumerate(c.index)], names)[1]:
+    if _solved(p, [anf.poly(bent[k].axis) if k in bent else e for k, e in enumerate(c.index)], names)[1]:
         return False
-    ways: list[tuple[tuple[Piece | None, ...], tuple[Axis, ...]]] = []
+    ways: list[tuple[tuple[Piece | None, ...], tuple[anf.Axis, ...]]] = []
     for choice in combinations(*[(None, *b.ends) for b in bent.values()]):
         axes = points.behind([(b, end) for b, end in zip(bent.values(), choice, strict=True) if end is not None])
         if axes is None:
@@ -219,9 +205,9 @@ def _straightened(p: _Placement, c: Contribution) -> bool:
     g = c.g if stored is None else stored
     for choice, axes in ways:
         index = list(c.index)
-        beyond: list[Axis] = []
+        beyond: list[anf.Axis] = []
         for (k, b), end in zip(bent.items(), choice, strict=True):
-            index[k] = poly(b.axis)
+            index[k] = anf.poly(b.axis)
             if end is not None:
                 index[k], more = end_of(b, end, axes, p.scope.known)
                 beyond += more
@@ -235,7 +221,7 @@ def _straightened(p: _Placement, c: Contribution) -> bool:
             for k, entry in enumerate(index):
                 if k not in bent and not entry.mentions(names):
                     one = at_most_one(entry, shape[k])
-                    index[k] = poly(one.var)
+                    index[k] = anf.poly(one.var)
                     beyond.append(one)
             axes = (*beyond, *axes)
         new = Contribution(c.array, tuple(index), here, False)
@@ -248,55 +234,55 @@ def _straightened(p: _Placement, c: Contribution) -> bool:
     return True
 
 
-def _stored(p: _Placement, over: set[Var], g: Atom) -> Var | None:
+def _stored(p: _Placement, over: set[anf.Var], g: anf.Atom) -> anf.Var | None:
     """The sums of g over the axes other than `over`, from an array; None if the axes depend on those others."""
     space = [a for a in p.axes if a.var in over]
     rest = {a.var for a in p.axes if a.var not in over}
     if p.box is None or not space or any(b.mentions(rest) for a in space for b in (*a.lows, *a.highs)):
         return None
     shape = tuple(extent(p.scope.b, p.box[a.var], p.scope.known) for a in space)
-    at = tuple(poly(a.var) - p.box[a.var][0] for a in space)
-    sums, value = fresh("sums", type_of(dtype_of(g), shape)), fresh("g", g.type)
-    _join(p, None, Change(p.axes, {}), p.lets, sums, g, Keep(shape, at))
-    p.lets.append(Let((value,), Read(sums, at)))
+    at = tuple(anf.poly(a.var) - p.box[a.var][0] for a in space)
+    sums, value = anf.fresh("sums", type_of(dtype_of(g), shape)), anf.fresh("g", g.type)
+    _join(p, None, Change(p.axes, {}), p.lets, sums, g, anf.Keep(shape, at))
+    p.lets.append(anf.Let((value,), anf.Read(sums, at)))
     return value
 
 
 def _joins(p: _Placement, group: _Group | None, c: Contribution) -> bool:
     """Whether a contribution has become part of another one of its pass, to the same elements."""
     for n, (bar, g, d) in enumerate(group.results if group is not None else ()):
-        if isinstance(d, Keep) and d.index == c.index and d.monoid == "sum" and bar in p.bars[c.array]:
-            total = fresh("t", g.type)
-            p.lets.append(Let((total,), Prim("add", (g, c.g))))
+        if isinstance(d, anf.Keep) and d.index == c.index and d.monoid == "sum" and bar in p.bars[c.array]:
+            total = anf.fresh("t", g.type)
+            p.lets.append(anf.Let((total,), anf.Prim("add", (g, c.g))))
             assert group is not None
             group.results[n] = bar, total, d
             return True
     return False
 
 
-def _add_later(p: _Placement, c: Contribution, axes: tuple[Axis, ...]) -> None:
+def _add_later(p: _Placement, c: Contribution, axes: tuple[anf.Axis, ...]) -> None:
     """Adds what is read of sums that another pass makes."""
     group = p.later.setdefault(axes, _Group(Change(axes, {}), p.lets))
     if not _joins(p, group, c):
-        bar = fresh(f"{c.array.name}_bar", c.array.type)
-        group.results.append((bar, c.g, Keep(array_type(c.array).shape, c.index)))
+        bar = anf.fresh(f"{c.array.name}_bar", c.array.type)
+        group.results.append((bar, c.g, anf.Keep(array_type(c.array).shape, c.index)))
         p.bars[c.array].append(bar)
         p.mine.add(bar)
 
 
-def _add_end(p: _Placement, c: Contribution, axes: tuple[Axis, ...]) -> None:
+def _add_end(p: _Placement, c: Contribution, axes: tuple[anf.Axis, ...]) -> None:
     """Adds a contribution at the end of a clipped axis, in a pass of its own."""
     bars = p.bars[c.array]
     into = bars.pop() if bars else None
-    assert into is None or isinstance(into, Var)
-    bar = fresh(f"{c.array.name}_bar", c.array.type)
-    p.after.append((Change(axes, {}), p.lets, bar, c.g, Keep(array_type(c.array).shape, c.index, "sum", into)))
+    assert into is None or isinstance(into, anf.Var)
+    bar = anf.fresh(f"{c.array.name}_bar", c.array.type)
+    p.after.append((Change(axes, {}), p.lets, bar, c.g, anf.Keep(array_type(c.array).shape, c.index, "sum", into)))
     bars.append(bar)
     p.mine.add(bar)
 
 
 # ---- elements that may not be there ----------------------------------------------------------------------------------
-def _absent(p: _Placement, over: set[Var], index: Sequence[Size], shape: Sequence[Size]) -> list[int]:
+def _absent(p: _Placement, over: set[anf.Var], index: Sequence[anf.Size], shape: Sequence[anf.Size]) -> list[int]:
     """The entries of an index that may be out of range where axes that it misses are empty."""
     rest = [a for a in p.axes if a.var not in over]
     if not rest:
@@ -320,27 +306,31 @@ def _absent(p: _Placement, over: set[Var], index: Sequence[Size], shape: Sequenc
     return out
 
 
-def _add_where_it_is(p: _Placement, c: Contribution, absent: Sequence[int], over: set[Var], into: Var | None) -> None:
+def _add_where_it_is(
+    p: _Placement, c: Contribution, absent: Sequence[int], over: set[anf.Var], into: anf.Var | None
+) -> None:
     """Adds a sum over axes that may be empty to an element that is not there if they are."""
     shape = array_type(c.array).shape
-    bar = fresh(f"{c.array.name}_bar", c.array.type)
+    bar = anf.fresh(f"{c.array.name}_bar", c.array.type)
     names = [a.var for a in p.axes]
     fixed = not any(c.index[k].mentions(names) for k in absent) and not any(e.mentions(p.depends) for e in c.index)
     summed = _summed(p, over, c.g) if fixed else None
     if summed is None:
-        p.after.append((Change(p.axes, {}), p.lets, bar, c.g, Add(shape, c.index, into)))
+        p.after.append((Change(p.axes, {}), p.lets, bar, c.g, anf.Add(shape, c.index, into)))
     else:
         ones = {k: at_most_one(c.index[k], shape[k]) for k in absent}
-        index = tuple([poly(ones[k].var) if k in ones else e for k, e in enumerate(c.index)])
+        index = tuple([anf.poly(ones[k].var) if k in ones else e for k, e in enumerate(c.index)])
         change = Change((*ones.values(), *summed[0].axes), {})
-        p.after.append((change, summed[1], bar, summed[2], Keep(shape, index, "sum", into)))
+        p.after.append((change, summed[1], bar, summed[2], anf.Keep(shape, index, "sum", into)))
     p.bars[c.array].append(bar)
     p.mine.add(bar)
 
 
-def _solved(p: _Placement, affine: Sequence[Size], names: Sequence[Var]) -> tuple[set[Var], Sequence[Size]]:
+def _solved(
+    p: _Placement, affine: Sequence[anf.Size], names: Sequence[anf.Var]
+) -> tuple[set[anf.Var], Sequence[anf.Size]]:
     """The axes that entries determine, those of at most one point among them, and the entries left."""
-    single = {a.var for a in p.axes if any(high - low == poly(1) for low in a.lows for high in a.highs)}
+    single = {a.var for a in p.axes if any(high - low == anf.poly(1) for low in a.lows for high in a.highs)}
     if p.box is not None:
         solved, left = solved_axes(affine, [*names, *p.digits], {**p.box, **p.digits}, p.known)
         return {*solved, *single}, left
@@ -354,7 +344,7 @@ def _solved(p: _Placement, affine: Sequence[Size], names: Sequence[Var]) -> tupl
     return solved, ()
 
 
-def _into(p: _Placement, array: Var, shape: Sequence[Size], over: set[Var]) -> tuple[Var | None, bool]:
+def _into(p: _Placement, array: anf.Var, shape: Sequence[anf.Size], over: set[anf.Var]) -> tuple[anf.Var | None, bool]:
     """The earlier cotangent that a contribution is added to, if so; and whether that needs a pass of its own.
 
     An earlier one from another pass is always taken. Of the same pass, dense ones stay apart and are added once; a
@@ -364,7 +354,7 @@ def _into(p: _Placement, array: Var, shape: Sequence[Size], over: set[Var]) -> t
     if not shape or not earlier:
         return None, False
     last = earlier[-1]
-    if not isinstance(last, Var):
+    if not isinstance(last, anf.Var):
         return None, False
     if last in p.mine and not _sparse(p, shape, over):
         return None, False
@@ -372,7 +362,7 @@ def _into(p: _Placement, array: Var, shape: Sequence[Size], over: set[Var]) -> t
     return last, last in p.mine
 
 
-def _sparse(p: _Placement, shape: Sequence[Size], over: set[Var]) -> bool:
+def _sparse(p: _Placement, shape: Sequence[anf.Size], over: set[anf.Var]) -> bool:
     if p.box is None:
         return False
     points = product(p.box[v][1] - p.box[v][0] + 1 for v in over)
@@ -380,7 +370,13 @@ def _sparse(p: _Placement, shape: Sequence[Size], over: set[Var]) -> bool:
 
 
 def _join(
-    p: _Placement, key: object, change: Change, lets: Sequence[Let], bar: Var, g: Atom, destination: Destination
+    p: _Placement,
+    key: object,
+    change: Change,
+    lets: Sequence[anf.Let],
+    bar: anf.Var,
+    g: anf.Atom,
+    destination: anf.Destination,
 ) -> None:
     if destination.into is not None and any(destination.into is later for _, _, later, _, _ in p.after):
         p.after.append((change, lets, bar, g, destination))
@@ -388,7 +384,7 @@ def _join(
     p.groups.setdefault(key, _Group(change, lets)).results.append((bar, g, destination))
 
 
-def _rebased(p: _Placement, index: Sequence[Size], key: object) -> tuple[object, Change] | None:
+def _rebased(p: _Placement, index: Sequence[anf.Size], key: object) -> tuple[object, Change] | None:
     """The change of axes that solves an index, shared by indices that differ by offsets."""
     names = {a.var for a in p.axes}
     same = tuple(Poly({m: c for m, c in e.terms.items() if any(a in names for a in m)}) for e in index)
@@ -398,7 +394,9 @@ def _rebased(p: _Placement, index: Sequence[Size], key: object) -> tuple[object,
     return None if change is None else (same if key is None else key, change)
 
 
-def _summed_first(p: _Placement, over: set[Var], index: Sequence[Size], g: Atom) -> tuple[Change, Read] | None:
+def _summed_first(
+    p: _Placement, over: set[anf.Var], index: Sequence[anf.Size], g: anf.Atom
+) -> tuple[Change, anf.Read] | None:
     """The change of axes that solves an index, of sums over the axes that it misses, and the read of these sums.
 
     None if it misses none, or if it is cheap to compute the cotangents where they are needed. The sums are made with
@@ -414,13 +412,13 @@ def _summed_first(p: _Placement, over: set[Var], index: Sequence[Size], g: Atom)
     if change is None:
         return None
     shape = tuple(extent(p.scope.b, p.box[a.var], p.scope.known) for a in space)
-    at = tuple(poly(a.var) - p.box[a.var][0] for a in space)
-    sums = fresh("sums", type_of(dtype_of(g), shape))
-    _join(p, None, Change(p.axes, {}), p.lets, sums, g, Keep(shape, at))
-    return change, Read(sums, at)
+    at = tuple(anf.poly(a.var) - p.box[a.var][0] for a in space)
+    sums = anf.fresh("sums", type_of(dtype_of(g), shape))
+    _join(p, None, Change(p.axes, {}), p.lets, sums, g, anf.Keep(shape, at))
+    return change, anf.Read(sums, at)
 
 
-def _summed(p: _Placement, over: set[Var], g: Atom) -> tuple[Change, Sequence[Let], Atom] | None:
+def _summed(p: _Placement, over: set[anf.Var], g: anf.Atom) -> tuple[Change, Sequence[anf.Let], anf.Atom] | None:
     """A pass over the axes that an index mentions, which finds the sums over the others in an array, or a scalar.
 
     The sums are made with whatever else is computed at the primal's own points. None if the axes depend on the others,
@@ -430,16 +428,16 @@ def _summed(p: _Placement, over: set[Var], g: Atom) -> tuple[Change, Sequence[Le
     space = [a for a in p.axes if a.var in over]
     if p.box is None or any(b.mentions(rest) for a in space for b in (*a.lows, *a.highs)):
         return None
-    if not rest and not any(isinstance(let.op, Prim) for let in pruned(p.lets, [g])):
+    if not rest and not any(isinstance(let.op, anf.Prim) for let in pruned(p.lets, [g])):
         return None
     shape = tuple(extent(p.scope.b, p.box[a.var], p.scope.known) for a in space)
-    at = tuple(poly(a.var) - p.box[a.var][0] for a in space)
-    sums = fresh("sums", type_of(dtype_of(g), shape))
-    _join(p, None, Change(p.axes, {}), p.lets, sums, g, Keep(shape, at))
+    at = tuple(anf.poly(a.var) - p.box[a.var][0] for a in space)
+    sums = anf.fresh("sums", type_of(dtype_of(g), shape))
+    _join(p, None, Change(p.axes, {}), p.lets, sums, g, anf.Keep(shape, at))
     if not shape:
         return Change((), {}), [], sums
-    value = fresh("g", g.type)
-    return Change(tuple(space), {}), [Let((value,), Read(sums, at))], value
+    value = anf.fresh("g", g.type)
+    return Change(tuple(space), {}), [anf.Let((value,), anf.Read(sums, at))], value
 
 
 def _reads_as_many(p: _Placement) -> bool:
@@ -447,21 +445,21 @@ def _reads_as_many(p: _Placement) -> bool:
     if p.box is None:
         return False
     points = product(high - low + 1 for low, high in (p.box[a.var] for a in p.axes))
-    read = {let.op.array for let in p.lets if isinstance(let.op, Read)}
+    read = {let.op.array for let in p.lets if isinstance(let.op, anf.Read)}
     return any(not far_fewer(product(array_type(a).shape), points) for a in read)
 
 
-def _dear(lets: Sequence[Let]) -> bool:
+def _dear(lets: Sequence[anf.Let]) -> bool:
     """Whether code takes so long that it is better to store and read sums of what it gives."""
-    names = [let.op.name for let in lets if isinstance(let.op, Prim)]
+    names = [let.op.name for let in lets if isinstance(let.op, anf.Prim)]
     return sum(1 if name in SIMPLE else 4 for name in names if name not in GUARDS) > DEAR
 
 
 def _clipped(
     change: Change,
-    data_entries: Sequence[Size],
-    index: Sequence[Size],
-    shape: Sequence[Size],
+    data_entries: Sequence[anf.Size],
+    index: Sequence[anf.Size],
+    shape: Sequence[anf.Size],
     p: _Placement,
 ) -> Change:
     """The points at which the index is in range: at the others a branch did not read, and the cotangent is 0."""
@@ -476,12 +474,12 @@ def _clipped(
             if e in data_entries or not gap.mentions(names) or not bound_last(gap, names, lows, highs):
                 raise Unplaceable
     axes = tuple(
-        Axis(a.var, tuple(dict.fromkeys(lows[a.var])), tuple(dict.fromkeys(highs[a.var]))) for a in change.axes
+        anf.Axis(a.var, tuple(dict.fromkeys(lows[a.var])), tuple(dict.fromkeys(highs[a.var]))) for a in change.axes
     )
     return Change(axes, change.env)
 
 
-def _reduced_first(p: _Placement, over: set[Var], g: Atom, by_data: bool) -> tuple[Change, Read] | None:
+def _reduced_first(p: _Placement, over: set[anf.Var], g: anf.Atom, by_data: bool) -> tuple[Change, anf.Read] | None:
     """The sum of g over the axes that an index does not depend on, as an array over the others; None if it has none.
 
     The array has an element for every point of the box of the others, and the second pass goes over that box, or over
@@ -496,15 +494,15 @@ def _reduced_first(p: _Placement, over: set[Var], g: Atom, by_data: bool) -> tup
         return None
     if by_data and any(b.mentions([a.var for a in space]) for a in rest for b in (*a.lows, *a.highs)):
         return None  # at some points of the others there may be nothing to sum: data may be out of range just there
-    identity: dict[Var, Size] = {}
+    identity: dict[anf.Var, anf.Size] = {}
     order = [a.var for a in (*space, *rest)]
     change = changed(p.axes, identity, order, p.box)
     if change is None:
         return None
     shape = tuple(extent(p.scope.b, p.box[a.var], p.scope.known) for a in space)
-    index = tuple(poly(a.var) - p.box[a.var][0] for a in space)
-    first = fresh("sums", type_of(dtype_of(g), shape))
-    p.before.append((change, p.lets, first, g, Keep(shape, index)))
+    index = tuple(anf.poly(a.var) - p.box[a.var][0] for a in space)
+    first = anf.fresh("sums", type_of(dtype_of(g), shape))
+    p.before.append((change, p.lets, first, g, anf.Keep(shape, index)))
     if by_data:
         space = nonempty(space, rest, p.box, p.scope.known)
-    return Change(tuple(space), {}), Read(first, index)
+    return Change(tuple(space), {}), anf.Read(first, index)

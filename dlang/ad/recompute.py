@@ -19,27 +19,7 @@ from dataclasses import dataclass, replace
 
 from dlang.ad.cut import Value, minimum_cut
 from dlang.diagnostics import Span
-from dlang.ir.anf import (
-    Array,
-    Atom,
-    Block,
-    Cast,
-    Comp,
-    If,
-    Let,
-    Op,
-    Prim,
-    Read,
-    Reshape,
-    Size,
-    SizeOf,
-    Token,
-    Type,
-    Var,
-    View,
-    is_handle,
-    poly,
-)
+from dlang.ir import anf
 from dlang.ir.comps import point_of
 from dlang.ir.pruning import pruned
 from dlang.ir.terms import WIDTHS
@@ -64,28 +44,28 @@ class Again:
     span: of the loop in which that happens in each trip, or of the function.
     """
 
-    bytes: Size
-    operations: Size
+    bytes: anf.Size
+    operations: anf.Size
     span: Span | None
 
 
-def bytes_of(type: Type) -> Size:
+def bytes_of(type: anf.Type) -> anf.Size:
     """The memory of a value; a node is the word that refers to it."""
-    if isinstance(type, Token):
+    if isinstance(type, anf.Token):
         return Poly({})
-    return poly(8 if is_handle(type.dtype) else WIDTHS[type.dtype]) * _elements(type)
+    return anf.poly(8 if anf.is_handle(type.dtype) else WIDTHS[type.dtype]) * _elements(type)
 
 
 def recomputed(
-    block: Block,
-    lets: Sequence[Let],
-    bound: set[Var],
+    block: anf.Block,
+    lets: Sequence[anf.Let],
+    bound: set[anf.Var],
     seen: list[Again],
     span: Span | None,
-    alike: Mapping[Var, Var] | None = None,
+    alike: Mapping[anf.Var, anf.Var] | None = None,
     in_memory: bool = True,
     followed: bool = False,
-) -> Block:
+) -> anf.Block:
     """The block with those of `lets` in front that are better computed again than saved.
 
     bound: what has to be saved to be there. seen: gets what is computed again. alike: states of a loop, each with its
@@ -102,32 +82,37 @@ class _Way:
     operations: for each element; cost: for all. operands: those that are not there anyhow.
     """
 
-    let: Let
+    let: anf.Let
     operations: int
     cost: int
-    operands: tuple[Var, ...]
+    operands: tuple[anf.Var, ...]
 
 
 class _Chooser:
     """Finds what to compute again of some lets."""
 
     def __init__(
-        self, lets: Sequence[Let], bound: set[Var], alike: Mapping[Var, Var], in_memory: bool, followed: bool
+        self,
+        lets: Sequence[anf.Let],
+        bound: set[anf.Var],
+        alike: Mapping[anf.Var, anf.Var],
+        in_memory: bool,
+        followed: bool,
     ) -> None:
         self.lets, self.bound, self.alike, self.in_memory, self.followed = lets, bound, alike, in_memory, followed
         self.defined = {v: let for let in lets for v in let.vars if v in bound}
-        self.free: dict[Var, bool] = {}
-        self.ways: dict[Var, _Way | None] = {}
-        self.wanted: list[Var] = []
-        self.kept: set[Var] = set()
+        self.free: dict[anf.Var, bool] = {}
+        self.ways: dict[anf.Var, _Way | None] = {}
+        self.wanted: list[anf.Var] = []
+        self.kept: set[anf.Var] = set()
 
-    def chosen(self, block: Block, seen: list[Again], span: Span | None) -> Block:
+    def chosen(self, block: anf.Block, seen: list[Again], span: Span | None) -> anf.Block:
         used = [v for v in free_vars(block) if v in self.bound]
         free = [v for v in used if self.is_free(v)]
         self.wanted = [v for v in used if not self.free.get(v, False)]
         self.kept = _read_whole(block, _arrays(used))
         again = self.cut()
-        made: list[Let] = []
+        made: list[anf.Let] = []
         for let in self.lets:
             if all(self.free.get(v, False) for v in let.vars):
                 made.append(let)
@@ -140,23 +125,23 @@ class _Chooser:
         first = pruned(made, [*free, *again])
         if self.followed:
             first = [replace(let, span=None) for let in first]
-        return Block((*first, *block.lets), block.results)
+        return anf.Block((*first, *block.lets), block.results)
 
-    def is_free(self, v: Var) -> bool:
+    def is_free(self, v: anf.Var) -> bool:
         """Whether it is integer arithmetic, a view or an element of what is there, of operands that are the same."""
         if v not in self.defined:
             return v not in self.bound
         if v not in self.free:
             self.free[v] = False
             op = self.defined[v].op
-            whole = isinstance(op, Prim | Cast) and not any(is_float(a.type) for a in (v, *parts(op).atoms))
-            there = isinstance(op, SizeOf | Read | View | Reshape)
+            whole = isinstance(op, anf.Prim | anf.Cast) and not any(is_float(a.type) for a in (v, *parts(op).atoms))
+            there = isinstance(op, anf.SizeOf | anf.Read | anf.View | anf.Reshape)
             self.free[v] = (whole or there) and all(self.is_free(a) for a in free_vars(op))
         return self.free[v]
 
-    def cut(self) -> set[Var]:
+    def cut(self) -> set[anf.Var]:
         """What is to be computed again."""
-        found: dict[Var, int] = {}
+        found: dict[anf.Var, int] = {}
         work = list(self.wanted)
         while work:
             v = work.pop()
@@ -174,31 +159,35 @@ class _Chooser:
         _, chosen = minimum_cut(values, [found[v] for v in self.wanted])
         return {v for v, k in found.items() if k in chosen}
 
-    def saving(self, v: Var) -> int:
+    def saving(self, v: anf.Var) -> int:
         """What it costs to save a value."""
         elements = _nominal(_elements(v.type))
         for before, after in self.alike.items():
             if (v is after and before in self.wanted) or (v is before and after in self.wanted and not self.way(after)):
                 return elements * OPERATION  # it is in the tape already
         width = WIDTHS.get(dtype_of(v), 8)
-        memory = 0 if not self.in_memory else 2 * width if isinstance(v.type, Array) else width
+        memory = 0 if not self.in_memory else 2 * width if isinstance(v.type, anf.Array) else width
         return elements * (2 * OPERATION + memory)
 
-    def way(self, v: Var) -> _Way | None:
+    def way(self, v: anf.Var) -> _Way | None:
         """How to compute a value again; None if that is not possible, or costs no less than to save it."""
-        if v not in self.defined or v in self.kept or isinstance(v.type, Token):
+        if v not in self.defined or v in self.kept or isinstance(v.type, anf.Token):
             return None
         let = self.defined[v]
-        if v.type == I64 or dtype_of(v) == "str" or is_handle(dtype_of(v)):  # the types of arrays mention saved sizes
+        if (
+            v.type == I64 or dtype_of(v) == "str" or anf.is_handle(dtype_of(v))
+        ):  # the types of arrays mention saved sizes
             return None
-        body: Sequence[Let] = [let]
+        body: Sequence[anf.Let] = [let]
         match let.op:
-            case View() | Reshape() | Prim() | Cast() | Read():
+            case anf.View() | anf.Reshape() | anf.Prim() | anf.Cast() | anf.Read():
                 pass
-            case Comp() if point_of(let.op, k := let.vars.index(v)) is not None:
+            case anf.Comp() if point_of(let.op, k := let.vars.index(v)) is not None:
                 value = let.op.body.results[k]
                 body = pruned(let.op.body.lets, [value])
-                let = Let((v,), Comp(let.op.axes, Block(tuple(body), (value,)), (let.op.destinations[k],)), let.span)
+                let = anf.Let(
+                    (v,), anf.Comp(let.op.axes, anf.Block(tuple(body), (value,)), (let.op.destinations[k],)), let.span
+                )
             case _:
                 return None
         operands = [a for a in (*free_vars(let.op), *type_vars(v.type)) if a in self.bound and not self.is_free(a)]
@@ -206,60 +195,60 @@ class _Chooser:
         cost = _nominal(_elements(v.type)) * sum([c for c in costs if c is not None])
         if None in costs or cost >= self.saving(v):
             return None
-        return _Way(let, sum(isinstance(inner.op, Prim | Cast) for inner in body), cost, tuple(operands))
+        return _Way(let, sum(isinstance(inner.op, anf.Prim | anf.Cast) for inner in body), cost, tuple(operands))
 
 
-def _cost(op: Op, saved: Sequence[Var]) -> int | None:
+def _cost(op: anf.Op, saved: Sequence[anf.Var]) -> int | None:
     """The cost of one operation; None if it is not computed again. saved: arrays that are read in any case."""
     match op:
-        case View() | Reshape() | SizeOf():
+        case anf.View() | anf.Reshape() | anf.SizeOf():
             return 0
-        case Read():
+        case anf.Read():
             return 1 if op.array in saved else OPERATION
-        case Cast():
+        case anf.Cast():
             return OPERATION
-        case Prim(name) if name in SIMPLE:
+        case anf.Prim(name) if name in SIMPLE:
             return OPERATION
-        case Prim(name) if name in DIVISIONS:
+        case anf.Prim(name) if name in DIVISIONS:
             return DIVISION
         case _:
             return None
 
 
-def _nominal(size: Size) -> int:
+def _nominal(size: anf.Size) -> int:
     """About how large a size is, for comparing."""
     return max(1, size.evaluate(lambda v: NOMINAL))
 
 
-def sum_of(sizes: Iterable[Size]) -> Size:
-    out: Size = Poly({})
+def sum_of(sizes: Iterable[anf.Size]) -> anf.Size:
+    out: anf.Size = Poly({})
     for size in sizes:
         out = out + size
     return out
 
 
-def _elements(type: Type) -> Size:
-    return product(type.shape if isinstance(type, Array) else ())
+def _elements(type: anf.Type) -> anf.Size:
+    return product(type.shape if isinstance(type, anf.Array) else ())
 
 
-def _read_whole(block: Block, arrays: set[Var]) -> set[Var]:
+def _read_whole(block: anf.Block, arrays: set[anf.Var]) -> set[anf.Var]:
     """Finds those of some arrays that a block uses otherwise than each element once: by a product, a loop, a call."""
-    found: set[Var] = set()
+    found: set[anf.Var] = set()
     _whole(block, None, arrays, found)
     return found & arrays
 
 
-def _whole(block: Block, axes: set[Var] | None, arrays: set[Var], found: set[Var]) -> None:
+def _whole(block: anf.Block, axes: set[anf.Var] | None, arrays: set[anf.Var], found: set[anf.Var]) -> None:
     if arrays.isdisjoint(mentioned(block)):
         return
     found |= _arrays(block.results)
     for let in block.lets:
         op = let.op
         match op:
-            case Read() if axes is None or axes <= {a for entry in op.index for a in entry.atoms()}:
+            case anf.Read() if axes is None or axes <= {a for entry in op.index for a in entry.atoms()}:
                 pass
-            case Comp() | If():
-                inner = (axes or set()) | {a.var for a in op.axes} if isinstance(op, Comp) else axes
+            case anf.Comp() | anf.If():
+                inner = (axes or set()) | {a.var for a in op.axes} if isinstance(op, anf.Comp) else axes
                 p = parts(op)
                 found |= _arrays(p.atoms)
                 for nested in p.blocks:
@@ -268,5 +257,5 @@ def _whole(block: Block, axes: set[Var] | None, arrays: set[Var], found: set[Var
                 found |= _arrays(free_vars(op))
 
 
-def _arrays(atoms: Iterable[Atom]) -> set[Var]:
-    return {a for a in atoms if isinstance(a, Var) and isinstance(a.type, Array)}
+def _arrays(atoms: Iterable[anf.Atom]) -> set[anf.Var]:
+    return {a for a in atoms if isinstance(a, anf.Var) and isinstance(a.type, anf.Array)}

@@ -18,40 +18,7 @@ from dlang.ad.nodes import pull_construct, pull_fields
 from dlang.ad.refusal import refusal
 from dlang.ad.rules import cast_contribution, contribution
 from dlang.ad.scope import Scope, spanned
-from dlang.ir.anf import (
-    Array,
-    Atom,
-    Call,
-    Cast,
-    Check,
-    Comp,
-    Concat,
-    Construct,
-    Contract,
-    Copy,
-    Effect,
-    Fields,
-    For,
-    Foreign,
-    If,
-    Keep,
-    Let,
-    Library,
-    Lit,
-    Prim,
-    Read,
-    Reshape,
-    Scalar,
-    Scan,
-    Size,
-    SizeOf,
-    Update,
-    Var,
-    View,
-    While,
-    is_handle,
-    poly,
-)
+from dlang.ir import anf
 from dlang.ir.builder import axis
 from dlang.ir.marks import COTANGENT, is_mark, mark_of
 from dlang.ir.traverse import bound_vars
@@ -59,17 +26,17 @@ from dlang.ir.types import array_type, dtype_of
 from dlang.polynomials import Poly
 
 
-def pull_block(lets: Sequence[Let], scope: Scope) -> list[Let]:
+def pull_block(lets: Sequence[anf.Let], scope: Scope) -> list[anf.Let]:
     """Emits the adjoints of lets, last first; gives the lets of the forward pass."""
     scope.known = scope.known.copy()
     for let in lets:
         scope.known.made(v.type for v in let.vars)
         scope.choices(let)
-        if isinstance(let.op, SizeOf):
+        if isinstance(let.op, anf.SizeOf):
             scope.sizes[let.vars[0]] = let.op.size.substitute(scope.sizes.get)
         if scope.sink is not None:
             scope.sink.inside.update((*let.vars, *bound_vars(let.op)))
-    forward: list[list[Let]] = []
+    forward: list[list[anf.Let]] = []
     for let in reversed(lets):
         span = scope.b.span
         spanned(scope, let.span)
@@ -78,50 +45,50 @@ def pull_block(lets: Sequence[Let], scope: Scope) -> list[Let]:
     return [let for group in reversed(forward) for let in group]
 
 
-def pull(let: Let, scope: Scope) -> list[Let]:
+def pull(let: anf.Let, scope: Scope) -> list[anf.Let]:
     """The adjoint of one let."""
     op = let.op
     if not any(v in scope.active and v in scope.bars for v in let.vars):
         return [let]
     match op:
-        case Comp():
+        case anf.Comp():
             return pull_comp(let, op, scope)
-        case If():
+        case anf.If():
             return pull_if(let, op, scope)
-        case For():
+        case anf.For():
             return pull_for(let, op, scope)
-        case While():
+        case anf.While():
             return pull_while(let, op, scope)
-        case Check() if is_mark(op):
+        case anf.Check() if is_mark(op):
             _pull_mark(let, op, scope)
             return [let]
-        case Check():
+        case anf.Check():
             for var, subject in zip(let.vars, op.subjects, strict=True):
                 scope.add(subject, scope.pop(var))  # a check may give another size, of the same value
             return [let]
-        case Call():
+        case anf.Call():
             return pull_call(let, op, scope)
-        case Construct():
+        case anf.Construct():
             pull_construct(let, op, scope)
             return [let]
-        case Fields():
+        case anf.Fields():
             pull_fields(let, op, scope)
             return [let]
-        case Library():
+        case anf.Library():
             pull_library(let, op, scope)
             return [let]
-        case Foreign() | Effect():
+        case anf.Foreign() | anf.Effect():
             raise refusal(let)
         case _:
             _pull_simple(let, scope)
             return [let]
 
 
-def _pull_mark(let: Let, op: Check, scope: Scope) -> None:
+def _pull_mark(let: anf.Let, op: anf.Check, scope: Scope) -> None:
     """What goes through a mark is the cotangent of the variable that it names. Its value is told again, too."""
     mark = mark_of(op)
     assert mark is not None
-    given: list[tuple[int, Atom]] = []
+    given: list[tuple[int, anf.Atom]] = []
     for k, var in enumerate(let.vars):
         g = scope.pop(var)
         if g is not None:
@@ -135,122 +102,124 @@ def _pull_mark(let: Let, op: Check, scope: Scope) -> None:
         scope.add(op.subjects[k], g)
 
 
-def _is_told(a: Atom, scope: Scope) -> bool:
+def _is_told(a: anf.Atom, scope: Scope) -> bool:
     """Whether the backward pass is told a value: no array in a loop, which would be saved in every trip."""
     match a.type:
-        case Array(dtype):
-            return not scope.in_loop and not is_handle(dtype)
-        case Scalar(dtype):
-            return not is_handle(dtype)
+        case anf.Array(dtype):
+            return not scope.in_loop and not anf.is_handle(dtype)
+        case anf.Scalar(dtype):
+            return not anf.is_handle(dtype)
         case _:
             return False
 
 
-def _pull_simple(let: Let, scope: Scope) -> None:
+def _pull_simple(let: anf.Let, scope: Scope) -> None:
     b, op = scope.b, let.op
     (var,) = let.vars
     g = scope.pop(var)
     if g is None:
         return
     match op:
-        case Prim(name, args):
+        case anf.Prim(name, args):
             # y = p(x…): x̄ += ȳ ∂p/∂x, from the table.
             for k, arg in enumerate(args):
                 if scope.is_active(arg):
                     scope.add(arg, contribution(b, name, args, var, k, g))
-        case Cast():
+        case anf.Cast():
             if scope.is_active(op.arg):
                 scope.add(op.arg, cast_contribution(b, op, g))
-        case Read():
+        case anf.Read():
             # y = x[i]: x̄[i] += ȳ.
             scope.add_read(op.array, op.index, g)
-        case Update():
+        case anf.Update():
             # y = x[i := v]: v̄ += ȳ[i]; x̄ += ȳ[i := 0], in place.
-            assert isinstance(g, Var)
+            assert isinstance(g, anf.Var)
             if scope.is_active(op.value):
-                scope.add(op.value, b.one(Read(g, op.index)))
+                scope.add(op.value, b.one(anf.Read(g, op.index)))
             if scope.is_active(op.array):
                 scope.add(op.array, b.update(g, op.index, scope.nodes.zero(b, op.value.type)))
-        case Copy():
+        case anf.Copy():
             scope.add(op.array, g)
-        case View():
+        case anf.View():
             pull_view(op, g, scope)
-        case Reshape():
-            assert isinstance(g, Var)
+        case anf.Reshape():
+            assert isinstance(g, anf.Var)
             scope.add(op.array, b.reshape(g, array_type(op.array).shape))
-        case Concat():
+        case anf.Concat():
             _pull_concat(op, g, scope)
-        case Scan():
+        case anf.Scan():
             _pull_scan(op, var, g, scope)
-        case Contract():
+        case anf.Contract():
             _pull_contract(op, g, scope)
         case _:
             raise AssertionError(f"{type(op).__name__} carries no derivative")
 
 
-def _pull_concat(op: Concat, g: object, scope: Scope) -> None:
+def _pull_concat(op: anf.Concat, g: object, scope: Scope) -> None:
     """y = x1 ++ x2 ++ …: each x̄k += the part of ȳ where xk stands."""
-    assert isinstance(g, Var)
-    offset: Size = Poly({})
+    assert isinstance(g, anf.Var)
+    offset: anf.Size = Poly({})
     for array in op.arrays:
         shape = array_type(array).shape
         if array in scope.active:
             start = offset
-            part = scope.b.view(g, shape, lambda i, *rest, start=start: (poly(i) + start, *rest))
+            part = scope.b.view(g, shape, lambda i, *rest, start=start: (anf.poly(i) + start, *rest))
             scope.add(array, part)
         offset = offset + shape[0]
 
 
-def _pull_scan(op: Scan, y: Var, g: object, scope: Scope) -> None:
+def _pull_scan(op: anf.Scan, y: anf.Var, g: object, scope: Scope) -> None:
     """Running sum: y[i] = Σ_{j<=i} x[j], so x̄[j] = Σ_{i>=j} ȳ[i], the running sum from the right.
 
     Running product: y[i] = y[i-1] x[i]. With h[i] the cotangent of y[i] through everything, h[i] = ȳ[i] + x[i+1] h[i+1]
     and x̄[i] = y[i-1] h[i]; no division, so zeros are exact to any order.
     """
     b = scope.b
-    assert isinstance(g, Var)
+    assert isinstance(g, anf.Var)
     (n,) = array_type(op.array).shape
     if op.monoid == "sum":
-        turned = b.scan("sum", b.view(g, (n,), lambda i: (n - 1 - poly(i),)))
-        scope.add(op.array, b.view(turned, (n,), lambda i: (n - 1 - poly(i),)))
+        turned = b.scan("sum", b.view(g, (n,), lambda i: (n - 1 - anf.poly(i),)))
+        scope.add(op.array, b.view(turned, (n,), lambda i: (n - 1 - anf.poly(i),)))
         return
     dtype = dtype_of(op.array)
-    zero = Lit(0.0, dtype)
+    zero = anf.Lit(0.0, dtype)
 
-    def body(j: Var, h: Var, out: Var) -> list[Var]:
-        i = n - 1 - poly(j)
-        here = b.add(b.one(Read(g, (i,))), h)
+    def body(j: anf.Var, h: anf.Var, out: anf.Var) -> list[anf.Var]:
+        i = n - 1 - anf.poly(j)
+        here = b.add(b.one(anf.Read(g, (i,))), h)
         earlier = b.if_(
-            b.prim("gt", b.size(i), Lit(0, "i64")),
-            lambda: b.one(Read(y, (i - 1,))),
-            lambda: Lit(1.0, dtype),
+            b.prim("gt", b.size(i), anf.Lit(0, "i64")),
+            lambda: b.one(anf.Read(y, (i - 1,))),
+            lambda: anf.Lit(1.0, dtype),
         )[0]
-        handed_on = b.prim("guard", here, b.one(Read(op.array, (i,))))
+        handed_on = b.prim("guard", here, b.one(anf.Read(op.array, (i,))))
         return [handed_on, b.update(out, (i,), b.prim("guard", here, earlier))]
 
     _, bar = b.for_(0, n, [zero, b.full((n,), zero)], body, names=("h", "bar"))
     scope.add(op.array, bar)
 
 
-def _pull_contract(op: Contract, g: Atom, scope: Scope) -> None:
+def _pull_contract(op: anf.Contract, g: anf.Atom, scope: Scope) -> None:
     """out[o] = Σ a[l] b[r]: ā[l] = Σ ȳ[o] b[r] over the axes not in l, and in the same way for b."""
     b = scope.b
-    sizes: dict[int, Size] = {}
+    sizes: dict[int, anf.Size] = {}
     for array, names in ((op.a, op.left), (op.b, op.right)):
         sizes.update(zip(names, array_type(array).shape, strict=True))
     for array, mine, other, theirs in ((op.a, op.left, op.b, op.right), (op.b, op.right, op.a, op.left)):
         if array not in scope.active:
             continue
         axes = {name: axis(size) for name, size in sizes.items()}
-        at = {name: poly(a.var) for name, a in axes.items()}
+        at = {name: anf.poly(a.var) for name, a in axes.items()}
         rhs = other
         names = theirs
 
-        def body(*_: Var, rhs: Var = rhs, names: tuple[int, ...] = names, at: dict[int, Size] = at) -> Var:
-            value = b.one(Read(rhs, tuple(at[n] for n in names)))
-            seed = b.one(Read(g, tuple(at[n] for n in op.out))) if isinstance(g, Var) and op.out else g
+        def body(
+            *_: anf.Var, rhs: anf.Var = rhs, names: tuple[int, ...] = names, at: dict[int, anf.Size] = at
+        ) -> anf.Var:
+            value = b.one(anf.Read(rhs, tuple(at[n] for n in names)))
+            seed = b.one(anf.Read(g, tuple(at[n] for n in op.out))) if isinstance(g, anf.Var) and op.out else g
             return b.prim("guard", seed, value)
 
-        kept = Keep(array_type(array).shape, tuple(at[n] for n in mine))
+        kept = anf.Keep(array_type(array).shape, tuple(at[n] for n in mine))
         (bar,) = b.comp(list(axes.values()), body, [kept])
         scope.add(array, bar)

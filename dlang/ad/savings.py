@@ -12,25 +12,7 @@ from dataclasses import dataclass
 from dlang.ad.recompute import Again, bytes_of, sum_of
 from dlang.ad.trips import TRIP
 from dlang.diagnostics import Span
-from dlang.ir.anf import (
-    Atom,
-    Block,
-    Comp,
-    Datatype,
-    Empty,
-    For,
-    Let,
-    Lit,
-    Prim,
-    Scalar,
-    Size,
-    Token,
-    Type,
-    Update,
-    Var,
-    While,
-    poly,
-)
+from dlang.ir import anf
 from dlang.ir.printer import written_sizes
 from dlang.ir.sizes import defined_sizes
 from dlang.ir.traverse import free_vars, walk
@@ -44,9 +26,9 @@ class Saved:
     span: of the loop; None outside of loops.
     """
 
-    bytes: Size
+    bytes: anf.Size
     span: Span | None = None
-    trips: Size | None = None
+    trips: anf.Size | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,48 +40,48 @@ class Savings:
     """
 
     label: str
-    params: tuple[Var, ...]
+    params: tuple[anf.Var, ...]
     loops: tuple[Saved, ...]
-    once: Size
-    again: Size
+    once: anf.Size
+    again: anf.Size
     recomputed: tuple[Again, ...]
 
 
 def savings(
     label: str,
-    params: Sequence[Var],
-    forward: Sequence[Let],
-    backward: Block,
-    datatypes: Mapping[str, Datatype],
+    params: Sequence[anf.Var],
+    forward: Sequence[anf.Let],
+    backward: anf.Block,
+    datatypes: Mapping[str, anf.Datatype],
     recomputed: Iterable[Again],
 ) -> Savings:
     """What the lets of a forward pass leave for a backward pass."""
     made = {v: let for let in forward for v in let.vars}
     sizes = _closed(defined_sizes(forward) | _trips(forward))
-    loops: dict[Var, list[Size]] = {}
+    loops: dict[anf.Var, list[anf.Size]] = {}
     nodes: list[Saved] = []
-    once: Size = Poly({})
+    once: anf.Size = Poly({})
     for v in free_vars(backward):
         let = made.get(v)
-        if let is None or isinstance(v.type, Token):
+        if let is None or isinstance(v.type, anf.Token):
             continue
-        if isinstance(let.op, For | While) and _is_list(v.type, datatypes):
-            assert isinstance(v.type, Scalar)
+        if isinstance(let.op, anf.For | anf.While) and _is_list(v.type, datatypes):
+            assert isinstance(v.type, anf.Scalar)
             fields = datatypes[v.type.dtype].variants[TRIP].fields
             nodes.append(Saved(sum_of(bytes_of(f.type) for f in fields), let.span))
-        elif isinstance(let.op, For) and _is_tape(let, v, made):
+        elif isinstance(let.op, anf.For) and _is_tape(let, v, made):
             loops.setdefault(let.vars[0], []).append(bytes_of(v.type).substitute(sizes.get))
         else:
             once = once + bytes_of(v.type).substitute(sizes.get)
     found = []
     for first, parts in loops.items():
         let = made[first]
-        assert isinstance(let.op, For)
+        assert isinstance(let.op, anf.For)
         trips = (let.op.high - let.op.low).substitute(sizes.get)
         each, rest = _by_trip(sum_of(parts), trips, let.span)
         found.append(each)
         once = once + rest
-    again = sum_of(bytes_of(let.vars[0].type) for let in walk(backward) if isinstance(let.op, Empty))
+    again = sum_of(bytes_of(let.vars[0].type) for let in walk(backward) if isinstance(let.op, anf.Empty))
     less = [Again(a.bytes.substitute(sizes.get), a.operations.substitute(sizes.get), a.span) for a in recomputed]
     return Savings(label, tuple(params), (*found, *nodes), once, again, tuple(less))
 
@@ -129,53 +111,53 @@ def written(s: Savings) -> str:
     return "\n".join(lines)
 
 
-def _by_trip(total: Size, trips: Size, span: Span | None) -> tuple[Saved, Size]:
+def _by_trip(total: anf.Size, trips: anf.Size, span: Span | None) -> tuple[Saved, anf.Size]:
     """The bytes of a trip, and what there is beside as many times that as there are trips, the state at the start.
 
     If they are not in proportion to the trips: those of the loop, once.
     """
     names = list(dict.fromkeys(trips.atoms()))
     if not names:
-        return Saved(total, span, poly(1)), Poly({})
+        return Saved(total, span, anf.poly(1)), Poly({})
     v = names[0]
     if any(m.count(v) > 1 for m in total.terms):
-        return Saved(total, span, poly(1)), Poly({})
+        return Saved(total, span, anf.poly(1)), Poly({})
     share = total.coefficient(v)
     rest = total - share * trips
-    if trips.coefficient(v) == poly(1) and not rest.mentions((v,)):
+    if trips.coefficient(v) == anf.poly(1) and not rest.mentions((v,)):
         return Saved(share, span, trips), rest
-    return Saved(total, span, poly(1)), Poly({})
+    return Saved(total, span, anf.poly(1)), Poly({})
 
 
-def _is_tape(let: Let, var: Var, made: Mapping[Var, Let]) -> bool:
+def _is_tape(let: anf.Let, var: anf.Var, made: Mapping[anf.Var, anf.Let]) -> bool:
     """Whether it is an array that a loop fills, of which the first row may have been filled before."""
-    assert isinstance(let.op, For)
-    start: Atom | None = let.op.init[let.vars.index(var)]
-    if isinstance(start, Var) and start in made:
+    assert isinstance(let.op, anf.For)
+    start: anf.Atom | None = let.op.init[let.vars.index(var)]
+    if isinstance(start, anf.Var) and start in made:
         match made[start].op:
-            case Update(array=array):
+            case anf.Update(array=array):
                 start = array
-            case Comp(destinations=(destination,)) if destination.into is not None:
+            case anf.Comp(destinations=(destination,)) if destination.into is not None:
                 start = destination.into
             case _:
                 pass
-    return isinstance(start, Var) and start in made and isinstance(made[start].op, Empty)
+    return isinstance(start, anf.Var) and start in made and isinstance(made[start].op, anf.Empty)
 
 
-def _is_list(type: Type, datatypes: Mapping[str, Datatype]) -> bool:
-    return isinstance(type, Scalar) and type.dtype.startswith("trips.") and type.dtype in datatypes
+def _is_list(type: anf.Type, datatypes: Mapping[str, anf.Datatype]) -> bool:
+    return isinstance(type, anf.Scalar) and type.dtype.startswith("trips.") and type.dtype in datatypes
 
 
-def _trips(lets: Sequence[Let]) -> dict[Var, Size]:
+def _trips(lets: Sequence[anf.Let]) -> dict[anf.Var, anf.Size]:
     """What is at least 0, as what it is where that is not less."""
     return {
-        let.vars[0]: poly(let.op.args[0])
+        let.vars[0]: anf.poly(let.op.args[0])
         for let in lets
-        if isinstance(let.op, Prim) and let.op.name == "maximum" and let.op.args[1] == Lit(0, "i64")
+        if isinstance(let.op, anf.Prim) and let.op.name == "maximum" and let.op.args[1] == anf.Lit(0, "i64")
     }
 
 
-def _closed(sizes: Mapping[Var, Size]) -> dict[Var, Size]:
+def _closed(sizes: Mapping[anf.Var, anf.Size]) -> dict[anf.Var, anf.Size]:
     """The polynomials in terms of what is no polynomial of others."""
     out = dict(sizes)
     for _ in range(4):

@@ -14,24 +14,8 @@ from dlang.ad.conversions import Conversions, retyped
 from dlang.ad.recompute import Again
 from dlang.ad.signatures import Derivatives
 from dlang.diagnostics import Span
+from dlang.ir import anf
 from dlang.ir.affine import Knowledge
-from dlang.ir.anf import (
-    FLOATS,
-    Array,
-    Atom,
-    Block,
-    Check,
-    If,
-    Let,
-    Lit,
-    Read,
-    Size,
-    Token,
-    Type,
-    Var,
-    is_handle,
-    poly,
-)  # fmt: skip
 from dlang.ir.builder import Builder
 from dlang.ir.marks import is_mark
 from dlang.ir.substitution import Renaming
@@ -50,9 +34,9 @@ class Contribution:
     conditional: the read stands in a branch; where it did not run, g is 0 and the index may be out of range.
     """
 
-    array: Var
-    index: tuple[Size, ...]
-    g: Atom
+    array: anf.Var
+    index: tuple[anf.Size, ...]
+    g: anf.Atom
     conditional: bool
 
 
@@ -60,7 +44,7 @@ class Contribution:
 class Sink:
     """Collects contributions to arrays from outside a comprehension while its body is walked."""
 
-    inside: set[Var]  # what the body binds: everything else is outside
+    inside: set[anf.Var]  # what the body binds: everything else is outside
     wanted: list[Contribution] = field(default_factory=list)
     conditional: bool = False
     private: bool = False  # in a loop: its reads have no destination at a point
@@ -71,45 +55,49 @@ class Scope:
     """The backward walk of a block under way."""
 
     b: Builder
-    active: set[Var]
+    active: set[anf.Var]
     known: Knowledge
-    walk: Callable[[Sequence[Let], Scope], list[Let]]
+    walk: Callable[[Sequence[anf.Let], Scope], list[anf.Let]]
     nodes: Conversions
     derivatives: Derivatives
-    bars: dict[Var, list[Atom]] = field(default_factory=dict)
+    bars: dict[anf.Var, list[anf.Atom]] = field(default_factory=dict)
     again: list[Again] = field(default_factory=list)  # what is computed again of all blocks so far
     sink: Sink | None = None
     segments: bool = False  # of a checkpointed function: its loops are taken apart
-    parts: frozenset[Var] = frozenset()  # the indices of loops that are parts already
+    parts: frozenset[anf.Var] = frozenset()  # the indices of loops that are parts already
     followed: bool = False  # the function has marks
-    sizes: dict[Var, Size] = field(default_factory=dict)  # the i64 variables so far that are names of polynomials
-    chosen: dict[Var, tuple[Atom, Var, Var]] = field(default_factory=dict)  # arrays that are one of two: see `choices`
+    sizes: dict[anf.Var, anf.Size] = field(
+        default_factory=dict
+    )  # the i64 variables so far that are names of polynomials
+    chosen: dict[anf.Var, tuple[anf.Atom, anf.Var, anf.Var]] = field(
+        default_factory=dict
+    )  # arrays that are one of two: see `choices`
     in_loop: bool = False
     cycle: frozenset[str] = frozenset()  # the function under way and those with which it calls itself
-    fleeting: frozenset[Var] = frozenset()  # arrays that the adjoint may not have whole: see `fleeting.py`
+    fleeting: frozenset[anf.Var] = frozenset()  # arrays that the adjoint may not have whole: see `fleeting.py`
 
     def inner(self, sink: Sink | None) -> Scope:
         """A scope for a nested block, which starts without cotangents."""
         return replace(self, bars={}, sink=sink)
 
-    def is_active(self, atom: Atom | None) -> bool:
-        return isinstance(atom, Var) and atom in self.active
+    def is_active(self, atom: anf.Atom | None) -> bool:
+        return isinstance(atom, anf.Var) and atom in self.active
 
     # ---- cotangents
-    def add(self, atom: Atom, g: Atom | None) -> None:
+    def add(self, atom: anf.Atom, g: anf.Atom | None) -> None:
         """Adds a contribution to the cotangent of a whole value; its sizes may be written in another way."""
-        if g is None or not isinstance(atom, Var) or atom not in self.active:
+        if g is None or not isinstance(atom, anf.Var) or atom not in self.active:
             return
-        if self.sink is not None and isinstance(atom.type, Array) and atom not in self.sink.inside:
+        if self.sink is not None and isinstance(atom.type, anf.Array) and atom not in self.sink.inside:
             raise Unplaceable
         g = retyped(self.b, g, self.nodes.type(atom.type))
         have = self.bars.setdefault(atom, [])
-        if have and not isinstance(atom.type, Array):
+        if have and not isinstance(atom.type, anf.Array):
             have[:] = [self.nodes.plus(self.b, have[0], g)]
         else:
             have.append(g)
 
-    def add_read(self, array: Var, index: tuple[Size, ...], g: Atom) -> None:
+    def add_read(self, array: anf.Var, index: tuple[anf.Size, ...], g: anf.Atom) -> None:
         """Adds a contribution to the cotangent of one element: x̄[i] += g, in place."""
         if array not in self.active:
             return
@@ -122,19 +110,26 @@ class Scope:
             self._add_chosen(*self.chosen[array], index, g)
             return
         bar = self.take(array)
-        assert isinstance(bar, Var)
-        total = self.nodes.plus(self.b, self.b.one(Read(bar, index)), g)
+        assert isinstance(bar, anf.Var)
+        total = self.nodes.plus(self.b, self.b.one(anf.Read(bar, index)), g)
         self.bars[array] = [self.b.update(bar, index, total)]
 
-    def choices(self, let: Let) -> None:
+    def choices(self, let: anf.Let) -> None:
         """Notes the arrays that a branch only chooses: an element of one of these is one of the array chosen."""
-        if isinstance(let.op, If):
+        if isinstance(let.op, anf.If):
             inside = set(bound_vars(let.op))
             for v, a, b in zip(let.vars, let.op.then.results, let.op.otherwise.results, strict=True):
-                if isinstance(v.type, Array) and isinstance(a, Var) and isinstance(b, Var) and not {a, b} & inside:
+                if (
+                    isinstance(v.type, anf.Array)
+                    and isinstance(a, anf.Var)
+                    and isinstance(b, anf.Var)
+                    and not {a, b} & inside
+                ):
                     self.chosen[v] = let.op.condition, a, b
 
-    def _add_chosen(self, condition: Atom, a: Var, b: Var, index: tuple[Size, ...], g: Atom) -> None:
+    def _add_chosen(
+        self, condition: anf.Atom, a: anf.Var, b: anf.Var, index: tuple[anf.Size, ...], g: anf.Atom
+    ) -> None:
         """Adds to an element of the array that was chosen, whose cotangent needs no array of its own then."""
         outer = [v for v in dict.fromkeys((a, b)) if v in self.active]
         bars = {v: [self.take(v)] for v in outer}
@@ -144,58 +139,58 @@ class Scope:
             with self.b.scope() as lets:
                 arm.add_read(v, index, g)
                 results = tuple([arm.take(w) for w in outer])
-            arms.append(Block(tuple(lets), results))
-        for v, bar in zip(outer, self.b.emit(If(condition, arms[0], arms[1])), strict=True):
+            arms.append(anf.Block(tuple(lets), results))
+        for v, bar in zip(outer, self.b.emit(anf.If(condition, arms[0], arms[1])), strict=True):
             self.add(v, bar)
 
-    def pop(self, var: Var) -> Atom | None:
+    def pop(self, var: anf.Var) -> anf.Atom | None:
         """The cotangent of a value whose uses have all been walked; None is zero."""
         have = self.bars.pop(var, [])
         return self.total(have) if have else None
 
-    def take(self, var: Var) -> Atom:
+    def take(self, var: anf.Var) -> anf.Atom:
         """As `pop`, with the zero built."""
         g = self.pop(var)
         return self.nodes.zero(self.b, var.type) if g is None else g
 
-    def total(self, atoms: Sequence[Atom]) -> Atom:
+    def total(self, atoms: Sequence[anf.Atom]) -> anf.Atom:
         """The sum of scalars, or of arrays of one shape in a single pass."""
         if len(atoms) == 1:
             return atoms[0]
-        if not isinstance(atoms[0].type, Array):
+        if not isinstance(atoms[0].type, anf.Array):
             result = atoms[0]
             for a in atoms[1:]:
                 result = self.nodes.plus(self.b, result, a)
             return result
 
-        def body(*at: Var) -> Atom:
-            index = tuple(poly(v) for v in at)
-            return self.total([self.b.one(Read(a, index)) for a in atoms if isinstance(a, Var)])
+        def body(*at: anf.Var) -> anf.Atom:
+            index = tuple(anf.poly(v) for v in at)
+            return self.total([self.b.one(anf.Read(a, index)) for a in atoms if isinstance(a, anf.Var)])
 
         return self.b.map(atoms[0].type.shape, body, name="bar")
 
 
-def zero(b: Builder, type: Type) -> Atom:
+def zero(b: Builder, type: anf.Type) -> anf.Atom:
     """The zero of a float type."""
     assert is_float(type)
     return dummy(b, type)
 
 
-def dummy(b: Builder, type: Type) -> Atom:
+def dummy(b: Builder, type: anf.Type) -> anf.Atom:
     """Some value of a type: 0, false, the empty text, or an array of these."""
-    assert not isinstance(type, Token)
+    assert not isinstance(type, anf.Token)
     dtype = type.dtype
-    value = 0.0 if dtype in FLOATS else False if dtype == "bool" else "" if dtype == "str" else 0
-    lit = Lit(value, dtype)
-    return b.full(type.shape, lit, name="zero") if isinstance(type, Array) else lit
+    value = 0.0 if dtype in anf.FLOATS else False if dtype == "bool" else "" if dtype == "str" else 0
+    lit = anf.Lit(value, dtype)
+    return b.full(type.shape, lit, name="zero") if isinstance(type, anf.Array) else lit
 
 
-def numeric(type: Type) -> bool:
+def numeric(type: anf.Type) -> bool:
     """Whether it is of numbers, so that memory for it may hold anything before it is written."""
-    return not isinstance(type, Token) and type.dtype != "str" and not is_handle(type.dtype)
+    return not isinstance(type, anf.Token) and type.dtype != "str" and not anf.is_handle(type.dtype)
 
 
-def copied(active: set[Var], lets: Sequence[Let], renaming: Renaming) -> list[Let]:
+def copied(active: set[anf.Var], lets: Sequence[anf.Let], renaming: Renaming) -> list[anf.Let]:
     """Fresh copies of lets without their checks, which the forward pass has made; activity is carried over.
 
     Marks are kept.
@@ -203,7 +198,7 @@ def copied(active: set[Var], lets: Sequence[Let], renaming: Renaming) -> list[Le
     out = []
     for let in lets:
         if (
-            isinstance(let.op, Check)
+            isinstance(let.op, anf.Check)
             and not is_mark(let.op)
             and all(v.type == s.type for v, s in zip(let.vars, let.op.subjects, strict=True))
         ):
@@ -215,9 +210,9 @@ def copied(active: set[Var], lets: Sequence[Let], renaming: Renaming) -> list[Le
     return out
 
 
-def carry(active: set[Var], renaming: Renaming) -> None:
+def carry(active: set[anf.Var], renaming: Renaming) -> None:
     """What stands for an active variable is active."""
-    active.update(new for old, new in renaming.env.items() if old in active and isinstance(new, Var))
+    active.update(new for old, new in renaming.env.items() if old in active and isinstance(new, anf.Var))
 
 
 def spanned(scope: Scope, span: Span | None) -> None:

@@ -8,24 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlang.ir.anf import (
-    Add,
-    Array,
-    Atom,
-    Axis,
-    Block,
-    Comp,
-    Destination,
-    For,
-    Keep,
-    Let,
-    Lit,
-    Read,
-    Size,
-    Var,
-    fresh,
-    poly,
-)
+from dlang.ir import anf
 from dlang.ir.builder import Builder
 from dlang.ir.comps import without_results
 from dlang.ir.substitution import Renaming
@@ -33,29 +16,29 @@ from dlang.ir.types import I64, dtype_of, type_of
 from dlang.ops.monoids import COMBINE, identity
 
 
-def sequential(let: Let, op: Comp, chosen: Sequence[int], b: Builder, active: set[Var]) -> list[Let]:
+def sequential(let: anf.Let, op: anf.Comp, chosen: Sequence[int], b: Builder, active: set[anf.Var]) -> list[anf.Let]:
     """The results `chosen`, active ones, computed by loops; the others, if any, by the comprehension as before.
 
     What the loops bind joins `active` where it carries a derivative.
     """
     lets = without_results(let, chosen)
-    renaming = Renaming({}, fresh=True)
+    renaming = Renaming({}, renew=True)
     destinations = [op.destinations[k] for k in chosen]
     with b.scope() as emitted:
-        init: list[Atom] = []
+        init: list[anf.Atom] = []
         for k, d in zip(chosen, destinations, strict=True):
             dtype = dtype_of(let.vars[k])
             identity = _identity(d, dtype)
             init.append(d.into if d.into is not None else b.full(d.shape, identity) if d.shape else identity)
         loop = _nest(b, active, op, chosen, list(op.axes), init, renaming)
-        final = Let(tuple(let.vars[k] for k in chosen), loop, let.span)
+        final = anf.Let(tuple(let.vars[k] for k in chosen), loop, let.span)
     for old, new in renaming.env.items():
-        if old in active and isinstance(new, Var):
+        if old in active and isinstance(new, anf.Var):
             active.add(new)
     return [*lets, *emitted, final]
 
 
-def by_element(let: Let, op: Comp, k: int, active: set[Var]) -> Let | None:
+def by_element(let: anf.Let, op: anf.Comp, k: int, active: set[anf.Var]) -> anf.Let | None:
     """Result k as a parallel comprehension over its elements, each a reduction of its own to a scalar.
 
     None where points of some element depend on more than its index, or the index may miss elements.
@@ -63,66 +46,68 @@ def by_element(let: Let, op: Comp, k: int, active: set[Var]) -> Let | None:
     d = op.destinations[k]
     axes = {a.var: a for a in op.axes}
     kept = [e.atom for e in d.index]
-    if not d.shape or d.into is not None or len(set(kept)) < len(kept) or isinstance(d, Add):
+    if not d.shape or d.into is not None or len(set(kept)) < len(kept) or isinstance(d, anf.Add):
         return None
     for v, size in zip(kept, d.shape, strict=True):
         if v not in axes or axes[v].highs != (size,) or [low.constant for low in axes[v].lows] != [0]:
             return None
-    renaming = Renaming({}, fresh=True)
+    renaming = Renaming({}, renew=True)
     outer = [a for a in op.axes if a.var in kept]
     inner = [a for a in op.axes if a.var not in kept]
-    around = tuple([Axis(renaming.bind(a.var), a.lows, a.highs) for a in outer])
-    element = Comp(tuple(inner), Block(op.body.lets, (op.body.results[k],)), (Keep((), (), d.monoid),))
-    value = fresh(let.vars[k].name, type_of(dtype_of(let.vars[k]), ()))
-    copy = renaming.let(Let((value,), element, let.span))
+    around = tuple([anf.Axis(renaming.bind(a.var), a.lows, a.highs) for a in outer])
+    element = anf.Comp(tuple(inner), anf.Block(op.body.lets, (op.body.results[k],)), (anf.Keep((), (), d.monoid),))
+    value = anf.fresh(let.vars[k].name, type_of(dtype_of(let.vars[k]), ()))
+    copy = renaming.let(anf.Let((value,), element, let.span))
     for old, new in [*renaming.env.items(), (let.vars[k], copy.vars[0])]:
-        if old in active and isinstance(new, Var):
+        if old in active and isinstance(new, anf.Var):
             active.add(new)
-    whole = Comp(around, Block((copy,), copy.vars), (Keep(d.shape, tuple(map(renaming.size, d.index)), "set"),))
-    return Let((let.vars[k],), whole, let.span)
+    whole = anf.Comp(
+        around, anf.Block((copy,), copy.vars), (anf.Keep(d.shape, tuple(map(renaming.size, d.index)), "set"),)
+    )
+    return anf.Let((let.vars[k],), whole, let.span)
 
 
-def _monoid(d: Destination) -> str:
-    return "sum" if isinstance(d, Add) else d.monoid
+def _monoid(d: anf.Destination) -> str:
+    return "sum" if isinstance(d, anf.Add) else d.monoid
 
 
 def _nest(
     b: Builder,
-    active: set[Var],
-    op: Comp,
+    active: set[anf.Var],
+    op: anf.Comp,
     chosen: Sequence[int],
-    axes: list[Axis],
-    init: Sequence[Atom],
+    axes: list[anf.Axis],
+    init: Sequence[anf.Atom],
     renaming: Renaming,
-) -> For:
+) -> anf.For:
     """The loop over the first of `axes`, around those over the others."""
     axis, *inner = axes
     low, high = _bound(b, axis.lows, "maximum", renaming), _bound(b, axis.highs, "minimum", renaming)
-    index = fresh(axis.var.name, I64)
+    index = anf.fresh(axis.var.name, I64)
     renaming.env[axis.var] = index
-    params = tuple(fresh(a.name if isinstance(a, Var) else "acc", a.type) for a in init)
+    params = tuple(anf.fresh(a.name if isinstance(a, anf.Var) else "acc", a.type) for a in init)
     active.update(params)
-    results: tuple[Atom, ...]
+    results: tuple[anf.Atom, ...]
     with b.scope() as lets:
-        if inner and all(isinstance(p.type, Array) for p in params) and _only_reduced(op, chosen, inner):
+        if inner and all(isinstance(p.type, anf.Array) for p in params) and _only_reduced(op, chosen, inner):
             # The rest of the nest combines into one element: its state is that, not the array.
             places = [tuple(map(renaming.size, op.destinations[k].index)) for k in chosen]
-            start: list[Atom] = []
+            start: list[anf.Atom] = []
             for k, p, place in zip(chosen, params, places, strict=True):
                 d = op.destinations[k]
-                start.append(_identity(d, dtype_of(p)) if d.into is None else b.one(Read(p, place)))
-            active.update(a for a in start if isinstance(a, Var))
+                start.append(_identity(d, dtype_of(p)) if d.into is None else b.one(anf.Read(p, place)))
+            active.update(a for a in start if isinstance(a, anf.Var))
             loop = _nest(b, active, op, chosen, inner, start, renaming)
-            ends = [fresh(p.name, p.type) for p in loop.params]
+            ends = [anf.fresh(p.name, p.type) for p in loop.params]
             active.update(ends)
             b.emit_as(ends, loop)
             results = tuple([b.update(p, at, r) for p, at, r in zip(params, places, ends, strict=True)])
-            active.update(r for r in results if isinstance(r, Var))
+            active.update(r for r in results if isinstance(r, anf.Var))
         elif inner:
             loop = _nest(b, active, op, chosen, inner, params, renaming)
-            results = tuple(fresh(p.name, p.type) for p in params)
-            active.update(r for r in results if isinstance(r, Var))
-            b.emit_as([r for r in results if isinstance(r, Var)], loop)
+            results = tuple(anf.fresh(p.name, p.type) for p in params)
+            active.update(r for r in results if isinstance(r, anf.Var))
+            b.emit_as([r for r in results if isinstance(r, anf.Var)], loop)
         else:
             for let in op.body.lets:
                 b.append(renaming.let(let))
@@ -130,44 +115,46 @@ def _nest(
                 _combined(b, active, op.destinations[k], p, renaming.atom(op.body.results[k]), renaming)
                 for k, p in zip(chosen, params, strict=True)
             )
-    return For(index, low, high, params, tuple(init), Block(tuple(lets), results))
+    return anf.For(index, low, high, params, tuple(init), anf.Block(tuple(lets), results))
 
 
-def _only_reduced(op: Comp, chosen: Sequence[int], axes: Sequence[Axis]) -> bool:
+def _only_reduced(op: anf.Comp, chosen: Sequence[int], axes: Sequence[anf.Axis]) -> bool:
     """Whether all points of `axes` are combined into one element, which is known before, of each result."""
     inside = {a.var for a in axes} | {v for let in op.body.lets for v in let.vars}
     destinations = [op.destinations[k] for k in chosen]
     return all(d.shape and not any(e.mentions(inside) for e in d.index) for d in destinations)
 
 
-def _identity(d: Destination, dtype: str) -> Lit:
-    return Lit(identity(_monoid(d), dtype), dtype)
+def _identity(d: anf.Destination, dtype: str) -> anf.Lit:
+    return anf.Lit(identity(_monoid(d), dtype), dtype)
 
 
-def _bound(b: Builder, bounds: Sequence[Size], primitive: str, renaming: Renaming) -> Size:
+def _bound(b: Builder, bounds: Sequence[anf.Size], primitive: str, renaming: Renaming) -> anf.Size:
     sizes = [renaming.size(s) for s in bounds]
     if len(sizes) == 1:
         return sizes[0]
     value = b.size(sizes[0])
     for size in sizes[1:]:
         value = b.prim(primitive, value, b.size(size))
-    return poly(value)
+    return anf.poly(value)
 
 
-def _combined(b: Builder, active: set[Var], d: Destination, acc: Var, value: Atom, renaming: Renaming) -> Atom:
+def _combined(
+    b: Builder, active: set[anf.Var], d: anf.Destination, acc: anf.Var, value: anf.Atom, renaming: Renaming
+) -> anf.Atom:
     """The next state: acc with `value` combined into the element at the destination's index."""
     monoid = _monoid(d)
     index = tuple(renaming.size(e) for e in d.index)
     if monoid == "set":
         new = value
     else:
-        old: Atom = acc
-        if isinstance(acc.type, Array):
-            old = b.one(Read(acc, index))
+        old: anf.Atom = acc
+        if isinstance(acc.type, anf.Array):
+            old = b.one(anf.Read(acc, index))
             active.add(old)
         new = b.prim(COMBINE[monoid], old, value)
         active.add(new)
-    if not isinstance(acc.type, Array):
+    if not isinstance(acc.type, anf.Array):
         return new
     out = b.update(acc, index, new)
     active.add(out)

@@ -69,10 +69,10 @@ def segmented(let: Let, op: For, scope: Scope) -> tuple[list[Let], Let]:
         count = b.prim("floordiv", b.size(poly(trips) + poly(length) - 1), length, name="segments")
     assert isinstance(count, Var) and isinstance(length, Var)
     scope.known.facts.size(count)
-    outer = Renaming({}, fresh=True)
+    outer = Renaming({}, renew=True)
     j = fresh("segment", I64)
     params = tuple([outer.bind(p) for p in op.params])
-    inner = Renaming({}, fresh=True)
+    inner = Renaming({}, renew=True)
     ends = tuple([inner.bind(p) for p in op.params])
     with b.scope() as lets:
         low = b.one(SizeOf(op.low + poly(j) * poly(length)), "low")
@@ -87,7 +87,7 @@ def segmented(let: Let, op: For, scope: Scope) -> tuple[list[Let], Let]:
 def run_again(lets: Sequence[Let], scope: Scope, low: Size, high: Size) -> list[Let]:
     """Emits the adjoint of a segment: the segment once more, and that backwards. Its first run saves nothing."""
     b = scope.b
-    renaming = Renaming({}, fresh=True)
+    renaming = Renaming({}, renew=True)
     copies = [renaming.let(let) for let in lets]
     carry(scope.active, renaming)
     for old, new in renaming.env.items():

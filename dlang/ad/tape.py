@@ -17,22 +17,8 @@ from dlang.ad.given import given
 from dlang.ad.recompute import recomputed
 from dlang.ad.scope import Scope, dummy, numeric
 from dlang.ad.stores import Where, stored, written
+from dlang.ir import anf
 from dlang.ir.affine import span
-from dlang.ir.anf import (
-    Array,
-    Atom,
-    Block,
-    For,
-    Let,
-    Lit,
-    Read,
-    Scalar,
-    Size,
-    SizeOf,
-    Var,
-    fresh,
-    poly,
-)
 from dlang.ir.builder import Builder
 from dlang.ir.pruning import pruned_block
 from dlang.ir.substitution import Renaming
@@ -48,14 +34,16 @@ class _Saved:
     offset: where a trip's part of a flat tape starts. row: of a trip, counted from the trip.
     """
 
-    var: Var
-    param: Var
-    after: Var
-    offset: Var | None = None
+    var: anf.Var
+    param: anf.Var
+    after: anf.Var
+    offset: anf.Var | None = None
     row: int = 0
 
 
-def save(let: Let, op: For, forward: list[Let], body: Block, scope: Scope) -> tuple[list[Let], Block, Var]:
+def save(
+    let: anf.Let, op: anf.For, forward: list[anf.Let], body: anf.Block, scope: Scope
+) -> tuple[list[anf.Let], anf.Block, anf.Var]:
     """The forward loop with its tapes, the backward body that reads them, and the index of the backward loop."""
     b = scope.b
     bound = {v for inner in forward for v in inner.vars} | set(op.params)
@@ -63,29 +51,29 @@ def save(let: Let, op: For, forward: list[Let], body: Block, scope: Scope) -> tu
     alike, unsaved = _alike(op) if alone else {}, bound | scope.fleeting
     body = recomputed(body, forward, unsaved, scope.again, let.span, alike, followed=scope.followed)
     needed, body = given(body, bound)
-    at = poly(op.index) - op.low
-    state: list[Var] = list(op.params)
-    init: list[Atom] = list(op.init)
-    next_state: list[Atom] = list(op.body.results)
+    at = anf.poly(op.index) - op.low
+    state: list[anf.Var] = list(op.params)
+    init: list[anf.Atom] = list(op.init)
+    next_state: list[anf.Atom] = list(op.body.results)
     saved: list[_Saved] = []
     with b.scope() as before:
         shapes = {v: _fixed_shape(v, op, bound, scope) for v in needed}
         ragged = [v for v in needed if shapes[v] is None]
-        trips = _trips(op, scope) if needed else Poly[Var]({})
+        trips = _trips(op, scope) if needed else Poly[anf.Var]({})
         totals = _totals(op, forward, ragged, scope) if ragged else {}
-        offsets = {v: fresh(f"{v.name}_at", I64) for v in ragged}
+        offsets = {v: anf.fresh(f"{v.name}_at", I64) for v in ragged}
 
         before_and_after = _handed_on(op, shapes) if alone else {}
         shared = dict(before_and_after.values())
 
-        def tape(v: Var, shape: tuple[Size, ...]) -> Var:
+        def tape(v: anf.Var, shape: tuple[anf.Size, ...]) -> anf.Var:
             name = f"{v.name}_tape"
             dtype = dtype_of(v)
-            made = b.empty(dtype, shape, name) if numeric(v.type) else b.full(shape, dummy(b, Scalar(dtype)), name)
+            made = b.empty(dtype, shape, name) if numeric(v.type) else b.full(shape, dummy(b, anf.Scalar(dtype)), name)
             if v in shared:
                 made = written(b, shared[v], made, lambda shape, index: (Poly({}), *index))
             init.append(made)
-            state.append(fresh(name, made.type))
+            state.append(anf.fresh(name, made.type))
             return state[-1]
 
         for v in (*offsets.values(), *needed):
@@ -94,7 +82,7 @@ def save(let: Let, op: For, forward: list[Let], body: Block, scope: Scope) -> tu
             shape = shapes.get(v, ())
             rows = trips + 1 if v in shared else trips
             param = tape(v, (totals[v],) if shape is None else (rows, *shape))
-            saved.append(_Saved(v, param, fresh(param.name, param.type), offsets.get(v), int(v in shared)))
+            saved.append(_Saved(v, param, anf.fresh(param.name, param.type), offsets.get(v), int(v in shared)))
     tapes = {s.var: s for s in saved}
     earlier = [replace(tapes[after], var=v, row=0) for v, (after, _) in before_and_after.items()]
     with b.scope() as lets:
@@ -104,40 +92,42 @@ def save(let: Let, op: For, forward: list[Let], body: Block, scope: Scope) -> tu
         next_state += ends
         for v, offset in offsets.items():
             state.append(offset)
-            init.append(Lit(0, "i64"))
+            init.append(anf.Lit(0, "i64"))
             next_state.append(b.add(offset, b.size(product(array_type(v).shape))))
-    vars = (*let.vars, *(s.after for s in saved), *(fresh(o.name, I64) for o in offsets.values()))
-    loop = For(op.index, op.low, op.high, tuple(state), tuple(init), Block(tuple(lets), tuple(next_state)))
+    vars = (*let.vars, *(s.after for s in saved), *(anf.fresh(o.name, I64) for o in offsets.values()))
+    loop = anf.For(op.index, op.low, op.high, tuple(state), tuple(init), anf.Block(tuple(lets), tuple(next_state)))
     # Backward trip j undoes forward trip i = low + high - 1 - j, so both run over low..high.
-    j = fresh(op.index.name, I64)
+    j = anf.fresh(op.index.name, I64)
     renaming = Renaming({})
     standing = {v for inner in inside for v in inner.vars}.union(op.params, offsets.values())
     with b.scope() as start:
-        i = b.one(SizeOf(op.low + op.high - 1 - poly(j)), op.index.name)
+        i = b.one(anf.SizeOf(op.low + op.high - 1 - anf.poly(j)), op.index.name)
         renaming.env[op.index] = i
         for s in (*saved, *earlier):
-            loaded = _load(b, s, poly(i) - op.low + s.row, renaming)
+            loaded = _load(b, s, anf.poly(i) - op.low + s.row, renaming)
             if s.var in standing or loaded.type != s.var.type:
                 renaming.env[s.var] = loaded
             else:  # no other let has the name, so the backward body can keep it
                 start[-1] = with_op(start[-1], (s.var,), start[-1].op)
     copy = renaming.copied(body, bound)
-    backward = pruned_block(Block((*start, *copy.lets), copy.results))
-    return [*before, Let(vars, loop, let.span)], backward, j
+    backward = pruned_block(anf.Block((*start, *copy.lets), copy.results))
+    return [*before, anf.Let(vars, loop, let.span)], backward, j
 
 
-def _alike(op: For) -> dict[Var, Var]:
+def _alike(op: anf.For) -> dict[anf.Var, anf.Var]:
     """The states of which one tape may hold the values before and after a trip."""
     pairs = zip(op.params, op.body.results, strict=True)
-    return {p: after for p, after in pairs if isinstance(after, Var) and p.type == after.type}
+    return {p: after for p, after in pairs if isinstance(after, anf.Var) and p.type == after.type}
 
 
-def _handed_on(op: For, shapes: Mapping[Var, tuple[Size, ...] | None]) -> dict[Var, tuple[Var, Atom]]:
+def _handed_on(
+    op: anf.For, shapes: Mapping[anf.Var, tuple[anf.Size, ...] | None]
+) -> dict[anf.Var, tuple[anf.Var, anf.Atom]]:
     """The states that are saved before and after a trip, each with its value after it and its initial one."""
-    found: dict[Var, tuple[Var, Atom]] = {}
-    taken: set[Var] = set()
+    found: dict[anf.Var, tuple[anf.Var, anf.Atom]] = {}
+    taken: set[anf.Var] = set()
     for param, start, after in zip(op.params, op.init, op.body.results, strict=True):
-        if param not in shapes or not isinstance(after, Var) or after not in shapes or after in op.params:
+        if param not in shapes or not isinstance(after, anf.Var) or after not in shapes or after in op.params:
             continue
         fixed = shapes[param] is not None and shapes[param] == shapes[after] and param.type == after.type
         if fixed and after not in taken and not any(s.mentions((op.index,)) for s in shapes[param] or ()):
@@ -146,11 +136,11 @@ def _handed_on(op: For, shapes: Mapping[Var, tuple[Size, ...] | None]) -> dict[V
     return found
 
 
-def _fixed_shape(v: Var, op: For, bound: set[Var], scope: Scope) -> tuple[Size, ...] | None:
+def _fixed_shape(v: anf.Var, op: anf.For, bound: set[anf.Var], scope: Scope) -> tuple[anf.Size, ...] | None:
     """The sizes of a trip's part of a tape, of a scalar (); None if they are known only when the loop runs."""
-    if not isinstance(v.type, Array):
+    if not isinstance(v.type, anf.Array):
         return ()
-    shape: list[Size] = []
+    shape: list[anf.Size] = []
     for size in v.type.shape:
         if size.mentions(bound):
             return None
@@ -158,67 +148,69 @@ def _fixed_shape(v: Var, op: For, bound: set[Var], scope: Scope) -> tuple[Size, 
         if ends is None:
             return None
         if size.mentions((op.index,)) and not scope.known.at_least_zero(ends[1]):
-            greatest = scope.b.prim("maximum", scope.b.size(ends[1]), Lit(0, "i64"), name="greatest")
-            shape.append(poly(greatest))
+            greatest = scope.b.prim("maximum", scope.b.size(ends[1]), anf.Lit(0, "i64"), name="greatest")
+            shape.append(anf.poly(greatest))
         else:
             shape.append(ends[1])
     return tuple(shape)
 
 
-def _trips(op: For, scope: Scope) -> Size:
+def _trips(op: anf.For, scope: Scope) -> anf.Size:
     """How often a loop runs: high - low, or 0 if that is negative."""
     b = scope.b
     trips = op.high - op.low
     if scope.known.at_least_zero(trips):
         return trips
-    return poly(b.prim("maximum", b.size(trips), Lit(0, "i64"), name="trips"))
+    return anf.poly(b.prim("maximum", b.size(trips), anf.Lit(0, "i64"), name="trips"))
 
 
-def _totals(op: For, forward: Sequence[Let], ragged: Sequence[Var], scope: Scope) -> dict[Var, Size]:
+def _totals(
+    op: anf.For, forward: Sequence[anf.Let], ragged: Sequence[anf.Var], scope: Scope
+) -> dict[anf.Var, anf.Size]:
     """Runs the loop once without saving to add up the sizes of arrays."""
     b = scope.b
-    renaming = Renaming({}, fresh=True)
+    renaming = Renaming({}, renew=True)
     index = renaming.bind(op.index)
     params = tuple(renaming.bind(p) for p in op.params)
-    counters = tuple(fresh("count", I64) for _ in ragged)
+    counters = tuple(anf.fresh("count", I64) for _ in ragged)
     with b.scope() as lets:
         for inner in forward:
             b.append(renaming.let(inner))
         sizes = [b.size(renaming.size(product(array_type(v).shape))) for v in ragged]
         more = [b.add(c, size) for c, size in zip(counters, sizes, strict=True)]
     results = tuple(renaming.atom(r) for r in op.body.results)
-    init = (*op.init, *(Lit(0, "i64") for _ in ragged))
-    loop = For(index, op.low, op.high, (*params, *counters), init, Block(tuple(lets), (*results, *more)))
-    outs = Renaming({}, fresh=True)
-    vars = (*(outs.bind(p) for p in op.params), *(fresh("total", I64) for _ in ragged))
+    init = (*op.init, *(anf.Lit(0, "i64") for _ in ragged))
+    loop = anf.For(index, op.low, op.high, (*params, *counters), init, anf.Block(tuple(lets), (*results, *more)))
+    outs = Renaming({}, renew=True)
+    vars = (*(outs.bind(p) for p in op.params), *(anf.fresh("total", I64) for _ in ragged))
     b.emit_as(vars, loop)
     totals = vars[len(params) :]
     for total in totals:
         scope.known.facts.size(total)
-    return {v: poly(total) for v, total in zip(ragged, totals, strict=True)}
+    return {v: anf.poly(total) for v, total in zip(ragged, totals, strict=True)}
 
 
-def _row_major(shape: Sequence[Size], index: Sequence[Size]) -> Size:
-    out: Size = Poly({})
+def _row_major(shape: Sequence[anf.Size], index: Sequence[anf.Size]) -> anf.Size:
+    out: anf.Size = Poly({})
     for size, entry in zip(shape, index, strict=True):
         out = out * size + entry
     return out
 
 
-def _where(s: _Saved, at: Size) -> Where:
+def _where(s: _Saved, at: anf.Size) -> Where:
     """Where an element is in a tape: in the row of its trip, or of a flat tape in the part of its trip."""
     if s.offset is None:
         return lambda shape, index: (at, *index)
-    start = poly(s.offset)
+    start = anf.poly(s.offset)
     return lambda shape, index: (start + _row_major(shape, index),)
 
 
-def _load(b: Builder, s: _Saved, at: Size, renaming: Renaming) -> Var:
+def _load(b: Builder, s: _Saved, at: anf.Size, renaming: Renaming) -> anf.Var:
     """tape[at], of the type of the variable at that trip."""
-    if not isinstance(s.var.type, Array):
-        return b.one(Read(s.after, (at,)), s.var.name)
+    if not isinstance(s.var.type, anf.Array):
+        return b.one(anf.Read(s.after, (at,)), s.var.name)
     shape = tuple(renaming.size(size) for size in s.var.type.shape)
     if s.offset is not None:
-        start = renaming.size(poly(s.offset))
-        return b.view(s.after, shape, lambda *i: (start + _row_major(shape, [poly(v) for v in i]),), s.var.name)
+        start = renaming.size(anf.poly(s.offset))
+        return b.view(s.after, shape, lambda *i: (start + _row_major(shape, [anf.poly(v) for v in i]),), s.var.name)
     return b.view(s.after, shape, lambda *index: (at, *index), s.var.name)

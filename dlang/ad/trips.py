@@ -18,24 +18,7 @@ from dlang.ad.fleeting import fleeting
 from dlang.ad.inlining import unused
 from dlang.ad.recompute import recomputed
 from dlang.ad.scope import Scope, Sink, Unplaceable
-from dlang.ir.anf import (
-    Array,
-    Block,
-    Construct,
-    Datatype,
-    Fields,
-    For,
-    Let,
-    Lit,
-    Scalar,
-    SizeOf,
-    Tag,
-    Token,
-    Var,
-    Variant,
-    While,
-    fresh,
-)
+from dlang.ir import anf
 from dlang.ir.marks import against
 from dlang.ir.pruning import pruned_block
 from dlang.ir.sizes import defined_sizes
@@ -45,35 +28,35 @@ from dlang.ir.traverse import bound_vars, free_vars, type_vars
 END, TRIP = 0, 1  # the variants of a list
 
 
-def needs_list(op: For | While, active: set[Var]) -> bool:
+def needs_list(op: anf.For | anf.While, active: set[anf.Var]) -> bool:
     """Whether a loop may run only once because of its effects, or an active part of its state changes size."""
     params = set(op.params)
     if any(v in params for p in op.params if p in active for v in type_vars(p.type)):
         return True
-    return any(isinstance(p.type, Token) for p in op.params)
+    return any(isinstance(p.type, anf.Token) for p in op.params)
 
 
-def pull_listed(let: Let, op: For | While, scope: Scope) -> list[Let]:
+def pull_listed(let: anf.Let, op: anf.For | anf.While, scope: Scope) -> list[anf.Let]:
     """Emits the adjoint of a loop; gives the loop with the list that it makes."""
     b, sink, nodes = scope.b, scope.sink, scope.nodes
     after = next_state(op)
     state = [k for k, p in enumerate(op.params) if p in scope.active]
     inside = set(bound_vars(op))
     outer = [v for v in free_vars(op.body) if v in scope.active and v not in inside]
-    if sink is not None and any(isinstance(v.type, Array) and v not in sink.inside for v in outer):
+    if sink is not None and any(isinstance(v.type, anf.Array) and v not in sink.inside for v in outer):
         raise Unplaceable
     mentioned = {v for k in state for v in type_vars(op.params[k].type)}
     sizes = [k for k, p in enumerate(op.params) if p in mentioned]
     init = [let.vars[k] for k in sizes] + [scope.take(let.vars[k]) for k in state] + [scope.take(v) for v in outer]
     # What the backward loop carries: the sizes of the cotangents, these, and the cotangents of what is outside.
-    carried = Renaming({}, fresh=True)
+    carried = Renaming({}, renew=True)
     now = [carried.bind(op.params[k]) for k in sizes]
-    bars = [fresh(f"{op.params[k].name}_bar", nodes.type(carried.type(op.params[k].type))) for k in state]
-    outer_bars = [fresh(f"{v.name}_bar", scope.nodes.type(v.type)) for v in outer]
+    bars = [anf.fresh(f"{op.params[k].name}_bar", nodes.type(carried.type(op.params[k].type))) for k in state]
+    outer_bars = [anf.fresh(f"{v.name}_bar", scope.nodes.type(v.type)) for v in outer]
     inner = scope.inner(None if sink is None else Sink(sink.inside | inside, [], sink.conditional, True))
     inner.known, inner.segments = scope.known.copy(), False
     inner.in_loop, inner.fleeting = True, scope.fleeting | fleeting(op.body, op.params)
-    if isinstance(op, For):
+    if isinstance(op, anf.For):
         inner.known.facts.between(op.index, (op.low,), (op.high,))
     with b.scope() as lets:
         for v, bar in zip(outer, outer_bars, strict=True):
@@ -83,16 +66,16 @@ def pull_listed(let: Let, op: For | While, scope: Scope) -> list[Let]:
         forward = inner.walk(op.body.lets, inner)
         # What the body passes on is handed to the parameter before the cotangent of the next state is asked for.
         results = [inner.take(op.params[k]) for k in state] + [inner.take(v) for v in outer]
-    body = pruned_block(Block(tuple(lets), (*[op.params[k] for k in sizes], *results)))
+    body = pruned_block(anf.Block(tuple(lets), (*[op.params[k] for k in sizes], *results)))
     replacement, body, made, node = _save(let, op, forward, body, scope)
     if scope.followed:
         body = against(body, op.body)
     params = (node, *now, *bars, *outer_bars)
     with b.scope() as test:
-        more = b.prim("ne", b.one(Tag(node)), Lit(END, "i64"))
-    outs = Renaming({}, fresh=True)
+        more = b.prim("ne", b.one(anf.Tag(node)), anf.Lit(END, "i64"))
+    outs = Renaming({}, renew=True)
     vars = [outs.bind(p) for p in params]
-    b.emit_as(vars, While(params, (made, *init), Block(tuple(test), (more,)), body))
+    b.emit_as(vars, anf.While(params, (made, *init), anf.Block(tuple(test), (more,)), body))
     found = vars[1 + len(sizes) :]
     for k, bar in zip(state, found, strict=False):
         scope.add(op.init[k], bar)
@@ -102,51 +85,51 @@ def pull_listed(let: Let, op: For | While, scope: Scope) -> list[Let]:
 
 
 def _save(
-    let: Let, op: For | While, forward: list[Let], body: Block, scope: Scope
-) -> tuple[list[Let], Block, Var, Var]:
+    let: anf.Let, op: anf.For | anf.While, forward: list[anf.Let], body: anf.Block, scope: Scope
+) -> tuple[list[anf.Let], anf.Block, anf.Var, anf.Var]:
     """The loop that makes the list, the backward body, the list after the loop, and the node that the body opens.
 
     The body's first result is the rest of the list.
     """
     b = scope.b
     bound = {v for inner in forward for v in inner.vars} | set(op.params)
-    if isinstance(op, For):
+    if isinstance(op, anf.For):
         bound.add(op.index)
     defined = defined_sizes(forward)
     body = recomputed(body, forward, bound | scope.fleeting, scope.again, let.span, followed=scope.followed)
-    again = [Let((v,), SizeOf(defined[v])) for v in free_vars(body) if v in defined]
-    body = Block((*again, *body.lets), body.results)
+    again = [anf.Let((v,), anf.SizeOf(defined[v])) for v in free_vars(body) if v in defined]
+    body = anf.Block((*again, *body.lets), body.results)
     opened = Renaming(dict(defined))
     saved = with_all_sizes([v for v in free_vars(body) if v in bound], opened)
     variant = _trip(scope, saved, opened)
-    list_type = Scalar(variant.datatype)
-    before, whole, node = (fresh("trips", list_type) for _ in range(3))
+    list_type = anf.Scalar(variant.datatype)
+    before, whole, node = (anf.fresh("trips", list_type) for _ in range(3))
     with b.scope() as lets:
         for inner in forward:
             b.append(inner)
-        made = b.one(Construct(variant, (*saved, before)))
+        made = b.one(anf.Construct(variant, (*saved, before)))
     with b.scope() as start:
-        empty = b.one(Construct(scope.nodes.datatypes[variant.datatype].variants[END], ()))
+        empty = b.one(anf.Construct(scope.nodes.datatypes[variant.datatype].variants[END], ()))
     loop = replace(
         op,
         params=(*op.params, before),
         init=(*op.init, empty),
-        body=Block(tuple(lets), (*op.body.results, made)),
+        body=anf.Block(tuple(lets), (*op.body.results, made)),
     )
     with b.scope() as opening:
-        *values, rest = b.emit(Fields(variant, node))
-        renaming = Renaming({}, fresh=True)
+        *values, rest = b.emit(anf.Fields(variant, node))
+        renaming = Renaming({}, renew=True)
         Bundle(tuple(saved), variant, opened).opened(b, values, bound, renaming)
     copy = renaming.block(body)
-    backward = Block((*opening, *copy.lets), (rest, *copy.results))
-    return [*start, Let((*let.vars, whole), loop, let.span)], backward, whole, node
+    backward = anf.Block((*opening, *copy.lets), (rest, *copy.results))
+    return [*start, anf.Let((*let.vars, whole), loop, let.span)], backward, whole, node
 
 
-def _trip(scope: Scope, saved: Sequence[Var], opened: Renaming) -> Variant:
+def _trip(scope: Scope, saved: Sequence[anf.Var], opened: Renaming) -> anf.Variant:
     """The variant of a node that holds the variables and the node before it, of a datatype of its own."""
     datatypes = scope.nodes.datatypes
     name = unused("trips.0", datatypes)
-    end = Variant(name, END, "End", ())
-    trip = Variant(name, TRIP, "Trip", (*fields_of(saved, opened), fresh("rest", Scalar(name))))
-    datatypes[name] = Datatype(name, (end, trip), "what a derivative saves of a loop")
+    end = anf.Variant(name, END, "End", ())
+    trip = anf.Variant(name, TRIP, "Trip", (*fields_of(saved, opened), anf.fresh("rest", anf.Scalar(name))))
+    datatypes[name] = anf.Datatype(name, (end, trip), "what a derivative saves of a loop")
     return trip

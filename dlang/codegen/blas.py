@@ -6,23 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from dlang.codegen import loops
 from dlang.codegen.blocks import Scheduler
-from dlang.codegen.loops import (
-    Allocate,
-    Body,
-    Branch,
-    Buffer,
-    CallC,
-    Compute,
-    Convert,
-    Evaluate,
-    For,
-    Free,
-    Load,
-    Reduction,
-    Store,
-    Value,
-)
 from dlang.ir.anf import Atom, Lit, Prim, Scalar, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, result_vars
@@ -44,7 +29,7 @@ def letter(text: str) -> Lit:
 class Block:
     """A part of a matrix: element i, j is buffer[offset + i · stride + j]."""
 
-    buffer: Buffer
+    buffer: loops.Buffer
     offset: Size
     stride: Size
 
@@ -62,7 +47,7 @@ class Routines:
 
     s: Scheduler
     dtype: str
-    scratch: list[Buffer] = field(default_factory=list)
+    scratch: list[loops.Buffer] = field(default_factory=list)
 
     # ---- calls -------------------------------------------------------------------------------------------------------
     def int32(self, size: Size) -> Atom:
@@ -72,9 +57,9 @@ class Routines:
         value = size.atom
         if value is None:
             value = fresh("size", I64)
-            self.s.out.append(Evaluate(value, size))
+            self.s.out.append(loops.Evaluate(value, size))
         short = fresh("size", Scalar("i32"))
-        self.s.out.append(Convert(short, value))
+        self.s.out.append(loops.Convert(short, value))
         return short
 
     def leading(self, size: Size) -> Atom:
@@ -82,22 +67,24 @@ class Routines:
         if size.constant is not None:
             return Lit(max(int(size.constant), 1), "i32")
         least = fresh("stride", Scalar("i32"))
-        self.s.out.append(Compute(least, "maximum", (self.int32(size), Lit(1, "i32"))))
+        self.s.out.append(loops.Compute(least, "maximum", (self.int32(size), Lit(1, "i32"))))
         return least
 
-    def pointer(self, block: Block) -> Buffer:
+    def pointer(self, block: Block) -> loops.Buffer:
         return self.s.slice(block.buffer, block.offset)
 
-    def lapack(self, name: str, *args: Value) -> Var:
+    def lapack(self, name: str, *args: loops.Value) -> Var:
         """A routine on matrices by columns; gives its info."""
         short, info = fresh("info", Scalar("i32")), fresh("info", I64)
         target = f"scipy_LAPACKE_{'d' if self.dtype == 'f64' else 's'}{name}"
-        self.s.out += [CallC(target, (BY_COLUMNS, *args), short), Convert(info, short)]
+        self.s.out += [loops.CallC(target, (BY_COLUMNS, *args), short), loops.Convert(info, short)]
         return info
 
-    def blas(self, name: str, *args: Value) -> None:
+    def blas(self, name: str, *args: loops.Value) -> None:
         """A routine on matrices by rows."""
-        self.s.out.append(CallC(f"scipy_cblas_{'d' if self.dtype == 'f64' else 's'}{name}", (BY_ROWS, *args), None))
+        self.s.out.append(
+            loops.CallC(f"scipy_cblas_{'d' if self.dtype == 'f64' else 's'}{name}", (BY_ROWS, *args), None)
+        )
 
     def product(
         self,
@@ -131,15 +118,15 @@ class Routines:
         turn = fresh("turn", I64)
         with self.s.collect() as stmts:
             body(turn)
-        self.s.out.append(For(turn, ZERO, count, (), (), Body(tuple(stmts), ()), ()))
+        self.s.out.append(loops.For(turn, ZERO, count, (), (), loops.Body(tuple(stmts), ()), ()))
 
     def when(self, condition: Atom, then: Callable[[], None], otherwise: Callable[[], None] = lambda: None) -> None:
         bodies = []
         for emit in (then, otherwise):
             with self.s.collect() as stmts:
                 emit()
-            bodies.append(Body(tuple(stmts), ()))
-        self.s.out.append(Branch(condition, bodies[0], bodies[1], ()))
+            bodies.append(loops.Body(tuple(stmts), ()))
+        self.s.out.append(loops.Branch(condition, bodies[0], bodies[1], ()))
 
     def choose(
         self, condition: Atom, then: Callable[[], Atom], otherwise: Callable[[], Atom], type: Scalar = I64
@@ -149,14 +136,14 @@ class Routines:
         for emit in (then, otherwise):
             with self.s.collect() as stmts:
                 value = emit()
-            bodies.append(Body(tuple(stmts), (value,)))
+            bodies.append(loops.Body(tuple(stmts), (value,)))
         result = fresh("info", type)
-        self.s.out.append(Branch(condition, bodies[0], bodies[1], (result,)))
+        self.s.out.append(loops.Branch(condition, bodies[0], bodies[1], (result,)))
         return result
 
     def compute(self, name: str, *args: Atom) -> Var:
         (result,) = result_vars(Prim(name, args), {})
-        self.s.out.append(Compute(result, name, args))
+        self.s.out.append(loops.Compute(result, name, args))
         return result
 
     def first(self, size: Size, wrong: Callable[[Var], Atom]) -> Var:
@@ -166,9 +153,9 @@ class Routines:
         with self.s.collect() as stmts:
             number = self.evaluate(poly(i) + 1)
             value = self.compute("select", wrong(i), number, none)
-        self.s.loop(i, (ZERO,), (size,), stmts, [Reduction("min", found, value)])
+        self.s.loop(i, (ZERO,), (size,), stmts, [loops.Reduction("min", found, value)])
         over = self.compute("gt", found, self.evaluate(size))
-        self.s.out.append(Compute(result, "select", (over, Lit(0, "i64"), found)))
+        self.s.out.append(loops.Compute(result, "select", (over, Lit(0, "i64"), found)))
         return result
 
     def finite(self, rows: Size, columns: Callable[[Var], Size], a: Block) -> Var:
@@ -178,8 +165,8 @@ class Routines:
         with self.s.collect() as outer:
             with self.s.collect() as inner:
                 fine = self.compute("isfinite", self.load(a, poly(i), poly(j)))
-            self.s.loop(j, (ZERO,), (columns(i),), inner, [Reduction("all", row, fine)])
-        self.s.loop(i, (ZERO,), (rows,), outer, [Reduction("all", all, row)])
+            self.s.loop(j, (ZERO,), (columns(i),), inner, [loops.Reduction("all", row, fine)])
+        self.s.loop(i, (ZERO,), (rows,), outer, [loops.Reduction("all", all, row)])
         return all
 
     def select(self, flag: Atom, yes: Atom, no: Atom) -> Atom:
@@ -190,37 +177,37 @@ class Routines:
 
     def evaluate(self, size: Size) -> Var:
         result = fresh("n", I64)
-        self.s.out.append(Evaluate(result, size))
+        self.s.out.append(loops.Evaluate(result, size))
         return result
 
     # ---- elements ----------------------------------------------------------------------------------------------------
     def load(self, block: Block, i: Size | int, j: Size | int) -> Var:
         x = fresh("x", Scalar(block.buffer.dtype))
-        self.s.out.append(Load(x, block.buffer, block.at(i, j)))
+        self.s.out.append(loops.Load(x, block.buffer, block.at(i, j)))
         return x
 
     def store(self, block: Block, i: Size | int, j: Size | int, value: Atom) -> None:
-        self.s.out.append(Store(block.buffer, block.at(i, j), value))
+        self.s.out.append(loops.Store(block.buffer, block.at(i, j), value))
 
-    def room(self, name: str, shape: Sequence[Size], dtype: str = "") -> Buffer:
+    def room(self, name: str, shape: Sequence[Size], dtype: str = "") -> loops.Buffer:
         """Memory that is free again after `done`."""
-        buffer = Buffer(name, dtype or self.dtype)
-        self.s.out.append(Allocate(buffer, tuple(shape), 0, self.s.span))
+        buffer = loops.Buffer(name, dtype or self.dtype)
+        self.s.out.append(loops.Allocate(buffer, tuple(shape), 0, self.s.span))
         self.scratch.append(buffer)
         return buffer
 
     def done(self) -> None:
         """Frees what `room` gave."""
-        self.s.out += [Free(buffer) for buffer in self.scratch]
+        self.s.out += [loops.Free(buffer) for buffer in self.scratch]
         self.scratch.clear()
 
     @contextmanager
     def temporary(self, name: str, rows: Size, columns: Size, dtype: str = "") -> Iterator[Block]:
         """A matrix for what is emitted meanwhile, in a branch or loop too."""
-        buffer = Buffer(name, dtype or self.dtype)
-        self.s.out.append(Allocate(buffer, (rows, columns), 0, self.s.span))
+        buffer = loops.Buffer(name, dtype or self.dtype)
+        self.s.out.append(loops.Allocate(buffer, (rows, columns), 0, self.s.span))
         yield Block(buffer, ZERO, columns)
-        self.s.out.append(Free(buffer))
+        self.s.out.append(loops.Free(buffer))
 
     def matrix(self, name: str, rows: Size, columns: Size) -> Block:
         return Block(self.room(name, (rows, columns)), ZERO, columns)

@@ -6,30 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
+from dlang.codegen import loops
 from dlang.codegen.invariants import Outside
-from dlang.codegen.loops import (
-    Allocate,
-    ArrayValue,
-    At,
-    Body,
-    Buffer,
-    Convert,
-    Free,
-    Load,
-    Loop,
-    Mark,
-    Move,
-    Operand,
-    Reduction,
-    Release,
-    Room,
-    Slice,
-    Slot,
-    Stmt,
-    Store,
-    TextOp,
-    Value,
-)
 from dlang.codegen.memory import Frame, Memory, Place, fresh_axes, whole
 from dlang.codegen.node_layout import holds_references
 from dlang.codegen.peeling import peeled
@@ -89,11 +67,11 @@ class Scheduler:
     device: bool = False
     sizes: dict[Var, Size] = field(default_factory=dict)
     flats: set[Var] = field(default_factory=set)
-    out: list[Stmt] = field(default_factory=list)
+    out: list[loops.Stmt] = field(default_factory=list)
 
     # ---- blocks ------------------------------------------------------------------------------------------------------
     @contextmanager
-    def collect(self) -> Iterator[list[Stmt]]:
+    def collect(self) -> Iterator[list[loops.Stmt]]:
         """Statements go to a new list inside."""
         outer, self.out = self.out, []
         try:
@@ -101,14 +79,14 @@ class Scheduler:
         finally:
             self.out = outer
 
-    def block(self, block: Block, wanted: Sequence[Wanted], frame: Frame, region: bool = False) -> Body:
+    def block(self, block: Block, wanted: Sequence[Wanted], frame: Frame, region: bool = False) -> loops.Body:
         """A block; arrays among its results end up where `wanted` says. What was given a place is left out.
 
         region: whether the nodes made in it end with it, unless it hands them on.
         """
         with self.collect() as stmts, self.region(block) if region else nullcontext():
             results = self.inline(block, wanted, frame)
-        return Body(tuple(stmts), results)
+        return loops.Body(tuple(stmts), results)
 
     @contextmanager
     def little_code(self, wanted: bool = True) -> Iterator[None]:
@@ -124,13 +102,13 @@ class Scheduler:
         """Releases what the block inside makes in the arena, if its results can't hold any of that."""
         if self.nodes.made_in(block) and not any(holds_references(r.type) for r in block.results):
             mark = fresh("mark", I64)
-            self.out.append(Mark(mark))
+            self.out.append(loops.Mark(mark))
             yield
-            self.out.append(Release(mark))
+            self.out.append(loops.Release(mark))
         else:
             yield
 
-    def inline(self, block: Block, wanted: Sequence[Wanted], frame: Frame) -> tuple[Value, ...]:
+    def inline(self, block: Block, wanted: Sequence[Wanted], frame: Frame) -> tuple[loops.Value, ...]:
         """The statements of a block, into the innermost open body."""
         self._direct(block, wanted, len(self.memory.frames))
         self.parts.update(parts_of(block))
@@ -141,10 +119,10 @@ class Scheduler:
             self.at = block, position
             self.span = let.span or around
             if self.places and let.span is not None:
-                self.out.append(At(let.span))
+                self.out.append(loops.At(let.span))
             self.let(self, let)
             for buffer in self.memory.dead():
-                self.out.append(Free(buffer))
+                self.out.append(loops.Free(buffer))
         self.span, self.at = around, at
         frame.position = len(block.lets)
         results = self._results(block, wanted, frame)
@@ -165,10 +143,10 @@ class Scheduler:
             if isinstance(root, Var) and root in bound and root not in self.wanted:
                 self.wanted[root] = place
 
-    def _results(self, block: Block, wanted: Sequence[Wanted], frame: Frame) -> tuple[Value, ...]:
+    def _results(self, block: Block, wanted: Sequence[Wanted], frame: Frame) -> tuple[loops.Value, ...]:
         copies: list[tuple[Place, Place]] = []
-        results: list[Value] = []
-        handed: set[Buffer] = set()
+        results: list[loops.Value] = []
+        handed: set[loops.Buffer] = set()
         for atom, want in zip(block.results, wanted, strict=True):
             if isinstance(atom.type, Scalar):
                 results.append(atom)
@@ -188,7 +166,7 @@ class Scheduler:
         self._parallel_copies(copies)
         for buffer in frame.owned:
             if buffer not in handed:
-                self.out.append(Free(buffer))
+                self.out.append(loops.Free(buffer))
         return tuple(results)
 
     def _parallel_copies(self, copies: list[tuple[Place, Place]]) -> None:
@@ -209,10 +187,10 @@ class Scheduler:
         return spare
 
     # ---- arrays ------------------------------------------------------------------------------------------------------
-    def allocate(self, name: str, type: Array, own: bool = True, extra: int = 0) -> Buffer:
+    def allocate(self, name: str, type: Array, own: bool = True, extra: int = 0) -> loops.Buffer:
         """Room for an array, freed by the innermost block if it is to own it."""
-        buffer = Buffer(name, type.dtype)
-        self.out.append(Allocate(buffer, type.shape, extra, self.span))
+        buffer = loops.Buffer(name, type.dtype)
+        self.out.append(loops.Allocate(buffer, type.shape, extra, self.span))
         self.memory.writable.add(buffer)
         if own:
             self.memory.frames[-1].own(buffer)
@@ -265,10 +243,10 @@ class Scheduler:
             return whole(self.allocate(var.name, var.type), var.type.shape)
         return whole(self.node_room(var.name, var.type), var.type.shape)
 
-    def node_room(self, name: str, type: Array) -> Buffer:
+    def node_room(self, name: str, type: Array) -> loops.Buffer:
         """Room in the arena for an array that a node will hold."""
-        buffer = Buffer(name, type.dtype)
-        self.out.append(Room(buffer, type.shape, self.span))
+        buffer = loops.Buffer(name, type.dtype)
+        self.out.append(loops.Room(buffer, type.shape, self.span))
         self.memory.writable.add(buffer)
         self.nodes.arrays.add(buffer)
         return buffer
@@ -296,10 +274,10 @@ class Scheduler:
         """The place of an array that is about to be changed and then used no more: its own, or that of a copy."""
         return self.memory.consumable(array) or self._spare(self.place(array))
 
-    def own_result(self, var: Var, results: list[Slot]) -> None:
+    def own_result(self, var: Var, results: list[loops.Slot]) -> None:
         """A result handed over with its buffer, which the innermost block then owns."""
         assert isinstance(var.type, Array)
-        buffer = Buffer(var.name, var.type.dtype)
+        buffer = loops.Buffer(var.name, var.type.dtype)
         self.memory.writable.add(buffer)
         self.memory.frames[-1].own(buffer)
         self.memory.settle(var, whole(buffer, var.type.shape))
@@ -312,7 +290,7 @@ class Scheduler:
             place = self.place(atom)
             self.memory.settle(var, Place(place.buffer, var.type.shape, place.axes, place.offset, place.start))
         elif isinstance(atom.type, Scalar):
-            self.out.append(Convert(var, atom))
+            self.out.append(loops.Convert(var, atom))
 
     def place(self, array: Var) -> Place:
         return self.memory.places[array]
@@ -322,24 +300,24 @@ class Scheduler:
         place = self.place(array)
         return place if place.start is not None else self._spare(place)
 
-    def pointer(self, array: Var) -> Buffer:
+    def pointer(self, array: Var) -> loops.Buffer:
         """A buffer that begins with the elements of an array, in order."""
         return self.address(self.in_a_row(array))
 
-    def address(self, place: Place) -> Buffer:
+    def address(self, place: Place) -> loops.Buffer:
         """A buffer that begins with the first element of a place in a row."""
         assert place.start is not None
         return self.slice(place.buffer, place.start)
 
-    def slice(self, buffer: Buffer, offset: Size) -> Buffer:
+    def slice(self, buffer: loops.Buffer, offset: Size) -> loops.Buffer:
         """The buffer from an element on."""
         if not offset.terms:
             return buffer
-        part = Buffer(buffer.name, buffer.dtype)
-        self.out.append(Slice(part, buffer, offset))
+        part = loops.Buffer(buffer.name, buffer.dtype)
+        self.out.append(loops.Slice(part, buffer, offset))
         return part
 
-    def value(self, atom: Atom) -> Value | None:
+    def value(self, atom: Atom) -> loops.Value | None:
         """A scalar or the pointer of an array; None for a token."""
         if isinstance(atom.type, Token):
             return None
@@ -348,13 +326,13 @@ class Scheduler:
             return self.pointer(atom)
         return atom
 
-    def operands(self, atoms: Iterable[Atom]) -> tuple[Operand, ...]:
+    def operands(self, atoms: Iterable[Atom]) -> tuple[loops.Operand, ...]:
         """Values for the host."""
-        out: list[Operand] = []
+        out: list[loops.Operand] = []
         for atom in atoms:
             if isinstance(atom.type, Array):
                 assert isinstance(atom, Var)
-                out.append(ArrayValue(self.pointer(atom), atom.type.shape))
+                out.append(loops.ArrayValue(self.pointer(atom), atom.type.shape))
             elif isinstance(atom.type, Scalar):
                 out.append(self.flat(atom))
         return tuple(out)
@@ -364,7 +342,7 @@ class Scheduler:
         if not self.nodes.joins or atom.type != STR or isinstance(atom, Lit) or atom in self.flats:
             return atom
         var = fresh(atom.name, STR)
-        self.out.append(TextOp(var, "flat", (atom,), self.span))
+        self.out.append(loops.TextOp(var, "flat", (atom,), self.span))
         self.flats.add(var)
         return var
 
@@ -374,13 +352,13 @@ class Scheduler:
         var: Var,
         lows: tuple[Size, ...],
         highs: tuple[Size, ...],
-        stmts: Sequence[Stmt],
-        reductions: Sequence[Reduction] = (),
-        apart: tuple[Buffer, ...] = (),
+        stmts: Sequence[loops.Stmt],
+        reductions: Sequence[loops.Reduction] = (),
+        apart: tuple[loops.Buffer, ...] = (),
         few: bool = False,
     ) -> None:
         """Emits a loop of independent trips."""
-        loop = Loop(var, lows, highs, tuple(stmts), tuple(reductions), apart=apart, short=self.short, few=few)
+        loop = loops.Loop(var, lows, highs, tuple(stmts), tuple(reductions), apart=apart, short=self.short, few=few)
         parts = None if self.device else peeled(loop, self.sizes)
         between = self.lanes.chosen(loop if parts is None else parts[1])
         if parts is not None and between.lanes > 1:
@@ -388,7 +366,7 @@ class Scheduler:
         else:
             self.out.append(self.lanes.chosen(loop))
 
-    def nest(self, axes: Sequence[Var], shape: Sequence[Size], stmts: Sequence[Stmt]) -> None:
+    def nest(self, axes: Sequence[Var], shape: Sequence[Size], stmts: Sequence[loops.Stmt]) -> None:
         """Emits loops over a whole shape."""
         for axis, size in zip(reversed(axes), reversed(shape), strict=True):
             with self.collect() as outer:
@@ -400,14 +378,14 @@ class Scheduler:
         """Copies an array."""
         if source.start is not None and target.start is not None:
             count = product(source.shape)
-            self.out.append(Move(self.address(target), self.address(source), count))
+            self.out.append(loops.Move(self.address(target), self.address(source), count))
             return
         axes = fresh_axes(len(source.shape))
         index = tuple(poly(a) for a in axes)
         x = fresh("x", Scalar(source.buffer.dtype))
-        stmts: list[Stmt] = [
-            Load(x, source.buffer, source.at(index)),
-            Store(target.buffer, target.at(index), x),
+        stmts: list[loops.Stmt] = [
+            loops.Load(x, source.buffer, source.at(index)),
+            loops.Store(target.buffer, target.at(index), x),
         ]
         self.nest(axes, source.shape, stmts)
 
@@ -416,9 +394,9 @@ class Scheduler:
         assert source.start is not None and target.start is not None
         (axis,) = fresh_axes(1)
         x = fresh("x", Scalar(source.buffer.dtype))
-        stmts: list[Stmt] = [
-            Load(x, source.buffer, poly(axis) + source.start),
-            Store(target.buffer, poly(axis) + target.start, x, monoid),
+        stmts: list[loops.Stmt] = [
+            loops.Load(x, source.buffer, poly(axis) + source.start),
+            loops.Store(target.buffer, poly(axis) + target.start, x, monoid),
         ]
         self.loop(axis, (ZERO,), (product(source.shape),), stmts)
 
@@ -426,5 +404,5 @@ class Scheduler:
         """Sets every element of an array in a row."""
         (axis,) = fresh_axes(1)
         assert place.start is not None
-        stmts = [Store(place.buffer, poly(axis) + place.start, value)]
+        stmts = [loops.Store(place.buffer, poly(axis) + place.start, value)]
         self.nest((axis,), (product(place.shape),), stmts)

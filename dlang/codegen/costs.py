@@ -11,41 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from dlang.codegen import integers
-from dlang.codegen.loops import (
-    Allocate,
-    At,
-    Body,
-    Branch,
-    Buffer,
-    CallC,
-    Compute,
-    Convert,
-    Count,
-    Enter,
-    Evaluate,
-    For,
-    Free,
-    Function,
-    Guard,
-    Invoke,
-    Leave,
-    Load,
-    LoadField,
-    LoadTag,
-    Loop,
-    Move,
-    Pack,
-    Parallel,
-    Pieces,
-    Product,
-    Program,
-    Runtime,
-    Stmt,
-    Store,
-    Value,
-    While,
-)
+from dlang.codegen import integers, loops
 from dlang.codegen.vectorize import LANE_BITS
 from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, poly
 from dlang.ir.terms import ZERO
@@ -75,19 +41,19 @@ class Costs:
     guesses: whether a few trips stand for what isn't known. unknown: what else stands for it where no variable does.
     """
 
-    program: Program
+    program: loops.Program
     functions: dict[str, Size] = field(default_factory=dict)
     guesses: bool = True
     unknown: Var = field(default_factory=lambda: Var("unknown", Scalar("i64")))
 
-    def of(self, stmts: Sequence[Stmt]) -> Size:
+    def of(self, stmts: Sequence[loops.Stmt]) -> Size:
         """The cost of statements, over what is bound outside of them."""
         return _Walk(self, {}).statements(stmts)
 
-    def of_loop(self, loop: Loop) -> Size:
+    def of_loop(self, loop: loops.Loop) -> Size:
         return _Walk(self, {}).statement(loop)
 
-    def of_function(self, function: Function) -> Size:
+    def of_function(self, function: loops.Function) -> Size:
         """The cost of a call, over the parameters, and over what isn't known if there are no guesses."""
         if function.name not in self.functions:
             self.functions[function.name] = poly(CALL) if self.guesses else poly(self.unknown)  # for calls in a circle
@@ -125,13 +91,13 @@ class _Walk:
             if self.costs.guesses and isinstance(var, Var):
                 self.estimates[var] = poly(GUESS)
 
-    def statements(self, stmts: Sequence[Stmt]) -> Size:
+    def statements(self, stmts: Sequence[loops.Stmt]) -> Size:
         total = ZERO
         for stmt in stmts:
             total = total + self.statement(stmt)
         return total
 
-    def body(self, body: Body) -> Size:
+    def body(self, body: loops.Body) -> Size:
         return self.statements(body.stmts)
 
     def operation(self, var: Var, name: str) -> int:
@@ -148,86 +114,88 @@ class _Walk:
         self.estimates[index] = (first + last) * HALF_WAY
         return last - first
 
-    def statement(self, stmt: Stmt) -> Size:
+    def statement(self, stmt: loops.Stmt) -> Size:
         match stmt:
-            case Compute(var, name, _) if not self.costs.guesses:
+            case loops.Compute(var, name, _) if not self.costs.guesses:
                 integers.note(stmt, self.estimates, self.parameters)
                 return poly(self.operation(var, name))
-            case Compute(var, "minimum" as name, (first, Lit(int(most)))):
+            case loops.Compute(var, "minimum" as name, (first, Lit(int(most)))):
                 known = self.known(first).constant
                 self.estimates[var] = poly(most if known is None else int(min(known, most)))
                 return poly(self.operation(var, name))
-            case Compute(var, "minimum" as name, (Var() as first, _)):  # the length of a block, but for the last one
+            case loops.Compute(
+                var, "minimum" as name, (Var() as first, _)
+            ):  # the length of a block, but for the last one
                 self.estimates[var] = self.known(first)
                 return poly(self.operation(var, name))
-            case Compute(var, "floordiv" as name, (Var() as first, part)):  # how many blocks
+            case loops.Compute(var, "floordiv" as name, (Var() as first, part)):  # how many blocks
                 self.guess((var,))
                 share = self.share(first, part)
                 if share.terms:
                     self.estimates[var] = share
                 return poly(self.operation(var, name))
-            case Compute(var, name, _):
+            case loops.Compute(var, name, _):
                 self.guess((var,))
                 return poly(self.operation(var, name))
-            case Convert(var, arg):
+            case loops.Convert(var, arg):
                 size = self.estimates.get(arg) if isinstance(arg, Var) else None
                 self.guess((var,))
                 if size is not None:
                     self.estimates[var] = size
                 return poly(self.operation(var, "convert"))
-            case Evaluate(var, size):
+            case loops.Evaluate(var, size):
                 self.estimates[var] = self.size(size)
                 return ZERO
-            case Load(var, _, _):
+            case loops.Load(var, _, _):
                 self.guess((var,))
                 return poly(LOAD)
-            case Store():
+            case loops.Store():
                 return poly(STORE)
-            case LoadTag(var) | LoadField(var):
+            case loops.LoadTag(var) | loops.LoadField(var):
                 self.guess((var,))
                 return poly(LOAD)
-            case Guard():
+            case loops.Guard():
                 return poly(LIGHT_OP // self.at_once("f64"))
-            case Allocate() | Free():
+            case loops.Allocate() | loops.Free():
                 return poly(ROOM)
-            case Move(_, _, count):
+            case loops.Move(_, _, count):
                 return self.size(count) * MOVED
-            case Product(_, _, c, rows, columns, inner):
+            case loops.Product(_, _, c, rows, columns, inner):
                 count = self.size(rows) * self.size(columns) * self.size(inner)
                 return count * PRODUCT[c.buffer.dtype] + PRODUCT_CALL
-            case Pack(_, _, rows, columns):
+            case loops.Pack(_, _, rows, columns):
                 return self.size(rows) * self.size(columns) * MOVED
-            case Invoke(name, args, _, results):
+            case loops.Invoke(name, args, _, results):
                 self.guess(results)
                 return self.call(self.costs.program.functions[name], args)
-            case Loop():
+            case loops.Loop():
                 return self.loop(stmt)
-            case For():
+            case loops.For():
                 trips = self.trips(stmt.low, stmt.high, stmt.index)
                 self.guess((*stmt.params, *stmt.results))
                 return trips * (self.body(stmt.body) + TRIP)
-            case While():
+            case loops.While():
                 self.guess((*stmt.params, *stmt.results))
                 return (self.body(stmt.condition) + self.body(stmt.body)) * self.few()
-            case Branch(_, then, otherwise, results):
+            case loops.Branch(_, then, otherwise, results):
                 cost = _larger(self.body(then), self.body(otherwise)) + LIGHT_OP
                 self.guess(results)
                 if self.costs.guesses:  # the sizes of one arm fit together
                     arm = zip(results, then.results, strict=True)
                     self.estimates |= {
-                        r: self.known(v) for r, v in arm if isinstance(r, Var) and not isinstance(v, Buffer)
+                        r: self.known(v) for r, v in arm if isinstance(r, Var) and not isinstance(v, loops.Buffer)
                     }
                 else:
                     integers.agreed(results, (then.results, otherwise.results), self.estimates)
                 return cost
-            case At() | Enter() | Leave() | Count() | Pieces():
+            case loops.At() | loops.Enter() | loops.Leave() | loops.Count() | loops.Pieces():
                 return ZERO
-            case Parallel():
+            case loops.Parallel():
                 self.estimates |= {stmt.first: self.size(stmt.lows[0]), stmt.last: self.size(stmt.highs[0])}
                 return self.statements(stmt.stmts)
-            case Runtime("format" | "print"):
+            case loops.Runtime("format" | "print"):
                 return poly(HOST)
-            case Runtime() | CallC():
+            case loops.Runtime() | loops.CallC():
                 return self.few() * CALL
             case _:
                 return poly(CALL)
@@ -251,7 +219,7 @@ class _Walk:
         """How often something happens of which nothing is known."""
         return poly(GUESS) if self.costs.guesses else poly(self.costs.unknown)
 
-    def loop(self, stmt: Loop) -> Size:
+    def loop(self, stmt: loops.Loop) -> Size:
         if stmt.short:  # it hardly ever runs
             self.guess([s for r in stmt.reductions for s in (r.result, r.position)])
             return poly(TRIP)
@@ -266,7 +234,7 @@ class _Walk:
         self.lanes = outside
         return trips * cost
 
-    def call(self, callee: Function, args: Sequence[Value]) -> Size:
+    def call(self, callee: loops.Function, args: Sequence[loops.Value]) -> Size:
         given: dict[Var, Size] = {}
         for param, arg in zip(callee.params, args, strict=True):
             if not isinstance(param, Var):

@@ -17,34 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from dlang.codegen.loops import (
-    ArrayValue,
-    Body,
-    Branch,
-    Buffer,
-    Compute,
-    Convert,
-    Count,
-    Evaluate,
-    For,
-    Invoke,
-    Load,
-    LoadField,
-    LoadTag,
-    Loop,
-    Move,
-    Node,
-    Operand,
-    Pack,
-    Product,
-    Runtime,
-    Slice,
-    Slot,
-    Stmt,
-    Store,
-    TextOp,
-    While,
-)
+from dlang.codegen import loops
 from dlang.codegen.traverse import bound_by
 from dlang.ir.anf import FLOATS, Atom, Lit, Size, Var, fresh, poly
 from dlang.ir.terms import WIDTHS, ZERO
@@ -54,7 +27,7 @@ from dlang.polynomials import Poly
 SINGLE = frozenset("add sub mul guard guard_both div floordiv mod sqrt rsqrt maximum minimum".split())
 REDUCED = frozenset(("sum", "prod", "max", "min", "argmax", "argmin"))
 
-Callee = Callable[[Invoke, Atom], Invoke]
+Callee = Callable[[loops.Invoke, Atom], loops.Invoke]
 Routines = Callable[[str, str], int]
 """How many operations a function of mathematics is, by its name and dtype."""
 
@@ -85,20 +58,20 @@ class Counter:
     nest: Atom
     callee: Callee
     routines: Routines
-    front: list[Stmt] = field(default_factory=list)
+    front: list[loops.Stmt] = field(default_factory=list)
     bytes: Size = ZERO
     operations: Size = ZERO
     around: list[Size] = field(default_factory=list)
-    bound: set[Slot] = field(default_factory=set)
-    depends: dict[Slot, frozenset[int]] = field(default_factory=dict)
+    bound: set[loops.Slot] = field(default_factory=set)
+    depends: dict[loops.Slot, frozenset[int]] = field(default_factory=dict)
     known: dict[Var, Size] = field(default_factory=dict)
-    seen: set[tuple[Buffer, Size]] = field(default_factory=set)
+    seen: set[tuple[loops.Buffer, Size]] = field(default_factory=set)
 
     # ---- blocks ------------------------------------------------------------------------------------------------------
-    def body(self, body: Body) -> Body:
-        return Body(self.statements(body.stmts), body.results)
+    def body(self, body: loops.Body) -> loops.Body:
+        return loops.Body(self.statements(body.stmts), body.results)
 
-    def statements(self, stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    def statements(self, stmts: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
         """A block with its count in front of it."""
         inner = self.for_block()
         out = inner.walk(stmts)
@@ -108,12 +81,12 @@ class Counter:
         """The same for a block with a count of its own."""
         return Counter(self.nest, self.callee, self.routines)
 
-    def count(self) -> tuple[Stmt, ...]:
+    def count(self) -> tuple[loops.Stmt, ...]:
         if not self.bytes.terms and not self.operations.terms:
             return ()
-        return (Count(self.nest, self.bytes, self.operations),)
+        return (loops.Count(self.nest, self.bytes, self.operations),)
 
-    def walk(self, stmts: Iterable[Stmt]) -> tuple[Stmt, ...]:
+    def walk(self, stmts: Iterable[loops.Stmt]) -> tuple[loops.Stmt, ...]:
         return tuple(made for stmt in stmts for made in self.statement(stmt))
 
     # ---- amounts -----------------------------------------------------------------------------------------------------
@@ -124,114 +97,114 @@ class Counter:
         """The loops that values depend on."""
         found: frozenset[int] = frozenset()
         for value in values:
-            if isinstance(value, Var | Buffer):
+            if isinstance(value, Var | loops.Buffer):
                 found |= self.depends.get(value, frozenset())
         return found
 
-    def bind(self, slots: Iterable[Slot], depends: frozenset[int]) -> None:
+    def bind(self, slots: Iterable[loops.Slot], depends: frozenset[int]) -> None:
         for slot in slots:
             self.bound.add(slot)
             self.depends[slot] = depends
 
-    def trips(self, loops: frozenset[int]) -> Size:
-        return product(tuple(self.around[k] for k in sorted(loops)))
+    def trips(self, over: frozenset[int]) -> Size:
+        return product(tuple(self.around[k] for k in sorted(over)))
 
     def computes(self, count: int, depends: frozenset[int]) -> None:
         """Operations that run in the innermost loop on which they depend."""
         if count:
             self.operations = self.operations + self.trips(frozenset(range(max(depends, default=-1) + 1))) * count
 
-    def moves(self, bytes: int, loops: frozenset[int]) -> None:
-        self.bytes = self.bytes + self.trips(loops) * bytes
+    def moves(self, bytes: int, over: frozenset[int]) -> None:
+        self.bytes = self.bytes + self.trips(over) * bytes
 
     def resolved(self, size: Size) -> Size | None:
         """A size in terms of what is known in front of the block; None if it is not."""
         size = size.substitute(self.known.get)
         return None if any(v in self.bound for v in size.atoms()) else size
 
-    def here(self, stmt: Stmt, bytes: Size, operations: Size) -> tuple[Stmt, ...]:
+    def here(self, stmt: loops.Stmt, bytes: Size, operations: Size) -> tuple[loops.Stmt, ...]:
         """A statement that moves and computes so much; counted in front of it where sizes are known only there."""
         moved, computed = self.resolved(bytes), self.resolved(operations)
         if moved is None or computed is None:
-            return (Count(self.nest, bytes, operations), stmt)
+            return (loops.Count(self.nest, bytes, operations), stmt)
         times = self.trips(self.all_around())
         self.bytes, self.operations = self.bytes + moved * times, self.operations + computed * times
         return (stmt,)
 
     # ---- statements --------------------------------------------------------------------------------------------------
-    def statement(self, stmt: Stmt) -> tuple[Stmt, ...]:
+    def statement(self, stmt: loops.Stmt) -> tuple[loops.Stmt, ...]:
         match stmt:
-            case Compute(var, name, args):
+            case loops.Compute(var, name, args):
                 depends = self.of(args)
                 self.bind((var,), depends)
                 self.computes(operations(name, args, self.routines), depends)
-            case Convert(var, arg):
+            case loops.Convert(var, arg):
                 self.bind((var,), self.of((arg,)))
-            case Evaluate(var, size):
+            case loops.Evaluate(var, size):
                 self.bind((var,), self.of(size.atoms()))
                 if (resolved := self.resolved(size)) is not None:
                     self.known[var] = resolved
-            case Load(var, buffer, offset):
+            case loops.Load(var, buffer, offset):
                 depends = self.of((buffer, *offset.atoms()))
                 self.bind((var,), depends)
                 place = buffer, offset - poly(int(offset.terms.get((), 0)))
                 if place not in self.seen:
                     self.seen.add(place)
                     self.moves(_bytes(buffer.dtype), depends)
-            case Store(buffer, offset, _, monoid):
+            case loops.Store(buffer, offset, _, monoid):
                 combines = monoid != "set"
                 depends = self.of((buffer, *offset.atoms()))
                 self.moves(_bytes(buffer.dtype) * (2 if combines else 1), depends)
                 if combines and buffer.dtype in FLOATS:
                     self.computes(1, self.all_around())
-            case Move(target, _, count):
+            case loops.Move(target, _, count):
                 return self.here(stmt, count * (2 * _bytes(target.dtype)), ZERO)
-            case Product(_, _, c, rows, columns, inner):
+            case loops.Product(_, _, c, rows, columns, inner):
                 elements = rows * inner + inner * columns + rows * columns
                 return self.here(stmt, elements * _bytes(c.buffer.dtype), rows * columns * inner * 2)
-            case Pack(target, _, rows, columns):
+            case loops.Pack(target, _, rows, columns):
                 return self.here(stmt, rows * columns * (2 * _bytes(target.buffer.dtype)), ZERO)
-            case Runtime(_, _, args, outs, results):
+            case loops.Runtime(_, _, args, outs, results):
                 self.bind(results, self.all_around())
                 return self.here(stmt, _of_arrays((*args, *outs)), ZERO)
-            case TextOp(var):
+            case loops.TextOp(var):
                 self.bind((var,), self.all_around())
-            case Invoke(_, _, _, results):
+            case loops.Invoke(_, _, _, results):
                 self.bind(results, self.all_around())
                 return (self.callee(stmt, self.nest),)
-            case Node(var, _, references, scalars):
+            case loops.Node(var, _, references, scalars):
                 self.bind((var,), self.all_around())
                 self.moves(8 * (1 + len(references) + len(scalars)), self.all_around())
-            case LoadTag(var, node):
+            case loops.LoadTag(var, node):
                 self.bind((var,), self.of((node,)))
                 self.moves(8, self.of((node,)))
-            case LoadField(slot, node, _):
+            case loops.LoadField(slot, node, _):
                 self.bind((slot,), self.of((node,)))
                 self.moves(8, self.of((node,)))
-            case Slice(result, source, offset):
+            case loops.Slice(result, source, offset):
                 self.bind((result,), self.of((source, *offset.atoms())))
-            case Loop() | For():
+            case loops.Loop() | loops.For():
                 return self.loop(stmt)
-            case While():
+            case loops.While():
                 self.bind((*stmt.params, *stmt.results), self.all_around())
                 return (replace(stmt, condition=self.block(stmt.condition), body=self.block(stmt.body)),)
-            case Branch():
+            case loops.Branch():
                 self.bind(stmt.results, self.all_around())
                 return (replace(stmt, then=self.block(stmt.then), otherwise=self.block(stmt.otherwise)),)
             case _:
                 self.bind(bound_by(stmt), self.all_around())
         return (stmt,)
 
-    def block(self, body: Body) -> Body:
+    def block(self, body: loops.Body) -> loops.Body:
         """A block that does not run as often as this one."""
         return self.for_block().body(body)
 
     # ---- loops -------------------------------------------------------------------------------------------------------
-    def loop(self, stmt: Loop | For) -> tuple[Stmt, ...]:
-        lows, highs = (stmt.lows, stmt.highs) if isinstance(stmt, Loop) else ((stmt.low,), (stmt.high,))
+    def loop(self, stmt: loops.Loop | loops.For) -> tuple[loops.Stmt, ...]:
+        lows, highs = (stmt.lows, stmt.highs) if isinstance(stmt, loops.Loop) else ((stmt.low,), (stmt.high,))
         bounds = [self.resolved(size) for size in (*lows, *highs)]
         known = [size for size in bounds if size is not None]
-        if isinstance(stmt, For) and stmt.early:
+        if isinstance(stmt, loops.For) and stmt.early:
             self.bind((stmt.index, *stmt.params, *stmt.results), self.all_around())
             return (replace(stmt, body=self.block(stmt.body)),)
         if len(known) < len(bounds):  # its trips are known here and not in front of the block
@@ -243,20 +216,20 @@ class Counter:
         depth = len(self.around)
         self.around.append(trips)
         everything = self.all_around()
-        if isinstance(stmt, Loop):
+        if isinstance(stmt, loops.Loop):
             self.bind((stmt.var,), frozenset((depth,)))
             stmts = self.walk(stmt.stmts)
             for r in stmt.reductions:
                 if r.monoid in REDUCED and dtype_of(r.result) in FLOATS:
                     self.computes(1, everything)
-            made_loop: Stmt = replace(stmt, stmts=stmts)
+            made_loop: loops.Stmt = replace(stmt, stmts=stmts)
         else:
             self.bind((stmt.index,), frozenset((depth,)))
             self.bind(stmt.params, everything)
-            made_loop = replace(stmt, body=Body(self.walk(stmt.body.stmts), stmt.body.results))
+            made_loop = replace(stmt, body=loops.Body(self.walk(stmt.body.stmts), stmt.body.results))
         self.around.pop()
-        for slot, loops in self.depends.items():
-            self.depends[slot] = loops - {depth}
+        for slot, over in self.depends.items():
+            self.depends[slot] = over - {depth}
         self.bind(bound_by(stmt), self.all_around())
         return (made_loop,)
 
@@ -266,14 +239,17 @@ class Counter:
             return poly(max(int(count), 0))
         low, high = self.extremum("maximum", lows), self.extremum("minimum", highs)
         difference, trips = fresh("trips", I64), fresh("trips", I64)
-        self.front += [Evaluate(difference, high - low), Compute(trips, "maximum", (difference, Lit(0, "i64")))]
+        self.front += [
+            loops.Evaluate(difference, high - low),
+            loops.Compute(trips, "maximum", (difference, Lit(0, "i64"))),
+        ]
         return poly(trips)
 
     def extremum(self, name: str, sizes: Sequence[Size]) -> Size:
         found = sizes[0]
         for size in sizes[1:]:
             a, b, most = (fresh("bound", I64) for _ in range(3))
-            self.front += [Evaluate(a, found), Evaluate(b, size), Compute(most, name, (a, b))]
+            self.front += [loops.Evaluate(a, found), loops.Evaluate(b, size), loops.Compute(most, name, (a, b))]
             found = poly(most)
         return found
 
@@ -282,9 +258,9 @@ def _bytes(dtype: str) -> int:
     return WIDTHS.get(dtype, 8)
 
 
-def _of_arrays(operands: Iterable[Operand]) -> Size:
+def _of_arrays(operands: Iterable[loops.Operand]) -> Size:
     total: Size = Poly({})
     for x in operands:
-        if isinstance(x, ArrayValue):
+        if isinstance(x, loops.ArrayValue):
             total = total + product(x.shape) * _bytes(x.buffer.dtype)
     return total

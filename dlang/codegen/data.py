@@ -9,21 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dlang.codegen import loops
 from dlang.codegen.blocks import Owned, Scheduler, Wanted
-from dlang.codegen.loops import (
-    ArrayValue,
-    Body,
-    Buffer,
-    Collect,
-    Evaluate,
-    LoadField,
-    LoadTag,
-    Mark,
-    Node,
-    Slot,
-    Stmt,
-    Value,
-)
 from dlang.codegen.memory import Place, whole
 from dlang.codegen.node_layout import NURSERY, holds_reference, holds_references, words
 from dlang.diagnostics import Span
@@ -35,7 +22,7 @@ from dlang.ir.types import I64
 # ---- nodes -----------------------------------------------------------------------------------------------------------
 def construct(s: Scheduler, op: anf.Construct, var: Var, span: Span | None) -> None:
     """Emits a node, with its arrays in the arena."""
-    references: list[Value] = []
+    references: list[loops.Value] = []
     scalars: list[anf.Atom] = []
     for formal, arg in zip(op.variant.fields, op.args, strict=True):
         if isinstance(arg.type, Array):
@@ -43,10 +30,10 @@ def construct(s: Scheduler, op: anf.Construct, var: Var, span: Span | None) -> N
             references.append(_held(s, arg))
         else:
             (references if holds_reference(formal) else scalars).append(s.flat(arg))
-    s.out.append(Node(var, op.variant.tag, tuple(references), tuple(scalars), span))
+    s.out.append(loops.Node(var, op.variant.tag, tuple(references), tuple(scalars), span))
 
 
-def _held(s: Scheduler, array: Var) -> Buffer:
+def _held(s: Scheduler, array: Var) -> loops.Buffer:
     """An array in the arena that nothing changes any more: itself if it is one, or a copy."""
     assert isinstance(array.type, Array)
     place, memory = s.place(array), s.memory
@@ -67,17 +54,17 @@ def fields(s: Scheduler, op: anf.Fields, vars: Sequence[Var]) -> None:
     for var, word in zip(vars, words(op.variant), strict=True):
         match var.type:
             case Array(dtype, shape):
-                buffer = Buffer(var.name, dtype)
+                buffer = loops.Buffer(var.name, dtype)
                 s.nodes.arrays.add(buffer)
                 s.memory.settle(var, whole(buffer, shape))
-                s.out.append(LoadField(buffer, op.node, word, shape))
+                s.out.append(loops.LoadField(buffer, op.node, word, shape))
             case _:
-                s.out.append(LoadField(var, op.node, word))
+                s.out.append(loops.LoadField(var, op.node, word))
                 s.flats.add(var)
 
 
 def tag(s: Scheduler, op: anf.Tag, var: Var) -> None:
-    s.out.append(LoadTag(var, op.node))
+    s.out.append(loops.LoadTag(var, op.node))
 
 
 # ---- loops that carry nodes ------------------------------------------------------------------------------------------
@@ -90,20 +77,20 @@ class Collecting:
 
 
 def collecting(
-    s: Scheduler, op: anf.For | anf.While, params: list[Slot], init: list[Value], results: list[Slot]
+    s: Scheduler, op: anf.For | anf.While, params: list[loops.Slot], init: list[loops.Value], results: list[loops.Slot]
 ) -> Collecting | None:
     """What a loop needs in order to collect, added to what it carries; None if it need not."""
     if not s.nodes.made_in(op.body) or not any(holds_references(p.type) for p in op.params) or s.nodes.kept_by(op):
         return None
     mark, first, trigger, last = (fresh(name, I64) for name in ("mark", "first", "trigger", "last"))
-    s.out += [Mark(mark), Evaluate(first, poly(mark) + NURSERY)]
+    s.out += [loops.Mark(mark), loops.Evaluate(first, poly(mark) + NURSERY)]
     params.append(trigger)
     init.append(first)
     results.append(last)
     return Collecting(mark, trigger)
 
 
-def collected(c: Collecting, block: anf.Block, body: Body, wanted: Sequence[Wanted]) -> Body:
+def collected(c: Collecting, block: anf.Block, body: loops.Body, wanted: Sequence[Wanted]) -> loops.Body:
     """The body of a loop, as scheduled from a block, that collects at its end.
 
     Its roots are the next state, with the arrays that are changed in place: all other references into what the loop has
@@ -111,18 +98,18 @@ def collected(c: Collecting, block: anf.Block, body: Body, wanted: Sequence[Want
     """
     handles: list[Var] = []
     moved: list[Var] = []
-    arrays: list[ArrayValue] = []
-    out: list[Value] = []
+    arrays: list[loops.ArrayValue] = []
+    out: list[loops.Value] = []
     shapes = [
         r.type.shape
         for r, want in zip(block.results, wanted, strict=True)
         if isinstance(r.type, Array) and isinstance(want, Owned)
     ]
     for value in body.results:
-        if isinstance(value, Buffer):
+        if isinstance(value, loops.Buffer):
             shape = shapes.pop(0)
             if anf.is_reference(value.dtype):
-                arrays.append(ArrayValue(value, shape))
+                arrays.append(loops.ArrayValue(value, shape))
         elif isinstance(value, Var) and isinstance(value.type, Scalar) and anf.is_reference(value.type.dtype):
             handles.append(value)
             value = fresh(value.name, value.type)
@@ -130,8 +117,8 @@ def collected(c: Collecting, block: anf.Block, body: Body, wanted: Sequence[Want
         out.append(value)
     for place in wanted:
         if isinstance(place, Place) and anf.is_reference(place.buffer.dtype):
-            arrays.append(ArrayValue(place.buffer, place.shape))
+            arrays.append(loops.ArrayValue(place.buffer, place.shape))
     following = fresh("trigger", I64)
-    collect = Collect(c.mark, c.trigger, tuple(handles), tuple(arrays), tuple(moved), following)
-    stmts: tuple[Stmt, ...] = (*body.stmts, collect)
-    return Body(stmts, (*out, following))
+    collect = loops.Collect(c.mark, c.trigger, tuple(handles), tuple(arrays), tuple(moved), following)
+    stmts: tuple[loops.Stmt, ...] = (*body.stmts, collect)
+    return loops.Body(stmts, (*out, following))

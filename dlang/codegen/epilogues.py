@@ -17,23 +17,7 @@ from dlang.codegen.loops import Reduction, Store, Value
 from dlang.codegen.memory import Place, covers, frame_of
 from dlang.codegen.nests import identity
 from dlang.codegen.packing import Extent
-from dlang.ir.anf import (
-    Array,
-    Axis,
-    Block,
-    Cast,
-    Comp,
-    Destination,
-    Keep,
-    Let,
-    Lit,
-    Prim,
-    Read,
-    SizeOf,
-    Var,
-    fresh,
-    poly,
-)
+from dlang.ir import anf
 from dlang.ir.traverse import free_vars, mentioned, type_vars
 
 SCALARS = frozenset("sum prod max min any all".split())
@@ -47,10 +31,10 @@ class Epilogue:
     places: of its results; None for a scalar, which all elements are combined to.
     """
 
-    vars: tuple[Var, ...]
-    op: Comp
-    row: Axis
-    column: Axis
+    vars: tuple[anf.Var, ...]
+    op: anf.Comp
+    row: anf.Axis
+    column: anf.Axis
     places: tuple[Place | None, ...]
 
     def emit(self, s: Scheduler, extent: Extent, whole: bool) -> list[Reduction]:
@@ -70,9 +54,9 @@ class Epilogue:
     def _stores(self, values: Sequence[Value]) -> tuple[list[Store], list[Reduction]]:
         stores, sums = [], []
         for var, place, d, value in zip(self.vars, self.places, self.op.destinations, values, strict=True):
-            assert isinstance(d, Keep) and isinstance(value, Lit | Var)
+            assert isinstance(d, anf.Keep) and isinstance(value, anf.Lit | anf.Var)
             if place is None:
-                sums.append(Reduction(d.monoid, fresh(var.name, var.type), value))
+                sums.append(Reduction(d.monoid, anf.fresh(var.name, var.type), value))
             else:
                 monoid = "set" if _is_apart(d, self.op) else d.monoid
                 stores.append(Store(place.buffer, place.at(d.index), value, monoid))
@@ -81,26 +65,26 @@ class Epilogue:
     def _of_loop(self, inside: Sequence[Reduction], last: bool) -> list[Reduction]:
         """What a loop makes of the scalars of the loop inside it; the last one binds the results."""
         scalars = [var for var, place in zip(self.vars, self.places, strict=True) if place is None]
-        results = scalars if last else [fresh(var.name, var.type) for var in scalars]
+        results = scalars if last else [anf.fresh(var.name, var.type) for var in scalars]
         return [Reduction(r.monoid, result, r.result) for r, result in zip(inside, results, strict=True)]
 
 
-def epilogue_of(s: Scheduler, product: Var) -> Epilogue | None:
+def epilogue_of(s: Scheduler, product: anf.Var) -> Epilogue | None:
     """The comprehension that can run with a product, whose let is at hand; its results get their places.
 
     It is the first to read the product, and nothing in between gives it anything.
     """
-    between: set[Var] = set()
+    between: set[anf.Var] = set()
     block, position = s.at
     for k, let in enumerate(block.lets[position + 1 : position + 1 + NEAR], position + 1):
         if product in mentioned(let.op):
             axes = _axes(s, let, product, between)
             if axes is None:
                 return None
-            assert isinstance(let.op, Comp)
+            assert isinstance(let.op, anf.Comp)
             places = tuple([_place(s, var, d, product) for var, d in zip(let.vars, let.op.destinations, strict=True)])
             for place, d in zip(places, let.op.destinations, strict=True):
-                if place is not None and isinstance(d, Keep) and not _is_apart(d, let.op):
+                if place is not None and isinstance(d, anf.Keep) and not _is_apart(d, let.op):
                     s.fill(place, identity(d.monoid, place.buffer.dtype))
             s.finished.update(let.vars)
             last = s.memory.frames[-1].last_use.get(product, -1) == k
@@ -111,40 +95,42 @@ def epilogue_of(s: Scheduler, product: Var) -> Epilogue | None:
     return None
 
 
-def _axes(s: Scheduler, let: Let, product: Var, between: set[Var]) -> tuple[Axis, Axis] | None:
+def _axes(s: Scheduler, let: anf.Let, product: anf.Var, between: set[anf.Var]) -> tuple[anf.Axis, anf.Axis] | None:
     """The axes along the rows and columns of a product, if a let is a comprehension over its elements."""
     op = let.op
-    if not isinstance(op, Comp) or len(op.axes) != 2 or not s.copied.isdisjoint(let.vars):
+    if not isinstance(op, anf.Comp) or len(op.axes) != 2 or not s.copied.isdisjoint(let.vars):
         return None
     if any(var in s.parts or var in s.joined for var in let.vars):
         return None
-    needed = set(free_vars(Block((let,), ()))) | {v for var in let.vars for v in type_vars(var.type)}
-    if not needed.isdisjoint(between) or not all(isinstance(t.op, Prim | Cast | Read | SizeOf) for t in op.body.lets):
+    needed = set(free_vars(anf.Block((let,), ()))) | {v for var in let.vars for v in type_vars(var.type)}
+    if not needed.isdisjoint(between) or not all(
+        isinstance(t.op, anf.Prim | anf.Cast | anf.Read | anf.SizeOf) for t in op.body.lets
+    ):
         return None
-    index = {t.op.index for t in op.body.lets if isinstance(t.op, Read) and t.op.array is product}
+    index = {t.op.index for t in op.body.lets if isinstance(t.op, anf.Read) and t.op.array is product}
     if len(index) != 1:
         return None
     axes = {axis.var: axis for axis in op.axes}
-    found = [axes.pop(entry.atom, None) if isinstance(entry.atom, Var) else None for entry in index.pop()]
+    found = [axes.pop(entry.atom, None) if isinstance(entry.atom, anf.Var) else None for entry in index.pop()]
     row, column = found if len(found) == 2 else (None, None)
-    assert isinstance(product.type, Array)
+    assert isinstance(product.type, anf.Array)
     if row is None or column is None or not _is_whole((row, column), product.type):
         return None
     return (row, column) if all(_is_possible(d, op, column.var, product) for d in op.destinations) else None
 
 
-def _place(s: Scheduler, var: Var, d: Destination, product: Var) -> Place | None:
+def _place(s: Scheduler, var: anf.Var, d: anf.Destination, product: anf.Var) -> Place | None:
     """Where a result is to be: in the place of the product, if it is its own and known already."""
-    if not isinstance(var.type, Array):
+    if not isinstance(var.type, anf.Array):
         return None
     if d.into is product and product in s.wanted:
         s.wanted[var] = s.wanted[product]
     return s.target(var)
 
 
-def _is_possible(d: Destination, op: Comp, column: Var, product: Var) -> bool:
+def _is_possible(d: anf.Destination, op: anf.Comp, column: anf.Var, product: anf.Var) -> bool:
     """Whether a destination is an element for each point, a sum for each column, or a scalar."""
-    if not isinstance(d, Keep) or d.into not in (None, product):
+    if not isinstance(d, anf.Keep) or d.into not in (None, product):
         return False
     bounds = {axis.var: (axis.lows, axis.highs) for axis in op.axes}
     if not d.shape:
@@ -154,21 +140,25 @@ def _is_possible(d: Destination, op: Comp, column: Var, product: Var) -> bool:
     return _is_apart(d, op) or (d.monoid == "sum" and any(entry.atom is column for entry in d.index))
 
 
-def _is_apart(d: Keep, op: Comp) -> bool:
+def _is_apart(d: anf.Keep, op: anf.Comp) -> bool:
     """Whether each point has an element of its own."""
     return {entry.atom for entry in d.index} >= {axis.var for axis in op.axes}
 
 
-def _is_whole(axes: Sequence[Axis], type: Array) -> bool:
-    return all(axis.lows == (poly(0),) and axis.highs == (size,) for axis, size in zip(axes, type.shape, strict=True))
+def _is_whole(axes: Sequence[anf.Axis], type: anf.Array) -> bool:
+    return all(
+        axis.lows == (anf.poly(0),) and axis.highs == (size,) for axis, size in zip(axes, type.shape, strict=True)
+    )
 
 
-def _in_place(s: Scheduler, product: Var, let: Let, axes: tuple[Axis, Axis], places: Sequence[Place | None]) -> None:
+def _in_place(
+    s: Scheduler, product: anf.Var, let: anf.Let, axes: tuple[anf.Axis, anf.Axis], places: Sequence[Place | None]
+) -> None:
     """Has the product written to where a result is to be, if there is one with as many elements in the same order."""
-    assert isinstance(let.op, Comp) and isinstance(product.type, Array)
-    index = tuple([poly(axis.var) for axis in axes])
+    assert isinstance(let.op, anf.Comp) and isinstance(product.type, anf.Array)
+    index = tuple([anf.poly(axis.var) for axis in axes])
     for var, d, place in zip(let.vars, let.op.destinations, places, strict=True):
-        if place is None or place.start is None or not isinstance(d, Keep):
+        if place is None or place.start is None or not isinstance(d, anf.Keep):
             continue
         if var.type == product.type and d.index == index:
             s.wanted[product] = place

@@ -19,26 +19,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from dlang.codegen import loops
 from dlang.codegen.blocks import Scheduler
 from dlang.codegen.gathering import Factor, Spread, Windows, count, extent, matrix_of, plan_of
-from dlang.codegen.loops import (
-    Allocate,
-    Body,
-    Branch,
-    Buffer,
-    Compute,
-    Evaluate,
-    Free,
-    Load,
-    Loop,
-    Matrix,
-    Panels,
-    Product,
-    Reduction,
-    Scattered,
-    Stmt,
-    Store,
-)
 from dlang.codegen.memory import covers, row_major
 from dlang.codegen.packing import NARROWEST, matrix_product, packed
 from dlang.ir.anf import Axis, Comp, Keep, Lit, Scalar, Size, Var, fresh, poly
@@ -76,10 +59,10 @@ def comprehension(s: Scheduler, op: Comp, var: Var, otherwise: Callable[[], None
         else:
             s.wanted[var] = place
         return bool(condition.value)
-    with s.collect() as loops:
+    with s.collect() as nest:
         s.wanted[var] = place
         otherwise()
-    s.out.append(Branch(condition, Body(tuple(blocks), ()), Body(tuple(loops), ()), ()))
+    s.out.append(loops.Branch(condition, loops.Body(tuple(blocks), ()), loops.Body(tuple(nest), ()), ()))
     return True
 
 
@@ -114,7 +97,7 @@ def _condition(s: Scheduler, p: Windows | Spread, tests: Tests) -> Var | Lit:
         if size.constant is not None:
             continue
         value, test = fresh("size", I64), fresh("fits", BOOL)
-        s.out += [Evaluate(value, size), Compute(test, "ge", (value, Lit(least, "i64")))]
+        s.out += [loops.Evaluate(value, size), loops.Compute(test, "ge", (value, Lit(least, "i64")))]
         result = test if result is None else _both(s, result, test)
     if isinstance(p, Windows) and p.borders:
         finite = _all_finite(s, p)
@@ -124,7 +107,7 @@ def _condition(s: Scheduler, p: Windows | Spread, tests: Tests) -> Var | Lit:
 
 def _both(s: Scheduler, a: Var, b: Var) -> Var:
     both = fresh("fits", BOOL)
-    s.out.append(Compute(both, "and", (a, b)))
+    s.out.append(loops.Compute(both, "and", (a, b)))
     return both
 
 
@@ -132,14 +115,14 @@ def _all_finite(s: Scheduler, p: Windows) -> Var:
     """Whether all elements of the other factor are finite."""
     axes, env = _renewed([a for a in (*p.around, p.block, *p.inside, *p.terms, *p.columns) if p.other.reads(a)])
     x, fine = fresh("x", Scalar(p.other.buffer.dtype)), fresh("finite", BOOL)
-    stmts: list[Stmt] = [
-        Load(x, p.other.buffer, p.other.offset.substitute(env.get)),
-        Compute(fine, "isfinite", (x,)),
+    stmts: list[loops.Stmt] = [
+        loops.Load(x, p.other.buffer, p.other.offset.substitute(env.get)),
+        loops.Compute(fine, "isfinite", (x,)),
     ]
     for axis in reversed(axes):
         all = fresh("finite", BOOL)
         with s.collect() as outer:
-            s.loop(axis.var, axis.lows, axis.highs, stmts, [Reduction("all", all, fine)])
+            s.loop(axis.var, axis.lows, axis.highs, stmts, [loops.Reduction("all", all, fine)])
         stmts, fine = outer, all
     s.out += stmts
     return fine
@@ -151,7 +134,7 @@ def _in_blocks(
     p: Windows | Spread,
     width: Size,
     block: Callable[[tuple[Axis, ...], dict[Var, Size]], None],
-    apart: tuple[Buffer, ...] = (),
+    apart: tuple[loops.Buffer, ...] = (),
     first: Callable[[Size], None] | None = None,
 ) -> None:
     """Emits loops over blocks of so many elements for each point of their axes.
@@ -163,28 +146,28 @@ def _in_blocks(
     each, step, chunks = (fresh(n, I64) for n in ("chunk", "step", "chunks"))
     wide, some, room, up = (fresh(n, I64) for n in ("wide", "wide", "room", "up"))
     s.out += [
-        Evaluate(wide, count(p.inside) * width),
-        Compute(some, "maximum", (wide, Lit(1, "i64"))),
-        Compute(room, "floordiv", (Lit(BLOCK, "i64"), some)),
-        Compute(step, "maximum", (room, Lit(1, "i64"))),
-        Evaluate(up, extent(p.block) + poly(step) - 1),
-        Compute(chunks, "floordiv", (up, step)),
+        loops.Evaluate(wide, count(p.inside) * width),
+        loops.Compute(some, "maximum", (wide, Lit(1, "i64"))),
+        loops.Compute(room, "floordiv", (Lit(BLOCK, "i64"), some)),
+        loops.Compute(step, "maximum", (room, Lit(1, "i64"))),
+        loops.Evaluate(up, extent(p.block) + poly(step) - 1),
+        loops.Compute(chunks, "floordiv", (up, step)),
     ]
     whole, most = fresh("count", I64), fresh("count", I64)
-    s.out += [Evaluate(whole, extent(p.block)), Compute(most, "minimum", (whole, step))]
+    s.out += [loops.Evaluate(whole, extent(p.block)), loops.Compute(most, "minimum", (whole, step))]
     if first is not None:
         first(poly(most))
     with s.collect() as stmts:
         begin, rest, some = (fresh(n, I64) for n in ("first", "rest", "count"))
         s.out += [
-            Evaluate(begin, p.block.lows[0] + poly(each) * poly(step)),
-            Evaluate(rest, p.block.highs[0] - poly(begin)),
-            Compute(some, "minimum", (most, rest)),
+            loops.Evaluate(begin, p.block.lows[0] + poly(each) * poly(step)),
+            loops.Evaluate(rest, p.block.highs[0] - poly(begin)),
+            loops.Compute(some, "minimum", (most, rest)),
         ]
         block((Axis(p.block.var, (poly(begin),), (poly(begin) + poly(some),)), *p.inside), env)
-    loop = Loop(each, (ZERO,), (poly(chunks),), tuple(stmts))
+    loop = loops.Loop(each, (ZERO,), (poly(chunks),), tuple(stmts))
     for axis in reversed(around):
-        loop = Loop(axis.var, axis.lows, axis.highs, (loop,), apart=apart)
+        loop = loops.Loop(axis.var, axis.lows, axis.highs, (loop,), apart=apart)
     s.out.append(loop)
 
 
@@ -206,10 +189,10 @@ def _windows(s: Scheduler, p: Windows, out: Factor, tests: Tests) -> bool:
             c = matrix_of(out.moved(env), part, p.columns, [])
             assert c is not None
             _multiply(s, windows, operand, c, (count(part), count(p.columns), count(p.terms)))
-            s.out.append(Free(windows.buffer))
+            s.out.append(loops.Free(windows.buffer))
 
         _in_blocks(s, p, count(p.terms), rows)
-        s.out += [Free(b) for b in (copy, None if operand is other else operand.buffer) if b is not None]
+        s.out += [loops.Free(b) for b in (copy, None if operand is other else operand.buffer) if b is not None]
         return True
 
     few = count(p.columns).constant
@@ -221,16 +204,18 @@ def _windows(s: Scheduler, p: Windows, out: Factor, tests: Tests) -> bool:
         windows = _gathered(s, p, part, env)
         other, copy = _as_matrix(s, p.other.moved(env), part, p.columns, data, tests)
         terms, columns = count(p.terms), count(p.columns)
-        total = Buffer("sums", out.buffer.dtype)
-        s.out.append(Allocate(total, (terms, columns), 0, s.span))
+        total = loops.Buffer("sums", out.buffer.dtype)
+        s.out.append(loops.Allocate(total, (terms, columns), 0, s.span))
         if windows.transposed:
             order = (*p.terms, *p.columns)
-            _multiply(s, windows.turned, other, Matrix(total, ZERO, columns, False), (terms, columns, count(part)))
+            _multiply(
+                s, windows.turned, other, loops.Matrix(total, ZERO, columns, False), (terms, columns, count(part))
+            )
         else:  # the wider matrix gives the columns
             order = (*p.columns, *p.terms)
-            _multiply(s, other.turned, windows, Matrix(total, ZERO, terms, False), (columns, terms, count(part)))
+            _multiply(s, other.turned, windows, loops.Matrix(total, ZERO, terms, False), (columns, terms, count(part)))
         _add(s, total, order, out.moved(env))
-        s.out += [Free(b) for b in (total, windows.buffer, copy) if b is not None]
+        s.out += [loops.Free(b) for b in (total, windows.buffer, copy) if b is not None]
 
     _in_blocks(s, p, count(p.terms), sums)
     return True
@@ -245,74 +230,76 @@ def _rows_in_place(s: Scheduler, p: Windows, out: Factor, tests: Tests, turned: 
     columns, inner, bits = count(p.columns), count(p.terms), s.lanes.bits or NARROWEST
     panels = None if turned else packed(s, other, inner, columns)
 
-    def rows(part: tuple[Axis, ...], env: dict[Var, Size], points: Buffer, terms: Buffer) -> None:
+    def rows(part: tuple[Axis, ...], env: dict[Var, Size], points: loops.Buffer, terms: loops.Buffer) -> None:
         c, height = matrix_of(out.moved(env), part, p.columns, []), count(part)
         assert c is not None
         if panels is not None:
             windows = _scattered(p, part, env, points, terms)
-            s.out.append(Product(windows, panels, c, height, columns, inner, bits))
+            s.out.append(loops.Product(windows, panels, c, height, columns, inner, bits))
             return
         right = packed(s, _scattered(p, part, env, terms, points), inner, height)
-        s.out += [Product(other.turned, right, c.turned, columns, height, inner, bits), Free(right.buffer)]
+        s.out += [loops.Product(other.turned, right, c.turned, columns, height, inner, bits), loops.Free(right.buffer)]
 
     _in_place(s, p, rows)
-    s.out += [Free(b) for b in (copy, None if panels is None else panels.buffer) if b is not None]
+    s.out += [loops.Free(b) for b in (copy, None if panels is None else panels.buffer) if b is not None]
 
 
 def _sums_in_place(s: Scheduler, p: Windows, out: Factor, tests: Tests) -> None:
     """Products with windows that are read where they are, which are parts of the sums of the result."""
     data = (p.block, *p.inside)
 
-    def sums(part: tuple[Axis, ...], env: dict[Var, Size], points: Buffer, terms: Buffer) -> None:
+    def sums(part: tuple[Axis, ...], env: dict[Var, Size], points: loops.Buffer, terms: loops.Buffer) -> None:
         other, copy = _as_matrix(s, p.other.moved(env), part, p.columns, data, tests)
         panels = packed(s, other, count(part), count(p.columns))
-        total = Buffer("sums", out.buffer.dtype)
-        s.out.append(Allocate(total, (count(p.terms), count(p.columns)), 0, s.span))
-        windows, c = _scattered(p, part, env, terms, points), Matrix(total, ZERO, count(p.columns), False)
+        total = loops.Buffer("sums", out.buffer.dtype)
+        s.out.append(loops.Allocate(total, (count(p.terms), count(p.columns)), 0, s.span))
+        windows, c = _scattered(p, part, env, terms, points), loops.Matrix(total, ZERO, count(p.columns), False)
         bits = s.lanes.bits or NARROWEST
-        s.out.append(Product(windows, panels, c, count(p.terms), count(p.columns), count(part), bits))
+        s.out.append(loops.Product(windows, panels, c, count(p.terms), count(p.columns), count(part), bits))
         _add(s, total, (*p.terms, *p.columns), out.moved(env))
-        s.out += [Free(b) for b in (total, panels.buffer, copy) if b is not None]
+        s.out += [loops.Free(b) for b in (total, panels.buffer, copy) if b is not None]
 
     _in_place(s, p, sums)
 
 
 def _in_place(
-    s: Scheduler, p: Windows, block: Callable[[tuple[Axis, ...], dict[Var, Size], Buffer, Buffer], None]
+    s: Scheduler, p: Windows, block: Callable[[tuple[Axis, ...], dict[Var, Size], loops.Buffer, loops.Buffer], None]
 ) -> None:
     """Emits loops over blocks, each of which gets the offsets of its points and of terms, beside its axes."""
     terms = _offsets(s, p.windows, p.terms)
-    points: list[Buffer] = []
+    points: list[loops.Buffer] = []
 
     def first(most: Size) -> None:
         low = p.block.lows[0]
         points.append(_offsets(s, p.windows, (Axis(p.block.var, (low,), (low + most,)), *p.inside)))
 
     _in_blocks(s, p, count(p.terms), lambda part, env: block(part, env, points[0], terms), first=first)
-    s.out += [Free(b) for b in (terms, *points)]
+    s.out += [loops.Free(b) for b in (terms, *points)]
 
 
-def _scattered(p: Windows, part: tuple[Axis, ...], env: dict[Var, Size], rows: Buffer, columns: Buffer) -> Scattered:
+def _scattered(
+    p: Windows, part: tuple[Axis, ...], env: dict[Var, Size], rows: loops.Buffer, columns: loops.Buffer
+) -> loops.Scattered:
     """The windows of a block, by the offsets of its rows and columns."""
     start = {a.var: a.lows[0] for a in (*part, *p.terms)}
     windows = p.windows.moved(env).moved(start)
-    return Scattered(windows.buffer, windows.offset, rows, columns)
+    return loops.Scattered(windows.buffer, windows.offset, rows, columns)
 
 
-def _offsets(s: Scheduler, f: Factor, axes: Sequence[Axis]) -> Buffer:
+def _offsets(s: Scheduler, f: Factor, axes: Sequence[Axis]) -> loops.Buffer:
     """Emits how many bytes each point of some axes is from the first one, and an element more, which means nothing."""
-    buffer = Buffer("offsets", "i64")
-    s.out.append(Allocate(buffer, (count(axes) + 1,), 0, s.span))
+    buffer = loops.Buffer("offsets", "i64")
+    s.out.append(loops.Allocate(buffer, (count(axes) + 1,), 0, s.span))
     new, env = _renewed(axes)
     start = {a.var: a.lows[0] for a in axes}
     distance = (f.offset.substitute(env.get) - f.offset.substitute(start.get)) * WIDTHS[f.buffer.dtype]
     value = fresh("offset", I64)
-    stmts: list[Stmt] = [Evaluate(value, distance), Store(buffer, _dense(new), value)]
+    stmts: list[loops.Stmt] = [loops.Evaluate(value, distance), loops.Store(buffer, _dense(new), value)]
     for axis in reversed(new):
         with s.collect() as outer:
             s.loop(axis.var, axis.lows, axis.highs, stmts)
         stmts = outer
-    s.out += [*stmts, Store(buffer, count(axes), Lit(0, "i64"))]
+    s.out += [*stmts, loops.Store(buffer, count(axes), Lit(0, "i64"))]
     return buffer
 
 
@@ -330,32 +317,36 @@ def _spread(s: Scheduler, p: Spread, out: Factor, tests: Tests) -> bool:
         one = matrix_of(p.one.moved(env), part, p.terms, [])
         assert one is not None
         columns, height = count(p.columns), count(part)
-        products = Buffer("products", out.buffer.dtype)
-        s.out.append(Allocate(products, (height, columns), 0, s.span))
-        c = Matrix(products, ZERO, height, True) if by_columns else Matrix(products, ZERO, columns, False)
+        products = loops.Buffer("products", out.buffer.dtype)
+        s.out.append(loops.Allocate(products, (height, columns), 0, s.span))
+        c = loops.Matrix(products, ZERO, height, True) if by_columns else loops.Matrix(products, ZERO, columns, False)
         _multiply(s, one, operand, c, (height, columns, count(p.terms)))
         _add(s, products, (*p.columns, *part) if by_columns else (*part, *p.columns), target.moved(env))
-        s.out.append(Free(products))
+        s.out.append(loops.Free(products))
 
     _in_blocks(s, p, count(p.columns), block, (out.buffer,))
-    s.out += [Free(b) for b in (copy, operand.buffer if isinstance(operand, Panels) else None) if b is not None]
+    s.out += [
+        loops.Free(b) for b in (copy, operand.buffer if isinstance(operand, loops.Panels) else None) if b is not None
+    ]
     return True
 
 
-def _multiply(s: Scheduler, a: Matrix, b: Matrix | Panels, c: Matrix, sizes: tuple[Size, Size, Size]) -> None:
+def _multiply(
+    s: Scheduler, a: loops.Matrix, b: loops.Matrix | loops.Panels, c: loops.Matrix, sizes: tuple[Size, Size, Size]
+) -> None:
     """Emits c = a · b. sizes: m, n and k, where c is m by n; it is not transposed if b is in panels."""
     rows, columns, inner = sizes
     if c.transposed:
-        assert isinstance(b, Matrix)
+        assert isinstance(b, loops.Matrix)
         a, b, c, rows, columns = b.turned, a.turned, c.turned, columns, rows
-    if isinstance(b, Matrix):
+    if isinstance(b, loops.Matrix):
         matrix_product(s, a, b, c, (rows, columns, inner))
     else:
-        s.out.append(Product(a, b, c, rows, columns, inner, s.lanes.bits or NARROWEST))
+        s.out.append(loops.Product(a, b, c, rows, columns, inner, s.lanes.bits or NARROWEST))
 
 
 # ---- elements --------------------------------------------------------------------------------------------------------
-def _gathered(s: Scheduler, p: Windows, data: tuple[Axis, ...], around: dict[Var, Size]) -> Matrix:
+def _gathered(s: Scheduler, p: Windows, data: tuple[Axis, ...], around: dict[Var, Size]) -> loops.Matrix:
     """The windows of a block as a matrix with a row for each of its points and a column for each term.
 
     It is transposed if elements along a row of the array are then adjacent in it.
@@ -367,41 +358,41 @@ def _gathered(s: Scheduler, p: Windows, data: tuple[Axis, ...], around: dict[Var
         turned = False
     order = (*p.terms, *data) if turned else (*data, *p.terms)
     height, width = count(data), count(p.terms)
-    buffer = Buffer("windows", windows.buffer.dtype)
-    s.out.append(Allocate(buffer, (height, width), 0, s.span))
+    buffer = loops.Buffer("windows", windows.buffer.dtype)
+    s.out.append(loops.Allocate(buffer, (height, width), 0, s.span))
     axes, env = _renewed(order)
     if p.borders:
         i = fresh("i", I64)
-        s.loop(i, (ZERO,), (height * width,), [Store(buffer, poly(i), Lit(0.0, buffer.dtype))])
+        s.loop(i, (ZERO,), (height * width,), [loops.Store(buffer, poly(i), Lit(0.0, buffer.dtype))])
     x = fresh("x", Scalar(buffer.dtype))
     bounded = _within(axes, [c.substitute(around.get).substitute(env.get) for c in p.borders])
     source = windows.offset.substitute(env.get)
-    _nested(s, bounded, [Load(x, windows.buffer, source), Store(buffer, _dense(axes), x)])
-    return Matrix(buffer, ZERO, height if turned else width, turned)
+    _nested(s, bounded, [loops.Load(x, windows.buffer, source), loops.Store(buffer, _dense(axes), x)])
+    return loops.Matrix(buffer, ZERO, height if turned else width, turned)
 
 
-def _add(s: Scheduler, source: Buffer, order: tuple[Axis, ...], out: Factor) -> None:
+def _add(s: Scheduler, source: loops.Buffer, order: tuple[Axis, ...], out: Factor) -> None:
     """Adds an array, which has these axes, to where they are in the result."""
     axes, env = _renewed(order)
     x = fresh("x", Scalar(source.dtype))
     target = out.offset.substitute(env.get)
-    _nested(s, axes, [Load(x, source, _dense(axes)), Store(out.buffer, target, x, "sum")])
+    _nested(s, axes, [loops.Load(x, source, _dense(axes)), loops.Store(out.buffer, target, x, "sum")])
 
 
 def _as_matrix(
     s: Scheduler, f: Factor, rows: Sequence[Axis], columns: Sequence[Axis], full: Sequence[Axis], tests: Tests
-) -> tuple[Matrix, Buffer | None]:
+) -> tuple[loops.Matrix, loops.Buffer | None]:
     """A factor if it is a matrix, else a copy that is one. full: the rows, where they are not just those of a block."""
     found = matrix_of(f, rows, columns, [])
     if found is not None:
         matrix_of(f, full, columns, tests)
         return found, None
-    buffer = Buffer("matrix", f.buffer.dtype)
-    s.out.append(Allocate(buffer, (count(rows), count(columns)), 0, s.span))
+    buffer = loops.Buffer("matrix", f.buffer.dtype)
+    s.out.append(loops.Allocate(buffer, (count(rows), count(columns)), 0, s.span))
     axes, env = _renewed((*rows, *columns))
     x = fresh("x", Scalar(buffer.dtype))
-    _nested(s, axes, [Load(x, f.buffer, f.offset.substitute(env.get)), Store(buffer, _dense(axes), x)])
-    return Matrix(buffer, ZERO, count(columns), False), buffer
+    _nested(s, axes, [loops.Load(x, f.buffer, f.offset.substitute(env.get)), loops.Store(buffer, _dense(axes), x)])
+    return loops.Matrix(buffer, ZERO, count(columns), False), buffer
 
 
 def _dense(axes: Sequence[Axis]) -> Size:
@@ -429,18 +420,20 @@ def _within(axes: list[Axis], borders: Sequence[Size]) -> list[Axis]:
     return out
 
 
-def _nested(s: Scheduler, axes: Sequence[Axis], stmts: list[Load | Store]) -> None:
+def _nested(s: Scheduler, axes: Sequence[Axis], stmts: list[loops.Load | loops.Store]) -> None:
     """Emits loops, the inner ones joined where two move as one does."""
     joined, body = _joined(axes, stmts)
-    inside: list[Stmt] = [*body]
+    inside: list[loops.Stmt] = [*body]
     for axis in reversed(joined):
-        loop = s.lanes.chosen(Loop(axis.var, axis.lows, axis.highs, tuple(inside)))
+        loop = s.lanes.chosen(loops.Loop(axis.var, axis.lows, axis.highs, tuple(inside)))
         # most run over less than a register
         inside = [replace(loop, tail=0, masked=True) if loop.lanes > 1 else loop]
     s.out += inside
 
 
-def _joined(axes: Sequence[Axis], stmts: list[Load | Store]) -> tuple[list[Axis], list[Load | Store]]:
+def _joined(
+    axes: Sequence[Axis], stmts: list[loops.Load | loops.Store]
+) -> tuple[list[Axis], list[loops.Load | loops.Store]]:
     """The axes with as many of the last ones in one as there can be, and the statements."""
     out = list(axes)
     while len(out) > 1:

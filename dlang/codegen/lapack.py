@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from dlang.codegen import loops
 from dlang.codegen.blas import (
     ANY_DIAGONAL,
     LEFT,
@@ -24,14 +25,6 @@ from dlang.codegen.blas import (
 from dlang.codegen.blocks import Scheduler
 from dlang.codegen.cholesky import cholesky_pullback
 from dlang.codegen.factors import cholesky_factor
-from dlang.codegen.loops import (
-    ArrayValue,
-    Buffer,
-    Free,
-    Move,
-    Operand,
-    Reduction,
-)
 from dlang.codegen.lu import IN_BLOCKS, lu_factor, lu_inverted, lu_solution, many
 from dlang.codegen.qr import qr_factors
 from dlang.codegen.sorting import SORTED, argsort
@@ -55,7 +48,7 @@ class Done:
     asked: Var | None = None
 
 
-Direct = Callable[[Routines, Sequence[Operand], Sequence[ArrayValue]], Done]
+Direct = Callable[[Routines, Sequence[loops.Operand], Sequence[loops.ArrayValue]], Done]
 
 
 def has(name: str, dtype: str) -> bool:
@@ -63,7 +56,7 @@ def has(name: str, dtype: str) -> bool:
     return name in _OPERATIONS and (name != "argsort" or dtype in SORTED)
 
 
-def directly(s: Scheduler, name: str, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
+def directly(s: Scheduler, name: str, args: Sequence[loops.Operand], outs: Sequence[loops.ArrayValue]) -> Done:
     """Emits one of these operations on arrays in a row."""
     routines = Routines(s, _array(args[0]).buffer.dtype)
     done = _OPERATIONS[name](routines, args, outs)
@@ -71,13 +64,13 @@ def directly(s: Scheduler, name: str, args: Sequence[Operand], outs: Sequence[Ar
     return done
 
 
-def fits(s: Scheduler, name: str, args: Sequence[Operand]) -> Atom:
+def fits(s: Scheduler, name: str, args: Sequence[loops.Operand]) -> Atom:
     """Whether the arrays have few enough elements for LAPACK, if an operation needs it."""
     r = Routines(s, "")
     result: Atom = Lit(True, "bool")
     if name == "argsort":
         return result
-    for size in dict.fromkeys(product(a.shape) for a in args if isinstance(a, ArrayValue)):
+    for size in dict.fromkeys(product(a.shape) for a in args if isinstance(a, loops.ArrayValue)):
         if size.constant is not None:
             if size.constant > LARGEST:
                 return Lit(False, "bool")
@@ -87,18 +80,18 @@ def fits(s: Scheduler, name: str, args: Sequence[Operand]) -> Atom:
     return result
 
 
-def _array(value: Operand) -> ArrayValue:
-    assert isinstance(value, ArrayValue)
+def _array(value: loops.Operand) -> loops.ArrayValue:
+    assert isinstance(value, loops.ArrayValue)
     return value
 
 
-def _matrix(value: Operand) -> Block:
+def _matrix(value: loops.Operand) -> Block:
     """An array in a row as a matrix; a vector is one with a row."""
     array = _array(value)
     return Block(array.buffer, ZERO, array.shape[-1])
 
 
-def _unless(r: Routines, info: Atom, outs: Sequence[ArrayValue]) -> None:
+def _unless(r: Routines, info: Atom, outs: Sequence[loops.ArrayValue]) -> None:
     """Results that do not exist are NaN."""
 
     def nan() -> None:
@@ -109,12 +102,12 @@ def _unless(r: Routines, info: Atom, outs: Sequence[ArrayValue]) -> None:
     r.when(r.compute("ne", info, Lit(0, "i64")), nan)
 
 
-def _copied(r: Routines, source: ArrayValue, target: Buffer) -> None:
-    r.s.out.append(Move(target, source.buffer, product(source.shape)))
+def _copied(r: Routines, source: loops.ArrayValue, target: loops.Buffer) -> None:
+    r.s.out.append(loops.Move(target, source.buffer, product(source.shape)))
 
 
 # ---- factors and solutions -------------------------------------------------------------------------------------------
-def _cholesky(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
+def _cholesky(r: Routines, args: Sequence[loops.Operand], outs: Sequence[loops.ArrayValue]) -> Done:
     """By columns the memory of a lower factor is an upper one, and that of the matrix is its transpose."""
     a, l = _matrix(args[0]), _matrix(outs[0])
     n = outs[0].shape[0]
@@ -142,7 +135,7 @@ def _cholesky(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) 
     return Done((info,))
 
 
-def _triangular_solve(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
+def _triangular_solve(r: Routines, args: Sequence[loops.Operand], outs: Sequence[loops.ArrayValue]) -> Done:
     a, b, x = _matrix(args[0]), _array(args[1]), _matrix(outs[0])
     n, columns = b.shape
     lower, transposed, unit = (_flag(v) for v in args[2:])
@@ -175,17 +168,19 @@ def _triangular_solve(r: Routines, args: Sequence[Operand], outs: Sequence[Array
     return Done((info,))
 
 
-def _flag(value: Operand) -> Atom:
+def _flag(value: loops.Operand) -> Atom:
     assert isinstance(value, Var | Lit)
     return value
 
 
-def _lu(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
+def _lu(r: Routines, args: Sequence[loops.Operand], outs: Sequence[loops.ArrayValue]) -> Done:
     _copied(r, _array(args[0]), outs[0].buffer)
     return Done(lu_factor(r, outs[0].shape[0], _matrix(outs[0]), outs[1].buffer))
 
 
-def _lu_solve(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue], transposed: bool = False) -> Done:
+def _lu_solve(
+    r: Routines, args: Sequence[loops.Operand], outs: Sequence[loops.ArrayValue], transposed: bool = False
+) -> Done:
     def solution() -> None:
         b = _array(args[3])
         packed, order = _matrix(args[1]), _array(args[2]).buffer
@@ -194,16 +189,18 @@ def _lu_solve(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue], 
     return _if_regular(r, args, outs, solution)
 
 
-def _lu_solve_transposed(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
+def _lu_solve_transposed(r: Routines, args: Sequence[loops.Operand], outs: Sequence[loops.ArrayValue]) -> Done:
     return _lu_solve(r, args, outs, transposed=True)
 
 
-def _lu_inverse(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
+def _lu_inverse(r: Routines, args: Sequence[loops.Operand], outs: Sequence[loops.ArrayValue]) -> Done:
     packed, order, n = _matrix(args[1]), _array(args[2]).buffer, outs[0].shape[0]
     return _if_regular(r, args, outs, lambda: lu_inverted(r, n, packed, order, _matrix(outs[0])))
 
 
-def _if_regular(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue], result: Callable[[], None]) -> Done:
+def _if_regular(
+    r: Routines, args: Sequence[loops.Operand], outs: Sequence[loops.ArrayValue], result: Callable[[], None]
+) -> Done:
     """What is made of the factors of a matrix, if u has no zero on its diagonal."""
     packed, n = _matrix(args[1]), _array(args[1]).shape[0]
     info = r.first(n, lambda i: r.compute("eq", r.load(packed, poly(i), poly(i)), r.real(0.0)))
@@ -212,28 +209,28 @@ def _if_regular(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]
     return Done(())
 
 
-def _lu_det(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
+def _lu_det(r: Routines, args: Sequence[loops.Operand], outs: Sequence[loops.ArrayValue]) -> Done:
     """The product of the diagonal of u, negative after an odd number of exchanges of rows."""
     product = _over_diagonal(r, args, "prod", lambda x: x)
     odd = r.compute("eq", r.compute("mod", _flag(args[3]), Lit(2, "i64")), Lit(1, "i64"))
     return Done((r.compute("select", odd, r.compute("neg", product), product),))
 
 
-def _lu_logdet(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
+def _lu_logdet(r: Routines, args: Sequence[loops.Operand], outs: Sequence[loops.ArrayValue]) -> Done:
     return Done((_over_diagonal(r, args, "sum", lambda x: r.compute("log", r.compute("abs", x))),))
 
 
-def _over_diagonal(r: Routines, args: Sequence[Operand], monoid: str, value: Callable[[Var], Atom]) -> Var:
+def _over_diagonal(r: Routines, args: Sequence[loops.Operand], monoid: str, value: Callable[[Var], Atom]) -> Var:
     packed, n = _matrix(args[1]), _array(args[1]).shape[0]
     i, total = fresh("i", I64), fresh("total", Scalar(r.dtype))
     with r.s.collect() as stmts:
         found = value(r.load(packed, poly(i), poly(i)))
-    r.s.loop(i, (ZERO,), (n,), stmts, [Reduction(monoid, total, found)])
+    r.s.loop(i, (ZERO,), (n,), stmts, [loops.Reduction(monoid, total, found)])
     return total
 
 
 # ---- orthogonal factors ----------------------------------------------------------------------------------------------
-def _qr(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
+def _qr(r: Routines, args: Sequence[loops.Operand], outs: Sequence[loops.ArrayValue]) -> Done:
     m, n = _array(args[0]).shape
     k = outs[1].shape[0]
     a, q, upper = _matrix(args[0]), _matrix(outs[0]), _matrix(outs[1])
@@ -268,7 +265,7 @@ def _library_qr(r: Routines, sizes: tuple[Size, Size, Size], a: Block, q: Block,
     return r.compute("minimum", asked, again)
 
 
-def _svd(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
+def _svd(r: Routines, args: Sequence[loops.Operand], outs: Sequence[loops.ArrayValue]) -> Done:
     m, n = _array(args[0]).shape
     k = outs[1].shape[0]
     a = _matrix(args[0])
@@ -290,7 +287,7 @@ def _svd(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Do
     return Done((info,), info)
 
 
-def _eigh(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
+def _eigh(r: Routines, args: Sequence[loops.Operand], outs: Sequence[loops.ArrayValue]) -> Done:
     a = _array(args[0])
     n = a.shape[0]
     vectors = r.matrix("vectors", n, n)
@@ -306,19 +303,19 @@ def _eigh(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> D
     return Done((info,), info)
 
 
-def _argsort(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
+def _argsort(r: Routines, args: Sequence[loops.Operand], outs: Sequence[loops.ArrayValue]) -> Done:
     x = _array(args[0])
     argsort(r, x.buffer, x.shape[0], outs[0].buffer)
     return Done(())
 
 
-def _cholesky_pullback(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
+def _cholesky_pullback(r: Routines, args: Sequence[loops.Operand], outs: Sequence[loops.ArrayValue]) -> Done:
     n = outs[0].shape[0]
     cholesky_pullback(r, n, _matrix(args[0]), _matrix(args[1]), _matrix(outs[0]))
     return Done(())
 
 
-def _cholesky_pushforward(r: Routines, args: Sequence[Operand], outs: Sequence[ArrayValue]) -> Done:
+def _cholesky_pushforward(r: Routines, args: Sequence[loops.Operand], outs: Sequence[loops.ArrayValue]) -> Done:
     """l Φ(l⁻¹ ȧ l⁻ᵀ), where Φ takes the lower triangle and half of the diagonal."""
     l, x, n = _matrix(args[0]), _matrix(outs[0]), outs[0].shape[0]
     _copied(r, _array(args[1]), x.buffer)
@@ -330,9 +327,9 @@ def _cholesky_pushforward(r: Routines, args: Sequence[Operand], outs: Sequence[A
         turned = r.s.allocate("turned", Array(r.dtype, (n, n)), own=False)
         substitute(r, triangle, x, n)
         r.transposed(Block(turned, ZERO, n), x, n, n)
-        r.s.out.append(Move(x.buffer, turned, n * n))
+        r.s.out.append(loops.Move(x.buffer, turned, n * n))
         substitute(r, triangle, x, n)  # what comes out is symmetric
-        r.s.out.append(Free(turned))
+        r.s.out.append(loops.Free(turned))
 
     def library() -> None:
         r.blas("trsm", LEFT, LOWER, PLAIN, ANY_DIAGONAL, *both)

@@ -16,26 +16,7 @@ from dlang.codegen.loops import Buffer, Compute, Convert, Evaluate, Free, Reduct
 from dlang.codegen.memory import Place, covers, frame_of, whole
 from dlang.codegen.rows import without_addresses
 from dlang.diagnostics import Span
-from dlang.ir.anf import (
-    Add,
-    Array,
-    Atom,
-    Axis,
-    Block,
-    Call,
-    Check,
-    Comp,
-    Contract,
-    Foreign,
-    Keep,
-    Lit,
-    Read,
-    Scalar,
-    Size,
-    Var,
-    fresh,
-    poly,
-)
+from dlang.ir import anf
 from dlang.ir.own_points import is_replaced
 from dlang.ir.terms import ZERO
 from dlang.ir.traverse import mentioned, walk
@@ -54,18 +35,18 @@ class Target:
     if it is a block.
     """
 
-    var: Var
+    var: anf.Var
     monoid: str
-    value: Atom
-    index: tuple[Size, ...]
-    kept: frozenset[Var]
+    value: anf.Atom
+    index: tuple[anf.Size, ...]
+    kept: frozenset[anf.Var]
     meets: bool
     data: bool = False
     place: Place | None = None
     depth: int = 0
     combine: bool = False
-    rank: Size | None = None
-    row: tuple[Size, ...] = ()
+    rank: anf.Size | None = None
+    row: tuple[anf.Size, ...] = ()
     is_block: bool = False
 
     @property
@@ -79,16 +60,16 @@ class Contribution:
     """What the loops inside have made of a target's value."""
 
     target: Target
-    value: Atom
-    rank: Atom | None
+    value: anf.Atom
+    rank: anf.Atom | None
 
 
-def identity(monoid: str, dtype: str) -> Lit:
+def identity(monoid: str, dtype: str) -> anf.Lit:
     """The element that a monoid leaves others alone with; 0 for those that have none."""
-    return Lit(monoids.identity(monoid, dtype), dtype)
+    return anf.Lit(monoids.identity(monoid, dtype), dtype)
 
 
-def comprehension(s: Scheduler, op: Comp, vars: Sequence[Var], span: Span | None) -> None:
+def comprehension(s: Scheduler, op: anf.Comp, vars: Sequence[anf.Var], span: Span | None) -> None:
     """Emits the loop nest of a comprehension."""
     span = span or s.span
     axes = {axis.var: axis for axis in op.axes}
@@ -97,19 +78,21 @@ def comprehension(s: Scheduler, op: Comp, vars: Sequence[Var], span: Span | None
     ]
     order = _order(s, op, targets, span)
     for k, (target, destination) in enumerate(zip(targets, op.destinations, strict=True)):
-        if isinstance(destination, Keep) and destination.after is not None:
+        if isinstance(destination, anf.Keep) and destination.after is not None:
             _go_on(s, target, targets[destination.after], order)
         else:
             _settle(s, target, destination.into, destination.shape, axes, order, is_replaced(op, k))
     _Nest(s, op, order, targets).level(0)
 
 
-def _target(var: Var, value: Atom, destination: Keep | Add, axes: dict[Var, Axis], span: Span | None) -> Target:
+def _target(
+    var: anf.Var, value: anf.Atom, destination: anf.Keep | anf.Add, axes: dict[anf.Var, anf.Axis], span: Span | None
+) -> Target:
     mentioned = {a for entry in destination.index for a in entry.atoms()}
     kept = frozenset(a for a in mentioned if a in axes)
-    monoid = destination.monoid if isinstance(destination, Keep) else "sum"
-    target = Target(var, monoid, value, destination.index, kept, isinstance(destination, Add))
-    if isinstance(value.type, Array):
+    monoid = destination.monoid if isinstance(destination, anf.Keep) else "sum"
+    target = Target(var, monoid, value, destination.index, kept, isinstance(destination, anf.Add))
+    if isinstance(value.type, anf.Array):
         target.row = value.type.shape
         target.is_block = len(target.row) + len(destination.index) > len(destination.shape)
     if target.positional:
@@ -118,17 +101,17 @@ def _target(var: Var, value: Atom, destination: Keep | Add, axes: dict[Var, Axis
             if axis.var not in kept:
                 if len(axis.lows) != 1 or len(axis.highs) != 1:
                     raise unsupported(f"`{monoid}` over an axis with several bounds is", span)
-                target.rank = target.rank * (axis.highs[0] - axis.lows[0]) + (poly(axis.var) - axis.lows[0])
+                target.rank = target.rank * (axis.highs[0] - axis.lows[0]) + (anf.poly(axis.var) - axis.lows[0])
     return target
 
 
 def _settle(
     s: Scheduler,
     t: Target,
-    into: Var | None,
-    shape: tuple[Size, ...],
-    axes: dict[Var, Axis],
-    order: tuple[Axis, ...],
+    into: anf.Var | None,
+    shape: tuple[anf.Size, ...],
+    axes: dict[anf.Var, anf.Axis],
+    order: tuple[anf.Axis, ...],
     replaced: bool,
 ) -> None:
     """Finds the target's depth and its memory, and brings that to its first state."""
@@ -155,7 +138,7 @@ def _settle(
         s.fill(t.place, identity(t.monoid, t.place.buffer.dtype))
 
 
-def _go_on(s: Scheduler, t: Target, earlier: Target, order: tuple[Axis, ...]) -> None:
+def _go_on(s: Scheduler, t: Target, earlier: Target, order: tuple[anf.Axis, ...]) -> None:
     """Gives a target the memory of an earlier one, in which it has other elements."""
     positions = {axis.var: k for k, axis in enumerate(order)}
     t.depth = 1 + max((positions[a] for a in t.kept), default=-1)
@@ -166,21 +149,21 @@ def _go_on(s: Scheduler, t: Target, earlier: Target, order: tuple[Axis, ...]) ->
     t.combine = t.monoid != "set"
 
 
-def _joins(body: Block, row: Target) -> bool:
+def _joins(body: anf.Block, row: Target) -> bool:
     """Whether what makes a row, all of it and for this alone, can join each element with what is in memory."""
     if sum(v is row.value for v in mentioned(body)) != 1:
         return False
     for let in body.lets:
-        if row.value in let.vars and isinstance(let.op, Comp):
+        if row.value in let.vars and isinstance(let.op, anf.Comp):
             k = let.vars.index(row.value)
             d = let.op.destinations[k]
             made = d.into is None or is_replaced(let.op, k)
-            return isinstance(d, Keep) and made and d.after is None and d.monoid in ("set", row.monoid)
+            return isinstance(d, anf.Keep) and made and d.after is None and d.monoid in ("set", row.monoid)
     return False
 
 
 # ---- the order of the loops ------------------------------------------------------------------------------------------
-def _order(s: Scheduler, op: Comp, targets: list[Target], span: Span | None) -> tuple[Axis, ...]:
+def _order(s: Scheduler, op: anf.Comp, targets: list[Target], span: Span | None) -> tuple[anf.Axis, ...]:
     """The cheapest order that the bounds allow, counting how accesses move as the innermost axis does.
 
     Where a check may fail, the order stays, so that the first point that fails is the one reported.
@@ -189,26 +172,26 @@ def _order(s: Scheduler, op: Comp, targets: list[Target], span: Span | None) -> 
     for target in targets:
         target.data = any(a in body for entry in target.index for a in entry.atoms())
     positional = [t for t in targets if t.positional]
-    fixed = any(isinstance(let.op, Check | Call | Foreign) for let in walk(op.body))
+    fixed = any(isinstance(let.op, anf.Check | anf.Call | anf.Foreign) for let in walk(op.body))
     candidates = [op.axes]
     if len(op.axes) <= 4 and (positional or not fixed):
         candidates = list(permutations(op.axes))
     allowed = [order for order in candidates if _is_allowed(order) and _keeps_pairs(order, positional)]
     if not allowed:
         raise unsupported("these arguments of extrema in one comprehension are", span)
-    reads = [(let.op, s.memory.places.get(let.op.array)) for let in op.body.lets if isinstance(let.op, Read)]
+    reads = [(let.op, s.memory.places.get(let.op.array)) for let in op.body.lets if isinstance(let.op, anf.Read)]
     known = [place.at(read.index) for read, place in reads if place is not None]
     offsets = [o for o in known if not o.mentions(body)]
     return min(allowed, key=lambda order: _cost(order, offsets, targets))
 
 
-def _bound_in(block: Block) -> set[Var]:
+def _bound_in(block: anf.Block) -> set[anf.Var]:
     """What the lets of a block bind."""
     return {var for let in block.lets for var in let.vars}
 
 
-def _is_allowed(order: Sequence[Axis]) -> bool:
-    seen: set[Var] = set()
+def _is_allowed(order: Sequence[anf.Axis]) -> bool:
+    seen: set[anf.Var] = set()
     inside = {axis.var for axis in order}
     for axis in order:
         if any(a in inside and a not in seen for bound in (*axis.lows, *axis.highs) for a in bound.atoms()):
@@ -217,7 +200,7 @@ def _is_allowed(order: Sequence[Axis]) -> bool:
     return True
 
 
-def _keeps_pairs(order: Sequence[Axis], positional: list[Target]) -> bool:
+def _keeps_pairs(order: Sequence[anf.Axis], positional: list[Target]) -> bool:
     """Whether every argument of an extremum is found in registers."""
     for t in positional:
         depth = len(order) if t.data else max((k + 1 for k, axis in enumerate(order) if axis.var in t.kept), default=0)
@@ -226,7 +209,7 @@ def _keeps_pairs(order: Sequence[Axis], positional: list[Target]) -> bool:
     return True
 
 
-def _stride(offset: Size, axis: Var) -> int:
+def _stride(offset: anf.Size, axis: anf.Var) -> int:
     try:
         step = offset.coefficient(axis)
     except ValueError:
@@ -236,7 +219,7 @@ def _stride(offset: Size, axis: Var) -> int:
     return 1 if step == 1 or step == -1 else STRIDED
 
 
-def _cost(order: Sequence[Axis], offsets: Sequence[Size], targets: Sequence[Target]) -> int:
+def _cost(order: Sequence[anf.Axis], offsets: Sequence[anf.Size], targets: Sequence[Target]) -> int:
     if not order:
         return 0
     innermost = order[-1].var
@@ -251,7 +234,7 @@ def _cost(order: Sequence[Axis], offsets: Sequence[Size], targets: Sequence[Targ
     return cost
 
 
-def _moves_with(entry: Size, axis: Var, inside: set[Var]) -> bool:
+def _moves_with(entry: anf.Size, axis: anf.Var, inside: set[anf.Var]) -> bool:
     """Whether an entry of an index differs wherever an axis does, whatever else varies."""
     try:
         step = entry.coefficient(axis)
@@ -264,8 +247,8 @@ def _moves_with(entry: Size, axis: Var, inside: set[Var]) -> bool:
 @dataclass(slots=True)
 class _Nest:
     s: Scheduler
-    op: Comp
-    order: tuple[Axis, ...]
+    op: anf.Comp
+    order: tuple[anf.Axis, ...]
     targets: list[Target]
     rows: list[Buffer] = field(default_factory=list)  # each of one point alone
 
@@ -280,11 +263,11 @@ class _Nest:
                 inner = self.level(depth + 1)
             contributions = [self._result(c, depth == 0) for c in inner]
             reductions = [
-                Reduction(c.target.monoid, r.value, c.value, r.rank if isinstance(r.rank, Var) else None, c.rank)
+                Reduction(c.target.monoid, r.value, c.value, r.rank if isinstance(r.rank, anf.Var) else None, c.rank)
                 for c, r in zip(inner, contributions, strict=True)
-                if isinstance(r.value, Var)
+                if isinstance(r.value, anf.Var)
             ]
-            few = any(isinstance(let.op, Contract) for let in self.op.body.lets)
+            few = any(isinstance(let.op, anf.Contract) for let in self.op.body.lets)
             s.loop(axis.var, axis.lows, axis.highs, without_addresses(stmts), reductions, self._apart(axis.var), few)
         open_ones = []
         for c in contributions:
@@ -299,7 +282,7 @@ class _Nest:
                 open_ones.append(c)
         return open_ones
 
-    def _apart(self, axis: Var) -> tuple[Buffer, ...]:
+    def _apart(self, axis: anf.Var) -> tuple[Buffer, ...]:
         """The buffers in which points join what is there, but those that differ in an axis never in one element."""
         inside = {a.var for a in self.order if a.var is not axis} | _bound_in(self.op.body)
         found: dict[Buffer, bool] = {}
@@ -309,12 +292,12 @@ class _Nest:
                 found[t.place.buffer] = found.get(t.place.buffer, True) and apart
         return (*self.rows, *(buffer for buffer, apart in found.items() if apart))
 
-    def _complete(self, c: Contribution) -> Atom:
+    def _complete(self, c: Contribution) -> anf.Atom:
         """The value to keep: of a position, 0 where there was no point."""
         if c.rank is None:
             return c.value
-        position = fresh("position", I64)
-        self.s.out.append(Compute(position, "maximum", (c.rank, Lit(0, "i64"))))
+        position = anf.fresh("position", I64)
+        self.s.out.append(Compute(position, "maximum", (c.rank, anf.Lit(0, "i64"))))
         return position
 
     def _body(self) -> list[Contribution]:
@@ -326,10 +309,10 @@ class _Nest:
             if t.row:
                 continue
             value = next(scalars)
-            assert isinstance(value, Lit | Var)
-            rank: Atom | None = None
+            assert isinstance(value, anf.Lit | anf.Var)
+            rank: anf.Atom | None = None
             if t.rank is not None:
-                position = fresh("rank", I64)
+                position = anf.fresh("rank", I64)
                 s.out.append(Evaluate(position, t.rank))
                 rank = position
             out.append(Contribution(t, value, rank))
@@ -345,7 +328,7 @@ class _Nest:
             if place is not None and t.place is not None and not t.combine:
                 self.rows += [place.buffer, t.place.buffer]
             wanted.append(place)
-            if place is not None and isinstance(t.value, Var):
+            if place is not None and isinstance(t.value, anf.Var):
                 if joined or any(axis.var not in t.kept for axis in self.order):
                     s.shared.add(t.value)
                 if joined:
@@ -375,7 +358,7 @@ class _Nest:
         """What a loop makes of a contribution: a new variable, the target's own if the loop is the last."""
         t = c.target
         final = outermost and t.place is None and not t.positional
-        assert isinstance(c.value.type, Scalar)
-        value = t.var if final else fresh(t.var.name, c.value.type)
-        rank = fresh("rank", I64) if t.positional else None
+        assert isinstance(c.value.type, anf.Scalar)
+        value = t.var if final else anf.fresh(t.var.name, c.value.type)
+        rank = anf.fresh("rank", I64) if t.positional else None
         return Contribution(t, value, rank)

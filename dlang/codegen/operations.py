@@ -4,23 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dlang.codegen import lapack
+from dlang.codegen import lapack, loops
 from dlang.codegen.blocks import Scheduler
-from dlang.codegen.loops import (
-    ArrayValue,
-    Body,
-    Branch,
-    CallC,
-    Compute,
-    Convert,
-    For,
-    Load,
-    Reduction,
-    Runtime,
-    Slot,
-    Stmt,
-    Store,
-)
 from dlang.codegen.memory import Place, whole
 from dlang.codegen.nests import identity
 from dlang.diagnostics import Span
@@ -36,13 +21,13 @@ def scan(s: Scheduler, monoid: str, source: Place, target: Place) -> None:
     dtype = source.buffer.dtype
     index, total = fresh("i", I64), fresh("total", Scalar(dtype))
     x, value, last = (fresh(name, Scalar(dtype)) for name in ("x", "total", "total"))
-    stmts: tuple[Stmt, ...] = (
-        Load(x, source.buffer, source.at((poly(index),))),
-        Compute(value, "add" if monoid == "sum" else "mul", (total, x)),
-        Store(target.buffer, target.at((poly(index),)), value),
+    stmts: tuple[loops.Stmt, ...] = (
+        loops.Load(x, source.buffer, source.at((poly(index),))),
+        loops.Compute(value, "add" if monoid == "sum" else "mul", (total, x)),
+        loops.Store(target.buffer, target.at((poly(index),)), value),
     )
     init = (identity(monoid, dtype),)
-    s.out.append(For(index, ZERO, source.shape[0], (total,), init, Body(stmts, (value,)), (last,)))
+    s.out.append(loops.For(index, ZERO, source.shape[0], (total,), init, loops.Body(stmts, (value,)), (last,)))
 
 
 def concat(s: Scheduler, arrays: Sequence[Var], target: Place) -> None:
@@ -67,40 +52,40 @@ def compact(s: Scheduler, mask: Place, vars: Sequence[Var]) -> None:
         i,
         (ZERO,),
         (size,),
-        [Load(flag, mask.buffer, mask.at((poly(i),))), Convert(one, flag)],
-        [Reduction("sum", count, one)],
+        [loops.Load(flag, mask.buffer, mask.at((poly(i),))), loops.Convert(one, flag)],
+        [loops.Reduction("sum", count, one)],
     )
     # each position is written to the next free element, where the following one replaces it unless the flag is set
     buffer = s.allocate("positions", Array("i64", (poly(count),)), extra=1)
-    stmts: tuple[Stmt, ...] = (
-        Load(other, mask.buffer, mask.at((poly(j),))),
-        Store(buffer, poly(at), j),
-        Convert(step, other),
-        Compute(following, "add", (at, step)),
+    stmts: tuple[loops.Stmt, ...] = (
+        loops.Load(other, mask.buffer, mask.at((poly(j),))),
+        loops.Store(buffer, poly(at), j),
+        loops.Convert(step, other),
+        loops.Compute(following, "add", (at, step)),
     )
-    s.out.append(For(j, ZERO, size, (at,), (Lit(0, "i64"),), Body(stmts, (following,)), (last,)))
+    s.out.append(loops.For(j, ZERO, size, (at,), (Lit(0, "i64"),), loops.Body(stmts, (following,)), (last,)))
     s.memory.settle(positions, whole(buffer, (poly(count),)))
 
 
 def library(s: Scheduler, let: Let, op: anf.Library) -> None:
     """Emits an operation of a library: calls from compiled code, or work of the host where that can't be."""
     args = s.operands(op.args)
-    outs: list[ArrayValue] = []
+    outs: list[loops.ArrayValue] = []
     for var in let.vars:
         if isinstance(var.type, Array):
             target = s.target(var)
-            outs.append(ArrayValue(s.address(target), target.shape))
+            outs.append(loops.ArrayValue(s.address(target), target.shape))
     results = tuple(v for v in let.vars if isinstance(v.type, Scalar))
 
-    def host(to: Sequence[Var]) -> Runtime:
-        return Runtime("library", (op.name,), args, tuple(outs), tuple(to), let.span)
+    def host(to: Sequence[Var]) -> loops.Runtime:
+        return loops.Runtime("library", (op.name,), args, tuple(outs), tuple(to), let.span)
 
     if s.device or not lapack.has(op.name, dtype_of(op.args[0])):
         s.out.append(host(results))
         return
     with s.collect() as stmts:
         done = lapack.directly(s, op.name, args, outs)
-    direct = Body(tuple(stmts), done.scalars)
+    direct = loops.Body(tuple(stmts), done.scalars)
     if done.asked is not None:  # a routine that found no workspace
         direct = _or_host(s, direct, done.asked, host)
     fits = lapack.fits(s, op.name, (*args, *outs))
@@ -108,18 +93,20 @@ def library(s: Scheduler, let: Let, op: anf.Library) -> None:
         s.out += direct.stmts
         for var, value in zip(results, direct.results, strict=True):
             assert isinstance(value, Var | Lit)
-            s.out.append(Convert(var, value))
+            s.out.append(loops.Convert(var, value))
         return
     others = [fresh(v.name, v.type) for v in results]
-    s.out.append(Branch(fits, direct, Body((host(others),), tuple(others)), results))
+    s.out.append(loops.Branch(fits, direct, loops.Body((host(others),), tuple(others)), results))
 
 
-def _or_host(s: Scheduler, body: Body, asked: Var, host: Callable[[Sequence[Var]], Runtime]) -> Body:
+def _or_host(s: Scheduler, body: loops.Body, asked: Var, host: Callable[[Sequence[Var]], loops.Runtime]) -> loops.Body:
     failed = fresh("failed", Scalar("bool"))
     others, results = ([fresh("info", I64) for _ in body.results] for _ in range(2))
-    branch = Branch(failed, Body((host(others),), tuple(others)), Body((), body.results), tuple(results))
-    test = Compute(failed, "lt", (asked, Lit(lapack.NO_WORKSPACE, "i64")))
-    return Body((*body.stmts, test, branch), tuple(results))
+    branch = loops.Branch(
+        failed, loops.Body((host(others),), tuple(others)), loops.Body((), body.results), tuple(results)
+    )
+    test = loops.Compute(failed, "lt", (asked, Lit(lapack.NO_WORKSPACE, "i64")))
+    return loops.Body((*body.stmts, test, branch), tuple(results))
 
 
 def effect(s: Scheduler, let: Let, op: anf.Effect) -> None:
@@ -149,18 +136,18 @@ def foreign(s: Scheduler, target: str, args: Sequence[Atom], vars: Sequence[Var]
             result = var
     arrays = [v.type for v in vars if isinstance(v.type, Array)]
     threads = product(arrays[0].shape) if kernel and arrays else None
-    s.out.append(CallC(target, tuple(values), result, threads, span, tuple(map(product, shapes))))
+    s.out.append(loops.CallC(target, tuple(values), result, threads, span, tuple(map(product, shapes))))
 
 
 def host(
     s: Scheduler, name: str, static: tuple[str, ...], args: Sequence[Atom], vars: Sequence[Var], span: Span | None
 ) -> None:
     """Work of the host that gives its results back."""
-    results: list[Slot] = []
+    results: list[loops.Slot] = []
     for var in vars:
         if isinstance(var.type, Array):
             s.own_result(var, results)
         else:
             results.append(var)
             s.flats.add(var)
-    s.out.append(Runtime(name, static, s.operands(args), (), tuple(results), span))
+    s.out.append(loops.Runtime(name, static, s.operands(args), (), tuple(results), span))

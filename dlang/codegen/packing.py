@@ -10,23 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from dlang.codegen import loops
 from dlang.codegen.blocks import Scheduler
 from dlang.codegen.invariants import outermost
-from dlang.codegen.loops import (
-    Allocate,
-    Body,
-    Branch,
-    Buffer,
-    Compute,
-    Evaluate,
-    Free,
-    Matrix,
-    Pack,
-    Panels,
-    Product,
-    Reduction,
-    Scattered,
-)
 from dlang.codegen.panel_layout import COLUMNS, panel, terms_of
 from dlang.ir.anf import Array, Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
@@ -53,14 +39,14 @@ class Extent:
 class Epilogue(Protocol):
     """What becomes of each block of a product. whole: it is the only one. Gives what a loop of blocks is to combine."""
 
-    def emit(self, s: Scheduler, extent: Extent, whole: bool) -> list[Reduction]: ...
+    def emit(self, s: Scheduler, extent: Extent, whole: bool) -> list[loops.Reduction]: ...
 
 
 def matrix_product(
     s: Scheduler,
-    a: Matrix,
-    b: Matrix,
-    c: Matrix,
+    a: loops.Matrix,
+    b: loops.Matrix,
+    c: loops.Matrix,
     sizes: tuple[Size, Size, Size],
     epilogue: Epilogue | None = None,
     adds: bool = False,
@@ -83,9 +69,9 @@ def matrix_product(
 
 def _small_or_in_blocks(
     s: Scheduler,
-    a: Matrix,
-    b: Matrix,
-    c: Matrix,
+    a: loops.Matrix,
+    b: loops.Matrix,
+    c: loops.Matrix,
     sizes: tuple[Size, Size, Size],
     adds: bool,
     most: int,
@@ -94,19 +80,19 @@ def _small_or_in_blocks(
     """Sizes of which nothing is known: a small product is spared the loop and its pieces."""
     rows, columns, inner = sizes
     count, small = fresh("size", I64), fresh("small", Scalar("bool"))
-    s.out += [Evaluate(count, rows * columns * inner), Compute(small, "le", (count, Lit(most, "i64")))]
+    s.out += [loops.Evaluate(count, rows * columns * inner), loops.Compute(small, "le", (count, Lit(most, "i64")))]
     with s.collect() as whole:
         _block(s, a, b, c, inner, Extent(ZERO, ZERO, rows, columns), adds, followed, small=True)
     with s.collect() as blocks:
         _in_blocks(s, a, b, c, sizes, None, adds)
-    s.out.append(Branch(small, Body(tuple(whole), ()), Body(tuple(blocks), ()), ()))
+    s.out.append(loops.Branch(small, loops.Body(tuple(whole), ()), loops.Body(tuple(blocks), ()), ()))
 
 
 def _in_blocks(
     s: Scheduler,
-    a: Matrix,
-    operand: Matrix | Panels,
-    c: Matrix,
+    a: loops.Matrix,
+    operand: loops.Matrix | loops.Panels,
+    c: loops.Matrix,
     sizes: tuple[Size, Size, Size],
     epilogue: Epilogue | None,
     adds: bool,
@@ -136,13 +122,13 @@ def _in_blocks(
     s.loop(trip, (ZERO,), (down * across,), stmts, reductions)
 
 
-def packed(s: Scheduler, matrix: Matrix | Scattered, rows: Size, columns: Size) -> Panels:
+def packed(s: Scheduler, matrix: loops.Matrix | loops.Scattered, rows: Size, columns: Size) -> loops.Panels:
     """Emits a copy in panels, in new memory that is the caller's to free."""
     width = panel(matrix.buffer.dtype, s.lanes.bits or NARROWEST)
-    panels = Panels(Buffer("panels", matrix.buffer.dtype), ZERO, width)
+    panels = loops.Panels(loops.Buffer("panels", matrix.buffer.dtype), ZERO, width)
     s.out += [
-        Allocate(panels.buffer, (rounded_up(columns, width), rows), 0, s.span),
-        Pack(panels, matrix, rows, columns),
+        loops.Allocate(panels.buffer, (rounded_up(columns, width), rows), 0, s.span),
+        loops.Pack(panels, matrix, rows, columns),
     ]
     return panels
 
@@ -157,7 +143,7 @@ def _at_most(s: Scheduler, size: Size, most: int) -> Size:
     if size.constant is not None:
         return ZERO + min(int(size.constant), most)
     value, less = fresh("size", I64), fresh("size", I64)
-    s.out += [Evaluate(value, size), Compute(less, "minimum", (value, Lit(most, "i64")))]
+    s.out += [loops.Evaluate(value, size), loops.Compute(less, "minimum", (value, Lit(most, "i64")))]
     return poly(less)
 
 
@@ -166,7 +152,7 @@ def rounded_up(size: Size, width: int) -> Size:
     return size + (width - 1) if size.constant is None else ZERO + -(-int(size.constant) // width) * width
 
 
-def _in_front(s: Scheduler, name: Var, b: Matrix, inner: Size, columns: Size) -> Matrix | Panels:
+def _in_front(s: Scheduler, name: Var, b: loops.Matrix, inner: Size, columns: Size) -> loops.Matrix | loops.Panels:
     """A matrix in panels that are made in front of the loops that do not change it, if there are any."""
     loop = outermost(s.outside, s.memory.frames[-1], name)
     if loop is None:
@@ -181,9 +167,9 @@ def _in_front(s: Scheduler, name: Var, b: Matrix, inner: Size, columns: Size) ->
 
 def _block(
     s: Scheduler,
-    a: Matrix,
-    b: Matrix | Panels,
-    c: Matrix,
+    a: loops.Matrix,
+    b: loops.Matrix | loops.Panels,
+    c: loops.Matrix,
     inner: Size,
     extent: Extent,
     adds: bool,
@@ -193,17 +179,17 @@ def _block(
     """A block of the result. A panel begins where it does. small: without room of its own."""
     a = replace(a, offset=a.offset + extent.row * (1 if a.transposed else a.stride))
     match b:
-        case Matrix():
+        case loops.Matrix():
             b = replace(b, offset=b.offset + extent.column * (b.stride if b.transposed else 1))
-        case Panels():
+        case loops.Panels():
             b = replace(b, offset=b.offset + extent.column * inner)
     c = replace(c, offset=c.offset + extent.row * c.stride + extent.column)
     bits = s.lanes.bits or NARROWEST
-    if small or isinstance(b, Panels):
-        s.out.append(Product(a, b, c, extent.rows, extent.columns, inner, bits, None, adds, followed))
+    if small or isinstance(b, loops.Panels):
+        s.out.append(loops.Product(a, b, c, extent.rows, extent.columns, inner, bits, None, adds, followed))
         return
     room = s.allocate("room", Array(c.buffer.dtype, room_for(s, c.buffer.dtype, inner, extent.columns)), own=False)
-    s.out += [Product(a, b, c, extent.rows, extent.columns, inner, bits, room, adds, followed), Free(room)]
+    s.out += [loops.Product(a, b, c, extent.rows, extent.columns, inner, bits, room, adds, followed), loops.Free(room)]
 
 
 def _columns_of_block(s: Scheduler, columns: Size) -> Size:
@@ -211,8 +197,8 @@ def _columns_of_block(s: Scheduler, columns: Size) -> Size:
         return ZERO + (NARROW if int(columns.constant) <= FROM else COLUMNS)
     many, one = fresh("size", I64), fresh("size", I64)
     s.out += [
-        Compute(many, "floordiv", (_atom(s, columns), Lit(FROM + 1, "i64"))),
-        Compute(one, "minimum", (many, Lit(1, "i64"))),
+        loops.Compute(many, "floordiv", (_atom(s, columns), Lit(FROM + 1, "i64"))),
+        loops.Compute(one, "minimum", (many, Lit(1, "i64"))),
     ]
     return poly(one) * (COLUMNS - NARROW) + NARROW
 
@@ -227,7 +213,7 @@ def _blocks(s: Scheduler, size: Size, most: Size) -> Size:
 def _computed(s: Scheduler, name: str, x: Var, y: Size) -> Size:
     result = fresh("blocks", I64)
     divisor: Lit | Var = Lit(int(y.constant), "i64") if y.constant is not None else _atom(s, y)
-    s.out.append(Compute(result, name, (x, divisor)))
+    s.out.append(loops.Compute(result, name, (x, divisor)))
     return poly(result)
 
 
@@ -236,7 +222,7 @@ def _atom(s: Scheduler, size: Size) -> Var:
     if size.atom is not None:
         return size.atom
     var = fresh("size", I64)
-    s.out.append(Evaluate(var, size))
+    s.out.append(loops.Evaluate(var, size))
     return var
 
 
@@ -247,5 +233,5 @@ def _rest(s: Scheduler, size: Size, first: Size, most: Size) -> Size:
     if size.constant is not None and most.constant is not None and int(size.constant) % int(most.constant) == 0:
         return most
     left, count = fresh("left", I64), fresh("size", I64)
-    s.out += [Evaluate(left, size - first), Compute(count, "minimum", (_atom(s, most), left))]
+    s.out += [loops.Evaluate(left, size - first), loops.Compute(count, "minimum", (_atom(s, most), left))]
     return poly(count)

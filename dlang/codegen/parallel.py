@@ -11,38 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from dlang.codegen import loops
 from dlang.codegen.captures import captures
 from dlang.codegen.costs import Costs, whole
-from dlang.codegen.loops import (
-    Allocate,
-    ArrayValue,
-    Body,
-    Branch,
-    Buffer,
-    Compute,
-    Convert,
-    Evaluate,
-    For,
-    Free,
-    Function,
-    Guard,
-    Invoke,
-    Load,
-    LoadField,
-    LoadTag,
-    Loop,
-    Move,
-    Pack,
-    Parallel,
-    Pieces,
-    Product,
-    Program,
-    Reduction,
-    Slice,
-    Stmt,
-    Store,
-    While,
-)
 from dlang.codegen.partials import ELEMENT, partials_of, split
 from dlang.codegen.traverse import map_inside, walk
 from dlang.codegen.vectorize import in_flight, known_trips
@@ -55,12 +26,13 @@ BLOCKS = 4  # times that work for an element of the arrays of a piece, where tri
 MESSAGE = 64  # words of the values of a message that a thread has room for
 
 _ANYWHERE = (
-    Compute, Convert, Evaluate, Load, LoadTag, LoadField, Store, Move, Slice, Allocate, Free, Product, Pack, Loop, For,
-    While, Branch,
+    loops.Compute, loops.Convert, loops.Evaluate, loops.Load, loops.LoadTag, loops.LoadField, loops.Store, loops.Move,
+    loops.Slice, loops.Allocate, loops.Free, loops.Product, loops.Pack, loops.Loop, loops.For,
+    loops.While, loops.Branch,
 )  # fmt: skip
 
 
-def in_pieces(program: Program, grain: int = GRAIN) -> Program:
+def in_pieces(program: loops.Program, grain: int = GRAIN) -> loops.Program:
     """The program with its large loops in pieces; as it is if the grain, the least work of a piece, is 0."""
     if not grain:
         return program
@@ -79,25 +51,25 @@ class _Cutter:
     products: how many products of matrices have been met so far, at least one for a loop with some.
     """
 
-    program: Program
+    program: loops.Program
     grain: int
-    sizes: dict[Buffer, Size]
+    sizes: dict[loops.Buffer, Size]
     costs: Costs
     callable: dict[str, bool]
     products: int = 0
 
     # ---- where -------------------------------------------------------------------------------------------------------
-    def body(self, body: Body) -> Body:
-        return Body(self.statements(body.stmts), body.results)
+    def body(self, body: loops.Body) -> loops.Body:
+        return loops.Body(self.statements(body.stmts), body.results)
 
-    def statements(self, stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
-        out: list[Stmt] = []
+    def statements(self, stmts: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
+        out: list[loops.Stmt] = []
         for stmt in stmts:
             match stmt:
-                case Loop():
-                    self.products += any(isinstance(s, Product) for s in walk(stmt.stmts))
+                case loops.Loop():
+                    self.products += any(isinstance(s, loops.Product) for s in walk(stmt.stmts))
                     out += self.loop(stmt)
-                case Branch(_, then, otherwise):
+                case loops.Branch(_, then, otherwise):
                     first = self.products
                     cut = replace(stmt, then=self.body(then))
                     second = self.products
@@ -106,18 +78,20 @@ class _Cutter:
                         out.append(cut)
                     else:
                         out.append(replace(cut, otherwise=other))
-                case Product():
+                case loops.Product():
                     self.products += 1
                     out.append(stmt)
                 case _:
                     out.append(map_inside(stmt, self.statements))
         return tuple(out)
 
-    def loop(self, loop: Loop) -> list[Stmt]:
+    def loop(self, loop: loops.Loop) -> list[loops.Stmt]:
         if loop.short:
             return [loop]
         count = known_trips(loop)
-        inside = loop.lanes == 1 and any(isinstance(s, Loop | For | While | Branch | Product) for s in loop.stmts)
+        inside = loop.lanes == 1 and any(
+            isinstance(s, loops.Loop | loops.For | loops.While | loops.Branch | loops.Product) for s in loop.stmts
+        )
         cut = None
         if count is None or count >= FEW or not inside:
             cut = self.cut(loop)
@@ -132,7 +106,7 @@ class _Cutter:
         return work.constant is not None and work.constant < 2 * self.grain
 
     # ---- loops -------------------------------------------------------------------------------------------------------
-    def cut(self, loop: Loop) -> list[Stmt] | None:
+    def cut(self, loop: loops.Loop) -> list[loops.Stmt] | None:
         """A loop in pieces, if it can be."""
         work = self.costs.of_loop(loop)
         if self.small(work):
@@ -147,13 +121,13 @@ class _Cutter:
         if stmts is None:
             return None
         number, first, last, length = (fresh(name, I64) for name in ("piece", "first", "last", "length"))
-        inner: list[Reduction] = []
-        outer: list[Reduction] = []
+        inner: list[loops.Reduction] = []
+        outer: list[loops.Reduction] = []
         for r in loop.reductions:
             part = fresh(r.result.name, r.result.type)
             rank = None if r.position is None else fresh("rank", I64)
-            inner.append(Reduction(r.monoid, part, r.value, rank, r.rank))
-            outer.append(Reduction(r.monoid, r.result, part, r.position, rank))
+            inner.append(loops.Reduction(r.monoid, part, r.value, rank, r.rank))
+            outer.append(loops.Reduction(r.monoid, r.result, part, r.position, rank))
         if loop.few:  # where there is one piece, the loops in it are cut; inside of several they run in one thread
             stmts = self.statements(stmts)
         trips = (replace(loop, lows=(poly(first),), highs=(poly(last),), stmts=stmts, reductions=tuple(inner)),)
@@ -162,53 +136,53 @@ class _Cutter:
             grain = grain + p.size * (ELEMENT * (BLOCKS if loop.few else 1))
         bounds, used = (loop.lows, loop.highs), captures(trips, (number, first, last, *[p.own for p in partials]))
         return [
-            Pieces(length, *bounds, whole(work), grain, loop.lanes),
-            Parallel(number, first, last, *bounds, length, used, trips, tuple(outer), partials),
+            loops.Pieces(length, *bounds, whole(work), grain, loop.lanes),
+            loops.Parallel(number, first, last, *bounds, length, used, trips, tuple(outer), partials),
         ]
 
-    def can_call(self, function: Function) -> bool:
+    def can_call(self, function: loops.Function) -> bool:
         """Whether several threads may run a function at once."""
         if function.name not in self.callable:
             self.callable[function.name] = False
             self.callable[function.name] = not function.recursive and all(map(self.can_run, walk(function.body.stmts)))
         return self.callable[function.name]
 
-    def can_run(self, stmt: Stmt) -> bool:
+    def can_run(self, stmt: loops.Stmt) -> bool:
         """Whether several threads may run a statement at once. No message shows an array, which may be gone by then."""
         match stmt:
-            case Invoke(name):
+            case loops.Invoke(name):
                 return self.can_call(self.program.functions[name])
-            case Guard(_, _, _, values):
-                return len(values) <= MESSAGE and not any(isinstance(v, ArrayValue) for v in values)
+            case loops.Guard(_, _, _, values):
+                return len(values) <= MESSAGE and not any(isinstance(v, loops.ArrayValue) for v in values)
             case _:
                 return isinstance(stmt, _ANYWHERE)
 
 
-def _made_in(stmts: Iterable[Stmt]) -> set[Buffer]:
+def _made_in(stmts: Iterable[loops.Stmt]) -> set[loops.Buffer]:
     """The buffers that statements make, and parts of them."""
-    own: set[Buffer] = set()
+    own: set[loops.Buffer] = set()
     for stmt in stmts:
         match stmt:
-            case Allocate(buffer):
+            case loops.Allocate(buffer):
                 own.add(buffer)
-            case Slice(result, source) if source in own:
+            case loops.Slice(result, source) if source in own:
                 own.add(result)
             case _:
                 pass
     return own
 
 
-def _sizes_of_buffers(function: Function) -> dict[Buffer, Size]:
+def _sizes_of_buffers(function: loops.Function) -> dict[loops.Buffer, Size]:
     """How many elements the buffers of a function have, where that is known."""
     found = {out.buffer: product(out.shape) for out in function.outs}
     for stmt in walk(function.body.stmts):
         match stmt:
-            case Allocate(buffer, shape, 0):
+            case loops.Allocate(buffer, shape, 0):
                 found[buffer] = product(shape)
-            case For() | While():
+            case loops.For() | loops.While():
                 for param, init, result in zip(stmt.params, stmt.init, stmt.results, strict=True):
-                    if isinstance(init, Buffer) and init in found:
-                        assert isinstance(param, Buffer) and isinstance(result, Buffer)
+                    if isinstance(init, loops.Buffer) and init in found:
+                        assert isinstance(param, loops.Buffer) and isinstance(result, loops.Buffer)
                         found[param] = found[result] = found[init]
             case _:
                 pass

@@ -4,58 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dlang.codegen.loops import (
-    Allocate,
-    ArrayValue,
-    At,
-    Body,
-    Branch,
-    CallC,
-    Collect,
-    Compute,
-    Convert,
-    Count,
-    Enter,
-    Evaluate,
-    Fetch,
-    For,
-    Free,
-    Function,
-    Guard,
-    Hold,
-    Invoke,
-    Launch,
-    Leave,
-    Load,
-    LoadField,
-    LoadTag,
-    Loop,
-    Mark,
-    Matrix,
-    Move,
-    Node,
-    OnDevice,
-    OnHost,
-    Pack,
-    Panels,
-    Parallel,
-    Pieces,
-    Product,
-    Program,
-    Reduction,
-    Release,
-    Room,
-    Runtime,
-    Scattered,
-    Slice,
-    Slot,
-    Stmt,
-    Store,
-    TextOp,
-    Transfer,
-    Value,
-    While,
-)
+from dlang.codegen import loops
 from dlang.ir.anf import Lit, Size
 from dlang.ir.types import dtype_of
 
@@ -68,13 +17,13 @@ def _text(x: object) -> str:
     match x:
         case Lit(value, dtype):
             return f'"{value}"' if dtype == "str" else f"{value}{'' if dtype in ('i64', 'bool') else dtype}"
-        case ArrayValue(buffer, shape):
+        case loops.ArrayValue(buffer, shape):
             return f"{buffer}[{_list(shape)}]"
-        case Matrix(buffer, offset, stride, transposed):
+        case loops.Matrix(buffer, offset, stride, transposed):
             return f"{buffer}[{offset}, stride {stride}]{'ᵀ' if transposed else ''}"
-        case Scattered(buffer, offset, rows, columns):
+        case loops.Scattered(buffer, offset, rows, columns):
             return f"{buffer}[{offset} + {rows} + {columns}]"
-        case Panels(buffer, offset, width):
+        case loops.Panels(buffer, offset, width):
             return f"{buffer}[{offset}, panels of {width}]"
         case _:
             return str(x)
@@ -84,111 +33,111 @@ def _bound(word: str, sizes: tuple[Size, ...]) -> str:
     return str(sizes[0]) if len(sizes) == 1 else f"{word}({_list(sizes)})"
 
 
-def _lines(stmts: tuple[Stmt, ...], out: list[str], pad: str) -> None:
+def _lines(stmts: tuple[loops.Stmt, ...], out: list[str], pad: str) -> None:
     inner = pad + "  "
     for stmt in stmts:
         match stmt:
-            case Compute(var, name, args):
+            case loops.Compute(var, name, args):
                 out.append(f"{pad}{var} = {name}({_list(args)})")
-            case Convert(var, arg):
+            case loops.Convert(var, arg):
                 out.append(f"{pad}{var} = {dtype_of(var)}({_text(arg)})")
-            case Evaluate(var, size):
+            case loops.Evaluate(var, size):
                 out.append(f"{pad}{var} = {size}")
-            case Load(var, buffer, offset):
+            case loops.Load(var, buffer, offset):
                 out.append(f"{pad}{var} = {buffer}[{offset}]")
-            case Store(buffer, offset, value, monoid):
+            case loops.Store(buffer, offset, value, monoid):
                 out.append(f"{pad}{buffer}[{offset}] {'' if monoid == 'set' else monoid}= {_text(value)}")
-            case Move(target, source, size):
+            case loops.Move(target, source, size):
                 out.append(f"{pad}move {target} <- {source}, {size}")
-            case Slice(result, source, offset):
+            case loops.Slice(result, source, offset):
                 out.append(f"{pad}{result} = address {source}[{offset}]")
-            case Allocate(buffer, shape, extra):
+            case loops.Allocate(buffer, shape, extra):
                 out.append(f"{pad}{buffer} = allocate {buffer.dtype}[{_list(shape)}]{f' + {extra}' if extra else ''}")
-            case Free(buffer):
+            case loops.Free(buffer):
                 out.append(f"{pad}free {buffer}")
-            case Guard(condition, code, _, values):
+            case loops.Guard(condition, code, _, values):
                 out.append(f"{pad}guard {_text(condition)} else {code}({_list(values)})")
-            case Runtime(name, _, args, outs, results):
+            case loops.Runtime(name, _, args, outs, results):
                 out.append(f"{pad}{_list(results)} = runtime {name}({_list(args)}) -> ({_list(outs)})")
-            case TextOp(var, name, texts):
+            case loops.TextOp(var, name, texts):
                 out.append(f"{pad}{var} = {name} of texts ({_list(texts)})")
-            case Invoke(function, arguments, targets, bound):
+            case loops.Invoke(function, arguments, targets, bound):
                 out.append(f"{pad}{_list(bound)} = call {function}({_list(arguments)}) -> ({_list(targets)})")
-            case CallC(target, arguments, result):
+            case loops.CallC(target, arguments, result):
                 out.append(f"{pad}{f'{result} = ' if result is not None else ''}{target}({_list(arguments)})")
-            case Product(a, b, c, rows, columns, k, adds=adds, followed=followed, batch=batch):
+            case loops.Product(a, b, c, rows, columns, k, adds=adds, followed=followed, batch=batch):
                 sign, more = "+=" if adds else "=", f", the next one behind it if {followed}" if followed else ""
                 if batch is not None:
                     more = f", {batch.count} times, by {batch.a}, {batch.b} and {batch.c}"
                 out.append(f"{pad}{_text(c)} {sign} {_text(a)} · {_text(b)}  # {rows} × {k} × {columns}{more}")
-            case Pack(target, source, rows, columns):
+            case loops.Pack(target, source, rows, columns):
                 out.append(f"{pad}{_text(target)} = pack {_text(source)}  # {rows} × {columns}")
-            case Launch(kernel, count, arguments, _, block, reach):
+            case loops.Launch(kernel, count, arguments, _, block, reach):
                 each = "" if block is None else f", blocks of {_text(block)}"
                 each += f", indices up to {', '.join(map(_text, reach))}" if reach else ""
                 out.append(f"{pad}launch kernel {kernel}, {_text(count)} trips{each} ({_list(arguments)})")
-            case OnDevice(inner_stmt):
+            case loops.OnDevice(inner_stmt):
                 _lines((inner_stmt,), out, pad + "on device: ")
-            case OnHost(body_stmts, arrays, changed, held, made, still, parts):
+            case loops.OnHost(body_stmts, arrays, changed, held, made, still, parts):
                 names = [f"{a}{' changed' if a in changed else ' held' if a in still else ''}" for a in arrays]
                 names = [f"{name}, {dict(parts)[a]}" if a in dict(parts) else name for name, a in zip(names, arrays)]
                 names += [*[f"{a} as {copy}" for a, copy in held], *[f"{m} made" for m in made]]
                 out.append(f"{pad}on host ({', '.join(names)})")
                 _lines(body_stmts, out, inner)
-            case Hold(buffer, begins):
+            case loops.Hold(buffer, begins):
                 out.append(f"{pad}hold {buffer}{'' if begins else ' no longer'}")
-            case Fetch(var, buffer, offset):
+            case loops.Fetch(var, buffer, offset):
                 out.append(f"{pad}{var} = fetch {buffer}[{offset}]")
-            case Transfer(target, source, size, up):
+            case loops.Transfer(target, source, size, up):
                 out.append(f"{pad}{'upload' if up else 'download'} {target} <- {source}, {size}")
-            case Node(var, tag, references, scalars):
+            case loops.Node(var, tag, references, scalars):
                 out.append(f"{pad}{var} = node {tag} ({_list(references)}) ({_list(scalars)})")
-            case LoadTag(var, node):
+            case loops.LoadTag(var, node):
                 out.append(f"{pad}{var} = tag {_text(node)}")
-            case LoadField(slot, node, word):
+            case loops.LoadField(slot, node, word):
                 out.append(f"{pad}{slot} = word {word} of {_text(node)}")
-            case Room(buffer, shape):
+            case loops.Room(buffer, shape):
                 out.append(f"{pad}{buffer} = room {buffer.dtype}[{_list(shape)}]")
-            case Mark(var):
+            case loops.Mark(var):
                 out.append(f"{pad}{var} = mark")
-            case Release(var):
+            case loops.Release(var):
                 out.append(f"{pad}release {var}")
-            case Collect(mark, trigger, handles, arrays, results, following):
+            case loops.Collect(mark, trigger, handles, arrays, results, following):
                 given, moved = _list((*handles, *arrays)), _list((*results, following))
                 out.append(f"{pad}{moved} = collect {mark} at {trigger} ({given})")
-            case At(span):
+            case loops.At(span):
                 out.append(f"{pad}# {span!r}")
-            case Enter(nest) | Leave(nest):
+            case loops.Enter(nest) | loops.Leave(nest):
                 out.append(f"{pad}{type(stmt).__name__.lower()} nest {nest}")
-            case Count(nest, bytes, operations):
+            case loops.Count(nest, bytes, operations):
                 out.append(f"{pad}count of nest {_text(nest)}: {bytes} bytes, {operations} operations")
-            case Loop():
+            case loops.Loop():
                 lanes = f" by {stmt.lanes}" if stmt.lanes > 1 else ""
                 lanes += ", short" if stmt.short else ""
                 lanes += "".join(f", room {r.buffer} {r.buffer.dtype}[{_list(r.shape)}]" for r in stmt.rooms)
                 out.append(f"{pad}loop {stmt.var} in {_bound('max', stmt.lows)}..{_bound('min', stmt.highs)}{lanes}")
                 _lines(stmt.stmts, out, inner)
                 out.extend(_reductions(stmt.reductions, inner))
-            case Pieces(length, lows, highs, cost, grain):
+            case loops.Pieces(length, lows, highs, cost, grain):
                 trips = f"{_bound('max', lows)}..{_bound('min', highs)}"
                 out.append(f"{pad}{length} = pieces of {trips}, work {cost}, each {grain}")
-            case Parallel():
+            case loops.Parallel():
                 trips = f"{_bound('max', stmt.lows)}..{_bound('min', stmt.highs)} by {stmt.length}"
                 partials = "".join(f", {p.own} for {p.whole}[{p.size}]" for p in stmt.partials)
                 out.append(f"{pad}parallel {stmt.first}..{stmt.last} of {trips}{partials}")
                 _lines(stmt.stmts, out, inner)
                 out.extend(_reductions(stmt.reductions, inner))
-            case For():
+            case loops.For():
                 out.append(f"{pad}for {stmt.index} in {stmt.low}..{stmt.high} {_carried(stmt.params, stmt.init)}")
                 _body(stmt.body, out, inner)
                 out.append(f"{pad}=> {_list(stmt.results)}")
-            case While():
+            case loops.While():
                 out.append(f"{pad}while {_carried(stmt.params, stmt.init)}")
                 _body(stmt.condition, out, inner)
                 out.append(f"{pad}do")
                 _body(stmt.body, out, inner)
                 out.append(f"{pad}=> {_list(stmt.results)}")
-            case Branch():
+            case loops.Branch():
                 out.append(f"{pad}if {_text(stmt.condition)}{', rarely' if stmt.rare else ''}")
                 _body(stmt.then, out, inner)
                 out.append(f"{pad}else")
@@ -196,35 +145,35 @@ def _lines(stmts: tuple[Stmt, ...], out: list[str], pad: str) -> None:
                 out.append(f"{pad}=> {_list(stmt.results)}")
 
 
-def _reductions(reductions: tuple[Reduction, ...], pad: str) -> Iterator[str]:
+def _reductions(reductions: tuple[loops.Reduction, ...], pad: str) -> Iterator[str]:
     for r in reductions:
         place = f" at {r.position} = {_text(r.rank)}" if r.position is not None else ""
         yield f"{pad}{r.result} {r.monoid}= {_text(r.value)}{place}"
 
 
-def _carried(params: tuple[Slot, ...], init: tuple[Value, ...]) -> str:
+def _carried(params: tuple[loops.Slot, ...], init: tuple[loops.Value, ...]) -> str:
     return "(" + ", ".join(f"{p} = {_text(i)}" for p, i in zip(params, init, strict=True)) + ")"
 
 
-def _body(body: Body, out: list[str], pad: str) -> None:
+def _body(body: loops.Body, out: list[str], pad: str) -> None:
     _lines(body.stmts, out, pad)
     out.append(f"{pad}-> {_list(body.results)}")
 
 
-def print_function(function: Function) -> str:
+def print_function(function: loops.Function) -> str:
     """A function of the loop-nest IR as text."""
     out = [f"fn {function.name}({_list(function.params)}) -> ({_list(function.outs)})"]
     _body(function.body, out, "  ")
     return "\n".join(out) + "\n"
 
 
-def head_of(stmt: Stmt) -> str:
+def head_of(stmt: loops.Stmt) -> str:
     """The text of a statement without those inside it."""
     out: list[str] = []
     _lines((stmt,), out, "")
     return out[0]
 
 
-def print_program(program: Program) -> str:
+def print_program(program: loops.Program) -> str:
     """A program of the loop-nest IR as text."""
     return "\n".join(print_function(f) for f in program.functions.values())

@@ -13,25 +13,7 @@ from dlang.codegen.memory import Place, row_major, whole
 from dlang.codegen.packing import SMALL, SMALL_OF_MANY, matrix_product
 from dlang.codegen.tiles import comprehension, gains
 from dlang.diagnostics import Span
-from dlang.ir.anf import (
-    HALF,
-    Array,
-    Axis,
-    Block,
-    Cast,
-    Comp,
-    Contract,
-    Keep,
-    Let,
-    Lit,
-    Prim,
-    Read,
-    Scalar,
-    Size,
-    Var,
-    fresh,
-    poly,
-)
+from dlang.ir import anf
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, product
 
@@ -39,36 +21,36 @@ WORTHWHILE = 200  # multiplications from which a packed product is faster than t
 KNOWN = 4000  # the same for tiles made for sizes that are known
 
 
-def _as_comprehension(op: Contract) -> Comp:
+def _as_comprehension(op: anf.Contract) -> anf.Comp:
     """The product as a comprehension over all of its axes, those of the result first."""
-    assert isinstance(op.a.type, Array) and isinstance(op.b.type, Array)
+    assert isinstance(op.a.type, anf.Array) and isinstance(op.b.type, anf.Array)
     dtype = op.a.type.dtype
-    wide = "f32" if dtype in HALF else dtype
-    sizes: dict[int, Size] = dict(zip(op.left, op.a.type.shape, strict=True))
+    wide = "f32" if dtype in anf.HALF else dtype
+    sizes: dict[int, anf.Size] = dict(zip(op.left, op.a.type.shape, strict=True))
     sizes.update(zip(op.right, op.b.type.shape, strict=True))
     names = [*op.out, *(n for n in sizes if n not in op.out)]
-    axes = {n: fresh("ijkl"[min(k, 3)], I64) for k, n in enumerate(names)}
-    x, y = (fresh(name, Scalar(dtype)) for name in ("x", "y"))
-    wide_x, wide_y, xy = (fresh(name, Scalar(wide)) for name in ("x", "y", "xy"))
+    axes = {n: anf.fresh("ijkl"[min(k, 3)], I64) for k, n in enumerate(names)}
+    x, y = (anf.fresh(name, anf.Scalar(dtype)) for name in ("x", "y"))
+    wide_x, wide_y, xy = (anf.fresh(name, anf.Scalar(wide)) for name in ("x", "y", "xy"))
 
-    def index(names: Sequence[int]) -> tuple[Size, ...]:
-        return tuple(poly(axes[n]) for n in names)
+    def index(names: Sequence[int]) -> tuple[anf.Size, ...]:
+        return tuple(anf.poly(axes[n]) for n in names)
 
-    lets: tuple[Let, ...] = (
-        Let((x,), Read(op.a, index(op.left))),
-        Let((y,), Read(op.b, index(op.right))),
-        Let((wide_x,), Cast(wide, x)),
-        Let((wide_y,), Cast(wide, y)),
-        Let((xy,), Prim("mul", (wide_x, wide_y))),
+    lets: tuple[anf.Let, ...] = (
+        anf.Let((x,), anf.Read(op.a, index(op.left))),
+        anf.Let((y,), anf.Read(op.b, index(op.right))),
+        anf.Let((wide_x,), anf.Cast(wide, x)),
+        anf.Let((wide_y,), anf.Cast(wide, y)),
+        anf.Let((xy,), anf.Prim("mul", (wide_x, wide_y))),
     )
     if wide == dtype:
-        lets = (*lets[:2], Let((xy,), Prim("mul", (x, y))))
-    keep = Keep(tuple(sizes[n] for n in op.out), index(op.out))
-    bounds = tuple(Axis(axes[n], (ZERO,), (sizes[n],)) for n in names)
-    return Comp(bounds, Block(lets, (xy,)), (keep,))
+        lets = (*lets[:2], anf.Let((xy,), anf.Prim("mul", (x, y))))
+    keep = anf.Keep(tuple(sizes[n] for n in op.out), index(op.out))
+    bounds = tuple(anf.Axis(axes[n], (ZERO,), (sizes[n],)) for n in names)
+    return anf.Comp(bounds, anf.Block(lets, (xy,)), (keep,))
 
 
-def contraction(s: Scheduler, op: Contract, var: Var, span: Span | None) -> None:
+def contraction(s: Scheduler, op: anf.Contract, var: anf.Var, span: Span | None) -> None:
     """Emits a product."""
     same = _as_comprehension(op)
     tiled = gains(s, same)
@@ -89,8 +71,8 @@ def contraction(s: Scheduler, op: Contract, var: Var, span: Span | None) -> None
         s.wanted[var] = place
         comprehension(s, same, (var,), span)
     m, n, k = plan.sizes
-    count, many = fresh("size", I64), fresh("many", Scalar("bool"))
-    s.out += [Evaluate(count, m * n * k), Compute(many, "ge", (count, Lit(WORTHWHILE, "i64")))]
+    count, many = anf.fresh("size", I64), anf.fresh("many", anf.Scalar("bool"))
+    s.out += [Evaluate(count, m * n * k), Compute(many, "ge", (count, anf.Lit(WORTHWHILE, "i64")))]
     s.out.append(Branch(many, Body(tuple(packed), ()), Body(tuple(loops), ()), ()))
 
 
@@ -101,26 +83,26 @@ class _Plan:
     name: the array that b is.
     """
 
-    batch: tuple[Var, ...]
-    shape: tuple[Size, ...]
+    batch: tuple[anf.Var, ...]
+    shape: tuple[anf.Size, ...]
     a: Matrix
     b: Matrix
     c: Matrix
-    sizes: tuple[Size, Size, Size]
-    copies: tuple[tuple[Place, Buffer, tuple[Size, ...]], ...] = ()
+    sizes: tuple[anf.Size, anf.Size, anf.Size]
+    copies: tuple[tuple[Place, Buffer, tuple[anf.Size, ...]], ...] = ()
     epilogue: Epilogue | None = None
-    name: Var | None = None
+    name: anf.Var | None = None
 
 
-def _packed(s: Scheduler, op: Contract, var: Var, tiled: bool) -> _Plan | None:
+def _packed(s: Scheduler, op: anf.Contract, var: anf.Var, tiled: bool) -> _Plan | None:
     """The product as packed products, if each array is a matrix; the result then has its place.
 
     Unless the product can be done in tiles, an operand that is no matrix, as a window that moves over an array, is
     copied.
     """
-    assert isinstance(op.a.type, Array) and isinstance(op.b.type, Array)
+    assert isinstance(op.a.type, anf.Array) and isinstance(op.b.type, anf.Array)
     left, right, out = set(op.left), set(op.right), set(op.out)
-    if op.a.type.dtype not in ("f64", "f32", *(HALF if s.device else ())) or any(
+    if op.a.type.dtype not in ("f64", "f32", *(anf.HALF if s.device else ())) or any(
         len(set(names)) < len(names) for names in (op.left, op.right, op.out)
     ):
         return None
@@ -129,9 +111,9 @@ def _packed(s: Scheduler, op: Contract, var: Var, tiled: bool) -> _Plan | None:
     inner = [n for n in op.left if n in right and n not in out]
     if not (rows and columns and inner) or (left | right) - out - set(inner):
         return None
-    sizes: dict[int, Size] = dict(zip(op.left, op.a.type.shape, strict=True))
+    sizes: dict[int, anf.Size] = dict(zip(op.left, op.a.type.shape, strict=True))
     sizes.update(zip(op.right, op.b.type.shape, strict=True))
-    axes = {n: fresh("b", I64) for n in sizes}
+    axes = {n: anf.fresh("b", I64) for n in sizes}
     count = product(tuple(sizes[n] for n in (*rows, *columns, *inner)))
     if count.constant is not None and count.constant < KNOWN:
         return None
@@ -152,7 +134,7 @@ def _packed(s: Scheduler, op: Contract, var: Var, tiled: bool) -> _Plan | None:
     target = s.target(var)
     c = _matrix(target, op.out, rows, columns, sizes, axes)
     m, n, k = (product(tuple(sizes[x] for x in group)) for group in (rows, columns, inner))
-    name = None if batch or copies else op.b if isinstance(op.b, Var) else None
+    name = None if batch or copies else op.b if isinstance(op.b, anf.Var) else None
     if c is not None and c.transposed:  # the transpose of the result is the product of the transposes
         a, b, c = b.turned, a.turned, c.turned
         m, n, name = n, m, None
@@ -169,11 +151,11 @@ def _matrix(
     names: Sequence[int],
     rows: list[int],
     columns: list[int],
-    sizes: dict[int, Size],
-    axes: dict[int, Var],
+    sizes: dict[int, anf.Size],
+    axes: dict[int, anf.Var],
 ) -> Matrix | None:
     """A matrix whose rows and columns each run over some axes of an array, at a point of the others."""
-    offset = place.at(tuple(poly(axes[n]) for n in names))
+    offset = place.at(tuple(anf.poly(axes[n]) for n in names))
     try:
         steps = {n: offset.coefficient(axes[n]) for n in names}
     except ValueError:
@@ -198,18 +180,18 @@ def _copied(
     batch: list[int],
     rows: list[int],
     columns: list[int],
-    sizes: dict[int, Size],
-    axes: dict[int, Var],
-) -> tuple[Matrix, tuple[Place, Buffer, tuple[Size, ...]]]:
+    sizes: dict[int, anf.Size],
+    axes: dict[int, anf.Var],
+) -> tuple[Matrix, tuple[Place, Buffer, tuple[anf.Size, ...]]]:
     """An array as a matrix in new memory for each point of the batch, and what is to be copied there."""
     order = [*batch, *rows, *columns]
     shape = tuple(sizes[n] for n in order)
     buffer = Buffer("matrix", place.buffer.dtype)
-    entries = {n: fresh("i", I64) for n in order}
-    index = tuple(poly(entries[n]) for n in names)
+    entries = {n: anf.fresh("i", I64) for n in order}
+    index = tuple(anf.poly(entries[n]) for n in names)
     source = place.seen_through(tuple(entries.values()), shape, index)
     stride = product(tuple(sizes[n] for n in columns))
-    start = row_major(shape, tuple(poly(axes[n]) if n in batch else ZERO for n in order))
+    start = row_major(shape, tuple(anf.poly(axes[n]) if n in batch else ZERO for n in order))
     return Matrix(buffer, start, stride, False), (source, buffer, shape)
 
 
@@ -251,7 +233,7 @@ def _emit_whole(s: Scheduler, plan: _Plan) -> None:
     s.out += [Free(buffer) for _, buffer, _ in plan.copies]
 
 
-def _followed(s: Scheduler, plan: _Plan) -> Var | None:
+def _followed(s: Scheduler, plan: _Plan) -> anf.Var | None:
     """Emits whether the next product of the batch lies right behind; None if that is not how the arrays lie."""
     if not plan.batch:
         return None
@@ -261,6 +243,6 @@ def _followed(s: Scheduler, plan: _Plan) -> Var | None:
         dense = matrix.stride == (down if matrix.transposed else across)
         if not dense or matrix.offset.coefficient(point) != down * across:
             return None
-    left, followed = fresh("left", I64), fresh("followed", Scalar("bool"))
-    s.out += [Evaluate(left, count - poly(point)), Compute(followed, "gt", (left, Lit(1, "i64")))]
+    left, followed = anf.fresh("left", I64), anf.fresh("followed", anf.Scalar("bool"))
+    s.out += [Evaluate(left, count - anf.poly(point)), Compute(followed, "gt", (left, anf.Lit(1, "i64")))]
     return followed

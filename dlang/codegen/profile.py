@@ -14,31 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from dlang.codegen import loops
 from dlang.codegen.counting import REDUCED, Counter, Routines
 from dlang.codegen.kernel import Kernel
-from dlang.codegen.loops import (
-    At,
-    Body,
-    Branch,
-    CallC,
-    Compute,
-    Count,
-    Enter,
-    For,
-    Function,
-    Invoke,
-    Launch,
-    Leave,
-    Loop,
-    Move,
-    Nest,
-    Pack,
-    Product,
-    Program,
-    Runtime,
-    Stmt,
-    While,
-)
 from dlang.codegen.traverse import map_inside, walk
 from dlang.diagnostics import Span
 from dlang.ir.anf import FLOATS, Atom, Lit, fresh, poly
@@ -46,12 +24,13 @@ from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, dtype_of
 
 _KINDS: tuple[tuple[type, str], ...] = (
-    (Loop, "loop"), (Product, "product"), (Pack, "copy"), (Move, "copy"), (Runtime, "host"), (CallC, "C"),
-    (For, "loop"), (While, "loop"),
+    (loops.Loop, "loop"), (loops.Product, "product"), (loops.Pack, "copy"), (loops.Move, "copy"), (loops.Runtime,
+    "host"), (loops.CallC, "C"),
+    (loops.For, "loop"), (loops.While, "loop"),
 )  # fmt: skip
 
 
-def profiled(program: Program, routines: Routines) -> Program:
+def profiled(program: loops.Program, routines: Routines) -> loops.Program:
     """The program with clocks and counters, and the list of its nests.
 
     routines: says how many operations functions of mathematics are. Of every function there is a copy behind it that
@@ -59,25 +38,25 @@ def profiled(program: Program, routines: Routines) -> Program:
     """
     measuring = Measuring(with_nests(program), routines)
     functions = {name: measuring.function(f) for name, f in program.functions.items()}
-    return Program(measuring.with_parts(functions, program.functions.values()), tuple(measuring.nests))
+    return loops.Program(measuring.with_parts(functions, program.functions.values()), tuple(measuring.nests))
 
 
 def _part(name: str) -> str:
     return name + " in a nest"
 
 
-def _called(functions: Mapping[str, Function], entries: Collection[str]) -> set[str]:
+def _called(functions: Mapping[str, loops.Function], entries: Collection[str]) -> set[str]:
     """What the functions of the program itself reach of the copies."""
     open, found = list(entries), set(entries)
     while open:
         for stmt in walk(functions[open.pop()].body.stmts):
-            if isinstance(stmt, Invoke) and stmt.function not in found:
+            if isinstance(stmt, loops.Invoke) and stmt.function not in found:
                 found.add(stmt.function)
                 open.append(stmt.function)
     return found
 
 
-def with_nests(program: Program) -> frozenset[str]:
+def with_nests(program: loops.Program) -> frozenset[str]:
     """The functions that have nests of their own, or call functions that do."""
     kinds = tuple(kind for kind, _ in _KINDS)
     found = {name for name, f in program.functions.items() if any(isinstance(s, kinds) for s in walk(f.body.stmts))}
@@ -85,14 +64,15 @@ def with_nests(program: Program) -> frozenset[str]:
         more = {
             name
             for name, f in program.functions.items()
-            if name not in found and any(isinstance(s, Invoke) and s.function in found for s in walk(f.body.stmts))
+            if name not in found
+            and any(isinstance(s, loops.Invoke) and s.function in found for s in walk(f.body.stmts))
         }
         if not more:
             return frozenset(found)
         found |= more
 
 
-def _none(stmt: Stmt) -> bool:
+def _none(stmt: loops.Stmt) -> bool:
     return False
 
 
@@ -107,8 +87,8 @@ class Measuring:
 
     with_nests: frozenset[str]
     routines: Routines
-    opens: Callable[[Stmt], bool] = _none
-    nests: list[Nest] = field(default_factory=list)
+    opens: Callable[[loops.Stmt], bool] = _none
+    nests: list[loops.Nest] = field(default_factory=list)
     span: Span | None = None
     label: str = ""
     own: int = 0
@@ -116,50 +96,52 @@ class Measuring:
     marking: bool = True
     more: dict[object, int] = field(default_factory=dict)
 
-    def new(self, kind: str, span: Span | None, stmts: Sequence[Stmt]) -> int:
-        countable = not any(isinstance(s, Runtime | CallC) for s in walk(stmts))
-        self.nests.append(Nest(kind, self.label, span, kind == "function" or countable, _precision(stmts)))
+    def new(self, kind: str, span: Span | None, stmts: Sequence[loops.Stmt]) -> int:
+        countable = not any(isinstance(s, loops.Runtime | loops.CallC) for s in walk(stmts))
+        self.nests.append(loops.Nest(kind, self.label, span, kind == "function" or countable, _precision(stmts)))
         return len(self.nests) - 1
 
     # ---- functions ---------------------------------------------------------------------------------------------------
-    def begin(self, f: Function) -> None:
+    def begin(self, f: loops.Function) -> None:
         """What follows is of a function."""
         self.label, self.span = f.label or f.name, f.span
         self.own = self.new("function", f.span, f.body.stmts)
         self.more = {}
 
-    def whole(self, body: Body) -> Body:
+    def whole(self, body: loops.Body) -> loops.Body:
         """The body of the function at hand, with its clock."""
-        return Body((Enter(self.own), *body.stmts, Leave(self.own)), body.results)
+        return loops.Body((loops.Enter(self.own), *body.stmts, loops.Leave(self.own)), body.results)
 
-    def function(self, f: Function) -> Function:
+    def function(self, f: loops.Function) -> loops.Function:
         """A function with clocks; what is in none of its nests is its own."""
         self.begin(f)
         return replace(f, body=self.whole(self.body(f.body)))
 
-    def part(self, f: Function) -> Function:
+    def part(self, f: loops.Function) -> loops.Function:
         """A function whose costs are those of a nest that it is told."""
         nest = fresh("nest", I64)
         body = Counter(nest, self.callee, self.routines).body(f.body)
         return replace(f, name=_part(f.name), params=(*f.params, nest), extents=(*f.extents, None), body=body)
 
-    def with_parts(self, functions: Mapping[str, Function], parts: Collection[Function]) -> dict[str, Function]:
+    def with_parts(
+        self, functions: Mapping[str, loops.Function], parts: Collection[loops.Function]
+    ) -> dict[str, loops.Function]:
         """Functions with those of the others that nests call."""
         out = {**functions, **{_part(f.name): self.part(f) for f in parts}}
         called = _called(out, functions)
         return {name: f for name, f in out.items() if name in called}
 
-    def callee(self, stmt: Invoke, nest: Atom) -> Invoke:
+    def callee(self, stmt: loops.Invoke, nest: Atom) -> loops.Invoke:
         """A call by a nest."""
         return replace(stmt, function=_part(stmt.function), args=(*stmt.args, nest))
 
     # ---- code that runs in order -------------------------------------------------------------------------------------
-    def body(self, body: Body) -> Body:
-        return Body(self.statements(body.stmts), body.results)
+    def body(self, body: loops.Body) -> loops.Body:
+        return loops.Body(self.statements(body.stmts), body.results)
 
-    def statements(self, stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
-        out: list[Stmt] = []
-        plain: list[Stmt] = []  # straight-line code since the last nest: the function's own
+    def statements(self, stmts: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
+        out: list[loops.Stmt] = []
+        plain: list[loops.Stmt] = []  # straight-line code since the last nest: the function's own
 
         def flush() -> None:
             out.extend(self.counter(self.own).statements(plain) if self.counting else plain)
@@ -167,27 +149,27 @@ class Measuring:
 
         for stmt in stmts:
             match stmt:
-                case At(span):
+                case loops.At(span):
                     self.span = span
                     plain.append(stmt)
-                case Loop() if self.opens(stmt):
+                case loops.Loop() if self.opens(stmt):
                     flush()
                     out.append(self.opened(stmt))
-                case Loop() | Product() | Pack() | Move() | Runtime() | CallC():
+                case loops.Loop() | loops.Product() | loops.Pack() | loops.Move() | loops.Runtime() | loops.CallC():
                     flush()
                     out += self.nest(stmt)
-                case For() | While() if self.has_nests(stmt) or self.opens(stmt):
+                case loops.For() | loops.While() if self.has_nests(stmt) or self.opens(stmt):
                     flush()
                     out.append(map_inside(stmt, self.statements))
-                case For() | While():
+                case loops.For() | loops.While():
                     flush()
                     out += self.nest(stmt)
-                case Branch():
+                case loops.Branch():
                     flush()
                     around = self.span
                     out.append(map_inside(stmt, self.statements))
                     self.span = around
-                case Invoke() if stmt.function in self.with_nests:
+                case loops.Invoke() if stmt.function in self.with_nests:
                     flush()
                     out.append(stmt)
                 case _:
@@ -195,38 +177,39 @@ class Measuring:
         flush()
         return tuple(out)
 
-    def opened(self, loop: Loop) -> Loop:
+    def opened(self, loop: loops.Loop) -> loops.Loop:
         """A loop whose nests are inside; what it adds up is the function's own."""
         inside = self.statements(loop.stmts)
         added = [r for r in loop.reductions if r.monoid in REDUCED and dtype_of(r.result) in FLOATS]
         if added and self.counting:
-            inside = (*inside, Count(Lit(self.own, "i64"), ZERO, poly(len(added))))
+            inside = (*inside, loops.Count(Lit(self.own, "i64"), ZERO, poly(len(added))))
         return replace(loop, stmts=inside)
 
-    def has_nests(self, stmt: For | While) -> bool:
+    def has_nests(self, stmt: loops.For | loops.While) -> bool:
         """Whether a loop in order has nests inside, other than loops in order."""
-        inside = tuple(kind for kind, _ in _KINDS if kind not in (For, While))
+        inside = tuple(kind for kind, _ in _KINDS if kind not in (loops.For, loops.While))
         return any(
-            isinstance(s, inside) or (isinstance(s, Invoke) and s.function in self.with_nests) for s in walk((stmt,))
+            isinstance(s, inside) or (isinstance(s, loops.Invoke) and s.function in self.with_nests)
+            for s in walk((stmt,))
         )
 
     def counter(self, nest: int) -> Counter:
         return Counter(Lit(nest, "i64"), self.callee, self.routines)
 
-    def nest(self, stmt: Stmt) -> list[Stmt]:
+    def nest(self, stmt: loops.Stmt) -> list[loops.Stmt]:
         """A statement with a clock around it."""
         if not self.marking:
             return [stmt]
         number = self.found(stmt)
-        return [Enter(number), *self.counter(number).statements([stmt]), Leave(number)]
+        return [loops.Enter(number), *self.counter(number).statements([stmt]), loops.Leave(number)]
 
-    def found(self, stmt: Stmt) -> int:
+    def found(self, stmt: loops.Stmt) -> int:
         """The number of a new nest, which a statement is."""
         kind = next(name for kind, name in _KINDS if isinstance(stmt, kind))
         return self.new(kind, getattr(stmt, "span", None) or self.span, (stmt,))
 
     # ---- for a device ------------------------------------------------------------------------------------------------
-    def counted(self, f: Function) -> Function:
+    def counted(self, f: loops.Function) -> loops.Function:
         """A function in which what is in no nest is counted, and nests stand as they were."""
         self.begin(f)
         self.marking = False
@@ -237,11 +220,11 @@ class Measuring:
         """What a nest does is not to be known."""
         self.nests[number] = replace(self.nests[number], countable=False)
 
-    def all_nests(self) -> tuple[Nest, ...]:
+    def all_nests(self) -> tuple[loops.Nest, ...]:
         """The nests, and as the last one what crosses to the device and back before and after the program."""
-        return (*self.nests, Nest("transfer", "", None))
+        return (*self.nests, loops.Nest("transfer", "", None))
 
-    def marked(self, stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    def marked(self, stmts: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
         """What the host does, where what is in no nest has been counted."""
         around, self.counting = self.span, False
         out, self.counting, self.span = self.statements(stmts), True, around
@@ -254,29 +237,29 @@ class Measuring:
             self.more[key] = self.new(kind, self.span, ())
         return self.more[key]
 
-    def around(self, number: int, stmts: Sequence[Stmt], program: Sequence[Kernel]) -> list[Stmt]:
+    def around(self, number: int, stmts: Sequence[loops.Stmt], program: Sequence[Kernel]) -> list[loops.Stmt]:
         """Statements that are a nest; program: the kernels so far."""
-        names = {program[s.kernel].name: None for s in walk(stmts) if isinstance(s, Launch)}
+        names = {program[s.kernel].name: None for s in walk(stmts) if isinstance(s, loops.Launch)}
         nest = self.nests[number]
         self.nests[number] = replace(nest, kernels=tuple({**dict.fromkeys(nest.kernels), **names}))
-        return [Enter(number), *stmts, Leave(number)]
+        return [loops.Enter(number), *stmts, loops.Leave(number)]
 
 
-def _precision(stmts: Sequence[Stmt]) -> str:
+def _precision(stmts: Sequence[loops.Stmt]) -> str:
     """f32 if nothing is computed in f64; of a product alone that of its factors."""
     match stmts:
-        case [Product(a=matrix)]:
+        case [loops.Product(a=matrix)]:
             return matrix.buffer.dtype
         case _:
             pass
     found = set()
     for stmt in walk(stmts):
         match stmt:
-            case Compute(var):
+            case loops.Compute(var):
                 found.add(dtype_of(var))
-            case Product(c=matrix):
+            case loops.Product(c=matrix):
                 found.add(matrix.buffer.dtype)
-            case Loop(reductions=reductions):
+            case loops.Loop(reductions=reductions):
                 found.update(dtype_of(r.result) for r in reductions)
             case _:
                 pass

@@ -17,29 +17,7 @@ from dataclasses import dataclass, field, replace
 from dlang.codegen.loops import Buffer
 from dlang.codegen.node_layout import holds_references
 from dlang.graphs import components
-from dlang.ir.anf import (
-    Array,
-    Atom,
-    Block,
-    Call,
-    Check,
-    Comp,
-    Construct,
-    Effect,
-    For,
-    Foreign,
-    Format,
-    Function,
-    If,
-    Let,
-    Program,
-    Reshape,
-    Stop,
-    Update,
-    Var,
-    View,
-    While,
-)
+from dlang.ir import anf
 from dlang.ir.call_graph import called_by
 from dlang.ir.chains import Chains
 from dlang.ir.traverse import walk
@@ -56,20 +34,20 @@ class Nodes:
 
     makers: frozenset[str] = frozenset()
     keepers: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    held: frozenset[Var] = frozenset()
+    held: frozenset[anf.Var] = frozenset()
     joins: bool = False
     arrays: set[Buffer] = field(default_factory=set)
 
-    def made_in(self, block: Block) -> bool:
+    def made_in(self, block: anf.Block) -> bool:
         """Tells whether a block may make an object."""
         return bool(self.makers) and _makes(block, self.makers, self.joins)
 
-    def kept_by(self, op: For | While) -> bool:
+    def kept_by(self, op: anf.For | anf.While) -> bool:
         """Tells whether the last state of a loop reaches every object that its trips made."""
         return _Reach(self.makers, self.keepers, self.joins).of_loop(op, _references(op.params)) is not None
 
 
-def makers_of(program: Program) -> frozenset[str]:
+def makers_of(program: anf.Program) -> frozenset[str]:
     """The functions that may make an object in the arena, themselves or through what they call."""
     makers: set[str] = set()
     joins = are_joined(program)
@@ -79,7 +57,7 @@ def makers_of(program: Program) -> frozenset[str]:
     return frozenset(makers)
 
 
-def keepers_of(program: Program, makers: frozenset[str]) -> dict[str, frozenset[int]]:
+def keepers_of(program: anf.Program, makers: frozenset[str]) -> dict[str, frozenset[int]]:
     """The functions whose results reach every object that a call makes; with the parameters that they reach as well."""
     keepers: dict[str, frozenset[int]] = {}
     joins = are_joined(program)
@@ -95,67 +73,67 @@ def keepers_of(program: Program, makers: frozenset[str]) -> dict[str, frozenset[
     return keepers
 
 
-def _callees_first(program: Program) -> list[list[str]]:
+def _callees_first(program: anf.Program) -> list[list[str]]:
     """The functions that call each other, in groups, each after those that it calls."""
     return components({name: called_by(f) for name, f in program.functions.items()})
 
 
-def are_joined(program: Program) -> bool:
+def are_joined(program: anf.Program) -> bool:
     """Tells whether a program joins texts: writes one as it is among others."""
     lets = (let for f in program.functions.values() for let in walk(f.body))
-    return any(isinstance(let.op, Format) and _joins(let.op) for let in lets)
+    return any(isinstance(let.op, anf.Format) and _joins(let.op) for let in lets)
 
 
-def _joins(op: Format) -> bool:
+def _joins(op: anf.Format) -> bool:
     return any(a.type == STR and not spec for a, spec in zip(op.args, op.parts[1::2], strict=True))
 
 
-def _references(atoms: Sequence[Atom]) -> list[int]:
+def _references(atoms: Sequence[anf.Atom]) -> list[int]:
     """The positions of those values that are or hold references."""
     return [k for k, a in enumerate(atoms) if holds_references(a.type)]
 
 
-def takes_references(f: Function) -> bool:
+def takes_references(f: anf.Function) -> bool:
     """Tells whether texts or nodes are among the arguments of a function, or are in them."""
     return any(holds_references(p.type) for p in f.params)
 
 
-def _makes(block: Block, makers: Set[str], joins: bool) -> bool:
+def _makes(block: anf.Block, makers: Set[str], joins: bool) -> bool:
     for let in walk(block):
         match let.op:
-            case Construct(variant=variant) if variant.fields:
+            case anf.Construct(variant=variant) if variant.fields:
                 return True
-            case Call(function=callee) if callee in makers:
+            case anf.Call(function=callee) if callee in makers:
                 return True
-            case Foreign() | Effect() if any(holds_references(v.type) for v in let.vars):
+            case anf.Foreign() | anf.Effect() if any(holds_references(v.type) for v in let.vars):
                 return True
-            case Format(args=args) if args:
+            case anf.Format(args=args) if args:
                 return True
-            case Effect(args=args) | Foreign(args=args) | Check(values=args) if joins and _has_text(args):
+            case anf.Effect(args=args) | anf.Foreign(args=args) | anf.Check(values=args) if joins and _has_text(args):
                 return True  # the host gets texts in one piece, as arrays do
-            case Update(value=value) if joins and _has_text((value,)):
+            case anf.Update(value=value) if joins and _has_text((value,)):
                 return True
-            case Comp(body=body) if joins and _has_text(body.results):
+            case anf.Comp(body=body) if joins and _has_text(body.results):
                 return True
             case _:
                 pass
     return False
 
 
-def _has_text(atoms: Sequence[Atom]) -> bool:
+def _has_text(atoms: Sequence[anf.Atom]) -> bool:
     """Tells whether a text that the program computes is among some values."""
-    return any(isinstance(a, Var) and a.type == STR for a in atoms)
+    return any(isinstance(a, anf.Var) and a.type == STR for a in atoms)
 
 
-def held_arrays(function: Function, chains: Chains) -> frozenset[Var]:
+def held_arrays(function: anf.Function, chains: Chains) -> frozenset[anf.Var]:
     """The arrays of a function that its nodes hold, and what these grow from."""
-    held: set[Var] = set()
+    held: set[anf.Var] = set()
     for let in walk(function.body):
-        if isinstance(let.op, Construct):
+        if isinstance(let.op, anf.Construct):
             for arg in let.op.args:
-                if isinstance(arg, Var) and isinstance(arg.type, Array):
+                if isinstance(arg, anf.Var) and isinstance(arg.type, anf.Array):
                     root = chains.root(arg, 0)
-                    held.update(v for v in (arg, root) if isinstance(v, Var))
+                    held.update(v for v in (arg, root) if isinstance(v, anf.Var))
     return frozenset(held)
 
 
@@ -170,20 +148,20 @@ class _Reach:
     makers: frozenset[str]
     keepers: Mapping[str, frozenset[int]]
     joins: bool
-    params: frozenset[Var] = frozenset()
-    indices: frozenset[Var] | None = frozenset()
+    params: frozenset[anf.Var] = frozenset()
+    indices: frozenset[anf.Var] | None = frozenset()
 
-    def of_function(self, f: Function) -> frozenset[int] | None:
+    def of_function(self, f: anf.Function) -> frozenset[int] | None:
         """The parameters that the results of a function reach; None if a call may make what they don't reach."""
         if not (wanted := _references(f.body.results)):
             return frozenset()  # all is let go of when it returns
         reached = self.of_block(f.body, wanted)
         return None if reached is None else frozenset(k for k, p in enumerate(f.params) if p in reached)
 
-    def of_block(self, block: Block, wanted: Iterable[int]) -> set[Var] | None:
+    def of_block(self, block: anf.Block, wanted: Iterable[int]) -> set[anf.Var] | None:
         """The variables that some of the results of a block reach; None if it may make what they don't."""
         results = [block.results[k] for k in wanted]
-        reached = {r for r in results if isinstance(r, Var)}
+        reached = {r for r in results if isinstance(r, anf.Var)}
         for let in reversed(block.lets):
             more = self.of_let(let, reached)
             if more is None:
@@ -191,54 +169,54 @@ class _Reach:
             reached |= more
         return reached
 
-    def of_let(self, let: Let, reached: set[Var]) -> set[Var] | None:
+    def of_let(self, let: anf.Let, reached: set[anf.Var]) -> set[anf.Var] | None:
         """The variables that those of a let's which are reached reach; None if it may make what they don't."""
         op = let.op
         wanted = [k for k, v in enumerate(let.vars) if v in reached]
-        out: Sequence[Atom | None] = ()
+        out: Sequence[anf.Atom | None] = ()
         match op:
-            case Construct(args=args):
+            case anf.Construct(args=args):
                 if op.variant.fields and not wanted:
                     return None
                 out = args if wanted else ()
-            case If():
+            case anf.If():
                 arms = [self.of_block(arm, wanted) for arm in (op.then, op.otherwise)]
                 if arms[0] is None or arms[1] is None:
                     return None
                 inside = {v for arm in (op.then, op.otherwise) for inner in arm.lets for v in inner.vars}
-                if any(isinstance(v.type, Array) for v in (arms[0] ^ arms[1]) - inside):
+                if any(isinstance(v.type, anf.Array) for v in (arms[0] ^ arms[1]) - inside):
                     return None  # an array for a node that one of the arms makes
                 return arms[0] & arms[1]
-            case For() | While():
+            case anf.For() | anf.While():
                 if _references(op.params):
                     return self.of_loop(op, wanted)
-            case Comp():
+            case anf.Comp():
                 if _references(op.body.results) and self._makes(let):
                     return None
-            case Call():
+            case anf.Call():
                 if op.function in self.makers:
                     references = {v for v in let.vars if holds_references(v.type)}
                     if op.function not in self.keepers or not references <= reached:
                         return None
                     out = [op.args[k] for k in self.keepers[op.function]]
-            case Update(array=array, value=value):
+            case anf.Update(array=array, value=value):
                 if wanted and array in self.params and self._apart(op):
                     out = (array, value)
-            case Check(subjects=subjects):
+            case anf.Check(subjects=subjects):
                 out = [subjects[k] for k in wanted]
-            case View() | Reshape():
+            case anf.View() | anf.Reshape():
                 out = (op.array,) if wanted else ()
-            case Stop():
+            case anf.Stop():
                 out = (op.arg,) if wanted else ()
             case _:
                 pass
-        if not isinstance(op, Construct | Call | For | While | Comp) and self._makes(let):
+        if not isinstance(op, anf.Construct | anf.Call | anf.For | anf.While | anf.Comp) and self._makes(let):
             return None
-        return {a for a in out if isinstance(a, Var)}
+        return {a for a in out if isinstance(a, anf.Var)}
 
-    def of_loop(self, op: For | While, wanted: Iterable[int]) -> set[Var] | None:
+    def of_loop(self, op: anf.For | anf.While, wanted: Iterable[int]) -> set[anf.Var] | None:
         """The first values that some last values of a loop's state reach; None if it may make what they don't."""
-        indices = None if self.indices is None or isinstance(op, While) else self.indices | {op.index}
+        indices = None if self.indices is None or isinstance(op, anf.While) else self.indices | {op.index}
         inside = replace(self, params=self.params.union(op.params), indices=indices)
         wanted = set(wanted)
         reached = inside.of_block(op.body, [k + op.early for k in wanted])
@@ -246,13 +224,13 @@ class _Reach:
             return None
         bound = {*op.params, *(v for let in op.body.lets for v in let.vars)}
         for v in reached - bound:
-            if isinstance(v.type, Array):
+            if isinstance(v.type, anf.Array):
                 return None  # an array for the nodes of the trips, if there are any
         if any(op.params[k] not in reached for k in _references(op.params) if k in wanted):
             return None
-        return {a for k in wanted if isinstance(a := op.init[k], Var) and op.params[k] in reached}
+        return {a for k in wanted if isinstance(a := op.init[k], anf.Var) and op.params[k] in reached}
 
-    def _apart(self, op: Update) -> bool:
+    def _apart(self, op: anf.Update) -> bool:
         """Tells whether trips of the loops around it change elements of their own."""
         if self.indices is None:
             return False
@@ -263,5 +241,5 @@ class _Reach:
         ]
         return self.indices <= set().union(*linear)
 
-    def _makes(self, let: Let) -> bool:
-        return _makes(Block((let,), ()), self.makers, self.joins)
+    def _makes(self, let: anf.Let) -> bool:
+        return _makes(anf.Block((let,), ()), self.makers, self.joins)

@@ -8,26 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dlang.codegen import loops
 from dlang.codegen.blocks import OWNED, Scheduler, Wanted
 from dlang.codegen.bounds import bounds_of, check_sizes
 from dlang.codegen.control import branch, call, destination_known, repeat
 from dlang.codegen.counting import Routines
 from dlang.codegen.data import construct, fields, tag
 from dlang.codegen.half import sum_in_f32
-from dlang.codegen.loops import (
-    ArrayValue,
-    Buffer,
-    Compute,
-    Convert,
-    Evaluate,
-    Function,
-    Guard,
-    Load,
-    Program,
-    Slot,
-    Store,
-    TextOp,
-)
 from dlang.codegen.memory import Frame, whole
 from dlang.codegen.operations import compact, concat, effect, foreign, library, scan
 from dlang.codegen.parallel import in_pieces
@@ -55,7 +42,7 @@ def schedule(
     places: bool = False,
     profile: Routines | None = None,
     device: bool = False,
-) -> Program:
+) -> loops.Program:
     """The loop nests of a program; `lanes` decides how many trips of a loop go at once (default: one).
 
     grain: the least work, in picoseconds, of a piece of a loop that is to run on several threads; 0 for no pieces.
@@ -77,7 +64,7 @@ def schedule(
             places or profile is not None,
             device,
         )
-    nests = Program(out) if profile is None else profiled(Program(out), profile)
+    nests = loops.Program(out) if profile is None else profiled(loops.Program(out), profile)
     made = nests if device else with_rooms(in_pieces(nests, grain))
     if verifying():
         with lap("verify"):
@@ -93,25 +80,25 @@ def _function(
     nodes: Nodes,
     places: bool,
     device: bool,
-) -> Function:
+) -> loops.Function:
     f = sum_in_f32(f)
     s = Scheduler(program, lanes, _let, f.span, places, device=device)
     s.chains.continues = {name: g.continues for name, g in program.functions.items() if g.continues}
     s.chains.add(f.body)
     if nodes.makers:
         s.nodes = replace(nodes, held=held_arrays(f, s.chains), arrays=set())
-    params: list[Slot] = []
+    params: list[loops.Slot] = []
     for k, param in enumerate(f.params):
         match param.type:
             case Array(dtype, shape):
-                buffer = Buffer(param.name, dtype)
+                buffer = loops.Buffer(param.name, dtype)
                 if k in f.consumed:
                     s.memory.writable.add(buffer)
                 s.memory.settle(param, whole(buffer, shape))
                 params.append(buffer)
             case Scalar():
                 params.append(param)
-    outs: list[ArrayValue] = []
+    outs: list[loops.ArrayValue] = []
     order: list[tuple[str, int] | None] = []
     wanted: list[Wanted] = []
     kept = 0
@@ -123,10 +110,10 @@ def _function(
                 order.append(None)
                 wanted.append(place)
             case Array(dtype, shape) if destination_known(f, position):
-                buffer = Buffer(formal.name, dtype)
+                buffer = loops.Buffer(formal.name, dtype)
                 s.memory.writable.add(buffer)
                 order.append(("out", len(outs)))
-                outs.append(ArrayValue(buffer, shape))
+                outs.append(loops.ArrayValue(buffer, shape))
                 wanted.append(whole(buffer, shape))
             case Token():
                 order.append(None)
@@ -137,7 +124,7 @@ def _function(
                 wanted.append(OWNED if isinstance(type, Array) else None)
     body = s.block(f.body, wanted, Frame(last_uses(f.body)), region=True)
     label, extents = f.label or f.name, [_extent(p) for p in f.params if not isinstance(p.type, Token)]
-    return Function(
+    return loops.Function(
         f.name, tuple(params), tuple(outs), body, tuple(order), recursive, label, f.span, extents=tuple(extents)
     )
 
@@ -151,25 +138,25 @@ def _let(s: Scheduler, let: Let) -> None:
     op, vars = let.op, let.vars
     match op:
         case anf.Prim("eq" | "ne" | "lt" | "le" | "gt" | "ge" as order, args) if dtype_of(args[0]) == "str":
-            s.out.append(TextOp(vars[0], order, args, let.span))
+            s.out.append(loops.TextOp(vars[0], order, args, let.span))
         case anf.Prim(name, args):
-            s.out.append(Compute(vars[0], name, args))
+            s.out.append(loops.Compute(vars[0], name, args))
         case anf.Cast(_, arg):
-            s.out.append(Convert(vars[0], arg))
+            s.out.append(loops.Convert(vars[0], arg))
         case anf.SizeOf(size):
             if not s.looping:
                 check_sizes(s, (size,), let.span)
-            s.out.append(Evaluate(vars[0], size))
+            s.out.append(loops.Evaluate(vars[0], size))
             s.sizes[vars[0]] = size.substitute(s.sizes.get)
         case anf.Read(array, index):
             place = s.place(array)
-            s.out.append(Load(vars[0], place.buffer, place.at(index)))
+            s.out.append(loops.Load(vars[0], place.buffer, place.at(index)))
             s.flats.add(vars[0])
         case anf.Stop(arg):
             s.alias(vars[0], arg)
         case anf.Check():
             if op.condition != Lit(True, "bool"):
-                s.out.append(Guard(op.condition, op.code, op.parts, s.operands(op.values), let.span))
+                s.out.append(loops.Guard(op.condition, op.code, op.parts, s.operands(op.values), let.span))
             for var, subject in zip(vars, op.subjects, strict=True):
                 s.alias(var, subject)
         case anf.Format(parts, args):
@@ -197,7 +184,7 @@ def _let(s: Scheduler, let: Let) -> None:
             s.places, s.looping = around
         case anf.Update(array, index, scalar):
             place = s.continued(vars[0], array)
-            s.out.append(Store(place.buffer, place.at(index), s.flat(scalar)))
+            s.out.append(loops.Store(place.buffer, place.at(index), s.flat(scalar)))
         case anf.Copy(array):
             s.copy(s.place(array), s.target(vars[0]))
         case anf.Empty(dtype):

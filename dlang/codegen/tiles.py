@@ -20,27 +20,14 @@ from dlang.codegen.memory import Place, covers, fresh_axes, row_major
 from dlang.codegen.tiling import Plan, TileStmt, bounded_by, plan_of
 from dlang.codegen.vectorize import known_trips
 from dlang.diagnostics import Span
-from dlang.ir.anf import (
-    Array,
-    Atom,
-    Axis,
-    Comp,
-    Keep,
-    Lit,
-    Read,
-    Scalar,
-    Size,
-    Var,
-    fresh,
-    poly,
-)
+from dlang.ir import anf
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64
 
 UNROLLED = 24  # so few terms of all rows need no loop
 
 
-def comprehension(s: Scheduler, op: Comp, vars: Sequence[Var], span: Span | None) -> None:
+def comprehension(s: Scheduler, op: anf.Comp, vars: Sequence[anf.Var], span: Span | None) -> None:
     """Emits the loop nest of a comprehension: in blocks or in tiles if it is a reduction that gains by them."""
     if len(vars) == 1 and vars[0] not in s.joined and not s.device:
         if gathered.comprehension(s, op, vars[0], lambda: _in_tiles(s, op, vars, span)):
@@ -48,7 +35,7 @@ def comprehension(s: Scheduler, op: Comp, vars: Sequence[Var], span: Span | None
     _in_tiles(s, op, vars, span)
 
 
-def _in_tiles(s: Scheduler, op: Comp, vars: Sequence[Var], span: Span | None) -> None:
+def _in_tiles(s: Scheduler, op: anf.Comp, vars: Sequence[anf.Var], span: Span | None) -> None:
     plan = None if any(v in s.joined for v in vars) else plan_of(s, op)
     if plan is None or (s.short and plan.packed):
         nests.comprehension(s, op, vars, span)
@@ -56,19 +43,19 @@ def _in_tiles(s: Scheduler, op: Comp, vars: Sequence[Var], span: Span | None) ->
         _emit(s, op, vars, plan)
 
 
-def gains(s: Scheduler, op: Comp) -> bool:
+def gains(s: Scheduler, op: anf.Comp) -> bool:
     """Whether a comprehension would be done in blocks or in tiles."""
     return not s.device and (gathered.gains(s, op) or plan_of(s, op) is not None)
 
 
 # ---- emission --------------------------------------------------------------------------------------------------------
-def _emit(s: Scheduler, op: Comp, vars: Sequence[Var], plan: Plan) -> None:
+def _emit(s: Scheduler, op: anf.Comp, vars: Sequence[anf.Var], plan: Plan) -> None:
     packed = [_pack(s, op, plan, var, dimension) for var, dimension in plan.packed.items()]
     _order_terms(plan)
     places = []
     bounds = {axis.var: (axis.lows, axis.highs) for axis in op.axes}
     for var, destination in zip(vars, op.destinations, strict=True):
-        assert isinstance(destination, Keep)
+        assert isinstance(destination, anf.Keep)
         place = s.target(var)
         if not covers(destination.shape, destination.index, bounds):
             s.fill(place, nests.identity(destination.monoid, place.buffer.dtype))
@@ -76,24 +63,26 @@ def _emit(s: Scheduler, op: Comp, vars: Sequence[Var], plan: Plan) -> None:
     low, size = plan.row.lows[0], plan.row.highs[0] - plan.row.lows[0]
     stmts: list[Stmt]
     if plan.rows == 1:
-        row = fresh("i", I64)
-        stmts = [Loop(row, (ZERO,), (size,), tuple(_kernel(op, plan, places, 1, low + poly(row))), short=plan.short)]
+        row = anf.fresh("i", I64)
+        stmts = [
+            Loop(row, (ZERO,), (size,), tuple(_kernel(op, plan, places, 1, low + anf.poly(row))), short=plan.short)
+        ]
     elif size.constant is not None:
         height = int(size.constant)
         tiles = -(-height // plan.rows)
-        tile = fresh("tile", I64)
+        tile = anf.fresh("tile", I64)
         if tiles == 1:
             body = _kernel(op, plan, places, plan.rows, low)
         elif height % plan.rows:
-            start = fresh("i", I64)
+            start = anf.fresh("i", I64)
             first: list[Stmt] = [
-                Evaluate(each := fresh("i", I64), poly(tile) * plan.rows),
-                Compute(start, "minimum", (each, Lit(height - plan.rows, "i64"))),
+                Evaluate(each := anf.fresh("i", I64), anf.poly(tile) * plan.rows),
+                Compute(start, "minimum", (each, anf.Lit(height - plan.rows, "i64"))),
             ]
-            body = [*first, *_kernel(op, plan, places, plan.rows, low + poly(start))]
+            body = [*first, *_kernel(op, plan, places, plan.rows, low + anf.poly(start))]
         else:
-            body = _kernel(op, plan, places, plan.rows, low + poly(tile) * plan.rows)
-        stmts = body if tiles == 1 else [Loop(tile, (ZERO,), (poly(tiles),), tuple(body))]
+            body = _kernel(op, plan, places, plan.rows, low + anf.poly(tile) * plan.rows)
+        stmts = body if tiles == 1 else [Loop(tile, (ZERO,), (anf.poly(tiles),), tuple(body))]
     else:
         stmts = _unknown_rows(s, op, plan, places, low, size)
     for axis in reversed(plan.outer):
@@ -115,13 +104,13 @@ def _order_terms(plan: Plan) -> None:
         k -= 1
 
 
-def _at_border(axis: Axis, reduced: set[Var]) -> bool:
+def _at_border(axis: anf.Axis, reduced: set[anf.Var]) -> bool:
     """Whether an axis has several bounds, of which few trips may be left, and none of these moves in the loop."""
     bounds = (*axis.lows, *axis.highs)
     return len(bounds) > 2 and not any(b.mentions(reduced) for b in bounds)
 
 
-def _joined(plan: Plan, outer: Axis, inner: Axis) -> Axis | None:
+def _joined(plan: Plan, outer: anf.Axis, inner: anf.Axis) -> anf.Axis | None:
     """One axis for two, if a step of the outer one goes as far as all of the inner one."""
     size = inner.highs[0]
     if inner.lows[0] != 0 or outer.lows[0] != 0:
@@ -138,46 +127,48 @@ def _joined(plan: Plan, outer: Axis, inner: Axis) -> Axis | None:
                 return None
             case _:
                 pass
-    both = fresh(inner.var.name, I64)
-    env = {outer.var: ZERO, inner.var: poly(both)}
+    both = anf.fresh(inner.var.name, I64)
+    env = {outer.var: ZERO, inner.var: anf.poly(both)}
     plan.stmts = [replace(t, offset=t.offset.substitute(env.get)) if isinstance(t, Load) else t for t in plan.stmts]
-    return Axis(both, (ZERO,), (outer.highs[0] * size,))
+    return anf.Axis(both, (ZERO,), (outer.highs[0] * size,))
 
 
-def _unknown_rows(s: Scheduler, op: Comp, plan: Plan, places: list[Place], low: Size, size: Size) -> list[Stmt]:
+def _unknown_rows(
+    s: Scheduler, op: anf.Comp, plan: Plan, places: list[Place], low: anf.Size, size: anf.Size
+) -> list[Stmt]:
     """Tiles, the last of which overlaps the one before; or row after row where there is no full tile."""
     rows = plan.rows
     height, enough, up, some, tiles, singles = (
-        fresh(name, Scalar("bool") if name == "enough" else I64)
+        anf.fresh(name, anf.Scalar("bool") if name == "enough" else I64)
         for name in ("rows", "enough", "up", "tiles", "tiles", "rows")
     )
     s.out += [
         Evaluate(height, size),
-        Compute(enough, "ge", (height, Lit(rows, "i64"))),
+        Compute(enough, "ge", (height, anf.Lit(rows, "i64"))),
         Evaluate(up, size + (rows - 1)),
-        Compute(some, "floordiv", (up, Lit(rows, "i64"))),
-        Compute(tiles, "select", (enough, some, Lit(0, "i64"))),
-        Compute(singles, "select", (enough, Lit(0, "i64"), height)),
+        Compute(some, "floordiv", (up, anf.Lit(rows, "i64"))),
+        Compute(tiles, "select", (enough, some, anf.Lit(0, "i64"))),
+        Compute(singles, "select", (enough, anf.Lit(0, "i64"), height)),
     ]
-    tile, each, last, start, single = (fresh(name, I64) for name in ("tile", "i", "last", "i", "i"))
+    tile, each, last, start, single = (anf.fresh(name, I64) for name in ("tile", "i", "last", "i", "i"))
     begin: list[Stmt] = [
-        Evaluate(each, poly(tile) * rows),
+        Evaluate(each, anf.poly(tile) * rows),
         Evaluate(last, size - rows),
         Compute(start, "minimum", (each, last)),
     ]
     return [
-        Loop(tile, (ZERO,), (poly(tiles),), (*begin, *_kernel(op, plan, places, rows, low + poly(start)))),
-        Loop(single, (ZERO,), (poly(singles),), tuple(_kernel(op, plan, places, 1, low + poly(single)))),
+        Loop(tile, (ZERO,), (anf.poly(tiles),), (*begin, *_kernel(op, plan, places, rows, low + anf.poly(start)))),
+        Loop(single, (ZERO,), (anf.poly(singles),), tuple(_kernel(op, plan, places, 1, low + anf.poly(single)))),
     ]
 
 
-def _kernel(op: Comp, plan: Plan, places: list[Place], rows: int, first: Size) -> list[Stmt]:
+def _kernel(op: anf.Comp, plan: Plan, places: list[Place], rows: int, first: anf.Size) -> list[Stmt]:
     """The columns of some rows from the first on."""
-    env: dict[Var, Size] = {}
+    env: dict[anf.Var, anf.Size] = {}
     reduced = [_renewed(axis, env) for axis in plan.reduced]
     column = _renewed(plan.column, env)
     copies = _Copies(plan.stmts, plan.row.var, [first + r for r in range(rows)], env)
-    monoids = [d.monoid for d in op.destinations if isinstance(d, Keep)]
+    monoids = [d.monoid for d in op.destinations if isinstance(d, anf.Keep)]
     monoids = [m for m in monoids for _ in range(rows)]
     counts = [known_trips(axis) for axis in reduced]
     total = 1
@@ -188,7 +179,7 @@ def _kernel(op: Comp, plan: Plan, places: list[Place], rows: int, first: Size) -
     else:
         stmts, values = copies.stmts({}, plan.values)
         for axis in reversed(reduced):
-            results = [fresh("sum", v.type) for v in values]
+            results = [anf.fresh("sum", v.type) for v in values]
             sums = [Reduction(m, r, v) for m, r, v in zip(monoids, results, values, strict=True)]
             loop = Loop(axis.var, axis.lows, axis.highs, tuple(stmts), tuple(sums), short=plan.short)
             stmts, values = [loop], list(results)
@@ -203,22 +194,22 @@ def _kernel(op: Comp, plan: Plan, places: list[Place], rows: int, first: Size) -
     return [Loop(column.var, column.lows, column.highs, tuple(stmts), (), plan.lanes, masked=short, short=short)]
 
 
-def _renewed(axis: Axis, env: dict[Var, Size]) -> Axis:
+def _renewed(axis: anf.Axis, env: dict[anf.Var, anf.Size]) -> anf.Axis:
     """An axis with a new variable, which the environment then knows."""
     lows = tuple([b.substitute(env.get) for b in axis.lows])
     highs = tuple([b.substitute(env.get) for b in axis.highs])
-    var = fresh(axis.var.name, I64)
-    env[axis.var] = poly(var)
-    return Axis(var, lows, highs)
+    var = anf.fresh(axis.var.name, I64)
+    env[axis.var] = anf.poly(var)
+    return anf.Axis(var, lows, highs)
 
 
 def _unrolled(
-    copies: _Copies, values: tuple[Atom, ...], reduced: list[Axis], monoids: list[str]
-) -> tuple[list[Stmt], list[Atom]]:
+    copies: _Copies, values: tuple[anf.Atom, ...], reduced: list[anf.Axis], monoids: list[str]
+) -> tuple[list[Stmt], list[anf.Atom]]:
     """All terms one after another."""
     names = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
     stmts: list[Stmt] = []
-    totals: list[Atom] = []
+    totals: list[anf.Atom] = []
     for point in _points(reduced):
         more, terms = copies.stmts(point, values)
         stmts += more
@@ -226,13 +217,13 @@ def _unrolled(
             totals = terms
             continue
         for k, (total, term) in enumerate(zip(totals, terms, strict=True)):
-            new = fresh("sum", total.type)
+            new = anf.fresh("sum", total.type)
             stmts.append(Compute(new, names[monoids[k]], (total, term)))
             totals[k] = new
     return stmts, totals
 
 
-def _points(axes: Sequence[Axis]) -> Iterator[dict[Var, Size]]:
+def _points(axes: Sequence[anf.Axis]) -> Iterator[dict[anf.Var, anf.Size]]:
     if not axes:
         yield {}
         return
@@ -246,15 +237,15 @@ class _Copies:
     """Code of a body for several rows: what does not depend on the row is there once."""
 
     body: list[TileStmt]
-    row: Var
-    at: list[Size]
-    env: dict[Var, Size]
+    row: anf.Var
+    at: list[anf.Size]
+    env: dict[anf.Var, anf.Size]
 
-    def stmts(self, point: dict[Var, Size], results: tuple[Atom, ...]) -> tuple[list[Stmt], list[Atom]]:
+    def stmts(self, point: dict[anf.Var, anf.Size], results: tuple[anf.Atom, ...]) -> tuple[list[Stmt], list[anf.Atom]]:
         """The code at a point of axes, and the results: all rows of the first, all of the second…"""
         out: list[Stmt] = []
-        names: list[dict[Var, Atom]] = [{} for _ in self.at]
-        varying: set[Var] = {self.row}
+        names: list[dict[anf.Var, anf.Atom]] = [{} for _ in self.at]
+        varying: set[anf.Var] = {self.row}
         for stmt in self.body:
             each = self._mentioned(stmt) & varying
             if each:
@@ -264,59 +255,59 @@ class _Copies:
                 out.append(copy)
                 for other in names if not each else [names[r]]:
                     other[stmt.var] = copy.var
-        values: list[Atom] = []
+        values: list[anf.Atom] = []
         for result in results:
-            values += [env.get(result, result) if isinstance(result, Var) else result for env in names]
+            values += [env.get(result, result) if isinstance(result, anf.Var) else result for env in names]
         return out, values
 
-    def _mentioned(self, stmt: TileStmt) -> set[Var]:
+    def _mentioned(self, stmt: TileStmt) -> set[anf.Var]:
         match stmt:
             case Load(_, _, offset):
                 return set(offset.atoms())
             case Evaluate(_, size):
                 return set(size.atoms())
             case Compute(_, _, args):
-                return {a for a in args if isinstance(a, Var)}
+                return {a for a in args if isinstance(a, anf.Var)}
             case Convert(_, arg):
-                return {arg} if isinstance(arg, Var) else set()
+                return {arg} if isinstance(arg, anf.Var) else set()
 
-    def _copy(self, stmt: TileStmt, r: int, names: dict[Var, Atom], point: dict[Var, Size]) -> TileStmt:
-        def size(x: Size) -> Size:
+    def _copy(self, stmt: TileStmt, r: int, names: dict[anf.Var, anf.Atom], point: dict[anf.Var, anf.Size]) -> TileStmt:
+        def size(x: anf.Size) -> anf.Size:
             return x.substitute(lambda v: self._at(v, r, names)).substitute(point.get)
 
-        def atom(x: Atom) -> Atom:
-            return names.get(x, x) if isinstance(x, Var) else x
+        def atom(x: anf.Atom) -> anf.Atom:
+            return names.get(x, x) if isinstance(x, anf.Var) else x
 
         match stmt:
             case Load(var, buffer, offset):
-                return Load(fresh(var.name, var.type), buffer, size(offset))
+                return Load(anf.fresh(var.name, var.type), buffer, size(offset))
             case Evaluate(var, value):
-                return Evaluate(fresh(var.name, var.type), size(value))
+                return Evaluate(anf.fresh(var.name, var.type), size(value))
             case Compute(var, name, args):
-                return Compute(fresh(var.name, var.type), name, tuple([atom(a) for a in args]))
+                return Compute(anf.fresh(var.name, var.type), name, tuple([atom(a) for a in args]))
             case Convert(var, arg):
-                return Convert(fresh(var.name, var.type), atom(arg))
+                return Convert(anf.fresh(var.name, var.type), atom(arg))
 
-    def _at(self, var: Var, r: int, names: dict[Var, Atom]) -> Size | None:
+    def _at(self, var: anf.Var, r: int, names: dict[anf.Var, anf.Atom]) -> anf.Size | None:
         if var is self.row:
             return self.at[r]
         if var in names:
-            return poly(names[var])
+            return anf.poly(names[var])
         return self.env.get(var)
 
 
-def _pack(s: Scheduler, op: Comp, plan: Plan, var: Var, dimension: int) -> Buffer:
+def _pack(s: Scheduler, op: anf.Comp, plan: Plan, var: anf.Var, dimension: int) -> Buffer:
     """Copies an array with one dimension last, for the loads of a variable."""
     read = next(let.op for let in op.body.lets if var in let.vars)
-    assert isinstance(read, Read) and isinstance(read.array.type, Array)
+    assert isinstance(read, anf.Read) and isinstance(read.array.type, anf.Array)
     place = s.place(read.array)
     order = [d for d in range(len(place.shape)) if d != dimension] + [dimension]
     shape = tuple([place.shape[d] for d in order])
-    buffer = s.allocate("packed", Array(place.buffer.dtype, shape), own=False)
+    buffer = s.allocate("packed", anf.Array(place.buffer.dtype, shape), own=False)
     axes = fresh_axes(len(shape))
-    index = tuple([poly(axes[order.index(d)]) for d in range(len(shape))])
-    x = fresh("x", Scalar(place.buffer.dtype))
-    target = row_major(shape, tuple(map(poly, axes)))
+    index = tuple([anf.poly(axes[order.index(d)]) for d in range(len(shape))])
+    x = anf.fresh("x", anf.Scalar(place.buffer.dtype))
+    target = row_major(shape, tuple(map(anf.poly, axes)))
     s.nest(axes, shape, [Load(x, place.buffer, place.at(index)), Store(buffer, target, x)])
     offset = row_major(shape, tuple([read.index[d] for d in order]))
     plan.stmts = [

@@ -5,39 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from dlang.codegen.loops import (
-    Allocate,
-    Body,
-    Branch,
-    CallC,
-    Collect,
-    Compute,
-    Convert,
-    Evaluate,
-    Fetch,
-    For,
-    Invoke,
-    Load,
-    LoadField,
-    LoadTag,
-    Loop,
-    Mark,
-    Node,
-    OnDevice,
-    OnHost,
-    Parallel,
-    Pieces,
-    Room,
-    Runtime,
-    Slice,
-    Slot,
-    Stmt,
-    TextOp,
-    While,
-)
+from dlang.codegen import loops
 
 
-def walk(stmts: Iterable[Stmt]) -> Iterator[Stmt]:
+def walk(stmts: Iterable[loops.Stmt]) -> Iterator[loops.Stmt]:
     """Statements and those inside them, in order."""
     pending = [iter(stmts)]  # not generators in generators, which would pass each statement up through all of them
     while pending:
@@ -47,82 +18,82 @@ def walk(stmts: Iterable[Stmt]) -> Iterator[Stmt]:
             continue
         yield stmt
         match stmt:
-            case Loop() | Parallel() | OnHost():
+            case loops.Loop() | loops.Parallel() | loops.OnHost():
                 pending.append(iter(stmt.stmts))
-            case For():
+            case loops.For():
                 pending.append(iter(stmt.body.stmts))
-            case While():
+            case loops.While():
                 pending += [iter(stmt.body.stmts), iter(stmt.condition.stmts)]
-            case Branch():
+            case loops.Branch():
                 pending += [iter(stmt.otherwise.stmts), iter(stmt.then.stmts)]
             case _:
                 pass
 
 
-def map_inside(stmt: Stmt, change: Callable[[Sequence[Stmt]], tuple[Stmt, ...]]) -> Stmt:
+def map_inside(stmt: loops.Stmt, change: Callable[[Sequence[loops.Stmt]], tuple[loops.Stmt, ...]]) -> loops.Stmt:
     """A statement with the lists of statements right inside it changed."""
 
-    def body(b: Body) -> Body:
-        return Body(change(b.stmts), b.results)
+    def body(b: loops.Body) -> loops.Body:
+        return loops.Body(change(b.stmts), b.results)
 
     match stmt:
-        case Loop() | Parallel() | OnHost():
+        case loops.Loop() | loops.Parallel() | loops.OnHost():
             return replace(stmt, stmts=change(stmt.stmts))
-        case For():
+        case loops.For():
             return replace(stmt, body=body(stmt.body))
-        case While():
+        case loops.While():
             return replace(stmt, condition=body(stmt.condition), body=body(stmt.body))
-        case Branch():
+        case loops.Branch():
             return replace(stmt, then=body(stmt.then), otherwise=body(stmt.otherwise))
         case _:
             return stmt
 
 
-def bound_by(stmt: Stmt) -> tuple[Slot, ...]:
+def bound_by(stmt: loops.Stmt) -> tuple[loops.Slot, ...]:
     """What a statement binds for those behind it."""
     match stmt:
         case (
-            Compute(var)
-            | Convert(var)
-            | Evaluate(var)
-            | Load(var)
-            | Node(var)
-            | LoadTag(var)
-            | Mark(var)
-            | Fetch(var)
-            | TextOp(var)
+            loops.Compute(var)
+            | loops.Convert(var)
+            | loops.Evaluate(var)
+            | loops.Load(var)
+            | loops.Node(var)
+            | loops.LoadTag(var)
+            | loops.Mark(var)
+            | loops.Fetch(var)
+            | loops.TextOp(var)
         ):
             return (var,)
-        case Slice(buffer) | Allocate(buffer) | Room(buffer):
+        case loops.Slice(buffer) | loops.Allocate(buffer) | loops.Room(buffer):
             return (buffer,)
-        case LoadField(slot) | Pieces(slot):
+        case loops.LoadField(slot) | loops.Pieces(slot):
             return (slot,)
-        case OnDevice(inner):
+        case loops.OnDevice(inner):
             return bound_by(inner)
-        case OnHost(stmts):
+        case loops.OnHost(stmts):
             return tuple([slot for inner in stmts for slot in bound_by(inner)])
-        case CallC(result=result):
+        case loops.CallC(result=result):
             return () if result is None else (result,)
-        case Runtime(results=results) | Invoke(results=results):
+        case loops.Runtime(results=results) | loops.Invoke(results=results):
             return results
-        case Collect(results=handles, following=following):
+        case loops.Collect(results=handles, following=following):
             return (*handles, following)
-        case Loop() | Parallel():
+        case loops.Loop() | loops.Parallel():
             return tuple([slot for r in stmt.reductions for slot in (r.result, r.position) if slot is not None])
-        case For() | While() | Branch():
+        case loops.For() | loops.While() | loops.Branch():
             return stmt.results
         case _:
             return ()
 
 
-def binds(stmt: Stmt) -> tuple[Slot, ...]:
+def binds(stmt: loops.Stmt) -> tuple[loops.Slot, ...]:
     """What a statement binds, for those behind it and for those inside it."""
     match stmt:
-        case Loop():
+        case loops.Loop():
             return (stmt.var, *bound_by(stmt))
-        case For():
+        case loops.For():
             return (stmt.index, *stmt.params, *bound_by(stmt))
-        case While():
+        case loops.While():
             return (*stmt.params, *bound_by(stmt))
         case _:
             return bound_by(stmt)

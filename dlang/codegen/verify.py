@@ -13,61 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from dlang.codegen.loops import (
-    Allocate,
-    ArrayValue,
-    At,
-    Body,
-    Branch,
-    Buffer,
-    CallC,
-    Collect,
-    Compute,
-    Convert,
-    Count,
-    Enter,
-    Evaluate,
-    Fetch,
-    For,
-    Free,
-    Function,
-    Guard,
-    Hold,
-    Invoke,
-    Launch,
-    Leave,
-    Load,
-    LoadField,
-    LoadTag,
-    Loop,
-    Mark,
-    Matrix,
-    Move,
-    Node,
-    OnDevice,
-    OnHost,
-    Only,
-    Operand,
-    Pack,
-    Panels,
-    Parallel,
-    Pieces,
-    Product,
-    Program,
-    Reduction,
-    Release,
-    Room,
-    Runtime,
-    Scattered,
-    Slice,
-    Slot,
-    Stmt,
-    Store,
-    TextOp,
-    Transfer,
-    Value,
-    While,
-)
+from dlang.codegen import loops
 from dlang.codegen.printing import head_of
 from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, is_handle, is_reference
 from dlang.ir.errors import IRError
@@ -80,7 +26,7 @@ from dlang.ops.monoids import MONOIDS
 _FLAG = fresh("flag", BOOL)
 
 
-def verify_loops(program: Program) -> Program:
+def verify_loops(program: loops.Program) -> loops.Program:
     """The program, if every function of it is well formed; raises IRError else."""
     for name, function in program.functions.items():
         if function.name != name:
@@ -99,15 +45,15 @@ class _Verifier:
     repeats: whether what does not see a number may compute it again, as the host of a device does.
     """
 
-    program: Program
-    visible: set[Slot] = field(default_factory=set)
-    bound: set[Slot] = field(default_factory=set)
-    owned: set[Buffer] = field(default_factory=set)
-    gone: set[Buffer] = field(default_factory=set)
-    wholes: dict[Buffer, frozenset[Buffer]] = field(default_factory=dict)
+    program: loops.Program
+    visible: set[loops.Slot] = field(default_factory=set)
+    bound: set[loops.Slot] = field(default_factory=set)
+    owned: set[loops.Buffer] = field(default_factory=set)
+    gone: set[loops.Buffer] = field(default_factory=set)
+    wholes: dict[loops.Buffer, frozenset[loops.Buffer]] = field(default_factory=dict)
     repeats: bool = False
 
-    def function(self, f: Function) -> None:
+    def function(self, f: loops.Function) -> None:
         self.bind((*f.params, *[out.buffer for out in f.outs]))
         self.arrays(f.outs)
         if f.extents and len(f.extents) != len(f.params):
@@ -120,7 +66,7 @@ class _Verifier:
             self.hand_on(f.body.results)
 
     # ---- scopes ------------------------------------------------------------------------------------------------------
-    def bind(self, slots: Iterable[Slot], owned: bool = False) -> None:
+    def bind(self, slots: Iterable[loops.Slot], owned: bool = False) -> None:
         """Slots in scope from here on. owned: the block under way has to free the buffers among them."""
         for slot in slots:
             if slot in self.visible or (slot in self.bound and not self.repeats):
@@ -129,10 +75,10 @@ class _Verifier:
                 raise IRError(f"{slot!r} is neither a scalar nor a buffer")
             self.bound.add(slot)
             self.visible.add(slot)
-            if owned and isinstance(slot, Buffer):
+            if owned and isinstance(slot, loops.Buffer):
                 self.owned.add(slot)
 
-    def value(self, value: Value) -> str:
+    def value(self, value: loops.Value) -> str:
         """A value that can be used here; gives its dtype."""
         if isinstance(value, Lit):
             if not is_literal(value):
@@ -140,14 +86,14 @@ class _Verifier:
             return value.dtype
         if value not in self.visible:
             raise IRError(f"{value!r} is not in scope")
-        if isinstance(value, Buffer):
+        if isinstance(value, loops.Buffer):
             if not self.gone.isdisjoint(self.wholes_of(value)):
                 raise IRError(f"{value!r} is used after it was freed or handed on")
             return value.dtype
         assert isinstance(value.type, Scalar)
         return value.type.dtype
 
-    def values(self, values: Iterable[Value]) -> None:
+    def values(self, values: Iterable[loops.Value]) -> None:
         for value in values:
             self.value(value)
 
@@ -158,9 +104,9 @@ class _Verifier:
             raise IRError(f"{atom!r} is {found}, not {dtype}")
         return found
 
-    def array(self, buffer: Buffer, dtype: str | None = None) -> str:
+    def array(self, buffer: loops.Buffer, dtype: str | None = None) -> str:
         """A buffer, of elements of a dtype if one is asked for."""
-        if not isinstance(buffer, Buffer):
+        if not isinstance(buffer, loops.Buffer):
             raise IRError(f"{buffer!r} is no buffer")
         found = self.value(buffer)
         if dtype is not None and found != dtype:
@@ -172,56 +118,56 @@ class _Verifier:
             for var in size.atoms():
                 self.scalar(var, "i64")
 
-    def arrays(self, arrays: Iterable[ArrayValue]) -> None:
+    def arrays(self, arrays: Iterable[loops.ArrayValue]) -> None:
         for array in arrays:
             self.array(array.buffer)
             self.sizes(array.shape)
 
-    def operands(self, operands: Iterable[Operand]) -> None:
+    def operands(self, operands: Iterable[loops.Operand]) -> None:
         for operand in operands:
-            if isinstance(operand, ArrayValue):
+            if isinstance(operand, loops.ArrayValue):
                 self.arrays((operand,))
             else:
                 self.scalar(operand)
 
-    def matrix(self, matrix: Matrix | Scattered | Panels) -> str:
+    def matrix(self, matrix: loops.Matrix | loops.Scattered | loops.Panels) -> str:
         self.sizes((matrix.offset,))
         match matrix:
-            case Matrix(stride=stride):
+            case loops.Matrix(stride=stride):
                 self.sizes((stride,))
-            case Scattered(rows=rows, columns=columns):
+            case loops.Scattered(rows=rows, columns=columns):
                 self.array(rows, "i64")
                 self.array(columns, "i64")
-            case Panels():
+            case loops.Panels():
                 pass
         return self.array(matrix.buffer)
 
-    def fits(self, slots: Sequence[Slot], values: Sequence[Value], what: str) -> None:
+    def fits(self, slots: Sequence[loops.Slot], values: Sequence[loops.Value], what: str) -> None:
         """Values that become slots: as many, each a scalar or a buffer as its slot is, of one dtype with it."""
         if len(slots) != len(values):
             raise IRError(f"{what}: {len(values)} for {len(slots)}")
         for slot, value in zip(slots, values, strict=True):
-            if isinstance(slot, Buffer) != isinstance(value, Buffer) or _dtype(slot) != _dtype(value):
+            if isinstance(slot, loops.Buffer) != isinstance(value, loops.Buffer) or _dtype(slot) != _dtype(value):
                 raise IRError(f"{what}: {value!r} for {slot!r}")
 
-    def hand_on(self, values: Iterable[Value]) -> None:
+    def hand_on(self, values: Iterable[loops.Value]) -> None:
         """Buffers among values are somebody else's from here on."""
         for value in values:
             self.value(value)
-            if isinstance(value, Buffer):
+            if isinstance(value, loops.Buffer):
                 self.release(value, "handed on")
 
-    def release(self, buffer: Buffer, how: str) -> None:
+    def release(self, buffer: loops.Buffer, how: str) -> None:
         if buffer not in self.owned:
             raise IRError(f"{buffer!r} is {how} by a block that does not own it")
         self.owned.discard(buffer)
         self.gone.add(buffer)
 
-    def wholes_of(self, buffer: Buffer) -> frozenset[Buffer]:
+    def wholes_of(self, buffer: loops.Buffer) -> frozenset[loops.Buffer]:
         return self.wholes.get(buffer) or frozenset((buffer,))
 
     # ---- blocks ------------------------------------------------------------------------------------------------------
-    def statements(self, stmts: Iterable[Stmt]) -> None:
+    def statements(self, stmts: Iterable[loops.Stmt]) -> None:
         for stmt in stmts:
             try:
                 self.statement(stmt)
@@ -231,7 +177,7 @@ class _Verifier:
                 raise IRError(f"{error}\n{head_of(stmt)}") from None
 
     @contextmanager
-    def block(self, binds: Iterable[Slot], owned: Iterable[Slot] = ()) -> Iterator[None]:
+    def block(self, binds: Iterable[loops.Slot], owned: Iterable[loops.Slot] = ()) -> Iterator[None]:
         """A block, which binds slots of its own and frees or hands on what it owns; it owns nothing from outside."""
         visible, outer = set(self.visible), self.owned
         self.owned = set()
@@ -242,7 +188,9 @@ class _Verifier:
             raise IRError(f"{buffer!r} is neither freed nor handed on")
         self.visible, self.owned = visible, outer
 
-    def trips(self, stmts: Sequence[Stmt], bound: Sequence[Slot], reductions: Sequence[Reduction]) -> None:
+    def trips(
+        self, stmts: Sequence[loops.Stmt], bound: Sequence[loops.Slot], reductions: Sequence[loops.Reduction]
+    ) -> None:
         """Statements of independent trips, and the values that they give to reductions."""
         with self.block(bound):
             self.statements(stmts)
@@ -250,7 +198,7 @@ class _Verifier:
                 self.reduction(r)
         self.bind([slot for r in reductions for slot in (r.result, r.position) if slot is not None])
 
-    def reduction(self, r: Reduction) -> None:
+    def reduction(self, r: loops.Reduction) -> None:
         dtype = self.scalar(r.value)
         if r.monoid not in MONOIDS:
             raise IRError(f"there is no monoid {r.monoid}")
@@ -262,71 +210,71 @@ class _Verifier:
             raise IRError(f"{r.result!r} is not of the dtype of {r.value!r}")
 
     # ---- statements --------------------------------------------------------------------------------------------------
-    def statement(self, stmt: Stmt) -> None:
+    def statement(self, stmt: loops.Stmt) -> None:
         match stmt:
-            case Compute(var, name, args):
+            case loops.Compute(var, name, args):
                 found = primitive_dtype(name, tuple([self.scalar(a) for a in args]))
                 self.made(var, found)
-            case Convert(var, arg):
+            case loops.Convert(var, arg):
                 self.scalar(arg)
                 self.bind((var,))
-            case Evaluate(var, size):
+            case loops.Evaluate(var, size):
                 self.sizes((size,))
                 self.made(var, "i64")
-            case Load(var, buffer, offset) | Fetch(var, buffer, offset):
+            case loops.Load(var, buffer, offset) | loops.Fetch(var, buffer, offset):
                 self.sizes((offset,))
                 self.made(var, self.array(buffer))
-            case Store(buffer, offset, value, monoid):
+            case loops.Store(buffer, offset, value, monoid):
                 self.sizes((offset,))
                 self.scalar(value, self.array(buffer))
                 if monoid not in MONOIDS or monoid.startswith("arg"):
                     raise IRError(f"{monoid} is not how a value is combined with an element")
-            case Move(target, source, count):
+            case loops.Move(target, source, count):
                 self.array(target, self.array(source))
                 self.sizes((count,))
                 if target is source:
                     raise IRError(f"{target!r} is copied to itself")
-            case Slice(result, source, offset):
+            case loops.Slice(result, source, offset):
                 self.sizes((offset,))
                 if _width(result.dtype) != _width(self.array(source)):  # their bits may be read as another dtype's
                     raise IRError(f"{result!r} has elements of another width than {source!r}")
                 self.bind((result,))
                 self.wholes[result] = self.wholes_of(source)
-            case Allocate(buffer, shape):
+            case loops.Allocate(buffer, shape):
                 self.sizes(shape)
                 self.bind((buffer,), owned=True)
-            case Room(buffer, shape):
+            case loops.Room(buffer, shape):
                 self.sizes(shape)
                 self.bind((buffer,))
-            case Free(buffer):
+            case loops.Free(buffer):
                 self.array(buffer)
                 self.release(buffer, "freed")
-            case Guard(condition, _, parts, values):
+            case loops.Guard(condition, _, parts, values):
                 self.scalar(condition, "bool")
                 self.operands(values)
                 if len(parts) != 2 * len(values) + 1:
                     raise IRError(f"{len(parts)} parts of text for {len(values)} values")
-            case TextOp(var, name, texts):
+            case loops.TextOp(var, name, texts):
                 for text in texts:
                     self.scalar(text, "str")
                 self.made(var, "str" if name in ("join", "flat") else primitive_dtype(name, ("str", "str")))
-            case Runtime(_, _, args, outs, results):
+            case loops.Runtime(_, _, args, outs, results):
                 self.operands(args)
                 self.arrays(outs)
                 self.bind(results, owned=True)
-            case Invoke():
+            case loops.Invoke():
                 self.invoke(stmt)
-            case CallC(_, args, result, threads):
+            case loops.CallC(_, args, result, threads):
                 self.values(args)
                 self.sizes(() if threads is None else (threads,))
                 self.bind(() if result is None else (result,))
-            case Pack(target, source, rows, columns):
+            case loops.Pack(target, source, rows, columns):
                 self.sizes((rows, columns))
                 self.matrix(source)
                 self.matrix(target)
-            case Product():
+            case loops.Product():
                 self.product(stmt)
-            case Launch(kernel, trips, args, _, block, reach):
+            case loops.Launch(kernel, trips, args, _, block, reach):
                 if not 0 <= kernel < len(self.program.kernels):
                     raise IRError(f"there is no kernel {kernel}")
                 self.scalar(trips, "i64")
@@ -334,26 +282,26 @@ class _Verifier:
                 if block is not None:
                     self.scalar(block, "i64")
                 self.sizes(reach)
-            case Only(condition):
+            case loops.Only(condition):
                 self.scalar(condition, "bool")
-            case Transfer(target, source, count):
+            case loops.Transfer(target, source, count):
                 self.array(target, self.array(source))
                 self.sizes((count,))
-            case Node(var, _, references, scalars):
+            case loops.Node(var, _, references, scalars):
                 self.values((*references, *scalars))
                 self.bind((var,))
-            case LoadTag(var, node):
+            case loops.LoadTag(var, node):
                 self.node(node)
                 self.made(var, "i64")
-            case LoadField(slot, node, _, shape):
+            case loops.LoadField(slot, node, _, shape):
                 self.node(node)
                 self.sizes(shape)
                 self.bind((slot,))  # an array is the node's
-            case Mark(var):
+            case loops.Mark(var):
                 self.made(var, "i64")
-            case Release(mark):
+            case loops.Release(mark):
                 self.scalar(mark, "i64")
-            case Collect(mark, trigger, handles, arrays, results, following):
+            case loops.Collect(mark, trigger, handles, arrays, results, following):
                 self.scalar(mark, "i64")
                 self.scalar(trigger, "i64")
                 self.arrays(arrays)
@@ -362,47 +310,49 @@ class _Verifier:
                     if not is_reference(self.scalar(handle)):
                         raise IRError(f"{handle!r} is no reference")
                 self.bind((*results, following))
-            case Enter(nest) | Leave(nest):
+            case loops.Enter(nest) | loops.Leave(nest):
                 if not 0 <= nest < len(self.program.nests):
                     raise IRError(f"there is no nest {nest}")
-            case Count(nest, bytes, operations):
+            case loops.Count(nest, bytes, operations):
                 self.scalar(nest, "i64")
                 self.sizes((bytes, operations))
-            case OnDevice(inner):
+            case loops.OnDevice(inner):
                 self.statement(inner)
-            case OnHost():
+            case loops.OnHost():
                 self.on_host(stmt)
-            case Hold(buffer):
+            case loops.Hold(buffer):
                 self.array(buffer)
-            case At():
+            case loops.At():
                 pass
             case _:
                 self.control(stmt)
 
-    def control(self, stmt: Loop | Pieces | Parallel | For | While | Branch) -> None:
+    def control(
+        self, stmt: loops.Loop | loops.Pieces | loops.Parallel | loops.For | loops.While | loops.Branch
+    ) -> None:
         match stmt:
-            case Loop():
+            case loops.Loop():
                 self.sizes((*stmt.lows, *stmt.highs))
                 for room in stmt.rooms:
                     self.sizes(room.shape)
                 if stmt.var.type != I64 or not stmt.lows or not stmt.highs or stmt.lanes < 1:
                     raise IRError(f"{stmt.var!r} is no variable of a loop, or has no bounds")
                 self.trips(stmt.stmts, (stmt.var, *[room.buffer for room in stmt.rooms]), stmt.reductions)
-            case Pieces():
+            case loops.Pieces():
                 self.sizes((*stmt.lows, *stmt.highs, stmt.work, stmt.grain))
                 self.made(stmt.length, "i64")
-            case Parallel():
+            case loops.Parallel():
                 self.parallel(stmt)
-            case For():
+            case loops.For():
                 self.sizes((stmt.low, stmt.high))
                 self.carried(stmt, (stmt.index,))
-            case While():
+            case loops.While():
                 self.carried(stmt, ())
-            case Branch(condition, then, otherwise, results):
+            case loops.Branch(condition, then, otherwise, results):
                 self.scalar(condition, "bool")
                 self.branch(then, otherwise, results)
 
-    def carried(self, loop: For | While, index: tuple[Var, ...]) -> None:
+    def carried(self, loop: loops.For | loops.While, index: tuple[Var, ...]) -> None:
         """A loop in order. The buffers of its state are handed on from trip to trip, or point to what no trip owns."""
         results = loop.body.results[1:] if loop.early else loop.body.results
         self.fits(loop.params, loop.init, "the first state")
@@ -410,18 +360,18 @@ class _Verifier:
         self.fits(loop.params, loop.results, "the last state")
         if loop.early and (not loop.body.results or _dtype(loop.body.results[0]) != "bool"):
             raise IRError("a loop that may end early gives a bool first")
-        pointers = [v for v in loop.init if isinstance(v, Buffer)]
+        pointers = [v for v in loop.init if isinstance(v, loops.Buffer)]
         if self.owned.issuperset(pointers):
             pointers = []
-        owned = [isinstance(value, Buffer) and value not in pointers for value in loop.init]
+        owned = [isinstance(value, loops.Buffer) and value not in pointers for value in loop.init]
         wholes = frozenset([whole for pointer in pointers for whole in self.wholes_of(pointer)])
         for value, own in zip(loop.init, owned, strict=True):
             self.hand_on((value,)) if own else self.value(value)
         for slots in (loop.params, loop.results):
             self.wholes.update(
-                (v, wholes) for v, own in zip(slots, owned, strict=True) if isinstance(v, Buffer) and not own
+                (v, wholes) for v, own in zip(slots, owned, strict=True) if isinstance(v, loops.Buffer) and not own
             )
-        if isinstance(loop, While):
+        if isinstance(loop, loops.While):
             with self.block(loop.params):
                 self.statements(loop.condition.stmts)
                 self.fits((_FLAG,), loop.condition.results, "a condition")
@@ -435,12 +385,12 @@ class _Verifier:
                     self.hand_on((value,))
                     continue
                 self.value(value)
-                if isinstance(value, Buffer) and not self.wholes_of(value) <= wholes:
+                if isinstance(value, loops.Buffer) and not self.wholes_of(value) <= wholes:
                     raise IRError(f"{value!r} is not of the buffers that the loop was handed")
         for slot, own in zip(loop.results, owned, strict=True):
             self.bind((slot,), owned=own)
 
-    def branch(self, then: Body, otherwise: Body, results: Sequence[Slot]) -> None:
+    def branch(self, then: loops.Body, otherwise: loops.Body, results: Sequence[loops.Slot]) -> None:
         """Two arms. A buffer among the results is one that belongs to either arm, or points to what neither owns."""
         before = set(self.bound)
         handed: list[list[bool]] = []
@@ -458,11 +408,11 @@ class _Verifier:
             if handed[0][k] != handed[1][k]:
                 raise IRError(f"{slot!r} belongs to one arm alone, as {one!r} or {other!r}")
             self.bind((slot,), owned=handed[0][k])
-            if not handed[0][k] and isinstance(one, Buffer) and isinstance(other, Buffer):
-                assert isinstance(slot, Buffer)
+            if not handed[0][k] and isinstance(one, loops.Buffer) and isinstance(other, loops.Buffer):
+                assert isinstance(slot, loops.Buffer)
                 self.wholes[slot] = self.wholes_of(one) | self.wholes_of(other)
 
-    def parallel(self, stmt: Parallel) -> None:
+    def parallel(self, stmt: loops.Parallel) -> None:
         """Pieces of a loop: each a function of its own, which sees what it captures."""
         self.sizes((*stmt.lows, *stmt.highs, *[p.size for p in stmt.partials]))
         self.scalar(stmt.length, "i64")
@@ -471,7 +421,7 @@ class _Verifier:
             if p.own.dtype != self.array(p.whole):
                 raise IRError(f"{p.own!r} is of another dtype than {p.whole!r}")
         around, self.visible = self.visible, set(stmt.captures)
-        bound: list[Slot] = [stmt.number, stmt.first, stmt.last, *[p.own for p in stmt.partials]]
+        bound: list[loops.Slot] = [stmt.number, stmt.first, stmt.last, *[p.own for p in stmt.partials]]
         with self.block(bound):
             self.statements(stmt.stmts)
             for r in stmt.reductions:
@@ -479,7 +429,7 @@ class _Verifier:
         self.visible = around
         self.bind([slot for r in stmt.reductions for slot in (r.result, r.position) if slot is not None])
 
-    def on_host(self, stmt: OnHost) -> None:
+    def on_host(self, stmt: loops.OnHost) -> None:
         """What the host does with copies, which are called as the arrays are."""
         for buffer in stmt.arrays:
             self.array(buffer)
@@ -497,7 +447,7 @@ class _Verifier:
         for buffer in stmt.made:
             self.array(buffer)
 
-    def invoke(self, stmt: Invoke) -> None:
+    def invoke(self, stmt: loops.Invoke) -> None:
         callee = self.program.functions.get(stmt.function)
         if callee is None:
             raise IRError(f"there is no function {stmt.function}")
@@ -507,7 +457,7 @@ class _Verifier:
         self.fits(stmt.results, callee.body.results, "the results")
         self.bind(stmt.results, owned=True)
 
-    def product(self, stmt: Product) -> None:
+    def product(self, stmt: loops.Product) -> None:
         self.sizes((stmt.rows, stmt.columns, stmt.inner))
         if self.matrix(stmt.a) != self.matrix(stmt.b):
             raise IRError("the factors are of different dtypes")
@@ -537,9 +487,9 @@ def _width(dtype: str) -> int:
     return WIDTHS.get(dtype, 8)
 
 
-def _dtype(value: Value) -> str:
+def _dtype(value: loops.Value) -> str:
     """The dtype of a scalar, or of the elements of a buffer."""
-    if isinstance(value, Buffer):
+    if isinstance(value, loops.Buffer):
         return value.dtype
     assert isinstance(value.type, Scalar)
     return value.type.dtype

@@ -10,27 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from dlang.ir.anf import (
-    Array,
-    Atom,
-    Block,
-    Call,
-    Check,
-    Comp,
-    Construct,
-    Contract,
-    Empty,
-    For,
-    If,
-    Keep,
-    Let,
-    Reshape,
-    Stop,
-    Update,
-    Var,
-    View,
-    While,
-)
+from dlang.ir import anf
 from dlang.ir.traverse import free_vars, mentioned
 
 
@@ -45,27 +25,27 @@ class Chains:
     """
 
     continues: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
-    step: dict[Var, Var] = field(default_factory=dict)
-    level: dict[Var, int] = field(default_factory=dict)
-    memory: dict[Var, Var] = field(default_factory=dict)
-    alike: dict[Var, list[Var]] = field(default_factory=dict)
-    apart: list[list[Var]] = field(default_factory=list)
-    held: set[Var] = field(default_factory=set)
-    uses: list[tuple[dict[Var, int], int]] = field(default_factory=list)
+    step: dict[anf.Var, anf.Var] = field(default_factory=dict)
+    level: dict[anf.Var, int] = field(default_factory=dict)
+    memory: dict[anf.Var, anf.Var] = field(default_factory=dict)
+    alike: dict[anf.Var, list[anf.Var]] = field(default_factory=dict)
+    apart: list[list[anf.Var]] = field(default_factory=list)
+    held: set[anf.Var] = field(default_factory=set)
+    uses: list[tuple[dict[anf.Var, int], int]] = field(default_factory=list)
 
-    def root(self, atom: Atom, level: int) -> Atom:
+    def root(self, atom: anf.Atom, level: int) -> anf.Atom:
         """Follows what was consumed, through the lets of blocks at least `level` deep."""
-        while isinstance(atom, Var) and self.level.get(atom, -1) >= level and atom in self.step:
+        while isinstance(atom, anf.Var) and self.level.get(atom, -1) >= level and atom in self.step:
             atom = self.step[atom]
         return atom
 
-    def grows_from(self, array: Var, origin: Var) -> bool:
+    def grows_from(self, array: anf.Var, origin: anf.Var) -> bool:
         """Whether an array is what became of another one, or that itself."""
         while array is not origin and array in self.step:
             array = self.step[array]
         return array is origin
 
-    def add(self, block: Block, level: int = 0) -> None:
+    def add(self, block: anf.Block, level: int = 0) -> None:
         """Takes in a block and the blocks inside it."""
         last = last_uses(block)
         self.apart.append([])
@@ -78,64 +58,66 @@ class Chains:
         for var in self.apart.pop():
             self.alike[self._memory(var)].append(var)
 
-    def _let(self, let: Let, level: int) -> None:
+    def _let(self, let: anf.Let, level: int) -> None:
         match let.op:
-            case Update(array=array):
+            case anf.Update(array=array):
                 self._continue(let.vars[0], array)
-            case Check(subjects=subjects):
+            case anf.Check(subjects=subjects):
                 self._alias(let.vars, subjects)
-            case Stop(arg=arg):
+            case anf.Stop(arg=arg):
                 self._alias(let.vars, (arg,))
-            case View(array=array) | Reshape(array=array):
+            case anf.View(array=array) | anf.Reshape(array=array):
                 self._share(let.vars[0], array)
-            case Construct(args=args):
-                self.held.update([self._memory(a) for a in args if isinstance(a, Var) and _is_array(a)])
-            case Call(function=function, args=args):
+            case anf.Construct(args=args):
+                self.held.update([self._memory(a) for a in args if isinstance(a, anf.Var) and _is_array(a)])
+            case anf.Call(function=function, args=args):
                 pairs = self.continues.get(function, ())
                 self._alias(tuple([let.vars[j] for j, _ in pairs]), tuple([args[k] for _, k in pairs]))
-            case Comp(body=body, destinations=destinations):
+            case anf.Comp(body=body, destinations=destinations):
                 self.add(body, level + 1)
                 for var, destination in zip(let.vars, destinations, strict=True):
                     if destination.into is not None:
                         self._continue(var, destination.into)
-                    elif isinstance(destination, Keep) and destination.after is not None:
+                    elif isinstance(destination, anf.Keep) and destination.after is not None:
                         self._continue(var, let.vars[destination.after])
-            case If(then=then, otherwise=otherwise):
+            case anf.If(then=then, otherwise=otherwise):
                 self.add(then, level + 1)
                 self.add(otherwise, level + 1)
                 for var, a, b in zip(let.vars, then.results, otherwise.results, strict=True):
                     if _is_array(var) and not _sized_by(var, let.vars):
                         self._branch(var, (a, then), (b, otherwise), level)
-                arrays = [v for v in (*then.results, *otherwise.results) if isinstance(v, Var) and _is_array(v)]
+                arrays = [v for v in (*then.results, *otherwise.results) if isinstance(v, anf.Var) and _is_array(v)]
                 self._set_apart({self._memory(v) for v in arrays}, level)
             case (
-                For(params=params, init=init, body=body, early=early)
-                | While(params=params, init=init, body=body, early=early)
+                anf.For(params=params, init=init, body=body, early=early)
+                | anf.While(params=params, init=init, body=body, early=early)
             ):
                 self.uses.append((dict.fromkeys(free_vars(let.op), 1), 0))  # all of it may be used again
                 self.add(body, level + 1)
-                if isinstance(let.op, While):
+                if isinstance(let.op, anf.While):
                     self.add(let.op.condition, level + 1)
                 self.uses.pop()
                 for var, param, first, value in zip(let.vars, params, init, body.results[early:], strict=True):
-                    if _is_array(var) and isinstance(first, Var) and self.root(value, level + 1) is param:
+                    if _is_array(var) and isinstance(first, anf.Var) and self.root(value, level + 1) is param:
                         if not _sized_by(var, let.vars):
                             self._continue(var, first)
             case _:
                 pass
 
-    def _branch(self, var: Var, one: tuple[Atom, Block], other: tuple[Atom, Block], level: int) -> None:
+    def _branch(
+        self, var: anf.Var, one: tuple[anf.Atom, anf.Block], other: tuple[anf.Atom, anf.Block], level: int
+    ) -> None:
         for (a, _), (b, arm) in ((one, other), (other, one)):
             root = self.root(a, level + 1)
-            if not isinstance(root, Var) or self.level.get(root, -1) > level:
+            if not isinstance(root, anf.Var) or self.level.get(root, -1) > level:
                 continue
             end = self.root(b, level + 1)
-            made = isinstance(end, Var) and self.level.get(end, -1) > level
-            if end is root or (isinstance(end, Var) and made and self._done_with(root, _from(arm, end))):
+            made = isinstance(end, anf.Var) and self.level.get(end, -1) > level
+            if end is root or (isinstance(end, anf.Var) and made and self._done_with(root, _from(arm, end))):
                 self._continue(var, root)
                 return
 
-    def _done_with(self, root: Var, rest: Block) -> bool:
+    def _done_with(self, root: anf.Var, rest: anf.Block) -> bool:
         """Whether neither the rest of an arm of the branch at hand nor anything after it looks at an array's memory."""
         memory = self._memory(root)
         if memory in self.held:
@@ -145,11 +127,11 @@ class Chains:
             return False
         return set(mentioned(rest)).isdisjoint(alike)
 
-    def _set_apart(self, memories: Iterable[Var], level: int) -> None:
+    def _set_apart(self, memories: Iterable[anf.Var], level: int) -> None:
         """Sets apart, for the rest of the block at hand, what has the memory of arrays and is not used in that rest."""
         last, at = self.uses[-1]
         for memory in memories:
-            awake: list[Var] = []
+            awake: list[anf.Var] = []
             for v in self.alike.get(memory, ()):
                 deep = self.level.get(v, -1)
                 over = deep > level or (deep == level and last.get(v, at) < at)
@@ -157,57 +139,57 @@ class Chains:
             if memory in self.alike:
                 self.alike[memory] = awake
 
-    def _memory(self, var: Var) -> Var:
+    def _memory(self, var: anf.Var) -> anf.Var:
         """The array whose memory a variable has."""
         return self.memory.get(var, var)
 
-    def _continue(self, var: Var, array: Var) -> None:
+    def _continue(self, var: anf.Var, array: anf.Var) -> None:
         """Notes that an array goes on from another one, in its memory."""
         self.step[var] = array
         self._share(var, array)
 
-    def _share(self, var: Var, array: Var) -> None:
+    def _share(self, var: anf.Var, array: anf.Var) -> None:
         """Notes that an array is in the memory of another one."""
         memory = self.memory[var] = self._memory(array)
         self.alike.setdefault(memory, [memory]).append(var)
 
-    def _alias(self, vars: tuple[Var, ...], args: tuple[Atom, ...]) -> None:
+    def _alias(self, vars: tuple[anf.Var, ...], args: tuple[anf.Atom, ...]) -> None:
         for var, arg in zip(vars, args, strict=True):
-            if _is_array(var) and isinstance(arg, Var):
+            if _is_array(var) and isinstance(arg, anf.Var):
                 self._continue(var, arg)
 
 
-def _from(arm: Block, array: Var) -> Block:
+def _from(arm: anf.Block, array: anf.Var) -> anf.Block:
     """An arm from where an array in it may first be written to: a comprehension may run with products that it reads."""
     start = next((k for k, let in enumerate(arm.lets) if array in let.vars), 0)
     match arm.lets[start].op if arm.lets else None:
-        case Comp() as comp:
+        case anf.Comp() as comp:
             read = set(mentioned(comp))
-            products = [k for k, let in enumerate(arm.lets) if isinstance(let.op, Contract) and let.vars[0] in read]
+            products = [k for k, let in enumerate(arm.lets) if isinstance(let.op, anf.Contract) and let.vars[0] in read]
             start = min([start, *products])
-        case Empty():  # its parts may be made before it
+        case anf.Empty():  # its parts may be made before it
             start = 0
         case _:
             pass
-    return Block(arm.lets[start:], arm.results)
+    return anf.Block(arm.lets[start:], arm.results)
 
 
-def last_uses(block: Block) -> dict[Var, int]:
+def last_uses(block: anf.Block) -> dict[anf.Var, int]:
     """The position of the last let of a block that mentions each variable, at any depth."""
-    last: dict[Var, int] = {}
+    last: dict[anf.Var, int] = {}
     for position, let in enumerate(block.lets):
         for var in mentioned(let.op):
             last[var] = position
     for result in block.results:
-        if isinstance(result, Var):
+        if isinstance(result, anf.Var):
             last[result] = len(block.lets)
     return last
 
 
-def _sized_by(var: Var, vars: tuple[Var, ...]) -> bool:
+def _sized_by(var: anf.Var, vars: tuple[anf.Var, ...]) -> bool:
     """Whether a branch or loop gives the sizes of an array too: then its memory is not there before."""
-    return isinstance(var.type, Array) and any(size.mentions(vars) for size in var.type.shape)
+    return isinstance(var.type, anf.Array) and any(size.mentions(vars) for size in var.type.shape)
 
 
-def _is_array(var: Var) -> bool:
-    return isinstance(var.type, Array)
+def _is_array(var: anf.Var) -> bool:
+    return isinstance(var.type, anf.Array)

@@ -5,47 +5,23 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 
+from dlang.ir import anf
 from dlang.ir.affine import Knowledge
-from dlang.ir.anf import (
-    FLOATS,
-    HALF,
-    ZERO,
-    Array,
-    Axis,
-    Block,
-    Cast,
-    Comp,
-    For,
-    If,
-    Let,
-    Lit,
-    Op,
-    Prim,
-    Read,
-    Scalar,
-    Size,
-    SizeOf,
-    Stop,
-    Type,
-    Var,
-    While,
-    is_handle,
-)  # fmt: skip
 from dlang.ir.own_points import is_replaced, own_elements
 from dlang.ir.traverse import walk
 from dlang.ir.types import dtype_of
 
-_PLAIN = (Prim, Cast, Read, SizeOf, Stop, If, For, While)
+_PLAIN = (anf.Prim, anf.Cast, anf.Read, anf.SizeOf, anf.Stop, anf.If, anf.For, anf.While)
 
 
-def extent(axis: Axis) -> Size | None:
+def extent(axis: anf.Axis) -> anf.Size | None:
     """The number of points of an axis that starts at 0 and has one upper bound, else None."""
-    if len(axis.highs) == 1 and len(axis.lows) == 1 and axis.lows[0] == ZERO:
+    if len(axis.highs) == 1 and len(axis.lows) == 1 and axis.lows[0] == anf.ZERO:
         return axis.highs[0]
     return None
 
 
-def point_of(comp: Comp, k: int) -> tuple[Var | None, ...] | None:
+def point_of(comp: anf.Comp, k: int) -> tuple[anf.Var | None, ...] | None:
     """For a result that holds the value of each point, none left out: the axis that each index entry is.
 
     None in place of an axis: the only index along an axis of size 1. None for the whole: it is another kind of result,
@@ -54,7 +30,7 @@ def point_of(comp: Comp, k: int) -> tuple[Var | None, ...] | None:
     return own_elements(comp, k) if comp.destinations[k].into is None else None
 
 
-def without_replaced(comp: Comp) -> Comp:
+def without_replaced(comp: anf.Comp) -> anf.Comp:
     """A comprehension that goes on from no array of which it leaves nothing."""
     replaced = [is_replaced(comp, k) for k in range(len(comp.destinations))]
     if not any(replaced):
@@ -63,60 +39,60 @@ def without_replaced(comp: Comp) -> Comp:
     return replace(comp, destinations=tuple([replace(d, into=None) if gone else d for d, gone in pairs]))
 
 
-def giving(op: Comp, positions: Sequence[int]) -> Comp:
+def giving(op: anf.Comp, positions: Sequence[int]) -> anf.Comp:
     """A comprehension that gives just those of its results; none of them goes on with the array of another."""
-    body = Block(op.body.lets, tuple([op.body.results[k] for k in positions]))
-    return Comp(op.axes, body, tuple([op.destinations[k] for k in positions]))
+    body = anf.Block(op.body.lets, tuple([op.body.results[k] for k in positions]))
+    return anf.Comp(op.axes, body, tuple([op.destinations[k] for k in positions]))
 
 
-def with_results(let: Let, positions: Sequence[int]) -> Let:
+def with_results(let: anf.Let, positions: Sequence[int]) -> anf.Let:
     """The let of a comprehension that gives just those of its results."""
-    assert isinstance(let.op, Comp)
-    return Let(tuple([let.vars[k] for k in positions]), giving(let.op, positions), let.span)
+    assert isinstance(let.op, anf.Comp)
+    return anf.Let(tuple([let.vars[k] for k in positions]), giving(let.op, positions), let.span)
 
 
-def without_results(let: Let, positions: Container[int]) -> list[Let]:
+def without_results(let: anf.Let, positions: Container[int]) -> list[anf.Let]:
     """The let of a comprehension without those of its results; nothing if none is left."""
     rest = [k for k in range(len(let.vars)) if k not in positions]
     return [with_results(let, rest)] if rest else []
 
 
-def with_state(let: Let, positions: Sequence[int]) -> Let:
+def with_state(let: anf.Let, positions: Sequence[int]) -> anf.Let:
     """The let of a loop with just those of its state; the rest of the body names no other."""
     op = let.op
-    assert isinstance(op, For | While)
+    assert isinstance(op, anf.For | anf.While)
     params, init = tuple([op.params[k] for k in positions]), tuple([op.init[k] for k in positions])
     results = (*op.body.results[: op.early], *[op.body.results[op.early + k] for k in positions])
-    loop = replace(op, params=params, init=init, body=Block(op.body.lets, results))
-    return Let(tuple([let.vars[k] for k in positions]), loop, let.span)
+    loop = replace(op, params=params, init=init, body=anf.Block(op.body.lets, results))
+    return anf.Let(tuple([let.vars[k] for k in positions]), loop, let.span)
 
 
-def is_zero(op: Comp) -> bool:
+def is_zero(op: anf.Comp) -> bool:
     """Whether all elements of the first result of a comprehension are 0."""
     value = op.body.results[0]
-    return isinstance(value, Lit) and value.value == 0 and op.destinations[0].into is None
+    return isinstance(value, anf.Lit) and value.value == 0 and op.destinations[0].into is None
 
 
-def is_plain(op: Comp) -> bool:
+def is_plain(op: anf.Comp) -> bool:
     """Whether the body is scalar code, with loops and branches, that nothing keeps from running elsewhere."""
     return all(isinstance(let.op, _PLAIN) for let in walk(op.body))
 
 
-def done_whole(type: Type) -> bool:
+def done_whole(type: anf.Type) -> bool:
     """Whether arrays of this type are not done a part at a time: of halves, and of nodes."""
-    return isinstance(type, Array | Scalar) and (type.dtype in HALF or is_handle(type.dtype))
+    return isinstance(type, anf.Array | anf.Scalar) and (type.dtype in anf.HALF or anf.is_handle(type.dtype))
 
 
-def sizes_named(body: Block) -> dict[Var, Size]:
+def sizes_named(body: anf.Block) -> dict[anf.Var, anf.Size]:
     """The i64 variables that a body names sizes by, and these."""
-    found: dict[Var, Size] = {}
+    found: dict[anf.Var, anf.Size] = {}
     for let in body.lets:
-        if isinstance(let.op, SizeOf):
+        if isinstance(let.op, anf.SizeOf):
             found[let.vars[0]] = let.op.size.substitute(found.get)
     return found
 
 
-def slope(entry: Size, trip: Var) -> int:
+def slope(entry: anf.Size, trip: anf.Var) -> int:
     """By how much an entry of an index grows with each trip of a loop; 0 if there is no such number."""
     try:
         c = entry.coefficient(trip)
@@ -125,22 +101,22 @@ def slope(entry: Size, trip: Var) -> int:
     return c.constant if isinstance(c.constant, int) else 0
 
 
-def surely_total(op: Op, axes: Iterable[Axis]) -> bool:
+def surely_total(op: anf.Op, axes: Iterable[anf.Axis]) -> bool:
     """Whether scalar code may run at every point of `axes`, also where nothing around it did run before."""
     match op:
-        case Prim(name, args) if name in ("floordiv", "mod", "shift_left", "shift_right"):
-            return dtype_of(args[0]) in FLOATS or (isinstance(args[1], Lit) and args[1].value != 0)
-        case Prim() | Cast() | SizeOf():
+        case anf.Prim(name, args) if name in ("floordiv", "mod", "shift_left", "shift_right"):
+            return dtype_of(args[0]) in anf.FLOATS or (isinstance(args[1], anf.Lit) and args[1].value != 0)
+        case anf.Prim() | anf.Cast() | anf.SizeOf():
             return True
-        case Read():
+        case anf.Read():
             return surely_inside(op, axes)
         case _:
             return False
 
 
-def surely_inside(read: Read, axes: Iterable[Axis]) -> bool:
+def surely_inside(read: anf.Read, axes: Iterable[anf.Axis]) -> bool:
     """Whether a read is in range at every point of `axes`, whatever else does or does not run around it."""
-    assert isinstance(read.array.type, Array)
+    assert isinstance(read.array.type, anf.Array)
     known = Knowledge()
     known.saw([read.array.type])
     return known.within(axes).inside(read.index, read.array.type.shape)

@@ -8,39 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 
-from dlang.ir.anf import (
-    Array,
-    Atom,
-    Block,
-    Call,
-    Check,
-    Comp,
-    Fields,
-    For,
-    Function,
-    If,
-    Let,
-    Reshape,
-    Stop,
-    Token,
-    Update,
-    Var,
-    View,
-    While,
-)
+from dlang.ir import anf
 from dlang.ir.errors import IRError
 from dlang.ir.own_points import reads_its_place
 from dlang.ir.printer import print_let
 from dlang.ir.traverse import bound_vars, mentioned, parts
 
 
-def check_linear(function: Function, functions: Mapping[str, Function], ownership: bool) -> None:
+def check_linear(function: anf.Function, functions: Mapping[str, anf.Function], ownership: bool) -> None:
     """Raises IRError if a token is used twice or, with `ownership`, an array after it was consumed."""
-    if not ownership and not any(isinstance(p.type, Token) for p in function.params):
+    if not ownership and not any(isinstance(p.type, anf.Token) for p in function.params):
         return  # all tokens come from one that it is given
     params = function.params
     lent = {params[k] for k in function.consumed}
-    checker = _Checker(functions, ownership, frozenset([p for p in params if isinstance(p.type, Array)]) - lent)
+    checker = _Checker(functions, ownership, frozenset([p for p in params if isinstance(p.type, anf.Array)]) - lent)
     checker.block(function.body, frozenset(params))
 
 
@@ -49,31 +30,31 @@ class _Checker:
     roots: whose elements an array may share.
     """
 
-    def __init__(self, functions: Mapping[str, Function], ownership: bool, borrowed: frozenset[Var]) -> None:
+    def __init__(self, functions: Mapping[str, anf.Function], ownership: bool, borrowed: frozenset[anf.Var]) -> None:
         self.functions = functions
         self.ownership = ownership
         self.borrowed = borrowed
-        self.spent: dict[Var, str] = {}
-        self.roots: dict[Var, frozenset[Var]] = {}
+        self.spent: dict[anf.Var, str] = {}
+        self.roots: dict[anf.Var, frozenset[anf.Var]] = {}
 
-    def roots_of(self, atom: Atom) -> frozenset[Var]:
-        if not isinstance(atom, Var) or not isinstance(atom.type, Array):
+    def roots_of(self, atom: anf.Atom) -> frozenset[anf.Var]:
+        if not isinstance(atom, anf.Var) or not isinstance(atom.type, anf.Array):
             return frozenset()
         return self.roots.get(atom, frozenset((atom,)))
 
-    def use(self, atom: Atom, mine: Set[Var]) -> None:
+    def use(self, atom: anf.Atom, mine: Set[anf.Var]) -> None:
         """A mention: an error if it is spent. A token is spent by it; `mine` are the variables that may be spent."""
-        if not isinstance(atom, Var):
+        if not isinstance(atom, anf.Var):
             return
         for root in (atom, *self.roots_of(atom)):
             if root in self.spent:
                 raise IRError(f"{atom} is used after {self.spent[root]}")
-        if isinstance(atom.type, Token):
+        if isinstance(atom.type, anf.Token):
             if atom not in mine:
                 raise IRError(f"the token {atom} is used in a body that may run more than once")
             self.spent[atom] = "it was used"
 
-    def consume(self, array: Var, mine: Set[Var], how: str) -> None:
+    def consume(self, array: anf.Var, mine: Set[anf.Var], how: str) -> None:
         if not self.ownership:
             return
         for root in self.roots_of(array):
@@ -83,8 +64,8 @@ class _Checker:
                 raise IRError(f"{array} is consumed by {how}, but belongs to the caller")
             self.spent[root] = f"{how} consumed it"
 
-    def block(self, block: Block, outer: Set[Var]) -> None:
-        if not self.ownership and not any(isinstance(v.type, Token) for v in mentioned(block)):
+    def block(self, block: anf.Block, outer: Set[anf.Var]) -> None:
+        if not self.ownership and not any(isinstance(v.type, anf.Token) for v in mentioned(block)):
             return
         mine = set(outer)
         for let in block.lets:
@@ -94,42 +75,42 @@ class _Checker:
                 if "\n" in str(error):
                     raise
                 raise IRError(f"{error}\n{print_let(let)}") from None
-            if not isinstance(let.op, Fields):  # its arrays are the node's
+            if not isinstance(let.op, anf.Fields):  # its arrays are the node's
                 mine |= set(let.vars)
         for result in block.results:
             self.use(result, mine)
 
-    def let(self, let: Let, mine: Set[Var]) -> None:
+    def let(self, let: anf.Let, mine: Set[anf.Var]) -> None:
         op = let.op
         for atom in parts(op).atoms:
             self.use(atom, mine)
         match op:
-            case Update(array=array):
+            case anf.Update(array=array):
                 self.consume(array, mine, "an update")
-            case Call(function=function, args=args):
+            case anf.Call(function=function, args=args):
                 for k in self.functions[function].consumed:
                     arg = args[k]
-                    if isinstance(arg, Var):
+                    if isinstance(arg, anf.Var):
                         self.consume(arg, mine, "a call")
-            case View(array=array) | Reshape(array=array):
+            case anf.View(array=array) | anf.Reshape(array=array):
                 self.roots[let.vars[0]] = self.roots_of(array)
-            case Stop(arg=arg):
+            case anf.Stop(arg=arg):
                 self.roots[let.vars[0]] = self.roots_of(arg)
-            case Check(subjects=subjects):
+            case anf.Check(subjects=subjects):
                 for var, subject in zip(let.vars, subjects, strict=True):
                     self.roots[var] = self.roots_of(subject)
-            case Comp():
+            case anf.Comp():
                 self.comprehension(op, mine)
-            case If():
+            case anf.If():
                 self.branch(op, let, mine)
-            case For() | While():
+            case anf.For() | anf.While():
                 self.loop(op, let, mine)
             case _:
                 pass
 
-    def comprehension(self, op: Comp, mine: Set[Var]) -> None:
+    def comprehension(self, op: anf.Comp, mine: Set[anf.Var]) -> None:
         read = set(mentioned(op.body)) if self.ownership else set()
-        consumed: list[Var] = []
+        consumed: list[anf.Var] = []
         for position, destination in enumerate(op.destinations):
             into = destination.into
             if into is None:
@@ -143,7 +124,7 @@ class _Checker:
         for into in consumed:
             self.consume(into, mine, "a comprehension")
 
-    def branch(self, op: If, let: Let, mine: Set[Var]) -> None:
+    def branch(self, op: anf.If, let: anf.Let, mine: Set[anf.Var]) -> None:
         before = dict(self.spent)
         self.block(op.then, mine)
         after_then = self.spent
@@ -151,28 +132,30 @@ class _Checker:
         self.block(op.otherwise, mine)
         self.spent = {**after_then, **self.spent}
         for var, a, b in zip(let.vars, op.then.results, op.otherwise.results, strict=True):
-            if self.ownership and isinstance(var.type, Array):
+            if self.ownership and isinstance(var.type, anf.Array):
                 # what one arm consumed and the other hands on is now held by the result alone
                 shared = {r for r in self.roots_of(a) | self.roots_of(b) if r not in self.spent}
                 self.roots[var] = self.seen_outside(var, frozenset(shared), op) | {var}
 
-    def loop(self, op: For | While, let: Let, mine: Set[Var]) -> None:
+    def loop(self, op: anf.For | anf.While, let: anf.Let, mine: Set[anf.Var]) -> None:
         inside = frozenset(op.params)
-        if isinstance(op, While):
+        if isinstance(op, anf.While):
             self.block(op.condition, frozenset())
         self.block(op.body, inside)
         results = op.body.results[1:] if op.early else op.body.results
         for var, param, init, result in zip(let.vars, op.params, op.init, results, strict=True):
-            if not (self.ownership and isinstance(param.type, Array)):
+            if not (self.ownership and isinstance(param.type, anf.Array)):
                 continue
             shared = self.roots_of(result)
             if param in self.spent:
-                assert isinstance(init, Var)
+                assert isinstance(init, anf.Var)
                 self.consume(init, mine, "a loop")
             else:  # a loop of no trips gives its first state
                 shared |= self.roots_of(init)
             self.roots[var] = self.seen_outside(var, shared, op) | {var}
 
-    def seen_outside(self, var: Var, roots: frozenset[Var], op: If | For | While) -> frozenset[Var]:
+    def seen_outside(
+        self, var: anf.Var, roots: frozenset[anf.Var], op: anf.If | anf.For | anf.While
+    ) -> frozenset[anf.Var]:
         inner = set(bound_vars(op))
         return frozenset(var if root in inner else root for root in roots)

@@ -20,70 +20,19 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from dlang.diagnostics import Span
-from dlang.ir.anf import (
-    FLOATS,
-    Array,
-    Atom,
-    Axis,
-    Block,
-    Call,
-    Cast,
-    Check,
-    Comp,
-    Compact,
-    Concat,
-    Construct,
-    Contract,
-    Copy,
-    Datatype,
-    Destination,
-    Effect,
-    Empty,
-    Fields,
-    For,
-    Foreign,
-    Format,
-    Function,
-    If,
-    Jvp,
-    Keep,
-    Let,
-    Library,
-    Lit,
-    Op,
-    Prim,
-    Program,
-    Pull,
-    Read,
-    Record,
-    Reshape,
-    Rules,
-    Scan,
-    Size,
-    SizeOf,
-    Stop,
-    Tag,
-    Token,
-    Type,
-    Update,
-    Var,
-    View,
-    Vjp,
-    While,
-    is_handle,
-)
+from dlang.ir import anf
 
 _WORD = re.compile(r"[^\W\d]\w*\Z")
 
 
-def print_program(program: Program) -> str:
+def print_program(program: anf.Program) -> str:
     """The text of a program."""
     datatypes = "".join(map(print_datatype, program.datatypes.values()))
     functions = "\n".join(map(print_function, program.functions.values()))
     return f"{datatypes}\n{functions}" if datatypes else functions
 
 
-def print_datatype(datatype: Datatype) -> str:
+def print_datatype(datatype: anf.Datatype) -> str:
     """The text of a datatype."""
     label = f" {_quoted(datatype.label)}" if datatype.label else ""
     variants = []
@@ -92,19 +41,19 @@ def print_datatype(datatype: Datatype) -> str:
     return f"data {_quoted(datatype.name)}{label} {{ {', '.join(variants)} }}\n"
 
 
-def print_function(function: Function) -> str:
+def print_function(function: anf.Function) -> str:
     """The text of a function."""
     return "\n".join(Printer.of(function).lines) + "\n"
 
 
-def print_let(let: Let) -> str:
+def print_let(let: anf.Let) -> str:
     """The text of a let, for messages; its variables are numbered on their own."""
     printer = Printer()
     printer.let(let)
     return "\n".join(printer.lines)
 
 
-def written_sizes(params: Sequence[Var]) -> tuple[str, Callable[[Size], str]]:
+def written_sizes(params: Sequence[anf.Var]) -> tuple[str, Callable[[anf.Size], str]]:
     """The text of parameters, and how sizes are written in terms of them."""
     printer = Printer()
     return printer.bindings(tuple(params)), printer.size
@@ -116,11 +65,11 @@ class Printer:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self._depth = 0
-        self._names: dict[Var, str] = {}
-        self._numbers: dict[Var, int] = {}
+        self._names: dict[anf.Var, str] = {}
+        self._numbers: dict[anf.Var, int] = {}
 
     @classmethod
-    def of(cls, function: Function) -> Printer:
+    def of(cls, function: anf.Function) -> Printer:
         """One that has written a function: what it writes then names its variables as its text does."""
         printer = cls()
         params = printer.bindings(function.params)
@@ -141,23 +90,23 @@ class Printer:
         self.lines.append("  " * self._depth + text + comment)
 
     # ---- small parts -------------------------------------------------------------------------------------------------
-    def var(self, var: Var) -> str:
+    def var(self, var: anf.Var) -> str:
         if var not in self._names:
             number = self._numbers[var] = len(self._numbers)
             name = re.sub(r"[^\w']", "_", var.name)
             self._names[var] = f"{name if name[:1].isalpha() or name[:1] == '_' else '_' + name}.{number}"
         return self._names[var]
 
-    def atom(self, atom: Atom) -> str:
-        return self.var(atom) if isinstance(atom, Var) else _literal(atom)
+    def atom(self, atom: anf.Atom) -> str:
+        return self.var(atom) if isinstance(atom, anf.Var) else _literal(atom)
 
-    def atoms(self, atoms: Iterable[Atom]) -> str:
+    def atoms(self, atoms: Iterable[anf.Atom]) -> str:
         return "(" + ", ".join([self.atom(a) for a in atoms]) + ")"
 
-    def optional(self, atoms: Iterable[Atom | None]) -> str:
+    def optional(self, atoms: Iterable[anf.Atom | None]) -> str:
         return "(" + ", ".join(["_" if a is None else self.atom(a) for a in atoms]) + ")"
 
-    def size(self, size: Size) -> str:
+    def size(self, size: anf.Size) -> str:
         for m in sorted(size.terms, key=lambda m: (-len(m), [a.serial for a in m])):
             for a in m:
                 self.var(a)
@@ -172,82 +121,82 @@ class Printer:
             out += sign + "*".join(factors)
         return out or "0"
 
-    def sizes(self, sizes: Iterable[Size]) -> str:
+    def sizes(self, sizes: Iterable[anf.Size]) -> str:
         return "[" + ", ".join([self.size(s) for s in sizes]) + "]"
 
-    def type(self, type: Type) -> str:
+    def type(self, type: anf.Type) -> str:
         match type:
-            case Token():
+            case anf.Token():
                 return "token"
-            case Array(dtype, shape):
+            case anf.Array(dtype, shape):
                 return self.dtype(dtype) + self.sizes(shape)
             case _:
                 return self.dtype(type.dtype)
 
     def dtype(self, dtype: str) -> str:
-        return _quoted(dtype) if is_handle(dtype) else dtype
+        return _quoted(dtype) if anf.is_handle(dtype) else dtype
 
-    def bindings(self, vars: Iterable[Var]) -> str:
+    def bindings(self, vars: Iterable[anf.Var]) -> str:
         out = []
         for var in vars:
             type = self.type(var.type)
             out.append(f"{self.var(var)}: {type}")
         return ", ".join(out)
 
-    def axis(self, axis: Axis) -> str:
+    def axis(self, axis: anf.Axis) -> str:
         return f"{self.var(axis.var)} in {self._bound('max', axis.lows)}..{self._bound('min', axis.highs)}"
 
     def marks(self, wrt: tuple[int, ...], seeded: tuple[bool, ...]) -> str:
         return f"wrt {_numbers(wrt)} seeded {_numbers(tuple(map(int, seeded)))}"
 
-    def _bound(self, pick: str, sizes: tuple[Size, ...]) -> str:
+    def _bound(self, pick: str, sizes: tuple[anf.Size, ...]) -> str:
         inner = ", ".join([self.size(s) for s in sizes])
         return inner if len(sizes) == 1 else f"{pick}({inner})"
 
-    def destination(self, d: Destination) -> str:
-        kind = "keep" if isinstance(d, Keep) else "add"
-        monoid = f" {d.monoid}" if isinstance(d, Keep) else ""
+    def destination(self, d: anf.Destination) -> str:
+        kind = "keep" if isinstance(d, anf.Keep) else "add"
+        monoid = f" {d.monoid}" if isinstance(d, anf.Keep) else ""
         into = f" into {self.var(d.into)}" if d.into is not None else ""
-        after = f" after {d.after}" if isinstance(d, Keep) and d.after is not None else ""
+        after = f" after {d.after}" if isinstance(d, anf.Keep) and d.after is not None else ""
         return f"{kind} {self.sizes(d.shape)} {self.sizes(d.index)}{monoid}{into}{after}"
 
-    def state(self, params: tuple[Var, ...], init: tuple[Atom, ...]) -> str:
+    def state(self, params: tuple[anf.Var, ...], init: tuple[anf.Atom, ...]) -> str:
         first = [self.atom(a) for a in init]
         return "(" + ", ".join([f"{self.bindings([p])} = {a}" for p, a in zip(params, first, strict=True)]) + ")"
 
     # ---- lets --------------------------------------------------------------------------------------------------------
-    def block(self, block: Block) -> None:
+    def block(self, block: anf.Block) -> None:
         self._depth += 1
         for let in block.lets:
             self.let(let)
         self.line("yield" + "".join([" " + ", ".join([self.atom(r) for r in block.results])] if block.results else []))
         self._depth -= 1
 
-    def let(self, let: Let) -> None:
+    def let(self, let: anf.Let) -> None:
         binds = self.bindings(let.vars)
         start = f"{binds} = " if let.vars else ""
         match let.op:
-            case Comp() as op:
+            case anf.Comp() as op:
                 axes = ", ".join([self.axis(a) for a in op.axes])
                 self.line(f"{start}comp{' ' if axes else ''}{axes} {{", let.span)
                 self.block(op.body)
                 destinations = ", ".join([self.destination(d) for d in op.destinations])
                 self.line("}" + (f" to {destinations}" if destinations else ""))
-            case For() as op:
+            case anf.For() as op:
                 bounds = f"{self.size(op.low)}..{self.size(op.high)}"
                 state = self.state(op.params, op.init)
                 early = " early" if op.early else ""
                 self.line(f"{start}for {self.var(op.index)} in {bounds} {state}{early} {{", let.span)
                 self.block(op.body)
                 self.line("}")
-            case While() as op:
+            case anf.While() as op:
                 state = self.state(op.params, op.init)
                 self.line(f"{start}while {state}{' early' if op.early else ''} {{", let.span)
                 self.block(op.condition)
                 self.line("} do {")
                 self.block(op.body)
                 self.line("}")
-            case If() as op:
+            case anf.If() as op:
                 self.line(f"{start}if {self.atom(op.condition)}{' rarely' if op.rare else ''} {{", let.span)
                 self.block(op.then)
                 self.line("} else {")
@@ -256,75 +205,75 @@ class Printer:
             case op:
                 self.line(start + self.op(op), let.span)
 
-    def op(self, op: Op) -> str:
+    def op(self, op: anf.Op) -> str:
         match op:
-            case Prim(name, args):
+            case anf.Prim(name, args):
                 return name + self.atoms(args)
-            case Cast():
+            case anf.Cast():
                 return f"cast {op.dtype} {self.atom(op.arg)}"
-            case SizeOf():
+            case anf.SizeOf():
                 return f"size {self.size(op.size)}"
-            case Format():
+            case anf.Format():
                 return f"format {_texts(op.parts)} {self.atoms(op.args)}"
-            case Check():
+            case anf.Check():
                 message = f"{_quoted(op.code)} {_texts(op.parts)} {self.atoms(op.values)}"
                 return f"check {self.atom(op.condition)} {message} for {self.atoms(op.subjects)}"
-            case Read():
+            case anf.Read():
                 return f"read {self.var(op.array)}{self.sizes(op.index)}"
-            case Scan():
+            case anf.Scan():
                 return f"scan {op.monoid} {self.var(op.array)}"
-            case Call():
+            case anf.Call():
                 return f"call {_name(op.function)}{self.atoms(op.args)}"
-            case Construct():
+            case anf.Construct():
                 return f"construct {_quoted(op.variant.datatype)} {op.variant.tag} {self.atoms(op.args)}"
-            case Tag():
+            case anf.Tag():
                 return f"tag {self.atom(op.node)}"
-            case Fields():
+            case anf.Fields():
                 return f"fields {_quoted(op.variant.datatype)} {op.variant.tag} {self.atom(op.node)}"
-            case View():
+            case anf.View():
                 axes = [f"{self.var(v)} in 0..{self.size(s)}" for v, s in zip(op.axes, op.shape, strict=True)]
                 return f"view {', '.join(axes)} of {self.var(op.array)}{self.sizes(op.index)}"
-            case Reshape():
+            case anf.Reshape():
                 return f"reshape {self.var(op.array)} {self.sizes(op.shape)}"
-            case Concat():
+            case anf.Concat():
                 return f"concat{self.atoms(op.arrays)}"
-            case Compact():
+            case anf.Compact():
                 return f"compact {self.var(op.mask)}"
-            case Update():
+            case anf.Update():
                 return f"update {self.var(op.array)}{self.sizes(op.index)} = {self.atom(op.value)}"
-            case Copy():
+            case anf.Copy():
                 return f"copy {self.var(op.array)}"
-            case Empty():
+            case anf.Empty():
                 return f"empty {op.dtype} {self.sizes(op.shape)}"
-            case Contract():
+            case anf.Contract():
                 factors = f"{self.var(op.a)}{list(op.left)} {self.var(op.b)}{list(op.right)}"
                 return f"contract {factors} -> {list(op.out)}"
-            case Library():
+            case anf.Library():
                 return f"library {_name(op.name)}{self.atoms(op.args)}"
-            case Vjp():
+            case anf.Vjp():
                 seeds = self.optional(op.cotangents)
                 return f"vjp {_name(op.function)}{self.atoms(op.args)} wrt {_numbers(op.wrt)} seeds {seeds}"
-            case Jvp():
+            case anf.Jvp():
                 return f"jvp {_name(op.function)}{self.atoms(op.args)} seeds {self.optional(op.tangents)}"
-            case Record():
+            case anf.Record():
                 marks = self.marks(op.wrt, op.seeded)
                 return f"record {_name(op.function)}{self.atoms(op.args)} {marks} tape {_quoted(op.tape)}"
-            case Pull():
+            case anf.Pull():
                 marks = self.marks(op.wrt, op.seeded)
                 seeds = self.optional(op.cotangents)
                 return f"pull {_name(op.function)} {marks} {self.atom(op.tape)} {self.atoms(op.sizes)} seeds {seeds}"
-            case Stop():
+            case anf.Stop():
                 return f"stop {self.atom(op.arg)}"
-            case Foreign():
+            case anf.Foreign():
                 return f"foreign {_quoted(op.target)} {self.atoms(op.args)}"
-            case Effect():
+            case anf.Effect():
                 static = f" static {_texts(op.static)}" if op.static else ""
                 return f"effect {_quoted(op.name)} {self.atom(op.token)} {self.atoms(op.args)}{static}"
             case _:
                 raise AssertionError(f"not an operation of one line: {type(op).__name__}")
 
 
-def _rules(rules: Rules) -> str:
+def _rules(rules: anf.Rules) -> str:
     named = [("pullback", rules.pullback), ("pushforward", rules.pushforward)]
     words = [f"{kind} {_name(name)}" for kind, name in named if name is not None]
     return " ".join([f"wrt {_numbers(rules.wrt)}", *words, *(["checkpoint"] if rules.checkpoint else [])])
@@ -346,15 +295,15 @@ def _name(name: str) -> str:
     return name if _WORD.match(name) else _quoted(name)
 
 
-def _literal(lit: Lit) -> str:
+def _literal(lit: anf.Lit) -> str:
     match lit.dtype:
         case "str":
             return _quoted(str(lit.value))
         case "bool":
             return "true" if lit.value else "false"
-        case dtype if dtype in FLOATS:
+        case dtype if dtype in anf.FLOATS:
             return repr(float(lit.value)) + ("" if dtype == "f64" else dtype)
-        case dtype if is_handle(dtype):
+        case dtype if anf.is_handle(dtype):
             return f"null {_quoted(dtype)}"
         case dtype:
             return str(int(lit.value)) + ("" if dtype == "i64" else dtype)

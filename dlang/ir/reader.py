@@ -7,72 +7,16 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 
-from dlang.ir.anf import (
-    DTYPES,
-    FLOATS,
-    Add,
-    Array,
-    Atom,
-    Axis,
-    Block,
-    Call,
-    Cast,
-    Check,
-    Comp,
-    Compact,
-    Concat,
-    Construct,
-    Contract,
-    Copy,
-    Datatype,
-    Destination,
-    Effect,
-    Empty,
-    Fields,
-    For,
-    Foreign,
-    Format,
-    Function,
-    If,
-    Jvp,
-    Keep,
-    Let,
-    Library,
-    Lit,
-    Op,
-    Prim,
-    Program,
-    Pull,
-    Read,
-    Record,
-    Reshape,
-    Rules,
-    Scalar,
-    Scan,
-    Size,
-    SizeOf,
-    Stop,
-    Tag,
-    Token,
-    Type,
-    Update,
-    Var,
-    Variant,
-    View,
-    Vjp,
-    While,
-    fresh,
-    poly,
-)
+from dlang.ir import anf
 from dlang.ir.tokens import Tokens
 from dlang.ops.primitives import PRIMITIVES
 from dlang.polynomials import Poly
 
 _NUMBER = re.compile(r"(?P<value>inf|nan|\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?P<dtype>bf16|[fiu]\d+)?\Z")
-_I64 = Scalar("i64")
+_I64 = anf.Scalar("i64")
 
 
-def read_program(text: str) -> Program:
+def read_program(text: str) -> anf.Program:
     """The program that a text of `print_program` stands for; raises IRError, with the line, if it is none."""
     reader = _Reader(text)
     while reader.tokens.accept("data"):
@@ -80,14 +24,14 @@ def read_program(text: str) -> Program:
     functions = []
     while not reader.tokens.done():
         functions.append(reader.function())
-    return Program({f.name: f for f in functions}, reader.datatypes)
+    return anf.Program({f.name: f for f in functions}, reader.datatypes)
 
 
 class _Reader:
     def __init__(self, text: str) -> None:
         self.tokens = Tokens(text)
-        self._vars: dict[str, Var] = {}
-        self.datatypes: dict[str, Datatype] = {}
+        self._vars: dict[str, anf.Var] = {}
+        self.datatypes: dict[str, anf.Datatype] = {}
 
     # ---- small parts -------------------------------------------------------------------------------------------------
     def name(self) -> str:
@@ -100,63 +44,63 @@ class _Reader:
     def integer(self) -> int:
         return int(self.tokens.take("number"))
 
-    def bind(self, type: Type) -> Callable[[str], Var]:
-        def make(printed: str) -> Var:
-            self._vars[printed] = fresh(printed.rpartition(".")[0], type)
+    def bind(self, type: anf.Type) -> Callable[[str], anf.Var]:
+        def make(printed: str) -> anf.Var:
+            self._vars[printed] = anf.fresh(printed.rpartition(".")[0], type)
             return self._vars[printed]
 
         return make
 
-    def binding(self) -> Var:
+    def binding(self) -> anf.Var:
         printed = self.tokens.take("var")
         self.tokens.expect(":")
         return self.bind(self.type())(printed)
 
-    def index_var(self) -> Var:
+    def index_var(self) -> anf.Var:
         return self.bind(_I64)(self.tokens.take("var"))
 
-    def var(self) -> Var:
+    def var(self) -> anf.Var:
         printed = self.tokens.take("var")
         if printed not in self._vars:
             self.tokens.back()
             raise self.tokens.fail("a variable in scope")
         return self._vars[printed]
 
-    def atom(self) -> Atom:
+    def atom(self) -> anf.Atom:
         kind, text = self.tokens.peek()
         if kind == "var":
             return self.var()
         if self.tokens.accept("null"):
-            return Lit(0, self.text())
+            return anf.Lit(0, self.text())
         if kind == "text":
-            return Lit(self.text(), "str")
+            return anf.Lit(self.text(), "str")
         negative = self.tokens.accept("-")
         _, text = self.tokens.peek()
         if text in ("true", "false"):
             self.tokens.skip()
-            return Lit(text == "true", "bool")
+            return anf.Lit(text == "true", "bool")
         m = _NUMBER.match(text)
         if m is None:
             raise self.tokens.fail("an operand")
         self.tokens.skip()
         value, dtype = m.group("value"), m.group("dtype")
         dtype = dtype or ("i64" if value.isdigit() else "f64")
-        if dtype not in DTYPES:
+        if dtype not in anf.DTYPES:
             raise self.tokens.fail("a number of a known dtype")
         sign = "-" if negative else ""
-        return Lit(float(sign + value) if dtype in FLOATS else int(sign + value), dtype)
+        return anf.Lit(float(sign + value) if dtype in anf.FLOATS else int(sign + value), dtype)
 
-    def atoms(self) -> tuple[Atom, ...]:
+    def atoms(self) -> tuple[anf.Atom, ...]:
         return self.tokens.several(self.atom)
 
-    def optional(self) -> Atom | None:
+    def optional(self) -> anf.Atom | None:
         return None if self.tokens.accept("_") else self.atom()
 
     def texts(self) -> tuple[str, ...]:
         return self.tokens.several(self.text)
 
-    def size(self) -> Size:
-        total: Size = Poly({})
+    def size(self) -> anf.Size:
+        total: anf.Size = Poly({})
         negative = self.tokens.accept("-")
         while True:
             term = self.term()
@@ -168,54 +112,54 @@ class _Reader:
             else:
                 return total
 
-    def term(self) -> Size:
-        product = poly(1)
+    def term(self) -> anf.Size:
+        product = anf.poly(1)
         while True:
             if self.tokens.peek()[0] == "number":
                 value = Fraction(self.integer())
-                scale: Size = Poly({(): value / self.integer() if self.tokens.accept("/") else value})
+                scale: anf.Size = Poly({(): value / self.integer() if self.tokens.accept("/") else value})
                 product = product * scale
             else:
                 product = product * self.var()
             if not self.tokens.accept("*"):
                 return product
 
-    def sizes(self) -> tuple[Size, ...]:
+    def sizes(self) -> tuple[anf.Size, ...]:
         return self.tokens.several(self.size, "[", "]")
 
-    def type(self) -> Type:
+    def type(self) -> anf.Type:
         if self.tokens.accept("token"):
-            return Token()
+            return anf.Token()
         kind, dtype = self.tokens.peek()
         if kind == "text":
             dtype = self.text()
-        elif dtype not in DTYPES:
+        elif dtype not in anf.DTYPES:
             raise self.tokens.fail("a type")
         else:
             self.tokens.skip()
-        return Array(dtype, self.sizes()) if self.tokens.peek() == ("mark", "[") else Scalar(dtype)
+        return anf.Array(dtype, self.sizes()) if self.tokens.peek() == ("mark", "[") else anf.Scalar(dtype)
 
-    def axis(self) -> Axis:
+    def axis(self) -> anf.Axis:
         printed = self.tokens.take("var")
         self.tokens.expect("in")
         lows = self.bound("max")
         self.tokens.expect("..")
         highs = self.bound("min")
-        return Axis(self.bind(_I64)(printed), lows, highs)
+        return anf.Axis(self.bind(_I64)(printed), lows, highs)
 
-    def bound(self, pick: str) -> tuple[Size, ...]:
+    def bound(self, pick: str) -> tuple[anf.Size, ...]:
         return self.tokens.several(self.size) if self.tokens.accept(pick) else (self.size(),)
 
-    def destination(self) -> Destination:
+    def destination(self) -> anf.Destination:
         kind = self.tokens.take("word")
         shape, index = self.sizes(), self.sizes()
         monoid = self.tokens.take("word") if kind == "keep" else ""
         into = self.var() if self.tokens.accept("into") else None
         after = int(self.tokens.take("number")) if self.tokens.accept("after") else None
-        return Keep(shape, index, monoid, into, after) if kind == "keep" else Add(shape, index, into)
+        return anf.Keep(shape, index, monoid, into, after) if kind == "keep" else anf.Add(shape, index, into)
 
-    def state(self) -> tuple[tuple[Var, ...], tuple[Atom, ...]]:
-        def one() -> tuple[Var, Atom]:
+    def state(self) -> tuple[tuple[anf.Var, ...], tuple[anf.Atom, ...]]:
+        def one() -> tuple[anf.Var, anf.Atom]:
             param = self.binding()
             self.tokens.expect("=")
             return param, self.atom()
@@ -228,22 +172,22 @@ class _Reader:
         name = self.text()
         label = self.text() if self.tokens.peek()[0] == "text" else ""
 
-        def variant() -> tuple[str, tuple[Var, ...]]:
+        def variant() -> tuple[str, tuple[anf.Var, ...]]:
             self._vars = {}
             return self.name(), self.tokens.several(self.binding)
 
         variants = self.tokens.several(variant, "{", "}")
-        made = [Variant(name, tag, form, fields) for tag, (form, fields) in enumerate(variants)]
-        self.datatypes[name] = Datatype(name, tuple(made), label)
+        made = [anf.Variant(name, tag, form, fields) for tag, (form, fields) in enumerate(variants)]
+        self.datatypes[name] = anf.Datatype(name, tuple(made), label)
 
-    def variant(self) -> Variant:
+    def variant(self) -> anf.Variant:
         name, tag = self.text(), self.integer()
         if name not in self.datatypes or tag >= len(self.datatypes[name].variants):
             self.tokens.back()
             raise self.tokens.fail("a variant of a datatype")
         return self.datatypes[name].variants[tag]
 
-    def function(self) -> Function:
+    def function(self) -> anf.Function:
         self._vars = {}
         self.tokens.expect("fn")
         name = self.name()
@@ -256,15 +200,15 @@ class _Reader:
             self.tokens.several(lambda: (self.integer(), self.integer())) if self.tokens.accept("continues") else ()
         )
         consumes = self.tokens.several(self.integer) if self.tokens.accept("consumes") else ()
-        return Function(name, params, results, self.block(), label, None, rules, continues, consumes)
+        return anf.Function(name, params, results, self.block(), label, None, rules, continues, consumes)
 
-    def rules(self) -> Rules:
+    def rules(self) -> anf.Rules:
         wrt = self.tokens.several(self.integer)
         pullback = self.name() if self.tokens.accept("pullback") else None
         pushforward = self.name() if self.tokens.accept("pushforward") else None
-        return Rules(wrt, pullback, pushforward, self.tokens.accept("checkpoint"))
+        return anf.Rules(wrt, pullback, pushforward, self.tokens.accept("checkpoint"))
 
-    def block(self) -> Block:
+    def block(self) -> anf.Block:
         self.tokens.expect("{")
         lets = []
         while not self.tokens.accept("yield"):
@@ -272,50 +216,50 @@ class _Reader:
         results = () if self.tokens.accept("}") else self.tokens.listed(self.atom)
         if results:
             self.tokens.expect("}")
-        return Block(tuple(lets), results)
+        return anf.Block(tuple(lets), results)
 
-    def let(self) -> Let:
+    def let(self) -> anf.Let:
         if self.tokens.peek()[0] != "var":
-            return Let((), self.op())
+            return anf.Let((), self.op())
         vars = self.tokens.listed(self.binding)
         self.tokens.expect("=")
-        return Let(vars, self.op())
+        return anf.Let(vars, self.op())
 
-    def op(self) -> Op:
+    def op(self) -> anf.Op:
         word = self.tokens.take("word")
         if word in PRIMITIVES:
-            return Prim(word, self.atoms())
+            return anf.Prim(word, self.atoms())
         if word not in _OPS:
             self.tokens.back()
             raise self.tokens.fail("an operation")
         return _OPS[word](self)
 
-    def op_cast(self) -> Op:
-        return Cast(self.tokens.take("word"), self.atom())
+    def op_cast(self) -> anf.Op:
+        return anf.Cast(self.tokens.take("word"), self.atom())
 
-    def op_size(self) -> Op:
-        return SizeOf(self.size())
+    def op_size(self) -> anf.Op:
+        return anf.SizeOf(self.size())
 
-    def op_format(self) -> Op:
-        return Format(self.texts(), self.atoms())
+    def op_format(self) -> anf.Op:
+        return anf.Format(self.texts(), self.atoms())
 
-    def op_check(self) -> Op:
+    def op_check(self) -> anf.Op:
         condition, code, parts, values = self.atom(), self.text(), self.texts(), self.atoms()
         self.tokens.expect("for")
-        return Check(condition, code, parts, values, self.atoms())
+        return anf.Check(condition, code, parts, values, self.atoms())
 
-    def op_read(self) -> Op:
-        return Read(self.var(), self.sizes())
+    def op_read(self) -> anf.Op:
+        return anf.Read(self.var(), self.sizes())
 
-    def op_comp(self) -> Op:
+    def op_comp(self) -> anf.Op:
         axes = () if self.tokens.peek() == ("mark", "{") else self.tokens.listed(self.axis)
         body = self.block()
-        return Comp(axes, body, self.tokens.listed(self.destination) if self.tokens.accept("to") else ())
+        return anf.Comp(axes, body, self.tokens.listed(self.destination) if self.tokens.accept("to") else ())
 
-    def op_scan(self) -> Op:
-        return Scan(self.tokens.take("word"), self.var())
+    def op_scan(self) -> anf.Op:
+        return anf.Scan(self.tokens.take("word"), self.var())
 
-    def op_for(self) -> Op:
+    def op_for(self) -> anf.Op:
         index = self.index_var()
         self.tokens.expect("in")
         low = self.size()
@@ -323,91 +267,91 @@ class _Reader:
         high = self.size()
         params, init = self.state()
         early = self.tokens.accept("early")
-        return For(index, low, high, params, init, self.block(), early)
+        return anf.For(index, low, high, params, init, self.block(), early)
 
-    def op_while(self) -> Op:
+    def op_while(self) -> anf.Op:
         params, init = self.state()
         early = self.tokens.accept("early")
         condition = self.block()
         self.tokens.expect("do")
-        return While(params, init, condition, self.block(), early)
+        return anf.While(params, init, condition, self.block(), early)
 
-    def op_if(self) -> Op:
+    def op_if(self) -> anf.Op:
         condition, rare, then = self.atom(), self.tokens.accept("rarely"), self.block()
         self.tokens.expect("else")
-        return If(condition, then, self.block(), rare=rare)
+        return anf.If(condition, then, self.block(), rare=rare)
 
-    def op_call(self) -> Op:
-        return Call(self.name(), self.atoms())
+    def op_call(self) -> anf.Op:
+        return anf.Call(self.name(), self.atoms())
 
-    def op_construct(self) -> Op:
-        return Construct(self.variant(), self.atoms())
+    def op_construct(self) -> anf.Op:
+        return anf.Construct(self.variant(), self.atoms())
 
-    def op_tag(self) -> Op:
-        return Tag(self.atom())
+    def op_tag(self) -> anf.Op:
+        return anf.Tag(self.atom())
 
-    def op_fields(self) -> Op:
-        return Fields(self.variant(), self.atom())
+    def op_fields(self) -> anf.Op:
+        return anf.Fields(self.variant(), self.atom())
 
-    def op_view(self) -> Op:
+    def op_view(self) -> anf.Op:
         axes = self.tokens.listed(self.axis)
         self.tokens.expect("of")
         array = self.var()
-        return View(array, tuple(a.var for a in axes), tuple(a.highs[0] for a in axes), self.sizes())
+        return anf.View(array, tuple(a.var for a in axes), tuple(a.highs[0] for a in axes), self.sizes())
 
-    def op_reshape(self) -> Op:
-        return Reshape(self.var(), self.sizes())
+    def op_reshape(self) -> anf.Op:
+        return anf.Reshape(self.var(), self.sizes())
 
-    def op_concat(self) -> Op:
-        return Concat(self.tokens.several(self.var))
+    def op_concat(self) -> anf.Op:
+        return anf.Concat(self.tokens.several(self.var))
 
-    def op_compact(self) -> Op:
-        return Compact(self.var())
+    def op_compact(self) -> anf.Op:
+        return anf.Compact(self.var())
 
-    def op_update(self) -> Op:
+    def op_update(self) -> anf.Op:
         array, index = self.var(), self.sizes()
         self.tokens.expect("=")
-        return Update(array, index, self.atom())
+        return anf.Update(array, index, self.atom())
 
-    def op_copy(self) -> Op:
-        return Copy(self.var())
+    def op_copy(self) -> anf.Op:
+        return anf.Copy(self.var())
 
-    def op_empty(self) -> Op:
-        return Empty(self.name(), self.sizes())
+    def op_empty(self) -> anf.Op:
+        return anf.Empty(self.name(), self.sizes())
 
-    def op_contract(self) -> Op:
+    def op_contract(self) -> anf.Op:
         a, left = self.var(), self.tokens.several(self.integer, "[", "]")
         b, right = self.var(), self.tokens.several(self.integer, "[", "]")
         self.tokens.expect("->")
-        return Contract(a, b, left, right, self.tokens.several(self.integer, "[", "]"))
+        return anf.Contract(a, b, left, right, self.tokens.several(self.integer, "[", "]"))
 
-    def op_library(self) -> Op:
-        return Library(self.name(), self.atoms())
+    def op_library(self) -> anf.Op:
+        return anf.Library(self.name(), self.atoms())
 
-    def op_vjp(self) -> Op:
+    def op_vjp(self) -> anf.Op:
         function, args = self.name(), self.atoms()
         self.tokens.expect("wrt")
         wrt = self.tokens.several(self.integer)
         self.tokens.expect("seeds")
-        return Vjp(function, args, wrt, self.tokens.several(self.optional))
+        return anf.Vjp(function, args, wrt, self.tokens.several(self.optional))
 
-    def op_jvp(self) -> Op:
+    def op_jvp(self) -> anf.Op:
         function, args = self.name(), self.atoms()
         self.tokens.expect("seeds")
-        return Jvp(function, args, self.tokens.several(self.optional))
+        return anf.Jvp(function, args, self.tokens.several(self.optional))
 
-    def op_record(self) -> Op:
+    def op_record(self) -> anf.Op:
         function, args = self.name(), self.atoms()
         wrt, seeded = self.marks()
         self.tokens.expect("tape")
-        return Record(function, args, wrt, seeded, self.text())
+        return anf.Record(function, args, wrt, seeded, self.text())
 
-    def op_pull(self) -> Op:
+    def op_pull(self) -> anf.Op:
         function = self.name()
         wrt, seeded = self.marks()
         tape, sizes = self.atom(), self.atoms()
         self.tokens.expect("seeds")
-        return Pull(function, wrt, seeded, tape, sizes, self.tokens.several(self.optional))
+        return anf.Pull(function, wrt, seeded, tape, sizes, self.tokens.several(self.optional))
 
     def marks(self) -> tuple[tuple[int, ...], tuple[bool, ...]]:
         self.tokens.expect("wrt")
@@ -415,18 +359,18 @@ class _Reader:
         self.tokens.expect("seeded")
         return wrt, tuple(map(bool, self.tokens.several(self.integer)))
 
-    def op_stop(self) -> Op:
-        return Stop(self.atom())
+    def op_stop(self) -> anf.Op:
+        return anf.Stop(self.atom())
 
-    def op_foreign(self) -> Op:
-        return Foreign(self.text(), self.atoms())
+    def op_foreign(self) -> anf.Op:
+        return anf.Foreign(self.text(), self.atoms())
 
-    def op_effect(self) -> Op:
+    def op_effect(self) -> anf.Op:
         name, token, args = self.text(), self.atom(), self.atoms()
-        return Effect(name, token, args, self.texts() if self.tokens.accept("static") else ())
+        return anf.Effect(name, token, args, self.texts() if self.tokens.accept("static") else ())
 
 
-_OPS: dict[str, Callable[[_Reader], Op]] = {
+_OPS: dict[str, Callable[[_Reader], anf.Op]] = {
     "cast": _Reader.op_cast,
     "size": _Reader.op_size,
     "format": _Reader.op_format,

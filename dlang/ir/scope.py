@@ -5,20 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dlang.ir.anf import (
-    DTYPES,
-    FLOATS,
-    Array,
-    Atom,
-    Block,
-    Datatype,
-    Lit,
-    Size,
-    Token,
-    Type,
-    Var,
-    is_handle,
-)
+from dlang.ir import anf
 from dlang.ir.errors import IRError
 from dlang.ir.sizes import opened
 from dlang.ir.substitution import Renaming, Replacement
@@ -26,16 +13,16 @@ from dlang.ir.traverse import block_mentions
 from dlang.ir.types import I64
 
 _KINDS: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(DTYPES, (int,)),
-    **dict.fromkeys(FLOATS, (int, float)),
+    **dict.fromkeys(anf.DTYPES, (int,)),
+    **dict.fromkeys(anf.FLOATS, (int, float)),
     "bool": (bool,),
     "str": (str,),
 }
 
 
-def is_literal(lit: Lit) -> bool:
+def is_literal(lit: anf.Lit) -> bool:
     """Whether a literal has a value of its dtype; null is one of any datatype."""
-    if is_handle(lit.dtype):
+    if anf.is_handle(lit.dtype):
         return lit.value == 0
     kinds = _KINDS.get(lit.dtype, ())
     return isinstance(lit.value, kinds) and isinstance(lit.value, bool) == (bool in kinds)
@@ -49,11 +36,11 @@ class Scope:
     Its methods raise IRError where something is not as it should be.
     """
 
-    datatypes: Mapping[str, Datatype]
-    visible: set[Var] = field(default_factory=set)
-    bound: set[Var] = field(default_factory=set)
-    entered: list[Var] = field(default_factory=list)
-    known: dict[Var, Size] = field(default_factory=dict)
+    datatypes: Mapping[str, anf.Datatype]
+    visible: set[anf.Var] = field(default_factory=set)
+    bound: set[anf.Var] = field(default_factory=set)
+    entered: list[anf.Var] = field(default_factory=list)
+    known: dict[anf.Var, anf.Size] = field(default_factory=dict)
     leans: int = 0
 
     def mark(self) -> int:
@@ -65,7 +52,7 @@ class Scope:
         self.visible.difference_update(self.entered[mark:])
         del self.entered[mark:]
 
-    def bind(self, vars: Sequence[Var]) -> None:
+    def bind(self, vars: Sequence[anf.Var]) -> None:
         """Variables that are in scope from here on."""
         for var in vars:
             if var in self.bound:
@@ -75,7 +62,7 @@ class Scope:
             self.visible.add(var)
             self.entered.append(var)
 
-    def enter(self, block: Block) -> bool:
+    def enter(self, block: anf.Block) -> bool:
         """Brings what a block binds into scope, if it may stand here: what it mentions from outside is in scope, and
         nothing that it binds is bound elsewhere."""
         used, binds = block_mentions(block)
@@ -88,20 +75,20 @@ class Scope:
             self.entered += let.vars
         return True
 
-    def type(self, type: Type) -> None:
+    def type(self, type: anf.Type) -> None:
         """A type that is one, of sizes in scope."""
-        if not isinstance(type, Token) and type.dtype not in DTYPES:
+        if not isinstance(type, anf.Token) and type.dtype not in anf.DTYPES:
             if type.dtype not in self.datatypes:
                 raise IRError(f"{type.dtype} is no dtype")
             self.leans += 1
-        if isinstance(type, Array):
+        if isinstance(type, anf.Array):
             if not type.shape:
                 raise IRError("an array type has no axes")
             self.sizes(type.shape)
 
-    def atom(self, atom: Atom) -> None:
+    def atom(self, atom: anf.Atom) -> None:
         """A variable in scope, or a literal of its dtype."""
-        if isinstance(atom, Var):
+        if isinstance(atom, anf.Var):
             if atom not in self.visible:
                 raise IRError(f"{atom} is not in scope")
             return
@@ -113,7 +100,7 @@ class Scope:
         if not is_literal(atom):
             raise IRError(f"{atom!r} is no literal of its dtype")
 
-    def sizes(self, sizes: Sequence[Size]) -> None:
+    def sizes(self, sizes: Sequence[anf.Size]) -> None:
         """Polynomials of i64 variables in scope."""
         visible = self.visible
         for size in sizes:
@@ -125,29 +112,29 @@ class Scope:
                         raise IRError(f"{var} in the polynomial {size} is not an i64")
 
     # ---- equality ----------------------------------------------------------------------------------------------------
-    def normal(self, type: Type) -> Type:
+    def normal(self, type: anf.Type) -> anf.Type:
         """The type with sizes opened: a variable that stands for a polynomial of others is replaced by it."""
         return opened(type, self.known)
 
-    def opened(self, size: Size) -> Size:
+    def opened(self, size: anf.Size) -> anf.Size:
         """The size over variables that stand for themselves."""
         return size.substitute(self.known.get)
 
-    def same_size(self, a: Size, b: Size) -> bool:
+    def same_size(self, a: anf.Size, b: anf.Size) -> bool:
         if a == b:
             return True
         self.leans += 1
         return self.opened(a) == self.opened(b)
 
-    def same(self, a: Type, b: Type) -> bool:
+    def same(self, a: anf.Type, b: anf.Type) -> bool:
         if a == b:
             return True
         self.leans += 1
         return self.normal(a) == self.normal(b)
 
     def match(
-        self, formals: Sequence[Var], actuals: Sequence[Atom], mapping: Mapping[Var, Replacement], what: str
-    ) -> dict[Var, Replacement]:
+        self, formals: Sequence[anf.Var], actuals: Sequence[anf.Atom], mapping: Mapping[anf.Var, Replacement], what: str
+    ) -> dict[anf.Var, Replacement]:
         """Checks that `actuals` are of the types of `formals`, where a later type may mention an earlier one."""
         if len(formals) != len(actuals):
             raise IRError(f"{what}: {len(actuals)} for {len(formals)}")
@@ -160,12 +147,12 @@ class Scope:
         return renaming.env
 
 
-def show(type: Type) -> str:
+def show(type: anf.Type) -> str:
     """A type for a message."""
     match type:
-        case Token():
+        case anf.Token():
             return "token"
-        case Array(dtype, shape):
+        case anf.Array(dtype, shape):
             return f"{dtype}{list(shape)}"
         case _:
             return type.dtype

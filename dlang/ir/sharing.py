@@ -12,71 +12,47 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from dlang.ir import anf
 from dlang.ir.affine import Knowledge, at_most_one, dependencies, hull, shadow
-from dlang.ir.anf import (
-    DTYPES,
-    INTEGERS,
-    Array,
-    Axis,
-    Block,
-    Call,
-    Cast,
-    Check,
-    Comp,
-    Compact,
-    Concat,
-    Contract,
-    Copy,
-    Derivative,
-    Effect,
-    Empty,
-    For,
-    Foreign,
-    If,
-    Let,
-    Library,
-    Lit,
-    Op,
-    Prim,
-    Program,
-    Read,
-    Reshape,
-    Scalar,
-    Scan,
-    Size,
-    SizeOf,
-    Stop,
-    Update,
-    Var,
-    View,
-    While,
-    poly,
-)  # fmt: skip
 from dlang.ir.errors import IRError
 from dlang.ir.pruning import needed
 from dlang.ir.traverse import free_vars, op_blocks
 from dlang.ir.types import array_type, dtype_of
 from dlang.ops.primitives import EXPENSIVE, HEAVY
 
-_LONG = (Scan, Concat, Compact, Update, Contract, Library, For, While, Call, Foreign, Derivative)
-_SEEN_THROUGH = (View, Reshape)  # of what is stored they cost nothing
+_LONG = (
+    anf.Scan,
+    anf.Concat,
+    anf.Compact,
+    anf.Update,
+    anf.Contract,
+    anf.Library,
+    anf.For,
+    anf.While,
+    anf.Call,
+    anf.Foreign,
+    anf.Derivative,
+)
+_SEEN_THROUGH = (anf.View, anf.Reshape)  # of what is stored they cost nothing
 
 
-def takes_long(op: Op) -> bool:
+def takes_long(op: anf.Op) -> bool:
     """Whether an operation makes an array or costs more than to read what it gave."""
     match op:
-        case If(_, then, otherwise):
+        case anf.If(_, then, otherwise):
             return any(_is_expensive(let.op) or takes_long(let.op) for b in (then, otherwise) for let in b.lets)
-        case Comp(axes, body, destinations):  # numbers that are not read are filled in as quickly as they are read
+        case anf.Comp(axes, body, destinations):  # numbers that are not read are filled in as quickly as they are read
             filled = all(all(any(e.mentions((a.var,)) for e in d.index) for a in axes) for d in destinations)
-            simple = all(isinstance(let.op, Prim | Cast | SizeOf) and not _is_expensive(let.op) for let in body.lets)
+            simple = all(
+                isinstance(let.op, anf.Prim | anf.Cast | anf.SizeOf) and not _is_expensive(let.op) for let in body.lets
+            )
             return not (filled and simple)
         case _:
             return isinstance(op, _LONG)
 
 
-def _is_expensive(op: Op) -> bool:
-    return isinstance(op, Prim) and op.name in HEAVY | EXPENSIVE
+def _is_expensive(op: anf.Op) -> bool:
+    return isinstance(op, anf.Prim) and op.name in HEAVY | EXPENSIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +62,24 @@ class Liftable:
     stored: what is used of it, which is nothing where it only may fail.
     """
 
-    over: frozenset[Var]
-    lets: tuple[Let, ...]
+    over: frozenset[anf.Var]
+    lets: tuple[anf.Let, ...]
     places: frozenset[int]
-    stored: tuple[Var, ...]
+    stored: tuple[anf.Var, ...]
 
 
 def liftable(
-    body: Sequence[Let], used: Iterable[Var], depends: Mapping[Var, set[Var]], axes: Iterable[Var]
+    body: Sequence[anf.Let], used: Iterable[anf.Var], depends: Mapping[anf.Var, set[anf.Var]], axes: Iterable[anf.Var]
 ) -> list[Liftable]:
     """What takes long in a body and depends on fewer axes than there are, by the axes that it depends on.
 
     used: what is used of the body outside of it. depends: the axes that what is bound in it, or around, depends on.
     """
     everything = set(axes)
-    groups: dict[frozenset[Var], set[int]] = {}  # what takes long, and what is computed from that over the same axes
-    made: dict[frozenset[Var], set[Var]] = {}
+    groups: dict[
+        frozenset[anf.Var], set[int]
+    ] = {}  # what takes long, and what is computed from that over the same axes
+    made: dict[frozenset[anf.Var], set[anf.Var]] = {}
     for k, let in enumerate(body):
         over = _axes_of(let, depends, everything)
         if over == everything or isinstance(let.op, _SEEN_THROUGH):
@@ -126,20 +104,24 @@ def liftable(
     return out
 
 
-def _axes_of(let: Let, depends: Mapping[Var, set[Var]], axes: Set[Var]) -> frozenset[Var]:
+def _axes_of(let: anf.Let, depends: Mapping[anf.Var, set[anf.Var]], axes: Set[anf.Var]) -> frozenset[anf.Var]:
     """The axes that a let of a body depends on."""
     found = [{v} & axes | depends.get(v, set()) for v in free_vars(let.op)]
-    return frozenset(depends[let.vars[0]] if let.vars else set[Var]().union(*found))
+    return frozenset(depends[let.vars[0]] if let.vars else set[anf.Var]().union(*found))
 
 
 def _with_checks(
-    body: Sequence[Let], places: Sequence[int], depends: Mapping[Var, set[Var]], over: Set[Var], axes: Set[Var]
+    body: Sequence[anf.Let],
+    places: Sequence[int],
+    depends: Mapping[anf.Var, set[anf.Var]],
+    over: Set[anf.Var],
+    axes: Set[anf.Var],
 ) -> list[int]:
     """Code that is to move, and before the checks in it those that stood before it: what fails first is to stay so."""
     failing = [k for k in places if may_matter(body[k])]
     checks: list[int] = []
     for k, let in enumerate(body[: failing[-1]] if failing else ()):
-        if isinstance(let.op, Check) and _axes_of(let, depends, axes) <= over:
+        if isinstance(let.op, anf.Check) and _axes_of(let, depends, axes) <= over:
             checks.append(k)
     if not checks:
         return [*places]
@@ -147,24 +129,24 @@ def _with_checks(
     return sorted({*places, *checks, *needed(body[: failing[-1]], named)})
 
 
-def _storable(v: Var, local: set[Var]) -> bool:
+def _storable(v: anf.Var, local: set[anf.Var]) -> bool:
     """Whether an array can hold what a variable stands for at each point."""
-    if isinstance(v.type, Array):
-        return v.type.dtype in DTYPES and not any(s.mentions(local) for s in v.type.shape)
-    return isinstance(v.type, Scalar) and v.type.dtype in DTYPES
+    if isinstance(v.type, anf.Array):
+        return v.type.dtype in anf.DTYPES and not any(s.mentions(local) for s in v.type.shape)
+    return isinstance(v.type, anf.Scalar) and v.type.dtype in anf.DTYPES
 
 
 # ---- where code may run ----------------------------------------------------------------------------------------------
-def runs_anywhere(lets: Iterable[Let], known: Knowledge, local: set[Var]) -> bool:
+def runs_anywhere(lets: Iterable[anf.Let], known: Knowledge, local: set[anf.Var]) -> bool:
     """Whether code may run where it did not before: it ends, fails nowhere, and its reads are proven in range.
 
     local: what is known of the variables of the code is that a check or the type of the data has established it.
     """
     lets = list(lets)
     local = local | {v for let in lets for v in let.vars}
-    data = {v for let in lets for v in let.vars if isinstance(let.op, Read)}
+    data = {v for let in lets for v in let.vars if isinstance(let.op, anf.Read)}
 
-    def inside(index: Sequence[Size], shape: Sequence[Size], known: Knowledge) -> bool:
+    def inside(index: Sequence[anf.Size], shape: Sequence[anf.Size], known: Knowledge) -> bool:
         for entry, size in zip(index, shape, strict=True):
             if entry.mentions(local):
                 if not all(v in data for v in entry.atoms() if v in local):
@@ -173,24 +155,34 @@ def runs_anywhere(lets: Iterable[Let], known: Knowledge, local: set[Var]) -> boo
                 return False
         return True
 
-    def total(op: Op) -> bool:
+    def total(op: anf.Op) -> bool:
         match op:
-            case Prim("floordiv" | "mod" | "shift_left" | "shift_right", (x, by)) if dtype_of(x) in INTEGERS:
-                return isinstance(by, Lit) and bool(by.value)
-            case Prim() | Cast() | SizeOf() | Stop() | Scan() | Concat() | Compact() | Contract() | Library():
+            case anf.Prim("floordiv" | "mod" | "shift_left" | "shift_right", (x, by)) if dtype_of(x) in anf.INTEGERS:
+                return isinstance(by, anf.Lit) and bool(by.value)
+            case (
+                anf.Prim()
+                | anf.Cast()
+                | anf.SizeOf()
+                | anf.Stop()
+                | anf.Scan()
+                | anf.Concat()
+                | anf.Compact()
+                | anf.Contract()
+                | anf.Library()
+            ):
                 return True
-            case Copy() | Empty() | Reshape():
+            case anf.Copy() | anf.Empty() | anf.Reshape():
                 return True
-            case Read(array, index) | Update(array, index):
+            case anf.Read(array, index) | anf.Update(array, index):
                 return inside(index, array_type(array).shape, known)
-            case View(array, axes, shape, index):
-                at = known.within([Axis(a, (poly(0),), (n,)) for a, n in zip(axes, shape, strict=True)])
+            case anf.View(array, axes, shape, index):
+                at = known.within([anf.Axis(a, (anf.poly(0),), (n,)) for a, n in zip(axes, shape, strict=True)])
                 return inside(index, array_type(array).shape, at)
-            case Comp(axes, body):
+            case anf.Comp(axes, body):
                 return runs_anywhere(body.lets, known.within(axes), local)
-            case For(index, low, high) if not op.early:
-                return runs_anywhere(op.body.lets, known.within([Axis(index, (low,), (high,))]), local)
-            case If(_, then, otherwise):
+            case anf.For(index, low, high) if not op.early:
+                return runs_anywhere(op.body.lets, known.within([anf.Axis(index, (low,), (high,))]), local)
+            case anf.If(_, then, otherwise):
                 return all(runs_anywhere(b.lets, known, local) for b in (then, otherwise))
             case _:
                 return False
@@ -198,21 +190,21 @@ def runs_anywhere(lets: Iterable[Let], known: Knowledge, local: set[Var]) -> boo
     return all(total(let.op) for let in lets)
 
 
-def may_go_first(body: Sequence[Let], code: Liftable) -> bool:
+def may_go_first(body: Sequence[anf.Let], code: Liftable) -> bool:
     """Whether nothing that may fail, not end, or be seen by the world stands in front of some code."""
     last = max(code.places)
     return not any(may_matter(let) for k, let in enumerate(body[:last]) if k not in code.places)
 
 
-def may_matter(let: Let) -> bool:
+def may_matter(let: anf.Let) -> bool:
     """Whether code may fail, not end, or be seen by the world."""
-    if isinstance(let.op, Check | Effect | Call | Derivative | Foreign | While):
+    if isinstance(let.op, anf.Check | anf.Effect | anf.Call | anf.Derivative | anf.Foreign | anf.While):
         return True
     return any(may_matter(inner) for b in op_blocks(let.op) for inner in b.lets)
 
 
 # ---- the law ---------------------------------------------------------------------------------------------------------
-def verify_sharing(program: Program, since: Program | None = None) -> None:
+def verify_sharing(program: anf.Program, since: anf.Program | None = None) -> None:
     """Raises IRError where a program in the normal form, or behind it, breaks the law.
 
     since: a program that keeps it; functions that are its own are not looked at again.
@@ -231,19 +223,19 @@ def verify_sharing(program: Program, since: Program | None = None) -> None:
             )
 
 
-def _unshared(block: Block, known: Knowledge) -> Iterator[Liftable]:
+def _unshared(block: anf.Block, known: Knowledge) -> Iterator[Liftable]:
     """What is to move out of comprehensions in a block."""
     known = known.copy()
     for let in block.lets:
         op, inside = let.op, known
         match op:
-            case Comp(axes, body):
+            case anf.Comp(axes, body):
                 inside = known.within(axes)
                 local = {v for inner in body.lets for v in inner.vars}
                 for code in _liftable_of(op):
                     if _movable(code, axes, known, local):
                         yield code
-            case For(index, low, high):
+            case anf.For(index, low, high):
                 inside = known.copy()
                 inside.facts.between(index, (low,), (high,))
             case _:
@@ -253,20 +245,20 @@ def _unshared(block: Block, known: Knowledge) -> Iterator[Liftable]:
         known.saw(v.type for v in let.vars)
 
 
-def repeated(op: Op) -> int:
+def repeated(op: anf.Op) -> int:
     """How many operations that take long stand in an operation under axes that they do not depend on.
 
     Of bounds and indices nothing is known, so some may have to stand there.
     """
     own = 0
-    if isinstance(op, Comp) and any(takes_long(let.op) for let in op.body.lets):
+    if isinstance(op, anf.Comp) and any(takes_long(let.op) for let in op.body.lets):
         own = sum(takes_long(let.op) for code in _liftable_of(op) for let in code.lets)
     return own + sum(repeated(let.op) for b in op_blocks(op) for let in b.lets)
 
 
-def _liftable_of(op: Comp) -> list[Liftable]:
+def _liftable_of(op: anf.Comp) -> list[Liftable]:
     """Finds what takes long in the body of a comprehension and depends on fewer axes of several points than it has."""
-    used = [v for v in op.body.results if isinstance(v, Var)]
+    used = [v for v in op.body.results if isinstance(v, anf.Var)]
     used += [v for d in op.destinations for e in d.index for v in e.atoms()]
     several = {a.var for a in op.axes if not at_most_one(a)}
     depends = {a.var: {a.var} for a in op.axes} | dependencies(op.body.lets, op.axes)
@@ -274,7 +266,7 @@ def _liftable_of(op: Comp) -> list[Liftable]:
     return liftable(op.body.lets, used, depends, several)
 
 
-def _movable(code: Liftable, axes: Sequence[Axis], known: Knowledge, local: set[Var]) -> bool:
+def _movable(code: Liftable, axes: Sequence[anf.Axis], known: Knowledge, local: set[anf.Var]) -> bool:
     """Whether code may run over the axes that it depends on alone."""
     kept = [a for a in axes if a.var in code.over]
     return hull(axes, known.within(axes)) is not None and (

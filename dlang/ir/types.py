@@ -4,53 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from dlang.ir.anf import (
-    FLOATS,
-    Array,
-    Atom,
-    Block,
-    Call,
-    Cast,
-    Check,
-    Comp,
-    Compact,
-    Concat,
-    Construct,
-    Contract,
-    Copy,
-    Effect,
-    Empty,
-    Fields,
-    For,
-    Foreign,
-    Format,
-    Function,
-    If,
-    Jvp,
-    Library,
-    Op,
-    Prim,
-    Pull,
-    Read,
-    Record,
-    Reshape,
-    Scalar,
-    Scan,
-    Size,
-    SizeOf,
-    Stop,
-    Tag,
-    Token,
-    Type,
-    Update,
-    Var,
-    View,
-    Vjp,
-    While,
-    fresh,
-    is_handle,
-    poly,
-)
+from dlang.ir import anf
 from dlang.ir.errors import IRError
 from dlang.ir.libraries import library_types
 from dlang.ir.substitution import Replacement, refresh_vars
@@ -58,121 +12,123 @@ from dlang.ir.traverse import bound_vars
 from dlang.ops.primitives import result_dtype
 from dlang.polynomials import Poly
 
-I64 = Scalar("i64")
-BOOL = Scalar("bool")
-STR = Scalar("str")
+I64 = anf.Scalar("i64")
+BOOL = anf.Scalar("bool")
+STR = anf.Scalar("str")
 
 
-def dtype_of(atom: Atom) -> str:
+def dtype_of(atom: anf.Atom) -> str:
     """The dtype of a scalar, or of the elements of an array."""
     type = atom.type
-    if isinstance(type, Token):
+    if isinstance(type, anf.Token):
         raise IRError(f"{atom} is a token, not data")
     return type.dtype
 
 
-def array_type(array: Atom) -> Array:
+def array_type(array: anf.Atom) -> anf.Array:
     """The type of an array; an error if it is none."""
-    if not isinstance(array.type, Array):
+    if not isinstance(array.type, anf.Array):
         raise IRError(f"{array} is not an array")
     return array.type
 
 
-def type_of(dtype: str, shape: Sequence[Size]) -> Type:
+def type_of(dtype: str, shape: Sequence[anf.Size]) -> anf.Type:
     """An array type, or a scalar's if there are no axes."""
-    return Array(dtype, tuple(shape)) if shape else Scalar(dtype)
+    return anf.Array(dtype, tuple(shape)) if shape else anf.Scalar(dtype)
 
 
-def product(sizes: Iterable[Size]) -> Size:
+def product(sizes: Iterable[anf.Size]) -> anf.Size:
     """How many elements a shape has, or points a box with such sides."""
-    total: Size = poly(1)
+    total: anf.Size = anf.poly(1)
     for size in sizes:
         total = total * size
     return total
 
 
-def function_named(functions: Mapping[str, Function], name: str) -> Function:
+def function_named(functions: Mapping[str, anf.Function], name: str) -> anf.Function:
     """A function of the program; an error if there is none of that name."""
     if name not in functions:
         raise IRError(f"there is no function {name}")
     return functions[name]
 
 
-def result_vars(op: Op, functions: Mapping[str, Function]) -> tuple[Var, ...]:
+def result_vars(op: anf.Op, functions: Mapping[str, anf.Function]) -> tuple[anf.Var, ...]:
     """Fresh variables for the results of an operation, of the right types: a later type may mention an earlier one.
 
     What a `Foreign` or a `Pull` binds, an `Effect` beyond its token, and what a `Check` says more about its subjects,
     is for the caller to give.
     """
     match op:
-        case Prim(name, args):
-            return _one(Scalar(result_dtype(name, tuple(dtype_of(a) for a in args))))
-        case Read():
-            return _one(Scalar(array_type(op.array).dtype))
-        case Cast():
-            return _one(Scalar(op.dtype))
-        case SizeOf():
+        case anf.Prim(name, args):
+            return _one(anf.Scalar(result_dtype(name, tuple(dtype_of(a) for a in args))))
+        case anf.Read():
+            return _one(anf.Scalar(array_type(op.array).dtype))
+        case anf.Cast():
+            return _one(anf.Scalar(op.dtype))
+        case anf.SizeOf():
             return _one(I64)
-        case Format():
+        case anf.Format():
             return _one(STR)
-        case Check():
-            return tuple(fresh(_name(s), s.type) for s in op.subjects)
-        case Stop():
+        case anf.Check():
+            return tuple(anf.fresh(_name(s), s.type) for s in op.subjects)
+        case anf.Stop():
             return _one(op.arg.type, _name(op.arg))
-        case Comp():
-            return tuple(fresh("t", type) for type in comp_types(op))
-        case Scan(array=array) | Copy(array=array) | Update(array=array):
+        case anf.Comp():
+            return tuple(anf.fresh("t", type) for type in comp_types(op))
+        case anf.Scan(array=array) | anf.Copy(array=array) | anf.Update(array=array):
             return _one(array_type(array), array.name)
-        case If():
+        case anf.If():
             return joined_vars(op.then, op.otherwise)
-        case For() | While():
+        case anf.For() | anf.While():
             return refresh_vars(op.params, {})
-        case Call():
+        case anf.Call():
             function = function_named(functions, op.function)
             return refresh_vars(function.results, _arguments(function, op.args))
-        case Construct():
-            return _one(Scalar(op.variant.datatype))
-        case Tag():
+        case anf.Construct():
+            return _one(anf.Scalar(op.variant.datatype))
+        case anf.Tag():
             return _one(I64, "tag")
-        case Fields():
+        case anf.Fields():
             return refresh_vars(op.variant.fields, {})
-        case View():
-            return _one(Array(array_type(op.array).dtype, op.shape))
-        case Reshape():
-            return _one(Array(array_type(op.array).dtype, op.shape))
-        case Empty(dtype, shape):
-            return _one(Array(dtype, shape))
-        case Concat():
+        case anf.View():
+            return _one(anf.Array(array_type(op.array).dtype, op.shape))
+        case anf.Reshape():
+            return _one(anf.Array(array_type(op.array).dtype, op.shape))
+        case anf.Empty(dtype, shape):
+            return _one(anf.Array(dtype, shape))
+        case anf.Concat():
             first = array_type(op.arrays[0])
-            total: Size = Poly({})
+            total: anf.Size = Poly({})
             for array in op.arrays:
                 total = total + array_type(array).shape[0]
-            return _one(Array(first.dtype, (total, *first.shape[1:])))
-        case Compact():
-            k = fresh("k", I64)
-            return k, fresh("positions", Array("i64", (poly(k),)))
-        case Contract():
+            return _one(anf.Array(first.dtype, (total, *first.shape[1:])))
+        case anf.Compact():
+            k = anf.fresh("k", I64)
+            return k, anf.fresh("positions", anf.Array("i64", (anf.poly(k),)))
+        case anf.Contract():
             return _one(contract_type(op))
-        case Library():
-            return tuple(fresh("t", type) for type in library_types(op))
-        case Vjp():
+        case anf.Library():
+            return tuple(anf.fresh("t", type) for type in library_types(op))
+        case anf.Vjp():
             function = function_named(functions, op.function)
             results = refresh_vars(function.results, _arguments(function, op.args))
-            return *results, *(fresh(f"{_name(op.args[w])}_bar", op.args[w].type) for w in op.wrt)
-        case Jvp():
+            return *results, *(anf.fresh(f"{_name(op.args[w])}_bar", op.args[w].type) for w in op.wrt)
+        case anf.Jvp():
             function = function_named(functions, op.function)
             results = refresh_vars(function.results, _arguments(function, op.args))
-            return *results, *(fresh(f"{r.name}_dot", r.type) for r in results if carries(r.type))
-        case Record():
+            return *results, *(anf.fresh(f"{r.name}_dot", r.type) for r in results if carries(r.type))
+        case anf.Record():
             function = function_named(functions, op.function)
-            return *refresh_vars(function.results, _arguments(function, op.args)), fresh("tape", Scalar(op.tape))
-        case Foreign() | Pull():
+            return *refresh_vars(function.results, _arguments(function, op.args)), anf.fresh(
+                "tape", anf.Scalar(op.tape)
+            )
+        case anf.Foreign() | anf.Pull():
             return ()
-        case Effect():
-            return _one(Token(), "world")
+        case anf.Effect():
+            return _one(anf.Token(), "world")
 
 
-def comp_types(op: Comp) -> tuple[Type, ...]:
+def comp_types(op: anf.Comp) -> tuple[anf.Type, ...]:
     """The types of the results of a comprehension, one for each destination."""
     types = []
     for value, destination in zip(op.body.results, op.destinations, strict=True):
@@ -183,9 +139,9 @@ def comp_types(op: Comp) -> tuple[Type, ...]:
     return tuple(types)
 
 
-def contract_type(op: Contract) -> Type:
+def contract_type(op: anf.Contract) -> anf.Type:
     """The type of a product: each axis has the size that the arrays give its name."""
-    sizes: dict[int, Size] = {}
+    sizes: dict[int, anf.Size] = {}
     for array, names in ((op.a, op.left), (op.b, op.right)):
         sizes.update(zip(names, array_type(array).shape, strict=True))
     if any(name not in sizes for name in op.out):
@@ -193,17 +149,19 @@ def contract_type(op: Contract) -> Type:
     return type_of(array_type(op.a).dtype, [sizes[name] for name in op.out])
 
 
-def joined_vars(then: Block, otherwise: Block, opened: Callable[[Size], Size] = lambda size: size) -> tuple[Var, ...]:
+def joined_vars(
+    then: anf.Block, otherwise: anf.Block, opened: Callable[[anf.Size], anf.Size] = lambda size: size
+) -> tuple[anf.Var, ...]:
     """Fresh variables for what two arms return.
 
     A size stays as it is where both arms agree on it and see it; else it is the i64 result that gives it in each arm.
     opened: a size with variables replaced by the polynomials that they are defined as, as far as the caller knows.
     """
     inside = set(bound_vars(then)) | set(bound_vars(otherwise))
-    out: list[Var] = []
-    given: list[tuple[Size, Size, Var]] = []  # a result, and the size that it is in each arm
+    out: list[anf.Var] = []
+    given: list[tuple[anf.Size, anf.Size, anf.Var]] = []  # a result, and the size that it is in each arm
 
-    def joined(s: Size, t: Size) -> Size:
+    def joined(s: anf.Size, t: anf.Size) -> anf.Size:
         if s == t and not s.mentions(inside):
             return s
         left, right = opened(s), opened(t)
@@ -211,39 +169,41 @@ def joined_vars(then: Block, otherwise: Block, opened: Callable[[Size], Size] = 
             return left
         for one, other, var in given:
             if one == left and other == right:
-                return poly(var)
+                return anf.poly(var)
         raise IRError(f"the arms give arrays of the sizes {s} and {t}, which are not those of an earlier result")
 
     for a, b in zip(then.results, otherwise.results, strict=True):
-        type: Type = a.type
-        if isinstance(a.type, Array) and isinstance(b.type, Array):
-            type = Array(a.type.dtype, tuple([joined(s, t) for s, t in zip(a.type.shape, b.type.shape, strict=True)]))
-        var = fresh(_name(a) if isinstance(a, Var) else _name(b), type)
+        type: anf.Type = a.type
+        if isinstance(a.type, anf.Array) and isinstance(b.type, anf.Array):
+            type = anf.Array(
+                a.type.dtype, tuple([joined(s, t) for s, t in zip(a.type.shape, b.type.shape, strict=True)])
+            )
+        var = anf.fresh(_name(a) if isinstance(a, anf.Var) else _name(b), type)
         out.append(var)
         if type == I64:
-            given.append((opened(poly(a)), opened(poly(b)), var))
+            given.append((opened(anf.poly(a)), opened(anf.poly(b)), var))
     return tuple(out)
 
 
-def is_float(type: Type) -> bool:
+def is_float(type: anf.Type) -> bool:
     """Whether values of this type carry derivatives."""
-    return not isinstance(type, Token) and type.dtype in FLOATS
+    return not isinstance(type, anf.Token) and type.dtype in anf.FLOATS
 
 
-def carries(type: Type) -> bool:
+def carries(type: anf.Type) -> bool:
     """Whether a value of this type may have a derivative: a float, or a node, which may hold one."""
-    return not isinstance(type, Token) and (type.dtype in FLOATS or is_handle(type.dtype))
+    return not isinstance(type, anf.Token) and (type.dtype in anf.FLOATS or anf.is_handle(type.dtype))
 
 
-def _arguments(function: Function, args: tuple[Atom, ...]) -> dict[Var, Replacement]:
+def _arguments(function: anf.Function, args: tuple[anf.Atom, ...]) -> dict[anf.Var, Replacement]:
     if len(args) != len(function.params):
         raise IRError(f"{function.name} takes {len(function.params)} arguments, not {len(args)}")
     return dict(zip(function.params, args, strict=True))
 
 
-def _one(type: Type, name: str = "t") -> tuple[Var, ...]:
-    return (fresh(name, type),)
+def _one(type: anf.Type, name: str = "t") -> tuple[anf.Var, ...]:
+    return (anf.fresh(name, type),)
 
 
-def _name(atom: Atom) -> str:
-    return atom.name if isinstance(atom, Var) else "t"
+def _name(atom: anf.Atom) -> str:
+    return atom.name if isinstance(atom, anf.Var) else "t"

@@ -12,59 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from dlang.ir.anf import (
-    DTYPES,
-    FLOATS,
-    INTEGERS,
-    Add,
-    Array,
-    Atom,
-    Axis,
-    Block,
-    Call,
-    Cast,
-    Check,
-    Comp,
-    Compact,
-    Concat,
-    Construct,
-    Contract,
-    Destination,
-    Effect,
-    Empty,
-    Fields,
-    For,
-    Foreign,
-    Format,
-    Function,
-    If,
-    Jvp,
-    Keep,
-    Let,
-    Library,
-    Lit,
-    Op,
-    Prim,
-    Program,
-    Pull,
-    Read,
-    Record,
-    Reshape,
-    Scalar,
-    Scan,
-    Size,
-    Tag,
-    Token,
-    Type,
-    Update,
-    Var,
-    Variant,
-    View,
-    Vjp,
-    While,
-    is_handle,
-    poly,
-)
+from dlang.ir import anf
 from dlang.ir.errors import IRError
 from dlang.ir.libraries import equal_sizes, library_types
 from dlang.ir.linearity import check_linear
@@ -88,19 +36,19 @@ from dlang.ops.monoids import MONOIDS
 from dlang.ops.primitives import ANY, FLOAT, INT, NUM, ORD, PRIMITIVES, WORD, result_dtype
 
 _CLASSES = {
-    FLOAT: set(FLOATS),
-    INT: set(INTEGERS),
-    NUM: {*FLOATS, *INTEGERS},
-    ORD: {*FLOATS, *INTEGERS, "str"},
+    FLOAT: set(anf.FLOATS),
+    INT: set(anf.INTEGERS),
+    NUM: {*anf.FLOATS, *anf.INTEGERS},
+    ORD: {*anf.FLOATS, *anf.INTEGERS, "str"},
     WORD: {"u64"},
     "bool": {"bool"},
-    ANY: set(DTYPES),
+    ANY: set(anf.DTYPES),
 }
 _NUMBERS = _CLASSES[NUM]
-_BITS = {*INTEGERS, "bool"}
+_BITS = {*anf.INTEGERS, "bool"}
 
 
-def verify(program: Program, ownership: bool = False, since: Program | None = None) -> None:
+def verify(program: anf.Program, ownership: bool = False, since: anf.Program | None = None) -> None:
     """Raises IRError unless every function of the program is well formed.
 
     since: a program that is, so what this one has of it is not looked at again, if nothing that it relies on differs.
@@ -121,14 +69,14 @@ def verify(program: Program, ownership: bool = False, since: Program | None = No
             raise IRError(f"in {function.name}: {error}") from None
 
 
-def _verify_datatypes(program: Program) -> None:
+def _verify_datatypes(program: anf.Program) -> None:
     for datatype in program.datatypes.values():
         for tag, variant in enumerate(datatype.variants):
-            if variant.datatype != datatype.name or variant.tag != tag or not is_handle(datatype.name):
+            if variant.datatype != datatype.name or variant.tag != tag or not anf.is_handle(datatype.name):
                 raise IRError(f"the variant {variant.name} of {datatype.name} is filed as {variant.datatype} {tag}")
 
 
-def _changed(program: Program, since: Program, ownership: bool) -> list[Function]:
+def _changed(program: anf.Program, since: anf.Program, ownership: bool) -> list[anf.Function]:
     """The functions of a program that are others than before, or rely on what is: what is used up is another question
     with `ownership`, if nothing asked it before."""
     functions = program.functions
@@ -143,7 +91,7 @@ def _changed(program: Program, since: Program, ownership: bool) -> list[Function
     ]
 
 
-def _face(f: Function) -> tuple[object, ...]:
+def _face(f: anf.Function) -> tuple[object, ...]:
     """What callers of a function rely on."""
     return f.params, f.results, f.continues, f.consumes
 
@@ -151,12 +99,14 @@ def _face(f: Function) -> tuple[object, ...]:
 class _Verifier:
     """trusting: what is in a block that was found to be sound is not looked at again, nor known."""
 
-    def __init__(self, program: Program, function: Function, trusting: bool) -> None:
+    def __init__(self, program: anf.Program, function: anf.Function, trusting: bool) -> None:
         self.trusting = trusting
         self.functions = program.functions
         self.function = function
         self.scope = Scope(program.datatypes)
-        self.compared: dict[Var, tuple[tuple[Size, Size], ...]] = {}  # the sizes that are equal if a condition holds
+        self.compared: dict[
+            anf.Var, tuple[tuple[anf.Size, anf.Size], ...]
+        ] = {}  # the sizes that are equal if a condition holds
 
     def run(self) -> None:
         function = self.function
@@ -165,14 +115,17 @@ class _Verifier:
         self.scope.bind(function.results)
         self.scope.match(function.results, function.body.results, {}, "the function's results")
         for j, k in function.continues:
-            if not isinstance(function.params[k].type, Array) or function.results[j].type != function.params[k].type:
+            if (
+                not isinstance(function.params[k].type, anf.Array)
+                or function.results[j].type != function.params[k].type
+            ):
                 raise IRError(f"result {j} cannot continue the parameter {k}, of another type")
         for k in function.consumes:
-            if not isinstance(function.params[k].type, Array):
+            if not isinstance(function.params[k].type, anf.Array):
                 raise IRError(f"the parameter {k} cannot be consumed: it is no array")
 
     # ---- blocks ------------------------------------------------------------------------------------------------------
-    def block(self, block: Block) -> None:
+    def block(self, block: anf.Block) -> None:
         """Checks a block; what it binds stays visible until the caller leaves it."""
         if self.trusting and block.sound and self.scope.enter(block):
             return
@@ -191,33 +144,33 @@ class _Verifier:
         if self.scope.leans == leans:
             object.__setattr__(block, "sound", True)
 
-    def inner(self, block: Block) -> None:
+    def inner(self, block: anf.Block) -> None:
         """Checks a block of which nothing is visible behind it."""
         mark = self.scope.mark()
         self.block(block)
         self.scope.leave(mark)
 
-    def let(self, let: Let) -> None:
+    def let(self, let: anf.Let) -> None:
         op = let.op
         match op:
-            case Prim():  # as most operations are
+            case anf.Prim():  # as most operations are
                 for arg in op.args:
                     if arg not in self.scope.visible:
                         self.scope.atom(arg)
                 dtype = self.primitive(op)
-                self.gives(let, (Scalar(dtype),))
+                self.gives(let, (anf.Scalar(dtype),))
                 self.scope.bind(let.vars)
                 if dtype == "bool":
                     self.equality(let, op)
                 if dtype != "i64":
                     return
-            case Read():  # and most others
+            case anf.Read():  # and most others
                 self.scope.atom(op.array)
                 self.scope.sizes(op.index)
-                self.gives(let, (Scalar(self.rank(op.array, len(op.index), "the index").dtype),))
+                self.gives(let, (anf.Scalar(self.rank(op.array, len(op.index), "the index").dtype),))
                 self.scope.bind(let.vars)
                 return
-            case Comp():
+            case anf.Comp():
                 for destination in op.destinations:
                     if destination.into is not None:
                         self.scope.atom(destination.into)
@@ -228,7 +181,7 @@ class _Verifier:
                 self.other(let, op)
         learn(let, self.scope.known)
 
-    def gives(self, let: Let, types: Sequence[Type]) -> None:
+    def gives(self, let: anf.Let, types: Sequence[anf.Type]) -> None:
         """Whether what a let binds has the types that its operation gives."""
         if len(types) != len(let.vars):
             raise IRError(f"what the operation gives: {len(let.vars)} for {len(types)}")
@@ -236,64 +189,64 @@ class _Verifier:
             if not self.scope.same(type, var.type):
                 raise IRError(f"what the operation gives: {var} has the type {show(var.type)}, not {show(type)}")
 
-    def other(self, let: Let, op: Op) -> None:
-        if named_function(op) is not None or isinstance(op, Construct | Tag | Fields):
+    def other(self, let: anf.Let, op: anf.Op) -> None:
+        if named_function(op) is not None or isinstance(op, anf.Construct | anf.Tag | anf.Fields):
             self.scope.leans += 1  # on another function, or a datatype
         mentioned = parts(op)
         for atom in mentioned.atoms:
             self.scope.atom(atom)
-        if not isinstance(op, View):
+        if not isinstance(op, anf.View):
             self.scope.sizes(mentioned.sizes)
         self.operation(op)
         self.scope.bind(let.vars)
         match op:
-            case If():
+            case anf.If():
                 for arm in (op.then, op.otherwise):
                     self.scope.match(let.vars, arm.results, {}, "what an arm returns")
-            case Check():
+            case anf.Check():
                 self.certified(op, let)
-            case Pull():
+            case anf.Pull():
                 if len(let.vars) != len(op.wrt):
                     raise IRError("one cotangent for each position in wrt")
-            case Effect():
-                if not let.vars or not isinstance(let.vars[0].type, Token):
+            case anf.Effect():
+                if not let.vars or not isinstance(let.vars[0].type, anf.Token):
                     raise IRError("an effect binds a token first")
-            case Foreign():
-                if any(isinstance(v.type, Token) for v in let.vars):
+            case anf.Foreign():
+                if any(isinstance(v.type, anf.Token) for v in let.vars):
                     raise IRError("a foreign function without effects binds no token")
             case _:
                 self.scope.match(result_vars(op, self.functions), let.vars, {}, "what the operation gives")
 
     # ---- sizes that a check compares ---------------------------------------------------------------------------------
-    def equality(self, let: Let, op: Prim) -> None:
+    def equality(self, let: anf.Let, op: anf.Prim) -> None:
         """Notes the sizes that are equal if a condition holds."""
         match op:
-            case Prim("eq", (x, y)) if x.type == I64:
-                self.compared[let.vars[0]] = ((poly(x), poly(y)),)
-            case Prim("and", (x, y)):
+            case anf.Prim("eq", (x, y)) if x.type == I64:
+                self.compared[let.vars[0]] = ((anf.poly(x), anf.poly(y)),)
+            case anf.Prim("and", (x, y)):
                 self.compared[let.vars[0]] = (*self.equalities(x), *self.equalities(y))
             case _:
                 pass
 
-    def equalities(self, condition: Atom) -> tuple[tuple[Size, Size], ...]:
+    def equalities(self, condition: anf.Atom) -> tuple[tuple[anf.Size, anf.Size], ...]:
         """The sizes that are equal where a condition holds."""
-        return self.compared.get(condition, ()) if isinstance(condition, Var) else ()
+        return self.compared.get(condition, ()) if isinstance(condition, anf.Var) else ()
 
-    def certified(self, op: Check, let: Let) -> None:
+    def certified(self, op: anf.Check, let: anf.Let) -> None:
         if len(op.subjects) != len(let.vars):
             raise IRError("a check binds one variable for each subject")
         for subject, var in zip(op.subjects, let.vars, strict=True):
             a, b = subject.type, var.type
-            alike = type_rank(a) == type_rank(b) and not isinstance(a, Token) and not isinstance(b, Token)
+            alike = type_rank(a) == type_rank(b) and not isinstance(a, anf.Token) and not isinstance(b, anf.Token)
             if not alike or dtype_of(subject) != dtype_of(var):
                 raise IRError(f"{var} certifies {subject!r} and has another dtype or rank")
-            if not self.scope.same(a, b) and op.condition != Lit(False, "bool"):
-                assert isinstance(a, Array) and isinstance(b, Array)
+            if not self.scope.same(a, b) and op.condition != anf.Lit(False, "bool"):
+                assert isinstance(a, anf.Array) and isinstance(b, anf.Array)
                 for own, size in zip(a.shape, b.shape, strict=True):
                     if not self.equal_by_check(op.condition, own, size):
                         raise IRError(f"the check of {subject!r} does not compare {own} with {size}")
 
-    def equal_by_check(self, condition: Atom, a: Size, b: Size) -> bool:
+    def equal_by_check(self, condition: anf.Atom, a: anf.Size, b: anf.Size) -> bool:
         """Whether two sizes are equal if a condition holds."""
         open = self.scope.opened
         a, b = open(a), open(b)
@@ -307,67 +260,67 @@ class _Verifier:
         return a == b
 
     # ---- operations --------------------------------------------------------------------------------------------------
-    def scalar(self, atom: Atom, *dtypes: str) -> str:
-        if not isinstance(atom.type, Scalar):
+    def scalar(self, atom: anf.Atom, *dtypes: str) -> str:
+        if not isinstance(atom.type, anf.Scalar):
             raise IRError(f"{atom!r} is not a scalar")
         if dtypes and atom.type.dtype not in dtypes:
             raise IRError(f"{atom!r} is {atom.type.dtype}, not {' or '.join(dtypes)}")
         return atom.type.dtype
 
-    def rank(self, array: Atom, rank: int, what: str) -> Array:
+    def rank(self, array: anf.Atom, rank: int, what: str) -> anf.Array:
         type = array_type(array)
         if len(type.shape) != rank:
             raise IRError(f"{what} has {rank} entries for the {len(type.shape)} axes of {array}")
         return type
 
-    def equal_sizes(self, a: Sequence[Size], b: Sequence[Size], what: str) -> None:
+    def equal_sizes(self, a: Sequence[anf.Size], b: Sequence[anf.Size], what: str) -> None:
         if len(a) != len(b) or not all(self.scope.same_size(s, t) for s, t in zip(a, b, strict=True)):
             raise IRError(f"{what}: {list(a)} and {list(b)}")
 
-    def operation(self, op: Op) -> None:
+    def operation(self, op: anf.Op) -> None:
         match op:
-            case Cast():
+            case anf.Cast():
                 if "str" in (op.dtype, self.scalar(op.arg)) or not {op.dtype, dtype_of(op.arg)} <= _CLASSES[ANY]:
                     raise IRError("a conversion is between numbers and truth values")
-            case Format():
+            case anf.Format():
                 self.message(op.parts, op.args)
-            case Check():
+            case anf.Check():
                 self.scalar(op.condition, "bool")
                 if not is_mark(op):  # which has no message
                     self.message(op.parts, op.values)
-            case Update():
+            case anf.Update():
                 self.scalar(op.value, self.rank(op.array, len(op.index), "the index").dtype)
-            case Scan():
+            case anf.Scan():
                 if op.monoid not in ("sum", "prod") or self.rank(op.array, 1, "a scan").dtype not in _NUMBERS:
                     raise IRError("a scan is a running sum or product of numbers")
-            case If():
+            case anf.If():
                 self.scalar(op.condition, "bool")
                 self.inner(op.then)
                 self.inner(op.otherwise)
-            case For():
+            case anf.For():
                 self.loop(op.params, op.init, op.body, op.early, (op.index,), None)
-            case While():
+            case anf.While():
                 self.loop(op.params, op.init, op.body, op.early, (), op.condition)
-            case Call():
+            case anf.Call():
                 self.scope.match(function_named(self.functions, op.function).params, op.args, {}, "the arguments")
-            case Construct():
+            case anf.Construct():
                 self.variant(op.variant)
                 self.scope.match(op.variant.fields, op.args, {}, "the fields")
-            case Tag():
+            case anf.Tag():
                 self.scalar(op.node, *self.scope.datatypes)
-            case Fields():
+            case anf.Fields():
                 self.variant(op.variant)
                 self.scalar(op.node, op.variant.datatype)
-            case View():
+            case anf.View():
                 self.view(op)
-            case Reshape():
+            case anf.Reshape():
                 a, b = product(array_type(op.array).shape), product(op.shape)
                 if not self.scope.same_size(a, b):
                     raise IRError(f"{a} elements are reshaped to {b}")
-            case Empty(dtype, _):
-                if dtype == "str" or is_handle(dtype):
+            case anf.Empty(dtype, _):
+                if dtype == "str" or anf.is_handle(dtype):
                     raise IRError("an array without contents is one of numbers")
-            case Concat():
+            case anf.Concat():
                 if not op.arrays:
                     raise IRError("nothing to concatenate")
                 first = array_type(op.arrays[0])
@@ -375,31 +328,31 @@ class _Verifier:
                     if array_type(array).dtype != first.dtype:
                         raise IRError("the arrays have several dtypes")
                     self.equal_sizes(array_type(array).shape[1:], first.shape[1:], "sizes beside the first axis differ")
-            case Compact():
+            case anf.Compact():
                 if self.rank(op.mask, 1, "a mask").dtype != "bool":
                     raise IRError("a mask is an array of bool")
-            case Contract():
+            case anf.Contract():
                 self.product(op)
-            case Library():
+            case anf.Library():
                 library_types(op)
                 for one, other in equal_sizes(op):
                     self.equal_sizes((one,), (other,), f"the sizes of the arguments of {op.name} do not fit")
-            case Vjp():
+            case anf.Vjp():
                 self.reverse(op)
-            case Jvp():
+            case anf.Jvp():
                 self.forward(op)
-            case Record():
+            case anf.Record():
                 function = function_named(self.functions, op.function)
                 self.scope.match(function.params, op.args, {}, "the arguments")
                 self.halves(op, [op.args[w].type for w in op.wrt])
-            case Pull():
+            case anf.Pull():
                 function = function_named(self.functions, op.function)
                 self.halves(op, [function.params[w].type for w in op.wrt])
                 self.seeds(function, op.cotangents)
                 if len(op.sizes) != sum(p.type == I64 for p in function.params):
                     raise IRError("one size for each i64 parameter")
-            case Effect():
-                if not isinstance(op.token.type, Token):
+            case anf.Effect():
+                if not isinstance(op.token.type, anf.Token):
                     raise IRError("an effect takes a token first")
                 if op.name == "print":
                     if len(op.args) != 1:
@@ -408,22 +361,22 @@ class _Verifier:
             case _:
                 pass
 
-    def primitive(self, op: Prim) -> str:
+    def primitive(self, op: anf.Prim) -> str:
         """Checks the arguments of a primitive; gives the dtype of its result."""
         return primitive_dtype(op.name, tuple([self.scalar(a) for a in op.args]))
 
-    def variant(self, variant: Variant) -> None:
+    def variant(self, variant: anf.Variant) -> None:
         datatype = self.scope.datatypes.get(variant.datatype)
         if datatype is None or variant not in datatype.variants:
             raise IRError(f"{variant.name} is no variant of a datatype of the program")
 
-    def message(self, texts: Sequence[str], values: Sequence[Atom]) -> None:
+    def message(self, texts: Sequence[str], values: Sequence[anf.Atom]) -> None:
         if len(texts) != 2 * len(values) + 1:
             raise IRError(f"{len(texts)} parts of text for {len(values)} values")
-        if any(isinstance(v.type, Token) or is_handle(v.type.dtype) for v in values):
+        if any(isinstance(v.type, anf.Token) or anf.is_handle(v.type.dtype) for v in values):
             raise IRError("a token, or a node of a datatype, has no text")
 
-    def comprehension(self, op: Comp) -> None:
+    def comprehension(self, op: anf.Comp) -> None:
         mark = self.scope.mark()
         for destination in op.destinations:
             self.scope.sizes(destination.shape)
@@ -439,18 +392,18 @@ class _Verifier:
         if len(op.body.results) != len(op.destinations):
             raise IRError(f"{len(op.body.results)} values for {len(op.destinations)} destinations")
         for k, (value, destination) in enumerate(zip(op.body.results, op.destinations, strict=True)):
-            if isinstance(destination, Keep) and destination.after is not None:
+            if isinstance(destination, anf.Keep) and destination.after is not None:
                 self.segment(op, k, destination.after)
             self.scope.sizes(destination.index)
             dtype = self.value(value, destination)
-            monoid = "sum" if isinstance(destination, Add) else destination.monoid
+            monoid = "sum" if isinstance(destination, anf.Add) else destination.monoid
             if monoid not in MONOIDS:
                 raise IRError(f"there is no monoid {monoid}")
             if monoid in ("any", "all") and dtype != "bool":
                 raise IRError(f"{monoid} of {dtype}")
             if monoid not in ("any", "all", "set") and dtype not in _NUMBERS:
                 raise IRError(f"{monoid} of {dtype}")
-            if not isinstance(destination, Add):
+            if not isinstance(destination, anf.Add):
                 self.kept(destination.index, op.axes, monoid)
             if destination.into is not None:
                 if monoid in ("argmax", "argmin"):
@@ -459,23 +412,23 @@ class _Verifier:
                     raise IRError(f"{destination.into} is not an array of the destination's type")
         self.scope.leave(mark)
 
-    def segment(self, op: Comp, k: int, after: int) -> None:
+    def segment(self, op: anf.Comp, k: int, after: int) -> None:
         """A destination that goes on with the array of an earlier one."""
         d = op.destinations[k]
         if not 0 <= after < k or d.into is not None:
             raise IRError(f"destination {k} goes on with that of no earlier one")
         earlier = op.destinations[after]
-        if any(isinstance(o, Keep) and o.after == after for o in op.destinations[:k]):
+        if any(isinstance(o, anf.Keep) and o.after == after for o in op.destinations[:k]):
             raise IRError(f"two destinations go on with that of destination {after}")
-        if not isinstance(earlier, Keep) or dtype_of(op.body.results[k]) != dtype_of(op.body.results[after]):
+        if not isinstance(earlier, anf.Keep) or dtype_of(op.body.results[k]) != dtype_of(op.body.results[after]):
             raise IRError(f"destination {k} is not of the type of the one that it goes on with")
         self.equal_sizes(d.shape, earlier.shape, "segments are of arrays of other sizes")
 
-    def value(self, value: Atom, destination: Destination) -> str:
+    def value(self, value: anf.Atom, destination: anf.Destination) -> str:
         """The dtype of what goes to a destination: a scalar, or an array for its last axes, or several such rows."""
         index, shape = destination.index, destination.shape
-        row: tuple[Size, ...] = ()
-        if isinstance(value.type, Array) and isinstance(destination, Keep):
+        row: tuple[anf.Size, ...] = ()
+        if isinstance(value.type, anf.Array) and isinstance(destination, anf.Keep):
             row = value.type.shape
             if index and destination.monoid == "set" and len(index) + len(row) == len(shape) + 1:
                 row = row[1:]
@@ -486,7 +439,7 @@ class _Verifier:
             raise IRError(f"an index of {len(index)} entries for a shape of {len(shape)}")
         return dtype_of(value)
 
-    def kept(self, index: Sequence[Size], bounded: Sequence[Axis], monoid: str) -> None:
+    def kept(self, index: Sequence[anf.Size], bounded: Sequence[anf.Axis], monoid: str) -> None:
         """What can be seen of the promise that an index determines its axes; one of a single point needs nothing."""
         axes = [axis.var for axis in bounded]
         plain = [entry.atom for entry in index]
@@ -508,12 +461,12 @@ class _Verifier:
 
     def loop(
         self,
-        params: Sequence[Var],
-        init: Sequence[Atom],
-        body: Block,
+        params: Sequence[anf.Var],
+        init: Sequence[anf.Atom],
+        body: anf.Block,
         early: bool,
-        index: Sequence[Var],
-        condition: Block | None,
+        index: Sequence[anf.Var],
+        condition: anf.Block | None,
     ) -> None:
         self.scope.match(params, init, {}, "the first state")
         mark = self.scope.mark()
@@ -533,7 +486,7 @@ class _Verifier:
         self.scope.match(params, results, {}, "the next state")
         self.scope.leave(mark)
 
-    def view(self, op: View) -> None:
+    def view(self, op: anf.View) -> None:
         mark = self.scope.mark()
         self.scope.sizes(op.shape)
         self.rank(op.array, len(op.index), "the index of a view")
@@ -545,12 +498,12 @@ class _Verifier:
         self.scope.sizes(op.index)
         self.scope.leave(mark)
 
-    def product(self, op: Contract) -> None:
+    def product(self, op: anf.Contract) -> None:
         a = self.rank(op.a, len(op.left), "the left factor")
         b = self.rank(op.b, len(op.right), "the right factor")
         if a.dtype != b.dtype or a.dtype not in _NUMBERS:
             raise IRError(f"a product of {a.dtype} and {b.dtype}")
-        sizes: dict[int, Size] = {}
+        sizes: dict[int, anf.Size] = {}
         for name, size in zip((*op.left, *op.right), (*a.shape, *b.shape), strict=True):
             if not self.scope.same_size(sizes.setdefault(name, size), size):
                 raise IRError(f"the axis {name} has the sizes {sizes[name]} and {size}")
@@ -558,14 +511,14 @@ class _Verifier:
             if len(set(names)) != len(names):
                 raise IRError("an axis is named twice")
 
-    def reverse(self, op: Vjp) -> None:
+    def reverse(self, op: anf.Vjp) -> None:
         function = function_named(self.functions, op.function)
         self.scope.match(function.params, op.args, {}, "the arguments")
         if any(not carries(op.args[w].type) for w in op.wrt):
             raise IRError("a derivative in an argument that carries none")
         self.seeds(function, op.cotangents)
 
-    def seeds(self, function: Function, cotangents: Sequence[Atom | None]) -> None:
+    def seeds(self, function: anf.Function, cotangents: Sequence[anf.Atom | None]) -> None:
         if len(cotangents) != len(function.results):
             raise IRError("one cotangent, or None, for each result")
         for cotangent, result in zip(cotangents, function.results, strict=True):
@@ -574,13 +527,13 @@ class _Verifier:
             if not carries(result.type) or type_rank(cotangent.type) != type_rank(result.type):
                 raise IRError(f"{cotangent!r} is no cotangent of {result}")
 
-    def halves(self, op: Record | Pull, wrt: Sequence[Type]) -> None:
+    def halves(self, op: anf.Record | anf.Pull, wrt: Sequence[anf.Type]) -> None:
         if not all(map(carries, wrt)):
             raise IRError("a derivative in an argument that carries none")
         if len(op.seeded) != len(function_named(self.functions, op.function).results):
             raise IRError("one mark for each result")
 
-    def forward(self, op: Jvp) -> None:
+    def forward(self, op: anf.Jvp) -> None:
         function = function_named(self.functions, op.function)
         self.scope.match(function.params, op.args, {}, "the arguments")
         if len(op.tangents) != len(op.args):
@@ -615,12 +568,12 @@ def primitive_dtype(name: str, dtypes: tuple[str, ...]) -> str:
     return result_dtype(name, dtypes)
 
 
-def type_rank(type: Type) -> int:
+def type_rank(type: anf.Type) -> int:
     """The number of axes."""
-    return len(type.shape) if isinstance(type, Array) else 0
+    return len(type.shape) if isinstance(type, anf.Array) else 0
 
 
-def _single(axis: Axis) -> bool:
+def _single(axis: anf.Axis) -> bool:
     """Whether an axis has one point at most."""
     spans = [(high - low).constant for low in axis.lows for high in axis.highs]
     return any(span is not None and span <= 1 for span in spans)

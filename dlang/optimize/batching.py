@@ -21,38 +21,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from dlang.ir import anf
 from dlang.ir.affine import Knowledge
-from dlang.ir.anf import (
-    DTYPES,
-    Add,
-    Array,
-    Atom,
-    Axis,
-    Block,
-    Cast,
-    Check,
-    Comp,
-    Destination,
-    For,
-    Function,
-    If,
-    Keep,
-    Let,
-    Op,
-    Prim,
-    Program,
-    Read,
-    Reshape,
-    Scalar,
-    Size,
-    SizeOf,
-    Stop,
-    Update,
-    Var,
-    View,
-    fresh,
-    poly,
-)  # fmt: skip
 from dlang.ir.builder import shape_of
 from dlang.ir.comps import point_of, slope
 from dlang.ir.pruning import pruned
@@ -72,10 +42,10 @@ from dlang.ir.traverse import (
 from dlang.ir.types import dtype_of, type_of
 
 
-def batching(program: Program) -> Program:
+def batching(program: anf.Program) -> anf.Program:
     """The program with comprehensions in the place of loops whose trips need nothing of each other."""
 
-    def function(f: Function) -> Function:
+    def function(f: anf.Function) -> anf.Function:
         known = Knowledge()
         known.saw(p.type for p in f.params)
         return with_body(f, batched(f.body, known))
@@ -83,34 +53,34 @@ def batching(program: Program) -> Program:
     return map_functions(program, function)
 
 
-def batched(block: Block, known: Knowledge) -> Block:
+def batched(block: anf.Block, known: Knowledge) -> anf.Block:
     """Inner loops first: a loop over comprehensions may become one itself."""
     known = known.copy()
-    lets: list[Let] = []
+    lets: list[anf.Let] = []
     for let in block.lets:
         inner = known
-        if isinstance(let.op, For):
+        if isinstance(let.op, anf.For):
             inner = known.copy()
             inner.facts.between(let.op.index, (let.op.low,), (let.op.high,))
         op = map_blocks(let.op, partial(batched, known=inner))
         new = with_op(let, let.vars, op)
-        made = _at_once(new, op, known) if isinstance(op, For) else None
+        made = _at_once(new, op, known) if isinstance(op, anf.For) else None
         lets += [new] if made is None else made
         known.saw(v.type for v in let.vars)
     return with_lets(block, lets, block.results)
 
 
-def _at_once(let: Let, loop: For, known: Knowledge) -> list[Let] | None:
+def _at_once(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] | None:
     """What does the same as a loop, without one; None if its trips are not independent or can't be done at once."""
     if loop.early or not loop.params or not known.at_least_zero(loop.high - loop.low):
         return None
-    if not all(isinstance(p.type, Array) for p in loop.params):
+    if not all(isinstance(p.type, anf.Array) for p in loop.params):
         return None
     uses = count_uses(loop.body)
     if any(uses.get(p) != 1 for p in loop.params) or len(set(loop.body.results)) < len(loop.params):
         return None
     batch = _Batch(loop, dict(zip(loop.body.results, let.vars, strict=True)), loop.high - loop.low)
-    if any(uses.get(r) != 1 for r in batch.results if isinstance(r, Var)):
+    if any(uses.get(r) != 1 for r in batch.results if isinstance(r, anf.Var)):
         return None
     done = all(batch.takes(inner) for inner in loop.body.lets)
     return batch.lets if done and len(batch.finished) == len(let.vars) else None
@@ -124,70 +94,70 @@ class _Batch:
     a trip. arrays: those of a trip, and those of all trips. sizes: the variables of a trip that name sizes.
     """
 
-    loop: For
-    results: dict[Atom, Var]
-    trips: Size
-    lets: list[Let] = field(default_factory=list)
-    scalars: list[Let] = field(default_factory=list)
-    arrays: dict[Var, Var] = field(default_factory=dict)
-    sizes: dict[Var, Size] = field(default_factory=dict)
-    local: set[Var] = field(default_factory=set)  # what a trip binds
-    finished: set[Var] = field(default_factory=set)
+    loop: anf.For
+    results: dict[anf.Atom, anf.Var]
+    trips: anf.Size
+    lets: list[anf.Let] = field(default_factory=list)
+    scalars: list[anf.Let] = field(default_factory=list)
+    arrays: dict[anf.Var, anf.Var] = field(default_factory=dict)
+    sizes: dict[anf.Var, anf.Size] = field(default_factory=dict)
+    local: set[anf.Var] = field(default_factory=set)  # what a trip binds
+    finished: set[anf.Var] = field(default_factory=set)
 
     @property
-    def place(self) -> Size:
+    def place(self) -> anf.Size:
         """The index of a trip along the new axis."""
-        return poly(self.loop.index) - self.loop.low
+        return anf.poly(self.loop.index) - self.loop.low
 
-    def takes(self, let: Let) -> bool:
+    def takes(self, let: anf.Let) -> bool:
         """Does a let of the body for all trips; False if that can't be done."""
         self.local |= set(let.vars)
         match let.op:
-            case Prim() | Cast() | SizeOf() | Read() | If() | Stop() if _scalar(let):
+            case anf.Prim() | anf.Cast() | anf.SizeOf() | anf.Read() | anf.If() | anf.Stop() if _scalar(let):
                 self.scalars.append(let)
-                if isinstance(let.op, SizeOf):
+                if isinstance(let.op, anf.SizeOf):
                     self.sizes[let.vars[0]] = let.op.size.substitute(self.sizes.get)
                 return not self._whole(let.op)
-            case Check():
+            case anf.Check():
                 return self._check(let)
-            case Comp():
+            case anf.Comp():
                 return self._comprehension(let, let.op)
-            case Update(array, index, value):
-                keep = Keep(shape_of(array), index, "set", array)
-                return self._comprehension(let, Comp((), Block((), (value,)), (keep,)))
-            case View(array, axes, shape, index):
+            case anf.Update(array, index, value):
+                keep = anf.Keep(shape_of(array), index, "set", array)
+                return self._comprehension(let, anf.Comp((), anf.Block((), (value,)), (keep,)))
+            case anf.View(array, axes, shape, index):
                 return self._view(let, array, axes, shape, index)
-            case Reshape(array, shape):
+            case anf.Reshape(array, shape):
                 shape = self._open(shape)
                 if array not in self.arrays or self._inside(shape):
                     return False
-                self._array(let, Reshape(self.arrays[array], (self.trips, *shape)), (self.trips, *shape))
+                self._array(let, anf.Reshape(self.arrays[array], (self.trips, *shape)), (self.trips, *shape))
                 return True
             case _:
                 return False
 
     # ---- operations --------------------------------------------------------------------------------------------------
-    def _check(self, let: Let) -> bool:
+    def _check(self, let: anf.Let) -> bool:
         """A check of each trip; what it certifies is stored."""
-        if self._whole(let.op) or not all(_storable(v) and isinstance(v.type, Scalar) for v in let.vars):
+        if self._whole(let.op) or not all(_storable(v) and isinstance(v.type, anf.Scalar) for v in let.vars):
             return False
-        keep = Keep((self.trips,), (self.place,), "set")
-        check = Comp((), Block((let,), let.vars), tuple([keep] * len(let.vars)))
-        stored = tuple([fresh(v.name, type_of(dtype_of(v), (self.trips,))) for v in let.vars])
-        self._emit(Let(stored, check, let.span))
+        keep = anf.Keep((self.trips,), (self.place,), "set")
+        check = anf.Comp((), anf.Block((let,), let.vars), tuple([keep] * len(let.vars)))
+        stored = tuple([anf.fresh(v.name, type_of(dtype_of(v), (self.trips,))) for v in let.vars])
+        self._emit(anf.Let(stored, check, let.span))
         for v, array in zip(let.vars, stored, strict=True):
-            self.scalars.append(Let((v,), Read(array, (self.place,)), let.span))
+            self.scalars.append(anf.Let((v,), anf.Read(array, (self.place,)), let.span))
         return True
 
-    def _comprehension(self, let: Let, op: Comp) -> bool:
+    def _comprehension(self, let: anf.Let, op: anf.Comp) -> bool:
         if self._whole(op):
             return False
-        axes = tuple([Axis(a.var, self._open(a.lows), self._open(a.highs)) for a in op.axes])
+        axes = tuple([anf.Axis(a.var, self._open(a.lows), self._open(a.highs)) for a in op.axes])
         if any(self._inside(ends, trip=False) for a in axes for ends in (a.lows, a.highs)):
             return False
-        destinations: list[Destination] = []
-        vars: list[Var] = []
-        reads: list[Let] = []
+        destinations: list[anf.Destination] = []
+        vars: list[anf.Var] = []
+        reads: list[anf.Let] = []
         for v, d in zip(let.vars, op.destinations, strict=True):
             shape = self._open(d.shape)
             if self._inside(shape) or not _storable(v):
@@ -203,19 +173,19 @@ class _Batch:
                 return False
             into = None if d.into is None else self.arrays[d.into]
             shape, place = (self.trips, *shape), (self.place, *d.index)
-            keeps = Keep(shape, place, d.monoid, into) if isinstance(d, Keep) else Add(shape, place, into)
+            keeps = anf.Keep(shape, place, d.monoid, into) if isinstance(d, anf.Keep) else anf.Add(shape, place, into)
             destinations.append(keeps)
-            array = fresh(v.name, type_of(dtype_of(v), shape))
+            array = anf.fresh(v.name, type_of(dtype_of(v), shape))
             vars.append(array)
-            if isinstance(v.type, Array):
+            if isinstance(v.type, anf.Array):
                 self.arrays[v] = array
             else:
-                reads.append(Let((v,), Read(array, (self.place,)), let.span))
-        self._emit(Let(tuple(vars), Comp(axes, op.body, tuple(destinations)), let.span))
+                reads.append(anf.Let((v,), anf.Read(array, (self.place,)), let.span))
+        self._emit(anf.Let(tuple(vars), anf.Comp(axes, op.body, tuple(destinations)), let.span))
         self.scalars += reads
         return True
 
-    def _slice(self, op: Comp, v: Var, d: Destination) -> Destination | None:
+    def _slice(self, op: anf.Comp, v: anf.Var, d: anf.Destination) -> anf.Destination | None:
         """Where all trips write what each writes into its own slice of a state; None if slices may share an element."""
         if v not in self.results:
             return None
@@ -224,59 +194,66 @@ class _Batch:
         if self.loop.body.results[k] is not v:
             return None
         init = self.loop.init[k]
-        assert isinstance(init, Var)
+        assert isinstance(init, anf.Var)
         inside = self.local | {a.var for a in op.axes} | set(bound_vars(op.body))
         entries = self._open(d.index)
         own = [e for e in entries if slope(e, self.loop.index) in (1, -1)]
         if all(e.mentions(inside) for e in own):
             return None
         self.finished.add(v)
-        if isinstance(d, Add):
-            return Add(d.shape, entries, init)
-        whole = Keep(d.shape, entries, d.monoid)
-        trip = Axis(self.loop.index, (self.loop.low,), (self.loop.high,))
-        axes = (trip, *[Axis(a.var, self._open(a.lows), self._open(a.highs)) for a in op.axes])
-        if d.monoid == "set" and point_of(Comp(axes, op.body, (whole,)), 0) is not None:
+        if isinstance(d, anf.Add):
+            return anf.Add(d.shape, entries, init)
+        whole = anf.Keep(d.shape, entries, d.monoid)
+        trip = anf.Axis(self.loop.index, (self.loop.low,), (self.loop.high,))
+        axes = (trip, *[anf.Axis(a.var, self._open(a.lows), self._open(a.highs)) for a in op.axes])
+        if d.monoid == "set" and point_of(anf.Comp(axes, op.body, (whole,)), 0) is not None:
             return whole
-        return Keep(d.shape, entries, d.monoid, init)
+        return anf.Keep(d.shape, entries, d.monoid, init)
 
-    def _view(self, let: Let, array: Var, axes: tuple[Var, ...], shape: Sequence[Size], index: Sequence[Size]) -> bool:
+    def _view(
+        self,
+        let: anf.Let,
+        array: anf.Var,
+        axes: tuple[anf.Var, ...],
+        shape: Sequence[anf.Size],
+        index: Sequence[anf.Size],
+    ) -> bool:
         shape, index = self._open(shape), self._open(index)
-        trip = fresh("i", self.loop.index.type)
+        trip = anf.fresh("i", self.loop.index.type)
         if array in self.loop.params or self._inside(shape) or self._inside(index, trip=False):
             return False
-        at = tuple([e.substitute({self.loop.index: poly(trip) + self.loop.low}.get) for e in index])
-        of = (array, at) if array not in self.arrays else (self.arrays[array], (poly(trip), *at))
-        self._array(let, View(of[0], (trip, *axes), (self.trips, *shape), of[1]), (self.trips, *shape))
+        at = tuple([e.substitute({self.loop.index: anf.poly(trip) + self.loop.low}.get) for e in index])
+        of = (array, at) if array not in self.arrays else (self.arrays[array], (anf.poly(trip), *at))
+        self._array(let, anf.View(of[0], (trip, *axes), (self.trips, *shape), of[1]), (self.trips, *shape))
         return True
 
     # ---- code --------------------------------------------------------------------------------------------------------
-    def _array(self, let: Let, op: Op, shape: tuple[Size, ...]) -> None:
+    def _array(self, let: anf.Let, op: anf.Op, shape: tuple[anf.Size, ...]) -> None:
         (v,) = let.vars
-        self.arrays[v] = fresh(v.name, type_of(dtype_of(v), shape))
-        self.lets.append(Let((self.arrays[v],), op, let.span))
+        self.arrays[v] = anf.fresh(v.name, type_of(dtype_of(v), shape))
+        self.lets.append(anf.Let((self.arrays[v],), op, let.span))
 
-    def _emit(self, let: Let) -> None:
+    def _emit(self, let: anf.Let) -> None:
         """A comprehension of a trip, with the scalar code that it needs, at every trip."""
         op = let.op
-        assert isinstance(op, Comp)
+        assert isinstance(op, anf.Comp)
         wanted = set(free_vars(op))
         needed = pruned(self.scalars, wanted)
-        highs: tuple[Size, ...] = (self.loop.high,)
+        highs: tuple[anf.Size, ...] = (self.loop.high,)
         if not op.destinations and not wanted & {self.loop.index, *self.local}:
             highs = (self.loop.high, self.loop.low + 1)  # the same check in every trip
-        axis = Axis(self.loop.index, (self.loop.low,), highs)
-        body = Block((*needed, *op.body.lets), op.body.results)
-        whole = self._of_all(Comp((axis, *op.axes), body, op.destinations))
-        self.lets.append(Let(let.vars, Renaming({}, fresh=True).op(whole), let.span))
+        axis = anf.Axis(self.loop.index, (self.loop.low,), highs)
+        body = anf.Block((*needed, *op.body.lets), op.body.results)
+        whole = self._of_all(anf.Comp((axis, *op.axes), body, op.destinations))
+        self.lets.append(anf.Let(let.vars, Renaming({}, renew=True).op(whole), let.span))
 
-    def _of_all(self, op: Op) -> Op:
+    def _of_all(self, op: anf.Op) -> anf.Op:
         """An operation that reads the arrays of all trips."""
-        if isinstance(op, Read) and op.array in self.arrays:
-            return Read(self.arrays[op.array], (self.place, *op.index))
+        if isinstance(op, anf.Read) and op.array in self.arrays:
+            return anf.Read(self.arrays[op.array], (self.place, *op.index))
         return map_blocks(op, self._block_of_all)
 
-    def _block_of_all(self, block: Block) -> Block:
+    def _block_of_all(self, block: anf.Block) -> anf.Block:
         lets = []
         for let in block.lets:
             op = self._of_all(let.op)
@@ -284,38 +261,38 @@ class _Batch:
         return with_lets(block, lets, block.results)
 
     # ---- questions ---------------------------------------------------------------------------------------------------
-    def _open(self, sizes: Sequence[Size]) -> tuple[Size, ...]:
+    def _open(self, sizes: Sequence[anf.Size]) -> tuple[anf.Size, ...]:
         return tuple([s.substitute(self.sizes.get) for s in sizes])
 
-    def _inside(self, sizes: Sequence[Size], trip: bool = True) -> bool:
+    def _inside(self, sizes: Sequence[anf.Size], trip: bool = True) -> bool:
         """Whether sizes mention what a trip binds."""
         return any(s.mentions(self.local) or (trip and s.mentions((self.loop.index,))) for s in sizes)
 
-    def _whole(self, op: Op) -> bool:
+    def _whole(self, op: anf.Op) -> bool:
         """Whether an operation uses an array of a trip otherwise than by its elements, or as what it continues."""
-        if isinstance(op, Comp) and any(a in self.arrays for a in op.body.results):
+        if isinstance(op, anf.Comp) and any(a in self.arrays for a in op.body.results):
             return True
         blocks = parts(op).blocks
         inner = [let.op for b in blocks for let in walk(b)]
         results = [a for o in inner for b in parts(o).blocks for a in b.results]
-        used = [a for o in inner if not isinstance(o, Read) for a in parts(o).atoms]
-        own = () if isinstance(op, Read | Comp) else parts(op).atoms
+        used = [a for o in inner if not isinstance(o, anf.Read) for a in parts(o).atoms]
+        own = () if isinstance(op, anf.Read | anf.Comp) else parts(op).atoms
         return any(a in self.arrays for a in (*own, *used, *results))
 
 
-def _scalar(let: Let) -> bool:
+def _scalar(let: anf.Let) -> bool:
     """Whether a let is scalar code that may be done more than once."""
-    if not all(isinstance(v.type, Scalar) for v in let.vars):
+    if not all(isinstance(v.type, anf.Scalar) for v in let.vars):
         return False
     match let.op:
-        case If(_, then, otherwise):
+        case anf.If(_, then, otherwise):
             return all(_scalar(inner) for b in (then, otherwise) for inner in b.lets)
-        case Prim() | Cast() | SizeOf() | Read() | Stop():
+        case anf.Prim() | anf.Cast() | anf.SizeOf() | anf.Read() | anf.Stop():
             return True
         case _:
             return False
 
 
-def _storable(v: Var) -> bool:
+def _storable(v: anf.Var) -> bool:
     """Whether arrays have such elements, that are no nodes."""
-    return isinstance(v.type, Array | Scalar) and v.type.dtype in DTYPES
+    return isinstance(v.type, anf.Array | anf.Scalar) and v.type.dtype in anf.DTYPES

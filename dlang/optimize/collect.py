@@ -16,32 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from dlang.ir.anf import (
-    Add,
-    Array,
-    Atom,
-    Axis,
-    Block,
-    Call,
-    Cast,
-    Comp,
-    For,
-    Function,
-    If,
-    Keep,
-    Let,
-    Lit,
-    Prim,
-    Program,
-    Read,
-    Size,
-    SizeOf,
-    Var,
-    View,
-    While,
-    fresh,
-    poly,
-)  # fmt: skip
+from dlang.ir import anf
 from dlang.ir.builder import Builder, axis
 from dlang.ir.comps import extent, sizes_named, surely_total, without_results
 from dlang.ir.pruning import pruned
@@ -54,7 +29,7 @@ MANY = 32
 FEW = 256
 
 
-def collect(program: Program, entries: Sequence[str]) -> Program:
+def collect(program: anf.Program, entries: Sequence[str]) -> anf.Program:
     """The program with the outer products that its recursive functions add up collected."""
     for name in list(program.functions):
         if name in entries or not _calls_itself(program.functions[name]):
@@ -66,8 +41,8 @@ def collect(program: Program, entries: Sequence[str]) -> Program:
     return program
 
 
-def _calls_itself(f: Function) -> bool:
-    return any(isinstance(let.op, Call) and let.op.function == f.name for let in walk(f.body))
+def _calls_itself(f: anf.Function) -> bool:
+    return any(isinstance(let.op, anf.Call) and let.op.function == f.name for let in walk(f.body))
 
 
 # ---- what is found ---------------------------------------------------------------------------------------------------
@@ -75,10 +50,10 @@ def _calls_itself(f: Function) -> bool:
 class _Outer:
     """A product of two factors with axes of their own, added to the thread. sides: the axes of each, and its code."""
 
-    let: Let
+    let: anf.Let
     result: int
     name: str
-    sides: tuple[tuple[tuple[Axis, ...], tuple[Let, ...], Atom], ...]
+    sides: tuple[tuple[tuple[anf.Axis, ...], tuple[anf.Let, ...], anf.Atom], ...]
 
 
 @dataclass(slots=True)
@@ -89,18 +64,18 @@ class _Thread:
     around: the indices of the loops that are being followed.
     """
 
-    function: Function
+    function: anf.Function
     param: int
     result: int = 0
-    given: frozenset[Var] = frozenset()
+    given: frozenset[anf.Var] = frozenset()
     outer: dict[int, _Outer] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
-    around: list[Axis] = field(default_factory=list)
+    around: list[anf.Axis] = field(default_factory=list)
 
     def find(self) -> bool:
         """Whether the parameter is only added to and handed on, and gets outer products."""
         f = self.function
-        calls = [let.op for let in walk(f.body) if isinstance(let.op, Call) and let.op.function == f.name]
+        calls = [let.op for let in walk(f.body) if isinstance(let.op, anf.Call) and let.op.function == f.name]
         self.given = frozenset(
             p for k, p in enumerate(f.params) if p.type == I64 and all(call.args[k] is p for call in calls)
         )
@@ -111,7 +86,7 @@ class _Thread:
                 return True
         return False
 
-    def follow(self, block: Block, var: Var, named: dict[Var, Size] | None = None) -> int | None:
+    def follow(self, block: anf.Block, var: anf.Var, named: dict[anf.Var, anf.Size] | None = None) -> int | None:
         """The only result of a block that is the thread, which comes into it as `var`; None if it is used otherwise."""
         named = {**(named or {}), **sizes_named(block)}
         for let in block.lets:
@@ -125,54 +100,59 @@ class _Thread:
         ends = [k for k, r in enumerate(block.results) if r is var]
         return ends[0] if len(ends) == 1 else None
 
-    def step(self, let: Let, var: Var, uses: int, named: dict[Var, Size]) -> int | None:
+    def step(self, let: anf.Let, var: anf.Var, uses: int, named: dict[anf.Var, anf.Size]) -> int | None:
         """Which result of an operation is the thread; None if the operation does not just add to it or hand it on."""
         match let.op:
-            case Comp() as op if uses == 1:
+            case anf.Comp() as op if uses == 1:
                 at = next((k for k, d in enumerate(op.destinations) if d.into is var), None)
-                if at is None or (not isinstance(d := op.destinations[at], Add) and d.monoid != "sum"):
+                if at is None or (not isinstance(d := op.destinations[at], anf.Add) and d.monoid != "sum"):
                     return None
                 found = self.product(let, op, at, named)
                 if found is not None:
                     self.outer[id(let)] = found
                 return at
-            case Call(function, args) if function == self.function.name and uses == 1:
+            case anf.Call(function, args) if function == self.function.name and uses == 1:
                 return self.result if args[self.param] is var else None
-            case If(_, then, otherwise):
+            case anf.If(_, then, otherwise):
                 first = self.follow(then, var, named)
                 if first is None or first != self.follow(otherwise, var, named):
                     return None
                 self.ends[id(let)] = first
                 return first
-            case For() | While() as op if uses == 1 and var in op.init:
+            case anf.For() | anf.While() as op if uses == 1 and var in op.init:
                 at = op.init.index(var)
-                loops = [Axis(op.index, (op.low,), (op.high,))] if isinstance(op, For) else []
+                loops = [anf.Axis(op.index, (op.low,), (op.high,))] if isinstance(op, anf.For) else []
                 self.around += loops
                 end = self.follow(op.body, op.params[at], named)
                 del self.around[len(self.around) - len(loops) :]
                 if end is None or end - op.early != at:
                     return None
-                return None if isinstance(op, While) and op.params[at] in mentioned(op.condition) else at
+                return None if isinstance(op, anf.While) and op.params[at] in mentioned(op.condition) else at
             case _:
                 return None
 
-    def product(self, let: Let, op: Comp, k: int, named: dict[Var, Size]) -> _Outer | None:
+    def product(self, let: anf.Let, op: anf.Comp, k: int, named: dict[anf.Var, anf.Size]) -> _Outer | None:
         """The outer product that a comprehension adds, if its value is one."""
         d = op.destinations[k]
         defined = {v: x for x in op.body.lets for v in x.vars}
         value = op.body.results[k]
-        made = defined.get(value) if isinstance(value, Var) else None
-        if not isinstance(d, Keep) or made is None or not isinstance(made.op, Prim) or made.op.name not in _PRODUCTS:
+        made = defined.get(value) if isinstance(value, anf.Var) else None
+        if (
+            not isinstance(d, anf.Keep)
+            or made is None
+            or not isinstance(made.op, anf.Prim)
+            or made.op.name not in _PRODUCTS
+        ):
             return None
         axes = {a.var for a in op.axes}
-        sizes = [s.substitute(named.get) for s in [extent(a) or poly(a.var) for a in op.axes]]
+        sizes = [s.substitute(named.get) for s in [extent(a) or anf.poly(a.var) for a in op.axes]]
         if any(e.mentions(defined) or not set(e.atoms()) <= axes | self.given for e in d.index):
             return None
         if not all(set(s.atoms()) <= self.given for s in (*sizes, *d.shape)):
             return None
         if _few(sizes):
             return None
-        boxes = tuple([Axis(a.var, (poly(0),), (s,)) for a, s in zip(op.axes, sizes, strict=True)])
+        boxes = tuple([anf.Axis(a.var, (anf.poly(0),), (s,)) for a, s in zip(op.axes, sizes, strict=True)])
         if not all(any(e.mentions((a.var,)) for e in d.index) for a in boxes):
             return None
         sides = []
@@ -180,7 +160,9 @@ class _Thread:
             code = tuple(pruned(op.body.lets, [factor]))
             own = tuple([a for a in boxes if a.var is factor or any(a.var in mentioned(x.op) for x in code)])
             pure = all(
-                isinstance(x.op, Prim | Cast | Read | SizeOf) and surely_total(x.op, (*self.around, *own)) for x in code
+                isinstance(x.op, anf.Prim | anf.Cast | anf.Read | anf.SizeOf)
+                and surely_total(x.op, (*self.around, *own))
+                for x in code
             )
             if not own or not pure or dtype_of(factor) not in ("f32", "f64"):
                 return None
@@ -194,7 +176,7 @@ class _Thread:
 _PRODUCTS = ("mul", *GUARDS)
 
 
-def _few(sizes: Sequence[Size]) -> bool:
+def _few(sizes: Sequence[anf.Size]) -> bool:
     """Whether it is known that there are so few points that a trip of its own for each product is cheap."""
     points = 1
     for size in sizes:
@@ -204,20 +186,20 @@ def _few(sizes: Sequence[Size]) -> bool:
     return points <= FEW
 
 
-def _thread(function: Function, at: int) -> _Thread | None:
+def _thread(function: anf.Function, at: int) -> _Thread | None:
     type = function.params[at].type
-    if not isinstance(type, Array) or type.dtype not in ("f32", "f64"):
+    if not isinstance(type, anf.Array) or type.dtype not in ("f32", "f64"):
         return None
     thread = _Thread(function, at)
     return thread if thread.find() else None
 
 
 # ---- what is made ----------------------------------------------------------------------------------------------------
-State = tuple[Atom, ...]
+State = tuple[anf.Atom, ...]
 """The thread, then for each outer product what its factors were, one array for each, and how many."""
 
 
-def _collected(program: Program, thread: _Thread) -> Program:
+def _collected(program: anf.Program, thread: _Thread) -> anf.Program:
     functions = {
         name: _Rewriter(thread).function(f) if f is thread.function else _callers(f, thread)
         for name, f in program.functions.items()
@@ -225,9 +207,9 @@ def _collected(program: Program, thread: _Thread) -> Program:
     return replace(program, functions=functions)
 
 
-def _rows(outer: _Outer) -> list[tuple[str, tuple[Size, ...]]]:
+def _rows(outer: _Outer) -> list[tuple[str, tuple[anf.Size, ...]]]:
     """The dtype and the shape of what is collected of each factor."""
-    return [(dtype_of(value), (poly(MANY), *[a.highs[0] for a in axes])) for axes, _, value in outer.sides]
+    return [(dtype_of(value), (anf.poly(MANY), *[a.highs[0] for a in axes])) for axes, _, value in outer.sides]
 
 
 class _Rewriter:
@@ -237,22 +219,22 @@ class _Rewriter:
         self.thread = thread
         self.outer = list(thread.outer.values())
 
-    def more(self) -> list[Var]:
+    def more(self) -> list[anf.Var]:
         """Variables for what is collected."""
         found = []
         for outer in self.outer:
             for (dtype, shape), (_, _, value) in zip(_rows(outer), outer.sides, strict=True):
-                found.append(fresh(f"{_named(value)}s", Array(dtype, shape)))
-            found.append(fresh("some", I64))
+                found.append(anf.fresh(f"{_named(value)}s", anf.Array(dtype, shape)))
+            found.append(anf.fresh("some", I64))
         return found
 
-    def function(self, f: Function) -> Function:
+    def function(self, f: anf.Function) -> anf.Function:
         params, results = self.more(), self.more()
         state = (f.params[self.thread.param], *params)
         body = self.block(f.body, f.params[self.thread.param], state)
         return replace(f, params=(*f.params, *params), results=(*f.results, *results), body=body)
 
-    def block(self, block: Block, var: Var, state: State) -> Block:
+    def block(self, block: anf.Block, var: anf.Var, state: State) -> anf.Block:
         """The block with the thread, which comes into it as `var`, in the form of `state`."""
         b = Builder()
         with b.scope() as lets:
@@ -263,42 +245,42 @@ class _Rewriter:
                 b.span = let.span
                 var, state = self.step(b, let, var, state)
         results = [state[0] if r is var else r for r in block.results]
-        return Block(tuple(lets), (*results, *state[1:]))
+        return anf.Block(tuple(lets), (*results, *state[1:]))
 
-    def step(self, b: Builder, let: Let, var: Var, state: State) -> tuple[Var, State]:
+    def step(self, b: Builder, let: anf.Let, var: anf.Var, state: State) -> tuple[anf.Var, State]:
         more = self.more()
         vars = (*let.vars, *more)
         match let.op:
-            case Comp() as op:
+            case anf.Comp() as op:
                 at = next(k for k, d in enumerate(op.destinations) if d.into is var)
                 found = self.thread.outer.get(id(let))
                 if found is not None:
                     return let.vars[at], self.put(b, found, state)
                 destinations = list(op.destinations)
                 into = state[0]
-                assert isinstance(into, Var)
+                assert isinstance(into, anf.Var)
                 destinations[at] = replace(destinations[at], into=into)
-                b.append(Let(let.vars, Comp(op.axes, op.body, tuple(destinations)), let.span))
+                b.append(anf.Let(let.vars, anf.Comp(op.axes, op.body, tuple(destinations)), let.span))
                 return let.vars[at], (let.vars[at], *state[1:])
-            case Call(name, args):
+            case anf.Call(name, args):
                 args = tuple([state[0] if k == self.thread.param else a for k, a in enumerate(args)])
-                b.append(Let(vars, Call(name, (*args, *state[1:])), let.span))
+                b.append(anf.Let(vars, anf.Call(name, (*args, *state[1:])), let.span))
                 end = let.vars[self.thread.result]
-            case If() as op:
+            case anf.If() as op:
                 then, otherwise = self.block(op.then, var, state), self.block(op.otherwise, var, state)
-                b.append(Let(vars, If(op.condition, then, otherwise, rare=op.rare), let.span))
+                b.append(anf.Let(vars, anf.If(op.condition, then, otherwise, rare=op.rare), let.span))
                 end = let.vars[self.thread.ends[id(let)]]
-            case For() | While() as op:
+            case anf.For() | anf.While() as op:
                 at = op.init.index(var)
                 inside = self.more()
                 body = self.block(op.body, op.params[at], (op.params[at], *inside))
                 init = (*[state[0] if k == at else a for k, a in enumerate(op.init)], *state[1:])
                 params = (*op.params, *inside)
-                if isinstance(op, For):
-                    new: For | While = For(op.index, op.low, op.high, params, init, body, op.early)
+                if isinstance(op, anf.For):
+                    new: anf.For | anf.While = anf.For(op.index, op.low, op.high, params, init, body, op.early)
                 else:
-                    new = While(params, init, op.condition, body, op.early)
-                b.append(Let(vars, new, let.span))
+                    new = anf.While(params, init, op.condition, body, op.early)
+                b.append(anf.Let(vars, new, let.span))
                 end = let.vars[at]
             case _:
                 raise AssertionError(let.op)
@@ -310,69 +292,71 @@ class _Rewriter:
         first, second, some = state[k : k + 3]
         kept = []
         for collected, (axes, code, value) in zip((first, second), outer.sides, strict=True):
-            assert isinstance(collected, Var)
-            body = Block(code, (value,))
-            index = (poly(some), *[poly(a.var) for a in axes])
-            into = Keep(array_type(collected).shape, index, "set", collected)
-            op = Renaming({}, fresh=True).op(Comp(axes, body, (into,)))
+            assert isinstance(collected, anf.Var)
+            body = anf.Block(code, (value,))
+            index = (anf.poly(some), *[anf.poly(a.var) for a in axes])
+            into = anf.Keep(array_type(collected).shape, index, "set", collected)
+            op = Renaming({}, renew=True).op(anf.Comp(axes, body, (into,)))
             kept.append(b.one(op, collected.name))
         for rest in without_results(outer.let, (outer.result,)):
             b.append(rest)
-        count = b.add(some, Lit(1, "i64"), "some")
-        full = b.prim("ge", count, Lit(MANY, "i64"), name="full")
+        count = b.add(some, anf.Lit(1, "i64"), "some")
+        full = b.prim("ge", count, anf.Lit(MANY, "i64"), name="full")
         total = state[0]
-        assert isinstance(total, Var)
+        assert isinstance(total, anf.Var)
         after, left = b.if_(
             full,
-            lambda: (_added(b, outer, total, kept[0], kept[1], {}), Lit(0, "i64")),
+            lambda: (_added(b, outer, total, kept[0], kept[1], {}), anf.Lit(0, "i64")),
             lambda: (total, count),
             names=(total.name, "some"),
         )
         return (after, *state[1:k], kept[0], kept[1], left, *state[k + 3 :])
 
 
-def _named(value: Atom) -> str:
-    return value.name if isinstance(value, Var) else "v"
+def _named(value: anf.Atom) -> str:
+    return value.name if isinstance(value, anf.Var) else "v"
 
 
-def _added(b: Builder, outer: _Outer, total: Var, first: Var, second: Var, given: dict[Var, Size]) -> Var:
+def _added(
+    b: Builder, outer: _Outer, total: anf.Var, first: anf.Var, second: anf.Var, given: dict[anf.Var, anf.Size]
+) -> anf.Var:
     """The thread with what has been collected of an outer product added."""
     op = outer.let.op
-    assert isinstance(op, Comp)
+    assert isinstance(op, anf.Comp)
     d = op.destinations[outer.result]
     k = axis(array_type(first).shape[0])
-    renaming = Renaming(given, fresh=True)
-    axes: list[Axis] = [k]
+    renaming = Renaming(given, renew=True)
+    axes: list[anf.Axis] = [k]
     indices = []
     for own, _, _ in outer.sides:
-        new = [Axis(renaming.bind(a.var), (poly(0),), (renaming.size(a.highs[0]),)) for a in own]
+        new = [anf.Axis(renaming.bind(a.var), (anf.poly(0),), (renaming.size(a.highs[0]),)) for a in own]
         axes += new
-        indices.append((poly(k.var), *[poly(a.var) for a in new]))
+        indices.append((anf.poly(k.var), *[anf.poly(a.var) for a in new]))
     place = [renaming.size(e) for e in d.index]
     kept = sorted(axes[1:], key=lambda a: next(n for n, e in enumerate(place) if e.mentions((a.var,))))
-    shape, index = tuple([a.highs[0] for a in kept]), tuple([poly(a.var) for a in kept])
+    shape, index = tuple([a.highs[0] for a in kept]), tuple([anf.poly(a.var) for a in kept])
     with b.scope() as lets:
         value = b.prim(outer.name, b.read(first, indices[0]), b.read(second, indices[1]))
-    sum = Comp(tuple(axes), Block(tuple(lets), (value,)), (Keep(shape, index, "sum"),))
+    sum = anf.Comp(tuple(axes), anf.Block(tuple(lets), (value,)), (anf.Keep(shape, index, "sum"),))
     product = b.one(sum, "product")
     box = [axis(size) for size in shape]
-    at = {a.var: poly(x.var) for a, x in zip(kept, box, strict=True)}
+    at = {a.var: anf.poly(x.var) for a, x in zip(kept, box, strict=True)}
     with b.scope() as lets:
-        element = b.read(product, [poly(x.var) for x in box])
-    into = Keep(array_type(total).shape, tuple([e.substitute(at.get) for e in place]), "sum", total)
-    return b.one(Comp(tuple(box), Block(tuple(lets), (element,)), (into,)), total.name)
+        element = b.read(product, [anf.poly(x.var) for x in box])
+    into = anf.Keep(array_type(total).shape, tuple([e.substitute(at.get) for e in place]), "sum", total)
+    return b.one(anf.Comp(tuple(box), anf.Block(tuple(lets), (element,)), (into,)), total.name)
 
 
-def _callers(f: Function, thread: _Thread) -> Function:
+def _callers(f: anf.Function, thread: _Thread) -> anf.Function:
     """A function with what its calls of the other collect added after each."""
 
-    def block(inner: Block) -> Block:
+    def block(inner: anf.Block) -> anf.Block:
         b = Builder()
         with b.scope() as lets:
             for let in inner.lets:
                 op = map_blocks(let.op, block)
                 b.span = let.span
-                if isinstance(op, Call) and op.function == thread.function.name:
+                if isinstance(op, anf.Call) and op.function == thread.function.name:
                     _call(b, let, op, thread)
                 else:
                     b.append(with_op(let, let.vars, op))
@@ -381,42 +365,47 @@ def _callers(f: Function, thread: _Thread) -> Function:
     return with_body(f, block(f.body))
 
 
-def _call(b: Builder, let: Let, op: Call, thread: _Thread) -> None:
+def _call(b: Builder, let: anf.Let, op: anf.Call, thread: _Thread) -> None:
     params = thread.function.params
-    given = {p: poly(a) for p, a in zip(params, op.args, strict=True) if p in thread.given}
-    more: list[Atom] = []
-    vars: list[Var] = []
+    given = {p: anf.poly(a) for p, a in zip(params, op.args, strict=True) if p in thread.given}
+    more: list[anf.Atom] = []
+    vars: list[anf.Var] = []
     for outer in thread.outer.values():
         for dtype, shape in _rows(outer):
             room = b.empty(dtype, [s.substitute(given.get) for s in shape], "room")
             more.append(room)
-            vars.append(fresh("room", room.type))
-        more.append(Lit(0, "i64"))
-        vars.append(fresh("some", I64))
+            vars.append(anf.fresh("room", room.type))
+        more.append(anf.Lit(0, "i64"))
+        vars.append(anf.fresh("some", I64))
     result = let.vars[thread.result]
-    total = fresh(result.name, result.type)
+    total = anf.fresh(result.name, result.type)
     bound = tuple([total if v is result else v for v in let.vars])
-    b.append(Let((*bound, *vars), Call(op.function, (*op.args, *more)), let.span))
+    b.append(anf.Let((*bound, *vars), anf.Call(op.function, (*op.args, *more)), let.span))
     for k, outer in enumerate(thread.outer.values()):
-        after = result if k + 1 == len(thread.outer) else fresh(result.name, result.type)
+        after = result if k + 1 == len(thread.outer) else anf.fresh(result.name, result.type)
         _add_rest(b, outer, total, vars[3 * k : 3 * k + 3], after, given)
         total = after
 
 
 def _add_rest(
-    b: Builder, outer: _Outer, total: Var, collected: Sequence[Var], result: Var, given: dict[Var, Size]
+    b: Builder,
+    outer: _Outer,
+    total: anf.Var,
+    collected: Sequence[anf.Var],
+    result: anf.Var,
+    given: dict[anf.Var, anf.Size],
 ) -> None:
     """Binds `result` to the thread with what is left of an outer product added."""
     first, second, some = collected
 
-    def rest() -> Var:
+    def rest() -> anf.Var:
         return _added(b, outer, total, _first(b, first, some), _first(b, second, some), given)
 
-    b.if_(b.prim("gt", some, Lit(0, "i64"), name="left"), rest, lambda: total, results=(result,))
+    b.if_(b.prim("gt", some, anf.Lit(0, "i64"), name="left"), rest, lambda: total, results=(result,))
 
 
-def _first(b: Builder, array: Var, some: Var) -> Var:
+def _first(b: Builder, array: anf.Var, some: anf.Var) -> anf.Var:
     """The part of an array that is in use."""
-    shape = (poly(some), *array_type(array).shape[1:])
-    axes = tuple([fresh("i", I64) for _ in shape])
-    return b.one(View(array, axes, shape, tuple(map(poly, axes))), array.name)
+    shape = (anf.poly(some), *array_type(array).shape[1:])
+    axes = tuple([anf.fresh("i", I64) for _ in shape])
+    return b.one(anf.View(array, axes, shape, tuple(map(anf.poly, axes))), array.name)

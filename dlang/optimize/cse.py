@@ -8,36 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dlang.ir.anf import (
-    Array,
-    Block,
-    Comp,
-    Copy,
-    Effect,
-    Empty,
-    For,
-    Function,
-    If,
-    Let,
-    Op,
-    Prim,
-    Program,
-    Read,
-    Var,
-    While,
-)
+from dlang.ir import anf
 from dlang.ir.comps import giving
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_functions, op_blocks, rebuild, with_body, with_lets, with_op
 from dlang.optimize.keys import Key, Keys
 
 
-def cse(program: Program) -> Program:
+def cse(program: anf.Program) -> anf.Program:
     """The program in which nothing is computed again that is already known."""
     return map_functions(program, _function)
 
 
-def _function(function: Function) -> Function:
+def _function(function: anf.Function) -> anf.Function:
     return with_body(function, _Values().block(function.body))
 
 
@@ -45,8 +28,8 @@ def _function(function: Function) -> Function:
 class _Nest:
     """An operation with blocks. Its key takes a walk, so it is made when there is another of the same outline."""
 
-    op: Op
-    vars: tuple[Var, ...]
+    op: anf.Op
+    vars: tuple[anf.Var, ...]
     made: Key | None = None
 
     @property
@@ -61,9 +44,9 @@ class _Alike:
     """Operations with blocks of one outline, the innermost known last. keyed: what the first of them bind, by keys."""
 
     nests: list[_Nest] = field(default_factory=list)
-    keyed: dict[Key, tuple[Var, ...]] = field(default_factory=dict)
+    keyed: dict[Key, tuple[anf.Var, ...]] = field(default_factory=dict)
 
-    def find(self, new: _Nest) -> tuple[Var, ...] | None:
+    def find(self, new: _Nest) -> tuple[anf.Var, ...] | None:
         """What an equal operation binds; if there is none, this one is known from now on."""
         if self.nests:
             for nest in self.nests[len(self.keyed) :]:
@@ -88,11 +71,11 @@ class _Values:
     """
 
     def __init__(self) -> None:
-        self.known: dict[Key, tuple[Var, ...]] = {}
+        self.known: dict[Key, tuple[anf.Var, ...]] = {}
         self.nests: dict[Key, _Alike] = {}
         self.renaming = Renaming({})
 
-    def block(self, block: Block) -> Block:
+    def block(self, block: anf.Block) -> anf.Block:
         added: list[Key] = []
         nested: list[Key] = []
         lets = []
@@ -107,17 +90,17 @@ class _Values:
             self.nests[key].forget()
         return with_lets(block, lets, results)
 
-    def let(self, let: Let, added: list[Key], nested: list[Key]) -> Let | None:
+    def let(self, let: anf.Let, added: list[Key], nested: list[Key]) -> anf.Let | None:
         """What is left of a let. added, nested: what becomes known in its block."""
         renaming = self.renaming
         op = rebuild(let.op, atom=renaming.atom, size=renaming.size, block=self.block, bind=renaming.bind)
-        if isinstance(op, Effect | Copy | Empty):
+        if isinstance(op, anf.Effect | anf.Copy | anf.Empty):
             return with_op(let, tuple([renaming.bind(v) for v in let.vars]), op)
         vars = let.vars
-        if isinstance(op, Comp | If):
+        if isinstance(op, anf.Comp | anf.If):
             op, vars = self.once(op, vars)
         vars = tuple([renaming.bind(v) for v in vars])
-        if isinstance(op, Comp | If | For | While):
+        if isinstance(op, anf.Comp | anf.If | anf.For | anf.While):
             found = self.nest(_Nest(op, vars), nested)
         else:
             key = _key(op, vars)
@@ -132,7 +115,7 @@ class _Values:
         self.resolve(let.vars)
         return None
 
-    def nest(self, new: _Nest, nested: list[Key]) -> tuple[Var, ...] | None:
+    def nest(self, new: _Nest, nested: list[Key]) -> tuple[anf.Var, ...] | None:
         """What binds the results of an operation with blocks already; if nothing does, it is known from now on."""
         outline = _outline(new.op, len(new.vars))
         found = self.nests.setdefault(outline, _Alike()).find(new)
@@ -140,24 +123,24 @@ class _Values:
             nested.append(outline)
         return found
 
-    def resolve(self, vars: tuple[Var, ...]) -> None:
+    def resolve(self, vars: tuple[anf.Var, ...]) -> None:
         """Replacements are never themselves replaced: follows each to its end."""
         env = self.renaming.env
         for var in vars:
             new = env.get(var)
-            while isinstance(new, Var) and new in env:
+            while isinstance(new, anf.Var) and new in env:
                 env[var] = new = env[new]
 
-    def once(self, op: Comp | If, vars: tuple[Var, ...]) -> tuple[Op, tuple[Var, ...]]:
+    def once(self, op: anf.Comp | anf.If, vars: tuple[anf.Var, ...]) -> tuple[anf.Op, tuple[anf.Var, ...]]:
         """The operation without results that it gives twice."""
         if len(vars) < 2:
             return op, vars
         keys = Keys()
-        first: dict[Key, Var] = {}
+        first: dict[Key, anf.Var] = {}
         keep = []
         for k, var in enumerate(vars):
             key: Key
-            if isinstance(op, Comp):
+            if isinstance(op, anf.Comp):
                 d = op.destinations[k]
                 into = None if d.into is None else keys.atom(d.into)
                 what = getattr(d, "monoid", None)
@@ -173,37 +156,37 @@ class _Values:
         if len(keep) == len(vars):
             return op, vars
         kept = tuple([vars[k] for k in keep])
-        if isinstance(op, Comp):
+        if isinstance(op, anf.Comp):
             return giving(op, keep), kept
-        then = Block(op.then.lets, tuple([op.then.results[k] for k in keep]))
-        otherwise = Block(op.otherwise.lets, tuple([op.otherwise.results[k] for k in keep]))
-        return If(op.condition, then, otherwise, rare=op.rare), kept
+        then = anf.Block(op.then.lets, tuple([op.then.results[k] for k in keep]))
+        otherwise = anf.Block(op.otherwise.lets, tuple([op.otherwise.results[k] for k in keep]))
+        return anf.If(op.condition, then, otherwise, rare=op.rare), kept
 
 
-def _key(op: Op, vars: tuple[Var, ...]) -> Key:
+def _key(op: anf.Op, vars: tuple[anf.Var, ...]) -> Key:
     keys = Keys()
     return keys.op(op), _types(keys, vars)
 
 
-def _outline(op: Op, results: int) -> Key:
+def _outline(op: anf.Op, results: int) -> Key:
     """What equal operations surely have in common, seen without looking into the blocks of their blocks."""
     code = tuple([tuple([_outlined(let.op) for let in b.lets]) for b in op_blocks(op)])
-    if not isinstance(op, Comp):
+    if not isinstance(op, anf.Comp):
         return type(op), results, code
     first = op.body.lets[0].op if op.body.lets else None  # a comprehension binds no arrays before it
-    array = first.array if isinstance(first, Read) else None
+    array = first.array if isinstance(first, anf.Read) else None
     extent = (frozenset(op.axes[0].lows), frozenset(op.axes[0].highs)) if op.axes else None
-    return Comp, results, code, array, len(op.axes), extent
+    return anf.Comp, results, code, array, len(op.axes), extent
 
 
-def _outlined(op: Op) -> str:
-    return op.name if isinstance(op, Prim) else type(op).__name__
+def _outlined(op: anf.Op) -> str:
+    return op.name if isinstance(op, anf.Prim) else type(op).__name__
 
 
-def _types(keys: Keys, vars: tuple[Var, ...]) -> Key:
+def _types(keys: Keys, vars: tuple[anf.Var, ...]) -> Key:
     """The types of what is bound: a check or branch may say more of its value than another that is equal."""
     types = []
     for var in vars:
-        types.append(keys.type(var.type) if isinstance(var.type, Array) else var.type)
+        types.append(keys.type(var.type) if isinstance(var.type, anf.Array) else var.type)
         keys.bind(var)
     return tuple(types)

@@ -9,37 +9,18 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import dataclass
 
-from dlang.ir.anf import (
-    Array,
-    Atom,
-    Block,
-    Call,
-    Check,
-    Comp,
-    Effect,
-    For,
-    Function,
-    If,
-    Let,
-    Op,
-    Program,
-    Record,
-    Size,
-    Var,
-    Vjp,
-    While,
-)  # fmt: skip
+from dlang.ir import anf
 from dlang.ir.traverse import map_functions, named_function, op_blocks, parts, type_vars, with_body
 from dlang.optimize.effects import effectful_functions
 
 
-def dce(program: Program) -> Program:
+def dce(program: anf.Program) -> anf.Program:
     """The program without dead code."""
     effectful = effectful_functions(program)
     return map_functions(program, lambda f: _function(f, effectful))
 
 
-def _function(function: Function, effectful: Set[str]) -> Function:
+def _function(function: anf.Function, effectful: Set[str]) -> anf.Function:
     marks = _Marks(effectful)
     nodes = marks.register(function.body, None)
     for var in (*function.params, *function.results):
@@ -54,7 +35,7 @@ def _function(function: Function, effectful: Set[str]) -> Function:
 class _Node:
     """A let with the lets in its blocks; `live` once something needs it."""
 
-    let: Let
+    let: anf.Let
     around: _Node | None
     inner: tuple[list[_Node], ...] = ()
     live: bool = False
@@ -65,12 +46,12 @@ class _Marks:
 
     def __init__(self, effectful: Set[str]) -> None:
         self.effectful = effectful
-        self.needed: set[Var] = set()
-        self.work: list[Var] = []
-        self.home: dict[Var, tuple[_Node, int]] = {}  # of what a let binds, and of the state of loops
-        self.state: dict[Var, Var] = {}  # the state of a loop inside it → what the loop binds for it
+        self.needed: set[anf.Var] = set()
+        self.work: list[anf.Var] = []
+        self.home: dict[anf.Var, tuple[_Node, int]] = {}  # of what a let binds, and of the state of loops
+        self.state: dict[anf.Var, anf.Var] = {}  # the state of a loop inside it → what the loop binds for it
 
-    def register(self, block: Block, around: _Node | None) -> list[_Node]:
+    def register(self, block: anf.Block, around: _Node | None) -> list[_Node]:
         """Notes where everything is bound, and marks what must stay."""
         nodes = []
         for let in block.lets:
@@ -80,22 +61,22 @@ class _Marks:
                 self.home[var] = node, k
             op = let.op
             match op:
-                case Check() | Effect():
+                case anf.Check() | anf.Effect():
                     self.live(node)
                 case op if named_function(op) in self.effectful:
                     self.live(node)
-                case For() | While():
+                case anf.For() | anf.While():
                     self.state.update(zip(op.params, let.vars, strict=True))
                 case _:
                     pass
-            if isinstance(op, Comp | If | For | While):
+            if isinstance(op, anf.Comp | anf.If | anf.For | anf.While):
                 node.inner = tuple([self.register(b, node) for b in op_blocks(op)])
         return nodes
 
-    def atoms(self, atoms: tuple[Atom, ...]) -> None:
-        self.work += [a for a in atoms if isinstance(a, Var)]
+    def atoms(self, atoms: tuple[anf.Atom, ...]) -> None:
+        self.work += [a for a in atoms if isinstance(a, anf.Var)]
 
-    def sizes(self, sizes: tuple[Size, ...]) -> None:
+    def sizes(self, sizes: tuple[anf.Size, ...]) -> None:
         for size in sizes:
             for monomial in size.terms:
                 self.work += monomial
@@ -106,16 +87,16 @@ class _Marks:
             node.live = True
             op = node.let.op
             match op:
-                case Comp():
+                case anf.Comp():
                     for axis in op.axes:
                         self.sizes(axis.lows)
                         self.sizes(axis.highs)
-                case If():
+                case anf.If():
                     self.atoms((op.condition,))
-                case For():
+                case anf.For():
                     self.sizes((op.low, op.high))
                     self.atoms(op.body.results[: op.early])
-                case While():
+                case anf.While():
                     self.atoms(op.condition.results)
                     self.atoms(op.body.results[: op.early])
                 case _:
@@ -126,19 +107,19 @@ class _Marks:
                         self.work += type_vars(var.type)
             node = node.around
 
-    def component(self, op: Op, k: int) -> None:
+    def component(self, op: anf.Op, k: int) -> None:
         """What the k-th result of an operation with blocks needs by itself."""
         match op:
-            case Comp():
+            case anf.Comp():
                 destination = op.destinations[k]
                 self.sizes(destination.shape)
                 self.sizes(destination.index)
                 if destination.into is not None:
                     self.work.append(destination.into)
                 self.atoms((op.body.results[k],))
-            case If():
+            case anf.If():
                 self.atoms((op.then.results[k], op.otherwise.results[k]))
-            case For() | While():
+            case anf.For() | anf.While():
                 self.work += type_vars(op.params[k].type)
                 self.atoms((op.init[k], op.body.results[k + op.early]))
             case _:
@@ -151,7 +132,7 @@ class _Marks:
             if var in self.needed:
                 continue
             self.needed.add(var)
-            if isinstance(var.type, Array):
+            if isinstance(var.type, anf.Array):
                 self.work += type_vars(var.type)
             home = self.home.get(var)
             if home is not None:
@@ -162,57 +143,57 @@ class _Marks:
                     self.component(node.let.op, k)
 
     # ---- what is left
-    def sweep(self, block: Block, nodes: list[_Node], results: tuple[int, ...]) -> Block:
+    def sweep(self, block: anf.Block, nodes: list[_Node], results: tuple[int, ...]) -> anf.Block:
         """The block without what is not needed, giving the results at these positions."""
         lets = tuple([self.let(node) for node in nodes if node.live])
         kept = block.results if len(results) == len(block.results) else tuple([block.results[k] for k in results])
         if len(lets) == len(nodes) and kept is block.results:
             if all(a is node.let for a, node in zip(lets, nodes, strict=True)):
                 return block
-        return Block(lets, kept)
+        return anf.Block(lets, kept)
 
-    def let(self, node: _Node) -> Let:
+    def let(self, node: _Node) -> anf.Let:
         let = node.let
         op = let.op
-        if isinstance(op, Vjp):
+        if isinstance(op, anf.Vjp):
             return self.vjp(let, op)
-        if isinstance(op, Record) and let.vars[-1] not in self.needed:
-            return Let(let.vars[:-1], Call(op.function, op.args), let.span)
+        if isinstance(op, anf.Record) and let.vars[-1] not in self.needed:
+            return anf.Let(let.vars[:-1], anf.Call(op.function, op.args), let.span)
         if not node.inner:
             return let
         keep = tuple([k for k, var in enumerate(let.vars) if var in self.needed])
         shifted = keep
-        if isinstance(op, For | While) and op.early:
+        if isinstance(op, anf.For | anf.While) and op.early:
             shifted = (0, *[k + 1 for k in keep])
-        new: Op
+        new: anf.Op
         match op:
-            case Comp():
+            case anf.Comp():
                 body = self.sweep(op.body, node.inner[0], keep)
-                new = Comp(op.axes, body, tuple([op.destinations[k] for k in keep]))
+                new = anf.Comp(op.axes, body, tuple([op.destinations[k] for k in keep]))
                 same = body is op.body
-            case If():
+            case anf.If():
                 then = self.sweep(op.then, node.inner[0], keep)
                 otherwise = self.sweep(op.otherwise, node.inner[1], keep)
-                new = If(op.condition, then, otherwise, rare=op.rare)
+                new = anf.If(op.condition, then, otherwise, rare=op.rare)
                 same = then is op.then and otherwise is op.otherwise
-            case For():
+            case anf.For():
                 body = self.sweep(op.body, node.inner[0], shifted)
                 params, init = tuple([op.params[k] for k in keep]), tuple([op.init[k] for k in keep])
-                new = For(op.index, op.low, op.high, params, init, body, op.early)
+                new = anf.For(op.index, op.low, op.high, params, init, body, op.early)
                 same = body is op.body
-            case While():
+            case anf.While():
                 condition = self.sweep(op.condition, node.inner[0], (0,))
                 body = self.sweep(op.body, node.inner[1], shifted)
                 params, init = tuple([op.params[k] for k in keep]), tuple([op.init[k] for k in keep])
-                new = While(params, init, condition, body, op.early)
+                new = anf.While(params, init, condition, body, op.early)
                 same = condition is op.condition and body is op.body
             case _:
                 return let
         if same and len(keep) == len(let.vars):
             return let
-        return Let(tuple([let.vars[k] for k in keep]), new, let.span)
+        return anf.Let(tuple([let.vars[k] for k in keep]), new, let.span)
 
-    def vjp(self, let: Let, op: Vjp) -> Let:
+    def vjp(self, let: anf.Let, op: anf.Vjp) -> anf.Let:
         """Without the cotangents that are not needed; without any it is a call."""
         values = len(let.vars) - len(op.wrt)
         keep = [k for k in range(len(op.wrt)) if let.vars[values + k] in self.needed]
@@ -220,5 +201,5 @@ class _Marks:
             return let
         kept = (*let.vars[:values], *[let.vars[values + k] for k in keep])
         if not keep:
-            return Let(kept, Call(op.function, op.args), let.span)
-        return Let(kept, Vjp(op.function, op.args, tuple([op.wrt[k] for k in keep]), op.cotangents), let.span)
+            return anf.Let(kept, anf.Call(op.function, op.args), let.span)
+        return anf.Let(kept, anf.Vjp(op.function, op.args, tuple([op.wrt[k] for k in keep]), op.cotangents), let.span)

@@ -17,29 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dlang.ad.stores import Where, stored
-from dlang.ir.anf import (
-    Array,
-    Atom,
-    Axis,
-    Block,
-    Cast,
-    Comp,
-    Destination,
-    Empty,
-    For,
-    Function,
-    Keep,
-    Let,
-    Lit,
-    Prim,
-    Program,
-    Read,
-    Size,
-    SizeOf,
-    Var,
-    fresh,
-    poly,
-)  # fmt: skip
+from dlang.ir import anf
 from dlang.ir.builder import Builder
 from dlang.ir.comps import extent, is_zero, sizes_named, slope, without_results
 from dlang.ir.pruning import pruned
@@ -50,27 +28,27 @@ from dlang.optimize.contractions import is_product
 from dlang.polynomials import Poly
 
 
-def defer(program: Program) -> Program:
+def defer(program: anf.Program) -> anf.Program:
     """The program with products in the place of loops that add up products."""
     return map_functions(program, _function)
 
 
-def _function(function: Function) -> Function:
+def _function(function: anf.Function) -> anf.Function:
     sizes = {v for p in function.params for v in type_vars(p.type)}
     return with_body(function, _block(function.body, sizes))
 
 
-def _block(block: Block, sizes: set[Var]) -> Block:
-    lets: list[Let] = []
-    zeros: set[Var] = set()
+def _block(block: anf.Block, sizes: set[anf.Var]) -> anf.Block:
+    lets: list[anf.Let] = []
+    zeros: set[anf.Var] = set()
     for let in block.lets:
         op = map_blocks(let.op, lambda inner: _block(inner, sizes))
         let = with_op(let, let.vars, op)
-        if isinstance(op, For) and not op.early:
+        if isinstance(op, anf.For) and not op.early:
             lets += _loop(let, op, sizes, zeros)
         else:
             lets.append(let)
-        if isinstance(op, Comp) and len(let.vars) == 1 and is_zero(op):
+        if isinstance(op, anf.Comp) and len(let.vars) == 1 and is_zero(op):
             zeros.add(let.vars[0])
     return with_lets(block, lets, block.results)
 
@@ -82,11 +60,11 @@ class _Sum:
     state: int
     at: int
     result: int
-    code: tuple[Let, ...]
-    kept: tuple[Var, ...]
+    code: tuple[anf.Let, ...]
+    kept: tuple[anf.Var, ...]
 
 
-def _loop(let: Let, op: For, sizes: set[Var], zeros: set[Var]) -> list[Let]:
+def _loop(let: anf.Let, op: anf.For, sizes: set[anf.Var], zeros: set[anf.Var]) -> list[anf.Let]:
     """The lets in the place of a loop."""
     found = _Finder(op).sums()
     if not found:
@@ -95,7 +73,7 @@ def _loop(let: Let, op: For, sizes: set[Var], zeros: set[Var]) -> list[Let]:
     with b.scope() as before:
         trips = op.high - op.low
         if trips.atom is None or trips.atom not in sizes:
-            trips = poly(b.prim("maximum", b.size(trips), Lit(0, "i64"), name="trips"))
+            trips = anf.poly(b.prim("maximum", b.size(trips), anf.Lit(0, "i64"), name="trips"))
     made = _Deferred(let, op, trips, found, zeros)
     after = made.products()
     if after is None:
@@ -107,40 +85,40 @@ def _loop(let: Let, op: For, sizes: set[Var], zeros: set[Var]) -> list[Let]:
 class _Finder:
     """Looks for sums in a loop."""
 
-    def __init__(self, op: For) -> None:
+    def __init__(self, op: anf.For) -> None:
         self.op = op
         self.uses = count_uses(op.body)
         self.inside = {op.index, *op.params} | {v for let in op.body.lets for v in let.vars}
-        self.fixed = {v: let.op.size for let in op.body.lets for v in let.vars if isinstance(let.op, SizeOf)}
+        self.fixed = {v: let.op.size for let in op.body.lets for v in let.vars if isinstance(let.op, anf.SizeOf)}
         self.home = {v: at for at, let in enumerate(op.body.lets) for v in let.vars}
 
     def sums(self) -> list[_Sum]:
         found = []
         for state, (param, result) in enumerate(zip(self.op.params, self.op.body.results, strict=True)):
-            if isinstance(param.type, Array) and self.uses.get(param) == 1 and isinstance(result, Var):
+            if isinstance(param.type, anf.Array) and self.uses.get(param) == 1 and isinstance(result, anf.Var):
                 found += self.sum(state, param, result)
         return found
 
-    def sum(self, state: int, param: Var, result: Var) -> list[_Sum]:
+    def sum(self, state: int, param: anf.Var, result: anf.Var) -> list[_Sum]:
         at = self.home.get(result)
         if self.uses[result] != 1 or at is None:
             return []
         let = self.op.body.lets[at]
-        if not isinstance(let.op, Comp):
+        if not isinstance(let.op, anf.Comp):
             return []
         k = let.vars.index(result)
         d = let.op.destinations[k]
-        if isinstance(d, Keep) and d.monoid == "sum" and d.into is param:
+        if isinstance(d, anf.Keep) and d.monoid == "sum" and d.into is param:
             code = tuple(pruned(let.op.body.lets, [let.op.body.results[k]], d.index))
             kept = self.kept(let.op, code, d)
             if kept is not None:
                 return [_Sum(state, at, k, code, kept)]
         return []
 
-    def kept(self, op: Comp, code: Sequence[Let], d: Destination) -> tuple[Var, ...] | None:
+    def kept(self, op: anf.Comp, code: Sequence[anf.Let], d: anf.Destination) -> tuple[anf.Var, ...] | None:
         """The arrays of a trip that the code reads; None if it needs anything else of the trip."""
         names = {a.var for a in op.axes} | {v for let in code for v in let.vars}
-        found: dict[Var, None] = {}
+        found: dict[anf.Var, None] = {}
         growing = False
         axis_sizes = [s for a in op.axes for s in (*a.lows, *a.highs)]
         if not all(self.is_outside(s, names) for s in (*axis_sizes, *d.shape)):
@@ -151,7 +129,7 @@ class _Finder:
             growing |= slope(self.opened(entry), self.op.index) in (1, -1)  # a slice for each trip
         for let in code:
             match let.op:
-                case Read(array, index):
+                case anf.Read(array, index):
                     if not all(self.is_outside(i, names, {self.op.index}) for i in index):
                         return None
                     if array not in self.inside:
@@ -159,23 +137,25 @@ class _Finder:
                     elif self.op.index in {v for i in index for v in self.opened(i).atoms()}:
                         return None
                     else:
-                        assert isinstance(array.type, Array)
+                        assert isinstance(array.type, anf.Array)
                         if array in self.op.params or not all(self.is_outside(s, set()) for s in array.type.shape):
                             return None
                         found[array] = None
-                case Prim() | Cast():
+                case anf.Prim() | anf.Cast():
                     pass
                 case _:
                     return None
-            atoms = let.op.args if isinstance(let.op, Prim) else (let.op.arg,) if isinstance(let.op, Cast) else ()
-            if any(a in self.inside for a in atoms if isinstance(a, Var)):
+            atoms = (
+                let.op.args if isinstance(let.op, anf.Prim) else (let.op.arg,) if isinstance(let.op, anf.Cast) else ()
+            )
+            if any(a in self.inside for a in atoms if isinstance(a, anf.Var)):
                 return None
         return tuple(found) if growing and found else None
 
-    def opened(self, size: Size) -> Size:
+    def opened(self, size: anf.Size) -> anf.Size:
         return size.substitute(self.fixed.get)
 
-    def is_outside(self, size: Size, names: set[Var], also: set[Var] | None = None) -> bool:
+    def is_outside(self, size: anf.Size, names: set[anf.Var], also: set[anf.Var] | None = None) -> bool:
         """Whether it mentions nothing of a trip but `names`, and `also`."""
         return not any(a in self.inside and a not in names and a not in (also or ()) for a in self.opened(size).atoms())
 
@@ -183,29 +163,29 @@ class _Finder:
 class _Deferred:
     """A loop and the products after it."""
 
-    def __init__(self, let: Let, op: For, trips: Size, sums: Sequence[_Sum], zeros: set[Var]) -> None:
+    def __init__(self, let: anf.Let, op: anf.For, trips: anf.Size, sums: Sequence[_Sum], zeros: set[anf.Var]) -> None:
         self.let, self.op, self.trips, self.zeros = let, op, trips, zeros
         self.sums = list(sums)
         self.fixed = sizes_named(op.body)
         self.stacks = _stacks(let, op)
-        self.before: list[Let] = []
-        self.arrays: dict[Var, Var] = {}  # what is kept of the trips, after the loop
+        self.before: list[anf.Let] = []
+        self.arrays: dict[anf.Var, anf.Var] = {}  # what is kept of the trips, after the loop
         self.backwards = any(self._falls(s) for s in sums)
 
     def _falls(self, s: _Sum) -> bool:
         """Whether the last trip reads the first part of what has a part for each trip."""
         comp = self.op.body.lets[s.at].op
-        assert isinstance(comp, Comp)
-        read = [i for let in s.code if isinstance(let.op, Read) for i in let.op.index]
+        assert isinstance(comp, anf.Comp)
+        read = [i for let in s.code if isinstance(let.op, anf.Read) for i in let.op.index]
         entries = [i.substitute(self.fixed.get) for i in (*read, *comp.destinations[s.result].index)]
         return any(e.terms.get((self.op.index,), 0) < 0 for e in entries)
 
-    def row(self, index: Size) -> Size:
+    def row(self, index: anf.Size) -> anf.Size:
         """Where the part of a trip stands: in the order of what it is multiplied with."""
         at = index - self.op.low
         return self.trips - 1 - at if self.backwards else at
 
-    def products(self) -> list[Let] | None:
+    def products(self) -> list[anf.Let] | None:
         """The sums over all trips at once; None if none of them is a product."""
         made = []
         for s in list(self.sums):
@@ -216,95 +196,95 @@ class _Deferred:
                 made.append(product)
         return made or None
 
-    def product(self, s: _Sum) -> Let | None:
+    def product(self, s: _Sum) -> anf.Let | None:
         comp = self.op.body.lets[s.at].op
-        assert isinstance(comp, Comp)
+        assert isinstance(comp, anf.Comp)
         d = comp.destinations[s.result]
-        assert isinstance(d, Keep)
-        t = fresh(self.op.index.name, I64)
-        trip = self.op.low + (self.trips - 1 - poly(t) if self.backwards else poly(t))
-        renaming = Renaming({self.op.index: trip}, fresh=True)
-        axes = [Axis(t, (Poly({}),), (self.trips,))]
+        assert isinstance(d, anf.Keep)
+        t = anf.fresh(self.op.index.name, I64)
+        trip = self.op.low + (self.trips - 1 - anf.poly(t) if self.backwards else anf.poly(t))
+        renaming = Renaming({self.op.index: trip}, renew=True)
+        axes = [anf.Axis(t, (Poly({}),), (self.trips,))]
         for a in comp.axes:
             lows, highs = tuple(map(renaming.size, a.lows)), tuple(map(renaming.size, a.highs))
-            axes.append(Axis(renaming.bind(a.var), lows, highs))
+            axes.append(anf.Axis(renaming.bind(a.var), lows, highs))
         lets = []
         for let in s.code:
             op = let.op
-            if isinstance(op, Read):
+            if isinstance(op, anf.Read):
                 index = tuple([renaming.size(i.substitute(self.fixed.get)) for i in op.index])
-                op = self.kept(op.array, index, poly(t), trip) if op.array in s.kept else Read(op.array, index)
+                op = self.kept(op.array, index, anf.poly(t), trip) if op.array in s.kept else anf.Read(op.array, index)
             else:
                 op = renaming.op(op)
-            lets.append(Let(tuple([renaming.bind(v) for v in let.vars]), op, let.span))
+            lets.append(anf.Let(tuple([renaming.bind(v) for v in let.vars]), op, let.span))
         value = renaming.atom(comp.body.results[s.result])
         start = self.op.init[s.state]
-        assert isinstance(start, Var)
+        assert isinstance(start, anf.Var)
         place = tuple([renaming.size(i.substitute(self.fixed.get)) for i in d.index])
-        keep = Keep(d.shape, place, "sum", None if start in self.zeros else start)
-        whole = Comp(tuple(axes), Block(tuple(lets), (value,)), (keep,))
+        keep = anf.Keep(d.shape, place, "sum", None if start in self.zeros else start)
+        whole = anf.Comp(tuple(axes), anf.Block(tuple(lets), (value,)), (keep,))
         if not is_product(whole):
             return None
-        return Let((self.let.vars[s.state],), whole, self.op.body.lets[s.at].span)
+        return anf.Let((self.let.vars[s.state],), whole, self.op.body.lets[s.at].span)
 
-    def kept(self, var: Var, index: tuple[Size, ...], row: Size, trip: Size) -> Read:
+    def kept(self, var: anf.Var, index: tuple[anf.Size, ...], row: anf.Size, trip: anf.Size) -> anf.Read:
         """The read, after the loop, of what an array was in a trip."""
         if var not in self.stacks:
-            return Read(self.array(var), (row, *index))
+            return anf.Read(self.array(var), (row, *index))
         stack, at, entry = self.stacks[var]
-        return Read(stack, (*index[:at], entry.substitute({self.op.index: trip}.get), *index[at:]))
+        return anf.Read(stack, (*index[:at], entry.substitute({self.op.index: trip}.get), *index[at:]))
 
-    def array(self, var: Var) -> Var:
+    def array(self, var: anf.Var) -> anf.Var:
         if var not in self.arrays:
-            assert isinstance(var.type, Array)
-            self.arrays[var] = fresh(f"{var.name}s", Array(var.type.dtype, (self.trips, *var.type.shape)))
+            assert isinstance(var.type, anf.Array)
+            self.arrays[var] = anf.fresh(f"{var.name}s", anf.Array(var.type.dtype, (self.trips, *var.type.shape)))
         return self.arrays[var]
 
-    def loop(self) -> Let:
+    def loop(self) -> anf.Let:
         """The loop without the sums, which keeps what these need."""
         op, gone = self.op, {s.state: s for s in self.sums}
         stay = [k for k in range(len(op.params)) if k not in gone]
         params = [op.params[k] for k in stay]
-        init: list[Atom] = [op.init[k] for k in stay]
+        init: list[anf.Atom] = [op.init[k] for k in stay]
         results = [op.body.results[k] for k in stay]
         vars = [self.let.vars[k] for k in stay]
         lets = list(op.body.lets)
         for s in sorted(gone.values(), key=lambda s: -s.at):
             result = lets[s.at].vars.index(op.body.results[s.state])
             lets[s.at : s.at + 1] = without_results(lets[s.at], (result,))
-        row = self.row(poly(op.index))
+        row = self.row(anf.poly(op.index))
         kept = [v for v in self.arrays if any(v in s.kept for s in self.sums)]
-        tapes: list[tuple[Var, Var, Where]] = []
+        tapes: list[tuple[anf.Var, anf.Var, Where]] = []
         for v in kept:
             after = self.arrays[v]
-            assert isinstance(after.type, Array)
-            empty, param = fresh(after.name, after.type), fresh(after.name, after.type)
-            self.before.append(Let((empty,), Empty(dtype_of(v), after.type.shape), self.let.span))
+            assert isinstance(after.type, anf.Array)
+            empty, param = anf.fresh(after.name, after.type), anf.fresh(after.name, after.type)
+            self.before.append(anf.Let((empty,), anf.Empty(dtype_of(v), after.type.shape), self.let.span))
             tapes.append((v, param, lambda shape, index: (row, *index)))
             init.append(empty)
             vars.append(after)
         lets, ends = stored(lets, tapes, results)
         params += [param for _, param, _ in tapes]
         results += ends
-        new = For(op.index, op.low, op.high, tuple(params), tuple(init), Block(tuple(lets), tuple(results)))
-        return Let(tuple(vars), new, self.let.span)
+        new = anf.For(op.index, op.low, op.high, tuple(params), tuple(init), anf.Block(tuple(lets), tuple(results)))
+        return anf.Let(tuple(vars), new, self.let.span)
 
 
-def _stacks(let: Let, op: For) -> dict[Var, tuple[Var, int, Size]]:
+def _stacks(let: anf.Let, op: anf.For) -> dict[anf.Var, tuple[anf.Var, int, anf.Size]]:
     """The arrays of which each trip keeps a copy in a slice of its own: where, along which axis, at which entry."""
     found = {}
     uses = count_uses(op.body)
     fixed = sizes_named(op.body)
     inside = {*op.params} | {v for let in op.body.lets for v in let.vars}
     for inner in op.body.lets:
-        if not isinstance(inner.op, Comp):
+        if not isinstance(inner.op, anf.Comp):
             continue
-        reads = {x.vars[0]: x.op for x in inner.op.body.lets if isinstance(x.op, Read)}
+        reads = {x.vars[0]: x.op for x in inner.op.body.lets if isinstance(x.op, anf.Read)}
         full = {a.var: extent(a) for a in inner.op.axes}
         for k, (var, d) in enumerate(zip(inner.vars, inner.op.destinations, strict=True)):
             value = inner.op.body.results[k]
-            read = reads.get(value) if isinstance(value, Var) else None
-            if read is None or not isinstance(d, Keep) or d.monoid != "set" or d.into not in op.params:
+            read = reads.get(value) if isinstance(value, anf.Var) else None
+            if read is None or not isinstance(d, anf.Keep) or d.monoid != "set" or d.into not in op.params:
                 continue
             state = op.params.index(d.into)
             at = [j for j, e in enumerate(d.index) if e.substitute(fixed.get).mentions((op.index,))]
@@ -315,7 +295,7 @@ def _stacks(let: Let, op: For) -> dict[Var, tuple[Var, int, Size]]:
             axes = [e.atom for e in rest]
             if slope(entry, op.index) == 0 or entry.mentions(inside) or read.index != rest or set(axes) != set(full):
                 continue
-            assert isinstance(read.array.type, Array)
+            assert isinstance(read.array.type, anf.Array)
             if len(axes) == len(full) and tuple([full[a] for a in axes if a]) == read.array.type.shape:
                 found[read.array] = let.vars[state], at[0], entry
     return found

@@ -15,38 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from dlang.diagnostics import Span
+from dlang.ir import anf
 from dlang.ir.affine import Box, Knowledge, at_most_one, dependencies, extent, hull, projected, shadow
-from dlang.ir.anf import (
-    INTEGERS,
-    ZERO,
-    Add,
-    Array,
-    Atom,
-    Axis,
-    Block,
-    Cast,
-    Check,
-    Comp,
-    Destination,
-    For,
-    Function,
-    Keep,
-    Let,
-    Lit,
-    Op,
-    Prim,
-    Program,
-    Read,
-    Reshape,
-    Size,
-    SizeOf,
-    Stop,
-    Var,
-    View,
-    While,
-    fresh,
-    poly,
-)  # fmt: skip
 from dlang.ir.builder import Builder
 from dlang.ir.pruning import pruned
 from dlang.ir.sharing import liftable, may_go_first, runs_anywhere, takes_long
@@ -72,12 +42,12 @@ from dlang.polynomials import Poly
 _DEEPEST = 32  # nested reductions
 
 
-def distribute(program: Program) -> Program:
+def distribute(program: anf.Program) -> anf.Program:
     """The program in normal form."""
     return map_functions(program, distribute_function)
 
 
-def distribute_function(function: Function) -> Function:
+def distribute_function(function: anf.Function) -> anf.Function:
     """The function with every comprehension in normal form."""
     known = Knowledge()
     known.saw(p.type for p in function.params)
@@ -85,9 +55,9 @@ def distribute_function(function: Function) -> Function:
     return with_body(function, body)
 
 
-def _block(block: Block, known: Knowledge) -> Block:
+def _block(block: anf.Block, known: Knowledge) -> anf.Block:
     known = known.copy()
-    lets: list[Let] = []
+    lets: list[anf.Let] = []
     changed = False
     for let in block.lets:
         new = _let(let, known)
@@ -95,89 +65,91 @@ def _block(block: Block, known: Knowledge) -> Block:
         lets += new
         for n in new:
             known.saw(v.type for v in n.vars)
-    return Block(tuple(lets), block.results) if changed else block
+    return anf.Block(tuple(lets), block.results) if changed else block
 
 
-def _let(let: Let, known: Knowledge) -> list[Let]:
+def _let(let: anf.Let, known: Knowledge) -> list[anf.Let]:
     op = let.op
     match op:
-        case Comp():
+        case anf.Comp():
             around = known.copy()
             around.saw(v.type for v in let.vars)  # what is split off stands where these are about to be made
             return _split(let, op, around, 0)
-        case For():
+        case anf.For():
             inner = known.copy()
             inner.facts.between(op.index, (op.low,), (op.high,))
             new = map_blocks(op, lambda b: _block(b, inner))
-            return _without_invariants(let if new is op else Let(let.vars, new, let.span), known)
-        case While():
+            return _without_invariants(let if new is op else anf.Let(let.vars, new, let.span), known)
+        case anf.While():
             new = map_blocks(op, lambda b: _block(b, known))
-            return _without_invariants(let if new is op else Let(let.vars, new, let.span), known)
+            return _without_invariants(let if new is op else anf.Let(let.vars, new, let.span), known)
         case _:
             new = map_blocks(op, lambda b: _block(b, known))
-    return [let if new is op else Let(let.vars, new, let.span)]
+    return [let if new is op else anf.Let(let.vars, new, let.span)]
 
 
 @dataclass(slots=True)
 class _Split:
     """A comprehension being taken apart: `before` is what goes in front of it, `body` what is left of its body."""
 
-    axes: tuple[Axis, ...]
+    axes: tuple[anf.Axis, ...]
     known: Knowledge  # outside of it
     box: Box
-    before: list[Let] = field(default_factory=list)
-    body: list[Let] = field(default_factory=list)
-    depends: dict[Var, set[Var]] = field(default_factory=dict)
-    pinned: set[Var] = field(default_factory=set)  # what must stay at its point, and what depends on it
-    checked: set[Var] = field(default_factory=set)  # what depends on a check that stands in the body
-    elements: dict[Var, tuple[Var, tuple[Size, ...]]] = field(default_factory=dict)  # arrays that moved to the front
+    before: list[anf.Let] = field(default_factory=list)
+    body: list[anf.Let] = field(default_factory=list)
+    depends: dict[anf.Var, set[anf.Var]] = field(default_factory=dict)
+    pinned: set[anf.Var] = field(default_factory=set)  # what must stay at its point, and what depends on it
+    checked: set[anf.Var] = field(default_factory=set)  # what depends on a check that stands in the body
+    elements: dict[anf.Var, tuple[anf.Var, tuple[anf.Size, ...]]] = field(
+        default_factory=dict
+    )  # arrays that moved to the front
     renaming: Renaming = field(default_factory=lambda: Renaming({}))  # scalars that moved to the front
 
-    def rewritten(self, let: Let) -> Let:
+    def rewritten(self, let: anf.Let) -> anf.Let:
         """A let of the body in terms of what moved to the front."""
         op = self._op(let.op)
-        return let if op is let.op else Let(tuple(self.renaming.bind(v) for v in let.vars), op, let.span)
+        return let if op is let.op else anf.Let(tuple(self.renaming.bind(v) for v in let.vars), op, let.span)
 
-    def _op(self, op: Op) -> Op:
+    def _op(self, op: anf.Op) -> anf.Op:
         if not self.elements and not self.renaming.env:
             return op
-        if isinstance(op, Read) and op.array in self.elements:
+        if isinstance(op, anf.Read) and op.array in self.elements:
             array, index = self.elements[op.array]
-            return Read(array, (*index, *map(self.renaming.size, op.index)))
+            return anf.Read(array, (*index, *map(self.renaming.size, op.index)))
         r = self.renaming
         return rebuild(op, atom=r.atom, size=r.size, block=self._block, bind=r.bind)
 
-    def _block(self, b: Block) -> Block:
+    def _block(self, b: anf.Block) -> anf.Block:
         lets = tuple(self.rewritten(let) for let in b.lets)
-        return Block(lets, tuple(self.renaming.atom(a) for a in b.results))
+        return anf.Block(lets, tuple(self.renaming.atom(a) for a in b.results))
 
 
-def _split(let: Let, op: Comp, known: Knowledge, depth: int) -> list[Let]:
+def _split(let: anf.Let, op: anf.Comp, known: Knowledge, depth: int) -> list[anf.Let]:
     """What a comprehension becomes: those in front of it, and what is left."""
     straight = _straightened(op)
     if straight is not op:
-        let, op = Let(let.vars, straight, let.span), straight
+        let, op = anf.Let(let.vars, straight, let.span), straight
     inside = known.within(op.axes)
     box = hull(op.axes, inside)
     if not op.axes:
         # Just one point: the body runs once, so it may as well stand in front.
         body = _block(op.body, inside)
-        return [*body.lets, Let(let.vars, Comp((), Block((), body.results), op.destinations), let.span)]
+        return [*body.lets, anf.Let(let.vars, anf.Comp((), anf.Block((), body.results), op.destinations), let.span)]
     if box is None or depth > _DEEPEST:
         body = _block(op.body, inside)
-        return [let if body is op.body else Let(let.vars, Comp(op.axes, body, op.destinations), let.span)]
+        return [let if body is op.body else anf.Let(let.vars, anf.Comp(op.axes, body, op.destinations), let.span)]
     s = _Split(op.axes, known.copy(), box)
     whole = _used_whole(op.body)
     for inner in (part for original in op.body.lets for part in _apart(s.rewritten(original), s)):
         s.depends |= _dependence(inner, s)
-        if isinstance(inner.op, View | Reshape) and not s.depends[inner.vars[0]] and _sees_all(inner, s):
-            moved = Renaming({}, fresh=True).let(inner)
+        if isinstance(inner.op, anf.View | anf.Reshape) and not s.depends[inner.vars[0]] and _sees_all(inner, s):
+            moved = Renaming({}, renew=True).let(inner)
             s.before.append(moved)
             s.renaming.env[inner.vars[0]] = moved.vars[0]
             continue
         if _stays(inner.op, s, s.depends):
             s.pinned |= set(inner.vars)
-        if isinstance(inner.op, Comp) and not s.pinned & set(inner.vars):
+        if isinstance(inner.op, anf.Comp) and not s.pinned & set(inner.vars):
             _certify(s, inner.op, depth)
             s.depends |= _dependence(inner, s)  # what is certified may be stored over more axes than it needs
             if _moved(s, inner, inner.op, whole, depth):
@@ -188,15 +160,15 @@ def _split(let: Let, op: Comp, known: Knowledge, depth: int) -> list[Let]:
             s.depends |= _dependence(new, s)
             if s.pinned.intersection(inner.vars):
                 s.pinned |= set(new.vars)
-            if isinstance(new.op, Check) or any(v in s.checked for v in free_vars(new.op)):
+            if isinstance(new.op, anf.Check) or any(v in s.checked for v in free_vars(new.op)):
                 s.checked |= set(new.vars)
     results = tuple(s.renaming.atom(a) for a in op.body.results)
     index_vars = {v for d in op.destinations for e in d.index for v in e.atoms()}
-    lifted = _lift(s, {v for v in (*results, *index_vars) if isinstance(v, Var)}, depth)
+    lifted = _lift(s, {v for v in (*results, *index_vars) if isinstance(v, anf.Var)}, depth)
     results = tuple(s.renaming.atom(a) for a in results)
-    if lifted and any(isinstance(inner.op, Comp) for inner in s.body):  # what stayed for that may move now
-        rest = Comp(op.axes, Block(tuple(s.body), results), _renamed(s, op.destinations))
-        return [*s.before, *_split(Let(let.vars, rest, let.span), rest, s.known, depth + 1)]
+    if lifted and any(isinstance(inner.op, anf.Comp) for inner in s.body):  # what stayed for that may move now
+        rest = anf.Comp(op.axes, anf.Block(tuple(s.body), results), _renamed(s, op.destinations))
+        return [*s.before, *_split(anf.Let(let.vars, rest, let.span), rest, s.known, depth + 1)]
     index_vars = {v for d in op.destinations for e in d.index for v in s.renaming.size(e).atoms()}
     _hoist(s, {*results, *index_vars}, depth)
     results = tuple(s.renaming.atom(a) for a in results)
@@ -208,15 +180,15 @@ def _split(let: Let, op: Comp, known: Knowledge, depth: int) -> list[Let]:
         and len(left) == len(op.body.lets)
     ):
         return [let]
-    return [*s.before, Let(let.vars, Comp(op.axes, Block(tuple(left), results), destinations), let.span)]
+    return [*s.before, anf.Let(let.vars, anf.Comp(op.axes, anf.Block(tuple(left), results), destinations), let.span)]
 
 
-def _renamed(s: _Split, destinations: Sequence[Destination]) -> tuple[Destination, ...]:
+def _renamed(s: _Split, destinations: Sequence[anf.Destination]) -> tuple[anf.Destination, ...]:
     """Destinations in terms of what moved to the front."""
     return tuple([replace(d, index=tuple(map(s.renaming.size, d.index))) for d in destinations])
 
 
-def _straightened(op: Comp) -> Comp:
+def _straightened(op: anf.Comp) -> anf.Comp:
     """The comprehension with axes that begin where others say, and end where sizes do, if its body asks for no more.
 
         [sum(e(i + k + 1) for k < n - i - 1) for i < n]    becomes    [sum(e(t + 1) for t in i..n - 1) for i < n]
@@ -227,31 +199,31 @@ def _straightened(op: Comp) -> Comp:
         axis = op.axes[k]
         offset = _offset(axis, {a.var for a in op.axes[:k]})
         if offset is not None and _only_shifted(op, axis.var, offset):
-            moved = Axis(fresh(axis.var.name, I64), _plus(axis.lows, offset), _plus(axis.highs, offset))
-            new = _in_terms_of(op, {axis.var: poly(moved.var) - offset})
-            op = Comp((*new.axes[:k], moved, *new.axes[k + 1 :]), new.body, new.destinations)
+            moved = anf.Axis(anf.fresh(axis.var.name, I64), _plus(axis.lows, offset), _plus(axis.highs, offset))
+            new = _in_terms_of(op, {axis.var: anf.poly(moved.var) - offset})
+            op = anf.Comp((*new.axes[:k], moved, *new.axes[k + 1 :]), new.body, new.destinations)
     return op
 
 
-def _plus(bounds: Iterable[Size], offset: Size) -> tuple[Size, ...]:
+def _plus(bounds: Iterable[anf.Size], offset: anf.Size) -> tuple[anf.Size, ...]:
     return tuple([b + offset for b in bounds])
 
 
-def _in_terms_of(op: Comp, env: Mapping[Var, Size]) -> Comp:
+def _in_terms_of(op: anf.Comp, env: Mapping[anf.Var, anf.Size]) -> anf.Comp:
     """The comprehension with axes that its body uses in sizes alone replaced."""
 
-    def inner(op: Op) -> Op:
+    def inner(op: anf.Op) -> anf.Op:
         return rebuild(op, atom=lambda a: a, size=lambda p: p.substitute(env.get), block=block, bind=lambda v: v)
 
-    def block(b: Block) -> Block:
+    def block(b: anf.Block) -> anf.Block:
         return with_lets(b, [with_op(let, let.vars, inner(let.op)) for let in b.lets], b.results)
 
     new = inner(op)
-    assert isinstance(new, Comp)
+    assert isinstance(new, anf.Comp)
     return new
 
 
-def _offset(axis: Axis, outer: Set[Var]) -> Size | None:
+def _offset(axis: anf.Axis, outer: Set[anf.Var]) -> anf.Size | None:
     """Returns the offset with which the end of an axis mentions no outer axis."""
     for high in axis.highs:
         if high.mentions(outer):
@@ -260,10 +232,10 @@ def _offset(axis: Axis, outer: Set[Var]) -> Size | None:
     return None
 
 
-def _only_shifted(op: Comp, axis: Var, offset: Size) -> bool:
+def _only_shifted(op: anf.Comp, axis: anf.Var, offset: anf.Size) -> bool:
     """Tells whether the body uses an axis only with an offset added to it."""
     sizes = [*parts(op).sizes]
-    atoms: list[Atom] = [*op.body.results]
+    atoms: list[anf.Atom] = [*op.body.results]
     for let in walk(op.body):
         p = parts(let.op)
         sizes += p.sizes
@@ -271,26 +243,26 @@ def _only_shifted(op: Comp, axis: Var, offset: Size) -> bool:
         if any(v is axis for var in let.vars for v in type_vars(var.type)):
             return False
     outer = set(offset.atoms())
-    unshifted = {axis: poly(axis) - offset}
+    unshifted = {axis: anf.poly(axis) - offset}
     mentioned = [e.substitute(unshifted.get) for e in sizes if e.mentions((axis,))]
     return bool(mentioned) and axis not in atoms and not any(e.mentions(outer) for e in mentioned)
 
 
-def _apart(let: Let, s: _Split) -> list[Let]:
+def _apart(let: anf.Let, s: _Split) -> list[anf.Let]:
     """An inner comprehension whose results depend on different axes, taken apart.
 
     So a value that shares its comprehension with its derivatives along many directions is computed once.
     """
     op = let.op
-    if not isinstance(op, Comp) or len(let.vars) < 2:
+    if not isinstance(op, anf.Comp) or len(let.vars) < 2:
         return [let]
-    if not all(isinstance(inner.op, Prim | Cast | SizeOf | Read | Stop) for inner in op.body.lets):
+    if not all(isinstance(inner.op, anf.Prim | anf.Cast | anf.SizeOf | anf.Read | anf.Stop) for inner in op.body.lets):
         return [let]
     names = {a.var for a in s.axes}
-    local: dict[Var, set[Var]] = {}
+    local: dict[anf.Var, set[anf.Var]] = {}
 
-    def found(vars: Iterable[Atom]) -> set[Var]:
-        atoms = [v for v in vars if isinstance(v, Var)]
+    def found(vars: Iterable[anf.Atom]) -> set[anf.Var]:
+        atoms = [v for v in vars if isinstance(v, anf.Var)]
         return {a for v in atoms for a in ({v} if v in names else local.get(v, s.depends.get(v, set())))}
 
     for inner in op.body.lets:
@@ -300,49 +272,49 @@ def _apart(let: Let, s: _Split) -> list[Let]:
         {result, *([] if d.into is None else [d.into]), *(v for e in (*d.shape, *d.index) for v in e.atoms())}
         for result, d in zip(op.body.results, op.destinations, strict=True)
     ]
-    groups: dict[frozenset[Var], list[int]] = {}
+    groups: dict[frozenset[anf.Var], list[int]] = {}
     for k, need in enumerate(needs):
         groups.setdefault(frozenset(shared | found(need)), []).append(k)
     if len(groups) == 1:
         return [let]
-    out: list[Let] = []
+    out: list[anf.Let] = []
     for ks in groups.values():
-        lets = pruned(op.body.lets, {v for k in ks for v in needs[k] if isinstance(v, Var)})
-        body = Block(tuple(lets), tuple([op.body.results[k] for k in ks]))
-        part = Comp(op.axes, body, tuple([op.destinations[k] for k in ks]))
-        new = Renaming({}, fresh=True).op(part) if out else part
-        out.append(Let(tuple([let.vars[k] for k in ks]), new, let.span))
+        lets = pruned(op.body.lets, {v for k in ks for v in needs[k] if isinstance(v, anf.Var)})
+        body = anf.Block(tuple(lets), tuple([op.body.results[k] for k in ks]))
+        part = anf.Comp(op.axes, body, tuple([op.destinations[k] for k in ks]))
+        new = Renaming({}, renew=True).op(part) if out else part
+        out.append(anf.Let(tuple([let.vars[k] for k in ks]), new, let.span))
     return out
 
 
-def _dependence(let: Let, s: _Split) -> dict[Var, set[Var]]:
+def _dependence(let: anf.Let, s: _Split) -> dict[anf.Var, set[anf.Var]]:
     return dict.fromkeys(let.vars, _axes_of(let.op, s))
 
 
-def _axes_of(op: Op, s: _Split) -> set[Var]:
+def _axes_of(op: anf.Op, s: _Split) -> set[anf.Var]:
     """The axes that an operation depends on."""
     names = {a.var for a in s.axes}
-    found: set[Var] = set()
+    found: set[anf.Var] = set()
     for v in free_vars(op):
         found |= {v} if v in names else s.depends.get(v, set())
     return found
 
 
-def _sees_all(let: Let, s: _Split) -> bool:
+def _sees_all(let: anf.Let, s: _Split) -> bool:
     """Tells whether a view is of an array from outside, and may stand there."""
     return s.depends.keys().isdisjoint(free_vars(let.op)) and runs_anywhere([let], s.known, set())
 
 
-def _stays(op: Op, s: _Split, depends: Mapping[Var, set[Var]]) -> bool:
+def _stays(op: anf.Op, s: _Split, depends: Mapping[anf.Var, set[anf.Var]]) -> bool:
     """Whether an operation must stay at its point: neither scalar code nor a comprehension, or it needs what must."""
     match op:
-        case Prim(name, args):
-            divides = name in ("floordiv", "mod", "shift_left", "shift_right") and dtype_of(args[0]) in INTEGERS
-            if divides and not (isinstance(args[1], Lit) and args[1].value) and not _by_extent(args, s, depends):
+        case anf.Prim(name, args):
+            divides = name in ("floordiv", "mod", "shift_left", "shift_right") and dtype_of(args[0]) in anf.INTEGERS
+            if divides and not (isinstance(args[1], anf.Lit) and args[1].value) and not _by_extent(args, s, depends):
                 return True
-        case Cast() | SizeOf() | Read() | Stop() | Check():
+        case anf.Cast() | anf.SizeOf() | anf.Read() | anf.Stop() | anf.Check():
             pass
-        case Comp():
+        case anf.Comp():
             if any(d.into is not None for d in op.destinations):
                 return True
         case _:
@@ -350,31 +322,33 @@ def _stays(op: Op, s: _Split, depends: Mapping[Var, set[Var]]) -> bool:
     return any(v in s.pinned for v in free_vars(op))
 
 
-def _by_extent(args: Sequence[Atom], s: _Split, depends: Mapping[Var, set[Var]]) -> bool:
+def _by_extent(args: Sequence[anf.Atom], s: _Split, depends: Mapping[anf.Var, set[anf.Var]]) -> bool:
     """Whether a number is divided by the length of an axis that it depends on: where there are points, it is not 0."""
     x, y = args
-    found = depends.get(x, {x}) if isinstance(x, Var) else set()
-    return any(a.var in found and a.lows == (ZERO,) and a.highs == (poly(y),) for a in s.axes)
+    found = depends.get(x, {x}) if isinstance(x, anf.Var) else set()
+    return any(a.var in found and a.lows == (anf.ZERO,) and a.highs == (anf.poly(y),) for a in s.axes)
 
 
-def _used_whole(body: Block) -> set[Var]:
+def _used_whole(body: anf.Block) -> set[anf.Var]:
     """The arrays that are used otherwise than element by element."""
-    found: set[Var] = set()
+    found: set[anf.Var] = set()
     for let in walk(body):
         for a in parts(let.op).atoms:
-            if isinstance(a, Var) and isinstance(a.type, Array) and not isinstance(let.op, Read):
+            if isinstance(a, anf.Var) and isinstance(a.type, anf.Array) and not isinstance(let.op, anf.Read):
                 found.add(a)
         for inner in parts(let.op).blocks:
-            found |= {a for a in inner.results if isinstance(a, Var) and isinstance(a.type, Array)}
+            found |= {a for a in inner.results if isinstance(a, anf.Var) and isinstance(a.type, anf.Array)}
     return found
 
 
-def _needed(body: Sequence[Let], wanted: set[Atom]) -> list[Let]:
+def _needed(body: Sequence[anf.Let], wanted: set[anf.Atom]) -> list[anf.Let]:
     """The lets that something needs, and those that stay anyhow."""
     wanted = set(wanted)
     out = []
     for let in reversed(body):
-        if any(v in wanted for v in let.vars) or not isinstance(let.op, Prim | Cast | SizeOf | Read | Stop):
+        if any(v in wanted for v in let.vars) or not isinstance(
+            let.op, anf.Prim | anf.Cast | anf.SizeOf | anf.Read | anf.Stop
+        ):
             out.append(let)
             wanted |= set(free_vars(let.op))
     return out[::-1]
@@ -389,20 +363,20 @@ class _Space:
     lets: what computes the shape.
     """
 
-    axes: tuple[Axis, ...]
-    shape: tuple[Size, ...]
-    index: tuple[Size, ...]
-    read: tuple[Size, ...]
-    lets: tuple[Let, ...]
+    axes: tuple[anf.Axis, ...]
+    shape: tuple[anf.Size, ...]
+    index: tuple[anf.Size, ...]
+    read: tuple[anf.Size, ...]
+    lets: tuple[anf.Let, ...]
     whole: bool  # all axes of the comprehension
 
     @property
-    def over(self) -> set[Var]:
+    def over(self) -> set[anf.Var]:
         """The axes on which it depends what a point of the comprehension reads."""
         return {a.var for a in self.axes if any(entry.mentions((a.var,)) for entry in self.read)}
 
 
-def _project(s: _Split, over: Set[Var], lets: Sequence[Let]) -> _Space:
+def _project(s: _Split, over: Set[anf.Var], lets: Sequence[anf.Let]) -> _Space:
     """The axes `over`, if what moves there is defined there, else all of them.
 
     A bound that mentions another axis is widened to the box, if the code may run anywhere. Where it may not, as a read
@@ -412,10 +386,10 @@ def _project(s: _Split, over: Set[Var], lets: Sequence[Let]) -> _Space:
     kept = [a for a in s.axes if a.var in over]
     gone = {a.var for a in s.axes if a.var not in over}
 
-    def wide(bounds: tuple[Size, ...], end: Size) -> tuple[Size, ...]:
+    def wide(bounds: tuple[anf.Size, ...], end: anf.Size) -> tuple[anf.Size, ...]:
         return tuple(dict.fromkeys(end if b.mentions(gone) else b for b in bounds))
 
-    axes = [Axis(a.var, wide(a.lows, s.box[a.var][0]), wide(a.highs, s.box[a.var][1] + 1)) for a in kept]
+    axes = [anf.Axis(a.var, wide(a.lows, s.box[a.var][0]), wide(a.highs, s.box[a.var][1] + 1)) for a in kept]
     if gone and not runs_anywhere(lets, s.known.within(axes), set(s.depends)):
         axes = list(s.axes)
         if not all(at_most_one(a) for a in s.axes if a.var in gone):
@@ -423,98 +397,98 @@ def _project(s: _Split, over: Set[Var], lets: Sequence[Let]) -> _Space:
     b = Builder()
     with b.scope() as emitted:
         shape = [extent(b, s.box[a.var], s.known) for a in axes if a.var in s.box]
-    index = [poly(a.var) - s.box[a.var][0] for a in axes if a.var in s.box]
+    index = [anf.poly(a.var) - s.box[a.var][0] for a in axes if a.var in s.box]
     single = [a.var for a in axes if a.var not in s.box]
     return _Space(
         axes=tuple(axes),
-        shape=(*shape, *[poly(1) for _ in single]),
-        index=(*index, *[poly(v) for v in single]),
-        read=(*index, *[ZERO for _ in single]),
+        shape=(*shape, *[anf.poly(1) for _ in single]),
+        index=(*index, *[anf.poly(v) for v in single]),
+        read=(*index, *[anf.ZERO for _ in single]),
         lets=tuple(emitted),
         whole={a.var for a in axes} == {a.var for a in s.axes},
     )
 
 
-def _with_open_bounds(op: Comp, lets: Sequence[Let]) -> Comp:
+def _with_open_bounds(op: anf.Comp, lets: Sequence[anf.Let]) -> anf.Comp:
     """The comprehension whose bounds mention what sizes are made of, not the variables that name them."""
-    sizes: dict[Var, Size] = {}
+    sizes: dict[anf.Var, anf.Size] = {}
     for let in lets:
-        if isinstance(let.op, SizeOf):
+        if isinstance(let.op, anf.SizeOf):
             sizes[let.vars[0]] = let.op.size.substitute(sizes.get)
 
-    def open(bounds: tuple[Size, ...]) -> tuple[Size, ...]:
+    def open(bounds: tuple[anf.Size, ...]) -> tuple[anf.Size, ...]:
         return tuple([b.substitute(sizes.get) for b in bounds])
 
-    axes = tuple([Axis(a.var, open(a.lows), open(a.highs)) for a in op.axes])
-    return Comp(axes, op.body, op.destinations)
+    axes = tuple([anf.Axis(a.var, open(a.lows), open(a.highs)) for a in op.axes])
+    return anf.Comp(axes, op.body, op.destinations)
 
 
 def _store(
-    s: _Split, space: _Space, lets: Sequence[Let], atoms: Sequence[Var], span: Span | None, depth: int
-) -> list[Var]:
+    s: _Split, space: _Space, lets: Sequence[anf.Let], atoms: Sequence[anf.Var], span: Span | None, depth: int
+) -> list[anf.Var]:
     """Emits the comprehension that stores scalars at every point of a space; gives its arrays."""
-    keep = Keep(space.shape, space.index, "set")
-    stored = [fresh(v.name, type_of(dtype_of(v), space.shape)) for v in atoms]
-    op = Renaming({}, fresh=True).op(Comp(space.axes, Block(tuple(lets), tuple(atoms)), (keep,) * len(atoms)))
-    assert isinstance(op, Comp)
+    keep = anf.Keep(space.shape, space.index, "set")
+    stored = [anf.fresh(v.name, type_of(dtype_of(v), space.shape)) for v in atoms]
+    op = Renaming({}, renew=True).op(anf.Comp(space.axes, anf.Block(tuple(lets), tuple(atoms)), (keep,) * len(atoms)))
+    assert isinstance(op, anf.Comp)
     s.before += space.lets
-    s.before += _split(Let(tuple(stored), op, span), op, s.known, depth + 1)
+    s.before += _split(anf.Let(tuple(stored), op, span), op, s.known, depth + 1)
     s.known.saw(v.type for v in stored)
     return stored
 
 
 # ---- inner comprehensions and checks ---------------------------------------------------------------------------------
-def _moved(s: _Split, let: Let, op: Comp, whole: set[Var], depth: int) -> bool:
+def _moved(s: _Split, let: anf.Let, op: anf.Comp, whole: set[anf.Var], depth: int) -> bool:
     """Moves an inner comprehension to the front; False if it has to stay."""
     names = {a.var for a in s.axes}
     local = set(s.depends) | names
     if any(v in whole for v in let.vars) or any(n.mentions(local) for d in op.destinations for n in d.shape):
         return False
     lets = pruned(s.body, free_vars(op))
-    if any(isinstance(x.op, Check) for x in lets):
+    if any(isinstance(x.op, anf.Check) for x in lets):
         return False
     op = _with_open_bounds(op, lets)
     if any(b.mentions(s.depends) for a in op.axes for b in (*a.lows, *a.highs)):
         return False  # a bound that is computed at each point
     space = _project(s, _axes_of(op, s), [*lets, let])
-    destinations: list[Destination] = []
+    destinations: list[anf.Destination] = []
     stored = []
     for v, d in zip(let.vars, op.destinations, strict=True):
         shape, index = (*space.shape, *d.shape), (*space.index, *d.index)
-        destinations.append(Keep(shape, index, d.monoid) if isinstance(d, Keep) else Add(shape, index))
-        stored.append(fresh(v.name, type_of(dtype_of(v), shape)))
-    joined = Comp((*space.axes, *op.axes), Block((*lets, *op.body.lets), op.body.results), tuple(destinations))
-    new = Renaming({}, fresh=True).op(joined)
-    assert isinstance(new, Comp)
+        destinations.append(anf.Keep(shape, index, d.monoid) if isinstance(d, anf.Keep) else anf.Add(shape, index))
+        stored.append(anf.fresh(v.name, type_of(dtype_of(v), shape)))
+    joined = anf.Comp((*space.axes, *op.axes), anf.Block((*lets, *op.body.lets), op.body.results), tuple(destinations))
+    new = Renaming({}, renew=True).op(joined)
+    assert isinstance(new, anf.Comp)
     s.before += space.lets
-    s.before += _split(Let(tuple(stored), new, let.span), new, s.known, depth + 1)
+    s.before += _split(anf.Let(tuple(stored), new, let.span), new, s.known, depth + 1)
     s.known.saw(v.type for v in stored)
     for v, array in zip(let.vars, stored, strict=True):
-        if isinstance(v.type, Array):
+        if isinstance(v.type, anf.Array):
             s.elements[v] = array, space.read
         elif space.axes:
-            s.body.append(Let((v,), Read(array, space.read), let.span))
+            s.body.append(anf.Let((v,), anf.Read(array, space.read), let.span))
             s.depends[v] = space.over
         else:
             s.renaming.env[v] = array
     return True
 
 
-def _certify(s: _Split, op: Comp, depth: int) -> None:
+def _certify(s: _Split, op: anf.Comp, depth: int) -> None:
     """Moves the checks that an inner comprehension relies on to the front: what they certify is stored."""
     for position, let in enumerate(s.body):
-        if not isinstance(let.op, Check) or any(v in s.pinned for v in free_vars(let.op)):
+        if not isinstance(let.op, anf.Check) or any(v in s.pinned for v in free_vars(let.op)):
             continue
         if not any(x is let for x in pruned(s.body, free_vars(op))):
             continue
-        if any(isinstance(v.type, Array) for v in let.vars):
+        if any(isinstance(v.type, anf.Array) for v in let.vars):
             continue
         lets = [*pruned(s.body[:position], free_vars(let.op)), let]
-        if any(isinstance(x.op, Check) for x in lets[:-1]):
+        if any(isinstance(x.op, anf.Check) for x in lets[:-1]):
             continue
         space = _project(s, s.depends[let.vars[0]], lets)
         stored = _store(s, space, lets, let.vars, let.span, depth)
-        reads = [Let((v,), Read(a, space.read), let.span) for v, a in zip(let.vars, stored, strict=True)]
+        reads = [anf.Let((v,), anf.Read(a, space.read), let.span) for v, a in zip(let.vars, stored, strict=True)]
         s.body[position : position + 1] = reads
         s.checked = _tainted(s.body)
         for v in let.vars:
@@ -525,26 +499,26 @@ def _certify(s: _Split, op: Comp, depth: int) -> None:
         return
 
 
-def _tainted(body: Sequence[Let]) -> set[Var]:
+def _tainted(body: Sequence[anf.Let]) -> set[anf.Var]:
     """What depends on a check of the body."""
-    found: set[Var] = set()
+    found: set[anf.Var] = set()
     for let in body:
-        if isinstance(let.op, Check) or any(v in found for v in free_vars(let.op)):
+        if isinstance(let.op, anf.Check) or any(v in found for v in free_vars(let.op)):
             found |= set(let.vars)
     return found
 
 
 # ---- what takes long -------------------------------------------------------------------------------------------------
-def _lift(s: _Split, used: set[Var], depth: int) -> bool:
+def _lift(s: _Split, used: set[anf.Var], depth: int) -> bool:
     """Moves what takes long and depends on fewer axes than there are to the front, in loops over just those.
 
     Tells whether there was some.
     """
     lifted = False
-    tried: set[frozenset[Var]] = set()
+    tried: set[frozenset[anf.Var]] = set()
     while any(takes_long(let.op) for let in s.body):
         s.depends = dependencies(s.body, s.axes)
-        used = {a for v in used if isinstance(a := s.renaming.env.get(v, v), Var)}
+        used = {a for v in used if isinstance(a := s.renaming.env.get(v, v), anf.Var)}
         found = [c for c in liftable(s.body, used, s.depends, [a.var for a in s.axes]) if c.over not in tried]
         if not found:
             return lifted
@@ -554,7 +528,7 @@ def _lift(s: _Split, used: set[Var], depth: int) -> bool:
         if code.over:
             if space.whole:
                 continue
-            if any(isinstance(v.type, Array) for v in code.stored):
+            if any(isinstance(v.type, anf.Array) for v in code.stored):
                 lets = stored_in_turn(code, space.axes, space.shape, space.index)
                 s.before += [*space.lets, *_normal(lets, s.known)]
                 made = lets[-1].vars
@@ -575,20 +549,20 @@ def _lift(s: _Split, used: set[Var], depth: int) -> bool:
     return lifted
 
 
-def _normal(lets: Sequence[Let], known: Knowledge) -> Sequence[Let]:
+def _normal(lets: Sequence[anf.Let], known: Knowledge) -> Sequence[anf.Let]:
     """Code that moved to the front, in the normal form."""
-    return _block(batched(Block(tuple(lets), ()), known), known).lets
+    return _block(batched(anf.Block(tuple(lets), ()), known), known).lets
 
 
-def _without_invariants(let: Let, known: Knowledge) -> list[Let]:
+def _without_invariants(let: anf.Let, known: Knowledge) -> list[anf.Let]:
     """A loop, and in front of it what takes long in its body and does not change from trip to trip."""
     op = let.op
-    assert isinstance(op, For | While)
+    assert isinstance(op, anf.For | anf.While)
     if not any(takes_long(inner.op) for inner in op.body.lets):
         return [let]
-    state = (*op.params, *([op.index] if isinstance(op, For) else []))
-    used = [r for r in op.body.results if isinstance(r, Var)]
-    trip = fresh("trip", I64)  # it stands for all of the state: what depends on none of it is wanted
+    state = (*op.params, *([op.index] if isinstance(op, anf.For) else []))
+    used = [r for r in op.body.results if isinstance(r, anf.Var)]
+    trip = anf.fresh("trip", I64)  # it stands for all of the state: what depends on none of it is wanted
     depends = {v: {trip} for v in state}
     for inner in op.body.lets:
         varies = any(depends.get(v) for v in free_vars(inner.op))
@@ -599,7 +573,7 @@ def _without_invariants(let: Let, known: Knowledge) -> list[Let]:
     (code,) = found
     if runs_anywhere(code.lets, known, set()):
         before, values = run_if(code, ())
-    elif isinstance(op, For) and may_go_first(op.body.lets, code):
+    elif isinstance(op, anf.For) and may_go_first(op.body.lets, code):
         before, values = run_if(code, (op.high - op.low,))
     else:
         return [let]
@@ -607,24 +581,24 @@ def _without_invariants(let: Let, known: Knowledge) -> list[Let]:
     if any(v in code.stored for inner in rest for v in consumed_by(inner.op)):
         return [let]  # what is changed in a trip would be copied in each
     renaming = Renaming(dict(zip(code.stored, values, strict=True)))
-    body = renaming.block(Block(tuple(rest), op.body.results))
-    return [*_normal(before, known), Let(let.vars, replace(op, body=body), let.span)]
+    body = renaming.block(anf.Block(tuple(rest), op.body.results))
+    return [*_normal(before, known), anf.Let(let.vars, replace(op, body=body), let.span)]
 
 
 # ---- invariants ------------------------------------------------------------------------------------------------------
-def _hoist(s: _Split, top: set[Atom], depth: int) -> None:
+def _hoist(s: _Split, top: set[anf.Atom], depth: int) -> None:
     """Moves every maximal float that is computed from fewer axes than there are to the front."""
     s.depends = dependencies(s.body, s.axes)
     everything = {a.var for a in s.axes}
-    roots: dict[tuple[Var, ...], list[Let]] = {}
-    elsewhere: set[Atom] = set(top)  # what is used at other points than those that it depends on
-    gathered: set[Var] = set()  # what is computed from arrays
+    roots: dict[tuple[anf.Var, ...], list[anf.Let]] = {}
+    elsewhere: set[anf.Atom] = set(top)  # what is used at other points than those that it depends on
+    gathered: set[anf.Var] = set()  # what is computed from arrays
     for let in s.body:
         named = free_vars(let.op)
         over = s.depends[let.vars[0]] if let.vars else everything
         elsewhere.update([v for v in named if not let.vars or s.depends.get(v) != over])
         sizes = (v for var in let.vars for v in type_vars(var.type))
-        if isinstance(let.op, Read) or any(v in gathered for v in (*named, *sizes)):
+        if isinstance(let.op, anf.Read) or any(v in gathered for v in (*named, *sizes)):
             gathered.update(let.vars)
     for let in s.body:
         if any(v in s.pinned or v in s.checked for v in let.vars) or len(let.vars) != 1:
@@ -641,7 +615,7 @@ def _hoist(s: _Split, top: set[Atom], depth: int) -> None:
         if space.whole:
             continue
         if not space.axes:
-            renaming = Renaming({}, fresh=True)
+            renaming = Renaming({}, renew=True)
             s.before += [renaming.let(let) for let in needed]
             s.renaming.env.update({let.vars[0]: renaming.atom(let.vars[0]) for let in lets})
             moved = {let.vars[0] for let in lets}
@@ -650,13 +624,14 @@ def _hoist(s: _Split, top: set[Atom], depth: int) -> None:
             ]
             continue
         stored = _store(s, space, needed, [let.vars[0] for let in lets], lets[0].span, depth)
-        reads = {let.vars[0]: Read(array, space.read) for let, array in zip(lets, stored, strict=True)}
+        reads = {let.vars[0]: anf.Read(array, space.read) for let, array in zip(lets, stored, strict=True)}
         s.body = [
-            Let(let.vars, reads[let.vars[0]], let.span) if let.vars and let.vars[0] in reads else let for let in s.body
+            anf.Let(let.vars, reads[let.vars[0]], let.span) if let.vars and let.vars[0] in reads else let
+            for let in s.body
         ]
 
 
-def _worth_storing(let: Let, s: _Split, over: set[Var], gathered: Set[Var]) -> bool:
+def _worth_storing(let: anf.Let, s: _Split, over: set[anf.Var], gathered: Set[anf.Var]) -> bool:
     """Whether reading a stored value is cheaper: a float that is computed from arrays, or gathered by data.
 
     gathered: what is computed from arrays.
@@ -664,9 +639,9 @@ def _worth_storing(let: Let, s: _Split, over: set[Var], gathered: Set[Var]) -> b
     if not is_float(let.vars[0].type):
         return False
     match let.op:
-        case Read(_, index):
+        case anf.Read(_, index):
             return any(e.mentions(s.depends) for e in index)
-        case Prim() | Cast():
+        case anf.Prim() | anf.Cast():
             return not over or any(v in gathered for v in free_vars(let.op))
         case _:
             return False

@@ -4,29 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from dlang.ir.anf import (
-    Call,
-    Check,
-    Effect,
-    Jvp,
-    Op,
-    Program,
-    Pull,
-    Record,
-    Var,
-    Vjp,
-)
+from dlang.ir import anf
 from dlang.ir.traverse import block_acts, named_function, op_blocks, own_consumed, walk
 
 
-def effectful_functions(program: Program) -> frozenset[str]:
+def effectful_functions(program: anf.Program) -> frozenset[str]:
     """The functions that may end the run or be seen by the world, themselves or through what they call."""
     callers: dict[str, list[str]] = {}
     work: list[str] = []
     for name, function in program.functions.items():
         for let in walk(function.body):
             match let.op:
-                case Check() | Effect():
+                case anf.Check() | anf.Effect():
                     work.append(name)
                 case op if callee := named_function(op):
                     callers.setdefault(callee, []).append(name)
@@ -41,19 +30,19 @@ def effectful_functions(program: Program) -> frozenset[str]:
     return frozenset(found)
 
 
-def is_effectful(op: Op, functions: Set[str]) -> bool:
+def is_effectful(op: anf.Op, functions: Set[str]) -> bool:
     """Whether an operation must stay, alone or for what stands in its blocks; `functions` are the effectful ones."""
     match op:
-        case Check() | Effect():
+        case anf.Check() | anf.Effect():
             return True
-        case Call() | Vjp() | Jvp() | Record() | Pull():
+        case anf.Call() | anf.Vjp() | anf.Jvp() | anf.Record() | anf.Pull():
             return op.function in functions
         case _:
             inside = map(block_acts, op_blocks(op))
             return any(acts.refuses or not functions.isdisjoint(acts.calls) for acts in inside)
 
 
-def consumed_by(op: Op) -> list[Var]:
+def consumed_by(op: anf.Op) -> list[anf.Var]:
     """The arrays that an operation, or one in its blocks, would like to change in place."""
     out = own_consumed(op)
     for block in op_blocks(op):

@@ -5,41 +5,31 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import replace
 
-from dlang.ir.anf import (
-    Array,
-    Block,
-    Comp,
-    Destination,
-    Empty,
-    Keep,
-    Let,
-    Program,
-    Var,
-    fresh,
-    is_handle,
-)  # fmt: skip
+from dlang.ir import anf
 from dlang.ir.comps import extent, point_of
 from dlang.ir.traverse import count_uses, map_blocks, map_bodies, with_lets, with_op
 
 SLICES = 1024
 
-Step = tuple[Comp, int, Var]  # a comprehension, which of its destinations goes on from an array, and what that gives
-Following = dict[Var, list[Step]]
+Step = tuple[
+    anf.Comp, int, anf.Var
+]  # a comprehension, which of its destinations goes on from an array, and what that gives
+Following = dict[anf.Var, list[Step]]
 
 
-def fills(program: Program) -> Program:
+def fills(program: anf.Program) -> anf.Program:
     """The program with arrays left empty whose every element is set before anything reads it."""
     return map_bodies(program, _block)
 
 
-def _block(block: Block) -> Block:
+def _block(block: anf.Block) -> anf.Block:
     following: Following = {}
-    filled: list[Var] = []
+    filled: list[anf.Var] = []
     lets = []
     for let in block.lets:
         op = map_blocks(let.op, _block)
         lets.append(with_op(let, let.vars, op))
-        if isinstance(op, Comp):
+        if isinstance(op, anf.Comp):
             for k, d in enumerate(op.destinations):
                 if d.into is not None:
                     following.setdefault(d.into, []).append((op, k, let.vars[k]))
@@ -54,41 +44,41 @@ def _block(block: Block) -> Block:
     return _without_fills(block, empty, following) if empty else block
 
 
-def _without_fills(block: Block, empty: Set[Var], following: Following) -> Block:
+def _without_fills(block: anf.Block, empty: Set[anf.Var], following: Following) -> anf.Block:
     """An empty array for each of those that go on from one that was filled."""
-    rooms: dict[Var, list[Var]] = {}
-    lets: list[Let] = []
+    rooms: dict[anf.Var, list[anf.Var]] = {}
+    lets: list[anf.Let] = []
     for let in block.lets:
         op = let.op
         if empty.isdisjoint(let.vars):
-            if isinstance(op, Comp) and any(d.into in empty for d in op.destinations):
+            if isinstance(op, anf.Comp) and any(d.into in empty for d in op.destinations):
                 destinations = tuple([_into(d, rooms) for d in op.destinations])
-                let = Let(let.vars, replace(op, destinations=destinations), let.span)
+                let = anf.Let(let.vars, replace(op, destinations=destinations), let.span)
             lets.append(let)
             continue
         (var,) = let.vars
-        assert isinstance(var.type, Array)
-        rooms[var] = [var, *[fresh(var.name, var.type) for _ in following[var][1:]]]
-        lets += [Let((room,), Empty(var.type.dtype, var.type.shape), let.span) for room in rooms[var]]
-    return Block(tuple(lets), block.results)
+        assert isinstance(var.type, anf.Array)
+        rooms[var] = [var, *[anf.fresh(var.name, var.type) for _ in following[var][1:]]]
+        lets += [anf.Let((room,), anf.Empty(var.type.dtype, var.type.shape), let.span) for room in rooms[var]]
+    return anf.Block(tuple(lets), block.results)
 
 
-def _into(d: Destination, rooms: dict[Var, list[Var]]) -> Destination:
+def _into(d: anf.Destination, rooms: dict[anf.Var, list[anf.Var]]) -> anf.Destination:
     return replace(d, into=rooms[d.into].pop()) if d.into in rooms else d
 
 
-def _is_overwritten(var: Var, following: Following, uses: dict[Var, int]) -> bool:
+def _is_overwritten(var: anf.Var, following: Following, uses: dict[anf.Var, int]) -> bool:
     """Whether comprehensions that continue an array, one after another, set all of its slices; all such, if several."""
-    assert isinstance(var.type, Array)
+    assert isinstance(var.type, anf.Array)
     count = var.type.shape[0].constant
-    if count is None or count > SLICES or var.type.dtype == "str" or is_handle(var.type.dtype):
+    if count is None or count > SLICES or var.type.dtype == "str" or anf.is_handle(var.type.dtype):
         return False
     if uses[var] != len(following[var]):
         return False
     return all(_is_complete(step, int(count), following, uses) for step in following[var])
 
 
-def _is_complete(step: Step, count: int, following: Following, uses: dict[Var, int]) -> bool:
+def _is_complete(step: Step, count: int, following: Following, uses: dict[anf.Var, int]) -> bool:
     """Whether all slices are set by a comprehension and those that go on from what it gives."""
     slices: set[int] = set()
     while True:
@@ -98,7 +88,7 @@ def _is_complete(step: Step, count: int, following: Following, uses: dict[Var, i
             return False
         slice = d.index[0].constant
         rest = {i.atom for i in d.index[1:]}
-        if not isinstance(d, Keep) or d.monoid != "set" or slice is None or rest != {a.var for a in op.axes}:
+        if not isinstance(d, anf.Keep) or d.monoid != "set" or slice is None or rest != {a.var for a in op.axes}:
             return False
         sizes = {axis.var: extent(axis) for axis in op.axes}
         if any(sizes[a] != s for i, s in zip(d.index[1:], d.shape[1:], strict=True) for a in i.atoms() if a in sizes):

@@ -17,29 +17,8 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
+from dlang.ir import anf
 from dlang.ir.affine import grows_less
-from dlang.ir.anf import (
-    Add,
-    Array,
-    Atom,
-    Axis,
-    Block,
-    Cast,
-    Comp,
-    Destination,
-    For,
-    Keep,
-    Let,
-    Prim,
-    Program,
-    Read,
-    Size,
-    SizeOf,
-    Var,
-    While,
-    fresh,
-    poly,
-)  # fmt: skip
 from dlang.ir.comps import extent, point_of
 from dlang.ir.sharing import repeated, takes_long
 from dlang.ir.substitution import Renaming
@@ -55,7 +34,7 @@ CHEAP |= {"or", "not", "sign", *GUARDS}
 FEW = 3  # primitives and reads of a body that may be computed at several reads
 
 
-def fuse(program: Program) -> Program:
+def fuse(program: anf.Program) -> anf.Program:
     """The program with its comprehensions fused."""
     effectful = effectful_functions(program)
     return map_bodies(program, _Fuser(effectful).block)
@@ -65,30 +44,30 @@ class _Fuser:
     def __init__(self, effectful: frozenset[str]) -> None:
         self.effectful = effectful
 
-    def block(self, block: Block) -> Block:
+    def block(self, block: anf.Block) -> anf.Block:
         block = map_inner(block, self.block)
-        if not any(isinstance(let.op, Comp) for let in block.lets):
+        if not any(isinstance(let.op, anf.Comp) for let in block.lets):
             return block
         new = inlined_producers(additions_apart(merged(block, self.effectful)))
         return block if new is block else merged(new, self.effectful)
 
 
 # ---- comprehensions over the same points -----------------------------------------------------------------------------
-def merged(block: Block, effectful: frozenset[str]) -> Block:
+def merged(block: anf.Block, effectful: frozenset[str]) -> anf.Block:
     """The block with comprehensions of equal axes merged where that is possible and useful; itself if nowhere."""
     items, joined = Items(), False
     alike: dict[Key, int] = {}  # the comprehensions that have the same axes, a bit for each
-    near: dict[Var, int] = {}  # those that read or give an array
+    near: dict[anf.Var, int] = {}  # those that read or give an array
     made: dict[int, _Merged] = {}
     for let in block.lets:
         op = let.op
         effects = is_effectful(op, effectful)
-        if not isinstance(op, Comp) or not op.axes or effects:
+        if not isinstance(op, anf.Comp) or not op.axes or effects:
             items.append(let, effects)
             continue
         keys = Keys()
         key = tuple([keys.axis(a) for a in op.axes])
-        arrays = {v for v in mentioned(op) if isinstance(v.type, Array)}
+        arrays = {v for v in mentioned(op) if isinstance(v.type, anf.Array)}
         # one pass saves something if there is an operand in common, or a result of one is an operand of the other
         sharing = 0
         for v in arrays:
@@ -108,7 +87,7 @@ def merged(block: Block, effectful: frozenset[str]) -> Block:
         return block
     for k, whole in made.items():
         items.lets[k] = whole.let()
-    return Block(items.ordered(), block.results)
+    return anf.Block(items.ordered(), block.results)
 
 
 class _Merged:
@@ -118,7 +97,7 @@ class _Merged:
     from; changed: whether it reads one of them.
     """
 
-    def __init__(self, first: Let, op: Comp) -> None:
+    def __init__(self, first: anf.Let, op: anf.Comp) -> None:
         self.first, self.axes = first, op.axes
         self.lets, self.values, self.destinations = list(op.body.lets), list(op.body.results), list(op.destinations)
         self.places = {v: k for k, v in enumerate(first.vars)}
@@ -126,17 +105,17 @@ class _Merged:
         self.consumed = {d.into for d in op.destinations if d.into is not None}
         self.changed = not self.consumed.isdisjoint(self.read)
 
-    def let(self) -> Let:
+    def let(self) -> anf.Let:
         if len(self.places) == len(self.first.vars):
             return self.first
-        return Let(tuple(self.places), self.op([], [], []), self.first.span)
+        return anf.Let(tuple(self.places), self.op([], [], []), self.first.span)
 
-    def op(self, lets: list[Let], values: list[Atom], destinations: list[Destination]) -> Comp:
+    def op(self, lets: list[anf.Let], values: list[anf.Atom], destinations: list[anf.Destination]) -> anf.Comp:
         """The comprehension, with more in it."""
-        body = Block((*self.lets, *lets), (*self.values, *values))
-        return Comp(self.axes, body, (*self.destinations, *destinations))
+        body = anf.Block((*self.lets, *lets), (*self.values, *values))
+        return anf.Comp(self.axes, body, (*self.destinations, *destinations))
 
-    def takes(self, second: Let, b: Comp) -> bool:
+    def takes(self, second: anf.Let, b: anf.Comp) -> bool:
         """Makes another comprehension a part of it, unless that needs more of this one than its own point."""
         places = self.places
         read = set(mentioned(b.body))
@@ -150,18 +129,18 @@ class _Merged:
         body = reader.block(b.body)
         if reader.failed:
             return False
-        lets, values, destinations = list(body.lets), list[Atom](), list[Destination]()
+        lets, values, destinations = list(body.lets), list[anf.Atom](), list[anf.Destination]()
         for value, d in zip(body.results, b.destinations, strict=True):
             new = renamed(d, reader.renaming)
             if new.into in places:
                 k = places[new.into]
                 base = self.destinations[k]
-                if not (isinstance(new, Keep) and isinstance(base, Keep) and new.monoid == "sum"):
+                if not (isinstance(new, anf.Keep) and isinstance(base, anf.Keep) and new.monoid == "sum"):
                     return False
                 if base.monoid not in ("sum", "set") or base.index != new.index:
                     return False
-                both = fresh("t", value.type)
-                lets.append(Let((both,), Prim("add", (self.values[k], value)), second.span))
+                both = anf.fresh("t", value.type)
+                lets.append(anf.Let((both,), anf.Prim("add", (self.values[k], value)), second.span))
                 value, new = both, base
             elif any(size.mentions(places) for size in (*new.shape, *new.index)):
                 return False
@@ -181,10 +160,10 @@ class _Merged:
         return True
 
 
-def renamed(d: Destination, renaming: Renaming) -> Destination:
+def renamed(d: anf.Destination, renaming: Renaming) -> anf.Destination:
     shape = d.shape
     index = tuple([renaming.size(i) for i in d.index])
-    return Keep(shape, index, d.monoid, d.into) if isinstance(d, Keep) else Add(shape, index, d.into)
+    return anf.Keep(shape, index, d.monoid, d.into) if isinstance(d, anf.Keep) else anf.Add(shape, index, d.into)
 
 
 class PointReader:
@@ -192,11 +171,11 @@ class PointReader:
 
     def __init__(
         self,
-        axes: tuple[Axis, ...],
-        values: Sequence[Atom],
-        destinations: Sequence[Destination],
-        results: Mapping[Var, int],
-        env: dict[Var, Var],
+        axes: tuple[anf.Axis, ...],
+        values: Sequence[anf.Atom],
+        destinations: Sequence[anf.Destination],
+        results: Mapping[anf.Var, int],
+        env: dict[anf.Var, anf.Var],
     ) -> None:
         """axes, values, destinations: of the other comprehension. results: which of its results a variable is."""
         self.axes, self.values, self.destinations = axes, values, destinations
@@ -204,89 +183,91 @@ class PointReader:
         self.renaming = Renaming(env)
         self.failed = False
 
-    def atom(self, atom: Atom) -> Atom:
-        if isinstance(atom, Var) and atom in self.results:
+    def atom(self, atom: anf.Atom) -> anf.Atom:
+        if isinstance(atom, anf.Var) and atom in self.results:
             self.failed = True
         return self.renaming.atom(atom)
 
-    def size(self, size: Size) -> Size:
+    def size(self, size: anf.Size) -> anf.Size:
         if size.mentions(self.results):
             self.failed = True
         return self.renaming.size(size)
 
-    def block(self, block: Block) -> Block:
+    def block(self, block: anf.Block) -> anf.Block:
         lets = []
         for let in block.lets:
             op = let.op
-            if isinstance(op, Read) and op.array in self.results:
+            if isinstance(op, anf.Read) and op.array in self.results:
                 k = self.results[op.array]
                 index = tuple([self.renaming.size(i) for i in op.index])
                 if index == self.destinations[k].index and self.is_at_its_point(self.destinations[k]):
                     self.renaming.env[let.vars[0]] = self.values[k]
                     continue
             new = rebuild(op, atom=self.atom, size=self.size, block=self.block, bind=self.renaming.bind)
-            lets.append(Let(tuple([self.renaming.bind(v) for v in let.vars]), new, let.span))
-        return Block(tuple(lets), tuple([self.atom(r) for r in block.results]))
+            lets.append(anf.Let(tuple([self.renaming.bind(v) for v in let.vars]), new, let.span))
+        return anf.Block(tuple(lets), tuple([self.atom(r) for r in block.results]))
 
-    def is_at_its_point(self, destination: Destination) -> bool:
+    def is_at_its_point(self, destination: anf.Destination) -> bool:
         """Says whether a result of the other comprehension holds the value of each point."""
-        return point_of(Comp(self.axes, Block((), ()), (destination,)), 0) is not None
+        return point_of(anf.Comp(self.axes, anf.Block((), ()), (destination,)), 0) is not None
 
 
 # ---- sums that join an array -----------------------------------------------------------------------------------------
-def additions_apart(block: Block) -> Block:
+def additions_apart(block: anf.Block) -> anf.Block:
     """The block in which an array that is added to, point by point, and then read once is a sum of two elements.
 
     What reads it can then compute it, and it is not changed in memory before.
     """
-    if not any(isinstance(let.op, Comp) and any(d.into is not None for d in let.op.destinations) for let in block.lets):
+    if not any(
+        isinstance(let.op, anf.Comp) and any(d.into is not None for d in let.op.destinations) for let in block.lets
+    ):
         return block
     uses = _Uses(block)
     lets = []
     for let in block.lets:
         op = let.op
-        if isinstance(op, Comp) and any(d.into is not None for d in op.destinations):
+        if isinstance(op, anf.Comp) and any(d.into is not None for d in op.destinations):
             op = _with_sums(op, let.vars, uses)
         lets.append(with_op(let, let.vars, op))
     return with_lets(block, lets, block.results)
 
 
-def _with_sums(op: Comp, vars: Sequence[Var], uses: _Uses) -> Comp:
+def _with_sums(op: anf.Comp, vars: Sequence[anf.Var], uses: _Uses) -> anf.Comp:
     lets = list(op.body.lets)
     values = list(op.body.results)
     destinations = list(op.destinations)
     for k, (var, d) in enumerate(zip(vars, op.destinations, strict=True)):
         reads = uses.reads.get(var, [])
-        if not isinstance(d, Keep) or d.into is None or d.monoid != "sum" or var in uses.otherwise:
+        if not isinstance(d, anf.Keep) or d.into is None or d.monoid != "sum" or var in uses.otherwise:
             continue
         if not reads or any(r != reads[0] for r in reads):  # in a merged comprehension one read may stand twice
             continue
         if not reads[0][1]:
             continue  # of one element
-        plain = replace(op, destinations=(replace(d, into=None),), body=Block(op.body.lets, (values[k],)))
+        plain = replace(op, destinations=(replace(d, into=None),), body=anf.Block(op.body.lets, (values[k],)))
         if point_of(plain, 0) is None or not _once(*reads[0]):
             continue
-        old, both = fresh("t", values[k].type), fresh("t", values[k].type)
-        lets += [Let((old,), Read(d.into, d.index)), Let((both,), Prim("add", (old, values[k])))]
+        old, both = anf.fresh("t", values[k].type), anf.fresh("t", values[k].type)
+        lets += [anf.Let((old,), anf.Read(d.into, d.index)), anf.Let((both,), anf.Prim("add", (old, values[k])))]
         values[k] = both
-        destinations[k] = Keep(d.shape, d.index, "set")
+        destinations[k] = anf.Keep(d.shape, d.index, "set")
     if len(lets) == len(op.body.lets):
         return op
-    return Comp(op.axes, Block(tuple(lets), tuple(values)), tuple(destinations))
+    return anf.Comp(op.axes, anf.Block(tuple(lets), tuple(values)), tuple(destinations))
 
 
 # ---- producers computed where they are read --------------------------------------------------------------------------
-def inlined_producers(block: Block, fewer: bool = False) -> Block:
+def inlined_producers(block: anf.Block, fewer: bool = False) -> anf.Block:
     """The block with the results that are cheaper to compute at their reads computed there.
 
     fewer: only those that are read at fewer points than they have, as sizes grow.
     """
     uses = _Uses(block)
-    stored: set[Var] = set()
+    stored: set[anf.Var] = set()
     while True:
-        chosen: dict[Var, tuple[_Producer, int]] = {}
+        chosen: dict[anf.Var, tuple[_Producer, int]] = {}
         for let in block.lets:
-            if isinstance(let.op, Comp):
+            if isinstance(let.op, anf.Comp):
                 producer = _Producer(let.op)
                 for k, var in enumerate(let.vars):
                     if var in stored or (fewer and not uses.at_fewer_points(var)):
@@ -301,8 +282,8 @@ def inlined_producers(block: Block, fewer: bool = False) -> Block:
         worse = [old for old, let in pairs if let is not old and repeated(let.op) > repeated(old.op)]
         if not worse:
             lets = [let for let in new.lets if not let.vars or any(v not in chosen for v in let.vars)]
-            return Block(tuple(lets), new.results)
-        arrays = [let.op.array for let in walk(Block(tuple(worse), ())) if isinstance(let.op, Read)]
+            return anf.Block(tuple(lets), new.results)
+        arrays = [let.op.array for let in walk(anf.Block(tuple(worse), ())) if isinstance(let.op, anf.Read)]
         read = [v for v in arrays if v in chosen]
         stored.update([v for v in read if _is_narrow(*chosen[v])] or read)
 
@@ -319,39 +300,39 @@ class _Uses:
     otherwise: arrays that are used in another way, or read by a loop itself.
     """
 
-    def __init__(self, block: Block) -> None:
-        self.reads: dict[Var, list[tuple[Read, tuple[Axis, ...]]]] = {}
-        self.otherwise: set[Var] = {r for r in block.results if isinstance(r, Var)}
-        self.consumed: set[Var] = {v for let in block.lets for v in consumed_by(let.op)}
+    def __init__(self, block: anf.Block) -> None:
+        self.reads: dict[anf.Var, list[tuple[anf.Read, tuple[anf.Axis, ...]]]] = {}
+        self.otherwise: set[anf.Var] = {r for r in block.results if isinstance(r, anf.Var)}
+        self.consumed: set[anf.Var] = {v for let in block.lets for v in consumed_by(let.op)}
         for let in block.lets:
             self.let(let, (), in_order=False)
 
-    def let(self, let: Let, axes: tuple[Axis, ...], in_order: bool) -> None:
+    def let(self, let: anf.Let, axes: tuple[anf.Axis, ...], in_order: bool) -> None:
         """Notes what a let uses. in_order: whether a loop does it itself, not a comprehension in its trips."""
         op = let.op
         p = parts(op)
-        if isinstance(op, Read) and not in_order:
+        if isinstance(op, anf.Read) and not in_order:
             self.reads.setdefault(op.array, []).append((op, axes))
         else:
-            self.otherwise.update([a for a in p.atoms if isinstance(a, Var)])
+            self.otherwise.update([a for a in p.atoms if isinstance(a, anf.Var)])
         match op:
-            case Comp():
+            case anf.Comp():
                 axes, in_order = (*axes, *op.axes), False
-            case For(index, low, high):
-                axes, in_order = (*axes, Axis(index, (low,), (high,))), True
-            case While():  # of as many trips as nothing tells
-                trip, trips = fresh("trip", I64), fresh("trips", I64)
-                axes, in_order = (*axes, Axis(trip, (poly(0),), (poly(trips),))), True
+            case anf.For(index, low, high):
+                axes, in_order = (*axes, anf.Axis(index, (low,), (high,))), True
+            case anf.While():  # of as many trips as nothing tells
+                trip, trips = anf.fresh("trip", I64), anf.fresh("trips", I64)
+                axes, in_order = (*axes, anf.Axis(trip, (anf.poly(0),), (anf.poly(trips),))), True
             case _:
                 pass
         for b in p.blocks:
-            self.otherwise.update([r for r in b.results if isinstance(r, Var)])
+            self.otherwise.update([r for r in b.results if isinstance(r, anf.Var)])
             for inner in b.lets:
                 self.let(inner, axes, in_order)
 
-    def at_fewer_points(self, var: Var) -> bool:
+    def at_fewer_points(self, var: anf.Var) -> bool:
         """Says whether the points at which an array is read grow with a smaller power of sizes than its elements."""
-        elements = product(array_type(var).shape) if isinstance(var.type, Array) else poly(1)
+        elements = product(array_type(var).shape) if isinstance(var.type, anf.Array) else anf.poly(1)
         for _, axes in self.reads.get(var, ()):
             sizes = [extent(axis) for axis in axes]
             known = [size for size in sizes if size is not None]
@@ -359,7 +340,7 @@ class _Uses:
                 return False
         return True
 
-    def inlinable(self, producer: _Producer, k: int, var: Var, chosen: Container[Var]) -> bool:
+    def inlinable(self, producer: _Producer, k: int, var: anf.Var, chosen: Container[anf.Var]) -> bool:
         """Whether a result is better computed at its reads, given those chosen before it."""
         op = producer.op
         reads = self.reads.get(var, [])
@@ -367,30 +348,30 @@ class _Uses:
             return False
         single = len(reads) == 1 and len(op.destinations) == 1
         code = producer.code(k, None if single else FEW)
-        if code is None or not all(isinstance(let.op, Prim | Cast | Read | SizeOf) for let in code):
+        if code is None or not all(isinstance(let.op, anf.Prim | anf.Cast | anf.Read | anf.SizeOf) for let in code):
             return False
-        used = [let.op.array for let in code if isinstance(let.op, Read)]
+        used = [let.op.array for let in code if isinstance(let.op, anf.Read)]
         if any(array in self.consumed for array in used):
             return False
         if any(array in chosen for array in used):
             return single and all(_once(read, axes) for read, axes in reads)
-        count = len([let for let in code if not isinstance(let.op, SizeOf)])
+        count = len([let for let in code if not isinstance(let.op, anf.SizeOf)])
         inside = {v for let in code for v in let.vars}
-        gathers = any(isinstance(let.op, Read) and any(i.mentions(inside) for i in let.op.index) for let in code)
-        moves = count <= 1 and all(isinstance(let.op, Read | Cast | SizeOf) for let in code) and not gathers
+        gathers = any(isinstance(let.op, anf.Read) and any(i.mentions(inside) for i in let.op.index) for let in code)
+        moves = count <= 1 and all(isinstance(let.op, anf.Read | anf.Cast | anf.SizeOf) for let in code) and not gathers
         if moves:
             return True
         if not all(_once(read, axes) for read, axes in reads):
             return False
         cheap = count <= FEW and not gathers
-        cheap = cheap and all(not isinstance(let.op, Prim) or let.op.name in CHEAP for let in code)
+        cheap = cheap and all(not isinstance(let.op, anf.Prim) or let.op.name in CHEAP for let in code)
         return single or (cheap and len(reads) <= FEW)
 
 
-def _once(read: Read, axes: Sequence[Axis]) -> bool:
+def _once(read: anf.Read, axes: Sequence[anf.Axis]) -> bool:
     """Says whether no element is read twice: every axis has an entry for itself."""
     names = {axis.var for axis in axes}
-    found: set[Var] = set()
+    found: set[anf.Var] = set()
     for entry in read.index:
         mine = {a for a in entry.atoms() if a in names}
         if len(mine) == 1 and _multiple(entry, *mine):
@@ -398,30 +379,30 @@ def _once(read: Read, axes: Sequence[Axis]) -> bool:
     return found == names
 
 
-def _multiple(entry: Size, axis: Var) -> bool:
+def _multiple(entry: anf.Size, axis: anf.Var) -> bool:
     return all(axis not in m or len(m) == 1 for m in entry.terms)
 
 
 class _Producer:
     """A comprehension, and where the values of its body are defined."""
 
-    def __init__(self, op: Comp) -> None:
+    def __init__(self, op: anf.Comp) -> None:
         self.op = op
         self.at = {v: k for k, let in enumerate(op.body.lets) for v in let.vars}
 
-    def code(self, k: int, most: int | None = None) -> list[Let] | None:
+    def code(self, k: int, most: int | None = None) -> list[anf.Let] | None:
         """The lets of the body that a result needs; None if more than `most` of them compute something."""
         found: set[int] = set()
-        work: list[Atom] = [self.op.body.results[k]]
+        work: list[anf.Atom] = [self.op.body.results[k]]
         count = 0
         while work:
             a = work.pop()
-            n = self.at.get(a) if isinstance(a, Var) else None
+            n = self.at.get(a) if isinstance(a, anf.Var) else None
             if n is not None and n not in found:
                 found.add(n)
                 op = self.op.body.lets[n].op
                 work += mentioned(op)
-                count += not isinstance(op, SizeOf)
+                count += not isinstance(op, anf.SizeOf)
                 if most is not None and count > most:
                     return None
         return [self.op.body.lets[n] for n in sorted(found)]
@@ -430,44 +411,44 @@ class _Producer:
 class _Inliner:
     """Replaces reads of chosen results by the code that computes the element."""
 
-    def __init__(self, chosen: dict[Var, tuple[_Producer, int]]) -> None:
+    def __init__(self, chosen: dict[anf.Var, tuple[_Producer, int]]) -> None:
         self.chosen = chosen
         self.renaming = Renaming({})
 
-    def block(self, block: Block) -> Block:
-        lets: list[Let] = []
+    def block(self, block: anf.Block) -> anf.Block:
+        lets: list[anf.Let] = []
         r = self.renaming
         for let in block.lets:
             op = rebuild(let.op, atom=r.atom, size=r.size, block=self.block, bind=r.bind)
-            if isinstance(op, Read) and op.array in self.chosen:
+            if isinstance(op, anf.Read) and op.array in self.chosen:
                 r.env[let.vars[0]] = self.element(op, lets)
             else:
-                if isinstance(op, Comp):
+                if isinstance(op, anf.Comp):
                     # what is inlined later must be the code as it is now
                     producer = _Producer(op)
                     for k, var in enumerate(let.vars):
                         if var in self.chosen:
                             self.chosen[var] = producer, k
-                lets.append(Let(tuple([r.bind(v) for v in let.vars]), op, let.span))
-        return Block(tuple(lets), tuple([r.atom(a) for a in block.results]))
+                lets.append(anf.Let(tuple([r.bind(v) for v in let.vars]), op, let.span))
+        return anf.Block(tuple(lets), tuple([r.atom(a) for a in block.results]))
 
-    def element(self, read: Read, lets: list[Let]) -> Atom:
+    def element(self, read: anf.Read, lets: list[anf.Let]) -> anf.Atom:
         """Emits the code of one element and gives its value."""
         producer, k = self.chosen[read.array]
         op = producer.op
         value = op.body.results[k]
         code = producer.code(k) or []
         values = {a for let in code for a in parts(let.op).atoms} | {value}
-        env: dict[Var, Atom | Size] = {}
+        env: dict[anf.Var, anf.Atom | anf.Size] = {}
         for axis, entry in zip(point_of(op, k) or (), read.index, strict=True):
             if axis is None:
                 continue
             if axis in values and entry.atom is None and entry.constant is None:
-                number = fresh(axis.name, axis.type)
-                lets.append(Let((number,), SizeOf(entry)))
+                number = anf.fresh(axis.name, axis.type)
+                lets.append(anf.Let((number,), anf.SizeOf(entry)))
                 env[axis] = number
             else:
                 env[axis] = entry
-        copy = Renaming(env, fresh=True)
+        copy = Renaming(env, renew=True)
         lets += [copy.let(let) for let in code]
         return copy.atom(value)

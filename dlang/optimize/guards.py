@@ -21,46 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 
-from dlang.ir.anf import (
-    ZERO,
-    Array,
-    Atom,
-    Block,
-    Call,
-    Cast,
-    Check,
-    Comp,
-    Concat,
-    Contract,
-    Copy,
-    Destination,
-    Effect,
-    Fields,
-    For,
-    Foreign,
-    Function,
-    If,
-    Jvp,
-    Keep,
-    Let,
-    Library,
-    Lit,
-    Prim,
-    Program,
-    Pull,
-    Read,
-    Record,
-    Reshape,
-    Scan,
-    Size,
-    Stop,
-    Update,
-    Var,
-    View,
-    Vjp,
-    While,
-    poly,
-)  # fmt: skip
+from dlang.ir import anf
 from dlang.ir.comps import extent
 from dlang.ir.traverse import map_blocks, map_functions, parts, type_vars, walk, with_body, with_lets, with_op
 from dlang.ir.types import is_float
@@ -70,7 +31,7 @@ from dlang.optimize.jacobians import carries_scalars
 from dlang.optimize.ranges import Ranges
 
 
-def guards(program: Program, entries: Sequence[str], last: bool = False) -> Program:
+def guards(program: anf.Program, entries: Sequence[str], last: bool = False) -> anf.Program:
     """The program with the guards that it needs; `entries` may be called with zeros that are chosen.
 
     In loops that carry scalars guards stay until `jacobians.py` has seen them, unless this is after that.
@@ -81,7 +42,7 @@ def guards(program: Program, entries: Sequence[str], last: bool = False) -> Prog
         return program
     sizes = {v for f in functions.values() for p in f.params for v in type_vars(p.type)}
     zeros = _Zeros(functions, sizes, Agenda(functions))
-    called = {let.op.function for let in lets if isinstance(let.op, Call | Vjp | Jvp | Record)}
+    called = {let.op.function for let in lets if isinstance(let.op, anf.Call | anf.Vjp | anf.Jvp | anf.Record)}
     rules = {
         name
         for f in functions.values()
@@ -94,32 +55,32 @@ def guards(program: Program, entries: Sequence[str], last: bool = False) -> Prog
     if any(_is_guard(let) and not all(map(zeros.may_be, _factors(let))) for let in lets):
         ranges.find(set(entries), rules)
 
-    def needless(c: Atom, d: Atom) -> bool:
-        return not zeros.may_be(c) and (isinstance(c, Lit) or ranges.bounded(d))
+    def needless(c: anf.Atom, d: anf.Atom) -> bool:
+        return not zeros.may_be(c) and (isinstance(c, anf.Lit) or ranges.bounded(d))
 
-    def one_sided(op: Prim) -> Prim:
+    def one_sided(op: anf.Prim) -> anf.Prim:
         """A guard of both factors as one of that which needs it."""
         x, y = op.args
-        return Prim("guard", (x, y)) if needless(y, x) else Prim("guard", (y, x)) if needless(x, y) else op
+        return anf.Prim("guard", (x, y)) if needless(y, x) else anf.Prim("guard", (y, x)) if needless(x, y) else op
 
-    def block(b: Block, reciprocals: Mapping[Var, Atom], waits: bool = False) -> Block:
-        lets: list[Let] = []
+    def block(b: anf.Block, reciprocals: Mapping[anf.Var, anf.Atom], waits: bool = False) -> anf.Block:
+        lets: list[anf.Let] = []
         for let in b.lets:
             op = let.op
-            if isinstance(op, Prim) and op.name == "guard_both" and not waits:
+            if isinstance(op, anf.Prim) and op.name == "guard_both" and not waits:
                 op = one_sided(op)
             match op:
-                case Prim("guard", (c, d)) if not waits and needless(c, d):
-                    divisor = reciprocals.get(d) if isinstance(d, Var) else None
-                    plain = Prim("mul", (c, d)) if divisor is None else Prim("div", (c, divisor))
-                    lets.append(Let(let.vars, plain, let.span))
+                case anf.Prim("guard", (c, d)) if not waits and needless(c, d):
+                    divisor = reciprocals.get(d) if isinstance(d, anf.Var) else None
+                    plain = anf.Prim("mul", (c, d)) if divisor is None else anf.Prim("div", (c, divisor))
+                    lets.append(anf.Let(let.vars, plain, let.span))
                 case _:
                     waits_inside = not last and _waits(let)
                     new = map_blocks(op, partial(block, reciprocals=reciprocals, waits=waits_inside))
                     lets.append(with_op(let, let.vars, new))
         return with_lets(b, lets, b.results)
 
-    def function(f: Function) -> Function:
+    def function(f: anf.Function) -> anf.Function:
         if not any(_is_guard(let) for let in walk(f.body)):
             return f
         return with_body(f, block(f.body, _reciprocals(f.body)))
@@ -127,35 +88,35 @@ def guards(program: Program, entries: Sequence[str], last: bool = False) -> Prog
     return map_functions(program, function)
 
 
-def _is_guard(let: Let) -> bool:
-    return isinstance(let.op, Prim) and let.op.name in GUARDS
+def _is_guard(let: anf.Let) -> bool:
+    return isinstance(let.op, anf.Prim) and let.op.name in GUARDS
 
 
-def _waits(let: Let) -> bool:
+def _waits(let: anf.Let) -> bool:
     """Whether this is a loop in which guards have stayed until the end."""
-    return isinstance(let.op, For | While) and carries_scalars(let.op) and any(map(_is_guard, let.op.body.lets))
+    return isinstance(let.op, anf.For | anf.While) and carries_scalars(let.op) and any(map(_is_guard, let.op.body.lets))
 
 
-def _factors(let: Let) -> Iterable[Atom]:
+def _factors(let: anf.Let) -> Iterable[anf.Atom]:
     """The cotangents in a guard."""
-    assert isinstance(let.op, Prim)
+    assert isinstance(let.op, anf.Prim)
     return let.op.args[:1] if let.op.name == "guard" else let.op.args
 
 
-def _reciprocals(body: Block) -> dict[Var, Atom]:
+def _reciprocals(body: anf.Block) -> dict[anf.Var, anf.Atom]:
     """d for each 1 / d that is used once: a product with it is a quotient."""
-    used = Counter(a for let in walk(body) for a in parts(let.op).atoms if isinstance(a, Var))
-    found: dict[Var, Atom] = {}
+    used = Counter(a for let in walk(body) for a in parts(let.op).atoms if isinstance(a, anf.Var))
+    found: dict[anf.Var, anf.Atom] = {}
     for let in walk(body):
         match let.op:
-            case Prim("div", (Lit(value), d)) if value == 1 and used[let.vars[0]] == 1:
+            case anf.Prim("div", (anf.Lit(value), d)) if value == 1 and used[let.vars[0]] == 1:
                 found[let.vars[0]] = d
             case _:
                 pass
     return found
 
 
-_Part = tuple[int, Size, Size]  # an axis, and a range of it
+_Part = tuple[int, anf.Size, anf.Size]  # an axis, and a range of it
 
 
 @dataclass(slots=True)
@@ -166,13 +127,13 @@ class _Parts:
     """
 
     all: list[_Part] = field(default_factory=list)
-    reached: set[tuple[int, Size]] = field(default_factory=set)
-    ahead: dict[tuple[int, Size], list[Size]] = field(default_factory=dict)
+    reached: set[tuple[int, anf.Size]] = field(default_factory=set)
+    ahead: dict[tuple[int, anf.Size], list[anf.Size]] = field(default_factory=dict)
 
     def add(self, part: _Part) -> None:
         self.all.append(part)
         axis, low, high = part
-        self.reached.add((axis, ZERO))
+        self.reached.add((axis, anf.ZERO))
         if (axis, low) not in self.reached:
             self.ahead.setdefault((axis, low), []).append(high)
             return
@@ -192,11 +153,11 @@ class _Zeros:
     there are none. agenda: the lets that are to be looked at.
     """
 
-    functions: dict[str, Function]
-    sizes: set[Var]
+    functions: dict[str, anf.Function]
+    sizes: set[anf.Var]
     agenda: Agenda
-    found: set[Var] = field(default_factory=set)
-    parts: dict[Var, tuple[_Parts, int]] = field(default_factory=dict)
+    found: set[anf.Var] = field(default_factory=set)
+    parts: dict[anf.Var, tuple[_Parts, int]] = field(default_factory=dict)
 
     def find(self, given: Set[str]) -> None:
         """given: the functions that may be called with zeros that are chosen."""
@@ -205,66 +166,76 @@ class _Zeros:
         for item in self.agenda:
             self.let(item.let)
 
-    def may_be(self, atom: Atom) -> bool:
-        if isinstance(atom, Lit):
+    def may_be(self, atom: anf.Atom) -> bool:
+        if isinstance(atom, anf.Lit):
             return atom.value == 0
         return atom in self.found
 
-    def any(self, atoms: Iterable[Atom]) -> bool:
+    def any(self, atoms: Iterable[anf.Atom]) -> bool:
         return any(map(self.may_be, atoms))
 
-    def mark(self, vars: Iterable[Var], value: bool = True) -> None:
+    def mark(self, vars: Iterable[anf.Var], value: bool = True) -> None:
         if value:
             for v in vars:
                 if is_float(v.type) and v not in self.found:
                     self.found.add(v)
                     self.agenda.changed(v)
 
-    def let(self, let: Let) -> None:
+    def let(self, let: anf.Let) -> None:
         op, vars = let.op, let.vars
         match op:
-            case Prim(name, args):
+            case anf.Prim(name, args):
                 if is_float(vars[0].type):
                     self.mark(vars, self.primitive(name, args))
-            case Cast(arg=arg):
+            case anf.Cast(arg=arg):
                 self.mark(vars, self.may_be(arg) if is_float(arg.type) else True)
-            case Read(array=array) | View(array=array) | Reshape(array=array) | Copy(array=array) | Scan(array=array):
+            case (
+                anf.Read(array=array)
+                | anf.View(array=array)
+                | anf.Reshape(array=array)
+                | anf.Copy(array=array)
+                | anf.Scan(array=array)
+            ):
                 self.mark(vars, self.may_be(array))
-            case Stop(arg=arg):
+            case anf.Stop(arg=arg):
                 self.mark(vars, self.may_be(arg))
-            case Update(array=array, index=index, value=value):
+            case anf.Update(array=array, index=index, value=value):
                 whole = not self.may_be(value) and self.covers_one(vars[0], array, index)
                 self.mark(vars, not whole and self.any((array, value)))
-            case Concat(arrays=arrays):
+            case anf.Concat(arrays=arrays):
                 self.mark(vars, self.any(arrays))
-            case Contract(a=a, b=b):
+            case anf.Contract(a=a, b=b):
                 self.mark(vars, self.any((a, b)))
-            case Check(subjects=subjects):
+            case anf.Check(subjects=subjects):
                 self.each(vars, subjects)
-            case Comp():
+            case anf.Comp():
                 for k, var in enumerate(vars):
                     self.mark((var,), self.destination(var, op, op.destinations[k], op.body.results[k]))
-            case If():
+            case anf.If():
                 self.each(vars, op.then.results)
                 self.each(vars, op.otherwise.results)
-            case For() | While():
+            case anf.For() | anf.While():
                 self.loop(let, op)
-            case Call(function=name, args=args):
+            case anf.Call(function=name, args=args):
                 self.each(self.functions[name].params, args)
                 self.each(vars, self.functions[name].body.results)
-            case Vjp(function=name, args=args) | Jvp(function=name, args=args) | Record(function=name, args=args):
+            case (
+                anf.Vjp(function=name, args=args)
+                | anf.Jvp(function=name, args=args)
+                | anf.Record(function=name, args=args)
+            ):
                 self.each(self.functions[name].params, args)
                 self.mark(vars)
-            case Pull() | Library() | Fields() | Foreign() | Effect():
+            case anf.Pull() | anf.Library() | anf.Fields() | anf.Foreign() | anf.Effect():
                 self.mark(vars)
             case _:
                 pass  # what binds no float; or memory each element of which is written before it is read
 
-    def each(self, vars: Sequence[Var], atoms: Sequence[Atom]) -> None:
+    def each(self, vars: Sequence[anf.Var], atoms: Sequence[anf.Atom]) -> None:
         for var, atom in zip(vars, atoms, strict=True):
             self.mark((var,), self.may_be(atom))
 
-    def primitive(self, name: str, args: Sequence[Atom]) -> bool:
+    def primitive(self, name: str, args: Sequence[anf.Atom]) -> bool:
         """Whether what a primitive gives may be a chosen zero."""
         match name:
             case "guard" | "div" | "neg" | "abs":
@@ -280,40 +251,40 @@ class _Zeros:
             case _:
                 return False
 
-    def destination(self, var: Var, op: Comp, d: Destination, value: Atom) -> bool:
+    def destination(self, var: anf.Var, op: anf.Comp, d: anf.Destination, value: anf.Atom) -> bool:
         """Whether the result of a destination may be, or hold, a chosen zero."""
         chosen = self.may_be(value)
         if not chosen and self.covers(var, op, d):
             return False
         if d.into is None:
             return True
-        if not isinstance(d, Keep) or d.monoid == "sum":
+        if not isinstance(d, anf.Keep) or d.monoid == "sum":
             return self.may_be(d.into)
         return chosen or self.may_be(d.into)
 
-    def loop(self, let: Let, op: For | While) -> None:
+    def loop(self, let: anf.Let, op: anf.For | anf.While) -> None:
         results = op.body.results[1:] if op.early else op.body.results
         self.each(op.params, op.init)
         self.each(op.params, results)
         self.each(let.vars, op.init)
         self.each(let.vars, results)
 
-    def covers(self, var: Var, op: Comp, d: Destination) -> bool:
+    def covers(self, var: anf.Var, op: anf.Comp, d: anf.Destination) -> bool:
         """Whether every element gets the value of some point, here or where the older array was made."""
-        if not isinstance(d, Keep):
+        if not isinstance(d, anf.Keep):
             return False
         extents = {axis.var: extent(axis) for axis in op.axes}
         free = dict(extents)
-        parts: list[tuple[int, Size, Size]] = []
+        parts: list[tuple[int, anf.Size, anf.Size]] = []
         for k, (size, index) in enumerate(zip(d.shape, d.index, strict=True)):
             inner = [v for v in free if index.mentions((v,))]
             length = free.pop(inner[0]) if len(inner) == 1 else None
-            low = index - poly(inner[0]) if len(inner) == 1 else index
+            low = index - anf.poly(inner[0]) if len(inner) == 1 else index
             if (length is None and inner) or low.mentions(extents):
                 return False
             if length is None:
-                length = poly(1)
-            if low != ZERO or length != size:
+                length = anf.poly(1)
+            if low != anf.ZERO or length != size:
                 parts.append((k, low, low + length))
         if len(parts) > 1 or not all(self.has_points(n) for n in free.values()):
             return False
@@ -322,14 +293,14 @@ class _Zeros:
         axis = parts[0][0]
         return (axis, d.shape[axis]) in self.extended(var, d.into, parts).reached
 
-    def covers_one(self, var: Var, array: Var, index: Sequence[Size]) -> bool:
+    def covers_one(self, var: anf.Var, array: anf.Var, index: Sequence[anf.Size]) -> bool:
         """Whether the elements of a vector are surely not chosen zeros, now that this one is not."""
-        assert isinstance(array.type, Array)
+        assert isinstance(array.type, anf.Array)
         if len(index) > 1:
             return False
         return (0, array.type.shape[0]) in self.extended(var, array, [(0, index[0], index[0] + 1)]).reached
 
-    def extended(self, var: Var, older: Var | None, parts: Sequence[_Part]) -> _Parts:
+    def extended(self, var: anf.Var, older: anf.Var | None, parts: Sequence[_Part]) -> _Parts:
         """The parts of an array: those of the array that it was made of, and some more."""
         found, count = self.parts.get(older, (None, 0)) if older is not None else (None, 0)
         if found is None or len(found.all) > count:  # another array has more parts than the older one already
@@ -342,7 +313,7 @@ class _Zeros:
         self.parts[var] = found, len(found.all)
         return found
 
-    def has_points(self, size: Size | None) -> bool:
+    def has_points(self, size: anf.Size | None) -> bool:
         """Whether an axis has points if no array that is given is empty, as it may be that its length is 0 anyhow."""
         if size is None or not size.terms:
             return False

@@ -13,21 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dlang.ir.anf import (
-    Array,
-    Atom,
-    Call,
-    Check,
-    Comp,
-    For,
-    Function,
-    If,
-    Program,
-    Stop,
-    Update,
-    Var,
-    While,
-)
+from dlang.ir import anf
 from dlang.ir.chains import Chains
 from dlang.ir.traverse import walk
 
@@ -35,9 +21,11 @@ Continues = dict[str, tuple[tuple[int, int], ...]]
 """For each function the positions of results, each with that of the parameter which it continues."""
 
 
-def handed_over(program: Program, entries: Sequence[str] = ()) -> Program:
+def handed_over(program: anf.Program, entries: Sequence[str] = ()) -> anf.Program:
     """The program in which every function says what it continues; `entries` are called from outside."""
-    called = {let.op.function for f in program.functions.values() for let in walk(f.body) if isinstance(let.op, Call)}
+    called = {
+        let.op.function for f in program.functions.values() for let in walk(f.body) if isinstance(let.op, anf.Call)
+    }
     inner = {f.name: f for f in program.functions.values() if f.name in called and f.name not in entries}
     if not any(_pairs(f) for f in inner.values()):
         return program
@@ -51,17 +39,17 @@ def handed_over(program: Program, entries: Sequence[str] = ()) -> Program:
     return replace(program, functions=functions)
 
 
-def _pairs(f: Function) -> list[tuple[int, int]]:
+def _pairs(f: anf.Function) -> list[tuple[int, int]]:
     """The results that could continue a parameter, with that: arrays of one type."""
     return [
         (j, k)
         for j, result in enumerate(f.results)
         for k, param in enumerate(f.params)
-        if isinstance(result.type, Array) and result.type == param.type
+        if isinstance(result.type, anf.Array) and result.type == param.type
     ]
 
 
-def _candidates(functions: dict[str, Function]) -> Continues:
+def _candidates(functions: dict[str, anf.Function]) -> Continues:
     """The results that grow from just one parameter on the paths on which they grow from any."""
     sources = {name: _sources(f) for name, f in functions.items()}
     reached: dict[str, list[set[int]]] = {name: [set() for _ in f.results] for name, f in functions.items()}
@@ -85,29 +73,29 @@ def _candidates(functions: dict[str, Function]) -> Continues:
     return out
 
 
-def _sources(f: Function) -> dict[Var, tuple[Call, int] | tuple[Atom, ...]]:
+def _sources(f: anf.Function) -> dict[anf.Var, tuple[anf.Call, int] | tuple[anf.Atom, ...]]:
     """What a variable may continue: other variables, or a result of a call the arguments of that."""
-    out: dict[Var, tuple[Call, int] | tuple[Atom, ...]] = {}
+    out: dict[anf.Var, tuple[anf.Call, int] | tuple[anf.Atom, ...]] = {}
     for let in walk(f.body):
         op = let.op
         match op:
-            case Update(array=array):
+            case anf.Update(array=array):
                 out[let.vars[0]] = (array,)
-            case Stop(arg=arg):
+            case anf.Stop(arg=arg):
                 out[let.vars[0]] = (arg,)
-            case Check():
+            case anf.Check():
                 out.update({v: (s,) for v, s in zip(let.vars, op.subjects, strict=True)})
-            case Comp():
+            case anf.Comp():
                 out.update({v: (d.into,) for v, d in zip(let.vars, op.destinations, strict=True) if d.into is not None})
-            case If():
+            case anf.If():
                 arms = zip(let.vars, op.then.results, op.otherwise.results, strict=True)
                 out.update({v: (a, b) for v, a, b in arms})
-            case For() | While():
+            case anf.For() | anf.While():
                 ends = zip(let.vars, op.params, op.init, op.body.results[op.early :], strict=True)
                 for v, p, first, value in ends:
                     out[v] = (p,)
                     out[p] = (first, value)
-            case Call():
+            case anf.Call():
                 out.update({v: (op, j) for j, v in enumerate(let.vars)})
             case _:
                 pass
@@ -115,32 +103,32 @@ def _sources(f: Function) -> dict[Var, tuple[Call, int] | tuple[Atom, ...]]:
 
 
 def _params_behind(
-    f: Function,
-    result: Atom,
-    sources: dict[Var, tuple[Call, int] | tuple[Atom, ...]],
+    f: anf.Function,
+    result: anf.Atom,
+    sources: dict[anf.Var, tuple[anf.Call, int] | tuple[anf.Atom, ...]],
     reached: dict[str, list[set[int]]],
 ) -> set[int]:
-    positions = {p: k for k, p in enumerate(f.params) if isinstance(p.type, Array)}
+    positions = {p: k for k, p in enumerate(f.params) if isinstance(p.type, anf.Array)}
     found: set[int] = set()
-    seen: set[Atom] = set()
+    seen: set[anf.Atom] = set()
     work = [result]
     while work:
         atom = work.pop()
-        if not isinstance(atom, Var) or atom in seen:
+        if not isinstance(atom, anf.Var) or atom in seen:
             continue
         seen.add(atom)
         if atom in positions:
             found.add(positions[atom])
         match sources.get(atom, ()):
-            case (Call() as call, int(j)):
+            case (anf.Call() as call, int(j)):
                 if call.function in reached:
                     work += [call.args[k] for k in reached[call.function][j]]
             case atoms:
-                work += [a for a in atoms if isinstance(a, Var)]
+                work += [a for a in atoms if isinstance(a, anf.Var)]
     return found
 
 
-def _confirmed(f: Function, found: Continues) -> tuple[tuple[int, int], ...]:
+def _confirmed(f: anf.Function, found: Continues) -> tuple[tuple[int, int], ...]:
     """Those of the pairs that hold on every path if those of all functions do."""
     chains = Chains(continues=found)
     chains.add(f.body)

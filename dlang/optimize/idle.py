@@ -24,42 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from math import prod
 
-from dlang.ir.anf import (
-    DTYPES,
-    ZERO,
-    Add,
-    Array,
-    Atom,
-    Axis,
-    Block,
-    Call,
-    Check,
-    Comp,
-    Concat,
-    Contract,
-    Derivative,
-    Destination,
-    Effect,
-    Fields,
-    For,
-    Function,
-    If,
-    Keep,
-    Let,
-    Library,
-    Lit,
-    Op,
-    Prim,
-    Program,
-    Scalar,
-    Scan,
-    Size,
-    SizeOf,
-    Var,
-    While,
-    fresh,
-    poly,
-)  # fmt: skip
+from dlang.ir import anf
 from dlang.ir.builder import Builder
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import (
@@ -92,21 +57,21 @@ class _Trips:
     takes long. branch: the condition of one.
     """
 
-    low: Size = ZERO
-    high: Size = ZERO
-    branch: Var | None = None
-    params: tuple[Var, ...] = ()
-    loop: While | None = field(default=None, compare=False)
+    low: anf.Size = anf.ZERO
+    high: anf.Size = anf.ZERO
+    branch: anf.Var | None = None
+    params: tuple[anf.Var, ...] = ()
+    loop: anf.While | None = field(default=None, compare=False)
     once: bool = field(default=False, compare=False)
 
-    def named(self) -> Set[Var]:
+    def named(self) -> Set[anf.Var]:
         """What it is found from."""
         if self.branch is not None:
             return {self.branch}
         if self.loop is None:
             return {*self.low.atoms(), *self.high.atoms()}
         first = dict(zip(self.params, self.loop.init, strict=True))
-        return {v for p in free_vars(self.loop.condition) if isinstance(v := first.get(p, p), Var)}
+        return {v for p in free_vars(self.loop.condition) if isinstance(v := first.get(p, p), anf.Var)}
 
     def serials(self) -> list[int]:
         """What it is put in order by."""
@@ -114,15 +79,15 @@ class _Trips:
 
     def refuses(self) -> bool:
         """Whether finding it may end the run."""
-        return self.loop is not None and any(isinstance(let.op, Check) for let in walk(self.loop.condition))
+        return self.loop is not None and any(isinstance(let.op, anf.Check) for let in walk(self.loop.condition))
 
-    def holds(self, b: Builder) -> Atom:
+    def holds(self, b: Builder) -> anf.Atom:
         """Emits the condition."""
         if self.branch is not None:
             return self.branch
         if self.loop is None:
             return b.prim("gt", b.size(self.high), b.size(self.low))
-        first = Renaming(dict(zip(self.params, self.loop.init, strict=True)), fresh=True)
+        first = Renaming(dict(zip(self.params, self.loop.init, strict=True)), renew=True)
         (holds,) = b.inline(first.block(self.loop.condition))
         return holds
 
@@ -135,44 +100,44 @@ ALWAYS: Needs = frozenset()
 class _Inner:
     """A block, what it needs of what is around it, and whether it costs something."""
 
-    block: Block
-    needed: Mapping[Var, Needs]
+    block: anf.Block
+    needed: Mapping[anf.Var, Needs]
     costs: bool
 
 
-def idle(program: Program, last: bool = False) -> Program:
+def idle(program: anf.Program, last: bool = False) -> anf.Program:
     """The program that makes nothing for loops without trips; at last also nothing but in the arm that needs it."""
     effectful = effectful_functions(program)
     return map_functions(program, lambda f: _function(f, effectful, last))
 
 
-def _function(function: Function, effectful: Set[str], last: bool) -> Function:
+def _function(function: anf.Function, effectful: Set[str], last: bool) -> anf.Function:
     sizes = {v for p in function.params for v in type_vars(p.type)}
-    indices: set[Var] = set()
-    named: dict[Var, Size] = {}
-    positive: dict[Atom, Needs] = {}
-    exact: set[Atom] = set()
+    indices: set[anf.Var] = set()
+    named: dict[anf.Var, anf.Size] = {}
+    positive: dict[anf.Atom, Needs] = {}
+    exact: set[anf.Atom] = set()
     for let in walk(function.body):
         match let.op:
-            case For(index=index):
+            case anf.For(index=index):
                 indices.add(index)
-            case Comp(axes=axes):
+            case anf.Comp(axes=axes):
                 indices.update([a.var for a in axes])
-            case SizeOf(size):
+            case anf.SizeOf(size):
                 named[let.vars[0]] = size
                 if sizes.issuperset(size.atoms()):
                     sizes.update(let.vars)
-            case Prim("gt", (x, y)) | Prim("lt", (y, x)) if x.type == I64:
-                low, high = [named.get(a) or poly(a) if isinstance(a, Var) else poly(a) for a in (y, x)]
+            case anf.Prim("gt", (x, y)) | anf.Prim("lt", (y, x)) if x.type == I64:
+                low, high = [named.get(a) or anf.poly(a) if isinstance(a, anf.Var) else anf.poly(a) for a in (y, x)]
                 positive[let.vars[0]] = frozenset([_Trips(low, high)])
                 exact.update(let.vars)
-            case Prim("and", (a, b)):
+            case anf.Prim("and", (a, b)):
                 positive[let.vars[0]] = positive.get(a, ALWAYS) | positive.get(b, ALWAYS)
                 exact.update(let.vars if exact.issuperset((a, b)) else ())
-            case Prim(name, args) if name in _COUNTING and let.vars[0].type == I64:
-                if all(isinstance(a, Lit) or a in sizes for a in args):
+            case anf.Prim(name, args) if name in _COUNTING and let.vars[0].type == I64:
+                if all(isinstance(a, anf.Lit) or a in sizes for a in args):
                     sizes.update(let.vars)
-            case If(Var() as condition) if last and condition not in exact:
+            case anf.If(anf.Var() as condition) if last and condition not in exact:
                 positive[condition] = positive.get(condition, ALWAYS) | {_Trips(branch=condition)}
                 exact.add(condition)
             case _:
@@ -188,61 +153,61 @@ class _Code:
     positive: what surely holds where a condition does. exact: the conditions that say nothing else.
     """
 
-    sizes: set[Var]
-    indices: set[Var]
-    positive: Mapping[Atom, Needs]
-    exact: Set[Atom]
+    sizes: set[anf.Var]
+    indices: set[anf.Var]
+    positive: Mapping[anf.Atom, Needs]
+    exact: Set[anf.Atom]
     effectful: Set[str]
 
     # ---- loops that may have no trips --------------------------------------------------------------------------------
-    def idle(self, op: Op, inner: Sequence[_Inner]) -> Needs:
+    def idle(self, op: anf.Op, inner: Sequence[_Inner]) -> Needs:
         """What holds where an operation has trips, or points, as far as it depends on data."""
         match op:
-            case For(low=low, high=high):
+            case anf.For(low=low, high=high):
                 ends = [(low, high)]
-            case Comp(axes=axes):
+            case anf.Comp(axes=axes):
                 own = {a.var for a in axes}
                 pairs = [(low, high) for a in axes for low in a.lows for high in a.highs]
                 ends = [(low, high) for low, high in pairs if not low.mentions(own) and not high.mentions(own)]
-            case While():
-                seen = any(isinstance(let.op, Effect) for let in walk(op.condition))
+            case anf.While():
+                seen = any(isinstance(let.op, anf.Effect) for let in walk(op.condition))
                 twice = inner[0].costs and op.early
                 return frozenset([] if seen or twice else [_Trips(params=op.params, loop=op, once=inner[0].costs)])
             case _:
                 return ALWAYS
         return frozenset([_Trips(low, high) for low, high in ends if self.unsure(high - low)])
 
-    def unsure(self, count: Size) -> bool:
+    def unsure(self, count: anf.Size) -> bool:
         """Whether it depends on more than sizes that a number is positive; what differs in a loop is so in a trip."""
         if count.mentions(self.indices):
             return False
         return not all(not m or (c > 0 and self.sizes.issuperset(m)) for m, c in count.terms.items())
 
     # ---- what needs something ----------------------------------------------------------------------------------------
-    def uses(self, op: Op, inner: Sequence[_Inner]) -> dict[Var, Needs]:
+    def uses(self, op: anf.Op, inner: Sequence[_Inner]) -> dict[anf.Var, Needs]:
         """What an operation uses, with what holds where it is needed."""
         p = parts(op)
         found = {v: ALWAYS for size in p.sizes for v in size.atoms()}
-        found.update({a: ALWAYS for a in p.atoms if isinstance(a, Var)})
+        found.update({a: ALWAYS for a in p.atoms if isinstance(a, anf.Var)})
         trips = self.idle(op, inner)
         for k, block in enumerate(inner):
             around = trips
-            if isinstance(op, While) and k == 0:
+            if isinstance(op, anf.While) and k == 0:
                 around = ALWAYS
-            elif isinstance(op, If):
+            elif isinstance(op, anf.If):
                 around = self.positive.get(op.condition, ALWAYS) if k == 0 else ALWAYS
             for v, needs in block.needed.items():
                 found[v] = found[v] & (needs | around) if v in found else needs | around
         return _outside(found, set(p.binds))
 
     # ---- blocks ------------------------------------------------------------------------------------------------------
-    def block(self, block: Block) -> _Inner:
-        lets: list[Let] = []
+    def block(self, block: anf.Block) -> _Inner:
+        lets: list[anf.Let] = []
         blocks: list[list[_Inner]] = []
         for let in block.lets:
             inner: list[_Inner] = []
 
-            def done(b: Block, inner: list[_Inner] = inner) -> Block:
+            def done(b: anf.Block, inner: list[_Inner] = inner) -> anf.Block:
                 inner.append(self.block(b))
                 return inner[-1].block
 
@@ -258,20 +223,20 @@ class _Code:
 
     def guards(
         self,
-        lets: Sequence[Let],
+        lets: Sequence[anf.Let],
         blocks: Sequence[Sequence[_Inner]],
         heavy: Sequence[bool],
-        uses: Mapping[Var, int],
-        results: Iterable[Atom],
-    ) -> tuple[list[Needs], dict[Var, Needs], dict[Var, Atom]]:
+        uses: Mapping[anf.Var, int],
+        results: Iterable[anf.Atom],
+    ) -> tuple[list[Needs], dict[anf.Var, Needs], dict[anf.Var, anf.Atom]]:
         """Returns the conditions under which some lets are to run, and the needs of all values.
 
         The last are values of what is needed also where that does not hold.
         """
         movable = self.movable(lets, heavy, uses)
-        needed: dict[Var, Needs] = {v: ALWAYS for v in results if isinstance(v, Var)}
+        needed: dict[anf.Var, Needs] = {v: ALWAYS for v in results if isinstance(v, anf.Var)}
         guards: list[Needs] = []
-        instead: dict[Var, Atom] = {}
+        instead: dict[anf.Var, anf.Atom] = {}
         for let, inner, moves in zip(reversed(lets), reversed(blocks), reversed(movable), strict=True):
             for var in let.vars:
                 needed.update(dict.fromkeys(type_vars(var.type), ALWAYS))
@@ -290,104 +255,106 @@ class _Code:
                 needed[v] = needed[v] & (needs | guard) if v in needed else needs | guard
             for v in let.vars:
                 first = instead.get(v)
-                if isinstance(first, Var):
+                if isinstance(first, anf.Var):
                     needed[first] = needed.get(first, needed[v]) & needed[v]
             guards.append(guard)
         return guards[::-1], needed, instead
 
-    def trips_alone(self, let: Let, inner: Sequence[_Inner], needed: Mapping[Var, Needs]) -> Needs:
+    def trips_alone(self, let: anf.Let, inner: Sequence[_Inner], needed: Mapping[anf.Var, Needs]) -> Needs:
         """The condition that a loop has iterations, if only then some large array that it gives is needed."""
         trips = self.idle(let.op, inner)
-        large = [v for v in let.vars if isinstance(v.type, Array) and any(n.constant is None for n in v.type.shape)]
+        large = [v for v in let.vars if isinstance(v.type, anf.Array) and any(n.constant is None for n in v.type.shape)]
         where = [needed[v] & trips for v in large if v in needed]
         some = max(where, key=len, default=ALWAYS)
         known = _without_trips(let)
         others = [v for v in let.vars if v in needed and not some <= needed[v]]
         return some if some and all(v in known for v in others) else ALWAYS
 
-    def costs_nothing(self, let: Let, inner: Sequence[_Inner], guard: Needs) -> bool:
+    def costs_nothing(self, let: anf.Let, inner: Sequence[_Inner], guard: Needs) -> bool:
         """Whether a let makes nothing anyhow where what is to hold does not."""
-        if isinstance(let.op, If):
+        if isinstance(let.op, anf.If):
             return guard <= self.positive.get(let.op.condition, ALWAYS) and not inner[1].costs
-        shapes = [v.type.shape for v in let.vars if isinstance(v.type, Array)]
+        shapes = [v.type.shape for v in let.vars if isinstance(v.type, anf.Array)]
         return bool(self.idle(let.op, inner) & guard) and all(
-            any(_Trips(ZERO, size) in guard for size in s) for s in shapes
+            any(_Trips(anf.ZERO, size) in guard for size in s) for s in shapes
         )
 
-    def movable(self, lets: Sequence[Let], heavy: Sequence[bool], uses: Mapping[Var, int]) -> list[bool]:
+    def movable(self, lets: Sequence[anf.Let], heavy: Sequence[bool], uses: Mapping[anf.Var, int]) -> list[bool]:
         """Which lets may run only where they are needed: what is pure and costs something, and what depends on it."""
-        after: set[Var] = set()
+        after: set[anf.Var] = set()
         out = []
         for let, costs in zip(lets, heavy, strict=True):
             costs = costs or not after.isdisjoint(free_vars(let.op))
-            plain = all(isinstance(v.type, Array | Scalar) and v.type.dtype in DTYPES for v in let.vars if v in uses)
+            plain = all(
+                isinstance(v.type, anf.Array | anf.Scalar) and v.type.dtype in anf.DTYPES for v in let.vars if v in uses
+            )
             moves = costs and plain and bool(let.vars) and not is_effectful(let.op, self.effectful)
-            moves = moves and not isinstance(let.op, Fields | Derivative) and after.issuperset(_taken(let.op))
+            moves = moves and not isinstance(let.op, anf.Fields | anf.Derivative) and after.issuperset(_taken(let.op))
             if moves:
                 after.update(let.vars)
             out.append(moves)
         return out
 
 
-def _taken(op: Op) -> set[Var]:
+def _taken(op: anf.Op) -> set[anf.Var]:
     """The arrays from outside of an operation that it consumes."""
     return set(consumed_by(op)).difference(bound_vars(op))
 
 
-def _without_trips(let: Let) -> dict[Var, Atom]:
+def _without_trips(let: anf.Let) -> dict[anf.Var, anf.Atom]:
     """The results of an operation without an iteration, or a point, as far as these have names."""
     match let.op:
-        case For(init=init) | While(init=init):
+        case anf.For(init=init) | anf.While(init=init):
             return dict(zip(let.vars, init, strict=True))
-        case Comp(destinations=destinations) if not any(
-            isinstance(d, Keep) and d.after is not None for d in destinations
+        case anf.Comp(destinations=destinations) if not any(
+            isinstance(d, anf.Keep) and d.after is not None for d in destinations
         ):
             named = zip(let.vars, destinations, strict=True)
-            return {v: d.into or zero(v) for v, d in named if d.into or isinstance(d, Add) or d.monoid == "sum"}
+            return {v: d.into or zero(v) for v, d in named if d.into or isinstance(d, anf.Add) or d.monoid == "sum"}
         case _:
             return {}
 
 
-def _adds(d: Destination) -> bool:
-    return isinstance(d, Add) or d.monoid == "sum"
+def _adds(d: anf.Destination) -> bool:
+    return isinstance(d, anf.Add) or d.monoid == "sum"
 
 
-def _outside(needed: Mapping[Var, Needs], local: Set[Var]) -> dict[Var, Needs]:
+def _outside(needed: Mapping[anf.Var, Needs], local: Set[anf.Var]) -> dict[anf.Var, Needs]:
     """What is needed of what is around some variables, with what is known there."""
     known = {needs: frozenset([t for t in needs if local.isdisjoint(t.named())]) for needs in set(needed.values())}
     return {v: known[needs] for v, needs in needed.items() if v not in local}
 
 
-def _heavy(op: Op, inner: Sequence[_Inner]) -> bool:
+def _heavy(op: anf.Op, inner: Sequence[_Inner]) -> bool:
     """Whether what an operation costs grows with sizes, or is not known."""
     match op:
-        case Comp(axes) if _many(axes):
+        case anf.Comp(axes) if _many(axes):
             return True
-        case For(low=low, high=high) if (high - low).constant is None or (high - low).constant > FEW:
+        case anf.For(low=low, high=high) if (high - low).constant is None or (high - low).constant > FEW:
             return True
-        case While() | Call() | Library():
+        case anf.While() | anf.Call() | anf.Library():
             return True
-        case Scan() | Concat() | Contract():
-            arrays = [a.type for a in parts(op).atoms if isinstance(a.type, Array)]
+        case anf.Scan() | anf.Concat() | anf.Contract():
+            arrays = [a.type for a in parts(op).atoms if isinstance(a.type, anf.Array)]
             return any(size.constant is None for array in arrays for size in array.shape)
         case _:
             return any(block.costs for block in inner)
 
 
-def _many(axes: Sequence[Axis]) -> bool:
+def _many(axes: Sequence[anf.Axis]) -> bool:
     """Whether there are, or may be, more points than a few."""
     counts = [[(high - low).constant for low in a.lows for high in a.highs] for a in axes]
     least = [min([c for c in found if c is not None], default=None) for found in counts]
     return any(c is None for c in least) or prod([int(c) for c in least if c is not None]) > FEW
 
 
-def _with_condition(let: Let, op: While, first: Atom) -> Let:
+def _with_condition(let: anf.Let, op: anf.While, first: anf.Atom) -> anf.Let:
     """A loop that has its condition in its state, of which the first value is known."""
-    go = fresh("go", BOOL)
-    again = Renaming(dict(zip(op.params, op.body.results, strict=True)), fresh=True).block(op.condition)
-    body = Block((*op.body.lets, *again.lets), (*op.body.results, *again.results))
-    loop = While((*op.params, go), (*op.init, first), Block((), (go,)), body)
-    return Let((*let.vars, fresh("go", BOOL)), loop, let.span)
+    go = anf.fresh("go", BOOL)
+    again = Renaming(dict(zip(op.params, op.body.results, strict=True)), renew=True).block(op.condition)
+    body = anf.Block((*op.body.lets, *again.lets), (*op.body.results, *again.results))
+    loop = anf.While((*op.params, go), (*op.init, first), anf.Block((), (go,)), body)
+    return anf.Let((*let.vars, anf.fresh("go", BOOL)), loop, let.span)
 
 
 @dataclass(slots=True)
@@ -400,24 +367,24 @@ class _Guarded:
     loops that have been emitted.
     """
 
-    positive: Mapping[Atom, Needs]
-    exact: Set[Atom]
-    local: Set[Var]
-    uses: Mapping[Var, int]
-    instead: Mapping[Var, Atom]
-    lets: list[Let] = field(default_factory=list)
-    defined: set[Var] = field(default_factory=set)
-    waiting: dict[Needs, list[Let]] = field(default_factory=dict)
-    first: dict[tuple[Var, ...], Atom] = field(default_factory=dict)
-    behind: set[tuple[Var, ...]] = field(default_factory=set)
+    positive: Mapping[anf.Atom, Needs]
+    exact: Set[anf.Atom]
+    local: Set[anf.Var]
+    uses: Mapping[anf.Var, int]
+    instead: Mapping[anf.Var, anf.Atom]
+    lets: list[anf.Let] = field(default_factory=list)
+    defined: set[anf.Var] = field(default_factory=set)
+    waiting: dict[Needs, list[anf.Let]] = field(default_factory=dict)
+    first: dict[tuple[anf.Var, ...], anf.Atom] = field(default_factory=dict)
+    behind: set[tuple[anf.Var, ...]] = field(default_factory=set)
 
-    def made(self, lets: Sequence[Let], guards: Sequence[Needs]) -> list[Let]:
+    def made(self, lets: Sequence[anf.Let], guards: Sequence[Needs]) -> list[anf.Let]:
         for let, guard in zip(lets, guards, strict=True):
             named = {*free_vars(let.op), *[v for var in let.vars for v in type_vars(var.type)]}
             consumed = set(consumed_by(let.op))
             for other in list(self.waiting):
                 joins = other == guard or (guard and guard not in self.waiting)
-                if not joins and isinstance(let.op, If) and self.positive.get(let.op.condition, ALWAYS) >= other:
+                if not joins and isinstance(let.op, anf.If) and self.positive.get(let.op.condition, ALWAYS) >= other:
                     let = self.inside(let, let.op, other, alone=not guard)
                 if self.changes(consumed, other, guard) or (not joins and self.gives(other, named)):
                     self.flush(other, let.op)
@@ -429,24 +396,24 @@ class _Guarded:
             self.flush(guard)
         return self.lets
 
-    def gives(self, guard: Needs, named: Set[Var]) -> bool:
+    def gives(self, guard: Needs, named: Set[anf.Var]) -> bool:
         """Whether what waits binds something of what is named."""
         return any(v in named for let in self.waiting.get(guard, ()) for v in let.vars)
 
-    def changes(self, consumed: Set[Var], other: Needs, guard: Needs) -> bool:
+    def changes(self, consumed: Set[anf.Var], other: Needs, guard: Needs) -> bool:
         """Whether what consumes arrays would come before what waits and reads them."""
         if not consumed or other == guard:
             return False
         return any(v in consumed for let in self.waiting.get(other, ()) for v in free_vars(let.op))
 
-    def inside(self, let: Let, op: If, guard: Needs, alone: bool) -> Let:
+    def inside(self, let: anf.Let, op: anf.If, guard: Needs, alone: bool) -> anf.Let:
         """A branch with what waits in its first arm, if that uses what it gives and the other does not.
 
         Where others use it as well, the branch has to run just where it is needed. alone: it stands in no other one.
         """
         lets = self.waiting.get(guard, [])
         vars = [v for each in lets for v in each.vars]
-        inner = count_uses(Block((*lets, *op.then.lets), op.then.results))
+        inner = count_uses(anf.Block((*lets, *op.then.lets), op.then.results))
         given = [v for v in vars if self.uses.get(v, 0) > inner.get(v, 0)]
         same = op.condition in self.exact and self.positive[op.condition] == guard
         if not self.gives(guard, set(free_vars(op.then))) or self.gives(guard, set(free_vars(op.otherwise))):
@@ -455,22 +422,22 @@ class _Guarded:
             return let
         del self.waiting[guard]
         self.needed_by(lets)
-        renaming = Renaming({}, fresh=True)
-        then = renaming.block(Block((*lets, *op.then.lets), (*op.then.results, *given)))
+        renaming = Renaming({}, renew=True)
+        then = renaming.block(anf.Block((*lets, *op.then.lets), (*op.then.results, *given)))
         b = Builder(span=let.span)
         with b.scope() as others:
             results = [*op.otherwise.results, *[self.otherwise(b, v, vars) for v in given]]
-        otherwise = Block((*op.otherwise.lets, *others), tuple(results))
-        return Let((*let.vars, *given), If(op.condition, then, otherwise, rare=op.rare), let.span)
+        otherwise = anf.Block((*op.otherwise.lets, *others), tuple(results))
+        return anf.Let((*let.vars, *given), anf.If(op.condition, then, otherwise, rare=op.rare), let.span)
 
-    def needed_by(self, lets: Sequence[Let]) -> None:
+    def needed_by(self, lets: Sequence[anf.Let]) -> None:
         """Emits what waits and gives something that some lets need."""
         named = {v for let in lets for v in free_vars(let.op)}
         for other in list(self.waiting):
             if self.gives(other, named):
                 self.flush(other)
 
-    def flush(self, guard: Needs, by: Op | None = None) -> None:
+    def flush(self, guard: Needs, by: anf.Op | None = None) -> None:
         """Emits what waits, behind that which it needs. by: the operation in front of which it has to be."""
         lets = self.waiting.pop(guard, [])
         self.needed_by(lets)
@@ -479,30 +446,30 @@ class _Guarded:
         refuses = any(trips.refuses() and trips.loop is not by for trips in guard)
         self.emit(self.branch(guard, lets) if ready and not refuses else lets)
 
-    def emit(self, lets: Iterable[Let]) -> None:
+    def emit(self, lets: Iterable[anf.Let]) -> None:
         for let in lets:
             self.lets.append(self.entered(let))
             self.defined.update(let.vars)
 
-    def entered(self, let: Let) -> Let:
+    def entered(self, let: anf.Let) -> anf.Let:
         """A loop whose condition has been found at first, with the condition as a part of its state; others stay."""
         op = let.op
-        if not isinstance(op, While):
+        if not isinstance(op, anf.While):
             return let
         self.behind.add(op.params)
         first = self.first.get(op.params)
         return let if first is None else _with_condition(let, op, first)
 
-    def branch(self, guard: Needs, lets: Sequence[Let]) -> list[Let]:
+    def branch(self, guard: Needs, lets: Sequence[anf.Let]) -> list[anf.Let]:
         """A branch that runs some lets if what is to hold does."""
-        inside = count_uses(Block(tuple(lets), ()))
+        inside = count_uses(anf.Block(tuple(lets), ()))
         made = [v for let in lets for v in let.vars]
         given = [v for v in made if self.uses.get(v, 0) > inside.get(v, 0)]
         if not given:
             return []
         b = Builder(span=next((let.span for let in lets if let.span is not None), None))
 
-        def otherwise() -> list[Atom]:
+        def otherwise() -> list[anf.Atom]:
             return [self.otherwise(b, v, made) for v in given]
 
         with b.scope() as out:
@@ -510,13 +477,13 @@ class _Guarded:
             all_hold = conditions[0]
             for condition in conditions[1:]:
                 all_hold = b.prim("and", all_hold, condition)
-            renaming = Renaming({}, fresh=True)
+            renaming = Renaming({}, renew=True)
             inner = tuple([renaming.let(self.entered(let)) for let in lets])
-            then = Block(inner, tuple([renaming.atom(v) for v in given]))
-            b.emit_as(given, If(all_hold, then, b.block(otherwise)))
+            then = anf.Block(inner, tuple([renaming.atom(v) for v in given]))
+            b.emit_as(given, anf.If(all_hold, then, b.block(otherwise)))
         return out
 
-    def condition(self, b: Builder, trips: _Trips) -> Atom:
+    def condition(self, b: Builder, trips: _Trips) -> anf.Atom:
         """Emits a condition; one that takes long is found once."""
         if not trips.once:
             return trips.holds(b)
@@ -524,11 +491,13 @@ class _Guarded:
             self.first[trips.params] = trips.holds(b)
         return self.first[trips.params]
 
-    def otherwise(self, b: Builder, v: Var, made: Sequence[Var]) -> Atom:
+    def otherwise(self, b: Builder, v: anf.Var, made: Sequence[anf.Var]) -> anf.Atom:
         """Returns the stand-in for a value that is not made."""
         value = self.instead.get(v)
-        while isinstance(value, Var) and value in made:
+        while isinstance(value, anf.Var) and value in made:
             value = self.instead.get(value)
         if value is not None:
-            return b.full(v.type.shape, value) if isinstance(v.type, Array) and isinstance(value, Lit) else value
+            return (
+                b.full(v.type.shape, value) if isinstance(v.type, anf.Array) and isinstance(value, anf.Lit) else value
+            )
         return nothing(b, v)

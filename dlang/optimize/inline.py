@@ -13,37 +13,30 @@ from dataclasses import dataclass, replace
 
 from dlang.diagnostics import CallSite, Span
 from dlang.graphs import components, in_cycles
-from dlang.ir.anf import (
-    Block,
-    Call,
-    Comp,
-    Compact,
-    Concat,
-    Contract,
-    Derivative,
-    Function,
-    Let,
-    Library,
-    Program,
-    Reshape,
-    Scan,
-    Update,
-    Var,
-    View,
-)  # fmt: skip
+from dlang.ir import anf
 from dlang.ir.marks import has_marks
 from dlang.ir.substitution import Renaming, Replacement
 from dlang.ir.traverse import named_function, walk, with_body, with_lets
 
 SMALL = 40  # lets of a scalar function
 LARGE = 1000  # lets of a function of arrays: above, only a function called once is inlined
-_ARRAY_CODE = (Comp, Contract, Update, View, Reshape, Concat, Scan, Library, Compact)
+_ARRAY_CODE = (
+    anf.Comp,
+    anf.Contract,
+    anf.Update,
+    anf.View,
+    anf.Reshape,
+    anf.Concat,
+    anf.Scan,
+    anf.Library,
+    anf.Compact,
+)
 
 
-def inline(program: Program, entries: Sequence[str]) -> Program:
+def inline(program: anf.Program, entries: Sequence[str]) -> anf.Program:
     """The program with calls inlined and without the functions that no entry reaches."""
     functions = program.functions
-    derivatives = any(isinstance(let.op, Derivative) for f in functions.values() for let in walk(f.body))
+    derivatives = any(isinstance(let.op, anf.Derivative) for f in functions.values() for let in walk(f.body))
     called = {name: _called(f, derivatives) for name, f in functions.items()}
     order, recursive = _callees_first(called, entries)
     sites: dict[str, int] = {}
@@ -59,7 +52,7 @@ def inline(program: Program, entries: Sequence[str]) -> Program:
         code = _code(f, chosen)
         if sites.get(name, 0) == 1 or code.is_worthwhile:
             chosen[name] = code
-    done: dict[str, Function] = {}
+    done: dict[str, anf.Function] = {}
     work = list(entries)
     while work:
         name = work.pop()
@@ -78,7 +71,7 @@ class _Code:
     followed: whether somebody is to follow the program.
     """
 
-    function: Function
+    function: anf.Function
     lets: int
     arrays: bool
     followed: bool
@@ -88,18 +81,18 @@ class _Code:
         return self.lets <= (LARGE if self.arrays else SMALL)
 
 
-def _code(f: Function, chosen: Mapping[str, _Code]) -> _Code:
+def _code(f: anf.Function, chosen: Mapping[str, _Code]) -> _Code:
     """Counts the code that a function has when the calls of the chosen ones are inlined."""
     count, arrays = 0, False
     for let in walk(f.body):
         op = let.op
-        callee = chosen.get(op.function) if isinstance(op, Call) else None
+        callee = chosen.get(op.function) if isinstance(op, anf.Call) else None
         count += 1 if callee is None else callee.lets
         arrays = arrays or (isinstance(op, _ARRAY_CODE) if callee is None else callee.arrays)
     return _Code(f, count, arrays, has_marks(f.body))
 
 
-def _called(f: Function, derivatives: bool) -> list[str]:
+def _called(f: anf.Function, derivatives: bool) -> list[str]:
     """What a function calls or differentiates, once for each place; its rules as long as there are derivatives."""
     called = [name for let in walk(f.body) if (name := named_function(let.op)) is not None]
     if derivatives and f.rules is not None:
@@ -121,18 +114,18 @@ class _Inliner(Renaming):
     def __init__(
         self,
         chosen: Mapping[str, _Code],
-        mapping: Mapping[Var, Replacement],
+        mapping: Mapping[anf.Var, Replacement],
         site: CallSite | None = None,
         followed: bool = False,
     ) -> None:
         super().__init__(mapping, site is not None, site, followed)
         self.chosen = chosen
 
-    def block(self, block: Block) -> Block:
-        lets: list[Let] = []
+    def block(self, block: anf.Block) -> anf.Block:
+        lets: list[anf.Let] = []
         for let in block.lets:
             op = let.op
-            if isinstance(op, Call) and op.function in self.chosen:
+            if isinstance(op, anf.Call) and op.function in self.chosen:
                 body = self.called(self.chosen[op.function], op, let.span)
                 lets += body.lets
                 self.env.update(zip(let.vars, body.results, strict=True))
@@ -140,7 +133,7 @@ class _Inliner(Renaming):
                 lets.append(self.let(let))
         return with_lets(block, lets, [self.atom(r) for r in block.results])
 
-    def called(self, code: _Code, op: Call, span: Span | None) -> Block:
+    def called(self, code: _Code, op: anf.Call, span: Span | None) -> anf.Block:
         """A fresh copy of what a call runs."""
         f = code.function
         if self.site is not None and span is not None:

@@ -21,24 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-from dlang.ir.anf import (
-    Array,
-    Axis,
-    Block,
-    Contract,
-    For,
-    If,
-    Let,
-    Lit,
-    Op,
-    Program,
-    Read,
-    Size,
-    Var,
-    View,
-    fresh,
-    poly,
-)
+from dlang.ir import anf
 from dlang.ir.builder import Builder
 from dlang.ir.comps import sizes_named, slope, surely_inside
 from dlang.ir.substitution import Renaming, refresh_vars
@@ -60,19 +43,19 @@ from dlang.optimize.effects import consumed_by
 ROOM = 1 << 22  # bytes of all products of a block
 
 
-def inputs(program: Program) -> Program:
+def inputs(program: anf.Program) -> anf.Program:
     """The program with products of the inputs of loops done a block of trips at a time."""
     return map_bodies(program, _block)
 
 
-def _block(block: Block) -> Block:
+def _block(block: anf.Block) -> anf.Block:
     block = map_inner(block, _block)
-    if not any(isinstance(let.op, For) for let in block.lets):
+    if not any(isinstance(let.op, anf.For) for let in block.lets):
         return block
-    front, lets, gone = _Front(Counter(mentioned(block))), list[Let](), set[Var]()
+    front, lets, gone = _Front(Counter(mentioned(block))), list[anf.Let](), set[anf.Var]()
     for let in block.lets:
         new = [let]
-        if isinstance(let.op, For) and not let.op.early and not _short(let.op):
+        if isinstance(let.op, anf.For) and not let.op.early and not _short(let.op):
             moved = front.products(let.op)
             products = _inside(let.op) + moved
             if products:
@@ -84,7 +67,7 @@ def _block(block: Block) -> Block:
     return with_lets(block, [let for let in lets if gone.isdisjoint(let.vars)], block.results)
 
 
-def _short(op: For) -> bool:
+def _short(op: anf.For) -> bool:
     trips = (op.high - op.low).constant
     return trips is not None and trips <= 1
 
@@ -98,34 +81,34 @@ class _Product:
     earlier part. axis: of the whole that the trips go along, None for a part in the loop. out: axes of the part.
     """
 
-    let: Let
+    let: anf.Let
     varies: bool
-    source: Var
-    axes: tuple[Var, ...]
-    shape: tuple[Size, ...]
-    index: tuple[Size, ...]
+    source: anf.Var
+    axes: tuple[anf.Var, ...]
+    shape: tuple[anf.Size, ...]
+    index: tuple[anf.Size, ...]
     names: tuple[int, ...]
     out: tuple[int, ...]
     falls: bool
     axis: int | None
 
     @property
-    def sizes(self) -> tuple[Size, ...]:
+    def sizes(self) -> tuple[anf.Size, ...]:
         """Of the part of a trip."""
         shape = array_type(self.let.vars[0]).shape
         return shape if self.axis is None else (*shape[: self.axis], *shape[self.axis + 1 :])
 
 
 # ---- what is found ---------------------------------------------------------------------------------------------------
-def _inside(op: For) -> list[_Product]:
+def _inside(op: anf.For) -> list[_Product]:
     """The products in the body of the operand of a trip, by what does not change."""
     inside = {op.index, *op.params} | {v for let in op.body.lets for v in let.vars}
     fixed = sizes_named(op.body)
-    views = {let.vars[0]: let.op for let in op.body.lets if isinstance(let.op, View)}
+    views = {let.vars[0]: let.op for let in op.body.lets if isinstance(let.op, anf.View)}
     kept = {v for let in op.body.lets for v in _consumed(let.op)} | set(op.body.results)
     found = []
     for let in op.body.lets:
-        if not isinstance(let.op, Contract) or let.vars[0] in kept:
+        if not isinstance(let.op, anf.Contract) or let.vars[0] in kept:
             continue
         a, b = let.op.a, let.op.b
         if (a in inside) == (b in inside):
@@ -155,25 +138,25 @@ class _Front:
     says their order. consumed: the arrays that were consumed.
     """
 
-    used: Counter[Var]
-    contracts: dict[Var, tuple[int, Let]] = field(default_factory=dict)
-    consumed: set[Var] = field(default_factory=set)
+    used: Counter[anf.Var]
+    contracts: dict[anf.Var, tuple[int, anf.Let]] = field(default_factory=dict)
+    consumed: set[anf.Var] = field(default_factory=set)
 
-    def passed(self, lets: Sequence[Let]) -> None:
+    def passed(self, lets: Sequence[anf.Let]) -> None:
         """Some lets are in front now."""
         for let in lets:
             self.consumed.update(consumed_by(let.op))
-            if isinstance(let.op, Contract):
+            if isinstance(let.op, anf.Contract):
                 self.contracts[let.vars[0]] = len(self.contracts), let
 
-    def replaced(self, old: Sequence[Let], new: Sequence[Let]) -> None:
+    def replaced(self, old: Sequence[anf.Let], new: Sequence[anf.Let]) -> None:
         """Some lets have taken the place of others."""
         for let in old:
             self.used.subtract(_mentioned(let))
         for let in new:
             self.used.update(_mentioned(let))
 
-    def products(self, op: For) -> list[_Product]:
+    def products(self, op: anf.For) -> list[_Product]:
         """The products in front of a loop of which a trip reads a part, and nothing else anything."""
         inner = count_uses(op.body)
         found: list[_Product] = []
@@ -187,7 +170,7 @@ class _Front:
         consumed = set(consumed_by(op))
         for _, let in read:
             whole = let.vars[0]
-            assert isinstance(let.op, Contract)
+            assert isinstance(let.op, anf.Contract)
             if any(v in self.consumed or v in consumed for v in (whole, let.op.a, let.op.b)):
                 continue
             indices = _parts(op.body, whole)
@@ -208,7 +191,7 @@ class _Front:
         return found
 
 
-def _whole(let: Let, op: Contract, axis: int, entry: Size, falls: bool) -> _Product:
+def _whole(let: anf.Let, op: anf.Contract, axis: int, entry: anf.Size, falls: bool) -> _Product:
     """A product in front of a loop, of which a trip reads the part at an entry of an axis."""
     name = op.out[axis]
     varies = name in op.left
@@ -216,8 +199,8 @@ def _whole(let: Let, op: Contract, axis: int, entry: Size, falls: bool) -> _Prod
     names = op.left if varies else op.right
     there = names.index(name)
     shape = array_type(source).shape
-    axes = tuple([fresh("i", I64) for k in range(len(shape)) if k != there])
-    index = [poly(v) for v in axes]
+    axes = tuple([anf.fresh("i", I64) for k in range(len(shape)) if k != there])
+    index = [anf.poly(v) for v in axes]
     index.insert(there, entry)
     rest = tuple([s for k, s in enumerate(shape) if k != there])
     left = tuple([n for n in names if n != name])
@@ -225,103 +208,103 @@ def _whole(let: Let, op: Contract, axis: int, entry: Size, falls: bool) -> _Prod
     return _Product(let, varies, source, axes, rest, tuple(index), left, out, falls, axis)
 
 
-def _mentioned(let: Let) -> list[Var]:
+def _mentioned(let: anf.Let) -> list[anf.Var]:
     return [*mentioned(let.op), *(v for var in let.vars for v in type_vars(var.type))]
 
 
-def _reaches(op: For, entry: Size, size: Size) -> bool:
+def _reaches(op: anf.For, entry: anf.Size, size: anf.Size) -> bool:
     """Whether an index is in range in all trips of a loop, whatever else in a trip it is used under."""
-    line = fresh("line", Array("f64", (size,)))
-    return surely_inside(Read(line, (entry,)), [Axis(op.index, (op.low,), (op.high,))])
+    line = anf.fresh("line", anf.Array("f64", (size,)))
+    return surely_inside(anf.Read(line, (entry,)), [anf.Axis(op.index, (op.low,), (op.high,))])
 
 
-def _parts(body: Block, whole: Var) -> list[tuple[Size, ...]]:
+def _parts(body: anf.Block, whole: anf.Var) -> list[tuple[anf.Size, ...]]:
     """The indices by which a body reads an array; none if it does anything else with it."""
     found = []
     for let in walk(body):
         match let.op:
-            case Read(array, index) | View(array, index=index) if array is whole:
+            case anf.Read(array, index) | anf.View(array, index=index) if array is whole:
                 found.append(index)
             case _:
                 pass
     return found if count_uses(body).get(whole) == len(found) else []
 
 
-def _consumed(op: Op) -> list[Var]:
+def _consumed(op: anf.Op) -> list[anf.Var]:
     """What an operation changes in place, except where it hardly ever does: there a copy costs nothing."""
-    if isinstance(op, If) and op.rare:
+    if isinstance(op, anf.If) and op.rare:
         return [v for let in op.otherwise.lets for v in consumed_by(let.op)]
     return consumed_by(op)
 
 
-def _slope(index: Sequence[Size], trip: Var) -> int:
+def _slope(index: Sequence[anf.Size], trip: anf.Var) -> int:
     """By how much the only entry that mentions a trip grows with it; 0 if there is no such number."""
     moving = [e for e in index if e.mentions((trip,))]
     return slope(moving[0], trip) if len(moving) == 1 else 0
 
 
 # ---- what is made ----------------------------------------------------------------------------------------------------
-def _loop(let: Let, op: For, products: Sequence[_Product]) -> list[Let]:
+def _loop(let: anf.Let, op: anf.For, products: Sequence[_Product]) -> list[anf.Let]:
     """The lets in the place of a loop: how large a block is, and the loop over blocks."""
     b = Builder({}, let.span)
     with b.scope() as lets:
-        trips = b.prim("maximum", b.size(op.high - op.low), Lit(0, "i64"), name="trips")
-        each = poly(0)
+        trips = b.prim("maximum", b.size(op.high - op.low), anf.Lit(0, "i64"), name="trips")
+        each = anf.poly(0)
         for p in products:
             each = each + product(p.sizes) * WIDTHS[dtype_of(p.let.vars[0])]
-        room = b.prim("floordiv", Lit(ROOM, "i64"), b.prim("maximum", b.size(each), Lit(1, "i64")), name="room")
-        step = b.prim("maximum", b.prim("minimum", room, trips), Lit(1, "i64"), name="step")
-        blocks = b.prim("floordiv", b.size(poly(trips) + poly(step) - 1), step, name="blocks")
-    number = fresh("block", I64)
+        room = b.prim("floordiv", anf.Lit(ROOM, "i64"), b.prim("maximum", b.size(each), anf.Lit(1, "i64")), name="room")
+        step = b.prim("maximum", b.prim("minimum", room, trips), anf.Lit(1, "i64"), name="step")
+        blocks = b.prim("floordiv", b.size(anf.poly(trips) + anf.poly(step) - 1), step, name="blocks")
+    number = anf.fresh("block", I64)
     params = refresh_vars(op.params, {})
     with b.scope() as body:
-        first = poly(b.size(op.low + poly(number) * poly(step), "first"))
-        some = poly(b.prim("minimum", step, b.size(op.high - first), name="some"))
-        inner = For(op.index, first, first + some, op.params, params, _trips(b, op, products, first, some))
+        first = anf.poly(b.size(op.low + anf.poly(number) * anf.poly(step), "first"))
+        some = anf.poly(b.prim("minimum", step, b.size(op.high - first), name="some"))
+        inner = anf.For(op.index, first, first + some, op.params, params, _trips(b, op, products, first, some))
         after = refresh_vars(let.vars, {})
         b.emit_as(after, inner)
-    outer = For(number, poly(0), poly(blocks), params, op.init, Block(tuple(body), after))
-    return [*lets, Let(let.vars, outer, let.span)]
+    outer = anf.For(number, anf.poly(0), anf.poly(blocks), params, op.init, anf.Block(tuple(body), after))
+    return [*lets, anf.Let(let.vars, outer, let.span)]
 
 
-def _trips(b: Builder, op: For, products: Sequence[_Product], first: Size, some: Size) -> Block:
+def _trips(b: Builder, op: anf.For, products: Sequence[_Product], first: anf.Size, some: anf.Size) -> anf.Block:
     """The body of a loop over the trips of a block; what it needs of all of them goes before it."""
     lets = list(op.body.lets)
     for p in products:
-        row = first + some - 1 - poly(op.index) if p.falls else poly(op.index) - first
+        row = first + some - 1 - anf.poly(op.index) if p.falls else anf.poly(op.index) - first
         whole = _product(b, op, p, first, some)
         if p.axis is None:
             shape = p.sizes
-            axes = tuple([fresh("i", I64) for _ in shape])
+            axes = tuple([anf.fresh("i", I64) for _ in shape])
             at = lets.index(p.let)
-            view = View(whole, axes, shape, (row, *map(poly, axes)))
-            lets[at] = Let(p.let.vars, view, p.let.span)
+            view = anf.View(whole, axes, shape, (row, *map(anf.poly, axes)))
+            lets[at] = anf.Let(p.let.vars, view, p.let.span)
         else:
             renamed = _Rows(p.let.vars[0], whole, p.axis, row)
             lets = [renamed.let(x) for x in lets]
-    return Block(tuple(lets), op.body.results)
+    return anf.Block(tuple(lets), op.body.results)
 
 
-def _product(b: Builder, op: For, p: _Product, first: Size, some: Size) -> Var:
+def _product(b: Builder, op: anf.For, p: _Product, first: anf.Size, some: anf.Size) -> anf.Var:
     """The product of the parts of all trips of a block."""
     contract = p.let.op
-    assert isinstance(contract, Contract)
-    q = fresh(op.index.name, I64)
-    trip = first + some - 1 - poly(q) if p.falls else first + poly(q)
-    renaming = Renaming({op.index: trip}, fresh=True)
+    assert isinstance(contract, anf.Contract)
+    q = anf.fresh(op.index.name, I64)
+    trip = first + some - 1 - anf.poly(q) if p.falls else first + anf.poly(q)
+    renaming = Renaming({op.index: trip}, renew=True)
     axes = (q, *[renaming.bind(v) for v in p.axes])
     shape = (some, *p.shape)
-    view = View(p.source, axes, shape, tuple(map(renaming.size, p.index)))
-    array = fresh(p.source.name, Array(array_type(p.source).dtype, shape))
+    view = anf.View(p.source, axes, shape, tuple(map(renaming.size, p.index)))
+    array = anf.fresh(p.source.name, anf.Array(array_type(p.source).dtype, shape))
     new = 1 + max((*contract.left, *contract.right))
     names = (new, *p.names)
-    result = fresh(p.let.vars[0].name, Array(array_type(p.source).dtype, (some, *p.sizes)))
-    b.append(Let((array,), view, p.let.span))
+    result = anf.fresh(p.let.vars[0].name, anf.Array(array_type(p.source).dtype, (some, *p.sizes)))
+    b.append(anf.Let((array,), view, p.let.span))
     if p.varies:
-        made = Contract(array, contract.b, names, contract.right, (new, *p.out))
+        made = anf.Contract(array, contract.b, names, contract.right, (new, *p.out))
     else:
-        made = Contract(contract.a, array, contract.left, names, (new, *p.out))
-    b.append(Let((result,), made, p.let.span))
+        made = anf.Contract(contract.a, array, contract.left, names, (new, *p.out))
+    b.append(anf.Let((result,), made, p.let.span))
     return result
 
 
@@ -329,24 +312,24 @@ def _product(b: Builder, op: For, p: _Product, first: Size, some: Size) -> Var:
 class _Rows:
     """Reads of a whole become reads of the part that a block has, whose first axis is that of the trips."""
 
-    whole: Var
-    part: Var
+    whole: anf.Var
+    part: anf.Var
     axis: int
-    row: Size
+    row: anf.Size
 
-    def let(self, let: Let) -> Let:
+    def let(self, let: anf.Let) -> anf.Let:
         match let.op:
-            case Read(array, index) if array is self.whole:
-                return Let(let.vars, Read(self.part, self.index(index)), let.span)
-            case View() as view if view.array is self.whole:
-                return Let(let.vars, View(self.part, view.axes, view.shape, self.index(view.index)), let.span)
+            case anf.Read(array, index) if array is self.whole:
+                return anf.Let(let.vars, anf.Read(self.part, self.index(index)), let.span)
+            case anf.View() as view if view.array is self.whole:
+                return anf.Let(let.vars, anf.View(self.part, view.axes, view.shape, self.index(view.index)), let.span)
             case op if op_blocks(op):
-                return Let(let.vars, map_blocks(op, self.block), let.span)
+                return anf.Let(let.vars, map_blocks(op, self.block), let.span)
             case _:
                 return let
 
-    def block(self, block: Block) -> Block:
-        return Block(tuple([self.let(x) for x in block.lets]), block.results)
+    def block(self, block: anf.Block) -> anf.Block:
+        return anf.Block(tuple([self.let(x) for x in block.lets]), block.results)
 
-    def index(self, index: tuple[Size, ...]) -> tuple[Size, ...]:
+    def index(self, index: tuple[anf.Size, ...]) -> tuple[anf.Size, ...]:
         return (self.row, *index[: self.axis], *index[self.axis + 1 :])

@@ -19,61 +19,43 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from dlang.ir.anf import (
-    Atom,
-    Block,
-    Cast,
-    Comp,
-    Effect,
-    For,
-    Foreign,
-    If,
-    Let,
-    Lit,
-    Prim,
-    Program,
-    Scalar,
-    Var,
-    While,
-    fresh,
-    is_handle,
-)
+from dlang.ir import anf
 from dlang.ir.substitution import refresh
 from dlang.ir.traverse import free_vars, map_blocks, map_bodies, walk, with_lets, with_op
 from dlang.ir.types import BOOL, dtype_of, is_float
 from dlang.ops.primitives import GUARDS
 
 
-def jacobians(program: Program) -> Program:
+def jacobians(program: anf.Program) -> anf.Program:
     """The program with the linear parts of its loops in terms of local Jacobians."""
 
-    def body(block: Block) -> Block:
-        guarded = any(isinstance(let.op, Prim) and let.op.name in GUARDS for let in walk(block))
+    def body(block: anf.Block) -> anf.Block:
+        guarded = any(isinstance(let.op, anf.Prim) and let.op.name in GUARDS for let in walk(block))
         return _block(block) if guarded else block
 
     return map_bodies(program, body)
 
 
-def _block(block: Block) -> Block:
-    lets: list[Let] = []
+def _block(block: anf.Block) -> anf.Block:
+    lets: list[anf.Let] = []
     for let in block.lets:
         # In a comprehension many loops run at a time, so that none of them waits; and a branch would keep them apart.
-        op = let.op if isinstance(let.op, Comp) else map_blocks(let.op, _block)
-        quick = _quick(let.op) if isinstance(let.op, For | While) else None
+        op = let.op if isinstance(let.op, anf.Comp) else map_blocks(let.op, _block)
+        quick = _quick(let.op) if isinstance(let.op, anf.For | anf.While) else None
         if quick is not None:
-            assert isinstance(let.op, For | While)
+            assert isinstance(let.op, anf.For | anf.While)
             lets += _tried(let, let.op, *quick)
         else:
             lets.append(with_op(let, let.vars, op))
     return with_lets(block, lets, block.results)
 
 
-def carries_scalars(op: For | While) -> bool:
+def carries_scalars(op: anf.For | anf.While) -> bool:
     """Whether the state of a loop is numbers alone: then this pass wants to see the guards in its body."""
-    return all(isinstance(p.type, Scalar) and not is_handle(p.type.dtype) for p in op.params)
+    return all(isinstance(p.type, anf.Scalar) and not anf.is_handle(p.type.dtype) for p in op.params)
 
 
-def _quick(op: For | While) -> tuple[Block, list[bool]] | None:
+def _quick(op: anf.For | anf.While) -> tuple[anf.Block, list[bool]] | None:
     """The body of a loop without the guards of what it carries, and which of its results depend on that.
 
     None if there are none, or if it could go unnoticed that they were needed.
@@ -86,7 +68,7 @@ def _quick(op: For | While) -> tuple[Block, list[bool]] | None:
     state = [p for p, r in zip(op.params, results, strict=True) if p in multiplied and r in derivatives]
     if not state:
         return None
-    if any(isinstance(let.op, Effect | Foreign) for let in walk(op.body)):
+    if any(isinstance(let.op, anf.Effect | anf.Foreign) for let in walk(op.body)):
         return None
     dependent = _dependent(op, state)
     if dependent is None:
@@ -94,7 +76,7 @@ def _quick(op: For | While) -> tuple[Block, list[bool]] | None:
     return _accumulated(op.body, state), [p in dependent for p in op.params]
 
 
-def _dependent(op: For | While, state: list[Var]) -> set[Var] | None:
+def _dependent(op: anf.For | anf.While, state: list[anf.Var]) -> set[anf.Var] | None:
     """What depends on scalars of the state, if an infinity or NaN in these remains one in all of that."""
     found = set(state)
     results = op.body.results[1:] if op.early else op.body.results
@@ -103,11 +85,11 @@ def _dependent(op: For | While, state: list[Var]) -> set[Var] | None:
             if found.isdisjoint(free_vars(let.op)):
                 continue
             match let.op:
-                case Prim("add" | "sub" | "neg" | "mul" | "guard" | "guard_both"):
+                case anf.Prim("add" | "sub" | "neg" | "mul" | "guard" | "guard_both"):
                     found.add(let.vars[0])
-                case Prim("select", (condition, *_)) if condition not in found:
+                case anf.Prim("select", (condition, *_)) if condition not in found:
                     found.add(let.vars[0])
-                case Cast() if is_float(let.vars[0].type):
+                case anf.Cast() if is_float(let.vars[0].type):
                     found.add(let.vars[0])
                 case _:
                     return None
@@ -115,38 +97,38 @@ def _dependent(op: For | While, state: list[Var]) -> set[Var] | None:
         if not handed_on:
             break
         found |= handed_on
-    if isinstance(op, While) and not found.isdisjoint(free_vars(op.condition)):
+    if isinstance(op, anf.While) and not found.isdisjoint(free_vars(op.condition)):
         return None
     return None if op.early and op.body.results[0] in found else found
 
 
-def _tried(let: Let, op: For | While, body: Block, dependent: list[bool]) -> Iterator[Let]:
+def _tried(let: anf.Let, op: anf.For | anf.While, body: anf.Block, dependent: list[bool]) -> Iterator[anf.Let]:
     """The loop with another body, and the loop itself where a result that may be wrong is not finite."""
-    fast = refresh(Block((Let(let.vars, replace(op, body=body), let.span),), let.vars), {})
+    fast = refresh(anf.Block((anf.Let(let.vars, replace(op, body=body), let.span),), let.vars), {})
     yield from fast.lets
-    right: Atom | None = None
+    right: anf.Atom | None = None
     for result, concerned in zip(fast.results, dependent, strict=True):
         if concerned:
-            finite = fresh("finite", BOOL)
-            yield Let((finite,), Prim("isfinite", (result,)))
+            finite = anf.fresh("finite", BOOL)
+            yield anf.Let((finite,), anf.Prim("isfinite", (result,)))
             if right is not None:
-                both = fresh("finite", BOOL)
-                yield Let((both,), Prim("and", (right, finite)))
+                both = anf.fresh("finite", BOOL)
+                yield anf.Let((both,), anf.Prim("and", (right, finite)))
                 finite = both
             right = finite
     assert right is not None
-    wrong = fresh("wrong", BOOL)
-    yield Let((wrong,), Prim("not", (right,)))
-    vars = tuple([fresh(v.name, v.type) for v in let.vars])
-    slow = Block((Let(vars, op, let.span),), vars)
-    yield Let(let.vars, If(wrong, slow, Block((), fast.results), rare=True), let.span)
+    wrong = anf.fresh("wrong", BOOL)
+    yield anf.Let((wrong,), anf.Prim("not", (right,)))
+    vars = tuple([anf.fresh(v.name, v.type) for v in let.vars])
+    slow = anf.Block((anf.Let(vars, op, let.span),), vars)
+    yield anf.Let(let.vars, anf.If(wrong, slow, anf.Block((), fast.results), rare=True), let.span)
 
 
 @dataclass(frozen=True, slots=True)
 class _Signed:
     """A factor or a term and its sign. An atom that is None is 1."""
 
-    atom: Atom | None
+    atom: anf.Atom | None
     negative: bool = False
 
 
@@ -154,67 +136,67 @@ class _Signed:
 class _Form:
     """Σ scalar · entry + rest. A rest that is None is 0."""
 
-    entries: dict[Var, _Signed]
+    entries: dict[anf.Var, _Signed]
     rest: _Signed | None = None
 
 
-def _accumulated(body: Block, state: list[Var]) -> Block:
+def _accumulated(body: anf.Block, state: list[anf.Var]) -> anf.Block:
     """The body of a loop without guards of what is linear in the state, in terms of Jacobians if that is shorter."""
     found = _Linear({p: _Form({p: _Signed(None)}) for p in state})
     plain = []
     for let in body.lets:
         found.let(let)
-        if isinstance(let.op, Prim) and let.op.name in GUARDS and found.form(let.op.args[0]) is not None:
-            let = Let(let.vars, Prim("mul", let.op.args), let.span)
+        if isinstance(let.op, anf.Prim) and let.op.name in GUARDS and found.form(let.op.args[0]) is not None:
+            let = anf.Let(let.vars, anf.Prim("mul", let.op.args), let.span)
         plain.append(let)
     for result in body.results:
         found.build(result)
-    new = _pruned(Block(tuple(found.lets), body.results))
-    return new if found.composed and _cost(new) <= _cost(_pruned(body)) else Block(tuple(plain), body.results)
+    new = _pruned(anf.Block(tuple(found.lets), body.results))
+    return new if found.composed and _cost(new) <= _cost(_pruned(body)) else anf.Block(tuple(plain), body.results)
 
 
-def _multiplied(body: Block) -> set[Var]:
+def _multiplied(body: anf.Block) -> set[anf.Var]:
     """The tangents and cotangents that products of derivatives are linear in."""
-    found: set[Var] = set()
+    found: set[anf.Var] = set()
     for let in reversed(body.lets):
         match let.op:
-            case Prim("guard" | "guard_both", (c, _)):
-                found |= {c} if isinstance(c, Var) else set()
-            case Prim("add" | "sub" | "neg", args) if let.vars[0] in found:
-                found.update(a for a in args if isinstance(a, Var))
+            case anf.Prim("guard" | "guard_both", (c, _)):
+                found |= {c} if isinstance(c, anf.Var) else set()
+            case anf.Prim("add" | "sub" | "neg", args) if let.vars[0] in found:
+                found.update(a for a in args if isinstance(a, anf.Var))
             case _:
                 pass
     return found
 
 
-def _derivatives(body: Block) -> set[Var]:
+def _derivatives(body: anf.Block) -> set[anf.Var]:
     """The tangents and cotangents that are sums of products of derivatives."""
-    found: set[Var] = set()
+    found: set[anf.Var] = set()
     for let in body.lets:
         match let.op:
-            case Prim("guard" | "guard_both"):
+            case anf.Prim("guard" | "guard_both"):
                 found.add(let.vars[0])
-            case Prim("add" | "sub" | "neg", args) if any(a in found for a in args if isinstance(a, Var)):
+            case anf.Prim("add" | "sub" | "neg", args) if any(a in found for a in args if isinstance(a, anf.Var)):
                 found.add(let.vars[0])
             case _:
                 pass
     return found
 
 
-def _cost(block: Block) -> int:
+def _cost(block: anf.Block) -> int:
     """The operations of a block; a sign becomes part of the sum that it is in."""
-    return sum(isinstance(let.op, Prim) and let.op.name != "neg" for let in block.lets)
+    return sum(isinstance(let.op, anf.Prim) and let.op.name != "neg" for let in block.lets)
 
 
-def _pruned(block: Block) -> Block:
+def _pruned(block: anf.Block) -> anf.Block:
     """Without primitives that nothing needs."""
-    needed = {r for r in block.results if isinstance(r, Var)}
+    needed = {r for r in block.results if isinstance(r, anf.Var)}
     kept = []
     for let in reversed(block.lets):
-        if not isinstance(let.op, Prim) or let.vars[0] in needed:
+        if not isinstance(let.op, anf.Prim) or let.vars[0] in needed:
             kept.append(let)
             needed.update(free_vars(let.op))
-    return Block(tuple(kept[::-1]), block.results)
+    return anf.Block(tuple(kept[::-1]), block.results)
 
 
 @dataclass(slots=True)
@@ -224,17 +206,17 @@ class _Linear:
     built: what has a value, not just a form. composite: entries of two factors or more; composed: whether one is used.
     """
 
-    forms: dict[Var, _Form]
-    lets: list[Let] = field(default_factory=list)
-    built: set[Var] = field(default_factory=set)
-    composite: set[Atom | None] = field(default_factory=set)
+    forms: dict[anf.Var, _Form]
+    lets: list[anf.Let] = field(default_factory=list)
+    built: set[anf.Var] = field(default_factory=set)
+    composite: set[anf.Atom | None] = field(default_factory=set)
     composed: bool = False
 
-    def form(self, atom: Atom) -> _Form | None:
-        return self.forms.get(atom) if isinstance(atom, Var) else None
+    def form(self, atom: anf.Atom) -> _Form | None:
+        return self.forms.get(atom) if isinstance(atom, anf.Var) else None
 
-    def let(self, let: Let) -> None:
-        form = self.linear(let) if isinstance(let.op, Prim) and is_float(let.vars[0].type) else None
+    def let(self, let: anf.Let) -> None:
+        form = self.linear(let) if isinstance(let.op, anf.Prim) and is_float(let.vars[0].type) else None
         if form is not None:
             self.forms[let.vars[0]] = form
             return
@@ -242,18 +224,20 @@ class _Linear:
             self.build(v)
         self.lets.append(let)
 
-    def linear(self, let: Let) -> _Form | None:
+    def linear(self, let: anf.Let) -> _Form | None:
         """The form of what a primitive gives, if it is linear in the state."""
         match let.op:
-            case Prim("guard" | "guard_both", (c, d)) if (form := self.form(c)) is not None and self.form(d) is None:
+            case anf.Prim("guard" | "guard_both", (c, d)) if (form := self.form(c)) is not None and self.form(
+                d
+            ) is None:
                 rest = form.rest
                 if rest is not None:
                     assert rest.atom is not None
                     rest = _Signed(self.emit("mul", rest.atom, d), rest.negative)
                 return _Form({v: self.times(e, d) for v, e in form.entries.items()}, rest)
-            case Prim("neg", (c,)) if (form := self.form(c)) is not None:
+            case anf.Prim("neg", (c,)) if (form := self.form(c)) is not None:
                 return _negated(form)
-            case Prim("add" | "sub" as name, (x, y)) if not (self.form(x) is self.form(y) is None):
+            case anf.Prim("add" | "sub" as name, (x, y)) if not (self.form(x) is self.form(y) is None):
                 left, right = self.form(x) or _Form({}, _Signed(x)), self.form(y) or _Form({}, _Signed(y))
                 if name == "sub":
                     right = _negated(right)
@@ -266,7 +250,7 @@ class _Linear:
             case _:
                 return None
 
-    def times(self, entry: _Signed, d: Atom) -> _Signed:
+    def times(self, entry: _Signed, d: anf.Atom) -> _Signed:
         if entry.atom is None:
             return _Signed(d, entry.negative)
         made = self.emit("mul", entry.atom, d)
@@ -277,20 +261,20 @@ class _Linear:
         """x + y, whose sign is that of x unless only y is positive."""
         if x.negative and not y.negative:
             x, y = y, x
-        one = Lit(1.0, dtype)
+        one = anf.Lit(1.0, dtype)
         made = self.emit("add" if x.negative == y.negative else "sub", x.atom or one, y.atom or one)
         self.composite.add(made)
         return _Signed(made, x.negative)
 
-    def emit(self, name: str, *args: Atom) -> Var:
-        var = fresh("t", Scalar(dtype_of(args[0])))
-        self.lets.append(Let((var,), Prim(name, args)))
+    def emit(self, name: str, *args: anf.Atom) -> anf.Var:
+        var = anf.fresh("t", anf.Scalar(dtype_of(args[0])))
+        self.lets.append(anf.Let((var,), anf.Prim(name, args)))
         return var
 
-    def build(self, atom: Atom) -> None:
+    def build(self, atom: anf.Atom) -> None:
         """Computes a value that has a form, unless it is there."""
         form = self.form(atom)
-        if form is None or not isinstance(atom, Var) or atom in self.built:
+        if form is None or not isinstance(atom, anf.Var) or atom in self.built:
             return
         self.built.add(atom)
         if atom in form.entries and form.entries == {atom: _Signed(None)}:
@@ -309,10 +293,10 @@ class _Linear:
         if first.negative:
             total = self.emit("neg", total)
         # The last operation is that of the value itself.
-        if isinstance(total, Var) and self.lets and self.lets[-1].vars == (total,):
-            self.lets[-1] = Let((atom,), self.lets[-1].op)
+        if isinstance(total, anf.Var) and self.lets and self.lets[-1].vars == (total,):
+            self.lets[-1] = anf.Let((atom,), self.lets[-1].op)
         else:
-            self.lets.append(Let((atom,), Prim("neg", (self.emit("neg", total),))))
+            self.lets.append(anf.Let((atom,), anf.Prim("neg", (self.emit("neg", total),))))
 
 
 def _negated(form: _Form) -> _Form:

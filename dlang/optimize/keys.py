@@ -8,46 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 
-from dlang.ir.anf import (
-    Add,
-    Array,
-    Atom,
-    Axis,
-    Block,
-    Call,
-    Cast,
-    Check,
-    Comp,
-    Construct,
-    Contract,
-    Effect,
-    Empty,
-    Fields,
-    For,
-    Foreign,
-    Format,
-    Jvp,
-    Library,
-    Lit,
-    Op,
-    Prim,
-    Pull,
-    Record,
-    Scan,
-    Size,
-    Type,
-    Var,
-    View,
-    Vjp,
-    While,
-)  # fmt: skip
+from dlang.ir import anf
 from dlang.ir.traverse import parts
 from dlang.ops.primitives import PRIMITIVES
 
 Key = Hashable
 
 
-def literal_key(lit: Lit) -> Key:
+def literal_key(lit: anf.Lit) -> Key:
     """Equal for the same bits: -0.0 is not 0.0, a NaN is itself."""
     value = lit.value
     if isinstance(value, float):
@@ -61,20 +29,20 @@ class Keys:
     __slots__ = ("numbers",)
 
     def __init__(self) -> None:
-        self.numbers: dict[Var, int] = {}
+        self.numbers: dict[anf.Var, int] = {}
 
-    def bind(self, var: Var) -> None:
+    def bind(self, var: anf.Var) -> None:
         self.numbers[var] = len(self.numbers)
 
-    def atom(self, atom: Atom) -> Key:
-        if isinstance(atom, Lit):
+    def atom(self, atom: anf.Atom) -> Key:
+        if isinstance(atom, anf.Lit):
             return literal_key(atom)
         return self.numbers.get(atom, atom)
 
-    def atoms(self, atoms: tuple[Atom, ...]) -> Key:
+    def atoms(self, atoms: tuple[anf.Atom, ...]) -> Key:
         return tuple([self.atom(a) for a in atoms])
 
-    def size(self, size: Size) -> Key:
+    def size(self, size: anf.Size) -> Key:
         numbers = self.numbers
         if not numbers or not any(a in numbers for m in size.terms for a in m):
             return size
@@ -87,19 +55,19 @@ class Keys:
             terms.append((frozenset(counts.items()), c))
         return frozenset(terms)
 
-    def sizes(self, sizes: tuple[Size, ...]) -> Key:
+    def sizes(self, sizes: tuple[anf.Size, ...]) -> Key:
         return tuple([self.size(s) for s in sizes])
 
-    def type(self, type: Type) -> Key:
-        return (type.dtype, self.sizes(type.shape)) if isinstance(type, Array) else type
+    def type(self, type: anf.Type) -> Key:
+        return (type.dtype, self.sizes(type.shape)) if isinstance(type, anf.Array) else type
 
-    def axis(self, axis: Axis) -> Key:
+    def axis(self, axis: anf.Axis) -> Key:
         """The bounds of an axis, whose variable is numbered for what follows."""
         bounds = frozenset([self.size(s) for s in axis.lows]), frozenset([self.size(s) for s in axis.highs])
         self.bind(axis.var)
         return bounds
 
-    def block(self, block: Block) -> Key:
+    def block(self, block: anf.Block) -> Key:
         lets = []
         for let in block.lets:
             lets.append(self.op(let.op))
@@ -107,25 +75,25 @@ class Keys:
                 self.bind(var)
         return tuple(lets), self.atoms(block.results)
 
-    def op(self, op: Op) -> Key:
+    def op(self, op: anf.Op) -> Key:
         """The key of an operation; everything that its variables depend on outside it must be the same variable."""
         match op:
-            case Prim(name=name, args=args):
+            case anf.Prim(name=name, args=args):
                 keys = [self.atom(a) for a in args]
                 if PRIMITIVES[name].commutative:
                     return "Prim", name, frozenset(keys)
                 return "Prim", name, tuple(keys)
-            case Comp():
+            case anf.Comp():
                 axes = tuple([self.axis(a) for a in op.axes])
                 body = self.block(op.body)
                 destinations = []
                 for d in op.destinations:
-                    monoid = None if isinstance(d, Add) else d.monoid
+                    monoid = None if isinstance(d, anf.Add) else d.monoid
                     into = None if d.into is None else self.atom(d.into)
-                    after = None if isinstance(d, Add) else d.after
+                    after = None if isinstance(d, anf.Add) else d.after
                     destinations.append((monoid, self.sizes(d.shape), self.sizes(d.index), into, after))
                 return "Comp", axes, body, tuple(destinations)
-            case For():
+            case anf.For():
                 bounds = self.size(op.low), self.size(op.high)
                 init = self.atoms(op.init)
                 self.bind(op.index)
@@ -133,13 +101,13 @@ class Keys:
                     self.bind(param)
                 types = tuple([self.type(p.type) for p in op.params])
                 return "For", bounds, init, types, op.early, self.block(op.body)
-            case While():
+            case anf.While():
                 init = self.atoms(op.init)
                 for param in op.params:
                     self.bind(param)
                 types = tuple([self.type(p.type) for p in op.params])
                 return "While", init, types, op.early, self.block(op.condition), self.block(op.body)
-            case View():
+            case anf.View():
                 for v in op.axes:
                     self.bind(v)
                 return "View", self.atom(op.array), self.sizes(op.shape), self.sizes(op.index)
@@ -149,36 +117,36 @@ class Keys:
                 return type(op).__name__, _static(op), self.atoms(p.atoms), self.sizes(p.sizes), blocks
 
 
-def _static(op: Op) -> Key:
+def _static(op: anf.Op) -> Key:
     """What an operation holds that is neither an operand, nor a size, nor a block."""
     match op:
-        case Cast(dtype=dtype) | Empty(dtype=dtype):
+        case anf.Cast(dtype=dtype) | anf.Empty(dtype=dtype):
             return dtype
-        case Format(parts=text):
+        case anf.Format(parts=text):
             return text
-        case Check():
+        case anf.Check():
             return op.code, op.parts, len(op.values)
-        case Scan(monoid=monoid):
+        case anf.Scan(monoid=monoid):
             return monoid
-        case Call(function=function):
+        case anf.Call(function=function):
             return function
-        case Contract():
+        case anf.Contract():
             return op.left, op.right, op.out
-        case Foreign(target=target):
+        case anf.Foreign(target=target):
             return target
-        case Library(name=name):
+        case anf.Library(name=name):
             return name
-        case Construct(variant=variant) | Fields(variant=variant):
+        case anf.Construct(variant=variant) | anf.Fields(variant=variant):
             return variant.datatype, variant.tag
-        case Vjp():
+        case anf.Vjp():
             return op.function, len(op.args), op.wrt, tuple([c is not None for c in op.cotangents])
-        case Jvp():
+        case anf.Jvp():
             return op.function, len(op.args), tuple([t is not None for t in op.tangents])
-        case Record():
+        case anf.Record():
             return op.function, op.wrt, op.seeded, op.tape
-        case Pull():
+        case anf.Pull():
             return op.function, op.wrt, op.seeded, tuple([c is not None for c in op.cotangents])
-        case Effect():
+        case anf.Effect():
             return op.name, op.static
         case _:
             return None

@@ -12,24 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from dlang.diagnostics import Span
-from dlang.ir.anf import (
-    FLOATS,
-    Array,
-    Atom,
-    Axis,
-    For,
-    Keep,
-    Let,
-    Lit,
-    Op,
-    Read,
-    Size,
-    Update,
-    Var,
-    View,
-    fresh,
-    poly,
-)  # fmt: skip
+from dlang.ir import anf
 from dlang.ir.builder import Builder, axis as fresh_axis
 from dlang.ir.sharing import Liftable
 from dlang.ir.substitution import Renaming
@@ -37,7 +20,9 @@ from dlang.ir.traverse import free_vars
 from dlang.ir.types import I64, array_type, dtype_of
 
 
-def stored_in_turn(code: Liftable, axes: Sequence[Axis], shape: Sequence[Size], index: Sequence[Size]) -> list[Let]:
+def stored_in_turn(
+    code: Liftable, axes: Sequence[anf.Axis], shape: Sequence[anf.Size], index: Sequence[anf.Size]
+) -> list[anf.Let]:
     """Loops over axes that store what is used of the code at each place; the last let binds the arrays.
 
     shape: of an array over the axes. index: of a place in it.
@@ -46,13 +31,13 @@ def stored_in_turn(code: Liftable, axes: Sequence[Axis], shape: Sequence[Size], 
     with b.scope() as lets:
         init = [_zeros(b, v, tuple(shape)) for v in code.stored]
         _nest(b, code, axes, tuple(index), init)
-    renaming = Renaming({}, fresh=True)
+    renaming = Renaming({}, renew=True)
     return [renaming.let(let) for let in lets]
 
 
 def _nest(
-    b: Builder, code: Liftable, axes: Sequence[Axis], index: tuple[Size, ...], state: Sequence[Var]
-) -> tuple[Atom, ...]:
+    b: Builder, code: Liftable, axes: Sequence[anf.Axis], index: tuple[anf.Size, ...], state: Sequence[anf.Var]
+) -> tuple[anf.Atom, ...]:
     """What the loops over the axes make of a state."""
     if not axes:
         for let in code.lets:
@@ -60,91 +45,93 @@ def _nest(
         return tuple([_put(b, array, index, v) for array, v in zip(state, code.stored, strict=True)])
     first = axes[0]
     low, high = _bound(b, first.lows, "maximum"), _bound(b, first.highs, "minimum")
-    params = tuple([fresh(v.name, v.type) for v in state])
+    params = tuple([anf.fresh(v.name, v.type) for v in state])
     block = b.block(lambda: _nest(b, code, axes[1:], index, params))
-    return b.emit(For(first.var, low, high, params, tuple(state), block))
+    return b.emit(anf.For(first.var, low, high, params, tuple(state), block))
 
 
-def _bound(b: Builder, sizes: Sequence[Size], name: str) -> Size:
+def _bound(b: Builder, sizes: Sequence[anf.Size], name: str) -> anf.Size:
     value = b.size(sizes[0])
     for size in sizes[1:]:
         value = b.prim(name, value, b.size(size))
-    return sizes[0] if len(sizes) == 1 else poly(value)
+    return sizes[0] if len(sizes) == 1 else anf.poly(value)
 
 
-def _put(b: Builder, array: Var, index: tuple[Size, ...], v: Var) -> Var:
+def _put(b: Builder, array: anf.Var, index: tuple[anf.Size, ...], v: anf.Var) -> anf.Var:
     """The array with a value, which may be an array itself, at a place."""
-    if not isinstance(v.type, Array):
-        return b.one(Update(array, index, v))
+    if not isinstance(v.type, anf.Array):
+        return b.one(anf.Update(array, index, v))
     axes = [fresh_axis(n, name="j") for n in v.type.shape]
-    inner = tuple([poly(a.var) for a in axes])
-    keep = Keep(array_type(array).shape, (*index, *inner), "set", array)
-    (out,) = b.comp(axes, lambda *_: b.one(Read(v, inner)), [keep])
+    inner = tuple([anf.poly(a.var) for a in axes])
+    keep = anf.Keep(array_type(array).shape, (*index, *inner), "set", array)
+    (out,) = b.comp(axes, lambda *_: b.one(anf.Read(v, inner)), [keep])
     return out
 
 
-def _zeros(b: Builder, v: Var, shape: tuple[Size, ...]) -> Var:
+def _zeros(b: Builder, v: anf.Var, shape: tuple[anf.Size, ...]) -> anf.Var:
     """An array of zeros over a shape of what a variable stands for."""
-    return b.full((*shape, *(v.type.shape if isinstance(v.type, Array) else ())), zero(v))
+    return b.full((*shape, *(v.type.shape if isinstance(v.type, anf.Array) else ())), zero(v))
 
 
-def zero(v: Var) -> Lit:
+def zero(v: anf.Var) -> anf.Lit:
     """Zero, false or an empty text, of the dtype of a variable."""
     dtype = dtype_of(v)
-    return Lit(False if dtype == "bool" else "" if dtype == "str" else 0.0 if dtype in FLOATS else 0, dtype)
+    return anf.Lit(False if dtype == "bool" else "" if dtype == "str" else 0.0 if dtype in anf.FLOATS else 0, dtype)
 
 
-def run_if(code: Liftable, counts: Sequence[Size]) -> tuple[list[Let], list[Atom]]:
+def run_if(code: Liftable, counts: Sequence[anf.Size]) -> tuple[list[anf.Let], list[anf.Atom]]:
     """The code, in a branch if it is to run only where some numbers are positive, and what is used of it."""
-    renaming = Renaming({}, fresh=True)
+    renaming = Renaming({}, renew=True)
     if not counts:
         return [renaming.let(let) for let in code.lets], [renaming.atom(v) for v in code.stored]
     b = Builder(span=span_of(code))
     with b.scope() as lets:
-        condition: Atom = Lit(True, "bool")
+        condition: anf.Atom = anf.Lit(True, "bool")
         for count in counts:
-            condition = b.prim("and", condition, b.prim("gt", b.size(count), Lit(0, "i64")))
+            condition = b.prim("and", condition, b.prim("gt", b.size(count), anf.Lit(0, "i64")))
 
-        def then() -> Sequence[Atom]:
+        def then() -> Sequence[anf.Atom]:
             for let in code.lets:
                 b.append(let)
             return code.stored
 
-        def otherwise() -> Sequence[Atom]:
+        def otherwise() -> Sequence[anf.Atom]:
             return [nothing(b, v) for v in code.stored]
 
-        out = b.if_(condition, then, otherwise, results=[fresh(v.name, v.type) for v in code.stored])
+        out = b.if_(condition, then, otherwise, results=[anf.fresh(v.name, v.type) for v in code.stored])
     return [renaming.let(let) for let in lets], [renaming.atom(v) for v in out]
 
 
-def nothing(b: Builder, v: Var) -> Atom:
+def nothing(b: Builder, v: anf.Var) -> anf.Atom:
     """Emits the stand-in for a value that nothing reads: of an array, one zero seen everywhere."""
-    return b.spread(v.type.shape, zero(v)) if isinstance(v.type, Array) else zero(v)
+    return b.spread(v.type.shape, zero(v)) if isinstance(v.type, anf.Array) else zero(v)
 
 
-def from_store(v: Var, array: Var, index: tuple[Size, ...]) -> Op:
+def from_store(v: anf.Var, array: anf.Var, index: tuple[anf.Size, ...]) -> anf.Op:
     """What a variable stands for at a place, as stored: an element, or a view of a row."""
-    if not isinstance(v.type, Array):
-        return Read(array, index)
-    axes = tuple([fresh("j", I64) for _ in v.type.shape])
-    return View(array, axes, v.type.shape, (*index, *[poly(a) for a in axes]))
+    if not isinstance(v.type, anf.Array):
+        return anf.Read(array, index)
+    axes = tuple([anf.fresh("j", I64) for _ in v.type.shape])
+    return anf.View(array, axes, v.type.shape, (*index, *[anf.poly(a) for a in axes]))
 
 
 def span_of(code: Liftable) -> Span | None:
     return next((let.span for let in reversed(code.lets) if let.span is not None), None)
 
 
-def without(body: Sequence[Let], code: Liftable, by: Mapping[Var, Op], used: Iterable[Var]) -> list[Let]:
+def without(
+    body: Sequence[anf.Let], code: Liftable, by: Mapping[anf.Var, anf.Op], used: Iterable[anf.Var]
+) -> list[anf.Let]:
     """The body without code that was lifted, but for what is used elsewhere. by: what now gives what was stored."""
     stored, own = set(code.stored), {v for let in code.lets for v in let.vars}
-    replaced: list[tuple[Let, bool]] = []  # with whether it has moved
+    replaced: list[tuple[anf.Let, bool]] = []  # with whether it has moved
     for k, let in enumerate(body):
         if stored.isdisjoint(let.vars):
             replaced.append((let, own.issuperset(let.vars) if let.vars else k in code.places))
         else:
-            replaced += [(Let((v,), by[v], let.span), True) for v in let.vars if v in by]
+            replaced += [(anf.Let((v,), by[v], let.span), True) for v in let.vars if v in by]
     wanted = set(used)
-    out: list[Let] = []
+    out: list[anf.Let] = []
     for let, moved in reversed(replaced):
         if not moved or not wanted.isdisjoint(let.vars):
             out.append(let)

@@ -20,33 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dlang.ir.anf import (
-    Add,
-    Array,
-    Atom,
-    Block,
-    Call,
-    Check,
-    Comp,
-    Contract,
-    Copy,
-    Destination,
-    Empty,
-    Fields,
-    For,
-    Function,
-    If,
-    Keep,
-    Let,
-    Op,
-    Program,
-    Reshape,
-    Update,
-    Var,
-    View,
-    While,
-    fresh,
-)  # fmt: skip
+from dlang.ir import anf
 from dlang.ir.chains import last_uses
 from dlang.ir.own_points import arrays_at_own_points, reads_its_place
 from dlang.ir.substitution import Renaming
@@ -58,7 +32,7 @@ from dlang.optimize.reads_first import reads_first
 MOST_VERSIONS = 4  # of one function, besides that to which nothing is lent
 
 
-def ownership(program: Program, entries: Sequence[str] = ()) -> Program:
+def ownership(program: anf.Program, entries: Sequence[str] = ()) -> anf.Program:
     """The program in which everything that is consumed is owned and dead afterwards.
 
     entries: the functions that are called from outside; by default all.
@@ -87,7 +61,7 @@ class _Uses:
         return [*(k for _, k in self.continues.get(function, ())), *sorted(self.wanted.get(function, ()))]
 
 
-def _uses(program: Program) -> _Uses:
+def _uses(program: anf.Program) -> _Uses:
     functions = program.functions
     uses = _Uses({f.name: f.continues for f in functions.values() if f.continues}, {})
     while True:
@@ -97,7 +71,7 @@ def _uses(program: Program) -> _Uses:
         uses = replace(uses, wanted=wanted)
 
 
-def _wanted_params(function: Function, uses: _Uses) -> frozenset[int]:
+def _wanted_params(function: anf.Function, uses: _Uses) -> frozenset[int]:
     handed = {k for _, k in function.continues}
     arrays = {p: k for k, p in enumerate(function.params) if _is_array(p) and k not in handed}
     if not arrays:
@@ -109,7 +83,7 @@ def _wanted_params(function: Function, uses: _Uses) -> frozenset[int]:
 class _Versions:
     """The versions of functions that are called so far, by what is lent to them. effectful: the functions that are."""
 
-    functions: Mapping[str, Function]
+    functions: Mapping[str, anf.Function]
     uses: _Uses
     effectful: frozenset[str]
     names: dict[tuple[str, frozenset[int]], str] = field(default_factory=dict)
@@ -123,9 +97,9 @@ class _Versions:
             self.names[function, lent] = ".".join([function, *(["lent", *map(str, sorted(lent))] if lent else [])])
         return self.names[function, lent]
 
-    def made(self) -> dict[str, Function]:
+    def made(self) -> dict[str, anf.Function]:
         """All versions, and those that they call."""
-        made: dict[str, Function] = {}
+        made: dict[str, anf.Function] = {}
         while len(made) < len(self.names):
             for (function, lent), name in list(self.names.items()):
                 if name not in made:
@@ -135,7 +109,7 @@ class _Versions:
         return {name: made[name] for name in sorted(made, key=places.__getitem__)}
 
 
-def _version(function: Function, name: str, lent: frozenset[int], versions: _Versions) -> Function:
+def _version(function: anf.Function, name: str, lent: frozenset[int], versions: _Versions) -> anf.Function:
     owner = _Owner(_wanted(function, versions.uses, function.body.results), versions, _Region())
     owned = {*lent, *(k for _, k in function.continues)}
     for k, param in enumerate(function.params):
@@ -148,52 +122,52 @@ def _version(function: Function, name: str, lent: frozenset[int], versions: _Ver
     return replace(function, name=name, body=body, consumes=tuple(sorted(lent)))
 
 
-def _is_array(atom: Atom) -> bool:
-    return isinstance(atom, Var) and isinstance(atom.type, Array)
+def _is_array(atom: anf.Atom) -> bool:
+    return isinstance(atom, anf.Var) and isinstance(atom.type, anf.Array)
 
 
 # ---- what will be consumed -------------------------------------------------------------------------------------------
-def _consumed(op: Op, uses: _Uses) -> list[Var]:
+def _consumed(op: anf.Op, uses: _Uses) -> list[anf.Var]:
     """The arrays that an operation may consume by itself; the state of loops is found by `_wanted`."""
     match op:
-        case Update(array=array):
+        case anf.Update(array=array):
             return [array]
-        case Call(function=function, args=args):
-            return [a for k in uses.positions(function) if isinstance(a := args[k], Var)]
-        case Comp():
+        case anf.Call(function=function, args=args):
+            return [a for k in uses.positions(function) if isinstance(a := args[k], anf.Var)]
+        case anf.Comp():
             return [d.into for d in op.destinations if d.into is not None]
         case _:
             return []
 
 
-def _wanted(function: Function, uses: _Uses, results: Iterable[Atom]) -> set[Var]:
+def _wanted(function: anf.Function, uses: _Uses, results: Iterable[anf.Atom]) -> set[anf.Var]:
     """The variables whose storage is consumed somewhere later, or that of one of the results.
 
     A loop's state is updated in place if it is one.
     """
-    work: list[Atom] = [r for r in results if _is_array(r)]
-    sources: dict[Var, tuple[Atom, ...]] = {}  # what else has the storage of a variable
+    work: list[anf.Atom] = [r for r in results if _is_array(r)]
+    sources: dict[anf.Var, tuple[anf.Atom, ...]] = {}  # what else has the storage of a variable
     for let in walk(function.body):
         op = let.op
         work += _consumed(op, uses)
         match op:
-            case View(array=array) | Reshape(array=array):
+            case anf.View(array=array) | anf.Reshape(array=array):
                 sources[let.vars[0]] = (array,)
-            case Check():
+            case anf.Check():
                 sources.update({v: (s,) for v, s in zip(let.vars, op.subjects, strict=True)})
-            case If():
+            case anf.If():
                 for v, a, b in zip(let.vars, op.then.results, op.otherwise.results, strict=True):
                     sources[v] = a, b
-            case For() | While():
+            case anf.For() | anf.While():
                 for k, (v, p) in enumerate(zip(let.vars, op.params, strict=True)):
                     sources[v] = (p,)
                     sources[p] = op.init[k], op.body.results[k + op.early]
             case _:
                 pass
-    wanted: set[Var] = set()
+    wanted: set[anf.Var] = set()
     while work:
         atom = work.pop()
-        if isinstance(atom, Var) and isinstance(atom.type, Array) and atom not in wanted:
+        if isinstance(atom, anf.Var) and isinstance(atom.type, anf.Array) and atom not in wanted:
             wanted.add(atom)
             work += sources.get(atom, ())
     return wanted
@@ -213,11 +187,11 @@ class _Frame:
     """
 
     around: _Frame | None
-    last: dict[Var, int]
+    last: dict[anf.Var, int]
     at: int = 0
-    ends: dict[int, list[Var]] = field(default_factory=dict)
+    ends: dict[int, list[anf.Var]] = field(default_factory=dict)
 
-    def live(self, var: Var) -> bool:
+    def live(self, var: anf.Var) -> bool:
         """Whether a variable is used after the current let, here or further out in the region."""
         frame: _Frame | None = self
         while frame is not None:
@@ -235,30 +209,34 @@ class _Owner:
     root from then on, so a value has few, however many branches it went through.
     """
 
-    wanted: set[Var]
+    wanted: set[anf.Var]
     versions: _Versions
     region: _Region
-    roots: dict[Var, set[Var]] = field(default_factory=dict)
-    holders: dict[Var, set[Var]] = field(default_factory=dict)  # of a root
-    home: dict[Var, _Region] = field(default_factory=dict)  # of a root; none: borrowed
-    private: dict[tuple[Var, _Region | None], Var] = field(default_factory=dict)  # a root that only a variable held
-    one_with: dict[Var, Var] = field(default_factory=dict)  # of a root that is no longer told from another: that one
+    roots: dict[anf.Var, set[anf.Var]] = field(default_factory=dict)
+    holders: dict[anf.Var, set[anf.Var]] = field(default_factory=dict)  # of a root
+    home: dict[anf.Var, _Region] = field(default_factory=dict)  # of a root; none: borrowed
+    private: dict[tuple[anf.Var, _Region | None], anf.Var] = field(
+        default_factory=dict
+    )  # a root that only a variable held
+    one_with: dict[anf.Var, anf.Var] = field(
+        default_factory=dict
+    )  # of a root that is no longer told from another: that one
     open: list[_Frame] = field(default_factory=list)  # the blocks under way
-    lent: set[Var] = field(default_factory=set)  # roots: the caller frees them, so they may not be returned
-    strided: set[Var] = field(default_factory=set)  # not row-major in its storage
-    fills: dict[Var, Comp | Empty] = field(default_factory=dict)  # arrays of one value, or of none yet
-    refilled: set[Var] = field(default_factory=set)  # those that were filled once more instead of being copied
-    products: dict[Var, int] = field(default_factory=dict)  # and which of them they are
-    lets: list[Let] = field(default_factory=list)
+    lent: set[anf.Var] = field(default_factory=set)  # roots: the caller frees them, so they may not be returned
+    strided: set[anf.Var] = field(default_factory=set)  # not row-major in its storage
+    fills: dict[anf.Var, anf.Comp | anf.Empty] = field(default_factory=dict)  # arrays of one value, or of none yet
+    refilled: set[anf.Var] = field(default_factory=set)  # those that were filled once more instead of being copied
+    products: dict[anf.Var, int] = field(default_factory=dict)  # and which of them they are
+    lets: list[anf.Let] = field(default_factory=list)
 
-    def borrowed(self, var: Var) -> None:
+    def borrowed(self, var: anf.Var) -> None:
         self.hold(var, (var,))
 
-    def owned(self, var: Var) -> None:
+    def owned(self, var: anf.Var) -> None:
         self.home[var] = self.region
         self.hold(var, (var,))
 
-    def hold(self, var: Var, roots: Iterable[Var]) -> None:
+    def hold(self, var: anf.Var, roots: Iterable[anf.Var]) -> None:
         held = {self.canonical(root) for root in roots}
         for root in self.roots.get(var, ()):
             if root not in held:
@@ -272,7 +250,7 @@ class _Owner:
         if self.open:
             self.until_last_use(var)
 
-    def canonical(self, root: Var) -> Var:
+    def canonical(self, root: anf.Var) -> anf.Var:
         """The root that stands for one."""
         found = root
         while found in self.one_with:
@@ -281,12 +259,12 @@ class _Owner:
             self.one_with[root], root = found, self.one_with[root]
         return found
 
-    def until_last_use(self, var: Var) -> None:
+    def until_last_use(self, var: anf.Var) -> None:
         """Notes that a variable holds what it holds until nothing in the block under way uses it."""
         frame = self.open[-1]
         frame.ends.setdefault(max(frame.at, frame.last.get(var, 0)), []).append(var)
 
-    def release(self, var: Var) -> None:
+    def release(self, var: anf.Var) -> None:
         """A variable that nothing uses any more holds nothing."""
         for root in [*self.roots[var]]:
             holders = self.holders[root]
@@ -295,7 +273,7 @@ class _Owner:
                 (holder,) = holders
                 self.only(holder, root)
 
-    def only(self, holder: Var, root: Var) -> None:
+    def only(self, holder: anf.Var, root: anf.Var) -> None:
         """A root that a single variable still holds becomes one with others of the same region which it alone holds."""
         key = holder, self.home.get(root)
         other = self.private.get(key, root)
@@ -308,28 +286,30 @@ class _Owner:
         if root in self.lent:
             self.lent.add(other)
 
-    def roots_of(self, atom: Atom) -> set[Var]:
-        return {*map(self.canonical, self.roots.get(atom, ()))} if isinstance(atom, Var) else set()
+    def roots_of(self, atom: anf.Atom) -> set[anf.Var]:
+        return {*map(self.canonical, self.roots.get(atom, ()))} if isinstance(atom, anf.Var) else set()
 
     # ---- consuming
-    def consumed(self, op: Op) -> list[Var]:
+    def consumed(self, op: anf.Op) -> list[anf.Var]:
         """The arrays that an operation, or one in its arms, consumes, or carries on from in a loop."""
         match op:
-            case For() | While():
-                return [a for a, p in zip(op.init, op.params, strict=True) if isinstance(a, Var) and p in self.wanted]
-            case If():
+            case anf.For() | anf.While():
+                return [
+                    a for a, p in zip(op.init, op.params, strict=True) if isinstance(a, anf.Var) and p in self.wanted
+                ]
+            case anf.If():
                 arms = (op.then, op.otherwise)
                 return [v for arm in arms for inner in block_acts(arm).consumers for v in self.consumed(inner)]
             case _:
                 return _consumed(op, self.versions.uses)
 
-    def consume(self, var: Var, frame: _Frame, others: Iterable[Var] = ()) -> Var:
+    def consume(self, var: anf.Var, frame: _Frame, others: Iterable[anf.Var] = ()) -> anf.Var:
         """The variable to consume in place of `var`: itself, or a copy. others: what the let uses besides."""
         if var not in self.strided and self.own(self.roots_of(var), frame, set(others)):
             return var
         return self.copy(var)
 
-    def own(self, roots: set[Var], frame: _Frame, others: set[Var]) -> bool:
+    def own(self, roots: set[anf.Var], frame: _Frame, others: set[anf.Var]) -> bool:
         """Whether the storage belongs to this region and nothing else uses it, now or afterwards."""
         if not roots:  # nothing is known of it
             return False
@@ -340,19 +320,21 @@ class _Owner:
                 return False
         return True
 
-    def copy(self, var: Var) -> Var:
+    def copy(self, var: anf.Var) -> anf.Var:
         """Another array of the same value; one of a constant is filled again."""
-        new = fresh(var.name, var.type)
+        new = anf.fresh(var.name, var.type)
         if var in self.fills:
             self.refilled.add(var)
-        self.lets.append(Let((new,), Renaming({}, fresh=True).op(self.fills[var]) if var in self.fills else Copy(var)))
+        self.lets.append(
+            anf.Let((new,), Renaming({}, renew=True).op(self.fills[var]) if var in self.fills else anf.Copy(var))
+        )
         self.owned(new)
         return new
 
     # ---- blocks
     def block(
-        self, block: Block, around: _Frame | None, owned_results: Iterable[int] = (), final: bool = False
-    ) -> Block:
+        self, block: anf.Block, around: _Frame | None, owned_results: Iterable[int] = (), final: bool = False
+    ) -> anf.Block:
         """A block in the same region as what is around it; the results at these positions shall be owned.
 
         final: it is the body of the function.
@@ -368,44 +350,46 @@ class _Owner:
                 self.release(var)
         frame.at = len(block.lets)
         results = self.results(block.results, frame, set(owned_results), self.lent if final else ())
-        new = self.without_dead_fills(Block(tuple(self.lets), results))
+        new = self.without_dead_fills(anf.Block(tuple(self.lets), results))
         self.lets = outer
         self.open.pop()
         if self.open:  # what is around may still ask what the results hold
             self.open[-1].ends.setdefault(self.open[-1].at, []).extend(frame.ends.pop(frame.at, ()))
         return new
 
-    def without_dead_fills(self, block: Block) -> Block:
+    def without_dead_fills(self, block: anf.Block) -> anf.Block:
         """The block without constant arrays of which all uses were given fills of their own."""
         refilled = self.refilled & {v for let in block.lets for v in let.vars}
         if not refilled:
             return block
         used = {v for let in block.lets for v in mentioned(let.op)} | set(block.results)
-        return Block(tuple([let for let in block.lets if used.issuperset(refilled & {*let.vars})]), block.results)
+        return anf.Block(tuple([let for let in block.lets if used.issuperset(refilled & {*let.vars})]), block.results)
 
     def results(
-        self, results: tuple[Atom, ...], frame: _Frame, owned: set[int], lent: Iterable[Var]
-    ) -> tuple[Atom, ...]:
+        self, results: tuple[anf.Atom, ...], frame: _Frame, owned: set[int], lent: Iterable[anf.Var]
+    ) -> tuple[anf.Atom, ...]:
         """Lets results at the positions `owned` hold storage of this region that no other one holds, nor is lent."""
-        alike: dict[Var, list[int]] = {}  # the positions of the results that are a variable, or hold a root
+        alike: dict[anf.Var, list[int]] = {}  # the positions of the results that are a variable, or hold a root
         for k, result in enumerate(results):
-            if isinstance(result, Var):
+            if isinstance(result, anf.Var):
                 for v in self.roots_of(result) | {result}:
                     alike.setdefault(v, []).append(k)
-        out: list[Atom] = []
+        out: list[anf.Atom] = []
         for k, result in enumerate(results):
-            if k in owned and isinstance(result, Var) and isinstance(result.type, Array):
+            if k in owned and isinstance(result, anf.Var) and isinstance(result.type, anf.Array):
                 near = {j for v in self.roots_of(result) | {result} for j in alike.get(v, ())}
                 others = [out[j] if j < k else results[j] for j in near if j < k or (j > k and j not in owned)]
                 result = self.consume(result, frame, [*self.same_storage(result, others), *lent])
             out.append(result)
         return tuple(out)
 
-    def same_storage(self, var: Var, others: Iterable[Atom]) -> list[Var]:
+    def same_storage(self, var: anf.Var, others: Iterable[anf.Atom]) -> list[anf.Var]:
         mine = self.roots_of(var)
-        return [o for o in others if isinstance(o, Var) and (o is var or mine & self.roots_of(o))]
+        return [o for o in others if isinstance(o, anf.Var) and (o is var or mine & self.roots_of(o))]
 
-    def inside(self, block: Block, owned_params: Iterable[Var] = (), owned_results: Iterable[int] = ()) -> Block:
+    def inside(
+        self, block: anf.Block, owned_params: Iterable[anf.Var] = (), owned_results: Iterable[int] = ()
+    ) -> anf.Block:
         """A block that is a region of its own."""
         outer, self.region = self.region, _Region()
         for param in owned_params:
@@ -415,27 +399,27 @@ class _Owner:
         return new
 
     # ---- operations
-    def let(self, let: Let, frame: _Frame) -> None:
+    def let(self, let: anf.Let, frame: _Frame) -> None:
         op = let.op
         match op:
-            case Update(array, index, value):
-                op = Update(self.consume(array, frame), index, value)
+            case anf.Update(array, index, value):
+                op = anf.Update(self.consume(array, frame), index, value)
                 self.taken(let.vars[0], op.array)
-            case Comp():
+            case anf.Comp():
                 op = self.comp(op, frame)
                 for var, d in zip(let.vars, op.destinations, strict=True):
                     if d.into is not None:
                         self.taken(var, d.into)
-            case Call():
+            case anf.Call():
                 op = self.call(let, op, frame)
-            case For() | While():
+            case anf.For() | anf.While():
                 self.loop(let, op, frame)
                 return
-            case If():
+            case anf.If():
                 kept = [k for k, var in enumerate(let.vars) if var in self.wanted]  # an arm copies what isn't its own
                 then = self.block(op.then, frame, kept)
                 otherwise = self.block(op.otherwise, frame, kept)
-                self.lets.append(Let(let.vars, If(op.condition, then, otherwise, rare=op.rare), let.span))
+                self.lets.append(anf.Let(let.vars, anf.If(op.condition, then, otherwise, rare=op.rare), let.span))
                 for var, a, b in zip(let.vars, then.results, otherwise.results, strict=True):
                     if _is_array(var):
                         self.owned(var)  # whatever arose in an arm
@@ -445,95 +429,95 @@ class _Owner:
                 return
             case _:
                 pass
-        self.lets.append(Let(let.vars, op, let.span))
+        self.lets.append(anf.Let(let.vars, op, let.span))
         match op:
-            case View(array=array):
+            case anf.View(array=array):
                 self.hold(let.vars[0], self.roots_of(array))
                 self.strided.add(let.vars[0])
-            case Reshape(array=array):
+            case anf.Reshape(array=array):
                 self.alias(let.vars[0], array)
-            case Check():
+            case anf.Check():
                 for var, subject in zip(let.vars, op.subjects, strict=True):
-                    if isinstance(subject, Var) and _is_array(var):
+                    if isinstance(subject, anf.Var) and _is_array(var):
                         self.alias(var, subject)
-            case Comp():
+            case anf.Comp():
                 self.fresh_arrays(let)
                 if len(let.vars) == 1 and not op.body.lets and op.destinations[0].into is None:
                     self.fills[let.vars[0]] = op
-            case Contract():
+            case anf.Contract():
                 self.fresh_arrays(let)
                 self.products[let.vars[0]] = len(self.products)
-            case Empty():
+            case anf.Empty():
                 self.fresh_arrays(let)
                 self.fills[let.vars[0]] = op
-            case Fields():
+            case anf.Fields():
                 for var in let.vars:
                     if _is_array(var):
                         self.borrowed(var)  # the node holds it
             case _:
                 self.fresh_arrays(let)
 
-    def fresh_arrays(self, let: Let) -> None:
+    def fresh_arrays(self, let: anf.Let) -> None:
         for var in let.vars:
             if _is_array(var):
                 self.owned(var)
 
-    def alias(self, var: Var, array: Var) -> None:
+    def alias(self, var: anf.Var, array: anf.Var) -> None:
         self.hold(var, self.roots_of(array))
         if array in self.strided:
             self.strided.add(var)
 
-    def taken(self, var: Var, array: Var) -> None:
+    def taken(self, var: anf.Var, array: anf.Var) -> None:
         """Notes that a new array is in the memory of another one."""
         if not self.lent.isdisjoint(self.roots_of(array)):
             self.lent.add(var)
 
-    def call(self, let: Let, op: Call, frame: _Frame) -> Call:
+    def call(self, let: anf.Let, op: anf.Call, frame: _Frame) -> anf.Call:
         """A call of the version of a function that is lent what it may have."""
         args = list(op.args)
 
-        def others(k: int) -> list[Var]:
-            return [a for j, a in enumerate(args) if j != k and isinstance(a, Var)]
+        def others(k: int) -> list[anf.Var]:
+            return [a for j, a in enumerate(args) if j != k and isinstance(a, anf.Var)]
 
         for j, k in self.versions.uses.continues.get(op.function, ()):
             arg = args[k]
-            assert isinstance(arg, Var)
+            assert isinstance(arg, anf.Var)
             args[k] = own = self.consume(arg, frame, others(k))
             self.taken(let.vars[j], own)
         lent = [
             k
             for k in self.versions.uses.wanted.get(op.function, ())
-            if isinstance(a := args[k], Var)
+            if isinstance(a := args[k], anf.Var)
             and a not in self.strided
             and self.own(self.roots_of(a), frame, set(others(k)))
         ]
-        return Call(self.versions.named(op.function, frozenset(lent)), tuple(args))
+        return anf.Call(self.versions.named(op.function, frozenset(lent)), tuple(args))
 
-    def comp(self, op: Comp, frame: _Frame) -> Comp:
+    def comp(self, op: anf.Comp, frame: _Frame) -> anf.Comp:
         used = mentioned(op.body)
-        destinations: list[Destination] = []
+        destinations: list[anf.Destination] = []
         for k, d in enumerate(op.destinations):
             if d.into is None:
                 dying = self.dying(op, k, [d.into for d in destinations if d.into is not None], frame)
                 if dying is not None:
-                    d = Keep(d.shape, d.index, "set", dying)
+                    d = anf.Keep(d.shape, d.index, "set", dying)
             else:
                 others = [o.into for j, o in enumerate(op.destinations) if j != k and o.into is not None]
                 read = [v for v in used if v is not d.into] if reads_its_place(op, k) else used
                 into = self.consume(d.into, frame, [*read, *others])
-                if isinstance(d, Keep):
-                    d = Keep(d.shape, d.index, d.monoid, into)
+                if isinstance(d, anf.Keep):
+                    d = anf.Keep(d.shape, d.index, d.monoid, into)
                 else:
-                    d = Add(d.shape, d.index, into)
+                    d = anf.Add(d.shape, d.index, into)
             destinations.append(d)
-        return Comp(op.axes, self.inside(op.body), tuple(destinations))
+        return anf.Comp(op.axes, self.inside(op.body), tuple(destinations))
 
-    def dying(self, op: Comp, position: int, taken: Sequence[Var], frame: _Frame) -> Var | None:
+    def dying(self, op: anf.Comp, position: int, taken: Sequence[anf.Var], frame: _Frame) -> anf.Var | None:
         """An array that a comprehension reads and nothing after it, in whose place a result can be.
 
         Of several the product that was made last: the comprehension may run with it, block by block.
         """
-        found: list[Var] = []
+        found: list[anf.Var] = []
         for array in arrays_at_own_points(op, position):
             roots = self.roots_of(array)
             others = {*mentioned(op)} - {array} | {*taken} | self.lent
@@ -541,33 +525,33 @@ class _Owner:
                 found.append(array)
         return max(found, key=lambda array: self.products.get(array, -1), default=None)
 
-    def loop(self, let: Let, op: For | While, frame: _Frame) -> None:
+    def loop(self, let: anf.Let, op: anf.For | anf.While, frame: _Frame) -> None:
         carried = [_is_array(p) and p in self.wanted for p in op.params]
         used = [v for block in parts(op).blocks for v in mentioned(block)]
-        init: list[Atom] = []
+        init: list[anf.Atom] = []
         for k, atom in enumerate(op.init):
-            if carried[k] and isinstance(atom, Var):
-                others = [a for j, a in enumerate(op.init) if j != k and isinstance(a, Var)]
+            if carried[k] and isinstance(atom, anf.Var):
+                others = [a for j, a in enumerate(op.init) if j != k and isinstance(a, anf.Var)]
                 atom = self.consume(atom, frame, [*used, *others])
-            elif isinstance(atom, Var) and _is_array(atom):
+            elif isinstance(atom, anf.Var) and _is_array(atom):
                 self.borrowed(op.params[k])
                 if atom in self.strided:
                     self.strided.add(op.params[k])
             init.append(atom)
         owned_params = [p for p, c in zip(op.params, carried, strict=True) if c]
         owned_results = [k + op.early for k, c in enumerate(carried) if c]
-        new: Op
-        if isinstance(op, For):
+        new: anf.Op
+        if isinstance(op, anf.For):
             body = self.inside(op.body, owned_params, owned_results)
-            new = For(op.index, op.low, op.high, op.params, tuple(init), body, op.early)
+            new = anf.For(op.index, op.low, op.high, op.params, tuple(init), body, op.early)
         else:
             for param in owned_params:
                 self.borrowed(param)  # in the condition: the body needs it afterwards
             condition = self.inside(op.condition)
             body = self.inside(op.body, owned_params, owned_results)
-            new = While(op.params, tuple(init), condition, body, op.early)
-        self.lets.append(Let(let.vars, new, let.span))
-        held: set[Var] = set()  # by the state that is not carried: what is not of the body itself
+            new = anf.While(op.params, tuple(init), condition, body, op.early)
+        self.lets.append(anf.Let(let.vars, new, let.span))
+        held: set[anf.Var] = set()  # by the state that is not carried: what is not of the body itself
         for k, c in enumerate(carried):
             if not c:
                 held |= self.roots_of(init[k])
@@ -575,7 +559,7 @@ class _Owner:
         for k, var in enumerate(let.vars):
             if _is_array(var):
                 self.owned(var)
-                if carried[k] and isinstance(first := init[k], Var):
+                if carried[k] and isinstance(first := init[k], anf.Var):
                     self.taken(var, first)
                 if not carried[k]:
                     self.hold(var, (var, *held))

@@ -15,24 +15,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from dlang.graphs import components, reached
-from dlang.ir.anf import (
-    Array,
-    Atom,
-    Block,
-    Call,
-    Function,
-    Jvp,
-    Let,
-    Lit,
-    Program,
-    Record,
-    Size,
-    Var,
-    View,
-    Vjp,
-    fresh,
-    poly,
-)
+from dlang.ir import anf
 from dlang.ir.builder import Builder
 from dlang.ir.call_graph import called_by
 from dlang.ir.substitution import Renaming
@@ -41,7 +24,7 @@ from dlang.ir.types import I64, array_type
 from dlang.optimize.windows import Windows
 
 
-def parts(program: Program) -> Program:
+def parts(program: anf.Program) -> anf.Program:
     """The program in which the recursive functions that are differentiated hand on whole arrays."""
     wanted = set(_differentiated(program))
     calls = {name: sorted(set(called_by(f))) for name, f in program.functions.items() if name in wanted}
@@ -53,13 +36,13 @@ def parts(program: Program) -> Program:
     return program if functions.keys() == program.functions.keys() else replace(program, functions=functions)
 
 
-def _differentiated(program: Program) -> Sequence[str]:
+def _differentiated(program: anf.Program) -> Sequence[str]:
     """The functions that derivatives are taken of, and what these call."""
     taken = [
         let.op.function
         for f in program.functions.values()
         for let in walk(f.body)
-        if isinstance(let.op, Vjp | Jvp | Record)
+        if isinstance(let.op, anf.Vjp | anf.Jvp | anf.Record)
     ]
     return list(reached(list(dict.fromkeys(taken)), lambda name: called_by(program.functions[name])))
 
@@ -75,13 +58,13 @@ class _Cycle:
     alike: the array parameters that are, in each call among these functions, a parameter `alike` or a part of one.
     """
 
-    members: dict[str, Function]
+    members: dict[str, anf.Function]
     windows: dict[str, Windows]
     alike: frozenset[Position] = frozenset()
     handed: frozenset[Position] = frozenset()
 
     @staticmethod
-    def of(members: Sequence[Function]) -> _Cycle:
+    def of(members: Sequence[anf.Function]) -> _Cycle:
         cycle = _Cycle({f.name: f for f in members}, {f.name: Windows.of(f.body) for f in members})
         if any(f.rules is not None or f.continues for f in members):
             return cycle
@@ -89,9 +72,9 @@ class _Cycle:
             (f.name, let.op)
             for f in members
             for let in walk(f.body)
-            if isinstance(let.op, Call) and let.op.function in cycle.members
+            if isinstance(let.op, anf.Call) and let.op.function in cycle.members
         ]
-        arrays = [(f.name, k) for f in members for k, p in enumerate(f.params) if isinstance(p.type, Array)]
+        arrays = [(f.name, k) for f in members for k, p in enumerate(f.params) if isinstance(p.type, anf.Array)]
         cycle = replace(cycle, alike=frozenset(arrays))
         while True:
             others = {
@@ -115,24 +98,24 @@ class _Cycle:
                 return replace(cycle, handed=frozenset(handed))
             handed |= more
 
-    def source(self, caller: str, arg: Atom) -> tuple[int, tuple[Size, ...]] | None:
+    def source(self, caller: str, arg: anf.Atom) -> tuple[int, tuple[anf.Size, ...]] | None:
         """The parameter of a caller that an argument is a part of, or is, and where it begins there."""
         for k, param in enumerate(self.members[caller].params):
             if (caller, k) in self.alike and (start := self.windows[caller].start(arg, param)) is not None:
                 return k, start
         return None
 
-    def is_part(self, caller: str, arg: Atom, handed: Set[Position]) -> bool:
+    def is_part(self, caller: str, arg: anf.Atom, handed: Set[Position]) -> bool:
         """Tells whether an argument is less than a parameter of its caller, or one that is a part itself."""
         found = self.source(caller, arg)
-        assert found is not None and isinstance(arg, Var)
+        assert found is not None and isinstance(arg, anf.Var)
         param = self.members[caller].params[found[0]]
         return (caller, found[0]) in handed or array_type(arg).shape != array_type(param).shape
 
-    def split(self) -> dict[str, Function]:
+    def split(self) -> dict[str, anf.Function]:
         """The functions, and those which are given whole arrays in the place of parameters that are parts."""
         parts = {(name, k): _Part.of(self.members[name].params[k]) for name, k in sorted(self.handed)}
-        out: dict[str, Function] = {}
+        out: dict[str, anf.Function] = {}
         for name, f in self.members.items():
             body = self._body(f.body, name, parts)
             own = {k: part for (owner, k), part in parts.items() if owner == name}
@@ -142,28 +125,30 @@ class _Cycle:
             params = [v for k, p in enumerate(f.params) for v in (own[k].params if k in own else (p,))]
             views = tuple([part.view() for part in own.values()])
             inner = _inner(name)
-            out[inner] = replace(f, name=inner, params=tuple(params), body=Block((*views, *body.lets), body.results))
+            out[inner] = replace(
+                f, name=inner, params=tuple(params), body=anf.Block((*views, *body.lets), body.results)
+            )
             out[name] = _entry(f, inner, own)
         return out
 
-    def _body(self, block: Block, caller: str, parts: Mapping[Position, _Part]) -> Block:
-        lets: list[Let] = []
+    def _body(self, block: anf.Block, caller: str, parts: Mapping[Position, _Part]) -> anf.Block:
+        lets: list[anf.Let] = []
         for let in block.lets:
             op = let.op
-            if isinstance(op, Call) and any((op.function, k) in parts for k in range(len(op.args))):
+            if isinstance(op, anf.Call) and any((op.function, k) in parts for k in range(len(op.args))):
                 b = Builder({}, let.span)
                 with b.scope() as before:
-                    args: list[Atom] = []
+                    args: list[anf.Atom] = []
                     for k, arg in enumerate(op.args):
                         args += self._args(arg, caller, parts, b) if (op.function, k) in parts else [arg]
                 lets += before
-                let = Let(let.vars, Call(_inner(op.function), tuple(args)), let.span)
+                let = anf.Let(let.vars, anf.Call(_inner(op.function), tuple(args)), let.span)
             else:
                 let = with_op(let, let.vars, map_blocks(op, lambda inner: self._body(inner, caller, parts)))
             lets.append(let)
         return with_lets(block, lets, block.results)
 
-    def _args(self, arg: Atom, caller: str, parts: Mapping[Position, _Part], b: Builder) -> list[Atom]:
+    def _args(self, arg: anf.Atom, caller: str, parts: Mapping[Position, _Part], b: Builder) -> list[anf.Atom]:
         """The sizes of the whole array, itself, and where the part begins that an argument is."""
         found = self.source(caller, arg)
         assert found is not None
@@ -172,7 +157,7 @@ class _Cycle:
         if part is None:
             param = self.members[caller].params[k]
             return [*(b.size(s) for s in array_type(param).shape), param, *(b.size(s) for s in skipped)]
-        begin = [b.size(poly(first) + more) for first, more in zip(part.begin, skipped, strict=True)]
+        begin = [b.size(anf.poly(first) + more) for first, more in zip(part.begin, skipped, strict=True)]
         return [*part.sizes, part.whole, *begin]
 
 
@@ -180,49 +165,49 @@ def _inner(name: str) -> str:
     return f"{name}.parts"
 
 
-def _entry(f: Function, inner: str, parts: Mapping[int, _Part]) -> Function:
+def _entry(f: anf.Function, inner: str, parts: Mapping[int, _Part]) -> anf.Function:
     """The function that calls the other one with whole arrays."""
-    renaming = Renaming({}, fresh=True)
+    renaming = Renaming({}, renew=True)
     params = tuple([renaming.bind(p) for p in f.params])
     formals = tuple([renaming.bind(r) for r in f.results])
     b = Builder({}, f.span)
     with b.scope() as lets:
-        args: list[Atom] = []
+        args: list[anf.Atom] = []
         for k, p in enumerate(params):
             if k in parts:
                 sizes = [b.size(s) for s in array_type(p).shape]
-                args += [*sizes, p, *(Lit(0, "i64") for _ in sizes)]
+                args += [*sizes, p, *(anf.Lit(0, "i64") for _ in sizes)]
             else:
                 args.append(p)
-        ends = Renaming(renaming.env, fresh=True)
+        ends = Renaming(renaming.env, renew=True)
         results = tuple([ends.bind(r) for r in f.results])
-        b.emit_as(results, Call(inner, tuple(args)))
-    return replace(f, params=params, results=formals, body=Block(tuple(lets), results))
+        b.emit_as(results, anf.Call(inner, tuple(args)))
+    return replace(f, params=params, results=formals, body=anf.Block(tuple(lets), results))
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
     """A parameter that is a part of an array: the sizes of that array, itself, and where the part begins."""
 
-    param: Var
-    sizes: tuple[Var, ...]
-    whole: Var
-    begin: tuple[Var, ...]
+    param: anf.Var
+    sizes: tuple[anf.Var, ...]
+    whole: anf.Var
+    begin: tuple[anf.Var, ...]
 
     @staticmethod
-    def of(param: Var) -> _Part:
+    def of(param: anf.Var) -> _Part:
         type = array_type(param)
-        sizes = tuple([fresh("n", I64) for _ in type.shape])
-        whole = fresh(param.name, Array(type.dtype, tuple(map(poly, sizes))))
-        return _Part(param, sizes, whole, tuple([fresh("begin", I64) for _ in sizes]))
+        sizes = tuple([anf.fresh("n", I64) for _ in type.shape])
+        whole = anf.fresh(param.name, anf.Array(type.dtype, tuple(map(anf.poly, sizes))))
+        return _Part(param, sizes, whole, tuple([anf.fresh("begin", I64) for _ in sizes]))
 
     @property
-    def params(self) -> tuple[Var, ...]:
+    def params(self) -> tuple[anf.Var, ...]:
         return (*self.sizes, self.whole, *self.begin)
 
-    def view(self) -> Let:
+    def view(self) -> anf.Let:
         """Binds the parameter to the part."""
         shape = array_type(self.param).shape
-        axes = tuple([fresh("i", I64) for _ in shape])
-        index = tuple([poly(axis) + poly(first) for axis, first in zip(axes, self.begin, strict=True)])
-        return Let((self.param,), View(self.whole, axes, shape, index))
+        axes = tuple([anf.fresh("i", I64) for _ in shape])
+        index = tuple([anf.poly(axis) + anf.poly(first) for axis, first in zip(axes, self.begin, strict=True)])
+        return anf.Let((self.param,), anf.View(self.whole, axes, shape, index))

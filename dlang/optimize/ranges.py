@@ -11,36 +11,7 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from math import isfinite
 
-from dlang.ir.anf import (
-    HALF,
-    Atom,
-    Call,
-    Cast,
-    Check,
-    Comp,
-    Concat,
-    Contract,
-    Copy,
-    Empty,
-    For,
-    Function,
-    If,
-    Jvp,
-    Keep,
-    Let,
-    Lit,
-    Prim,
-    Read,
-    Record,
-    Reshape,
-    Scan,
-    Stop,
-    Update,
-    Var,
-    View,
-    Vjp,
-    While,
-)  # fmt: skip
+from dlang.ir import anf
 from dlang.ir.types import dtype_of, is_float
 from dlang.ops.dtypes import FLOATS, WIDTHS
 from dlang.optimize.agenda import Agenda
@@ -62,13 +33,13 @@ class Ranges:
     are around, a function that is `called` being one. agenda: the lets that are to be looked at.
     """
 
-    functions: dict[str, Function]
+    functions: dict[str, anf.Function]
     called: Set[str]
-    found: dict[Var, int] = field(default_factory=dict)
-    whole: set[Var] = field(default_factory=set)
-    multiples: dict[Var, tuple[Atom, bool]] = field(default_factory=dict)
-    squares: set[Atom] = field(default_factory=set)
-    opposites: set[Atom] = field(default_factory=set)
+    found: dict[anf.Var, int] = field(default_factory=dict)
+    whole: set[anf.Var] = field(default_factory=set)
+    multiples: dict[anf.Var, tuple[anf.Atom, bool]] = field(default_factory=dict)
+    squares: set[anf.Atom] = field(default_factory=set)
+    opposites: set[anf.Atom] = field(default_factory=set)
     inside: int = 0
     agenda: Agenda = field(init=False)
 
@@ -86,101 +57,101 @@ class Ranges:
             self.inside = item.loops + (item.function in self.called)
             self.let(item.let)
 
-    def bounded(self, atom: Atom) -> bool:
+    def bounded(self, atom: anf.Atom) -> bool:
         return self.of(atom) < WILD
 
-    def of(self, atom: Atom) -> int:
-        if isinstance(atom, Lit):
+    def of(self, atom: anf.Atom) -> int:
+        if isinstance(atom, anf.Lit):
             x = WILD if isinstance(atom.value, str) else float(atom.value)
             return UNIT if abs(x) <= 1 else FINITE if isfinite(x) else WILD
         return self.found.get(atom, UNIT)
 
-    def largest(self, atoms: Iterable[Atom]) -> int:
+    def largest(self, atoms: Iterable[anf.Atom]) -> int:
         return max(map(self.of, atoms), default=UNIT)
 
-    def mark(self, vars: Iterable[Var], size: int) -> None:
+    def mark(self, vars: Iterable[anf.Var], size: int) -> None:
         for v in vars:
             if is_float(v.type) and size > self.found.get(v, UNIT):
                 self.found[v] = size
                 self.agenda.changed(v)
 
-    def each(self, vars: Sequence[Var], atoms: Sequence[Atom]) -> None:
+    def each(self, vars: Sequence[anf.Var], atoms: Sequence[anf.Atom]) -> None:
         for var, atom in zip(vars, atoms, strict=True):
             self.mark((var,), self.of(atom))
 
-    def again(self, vars: Sequence[Var], atoms: Sequence[Atom]) -> None:
+    def again(self, vars: Sequence[anf.Var], atoms: Sequence[anf.Atom]) -> None:
         """What a trip or a call gets from the one before: a sum with that may grow."""
         for var, atom in zip(vars, atoms, strict=True):
             size = self.of(atom)
             self.mark((var,), max(size, CARRIED) if size > UNIT else UNIT)
 
-    def after(self, vars: Sequence[Var], atoms: Sequence[Atom]) -> None:
+    def after(self, vars: Sequence[anf.Var], atoms: Sequence[anf.Atom]) -> None:
         """What comes out of a loop or a call: finite, if it has not grown, for what is not in another."""
         for var, atom in zip(vars, atoms, strict=True):
             size = self.of(atom)
             self.mark((var,), FINITE if size == CARRIED and not self.inside else size)
 
-    def let(self, let: Let) -> None:
+    def let(self, let: anf.Let) -> None:
         op, vars = let.op, let.vars
         match op:
-            case Prim(name, args):
+            case anf.Prim(name, args):
                 if is_float(vars[0].type):
                     self.sign(vars[0], name, args)
                     self.mark(vars, self.primitive(name, args, dtype_of(vars[0])))
-            case Cast(dtype=dtype, arg=arg):
+            case anf.Cast(dtype=dtype, arg=arg):
                 self.mark(vars, self.converted(vars[0], dtype, arg))
-            case Read(array=array) | View(array=array) | Reshape(array=array) | Copy(array=array):
+            case anf.Read(array=array) | anf.View(array=array) | anf.Reshape(array=array) | anf.Copy(array=array):
                 self.mark(vars, self.of(array))
-            case Stop(arg=arg):
+            case anf.Stop(arg=arg):
                 self.mark(vars, self.of(arg))
-            case Update(array=array, value=value):
+            case anf.Update(array=array, value=value):
                 self.mark(vars, self.largest((array, value)))
-            case Concat(arrays=arrays):
+            case anf.Concat(arrays=arrays):
                 self.mark(vars, self.largest(arrays))
-            case Scan(monoid=monoid, array=array):
+            case anf.Scan(monoid=monoid, array=array):
                 self.mark(vars, self.reduced(monoid, self.of(array), dtype_of(array)))
-            case Contract(a=a, b=b):
+            case anf.Contract(a=a, b=b):
                 self.mark(vars, self.reduced("sum", _product(self.of(a), self.of(b)), dtype_of(a)))
-            case Check(subjects=subjects):
+            case anf.Check(subjects=subjects):
                 self.each(vars, subjects)
-            case Comp():
+            case anf.Comp():
                 for var, d, value in zip(vars, op.destinations, op.body.results, strict=True):
                     size = self.of(value)
-                    monoid = d.monoid if isinstance(d, Keep) else "sum"
+                    monoid = d.monoid if isinstance(d, anf.Keep) else "sum"
                     if is_float(var.type):
                         size = self.reduced(monoid, size, dtype_of(var))
                         if d.into is not None:
                             size = self.reduced(monoid, max(size, self.of(d.into)), dtype_of(var))
                     self.mark((var,), size)
-            case If():
+            case anf.If():
                 self.each(vars, op.then.results)
                 self.each(vars, op.otherwise.results)
-            case For() | While():
+            case anf.For() | anf.While():
                 self.loop(let, op)
-            case Call(function=name, args=args):
+            case anf.Call(function=name, args=args):
                 self.again(self.functions[name].params, args)
                 (self.again if self.inside else self.after)(vars, self.functions[name].body.results)
-            case Vjp(function=name) | Jvp(function=name) | Record(function=name):
+            case anf.Vjp(function=name) | anf.Jvp(function=name) | anf.Record(function=name):
                 self.mark(self.functions[name].params, WILD)
                 self.mark(vars, WILD)
-            case Empty():
+            case anf.Empty():
                 pass  # each element is written before it is read
             case _:
                 self.mark(vars, WILD)
 
-    def loop(self, let: Let, op: For | While) -> None:
+    def loop(self, let: anf.Let, op: anf.For | anf.While) -> None:
         results = op.body.results[1:] if op.early else op.body.results
         self.again(op.params, op.init)
         self.again(op.params, results)
         self.after(let.vars, op.init)
         self.after(let.vars, results)
 
-    def sign(self, var: Var, name: str, args: Sequence[Atom]) -> None:
+    def sign(self, var: anf.Var, name: str, args: Sequence[anf.Atom]) -> None:
         """Notes whether what a primitive gives is known to be on one side of 0."""
         match name, args:
             case "neg", [x]:
                 self.scaled(var, x, True)
-            case "mul", [Lit(value), x] | [x, Lit(value)] if not isinstance(value, str) and value != 0:
+            case "mul", [anf.Lit(value), x] | [x, anf.Lit(value)] if not isinstance(value, str) and value != 0:
                 self.scaled(var, x, value < 0)
             case "mul", [x, y]:
                 (a, below), (b, other) = self.multiple(x), self.multiple(y)
@@ -189,16 +160,16 @@ class Ranges:
             case _:
                 pass
 
-    def scaled(self, var: Var, x: Atom, below: bool) -> None:
+    def scaled(self, var: anf.Var, x: anf.Atom, below: bool) -> None:
         base, turned = self.multiple(x)
         self.multiples[var] = base, turned != below
         if x in self.squares or x in self.opposites:
             (self.squares if (x in self.squares) != below else self.opposites).add(var)
 
-    def multiple(self, x: Atom) -> tuple[Atom, bool]:
-        return self.multiples.get(x, (x, False)) if isinstance(x, Var) else (x, False)
+    def multiple(self, x: anf.Atom) -> tuple[anf.Atom, bool]:
+        return self.multiples.get(x, (x, False)) if isinstance(x, anf.Var) else (x, False)
 
-    def primitive(self, name: str, args: Sequence[Atom], dtype: str) -> int:
+    def primitive(self, name: str, args: Sequence[anf.Atom], dtype: str) -> int:
         """How large what a primitive gives may be."""
         match name:
             case "add" | "sub":
@@ -211,23 +182,23 @@ class Ranges:
                 return self.largest(args[1:])
             case "mul" | "guard" | "guard_both":
                 x, y = args
-                if isinstance(x, Lit):
+                if isinstance(x, anf.Lit):
                     x, y = y, x
-                if isinstance(y, Lit) and 1 < abs(float(y.value)) <= MODERATE:
+                if isinstance(y, anf.Lit) and 1 < abs(float(y.value)) <= MODERATE:
                     return self.reduced("sum", self.of(x), dtype)
                 return _product(self.of(x), self.of(y))
             case "div":
                 x, y = args
-                if y in self.whole or (isinstance(y, Lit) and abs(float(y.value)) >= 1):
+                if y in self.whole or (isinstance(y, anf.Lit) and abs(float(y.value)) >= 1):
                     return self.of(x)  # where the divisor is 0 nothing has a derivative
-                if isinstance(y, Lit) and abs(float(y.value)) >= 1 / MODERATE:
+                if isinstance(y, anf.Lit) and abs(float(y.value)) >= 1 / MODERATE:
                     return self.reduced("sum", self.of(x), dtype)
                 return WILD
             case "sqrt":
                 return self.of(args[0])
             case "exp" if args[0] in self.opposites:
                 return UNIT
-            case "powi" if isinstance(args[1], Lit) and int(args[1].value) >= 0:
+            case "powi" if isinstance(args[1], anf.Lit) and int(args[1].value) >= 0:
                 return self.of(args[0]) if args[1].value == 1 or self.of(args[0]) == UNIT else WILD
             case _:
                 return OF_ONE.get(name, WILD)
@@ -235,20 +206,20 @@ class Ranges:
     def reduced(self, monoid: str, size: int, dtype: str) -> int:
         """How large a sum or another reduction of numbers may be."""
         if monoid == "sum":
-            return FINITE if size == UNIT else FINITE if size == FINITE and dtype not in HALF else WILD
+            return FINITE if size == UNIT else FINITE if size == FINITE and dtype not in anf.HALF else WILD
         if monoid == "prod":
             return UNIT if size == UNIT else WILD
         return size
 
-    def converted(self, var: Var, dtype: str, arg: Atom) -> int:
+    def converted(self, var: anf.Var, dtype: str, arg: anf.Atom) -> int:
         source = dtype_of(arg)
         if source == "bool":
             return UNIT
         if source not in FLOATS:
             self.whole.add(var)
-            return WILD if dtype in HALF else FINITE
+            return WILD if dtype in anf.HALF else FINITE
         size = self.of(arg)
-        holds = dtype not in FLOATS or (WIDTHS[source] <= WIDTHS[dtype] and dtype not in HALF)
+        holds = dtype not in FLOATS or (WIDTHS[source] <= WIDTHS[dtype] and dtype not in anf.HALF)
         return size if size == UNIT or holds else WILD
 
 

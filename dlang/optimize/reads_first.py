@@ -16,28 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 
-from dlang.ir.anf import (
-    Array,
-    Block,
-    Cast,
-    Check,
-    Comp,
-    Contract,
-    Keep,
-    Let,
-    Op,
-    Prim,
-    Program,
-    Read,
-    Reshape,
-    Scalar,
-    SizeOf,
-    Token,
-    Var,
-    View,
-    fresh,
-    poly,
-)
+from dlang.ir import anf
 from dlang.ir.comps import extent
 from dlang.ir.own_points import is_replaced, reads_its_place
 from dlang.ir.substitution import Renaming
@@ -47,10 +26,10 @@ from dlang.optimize.effects import consumed_by, effectful_functions, is_effectfu
 from dlang.optimize.independence import stands_alone
 
 MOST = 32  # lets that are moved together: what an index takes, and no more
-Consumed = Callable[[Op], list[Var]]
+Consumed = Callable[[anf.Op], list[anf.Var]]
 
 
-def early_reads(program: Program) -> Program:
+def early_reads(program: anf.Program) -> anf.Program:
     """The program in that order, as far as what is consumed can be seen before calls hand arrays over.
 
     Backwards, the cotangent of an array is then that of its change, and what a read adds to it is added in place.
@@ -59,11 +38,11 @@ def early_reads(program: Program) -> Program:
     return map_bodies(program, lambda body: _ordered(body, effectful))
 
 
-def _ordered(block: Block, effectful: Set[str]) -> Block:
+def _ordered(block: anf.Block, effectful: Set[str]) -> anf.Block:
     return reads_first(map_inner(block, lambda inner: _ordered(inner, effectful)), consumed_by, effectful)
 
 
-def reads_first(block: Block, consumed: Consumed, effectful: Set[str]) -> Block:
+def reads_first(block: anf.Block, consumed: Consumed, effectful: Set[str]) -> anf.Block:
     """The block in that order. consumed: the arrays that an operation consumes; effectful: functions."""
     apart, values = _values_apart(block, consumed)
     order = _in_order(apart, consumed, effectful)
@@ -77,31 +56,31 @@ def reads_first(block: Block, consumed: Consumed, effectful: Set[str]) -> Block:
     for k in sorted(order.place):
         ahead.setdefault(order.place[k], []).append(k)
     numbers = [j for k in range(len(block.lets)) for j in (*ahead.get(k, ()), k) if j != k or k not in order.place]
-    return Block(tuple([block.lets[k] for k in numbers]), block.results)
+    return anf.Block(tuple([block.lets[k] for k in numbers]), block.results)
 
 
-def _in_order(block: Block, consumed: Consumed, effectful: Set[str]) -> _Order:
+def _in_order(block: anf.Block, consumed: Consumed, effectful: Set[str]) -> _Order:
     order = _Order(block, consumed, effectful)
     for k, let in enumerate(block.lets):
-        if not (isinstance(let.op, Read | Comp | Contract) and order.moves(k)):
+        if not (isinstance(let.op, anf.Read | anf.Comp | anf.Contract) and order.moves(k)):
             order.note(k)
     return order
 
 
-def _values_apart(block: Block, consumed: Consumed, late: bool = True) -> tuple[Block, list[int]]:
+def _values_apart(block: anf.Block, consumed: Consumed, late: bool = True) -> tuple[anf.Block, list[int]]:
     """The block in which comprehensions that write into arrays are two, one that computes values and one that writes
     them, if they read at other points what they consume or, where that is asked for, what others before them do. Gives
     the positions of the values that are to stand before those.
     """
-    shown: dict[Var, Var] = {}
-    spent: set[Var] = set()
-    lets: list[Let] = []
+    shown: dict[anf.Var, anf.Var] = {}
+    spent: set[anf.Var] = set()
+    lets: list[anf.Let] = []
     values: list[int] = []
     for let in block.lets:
         op = let.op
-        if isinstance(op, View | Reshape):
+        if isinstance(op, anf.View | anf.Reshape):
             shown[let.vars[0]] = shown.get(op.array, op.array)
-        if isinstance(op, Comp) and any(d.into is not None for d in op.destinations):
+        if isinstance(op, anf.Comp) and any(d.into is not None for d in op.destinations):
             read = {shown.get(v, v) for v in mentioned(op.body)}
             behind = late and not read.isdisjoint(spent)
             pair = _two(let, op) if behind or _reads_elsewhere(op, read, shown) else [let]
@@ -111,10 +90,10 @@ def _values_apart(block: Block, consumed: Consumed, late: bool = True) -> tuple[
         else:
             lets.append(let)
         spent |= {shown.get(v, v) for v in consumed(op)}
-    return (Block(tuple(lets), block.results), values) if len(lets) > len(block.lets) else (block, values)
+    return (anf.Block(tuple(lets), block.results), values) if len(lets) > len(block.lets) else (block, values)
 
 
-def _reads_elsewhere(op: Comp, read: Set[Var], shown: Mapping[Var, Var]) -> bool:
+def _reads_elsewhere(op: anf.Comp, read: Set[anf.Var], shown: Mapping[anf.Var, anf.Var]) -> bool:
     """Tells whether a comprehension reads an array that it changes at other places than the one that a point writes."""
     for k, d in enumerate(op.destinations):
         if d.into is not None and shown.get(d.into, d.into) in read:
@@ -123,25 +102,30 @@ def _reads_elsewhere(op: Comp, read: Set[Var], shown: Mapping[Var, Var]) -> bool
     return False
 
 
-def _two(let: Let, op: Comp) -> list[Let]:
+def _two(let: anf.Let, op: anf.Comp) -> list[anf.Let]:
     """A comprehension that computes what another one writes into arrays, and that one."""
     points = {a.var for a in op.axes}
     shape = [extent(a) for a in op.axes]
-    scalars = all(isinstance(r.type, Scalar) for r in op.body.results)
+    scalars = all(isinstance(r.type, anf.Scalar) for r in op.body.results)
     inner = {v for inner in op.body.lets for v in inner.vars}
     for d in op.destinations:
-        single = isinstance(d, Keep) and d.into is not None and points <= {v for e in d.index for v in e.atoms()}
+        single = isinstance(d, anf.Keep) and d.into is not None and points <= {v for e in d.index for v in e.atoms()}
         if not single or any(e.mentions(inner) for e in d.index):
             return [let]
     if None in shape or not scalars:
         return [let]
     sizes = tuple([s for s in shape if s is not None])
-    own = Keep(sizes, tuple([poly(a.var) for a in op.axes]), "set")
-    kept = tuple([fresh(v.name, type_of(dtype_of(r), sizes)) for v, r in zip(let.vars, op.body.results, strict=True)])
-    first = Renaming({}, fresh=True).let(Let(kept, Comp(op.axes, op.body, (own,) * len(kept)), let.span))
-    reads = [Let((fresh("t", r.type),), Read(v, own.index)) for v, r in zip(first.vars, op.body.results, strict=True)]
-    body = Block(tuple(reads), tuple([read.vars[0] for read in reads]))
-    return [first, with_op(let, let.vars, Comp(op.axes, body, op.destinations))]
+    own = anf.Keep(sizes, tuple([anf.poly(a.var) for a in op.axes]), "set")
+    kept = tuple(
+        [anf.fresh(v.name, type_of(dtype_of(r), sizes)) for v, r in zip(let.vars, op.body.results, strict=True)]
+    )
+    first = Renaming({}, renew=True).let(anf.Let(kept, anf.Comp(op.axes, op.body, (own,) * len(kept)), let.span))
+    reads = [
+        anf.Let((anf.fresh("t", r.type),), anf.Read(v, own.index))
+        for v, r in zip(first.vars, op.body.results, strict=True)
+    ]
+    body = anf.Block(tuple(reads), tuple([read.vars[0] for read in reads]))
+    return [first, with_op(let, let.vars, anf.Comp(op.axes, body, op.destinations))]
 
 
 @dataclass(slots=True)
@@ -153,16 +137,16 @@ class _Order:
     run. seen: those that the world sees, which no check passes. certified: what checks have given.
     """
 
-    block: Block
+    block: anf.Block
     consumed: Consumed
     effectful: Set[str]
-    consumer: dict[Var, int] = field(default_factory=dict)
-    shown: dict[Var, Var] = field(default_factory=dict)
-    home: dict[Var, int] = field(default_factory=dict)
+    consumer: dict[anf.Var, int] = field(default_factory=dict)
+    shown: dict[anf.Var, anf.Var] = field(default_factory=dict)
+    home: dict[anf.Var, int] = field(default_factory=dict)
     place: dict[int, int] = field(default_factory=dict)
     ends: list[int] = field(default_factory=list)
     seen: list[int] = field(default_factory=list)
-    certified: set[Var] = field(default_factory=set)
+    certified: set[anf.Var] = field(default_factory=set)
 
     def moves(self, k: int) -> bool:
         """Moves a let ahead of the first that consumes what it reads, with what it needs; whether that is possible."""
@@ -171,11 +155,11 @@ class _Order:
         group = self.needed(k, at) if at < k else None
         if group is None:
             return False
-        if any(j >= at for j in self.seen) and any(isinstance(self.op(j), Check) for j in group):
+        if any(j >= at for j in self.seen) and any(isinstance(self.op(j), anf.Check) for j in group):
             return False
-        certified = self.certified.union(*[self.block.lets[j].vars for j in group if isinstance(self.op(j), Check)])
+        certified = self.certified.union(*[self.block.lets[j].vars for j in group if isinstance(self.op(j), anf.Check)])
         if any(j >= at and j not in group for j in self.ends):
-            if not all(isinstance(self.op(j), Check) or stands_alone(self.op(j), certified) for j in group):
+            if not all(isinstance(self.op(j), anf.Check) or stands_alone(self.op(j), certified) for j in group):
                 return False
         self.place.update(dict.fromkeys(group, at))
         self.home.update(dict.fromkeys(self.block.lets[k].vars, k))
@@ -195,14 +179,14 @@ class _Order:
             work += behind
         return group
 
-    def is_pure(self, op: Op) -> bool:
+    def is_pure(self, op: anf.Op) -> bool:
         """Tells whether an operation changes nothing and nobody sees it; a check of numbers may stand earlier, too."""
         match op:
-            case Check(subjects=subjects):
-                return not any(isinstance(s.type, Array) for s in subjects)
-            case Comp(destinations=destinations):
+            case anf.Check(subjects=subjects):
+                return not any(isinstance(s.type, anf.Array) for s in subjects)
+            case anf.Comp(destinations=destinations):
                 return all(d.into is None for d in destinations) and not is_effectful(op, self.effectful)
-            case Prim() | Cast() | SizeOf() | Read() | View() | Reshape() | Contract():
+            case anf.Prim() | anf.Cast() | anf.SizeOf() | anf.Read() | anf.View() | anf.Reshape() | anf.Contract():
                 return True
             case _:
                 return False
@@ -211,17 +195,17 @@ class _Order:
         """Notes what a let that stays binds and consumes."""
         let = self.block.lets[k]
         op = let.op
-        if isinstance(op, View | Reshape):
+        if isinstance(op, anf.View | anf.Reshape):
             self.shown[let.vars[0]] = self.shown.get(op.array, op.array)
         for var in self.consumed(op):
             self.consumer.setdefault(self.shown.get(var, var), k)
         self.home.update(dict.fromkeys(let.vars, k))
-        if isinstance(op, Check):
+        if isinstance(op, anf.Check):
             self.certified.update(let.vars)
         if is_effectful(op, self.effectful):
             self.ends.append(k)
-        if any(isinstance(v.type, Token) for v in let.vars):
+        if any(isinstance(v.type, anf.Token) for v in let.vars):
             self.seen.append(k)
 
-    def op(self, k: int) -> Op:
+    def op(self, k: int) -> anf.Op:
         return self.block.lets[k].op

@@ -17,27 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from dlang.ir import anf
 from dlang.ir.affine import far_fewer
-from dlang.ir.anf import (
-    Add,
-    Array,
-    Atom,
-    Axis,
-    Block,
-    Comp,
-    Destination,
-    Keep,
-    Let,
-    Op,
-    Prim,
-    Program,
-    Read,
-    Scalar,
-    Size,
-    Var,
-    fresh,
-    poly,
-)  # fmt: skip
 from dlang.ir.comps import done_whole, extent, is_plain
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import count_uses, map_bodies, map_inner, mentioned, rebuild, walk
@@ -50,7 +31,7 @@ from dlang.optimize.unroll import is_narrow
 LIGHT = 4  # primitives of a term, more of which take so long that it does not matter how often operands are read
 
 
-def rows(program: Program) -> Program:
+def rows(program: anf.Program) -> anf.Program:
     """The program with comprehensions that share an outer axis done a row at a time."""
     effectful = effectful_functions(program)
     return map_bodies(program, _Blocks(effectful).block)
@@ -64,15 +45,15 @@ class _Member:
     that their rows have to be made with this one. product: whether it does several rows together by itself.
     """
 
-    let: Let
-    op: Comp
-    axis: Axis
-    shared: frozenset[Var]
-    changed: frozenset[Var]
+    let: anf.Let
+    op: anf.Comp
+    axis: anf.Axis
+    shared: frozenset[anf.Var]
+    changed: frozenset[anf.Var]
     product: bool
 
     @property
-    def inner(self) -> tuple[Axis, ...]:
+    def inner(self) -> tuple[anf.Axis, ...]:
         return tuple([a for a in self.op.axes if a is not self.axis])
 
 
@@ -85,12 +66,12 @@ class _Group:
     """
 
     members: list[_Member] = field(default_factory=list)
-    made: set[Var] = field(default_factory=set)
-    rows: set[Var] = field(default_factory=set)
-    shared: set[Var] = field(default_factory=set)
-    mentioned: set[Var] = field(default_factory=set)
-    consumed: set[Var] = field(default_factory=set)
-    partial: set[Var] = field(default_factory=set)
+    made: set[anf.Var] = field(default_factory=set)
+    rows: set[anf.Var] = field(default_factory=set)
+    shared: set[anf.Var] = field(default_factory=set)
+    mentioned: set[anf.Var] = field(default_factory=set)
+    consumed: set[anf.Var] = field(default_factory=set)
+    partial: set[anf.Var] = field(default_factory=set)
 
     def add(self, m: _Member) -> None:
         self.members.append(m)
@@ -120,18 +101,18 @@ class _Group:
             return False
         return needed <= self.rows and m.changed <= self.rows and _by_rows(m, needed)
 
-    def outgrown(self, m: _Member, needed: set[Var]) -> bool:
+    def outgrown(self, m: _Member, needed: set[anf.Var]) -> bool:
         """Tells whether an array that a comprehension needs grows faster than all that it and the others begin with."""
         given = {*self.mentioned, *mentioned(m.op.body)} - self.made
-        sizes = [product(v.type.shape) for v in (*given, *m.let.vars) if isinstance(v.type, Array)]
-        between = [product(v.type.shape) for v in needed if isinstance(v.type, Array)]
+        sizes = [product(v.type.shape) for v in (*given, *m.let.vars) if isinstance(v.type, anf.Array)]
+        between = [product(v.type.shape) for v in needed if isinstance(v.type, anf.Array)]
         return any(all(far_fewer(size, large) for size in sizes) for large in between)
 
 
-def _by_rows(m: _Member, made: set[Var]) -> bool:
+def _by_rows(m: _Member, made: set[anf.Var]) -> bool:
     """Whether a comprehension mentions these arrays only to read the row at hand, or to continue it."""
     row = m.axis.var
-    reads = [let.op for let in walk(m.op.body) if isinstance(let.op, Read) and let.op.array in made]
+    reads = [let.op for let in walk(m.op.body) if isinstance(let.op, anf.Read) and let.op.array in made]
     intos = [d for d in m.op.destinations if d.into in made]
     if any(r.index[0].atom is not row for r in reads):
         return False
@@ -140,28 +121,28 @@ def _by_rows(m: _Member, made: set[Var]) -> bool:
     return len(reads) + len(intos) == sum(v in made for v in mentioned(m.op))
 
 
-def _is_sum(d: Destination) -> bool:
-    return isinstance(d, Add) or d.monoid == "sum"
+def _is_sum(d: anf.Destination) -> bool:
+    return isinstance(d, anf.Add) or d.monoid == "sum"
 
 
-def _row_of(d: Destination, row: Var) -> tuple[Size, ...] | None:
+def _row_of(d: anf.Destination, row: anf.Var) -> tuple[anf.Size, ...] | None:
     """The index within the row, where a destination has a row for each value of an axis."""
     if d.index and d.index[0].atom is row and not any(i.mentions((row,)) for i in d.index[1:]):
         return d.index[1:]
     return None
 
 
-def _is_product(op: Comp) -> bool:
+def _is_product(op: anf.Comp) -> bool:
     """Tells whether a comprehension adds up many light terms, with an operand that serves several rows at once."""
-    if sum(isinstance(let.op, Prim) for let in walk(op.body)) > LIGHT:
+    if sum(isinstance(let.op, anf.Prim) for let in walk(op.body)) > LIGHT:
         return False
     for d in op.destinations:
-        if not isinstance(d, Keep) or d.monoid != "sum" or not adds_many(op, d):
+        if not isinstance(d, anf.Keep) or d.monoid != "sum" or not adds_many(op, d):
             continue
         kept = [a.var for a in op.axes if any(i.mentions((a.var,)) for i in d.index)]
         reduced = [a.var for a in op.axes if a.var not in kept]
         for let in op.body.lets:
-            if isinstance(let.op, Read) and any(i.mentions(reduced) for i in let.op.index):
+            if isinstance(let.op, anf.Read) and any(i.mentions(reduced) for i in let.op.index):
                 found = [any(i.mentions((axis,)) for i in let.op.index) for axis in kept]
                 if any(found) and not all(found):
                     return True
@@ -169,10 +150,10 @@ def _is_product(op: Comp) -> bool:
 
 
 # ---- what can be done by rows ----------------------------------------------------------------------------------------
-def _members(let: Let) -> list[_Member]:
+def _members(let: anf.Let) -> list[_Member]:
     """The ways in which a let can be done a row at a time."""
     op = let.op
-    if not isinstance(op, Comp) or not is_plain(op):
+    if not isinstance(op, anf.Comp) or not is_plain(op):
         return []
     if any(done_whole(v.type) for v in let.vars):
         return []
@@ -183,17 +164,17 @@ def _members(let: Let) -> list[_Member]:
         others = {a.var for a in op.axes if a is not axis}
         if size is None or size.mentions(others) or not all(_fits(d, axis, size, op) for d in op.destinations):
             continue
-        accesses = [inner.op.index for inner in walk(op.body) if isinstance(inner.op, Read)]
+        accesses = [inner.op.index for inner in walk(op.body) if isinstance(inner.op, anf.Read)]
         accesses += [d.index for d in op.destinations]
         if others and any(_across(index, axis.var, others) for index in accesses):
             continue
-        read = [inner.op for inner in walk(op.body) if isinstance(inner.op, Read)]
+        read = [inner.op for inner in walk(op.body) if isinstance(inner.op, anf.Read)]
         shared = frozenset(r.array for r in read if r.index[0].atom is axis.var)
         out.append(_Member(let, op, axis, shared, frozenset(_changed(op, axis.var)), is_product))
     return out
 
 
-def _changed(op: Comp, row: Var) -> Iterator[Var]:
+def _changed(op: anf.Comp, row: anf.Var) -> Iterator[anf.Var]:
     inner = {a.var: extent(a) for a in op.axes if a.var is not row}
     for d in op.destinations:
         within = _row_of(d, row)
@@ -201,32 +182,32 @@ def _changed(op: Comp, row: Var) -> Iterator[Var]:
             yield d.into
 
 
-def _across(index: Sequence[Size], row: Var, others: set[Var]) -> bool:
+def _across(index: Sequence[anf.Size], row: anf.Var, others: set[anf.Var]) -> bool:
     """Whether neighbours of an access lie along the outer axis, so that the loops inside would jump."""
     return bool(index) and index[-1].mentions((row,)) and any(i.mentions(others) for i in index)
 
 
-def _fits(d: Destination, axis: Axis, size: Size, op: Comp) -> bool:
+def _fits(d: anf.Destination, axis: anf.Axis, size: anf.Size, op: anf.Comp) -> bool:
     """Whether a destination takes a row for each value of the axis, or reduces rows of its own shape."""
     row = axis.var
     inner = {a.var: extent(a) for a in op.axes if a is not axis}
     if any(i.mentions((row,)) for i in d.index):
         within = _row_of(d, row)
         return within is not None and d.shape[0] == size
-    if isinstance(d, Add) or d.monoid in ("argmax", "argmin", "set"):
+    if isinstance(d, anf.Add) or d.monoid in ("argmax", "argmin", "set"):
         return False
     return _dense(d.index, d.shape, inner)
 
 
-def _dense(index: Sequence[Size], shape: Sequence[Size], axes: dict[Var, Size | None]) -> bool:
+def _dense(index: Sequence[anf.Size], shape: Sequence[anf.Size], axes: dict[anf.Var, anf.Size | None]) -> bool:
     """Whether an index runs over all of a shape, an axis for each entry."""
     names = [i.atom for i in index]
     if len(set(names)) != len(names):
         return False
-    return all(isinstance(n, Var) and n in axes and axes[n] == s for n, s in zip(names, shape, strict=True))
+    return all(isinstance(n, anf.Var) and n in axes and axes[n] == s for n, s in zip(names, shape, strict=True))
 
 
-def _is_scalar(shape: Sequence[Size], index: Sequence[Size] = ()) -> bool:
+def _is_scalar(shape: Sequence[anf.Size], index: Sequence[anf.Size] = ()) -> bool:
     """Whether a row is one element, which an index may say without an axis."""
     return all(s == 1 for s in shape) and all(i.constant is not None for i in index)
 
@@ -236,22 +217,22 @@ def _is_scalar(shape: Sequence[Size], index: Sequence[Size] = ()) -> bool:
 class _Blocks:
     effectful: frozenset[str]
 
-    def block(self, block: Block) -> Block:
+    def block(self, block: anf.Block) -> anf.Block:
         block = map_inner(block, self.block)
-        if sum(isinstance(let.op, Comp) for let in block.lets) < 2:
+        if sum(isinstance(let.op, anf.Comp) for let in block.lets) < 2:
             return block
         parts = self.grouped(block.lets)
         if not any(isinstance(part, list) for part in parts):
             return block
         uses = count_uses(block)
-        out = [part if isinstance(part, Let) else self.joined(part, uses) for part in parts]
-        return Block(tuple(out), block.results)
+        out = [part if isinstance(part, anf.Let) else self.joined(part, uses) for part in parts]
+        return anf.Block(tuple(out), block.results)
 
-    def grouped(self, lets: Sequence[Let]) -> list[Let | list[_Member]]:
+    def grouped(self, lets: Sequence[anf.Let]) -> list[anf.Let | list[_Member]]:
         """The lets, with those that are to be joined as one."""
         items = Items()
         groups: dict[int, _Group] = {}
-        open_ones: dict[Size, int] = {}  # the items that others may join, a bit for each
+        open_ones: dict[anf.Size, int] = {}  # the items that others may join, a bit for each
         for let in lets:
             effects = is_effectful(let.op, self.effectful)
             ways = [] if effects else _members(let)
@@ -269,7 +250,7 @@ class _Blocks:
                     size = ways[0].axis.highs[0]
                     open_ones[size] = open_ones.get(size, 0) | 1 << k
         wholes = {id(items.lets[k]): g.members for k, g in groups.items()}
-        out: list[Let | list[_Member]] = []
+        out: list[anf.Let | list[_Member]] = []
         for let in items.ordered():
             members = wholes.get(id(let), [])
             before, row, after = _peeled(members)
@@ -279,17 +260,17 @@ class _Blocks:
                 out += [m.let for m in members] or [let]
         return out
 
-    def joined(self, members: list[_Member], uses: dict[Var, int]) -> Let:
+    def joined(self, members: list[_Member], uses: dict[anf.Var, int]) -> anf.Let:
         """One comprehension over the shared axis; it gives what is used elsewhere."""
-        inside: dict[Var, int] = {}
+        inside: dict[anf.Var, int] = {}
         for m in members:
             for var, count in count_uses(m.op).items():
                 inside[var] = inside.get(var, 0) + count
         axis = members[0].axis
         row = _Row(axis.var)
-        vars: list[Var] = []
-        results: list[Atom] = []
-        destinations: list[Destination] = []
+        vars: list[anf.Var] = []
+        results: list[anf.Atom] = []
+        destinations: list[anf.Destination] = []
         for m in members:
             values = row.add(m)
             for var, value, d in zip(m.let.vars, values, m.op.destinations, strict=True):
@@ -297,16 +278,16 @@ class _Blocks:
                     vars.append(var)
                     results.append(value)
                     destinations.append(row.destination(d, m.axis.var))
-        body = self.block(Block(tuple(row.lets), tuple(results)))
-        return Let(tuple(vars), Comp((axis,), body, tuple(destinations)), members[0].let.span)
+        body = self.block(anf.Block(tuple(row.lets), tuple(results)))
+        return anf.Let(tuple(vars), anf.Comp((axis,), body, tuple(destinations)), members[0].let.span)
 
 
 def _peeled(members: Sequence[_Member]) -> tuple[list[_Member], list[_Member], list[_Member]]:
     """Members of the shared axis alone that can stand before or after the others, where several are done at once."""
     needs: list[set[int]] = []
     continued: list[set[int]] = [set() for _ in members]
-    home: dict[Var, int] = {}
-    users: dict[Var, set[int]] = {}
+    home: dict[anf.Var, int] = {}
+    users: dict[anf.Var, set[int]] = {}
     for k, m in enumerate(members):
         found = {home[v] for v in mentioned(m.op) if v in home}
         for d in m.op.destinations:
@@ -341,10 +322,10 @@ def _useful(members: Sequence[_Member]) -> bool:
     """Whether some array of rows is then read while its row is at hand."""
     if _narrow(members):
         return True
-    seen: set[Var] = set()
+    seen: set[anf.Var] = set()
     for m in members:
         used = {*m.shared, *(d.into for d in m.op.destinations if d.into is not None)}
-        if any(isinstance(v.type, Array) and len(v.type.shape) > 1 and v in seen for v in used):
+        if any(isinstance(v.type, anf.Array) and len(v.type.shape) > 1 and v in seen for v in used):
             return True
         if m.inner:
             seen |= m.shared | set(m.let.vars)
@@ -355,17 +336,17 @@ def _useful(members: Sequence[_Member]) -> bool:
 class _Row:
     """The body of a comprehension over an axis, under way. made: the row, or the scalar, of an array."""
 
-    def __init__(self, axis: Var) -> None:
+    def __init__(self, axis: anf.Var) -> None:
         self.axis = axis
-        self.lets: list[Let] = []
-        self.made: dict[Var, Atom] = {}
+        self.lets: list[anf.Let] = []
+        self.made: dict[anf.Var, anf.Atom] = {}
         self.renaming = Renaming({})
 
-    def add(self, m: _Member) -> list[Atom]:
+    def add(self, m: _Member) -> list[anf.Atom]:
         """The code of a member at one value of the axis; gives its values: rows, or scalars."""
         self.renaming.env[m.axis.var] = self.axis
         body = self.block(m.op.body)
-        inner: list[Destination] = []
+        inner: list[anf.Destination] = []
         for d in m.op.destinations:
             within = _row_of(d, m.axis.var)
             shape, index = (d.shape, d.index) if within is None else (d.shape[1:], within)
@@ -373,56 +354,56 @@ class _Row:
                 shape = index = ()
             index = tuple([self.renaming.size(i) for i in index])
             into = self.made.get(d.into) if d.into is not None and shape else None
-            assert into is None or isinstance(into, Var)
-            if isinstance(d, Add) and shape:
-                inner.append(Add(shape, index, into))
+            assert into is None or isinstance(into, anf.Var)
+            if isinstance(d, anf.Add) and shape:
+                inner.append(anf.Add(shape, index, into))
             else:
-                inner.append(Keep(shape, index, "sum" if isinstance(d, Add) else d.monoid, into))
-        values: list[Atom]
+                inner.append(anf.Keep(shape, index, "sum" if isinstance(d, anf.Add) else d.monoid, into))
+        values: list[anf.Atom]
         if m.inner or any(d.shape for d in inner):
-            op = Comp(tuple([self.bounds(a) for a in m.inner]), body, tuple(inner))
-            made = [fresh(v.name, t) for v, t in zip(m.let.vars, comp_types(op), strict=True)]
-            self.lets.append(Let(tuple(made), op, m.let.span))
+            op = anf.Comp(tuple([self.bounds(a) for a in m.inner]), body, tuple(inner))
+            made = [anf.fresh(v.name, t) for v, t in zip(m.let.vars, comp_types(op), strict=True)]
+            self.lets.append(anf.Let(tuple(made), op, m.let.span))
             values = list(made)
         else:
             self.lets += body.lets
             values = list(body.results)
         for k, (d, made_here) in enumerate(zip(m.op.destinations, inner, strict=True)):
             if d.into in self.made and not made_here.shape:
-                both = fresh("t", values[k].type)
-                self.lets.append(Let((both,), Prim("add", (self.made[d.into], values[k])), m.let.span))
+                both = anf.fresh("t", values[k].type)
+                self.lets.append(anf.Let((both,), anf.Prim("add", (self.made[d.into], values[k])), m.let.span))
                 values[k] = both
         self.made.update(zip(m.let.vars, values, strict=True))
         return values
 
-    def bounds(self, axis: Axis) -> Axis:
+    def bounds(self, axis: anf.Axis) -> anf.Axis:
         """An inner axis, whose range may depend on the row."""
         lows, highs = (tuple([self.renaming.size(s) for s in sizes]) for sizes in (axis.lows, axis.highs))
-        return Axis(axis.var, lows, highs)
+        return anf.Axis(axis.var, lows, highs)
 
-    def destination(self, d: Destination, axis: Var) -> Destination:
+    def destination(self, d: anf.Destination, axis: anf.Var) -> anf.Destination:
         """Where a value goes from the row."""
         into = None if d.into in self.made else d.into
         if _row_of(d, axis) is None:
-            assert isinstance(d, Keep)
-            return Keep(d.shape, (), d.monoid, into)
-        monoid = "set" if into is None else d.monoid if isinstance(d, Keep) else "sum"
+            assert isinstance(d, anf.Keep)
+            return anf.Keep(d.shape, (), d.monoid, into)
+        monoid = "set" if into is None else d.monoid if isinstance(d, anf.Keep) else "sum"
         rest = d.index[1:] if into is None and _is_scalar(d.shape[1:], d.index[1:]) else ()
-        return Keep(d.shape, (poly(self.axis), *rest), monoid, into)
+        return anf.Keep(d.shape, (anf.poly(self.axis), *rest), monoid, into)
 
-    def block(self, block: Block) -> Block:
+    def block(self, block: anf.Block) -> anf.Block:
         lets = []
         r = self.renaming
         for let in block.lets:
-            if isinstance(let.op, Read) and let.op.array in self.made:
+            if isinstance(let.op, anf.Read) and let.op.array in self.made:
                 value = self.made[let.op.array]
                 index = tuple([r.size(i) for i in let.op.index[1:]])
-                if isinstance(value.type, Scalar):
+                if isinstance(value.type, anf.Scalar):
                     r.env[let.vars[0]] = value
                     continue
-                assert isinstance(value, Var)
-                op: Op = Read(value, index)
+                assert isinstance(value, anf.Var)
+                op: anf.Op = anf.Read(value, index)
             else:
                 op = rebuild(let.op, atom=r.atom, size=r.size, block=self.block, bind=r.bind)
-            lets.append(Let(tuple([r.bind(v) for v in let.vars]), op, let.span))
-        return Block(tuple(lets), tuple([r.atom(a) for a in block.results]))
+            lets.append(anf.Let(tuple([r.bind(v) for v in let.vars]), op, let.span))
+        return anf.Block(tuple(lets), tuple([r.atom(a) for a in block.results]))

@@ -13,24 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dlang.ir.anf import (
-    Add,
-    Array,
-    Atom,
-    Axis,
-    Block,
-    Check,
-    Comp,
-    Effect,
-    For,
-    Let,
-    Prim,
-    Program,
-    Read,
-    Update,
-    Var,
-    fresh,
-)
+from dlang.ir import anf
 from dlang.ir.traverse import map_bodies, map_inner, mentioned, walk
 from dlang.ops.dtypes import SCATTERED
 from dlang.optimize.effects import effectful_functions, is_effectful
@@ -41,17 +24,17 @@ class _Added:
     """An addition of a trip to an element of an array. lets: the variables of the lets that do it; more: the lets that
     take their place."""
 
-    destination: Add
-    value: Atom
-    lets: frozenset[Var]
-    more: tuple[Let, ...]
+    destination: anf.Add
+    value: anf.Atom
+    lets: frozenset[anf.Var]
+    more: tuple[anf.Let, ...]
 
 
-def scatters(program: Program) -> Program:
+def scatters(program: anf.Program) -> anf.Program:
     """The program with such loops as comprehensions."""
     effectful = effectful_functions(program)
 
-    def block(b: Block) -> Block:
+    def block(b: anf.Block) -> anf.Block:
         b = map_inner(b, block)
         lets = tuple([_as_comprehension(let, effectful) for let in b.lets])
         return b if all(new is old for new, old in zip(lets, b.lets, strict=True)) else replace(b, lets=lets)
@@ -59,9 +42,9 @@ def scatters(program: Program) -> Program:
     return map_bodies(program, block)
 
 
-def _as_comprehension(let: Let, effectful: frozenset[str]) -> Let:
+def _as_comprehension(let: anf.Let, effectful: frozenset[str]) -> anf.Let:
     loop = let.op
-    if not isinstance(loop, For) or loop.early or not loop.params:
+    if not isinstance(loop, anf.For) or loop.early or not loop.params:
         return let
     added = [_added(loop, k) for k in range(len(loop.params))]
     made = {var for a in added if a is not None for var in a.lets}
@@ -72,34 +55,34 @@ def _as_comprehension(let: Let, effectful: frozenset[str]) -> Let:
     if len(found) < len(added):
         return let
     more = [inner for a in found for inner in a.more]
-    body = Block((*rest, *more), tuple([a.value for a in found]))
-    axis = Axis(loop.index, (loop.low,), (loop.high,))
-    return replace(let, op=Comp((axis,), body, tuple([a.destination for a in found])))
+    body = anf.Block((*rest, *more), tuple([a.value for a in found]))
+    axis = anf.Axis(loop.index, (loop.low,), (loop.high,))
+    return replace(let, op=anf.Comp((axis,), body, tuple([a.destination for a in found])))
 
 
-def _stays_the_same(let: Let, effectful: frozenset[str]) -> bool:
+def _stays_the_same(let: anf.Let, effectful: frozenset[str]) -> bool:
     """Tells whether an operation may be done for points in any order: not if the world sees it or a call may fail."""
-    if any(isinstance(inner.op, Effect) for inner in walk(Block((let,), ()))):
+    if any(isinstance(inner.op, anf.Effect) for inner in walk(anf.Block((let,), ()))):
         return False
-    return isinstance(let.op, Check) or not is_effectful(let.op, effectful)
+    return isinstance(let.op, anf.Check) or not is_effectful(let.op, effectful)
 
 
-def _added(loop: For, k: int) -> _Added | None:
+def _added(loop: anf.For, k: int) -> _Added | None:
     """Finds the addition to the k-th array that the loop carries; None if a trip does anything else with it."""
     param, first, result = loop.params[k], loop.init[k], loop.body.results[k]
-    if not isinstance(param.type, Array) or param.type.dtype not in SCATTERED or not isinstance(first, Var):
+    if not isinstance(param.type, anf.Array) or param.type.dtype not in SCATTERED or not isinstance(first, anf.Var):
         return None
     by = {var: let for let in loop.body.lets for var in let.vars}
-    update = by.get(result) if isinstance(result, Var) else None
-    if update is None or not isinstance(update.op, Update) or update.op.array is not param:
+    update = by.get(result) if isinstance(result, anf.Var) else None
+    if update is None or not isinstance(update.op, anf.Update) or update.op.array is not param:
         return None
-    total = by.get(update.op.value) if isinstance(update.op.value, Var) else None
-    if total is None or not isinstance(total.op, Prim) or total.op.name not in ("add", "sub"):
+    total = by.get(update.op.value) if isinstance(update.op.value, anf.Var) else None
+    if total is None or not isinstance(total.op, anf.Prim) or total.op.name not in ("add", "sub"):
         return None
     subtracts = total.op.name == "sub"
     for value, other in (total.op.args, *(() if subtracts else (total.op.args[::-1],))):
-        read = by.get(value) if isinstance(value, Var) else None
-        if read is None or not isinstance(read.op, Read) or read.op.array is not param or other is value:
+        read = by.get(value) if isinstance(value, anf.Var) else None
+        if read is None or not isinstance(read.op, anf.Read) or read.op.array is not param or other is value:
             continue
         if read.op.index != update.op.index:
             return None
@@ -107,9 +90,11 @@ def _added(loop: For, k: int) -> _Added | None:
         uses = mentioned(loop.body)
         if [uses.count(v) for v in (param, *own)] != [2, 1, 1, 1]:
             return None
-        destination = Add(param.type.shape, update.op.index, first)
+        destination = anf.Add(param.type.shape, update.op.index, first)
         if not subtracts:
             return _Added(destination, other, frozenset(own), ())
-        opposite = fresh("t", total.vars[0].type)
-        return _Added(destination, opposite, frozenset(own), (Let((opposite,), Prim("neg", (other,)), total.span),))
+        opposite = anf.fresh("t", total.vars[0].type)
+        return _Added(
+            destination, opposite, frozenset(own), (anf.Let((opposite,), anf.Prim("neg", (other,)), total.span),)
+        )
     return None

@@ -17,28 +17,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from dlang.ir import anf
 from dlang.ir.affine import Knowledge
-from dlang.ir.anf import (
-    ZERO,
-    Array,
-    Atom,
-    Axis,
-    Block,
-    Comp,
-    Destination,
-    Empty,
-    Function,
-    Keep,
-    Let,
-    Prim,
-    Program,
-    Read,
-    Scalar,
-    Size,
-    Var,
-    fresh,
-    poly,
-)  # fmt: skip
 from dlang.ir.comps import extent, point_of, sizes_named
 from dlang.ir.pruning import pruned
 from dlang.ir.traverse import map_blocks, map_functions, mentioned, with_body, with_lets, with_op
@@ -49,11 +29,11 @@ from dlang.optimize.fusion_order import Items, bits
 from dlang.optimize.keys import Key, Keys
 
 
-def segments(program: Program) -> Program:
+def segments(program: anf.Program) -> anf.Program:
     """The program with one comprehension for the segments of an array."""
     effectful = effectful_functions(program)
 
-    def function(f: Function) -> Function:
+    def function(f: anf.Function) -> anf.Function:
         known = Knowledge()
         known.saw(p.type for p in f.params)
         return with_body(f, _block(f.body, effectful, known))
@@ -61,7 +41,7 @@ def segments(program: Program) -> Program:
     return map_functions(program, function)
 
 
-def _block(block: Block, effectful: frozenset[str], known: Knowledge) -> Block:
+def _block(block: anf.Block, effectful: frozenset[str], known: Knowledge) -> anf.Block:
     known = known.copy()
     lets = []
     for let in block.lets:
@@ -73,19 +53,19 @@ def _block(block: Block, effectful: frozenset[str], known: Knowledge) -> Block:
     return block if made is None else _without_unused(made)
 
 
-def _merged(block: Block, effectful: frozenset[str], known: Knowledge) -> Block | None:
+def _merged(block: anf.Block, effectful: frozenset[str], known: Knowledge) -> anf.Block | None:
     """The block with comprehensions merged that go on from each other; None if there are none."""
-    if not any(isinstance(let.op, Comp) and _continues(let.op) for let in block.lets):
+    if not any(isinstance(let.op, anf.Comp) and _continues(let.op) for let in block.lets):
         return None
     sizes = sizes_named(block)
     uses = Counter([v for let in block.lets for v in set(mentioned(let.op))])
-    uses.update(r for r in block.results if isinstance(r, Var))
+    uses.update(r for r in block.results if isinstance(r, anf.Var))
     items, joined = Items(), False
-    home: dict[Var, tuple[int, Key]] = {}
+    home: dict[anf.Var, tuple[int, Key]] = {}
     for let in block.lets:
         op = let.op
         effects = is_effectful(op, effectful)
-        if not isinstance(op, Comp) or not op.axes or effects:
+        if not isinstance(op, anf.Comp) or not op.axes or effects:
             items.append(let, effects)
             continue
         keys = Keys()
@@ -103,10 +83,10 @@ def _merged(block: Block, effectful: frozenset[str], known: Knowledge) -> Block 
         else:
             k = items.append(let, effects)
         home.update(dict.fromkeys(let.vars, (k, key)))
-    return Block(items.ordered(), block.results) if joined else None
+    return anf.Block(items.ordered(), block.results) if joined else None
 
 
-def _continues(op: Comp) -> bool:
+def _continues(op: anf.Comp) -> bool:
     return any(d.into is not None for d in op.destinations)
 
 
@@ -115,39 +95,39 @@ def _continues(op: Comp) -> bool:
 class _Made:
     """A comprehension being made."""
 
-    axes: tuple[Axis, ...]
-    lets: list[Let]
-    vars: list[Var]
-    values: list[Atom]
-    destinations: list[Destination]
+    axes: tuple[anf.Axis, ...]
+    lets: list[anf.Let]
+    vars: list[anf.Var]
+    values: list[anf.Atom]
+    destinations: list[anf.Destination]
 
-    def comp(self) -> Comp:
-        return Comp(self.axes, Block(tuple(self.lets), tuple(self.values)), tuple(self.destinations))
+    def comp(self) -> anf.Comp:
+        return anf.Comp(self.axes, anf.Block(tuple(self.lets), tuple(self.values)), tuple(self.destinations))
 
-    def add(self, var: Var, value: Atom, destination: Destination) -> None:
+    def add(self, var: anf.Var, value: anf.Atom, destination: anf.Destination) -> None:
         self.vars.append(var)
         self.values.append(value)
         self.destinations.append(destination)
 
-    def sum(self, k: int, value: Atom) -> Var:
+    def sum(self, k: int, value: anf.Atom) -> anf.Var:
         """The sum of what goes to a destination and another value."""
-        both = fresh("t", value.type)
-        self.lets.append(Let((both,), Prim("add", (self.values[k], value))))
+        both = anf.fresh("t", value.type)
+        self.lets.append(anf.Let((both,), anf.Prim("add", (self.values[k], value))))
         return both
 
     def chain(self, k: int) -> list[int]:
         """A destination and those with whose array it goes on."""
         found = [k]
-        while isinstance(d := self.destinations[found[-1]], Keep) and d.after is not None:
+        while isinstance(d := self.destinations[found[-1]], anf.Keep) and d.after is not None:
             found.append(d.after)
         return found
 
 
-def _together(first: Let, second: Let, sizes: Mapping[Var, Size], known: Knowledge) -> Let | None:
+def _together(first: anf.Let, second: anf.Let, sizes: Mapping[anf.Var, anf.Size], known: Knowledge) -> anf.Let | None:
     """One comprehension for two with equal axes, of which the second goes on with an array of the first."""
     a, b = first.op, second.op
-    assert isinstance(a, Comp) and isinstance(b, Comp)
-    if not all(isinstance(v.type, Scalar) for v in (*a.body.results, *b.body.results)):
+    assert isinstance(a, anf.Comp) and isinstance(b, anf.Comp)
+    if not all(isinstance(v.type, anf.Scalar) for v in (*a.body.results, *b.body.results)):
         return None
     if _copies(a) or _copies(b):
         return None
@@ -177,16 +157,16 @@ def _together(first: Let, second: Let, sizes: Mapping[Var, Size], known: Knowled
     taken = [d.into for d in op.destinations if d.into is not None]
     if len(set(taken)) < len(taken) or not all(_only_own(op, d, sizes) for d in op.destinations if d.into is not None):
         return None
-    return Let(tuple(made.vars), op, first.span)
+    return anf.Let(tuple(made.vars), op, first.span)
 
 
-def _copies(op: Comp) -> bool:
+def _copies(op: anf.Comp) -> bool:
     """Whether it only copies to slices: what is copied is rather made there, if each copy has a pass of its own."""
-    sets = all(isinstance(d, Keep) and d.monoid == "set" for d in op.destinations)
-    return sets and all(isinstance(let.op, Read) for let in op.body.lets)
+    sets = all(isinstance(d, anf.Keep) and d.monoid == "set" for d in op.destinations)
+    return sets and all(isinstance(let.op, anf.Read) for let in op.body.lets)
 
 
-def _opened(d: Destination, sizes: Mapping[Var, Size]) -> Destination:
+def _opened(d: anf.Destination, sizes: Mapping[anf.Var, anf.Size]) -> anf.Destination:
     """A destination whose index says what sizes are made of."""
     return replace(d, index=tuple([e.substitute(sizes.get) for e in d.index]))
 
@@ -194,21 +174,21 @@ def _opened(d: Destination, sizes: Mapping[Var, Size]) -> Destination:
 def _as_sum(made: _Made, k: int) -> None:
     """Makes a plain result of one that is added to an array, element by element, so that it can be read."""
     d = made.destinations[k]
-    if not isinstance(d, Keep) or d.monoid != "sum" or d.into is None:
+    if not isinstance(d, anf.Keep) or d.monoid != "sum" or d.into is None:
         return
     plain = replace(d, monoid="set", into=None)
     comp = made.comp()
     if point_of(replace(comp, destinations=(*comp.destinations[:k], plain, *comp.destinations[k + 1 :])), k) is None:
         return
-    old, both = fresh("t", made.values[k].type), fresh("t", made.values[k].type)
-    made.lets += [Let((old,), Read(d.into, d.index)), Let((both,), Prim("add", (old, made.values[k])))]
+    old, both = anf.fresh("t", made.values[k].type), anf.fresh("t", made.values[k].type)
+    made.lets += [anf.Let((old,), anf.Read(d.into, d.index)), anf.Let((both,), anf.Prim("add", (old, made.values[k])))]
     made.values[k], made.destinations[k] = both, plain
 
 
-def _go_on(made: _Made, var: Var, value: Atom, new: Destination, k: int, known: Knowledge) -> bool:
+def _go_on(made: _Made, var: anf.Var, value: anf.Atom, new: anf.Destination, k: int, known: Knowledge) -> bool:
     """Adds a destination that goes on with the array of another; False if that can't be done at every point."""
     base = made.destinations[k]
-    if not (isinstance(new, Keep) and isinstance(base, Keep)) or dtype_of(value) not in ("f64", "f32"):
+    if not (isinstance(new, anf.Keep) and isinstance(base, anf.Keep)) or dtype_of(value) not in ("f64", "f32"):
         return False
     if new.monoid not in ("sum", "set") or base.monoid not in ("sum", "set"):
         return False
@@ -217,7 +197,7 @@ def _go_on(made: _Made, var: Var, value: Atom, new: Destination, k: int, known: 
     comp = made.comp()
     if new.index == base.index:
         plain = replace(new, monoid="set", into=None)
-        if point_of(comp, k) is not None and point_of(Comp(comp.axes, comp.body, (plain,)), 0) is not None:
+        if point_of(comp, k) is not None and point_of(anf.Comp(comp.axes, comp.body, (plain,)), 0) is not None:
             made.add(var, made.sum(k, value) if new.monoid == "sum" else value, plain)
             return True
         if new.monoid == "sum":  # in its place: nothing else uses what was there
@@ -230,7 +210,7 @@ def _go_on(made: _Made, var: Var, value: Atom, new: Destination, k: int, known: 
     return True
 
 
-def _apart(one: Sequence[Size], other: Sequence[Size], axes: Sequence[Axis], known: Knowledge) -> bool:
+def _apart(one: Sequence[anf.Size], other: Sequence[anf.Size], axes: Sequence[anf.Axis], known: Knowledge) -> bool:
     """Whether two indices never give the same element, at whatever points."""
     sizes = {a.var: extent(a) for a in axes}
     for e, f in zip(one, other, strict=True):
@@ -238,7 +218,7 @@ def _apart(one: Sequence[Size], other: Sequence[Size], axes: Sequence[Axis], kno
         gap = e - f
         if gap.mentions(inside) or len(inside) > 1:
             continue  # the same axis, as often in both, or none
-        length: Size | None = poly(1)
+        length: anf.Size | None = anf.poly(1)
         for v in inside:
             length = sizes[v] if e.terms.get((v,)) == 1 and not e.without(v).mentions(inside) else None
         if length is not None and (known.at_least_zero(gap - length) or known.at_least_zero(-gap - length)):
@@ -246,41 +226,43 @@ def _apart(one: Sequence[Size], other: Sequence[Size], axes: Sequence[Axis], kno
     return False
 
 
-def _only_own(op: Comp, d: Destination, sizes: Mapping[Var, Size]) -> bool:
+def _only_own(op: anf.Comp, d: anf.Destination, sizes: Mapping[anf.Var, anf.Size]) -> bool:
     """Whether what a destination goes on from is read just where the point writes, if at all."""
     mentions = mentioned(op.body).count(d.into) if d.into is not None else 0
     if not mentions:
         return True
     own = 0
     for let in op.body.lets:
-        if isinstance(let.op, Read) and let.op.array is d.into:
+        if isinstance(let.op, anf.Read) and let.op.array is d.into:
             own += tuple([e.substitute(sizes.get) for e in let.op.index]) == d.index
-    return isinstance(d, Keep) and own == mentions
+    return isinstance(d, anf.Keep) and own == mentions
 
 
 # ---- what is left ----------------------------------------------------------------------------------------------------
-def _without_unused(block: Block) -> Block:
+def _without_unused(block: anf.Block) -> anf.Block:
     """The block without results that nothing uses any more, and without fills of arrays that segments are all of."""
-    wanted = {r for r in block.results if isinstance(r, Var)}
-    lets: list[Let] = []
+    wanted = {r for r in block.results if isinstance(r, anf.Var)}
+    lets: list[anf.Let] = []
     for let in reversed(block.lets):
-        if isinstance(let.op, Comp) and any(isinstance(d, Keep) and d.after is not None for d in let.op.destinations):
+        if isinstance(let.op, anf.Comp) and any(
+            isinstance(d, anf.Keep) and d.after is not None for d in let.op.destinations
+        ):
             new = _pruned(let, let.op, wanted)
             empty = _emptied(new)
-        elif isinstance(let.op, Comp) and len(let.vars) > 1:
+        elif isinstance(let.op, anf.Comp) and len(let.vars) > 1:
             new, empty = _pruned(let, let.op, wanted), []
         else:
             new, empty = let, []
         lets.append(new if not empty else empty[1])
         lets += empty[:1]
         wanted |= set(mentioned(new.op))
-        wanted |= {v for var in new.vars if isinstance(var.type, Array) for s in var.type.shape for v in s.atoms()}
-    return Block(tuple(lets[::-1]), block.results)
+        wanted |= {v for var in new.vars if isinstance(var.type, anf.Array) for s in var.type.shape for v in s.atoms()}
+    return anf.Block(tuple(lets[::-1]), block.results)
 
 
-def _pruned(let: Let, op: Comp, wanted: set[Var]) -> Let:
+def _pruned(let: anf.Let, op: anf.Comp, wanted: set[anf.Var]) -> anf.Let:
     """A comprehension without the results that nothing wants and none goes on with, and without their code."""
-    after = {d.after: k for k, d in enumerate(op.destinations) if isinstance(d, Keep) and d.after is not None}
+    after = {d.after: k for k, d in enumerate(op.destinations) if isinstance(d, anf.Keep) and d.after is not None}
 
     def needed(k: int) -> bool:
         return let.vars[k] in wanted or (k in after and needed(after[k]))
@@ -289,44 +271,44 @@ def _pruned(let: Let, op: Comp, wanted: set[Var]) -> Let:
     if len(left) == len(let.vars) or not left:
         return let
     place = {k: j for j, k in enumerate(left)}
-    destinations: list[Destination] = []
+    destinations: list[anf.Destination] = []
     for k in left:
         d = op.destinations[k]
-        destinations.append(replace(d, after=place[d.after]) if isinstance(d, Keep) and d.after is not None else d)
+        destinations.append(replace(d, after=place[d.after]) if isinstance(d, anf.Keep) and d.after is not None else d)
     values = tuple([op.body.results[k] for k in left])
     body = pruned(op.body.lets, values, [e for d in destinations for e in d.index])
-    new = Comp(op.axes, Block(tuple(body), values), tuple(destinations))
-    return Let(tuple([let.vars[k] for k in left]), new, let.span)
+    new = anf.Comp(op.axes, anf.Block(tuple(body), values), tuple(destinations))
+    return anf.Let(tuple([let.vars[k] for k in left]), new, let.span)
 
 
-def _emptied(let: Let) -> list[Let]:
+def _emptied(let: anf.Let) -> list[anf.Let]:
     """An empty array and a comprehension that sets all of it, if that is what segments do; nothing if not."""
     op = let.op
-    assert isinstance(op, Comp)
+    assert isinstance(op, anf.Comp)
     destinations = list(op.destinations)
-    before: list[Let] = []
+    before: list[anf.Let] = []
     for k, d in enumerate(op.destinations):
-        if not isinstance(d, Keep) or d.after is not None or d.into is not None:
+        if not isinstance(d, anf.Keep) or d.after is not None or d.into is not None:
             continue
         chain = [k]
         while (n := _next(op, chain[-1])) is not None:
             chain.append(n)
         if len(chain) < 2 or not _all_of_it(op, chain) or before:
             continue
-        whole = fresh(let.vars[k].name, let.vars[k].type)
-        before.append(Let((whole,), Empty(dtype_of(whole), d.shape), let.span))
+        whole = anf.fresh(let.vars[k].name, let.vars[k].type)
+        before.append(anf.Let((whole,), anf.Empty(dtype_of(whole), d.shape), let.span))
         for j in chain:
             to = destinations[j]
-            assert isinstance(to, Keep)
+            assert isinstance(to, anf.Keep)
             destinations[j] = replace(to, monoid="set", into=whole if j == k else None)
-    return [*before, Let(let.vars, Comp(op.axes, op.body, tuple(destinations)), let.span)] if before else []
+    return [*before, anf.Let(let.vars, anf.Comp(op.axes, op.body, tuple(destinations)), let.span)] if before else []
 
 
-def _next(op: Comp, k: int) -> int | None:
-    return next((j for j, d in enumerate(op.destinations) if isinstance(d, Keep) and d.after == k), None)
+def _next(op: anf.Comp, k: int) -> int | None:
+    return next((j for j, d in enumerate(op.destinations) if isinstance(d, anf.Keep) and d.after == k), None)
 
 
-def _all_of_it(op: Comp, chain: Sequence[int]) -> bool:
+def _all_of_it(op: anf.Comp, chain: Sequence[int]) -> bool:
     """Whether segments of equal length along one axis make up a whole array."""
     ds = [op.destinations[k] for k in chain]
     shape = ds[0].shape
@@ -336,11 +318,11 @@ def _all_of_it(op: Comp, chain: Sequence[int]) -> bool:
         return False
     (p,) = moving
     own = [v for v in ds[0].index[p].atoms() if v in sizes]
-    length = sizes[own[0]] if len(own) == 1 else poly(1)
+    length = sizes[own[0]] if len(own) == 1 else anf.poly(1)
     if len(own) > 1 or length is None or shape[p] != length * len(ds):
         return False
-    start = poly(own[0]) if own else ZERO
+    start = anf.poly(own[0]) if own else anf.ZERO
     if {d.index[p] - start for d in ds} != {length * n for n in range(len(ds))}:
         return False
-    rest = Keep((length, *shape[:p], *shape[p + 1 :]), (start, *ds[0].index[:p], *ds[0].index[p + 1 :]), "set")
-    return point_of(Comp(op.axes, op.body, (rest,)), 0) is not None
+    rest = anf.Keep((length, *shape[:p], *shape[p + 1 :]), (start, *ds[0].index[:p], *ds[0].index[p + 1 :]), "set")
+    return point_of(anf.Comp(op.axes, op.body, (rest,)), 0) is not None

@@ -8,44 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from dlang.ir.anf import (
-    ZERO,
-    Array,
-    Atom,
-    Block,
-    Cast,
-    Check,
-    Comp,
-    Construct,
-    Copy,
-    Derivative,
-    Fields,
-    For,
-    Function,
-    If,
-    Keep,
-    Let,
-    Lit,
-    Op,
-    Prim,
-    Program,
-    Read,
-    Reshape,
-    Scalar,
-    Size,
-    SizeOf,
-    Stop,
-    Tag,
-    Type,
-    Update,
-    Var,
-    Variant,
-    View,
-    While,
-    fresh,
-    is_handle,
-    poly,
-)  # fmt: skip
+from dlang.ir import anf
 from dlang.ir.comps import giving, point_of, with_state, without_replaced
 from dlang.ir.substitution import Renaming, substitute
 from dlang.ir.traverse import map_functions, mentioned, rebuild, type_vars, walk, with_body, with_lets, with_op
@@ -58,11 +21,11 @@ _LONGEST = 4  # terms of a polynomial that may stand for an i64 variable in an i
 _FEW = 4  # elements of a small array
 
 
-def simplify(program: Program) -> Program:
+def simplify(program: anf.Program) -> anf.Program:
     """The program with every operation in its simplest form."""
-    derivatives = any(isinstance(let.op, Derivative) for f in program.functions.values() for let in walk(f.body))
+    derivatives = any(isinstance(let.op, anf.Derivative) for f in program.functions.values() for let in walk(f.body))
 
-    def function(f: Function) -> Function:
+    def function(f: anf.Function) -> anf.Function:
         return with_body(f, _Walk(keep_stops=derivatives).block(f.body))
 
     return map_functions(program, function)
@@ -76,13 +39,13 @@ class _History:
     was stored last at each index.
     """
 
-    first: Var
-    shift: tuple[Size, ...]
-    last: Var
-    values: dict[tuple[Size, ...], Atom] = field(default_factory=dict)
+    first: anf.Var
+    shift: tuple[anf.Size, ...]
+    last: anf.Var
+    values: dict[tuple[anf.Size, ...], anf.Atom] = field(default_factory=dict)
 
 
-def _shift(index: tuple[Size, ...]) -> tuple[Size, ...]:
+def _shift(index: tuple[anf.Size, ...]) -> tuple[anf.Size, ...]:
     """An index without its constants; two of one shift are the same, or surely differ."""
     return tuple([Poly({m: c for m, c in entry.terms.items() if m}) for entry in index])
 
@@ -93,34 +56,34 @@ class _Walk:
     def __init__(self, keep_stops: bool) -> None:
         self.keep_stops = keep_stops
         self.renaming = Renaming({})
-        self.sums: dict[Var, Size] = {}  # i64 variables that are polynomials in others
-        self.defined: dict[Var, tuple[Op, int]] = {}  # operation and position among what it binds
-        self.lets: list[Let] = []  # of the block under way
-        self.histories: dict[Var, _History] = {}  # of arrays that were changed in an element
+        self.sums: dict[anf.Var, anf.Size] = {}  # i64 variables that are polynomials in others
+        self.defined: dict[anf.Var, tuple[anf.Op, int]] = {}  # operation and position among what it binds
+        self.lets: list[anf.Let] = []  # of the block under way
+        self.histories: dict[anf.Var, _History] = {}  # of arrays that were changed in an element
         self.points = 0  # comprehensions around it
-        self.local: set[Var] = set()  # arrays made at each point of one
+        self.local: set[anf.Var] = set()  # arrays made at each point of one
 
     # ---- what rules ask
-    def definition(self, atom: Atom) -> Op | None:
-        found = self.defined.get(atom) if isinstance(atom, Var) else None
+    def definition(self, atom: anf.Atom) -> anf.Op | None:
+        found = self.defined.get(atom) if isinstance(atom, anf.Var) else None
         return found[0] if found else None
 
-    def emit(self, op: Op, dtype: str) -> Var:
-        var = fresh("t", Scalar(dtype))
+    def emit(self, op: anf.Op, dtype: str) -> anf.Var:
+        var = anf.fresh("t", anf.Scalar(dtype))
         self.keep((var,), op, None)
         return var
 
-    def keep(self, vars: tuple[Var, ...], op: Op, like: Let | None) -> None:
+    def keep(self, vars: tuple[anf.Var, ...], op: anf.Op, like: anf.Let | None) -> None:
         """Adds a let to the block under way."""
-        self.lets.append(Let(vars, op) if like is None else with_op(like, vars, op))
+        self.lets.append(anf.Let(vars, op) if like is None else with_op(like, vars, op))
         for k, var in enumerate(vars):
             self.defined[var] = op, k
             if self.points:
                 self.local.add(var)
-        if isinstance(op, Update):
+        if isinstance(op, anf.Update):
             self.changed(vars[0], op)
 
-    def changed(self, var: Var, op: Update) -> None:
+    def changed(self, var: anf.Var, op: anf.Update) -> None:
         """Notes what an array that has been changed in one element holds."""
         history, shift = self.histories.get(op.array), _shift(op.index)
         if history is None or history.last is not op.array or history.shift != shift:
@@ -129,7 +92,7 @@ class _Walk:
         history.last = var
         self.histories[var] = history
 
-    def size(self, size: Size) -> Size:
+    def size(self, size: anf.Size) -> anf.Size:
         """A polynomial in terms of what the variables in it are sums of: for indices, as types keep the variables."""
         size = self.renaming.size(size)
         for m in size.terms:
@@ -138,27 +101,27 @@ class _Walk:
                     return size.substitute(self.sums.get)
         return size
 
-    def index(self, index: tuple[Size, ...]) -> tuple[Size, ...]:
+    def index(self, index: tuple[anf.Size, ...]) -> tuple[anf.Size, ...]:
         return tuple([self.size(i) for i in index])
 
-    def with_open_indices(self, op: Op) -> Op:
+    def with_open_indices(self, op: anf.Op) -> anf.Op:
         if not self.sums:
             return op
         match op:
-            case Read(array, index):
-                return Read(array, self.index(index))
-            case Update(array, index, value):
-                return Update(array, self.index(index), value)
-            case View(array, axes, shape, index):
-                return View(array, axes, shape, self.index(index))
+            case anf.Read(array, index):
+                return anf.Read(array, self.index(index))
+            case anf.Update(array, index, value):
+                return anf.Update(array, self.index(index), value)
+            case anf.View(array, axes, shape, index):
+                return anf.View(array, axes, shape, self.index(index))
             case _:
                 return op
 
-    def same_type(self, a: Type, b: Type) -> bool:
+    def same_type(self, a: anf.Type, b: anf.Type) -> bool:
         return self.renaming.type(a) == self.renaming.type(b)
 
     # ---- the walk
-    def block(self, block: Block) -> Block:
+    def block(self, block: anf.Block) -> anf.Block:
         outer, self.lets = self.lets, []
         for let in block.lets:
             self.let(let)
@@ -166,41 +129,41 @@ class _Walk:
         self.lets = outer
         return result
 
-    def let(self, let: Let) -> None:
+    def let(self, let: anf.Let) -> None:
         """Adds what remains of a let, or replaces what it binds."""
-        op: Op = let.op
+        op: anf.Op = let.op
         match op:
-            case If() if isinstance(known := self.renaming.atom(op.condition), Lit):
+            case anf.If() if isinstance(known := self.renaming.atom(op.condition), anf.Lit):
                 self.splice(op.then if known.value else op.otherwise, let.vars)
                 return
-            case Fields(variant, node) if (made := self.made(self.renaming.atom(node), variant)) is not None:
+            case anf.Fields(variant, node) if (made := self.made(self.renaming.atom(node), variant)) is not None:
                 self.renaming.env.update(zip(let.vars, made.args, strict=True))
                 return
-            case For() | While():
+            case anf.For() | anf.While():
                 if self.loop(let, op):
                     return
                 let, op = self.without_constant_state(let)
-                if isinstance(op, For) and (settled := _settled(op)):
+                if isinstance(op, anf.For) and (settled := _settled(op)):
                     for part in _without_settled(let, op, settled):
                         self.let(part)
                     return
-            case Comp():
+            case anf.Comp():
                 op = self.without_unit_axes(op)
                 if self.single_point(let.vars, op):
                     return
             case _:
                 pass
         r = self.renaming
-        self.points += isinstance(op, Comp)
+        self.points += isinstance(op, anf.Comp)
         new = self.with_open_indices(rebuild(op, atom=r.atom, size=r.size, block=self.block, bind=r.bind))
-        self.points -= isinstance(op, Comp)
-        if isinstance(new, Comp):
+        self.points -= isinstance(op, anf.Comp)
+        if isinstance(new, anf.Comp):
             new = without_replaced(new)
-        elif isinstance(new, For | While) and new.early and new.body.results[0] == Lit(True, "bool"):
-            new = replace(new, body=Block(new.body.lets, new.body.results[1:]), early=False)
-        if len(let.vars) == 1 and not (isinstance(new, If) and self.branch(new) is None):
+        elif isinstance(new, anf.For | anf.While) and new.early and new.body.results[0] == anf.Lit(True, "bool"):
+            new = replace(new, body=anf.Block(new.body.lets, new.body.results[1:]), early=False)
+        if len(let.vars) == 1 and not (isinstance(new, anf.If) and self.branch(new) is None):
             replacement = self.simplest(new, let)
-            if isinstance(replacement, Var | Lit):
+            if isinstance(replacement, anf.Var | anf.Lit):
                 self.renaming.env[let.vars[0]] = replacement
                 return
             self.note_polynomial(let.vars[0], replacement)
@@ -210,12 +173,12 @@ class _Walk:
         if kept is not None:
             self.keep(tuple([self.renaming.bind(v) for v in kept[0]]), kept[1], let)
 
-    def made(self, node: Atom, variant: Variant) -> Construct | None:
+    def made(self, node: anf.Atom, variant: anf.Variant) -> anf.Construct | None:
         """The operation that makes a node, if it is known. An arm that is never reached may take it for another one."""
         made = self.definition(node)
-        return made if isinstance(made, Construct) and made.variant.tag == variant.tag else None
+        return made if isinstance(made, anf.Construct) and made.variant.tag == variant.tag else None
 
-    def splice(self, block: Block, vars: tuple[Var, ...]) -> None:
+    def splice(self, block: anf.Block, vars: tuple[anf.Var, ...]) -> None:
         """A block that surely runs, in place of the operation that bound `vars` to its results."""
         for let in block.lets:
             self.let(let)
@@ -223,92 +186,92 @@ class _Walk:
             self.renaming.env[var] = self.renaming.atom(result)
 
     # ---- operations of one result
-    def simplest(self, op: Op, let: Let) -> Op | Atom:
+    def simplest(self, op: anf.Op, let: anf.Let) -> anf.Op | anf.Atom:
         """An operation, whose parts are simple, in its simplest form, or the atom that it is."""
         var = let.vars[0]
         for _ in range(8):
             new = self.step(op, var)
             if new is None:
                 return op
-            if isinstance(new, Var | Lit):
+            if isinstance(new, anf.Var | anf.Lit):
                 return new
             op = new
         return op
 
-    def step(self, op: Op, var: Var) -> Op | Atom | None:
+    def step(self, op: anf.Op, var: anf.Var) -> anf.Op | anf.Atom | None:
         match op:
-            case Prim(name, args):
+            case anf.Prim(name, args):
                 return simpler(self, name, args)
-            case Cast(dtype, arg):
+            case anf.Cast(dtype, arg):
                 if dtype_of(arg) == dtype:
                     return arg
-                return convert(arg, dtype) if isinstance(arg, Lit) else None
-            case Tag(node) if isinstance(made := self.definition(node), Construct):
-                return Lit(made.variant.tag, "i64")
-            case SizeOf(size):
+                return convert(arg, dtype) if isinstance(arg, anf.Lit) else None
+            case anf.Tag(node) if isinstance(made := self.definition(node), anf.Construct):
+                return anf.Lit(made.variant.tag, "i64")
+            case anf.SizeOf(size):
                 if size.constant is not None:
-                    return Lit(int(size.constant), "i64")
+                    return anf.Lit(int(size.constant), "i64")
                 return size.atom
-            case Read():
+            case anf.Read():
                 return self.read(op)
-            case View():
+            case anf.View():
                 return self.view(op)
-            case Reshape(array, shape):
+            case anf.Reshape(array, shape):
                 inner = self.definition(array)
-                if isinstance(inner, Reshape):
-                    return Reshape(inner.array, shape)
-                return array if isinstance(array.type, Array) and array.type.shape == shape else None
-            case Copy(array):
+                if isinstance(inner, anf.Reshape):
+                    return anf.Reshape(inner.array, shape)
+                return array if isinstance(array.type, anf.Array) and array.type.shape == shape else None
+            case anf.Copy(array):
                 return array
-            case Stop(arg):
+            case anf.Stop(arg):
                 return None if self.keep_stops else arg
-            case Check():
+            case anf.Check():
                 return op.subjects[0] if self.holds(op) and self.same_type(op.subjects[0].type, var.type) else None
-            case Comp():
+            case anf.Comp():
                 return self.copied(op, (var,)).get(0)
-            case If():
+            case anf.If():
                 return self.branch(op)
             case _:
                 return None
 
-    def read(self, op: Read) -> Op | Atom | None:
+    def read(self, op: anf.Read) -> anf.Op | anf.Atom | None:
         """A read of what moves no data is a read of what it shows; of what is known at the index, that."""
         found = self.defined.get(op.array)
         if found is None:
             return None
         match found[0]:
-            case View() as view:
+            case anf.View() as view:
                 at = dict(zip(view.axes, op.index, strict=True))
-                return Read(view.array, tuple([substitute(i, at) for i in view.index]))
-            case Reshape(array=array) if isinstance(array.type, Array) and isinstance(op.array.type, Array):
+                return anf.Read(view.array, tuple([substitute(i, at) for i in view.index]))
+            case anf.Reshape(array=array) if isinstance(array.type, anf.Array) and isinstance(op.array.type, anf.Array):
                 index = _without_units(op.index, op.array.type.shape, array.type.shape)
-                return None if index is None else Read(array, index)
-            case Update():
+                return None if index is None else anf.Read(array, index)
+            case anf.Update():
                 return self.stored(op.array, op.index)
-            case Comp() as comp:
+            case anf.Comp() as comp:
                 entries = point_of(comp, found[1])
                 if entries is None:
                     return None
                 value = comp.body.results[found[1]]
-                if isinstance(value, Lit):
+                if isinstance(value, anf.Lit):
                     return value
                 for entry, at_entry in zip(entries, op.index, strict=True):
                     if entry is value:
-                        return SizeOf(at_entry)
+                        return anf.SizeOf(at_entry)
                 inside = {a.var for a in comp.axes} | {v for let in comp.body.lets for v in let.vars}
                 return None if value in inside else value
             case _:
                 return None
 
-    def stored(self, array: Var, index: tuple[Size, ...]) -> Atom | None:
+    def stored(self, array: anf.Var, index: tuple[anf.Size, ...]) -> anf.Atom | None:
         """What an array just changed holds at an index, if that is known without reading an array.
 
         A small array made and filled at each point of a comprehension is just its elements.
         """
         shift = _shift(index)
-        writes: list[Update] = []  # that may be elsewhere or not
-        value: Atom | None = None
-        while isinstance(below := self.definition(array), Update):
+        writes: list[anf.Update] = []  # that may be elsewhere or not
+        value: anf.Atom | None = None
+        while isinstance(below := self.definition(array), anf.Update):
             history = self.histories[array]
             if history.shift == shift and history.last is array:
                 value = history.values.get(index)
@@ -325,51 +288,51 @@ class _Walk:
                     return None
             array = below.array
         if value is None:
-            found = self.read(Read(array, index)) if isinstance(below, Comp) else None
-            if not isinstance(found, Lit):
+            found = self.read(anf.Read(array, index)) if isinstance(below, anf.Comp) else None
+            if not isinstance(found, anf.Lit):
                 return None
             value = found
         if not writes:
             return value
         if array not in self.local or len(index) > 1 or not _simple(index[0]):
             return None
-        if is_handle(dtype_of(array)):  # a node is chosen by a branch
+        if anf.is_handle(dtype_of(array)):  # a node is chosen by a branch
             return None
-        at: Atom = Lit(int(index[0].constant or 0), "i64") if index[0].atom is None else index[0].atom
+        at: anf.Atom = anf.Lit(int(index[0].constant or 0), "i64") if index[0].atom is None else index[0].atom
         for write in reversed(writes):
             if write.index[0].constant is None:
                 return None
         for write in reversed(writes):
-            here = self.emit(Prim("eq", (at, Lit(int(write.index[0].constant or 0), "i64"))), "bool")
-            value = self.emit(Prim("select", (here, write.value, value)), dtype_of(value))
+            here = self.emit(anf.Prim("eq", (at, anf.Lit(int(write.index[0].constant or 0), "i64"))), "bool")
+            value = self.emit(anf.Prim("select", (here, write.value, value)), dtype_of(value))
         return value
 
-    def view(self, op: View) -> Op | Atom | None:
+    def view(self, op: anf.View) -> anf.Op | anf.Atom | None:
         if [i.atom for i in op.index] == list(op.axes):
-            if isinstance(op.array.type, Array) and op.array.type.shape == op.shape:
+            if isinstance(op.array.type, anf.Array) and op.array.type.shape == op.shape:
                 return op.array
         inner = self.definition(op.array)
-        if isinstance(inner, View):
+        if isinstance(inner, anf.View):
             at = dict(zip(inner.axes, op.index, strict=True))
-            return View(inner.array, op.axes, op.shape, tuple([substitute(i, at) for i in inner.index]))
+            return anf.View(inner.array, op.axes, op.shape, tuple([substitute(i, at) for i in inner.index]))
         return None
 
-    def copied(self, op: Comp, vars: tuple[Var, ...]) -> dict[int, Var]:
+    def copied(self, op: anf.Comp, vars: tuple[anf.Var, ...]) -> dict[int, anf.Var]:
         """The results of a comprehension that are copies of arrays, and these, unless the comprehension has to stay."""
-        if not all(isinstance(let.op, Read | Prim | Cast | SizeOf) for let in op.body.lets):
+        if not all(isinstance(let.op, anf.Read | anf.Prim | anf.Cast | anf.SizeOf) for let in op.body.lets):
             return {}
-        reads = {let.vars[0]: let.op for let in op.body.lets if isinstance(let.op, Read)}
+        reads = {let.vars[0]: let.op for let in op.body.lets if isinstance(let.op, anf.Read)}
         found = {}
         for k, (var, value, d) in enumerate(zip(vars, op.body.results, op.destinations, strict=True)):
-            read = reads.get(value) if isinstance(value, Var) else None
-            if read is None or not isinstance(read.array.type, Array) or (entries := point_of(op, k)) is None:
+            read = reads.get(value) if isinstance(value, anf.Var) else None
+            if read is None or not isinstance(read.array.type, anf.Array) or (entries := point_of(op, k)) is None:
                 continue
             whole = None not in entries and [i.atom for i in read.index] == list(entries)
             if whole and self.same_type(read.array.type, var.type) and read.array.type.shape == d.shape:
                 found[k] = read.array
         return found
 
-    def branch(self, op: If) -> Op | Atom | None:
+    def branch(self, op: anf.If) -> anf.Op | anf.Atom | None:
         """A branch of one result whose arms agree, or that is its condition."""
         then, otherwise = op.then, op.otherwise
         if then.lets or otherwise.lets:
@@ -377,30 +340,30 @@ class _Walk:
         a, b = then.results[0], otherwise.results[0]
         if same(a, b):
             return a
-        if isinstance(a, Lit) and isinstance(b, Lit) and a.dtype == "bool":
-            return op.condition if a.value else Prim("not", (op.condition,))
+        if isinstance(a, anf.Lit) and isinstance(b, anf.Lit) and a.dtype == "bool":
+            return op.condition if a.value else anf.Prim("not", (op.condition,))
         return None
 
-    def note_polynomial(self, var: Var, op: Op) -> None:
+    def note_polynomial(self, var: anf.Var, op: anf.Op) -> None:
         """Remembers a polynomial, so that indices made of it are polynomials of its parts. A sum that is no `SizeOf` is
         none, because it may wrap.
         """
-        if isinstance(op, SizeOf) and len(op.size.terms) <= _LONGEST:
+        if isinstance(op, anf.SizeOf) and len(op.size.terms) <= _LONGEST:
             self.sums[var] = op.size
 
     # ---- operations of any number of results
-    def holds(self, op: Check) -> bool:
-        return isinstance(op.condition, Lit) and op.condition.value is True
+    def holds(self, op: anf.Check) -> bool:
+        return isinstance(op.condition, anf.Lit) and op.condition.value is True
 
-    def several(self, op: Op, vars: tuple[Var, ...]) -> tuple[tuple[Var, ...], Op] | None:
+    def several(self, op: anf.Op, vars: tuple[anf.Var, ...]) -> tuple[tuple[anf.Var, ...], anf.Op] | None:
         """An operation of no or several results; None if nothing remains of it."""
         match op:
-            case Check():
+            case anf.Check():
                 types = [self.same_type(s.type, v.type) for s, v in zip(op.subjects, vars, strict=True)]
                 if self.holds(op) and all(types):
                     self.renaming.env.update(zip(vars, op.subjects, strict=True))
                     return None
-            case If():
+            case anf.If():
                 inside = {v for block in (op.then, op.otherwise) for let in block.lets for v in let.vars}
                 keep = []
                 for k, (a, b) in enumerate(zip(op.then.results, op.otherwise.results, strict=True)):
@@ -410,12 +373,12 @@ class _Walk:
                         keep.append(k)
                 if len(keep) == len(vars):
                     return vars, op
-                then = Block(op.then.lets, tuple([op.then.results[k] for k in keep]))
-                otherwise = Block(op.otherwise.lets, tuple([op.otherwise.results[k] for k in keep]))
+                then = anf.Block(op.then.lets, tuple([op.then.results[k] for k in keep]))
+                otherwise = anf.Block(op.otherwise.lets, tuple([op.otherwise.results[k] for k in keep]))
                 if not then.lets and not otherwise.lets and not keep:
                     return None
-                return tuple([vars[k] for k in keep]), If(op.condition, then, otherwise, rare=op.rare)
-            case Comp() if vars:
+                return tuple([vars[k] for k in keep]), anf.If(op.condition, then, otherwise, rare=op.rare)
+            case anf.Comp() if vars:
                 copied = self.copied(op, vars)
                 if not copied:
                     return vars, op
@@ -428,12 +391,12 @@ class _Walk:
                 pass
         return vars, op
 
-    def loop(self, let: Let, op: For | While) -> bool:
+    def loop(self, let: anf.Let, op: anf.For | anf.While) -> bool:
         """Unrolls a loop that surely runs not at all or once."""
         atom = self.renaming.atom
-        if isinstance(op, While):
+        if isinstance(op, anf.While):
             match op.condition:
-                case Block((), (Lit(value=False),)):
+                case anf.Block((), (anf.Lit(value=False),)):
                     trips: object = 0
                 case _:
                     return False
@@ -443,8 +406,8 @@ class _Walk:
             for var, init in zip(let.vars, op.init, strict=True):
                 self.renaming.env[var] = atom(init)
             return True
-        low = self.size(op.low) if isinstance(op, For) else ZERO
-        if trips == 1 and isinstance(op, For) and not op.early and _simple(low):
+        low = self.size(op.low) if isinstance(op, anf.For) else anf.ZERO
+        if trips == 1 and isinstance(op, anf.For) and not op.early and _simple(low):
             for param, init in zip(op.params, op.init, strict=True):
                 self.renaming.env[param] = atom(init)
             self.renaming.env[op.index] = low
@@ -452,13 +415,13 @@ class _Walk:
             return True
         return False
 
-    def without_constant_state(self, let: Let) -> tuple[Let, Op]:
+    def without_constant_state(self, let: anf.Let) -> tuple[anf.Let, anf.Op]:
         """The loop without the state that every trip hands on as it is."""
         op = let.op
-        assert isinstance(op, For | While)
+        assert isinstance(op, anf.For | anf.While)
         nexts = op.body.results[op.early :]
         constant = [
-            n is p or (isinstance(n, Var) and n is i) for n, p, i in zip(nexts, op.params, op.init, strict=True)
+            n is p or (isinstance(n, anf.Var) and n is i) for n, p, i in zip(nexts, op.params, op.init, strict=True)
         ]
         if not any(constant):
             return let, op
@@ -468,75 +431,75 @@ class _Walk:
         loop = with_state(let, [k for k, c in enumerate(constant) if not c])
         return loop, loop.op
 
-    def without_unit_axes(self, op: Comp) -> Comp:
+    def without_unit_axes(self, op: anf.Comp) -> anf.Comp:
         """A comprehension without the axes of one point, whose variables become that point.
 
         One of them stays if there is no other and a result is an array: what makes arrays has an axis.
         """
-        points: dict[Var, Size] = {}
+        points: dict[anf.Var, anf.Size] = {}
         for axis in op.axes:
             if len(axis.lows) == len(axis.highs) == 1:
                 low = self.size(axis.lows[0])
-                if self.size(axis.highs[0]) - low == poly(1) and _simple(low):
+                if self.size(axis.highs[0]) - low == anf.poly(1) and _simple(low):
                     points[axis.var] = low
         if points and len(points) == len(op.axes) and any(d.shape for d in op.destinations):
             points.popitem()
         if not points:
             return op
         self.renaming.env.update(points)
-        return Comp(tuple([a for a in op.axes if a.var not in points]), op.body, op.destinations)
+        return anf.Comp(tuple([a for a in op.axes if a.var not in points]), op.body, op.destinations)
 
-    def single_point(self, vars: tuple[Var, ...], op: Comp) -> bool:
+    def single_point(self, vars: tuple[anf.Var, ...], op: anf.Comp) -> bool:
         """A comprehension of one point whose results are all scalars is its body."""
-        if op.axes or not all(isinstance(d, Keep) and not d.shape and d.into is None for d in op.destinations):
+        if op.axes or not all(isinstance(d, anf.Keep) and not d.shape and d.into is None for d in op.destinations):
             return False
         self.splice(op.body, vars)
         for var, d in zip(vars, op.destinations, strict=True):
-            if isinstance(d, Keep) and d.monoid in ("argmax", "argmin"):
-                self.renaming.env[var] = Lit(0, "i64")
+            if isinstance(d, anf.Keep) and d.monoid in ("argmax", "argmin"):
+                self.renaming.env[var] = anf.Lit(0, "i64")
         return True
 
 
-def _settled(op: For) -> list[int]:
+def _settled(op: anf.For) -> list[int]:
     """The state that no trip reads and that each sets to one value, which is known before the loop."""
     inside = {op.index, *op.params, *[v for let in op.body.lets for v in let.vars]}
     found = [] if op.early else [k for k, value in enumerate(op.body.results) if value not in inside]
     if not found:
         return []
-    read: set[Atom] = {v for let in op.body.lets for v in mentioned(let.op)}
+    read: set[anf.Atom] = {v for let in op.body.lets for v in mentioned(let.op)}
     read.update(v for k, value in enumerate(op.body.results) for v in [value, *type_vars(op.params[k].type)])
     return [k for k in found if op.params[k] not in read]
 
 
-def _without_settled(let: Let, op: For, settled: list[int]) -> list[Let]:
+def _without_settled(let: anf.Let, op: anf.For, settled: list[int]) -> list[anf.Let]:
     """A loop without some of its state, and that state behind it: the value, or the first one if no trip runs."""
-    trips, runs = fresh("trips", Scalar("i64")), fresh("runs", Scalar("bool"))
-    arms = [Block((), tuple([values[k] for k in settled])) for values in (op.body.results, op.init)]
+    trips, runs = anf.fresh("trips", anf.Scalar("i64")), anf.fresh("runs", anf.Scalar("bool"))
+    arms = [anf.Block((), tuple([values[k] for k in settled])) for values in (op.body.results, op.init)]
     return [
         with_state(let, [k for k in range(len(op.params)) if k not in settled]),
-        Let((trips,), SizeOf(op.high - op.low), let.span),
-        Let((runs,), Prim("gt", (trips, Lit(0, "i64"))), let.span),
-        Let(tuple([let.vars[k] for k in settled]), If(runs, *arms), let.span),
+        anf.Let((trips,), anf.SizeOf(op.high - op.low), let.span),
+        anf.Let((runs,), anf.Prim("gt", (trips, anf.Lit(0, "i64"))), let.span),
+        anf.Let(tuple([let.vars[k] for k in settled]), anf.If(runs, *arms), let.span),
     ]
 
 
-def _simple(size: Size) -> bool:
+def _simple(size: anf.Size) -> bool:
     """Whether a polynomial may stand where an atom is wanted."""
     return isinstance(size.constant, int) or size.atom is not None
 
 
-def _apart(a: tuple[Size, ...], b: tuple[Size, ...]) -> bool:
+def _apart(a: tuple[anf.Size, ...], b: tuple[anf.Size, ...]) -> bool:
     """Whether two indices surely differ."""
     return any((x - y).constant not in (None, 0) for x, y in zip(a, b, strict=True))
 
 
 def _without_units(
-    index: tuple[Size, ...], shown: tuple[Size, ...], under: tuple[Size, ...]
-) -> tuple[Size, ...] | None:
+    index: tuple[anf.Size, ...], shown: tuple[anf.Size, ...], under: tuple[anf.Size, ...]
+) -> tuple[anf.Size, ...] | None:
     """The index below a reshape that only adds and removes axes of size 1."""
-    one = poly(1)
+    one = anf.poly(1)
     entries = [(i, s) for i, s in zip(index, shown, strict=True) if s != one]
     if [s for _, s in entries] != [s for s in under if s != one]:
         return None
     rest = iter(entries)
-    return tuple([ZERO if s == one else next(rest)[0] for s in under])
+    return tuple([anf.ZERO if s == one else next(rest)[0] for s in under])

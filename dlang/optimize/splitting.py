@@ -10,21 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dlang.ir.anf import (
-    Array,
-    Block,
-    Comp,
-    Contract,
-    Destination,
-    If,
-    Keep,
-    Let,
-    Op,
-    Read,
-    Size,
-    Var,
-    View,
-)  # fmt: skip
+from dlang.ir import anf
 from dlang.ir.comps import done_whole, extent, is_plain
 from dlang.ir.traverse import count_uses, mentioned, walk
 
@@ -38,15 +24,15 @@ _REDUCED = ("sum", "prod", "max", "min", "any", "all")
 class Unit:
     """Lets that are done together: one, or a product, the search for a NaN in it, and the branch that does it again."""
 
-    lets: tuple[Let, ...]
+    lets: tuple[anf.Let, ...]
 
     @property
-    def vars(self) -> tuple[Var, ...]:
+    def vars(self) -> tuple[anf.Var, ...]:
         return self.lets[-1].vars
 
     @property
     def is_product(self) -> bool:
-        return isinstance(self.lets[0].op, Contract)
+        return isinstance(self.lets[0].op, anf.Contract)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +44,14 @@ class Way:
     """
 
     unit: Unit
-    size: Size
-    needs: tuple[tuple[Var, Split], ...]
-    gives: Mapping[Var, Split]
-    axes: Mapping[Var, Var | None]
+    size: anf.Size
+    needs: tuple[tuple[anf.Var, Split], ...]
+    gives: Mapping[anf.Var, Split]
+    axes: Mapping[anf.Var, anf.Var | None]
     name: int = -1
 
 
-def units(block: Block) -> list[Unit]:
+def units(block: anf.Block) -> list[Unit]:
     """The lets of a block in order, products that may be done again with what does that."""
     uses = count_uses(block)
     makers = {v: let for let in block.lets for v in let.vars}
@@ -82,21 +68,21 @@ def units(block: Block) -> list[Unit]:
     return out
 
 
-def _checked(let: Let, makers: Mapping[Var, Let], uses: Mapping[Var, int]) -> Unit | None:
+def _checked(let: anf.Let, makers: Mapping[anf.Var, anf.Let], uses: Mapping[anf.Var, int]) -> Unit | None:
     """A product that is done again where a NaN is found in it, as `unguarded.py` has it."""
     op = let.op
-    if not isinstance(op, If) or not op.rare or op.otherwise.lets or len(op.otherwise.results) != 1:
+    if not isinstance(op, anf.If) or not op.rare or op.otherwise.lets or len(op.otherwise.results) != 1:
         return None
     (product,) = op.otherwise.results
-    test = makers.get(op.condition) if isinstance(op.condition, Var) else None
-    made = makers.get(product) if isinstance(product, Var) else None
-    if test is None or made is None or len(test.vars) > 1 or len(made.vars) > 1 or not isinstance(product, Var):
+    test = makers.get(op.condition) if isinstance(op.condition, anf.Var) else None
+    made = makers.get(product) if isinstance(product, anf.Var) else None
+    if test is None or made is None or len(test.vars) > 1 or len(made.vars) > 1 or not isinstance(product, anf.Var):
         return None
-    if not isinstance(test.op, Comp) or not isinstance(made.op, Contract) or uses[test.vars[0]] != 1:
+    if not isinstance(test.op, anf.Comp) or not isinstance(made.op, anf.Contract) or uses[test.vars[0]] != 1:
         return None
     keep = test.op.destinations[0]
-    reads = [inner.op.array for inner in walk(test.op.body) if isinstance(inner.op, Read)]
-    if not isinstance(keep, Keep) or keep.monoid != "any" or reads != [product]:
+    reads = [inner.op.array for inner in walk(test.op.body) if isinstance(inner.op, anf.Read)]
+    if not isinstance(keep, anf.Keep) or keep.monoid != "any" or reads != [product]:
         return None
     inside = sum(v is product for v in (*mentioned(test.op), *mentioned(op)))
     return Unit((made, test, let)) if uses[product] == inside else None
@@ -108,19 +94,19 @@ def ways(unit: Unit) -> Iterator[Way]:
     if any(done_whole(v.type) for let in unit.lets for v in let.vars):
         return
     match first.op:
-        case Contract() as op:
+        case anf.Contract() as op:
             for way in _products(unit, first, op):
                 again = way if len(unit.lets) == 1 else _again(way)
                 if again is not None:
                     yield again
-        case Comp() as op:
+        case anf.Comp() as op:
             if is_plain(op):
                 for axis in op.axes:
                     size = extent(axis)
                     found = None if size is None else _comp(unit, op, axis.var, size)
                     if found is not None:
                         yield found
-        case View() as op:
+        case anf.View() as op:
             for k, (axis_var, size) in enumerate(zip(op.axes, op.shape, strict=True)):
                 at = _shared(op.array, op.index, axis_var, size)
                 if at is not None:
@@ -129,26 +115,26 @@ def ways(unit: Unit) -> Iterator[Way]:
             pass
 
 
-def _position(index: Sequence[Size], axis: Var) -> int | None:
+def _position(index: Sequence[anf.Size], axis: anf.Var) -> int | None:
     """Which entry of an index an axis is, if it is in no other."""
     found = [k for k, entry in enumerate(index) if entry.mentions((axis,))]
     return found[0] if len(found) == 1 and index[found[0]].atom is axis else None
 
 
-def _shared(array: Var, index: Sequence[Size], axis: Var, size: Size) -> Split:
+def _shared(array: anf.Var, index: Sequence[anf.Size], axis: anf.Var, size: anf.Size) -> Split:
     """Along which axis an array is read as far as another axis reaches, and no further."""
-    assert isinstance(array.type, Array)
+    assert isinstance(array.type, anf.Array)
     at = _position(index, axis)
     return at if at is not None and array.type.shape[at] == size else None
 
 
 # ---- products --------------------------------------------------------------------------------------------------------
-def _products(unit: Unit, let: Let, op: Contract) -> Iterator[Way]:
+def _products(unit: Unit, let: anf.Let, op: anf.Contract) -> Iterator[Way]:
     for name in dict.fromkeys((*op.left, *op.right)):
-        needs: list[tuple[Var, Split]] = []
-        size: Size | None = None
+        needs: list[tuple[anf.Var, Split]] = []
+        size: anf.Size | None = None
         for array, names in ((op.a, op.left), (op.b, op.right)):
-            assert isinstance(array.type, Array)
+            assert isinstance(array.type, anf.Array)
             if names.count(name) > 1:
                 break
             at = names.index(name) if name in names else None
@@ -163,14 +149,14 @@ def _products(unit: Unit, let: Let, op: Contract) -> Iterator[Way]:
 def _again(way: Way) -> Way | None:
     """The way of a product with what does it again: each comprehension of that has to split as the product does."""
     made, test, branch = way.unit.lets
-    assert isinstance(branch.op, If) and isinstance(test.op, Comp)
+    assert isinstance(branch.op, anf.If) and isinstance(test.op, anf.Comp)
     (product,), (result,) = made.vars, branch.op.then.results
     split = way.gives[product]
     arm = _Arm(way.size, dict(way.needs), {product: split})
-    if not isinstance(result, Var):
+    if not isinstance(result, anf.Var):
         return None
     arm.splits[result] = split
-    (read,) = [inner.op for inner in walk(test.op.body) if isinstance(inner.op, Read)]
+    (read,) = [inner.op for inner in walk(test.op.body) if isinstance(inner.op, anf.Read)]
     arm.axes[test.vars[0]] = None if split is None else read.index[split].atom
     if not all(arm.let(let) for let in reversed(branch.op.then.lets)):
         return None
@@ -182,15 +168,15 @@ def _again(way: Way) -> Way | None:
 class _Arm:
     """The walk backwards over what does a product again. splits: of what is made there; operands: of the product."""
 
-    size: Size
-    operands: Mapping[Var, Split]
-    splits: dict[Var, Split]
-    axes: dict[Var, Var | None] = field(default_factory=dict)
-    needs: list[tuple[Var, Split]] = field(default_factory=list)
+    size: anf.Size
+    operands: Mapping[anf.Var, Split]
+    splits: dict[anf.Var, Split]
+    axes: dict[anf.Var, anf.Var | None] = field(default_factory=dict)
+    needs: list[tuple[anf.Var, Split]] = field(default_factory=list)
 
-    def let(self, let: Let) -> bool:
+    def let(self, let: anf.Let) -> bool:
         op = let.op
-        if not isinstance(op, Comp) or len(let.vars) > 1 or let.vars[0] not in self.splits:
+        if not isinstance(op, anf.Comp) or len(let.vars) > 1 or let.vars[0] not in self.splits:
             return False
         split = self.splits[let.vars[0]]
         own = set(self.splits)
@@ -199,7 +185,7 @@ class _Arm:
             if split is not None or any(d.into not in (None, *own) for d in op.destinations):
                 return False
             for inner in walk(op.body):
-                if isinstance(inner.op, Read):  # of a part of a sum
+                if isinstance(inner.op, anf.Read):  # of a part of a sum
                     self.splits.setdefault(inner.op.array, None)
             self.axes[let.vars[0]] = None
             return True
@@ -216,26 +202,26 @@ class _Arm:
         self.axes[let.vars[0]] = axis
         return True
 
-    def axis(self, op: Comp, split: Split) -> Var | None:
+    def axis(self, op: anf.Comp, split: Split) -> anf.Var | None:
         """The axis by which a comprehension splits: that of the result, or of what the product reads."""
         axes = {a.var for a in op.axes if extent(a) == self.size}
         if split is not None:
             atom = op.destinations[0].index[split].atom
             return atom if atom in axes else None
         for inner in walk(op.body):
-            at = self.operands.get(inner.op.array) if isinstance(inner.op, Read) else None
-            if at is not None and isinstance(inner.op, Read) and inner.op.index[at].atom in axes:
+            at = self.operands.get(inner.op.array) if isinstance(inner.op, anf.Read) else None
+            if at is not None and isinstance(inner.op, anf.Read) and inner.op.index[at].atom in axes:
                 return inner.op.index[at].atom
         return None
 
 
 # ---- comprehensions --------------------------------------------------------------------------------------------------
-def _comp(unit: Unit, op: Comp, axis: Var, size: Size, own: Iterable[Var] = ()) -> Way | None:
+def _comp(unit: Unit, op: anf.Comp, axis: anf.Var, size: anf.Size, own: Iterable[anf.Var] = ()) -> Way | None:
     """A comprehension done by parts of one of its axes. own: arrays that it may continue whatever they are."""
     if size.mentions({a.var for a in op.axes}):
         return None
-    gives: dict[Var, Split] = {}
-    needs: list[tuple[Var, Split]] = []
+    gives: dict[anf.Var, Split] = {}
+    needs: list[tuple[anf.Var, Split]] = []
     for var, d in zip(unit.vars, op.destinations, strict=True):
         at = _position(d.index, axis)
         if at is None and (any(e.mentions((axis,)) for e in d.index) or not _is_reduced(d)):
@@ -246,23 +232,23 @@ def _comp(unit: Unit, op: Comp, axis: Var, size: Size, own: Iterable[Var] = ()) 
         if d.into is not None and at is not None:
             needs.append((d.into, at))
     for inner in walk(op.body):
-        if isinstance(inner.op, Read):
+        if isinstance(inner.op, anf.Read):
             needs.append((inner.op.array, _shared(inner.op.array, inner.op.index, axis, size)))
-    arrays = {v for v in mentioned(op) if isinstance(v.type, Array)}
+    arrays = {v for v in mentioned(op) if isinstance(v.type, anf.Array)}
     arrays -= {a for a, _ in needs} | {v for let in walk(op.body) for v in let.vars} | set(own)
     needs += [(a, None) for a in arrays]
     return Way(unit, size, tuple(dict.fromkeys(needs)), gives, {unit.vars[0]: axis})
 
 
-def _is_reduced(d: Destination) -> bool:
-    return not isinstance(d, Keep) or d.monoid in _REDUCED
+def _is_reduced(d: anf.Destination) -> bool:
+    return not isinstance(d, anf.Keep) or d.monoid in _REDUCED
 
 
-def is_reduction(op: Op, array: Var) -> bool:
+def is_reduction(op: anf.Op, array: anf.Var) -> bool:
     """Whether an operation gives less than an array that it reads has: a product, or one with a reduction."""
-    if isinstance(op, Contract):
+    if isinstance(op, anf.Contract):
         return True
-    if not isinstance(op, Comp):
+    if not isinstance(op, anf.Comp):
         return False
-    assert isinstance(array.type, Array)
+    assert isinstance(array.type, anf.Array)
     return any(len(d.shape) < len(array.type.shape) for d in op.destinations)

@@ -16,32 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from dlang.ir.anf import (
-    Array,
-    Atom,
-    Block,
-    Cast,
-    Comp,
-    Effect,
-    Empty,
-    Function,
-    Keep,
-    Let,
-    Prim,
-    Program,
-    Read,
-    Reshape,
-    Scalar,
-    SizeOf,
-    Token,
-    Type,
-    Var,
-    View,
-    early_name,
-    fresh,
-    is_handle,
-    poly,
-)
+from dlang.ir import anf
 from dlang.ir.comps import extent, surely_total
 from dlang.ir.sizes import defined_sizes, opened
 from dlang.ir.substitution import Renaming
@@ -52,19 +27,19 @@ FEW = 4
 """Operations of a comprehension that reads nothing and is computed again."""
 
 
-def staged(program: Program, name: str, given: Set[int]) -> Program:
+def staged(program: anf.Program, name: str, given: Set[int]) -> anf.Program:
     """The program with a function split. given: the positions of the parameters that are known early.
 
     A parameter whose type mentions a size that is not given counts as not given.
     """
     f = program.functions[name]
-    params: list[Var] = []
+    params: list[anf.Var] = []
     for k, p in enumerate(f.params):
         if k in given and set(type_vars(p.type)) <= set(params):
             params.append(p)
     early, late = _split(f.body, set(params))
     crossing, again = _crossing(early, late, f.body.results)
-    rest = Block((*[let for let in early if let in again], *late), f.body.results)
+    rest = anf.Block((*[let for let in early if let in again], *late), f.body.results)
     values = tuple([v for let in early for v in let.vars if v in crossing])
     first = _early(f, params, early, values)
     handed = _formals(values, early)
@@ -72,12 +47,12 @@ def staged(program: Program, name: str, given: Set[int]) -> Program:
     return replace(program, functions={**program.functions, name: second, first.name: first})
 
 
-def _split(body: Block, known: set[Var]) -> tuple[list[Let], list[Let]]:
+def _split(body: anf.Block, known: set[anf.Var]) -> tuple[list[anf.Let], list[anf.Let]]:
     """What depends on known variables alone, in order, and the rest."""
-    early: list[Let] = []
-    late: list[Let] = []
+    early: list[anf.Let] = []
+    late: list[anf.Let] = []
     for whole in body.lets:
-        arrays, let = _apart(whole, known) if isinstance(whole.op, Comp) else ([], whole)
+        arrays, let = _apart(whole, known) if isinstance(whole.op, anf.Comp) else ([], whole)
         early += arrays
         known.update(v for new in arrays for v in new.vars)
         used = [*free_vars(let.op), *[v for var in let.vars for v in type_vars(var.type)]]
@@ -89,39 +64,39 @@ def _split(body: Block, known: set[Var]) -> tuple[list[Let], list[Let]]:
     return early, late
 
 
-def _apart(let: Let, known: Set[Var]) -> tuple[list[Let], Let]:
+def _apart(let: anf.Let, known: Set[anf.Var]) -> tuple[list[anf.Let], anf.Let]:
     """What a comprehension computes at its points from known data alone, as arrays, and the comprehension with them."""
     comp = let.op
-    assert isinstance(comp, Comp)
+    assert isinstance(comp, anf.Comp)
     extents = {axis.var: extent(axis) for axis in comp.axes}
     used = {v for axis in comp.axes for bound in (*axis.lows, *axis.highs) for v in bound.atoms()}
     if None in extents.values() or not used <= known:
         return [], let
-    cones: dict[Var, _Cone] = {}
+    cones: dict[anf.Var, _Cone] = {}
     for inner in comp.body.lets:
         mentions = free_vars(inner.op)
         early = all(v in known or v in extents or v in cones for v in mentions)
-        if early and isinstance(inner.op, Prim | Cast | SizeOf | Read):
+        if early and isinstance(inner.op, anf.Prim | anf.Cast | anf.SizeOf | anf.Read):
             cones[inner.vars[0]] = _cone(inner, mentions, extents, cones)
     others = [inner for inner in comp.body.lets if not cones.keys() >= set(inner.vars) or not inner.vars]
     if not others:
         return [], let  # it moves as it is
     late = [v for inner in others for v in free_vars(inner.op)]
-    wanted = {v for v in (*late, *comp.body.results) if isinstance(v, Var) and v in cones and cones[v].is_worth_it}
-    new: list[Let] = []
-    reads: dict[Var, Read] = {}
+    wanted = {v for v in (*late, *comp.body.results) if isinstance(v, anf.Var) and v in cones and cones[v].is_worth_it}
+    new: list[anf.Let] = []
+    reads: dict[anf.Var, anf.Read] = {}
     for v in [v for v in cones if v in wanted]:
         cone = cones[v]
         axes = tuple([axis for axis in comp.axes if axis.var in cone.axes])
         if len(axes) < len(comp.axes) and not all(surely_total(inner.op, axes) for inner in cone.lets):
             continue  # other axes may be empty, and then it does not run now
         shape = tuple([axis.highs[0] for axis in axes])
-        index = tuple([poly(axis.var) for axis in axes])
-        assert isinstance(v.type, Scalar)
-        array = fresh(v.name, Array(v.type.dtype, shape))
-        made = Comp(axes, Block(cone.lets, (v,)), (Keep(shape, index, "set"),))
-        new.append(Let((array,), Renaming({}, fresh=True).op(made), let.span))
-        reads[v] = Read(array, index)
+        index = tuple([anf.poly(axis.var) for axis in axes])
+        assert isinstance(v.type, anf.Scalar)
+        array = anf.fresh(v.name, anf.Array(v.type.dtype, shape))
+        made = anf.Comp(axes, anf.Block(cone.lets, (v,)), (anf.Keep(shape, index, "set"),))
+        new.append(anf.Let((array,), Renaming({}, renew=True).op(made), let.span))
+        reads[v] = anf.Read(array, index)
     lets = [replace(x, op=reads[x.vars[0]]) if reads.keys() & set(x.vars) else x for x in comp.body.lets]
     body = replace(comp.body, lets=tuple(lets))
     return new, replace(let, op=replace(comp, body=body)) if new else let
@@ -132,8 +107,8 @@ class _Cone:
     """Scalar code that leads to a value: its operations, the axes that it depends on, and the largest rank of the
     arrays that it reads."""
 
-    lets: tuple[Let, ...]
-    axes: frozenset[Var]
+    lets: tuple[anf.Let, ...]
+    axes: frozenset[anf.Var]
     rank: int
     dear: bool
 
@@ -142,33 +117,37 @@ class _Cone:
         return self.dear and 0 < len(self.axes) <= self.rank
 
 
-def _cone(let: Let, mentions: Sequence[Var], axes: Collection[Var], cones: Mapping[Var, _Cone]) -> _Cone:
+def _cone(
+    let: anf.Let, mentions: Sequence[anf.Var], axes: Collection[anf.Var], cones: Mapping[anf.Var, _Cone]
+) -> _Cone:
     below = [cones[v] for v in mentions if v in cones]
     lets = (*dict.fromkeys([x for c in below for x in c.lets]), let)
     own = frozenset(v for v in mentions if v in axes).union(*[c.axes for c in below])
-    ranks = [len(v.type.shape) for v in mentions if isinstance(v.type, Array)] + [c.rank for c in below]
-    dear = isinstance(let.op, Prim) and let.op.name in HEAVY | EXPENSIVE
+    ranks = [len(v.type.shape) for v in mentions if isinstance(v.type, anf.Array)] + [c.rank for c in below]
+    dear = isinstance(let.op, anf.Prim) and let.op.name in HEAVY | EXPENSIVE
     return _Cone(lets, own, max(ranks, default=0), dear or any(c.dear for c in below))
 
 
-def _may_move(let: Let) -> bool:
+def _may_move(let: anf.Let) -> bool:
     """Whether the world does not see it, and what it gives outlives a run, as nodes do not."""
-    lasting = all(not isinstance(v.type, Token) and not _is_node(v.type) for v in let.vars)
-    return lasting and not isinstance(let.op, Effect)
+    lasting = all(not isinstance(v.type, anf.Token) and not _is_node(v.type) for v in let.vars)
+    return lasting and not isinstance(let.op, anf.Effect)
 
 
-def _is_node(type: Type) -> bool:
-    return isinstance(type, Scalar | Array) and is_handle(type.dtype)
+def _is_node(type: anf.Type) -> bool:
+    return isinstance(type, anf.Scalar | anf.Array) and anf.is_handle(type.dtype)
 
 
-def _crossing(early: list[Let], late: list[Let], results: tuple[Atom, ...]) -> tuple[set[Var], set[Let]]:
+def _crossing(
+    early: list[anf.Let], late: list[anf.Let], results: tuple[anf.Atom, ...]
+) -> tuple[set[anf.Var], set[anf.Let]]:
     """What the rest is given, and what it computes again."""
     of = {v: let for let in early for v in let.vars}
-    wanted = [v for v in results if isinstance(v, Var)]
+    wanted = [v for v in results if isinstance(v, anf.Var)]
     wanted += [v for let in late for v in (*free_vars(let.op), *[s for x in let.vars for s in type_vars(x.type)])]
     sizes = defined_sizes(early)
-    crossing: set[Var] = set()
-    again: set[Let] = set()
+    crossing: set[anf.Var] = set()
+    again: set[anf.Let] = set()
     work = [v for v in wanted if v in of]
     while work:
         v = work.pop()
@@ -185,30 +164,30 @@ def _crossing(early: list[Let], late: list[Let], results: tuple[Atom, ...]) -> t
     return crossing, again
 
 
-def _is_cheap(let: Let) -> bool:
+def _is_cheap(let: anf.Let) -> bool:
     """Whether computing it again costs no more than reading what it gave."""
     match let.op:
-        case View() | Reshape() | SizeOf() | Empty():
+        case anf.View() | anf.Reshape() | anf.SizeOf() | anf.Empty():
             return True
-        case Comp():
-            plain = all(isinstance(inner.op, Prim | Cast | SizeOf) for inner in walk(let.op.body))
+        case anf.Comp():
+            plain = all(isinstance(inner.op, anf.Prim | anf.Cast | anf.SizeOf) for inner in walk(let.op.body))
             return plain and len(let.op.body.lets) <= FEW
         case _:
             return False
 
 
-def _early(f: Function, params: list[Var], lets: list[Let], values: tuple[Var, ...]) -> Function:
-    renaming = Renaming({}, fresh=True)
+def _early(f: anf.Function, params: list[anf.Var], lets: list[anf.Let], values: tuple[anf.Var, ...]) -> anf.Function:
+    renaming = Renaming({}, renew=True)
     own = tuple([renaming.bind(p) for p in params])
-    body = renaming.block(Block(tuple(lets), values))
-    results = _formals([v for v in body.results if isinstance(v, Var)], body.lets)
-    return Function(early_name(f.name), own, tuple(results.values()), body, f.label, f.span)
+    body = renaming.block(anf.Block(tuple(lets), values))
+    results = _formals([v for v in body.results if isinstance(v, anf.Var)], body.lets)
+    return anf.Function(anf.early_name(f.name), own, tuple(results.values()), body, f.label, f.span)
 
 
-def _formals(values: Sequence[Var], lets: Sequence[Let]) -> dict[Var, Var]:
+def _formals(values: Sequence[anf.Var], lets: Sequence[anf.Let]) -> dict[anf.Var, anf.Var]:
     """A variable for each value of some lets, of a type whose sizes mention those that stand for themselves."""
     sizes = defined_sizes(lets)
-    made: dict[Var, Var] = {}
+    made: dict[anf.Var, anf.Var] = {}
     for v in values:
-        made[v] = fresh(v.name, Renaming(made).type(opened(v.type, sizes)))
+        made[v] = anf.fresh(v.name, Renaming(made).type(opened(v.type, sizes)))
     return made

@@ -14,25 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from dlang.ir.anf import (
-    FLOATS,
-    Atom,
-    Axis,
-    Block,
-    Cast,
-    Comp,
-    Keep,
-    Let,
-    Prim,
-    Program,
-    Read,
-    Scalar,
-    Size,
-    SizeOf,
-    Var,
-    fresh,
-    poly,
-)  # fmt: skip
+from dlang.ir import anf
 from dlang.ir.comps import without_results
 from dlang.ir.substitution import substitute
 from dlang.ir.traverse import map_blocks, map_bodies, with_lets, with_op
@@ -40,17 +22,17 @@ from dlang.ir.types import dtype_of, is_float
 from dlang.ops.primitives import PRIMITIVES
 
 
-def symmetry(program: Program) -> Program:
+def symmetry(program: anf.Program) -> anf.Program:
     """The program with each pair of such sums computed once."""
     return map_bodies(program, _block)
 
 
-def _block(block: Block) -> Block:
-    lets: list[Let] = []
+def _block(block: anf.Block) -> anf.Block:
+    lets: list[anf.Let] = []
     for let in block.lets:
         op = map_blocks(let.op, _block)
         let = with_op(let, let.vars, op)
-        lets += _of_one_side(let, op) if isinstance(op, Comp) else [let]
+        lets += _of_one_side(let, op) if isinstance(op, anf.Comp) else [let]
     return with_lets(block, lets, block.results)
 
 
@@ -63,7 +45,7 @@ class _Twin:
     negated: bool
 
 
-def _of_one_side(let: Let, op: Comp) -> list[Let]:
+def _of_one_side(let: anf.Let, op: anf.Comp) -> list[anf.Let]:
     """A comprehension without what other results of it say, and what makes that of them."""
     for k, p in enumerate(op.axes):
         for q in op.axes[k + 1 :]:
@@ -75,19 +57,19 @@ def _of_one_side(let: Let, op: Comp) -> list[Let]:
     return [let]
 
 
-def _is_pair(op: Comp, p: Axis, q: Axis) -> bool:
+def _is_pair(op: anf.Comp, p: anf.Axis, q: anf.Axis) -> bool:
     """Whether two axes have the same range, which nothing else depends on."""
     if (p.lows, p.highs) != (q.lows, q.highs) or len(op.destinations) < 2:
         return False
     return not any(s.mentions((p.var, q.var)) for axis in op.axes for s in (*axis.lows, *axis.highs))
 
 
-def _benefit(op: Comp, twins: Sequence[_Twin]) -> tuple[int, int]:
+def _benefit(op: anf.Comp, twins: Sequence[_Twin]) -> tuple[int, int]:
     """How many sums are left out; then how many of those go into larger arrays."""
     return len(twins), sum(len(op.destinations[t.position].index) > 1 for t in twins)
 
 
-def _twins(op: Comp, gone: Var, stays: Var) -> list[_Twin]:
+def _twins(op: anf.Comp, gone: anf.Var, stays: anf.Var) -> list[_Twin]:
     """Sums for each point of the axis `gone` that are sums for each point of the axis `stays`."""
     inner = {axis.var for axis in op.axes}
     plain, exchanged = _Numbers(op, {}), None
@@ -98,12 +80,12 @@ def _twins(op: Comp, gone: Var, stays: Var) -> list[_Twin]:
         for other, b in enumerate(op.destinations):
             if not _is_sum(op, other, stays, gone) or b.into is not None:
                 continue
-            assert isinstance(a, Keep) and isinstance(b, Keep)
+            assert isinstance(a, anf.Keep) and isinstance(b, anf.Keep)
             others = {v for i in a.index for v in i.atoms() if v in inner} - {gone}
             if others != {v for i in b.index for v in i.atoms() if v in inner} - {stays}:
                 continue
             if exchanged is None:
-                exchanged = _Numbers(op, {gone: poly(stays), stays: poly(gone)}, plain.numbers)
+                exchanged = _Numbers(op, {gone: anf.poly(stays), stays: anf.poly(gone)}, plain.numbers)
             first, second = exchanged.of(op.body.results[position]), plain.of(op.body.results[other])
             if first is not None and second is not None and first.number == second.number:
                 out.append(_Twin(position, other, first.negative != second.negative))
@@ -111,34 +93,43 @@ def _twins(op: Comp, gone: Var, stays: Var) -> list[_Twin]:
     return out
 
 
-def _is_sum(op: Comp, position: int, axis: Var, reduced: Var) -> bool:
+def _is_sum(op: anf.Comp, position: int, axis: anf.Var, reduced: anf.Var) -> bool:
     """Whether a result is a sum of floats for each point of one axis over another."""
     d, value = op.destinations[position], op.body.results[position]
-    if not isinstance(d, Keep) or d.monoid != "sum" or not is_float(value.type) or not isinstance(value.type, Scalar):
+    if (
+        not isinstance(d, anf.Keep)
+        or d.monoid != "sum"
+        or not is_float(value.type)
+        or not isinstance(value.type, anf.Scalar)
+    ):
         return False
     mentioned = {v for i in d.index for v in i.atoms()}
     computed = {v for let in op.body.lets for v in let.vars}
     return axis in mentioned and reduced not in mentioned and mentioned.isdisjoint(computed)
 
 
-def _without(let: Let, op: Comp, p: Var, q: Var, twins: Sequence[_Twin]) -> list[Let]:
+def _without(let: anf.Let, op: anf.Comp, p: anf.Var, q: anf.Var, twins: Sequence[_Twin]) -> list[anf.Let]:
     gone = {t.position for t in twins}
     lets = without_results(let, gone)
     for t in twins:
         a, b = op.destinations[t.position], op.destinations[t.other]
-        assert isinstance(a, Keep) and isinstance(b, Keep)
+        assert isinstance(a, anf.Keep) and isinstance(b, anf.Keep)
         named = {v for i in a.index for v in i.atoms()}
         axes = {
-            axis.var: replace(axis, var=fresh(axis.var.name, axis.var.type)) for axis in op.axes if axis.var in named
+            axis.var: replace(axis, var=anf.fresh(axis.var.name, axis.var.type))
+            for axis in op.axes
+            if axis.var in named
         }
-        at: dict[Var, Size] = {old: poly(axis.var) for old, axis in axes.items()}
+        at: dict[anf.Var, anf.Size] = {old: anf.poly(axis.var) for old, axis in axes.items()}
         there = at | ({p: at[q]} if q in at else {q: at[p]})
-        value: Atom = fresh("g", Scalar(dtype_of(op.body.results[t.position])))
-        assert isinstance(value, Var)
-        body_lets = [Let((value,), Read(let.vars[t.other], tuple([substitute(i, there) for i in b.index])), let.span)]
+        value: anf.Atom = anf.fresh("g", anf.Scalar(dtype_of(op.body.results[t.position])))
+        assert isinstance(value, anf.Var)
+        body_lets = [
+            anf.Let((value,), anf.Read(let.vars[t.other], tuple([substitute(i, there) for i in b.index])), let.span)
+        ]
         if t.negated:
-            turned = fresh("g", value.type)
-            body_lets.append(Let((turned,), Prim("neg", (value,)), let.span))
+            turned = anf.fresh("g", value.type)
+            body_lets.append(anf.Let((turned,), anf.Prim("neg", (value,)), let.span))
             value = turned
         bounds = [
             replace(
@@ -149,8 +140,8 @@ def _without(let: Let, op: Comp, p: Var, q: Var, twins: Sequence[_Twin]) -> list
             for axis in axes.values()
         ]
         destination = replace(a, index=tuple([substitute(i, at) for i in a.index]))
-        made = Comp(tuple(bounds), Block(tuple(body_lets), (value,)), (destination,))
-        lets.append(Let((let.vars[t.position],), made, let.span))
+        made = anf.Comp(tuple(bounds), anf.Block(tuple(body_lets), (value,)), (destination,))
+        lets.append(anf.Let((let.vars[t.position],), made, let.span))
     return lets
 
 
@@ -172,10 +163,10 @@ class _Value:
 class _Numbers:
     """Numbers of the scalars of a comprehension, with axes replaced."""
 
-    op: Comp
-    replaced: dict[Var, Size]
+    op: anf.Comp
+    replaced: dict[anf.Var, anf.Size]
     numbers: dict[object, int] = field(default_factory=dict)
-    known: dict[Var, _Value | None] = field(default_factory=dict)
+    known: dict[anf.Var, _Value | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for let in self.op.body.lets:
@@ -183,8 +174,8 @@ class _Numbers:
             for var in let.vars:
                 self.known[var] = value
 
-    def of(self, atom: Atom) -> _Value | None:
-        if isinstance(atom, Var):
+    def of(self, atom: anf.Atom) -> _Value | None:
+        if isinstance(atom, anf.Var):
             if atom in self.known:
                 return self.known[atom]
             new = self.replaced.get(atom)
@@ -194,35 +185,35 @@ class _Numbers:
     def numbered(self, key: object, negative: bool = False, certain: bool = True) -> _Value:
         return _Value(self.numbers.setdefault(key, len(self.numbers)), negative, certain)
 
-    def size(self, size: Size) -> Size | None:
+    def size(self, size: anf.Size) -> anf.Size | None:
         """A size with axes replaced, unless it mentions what is computed."""
         if any(v in self.known for v in size.atoms()):
             return None
         return substitute(size, self.replaced)
 
-    def value(self, let: Let) -> _Value | None:
+    def value(self, let: anf.Let) -> _Value | None:
         match let.op:
-            case Prim(name, args):
+            case anf.Prim(name, args):
                 values = [self.of(a) for a in args]
                 found = [v for v in values if v is not None]
                 return self.primitive(name, args, found, let) if len(found) == len(values) else None
-            case Cast(dtype, arg):
+            case anf.Cast(dtype, arg):
                 x = self.of(arg)
                 if x is None:
                     return None
-                if dtype in FLOATS and dtype_of(arg) in FLOATS:
+                if dtype in anf.FLOATS and dtype_of(arg) in anf.FLOATS:
                     return self.numbered(("cast", dtype, x.number), x.negative, x.certain)
                 return self.numbered(("cast", dtype, x.number)) if x.plain else None
-            case SizeOf(size):
+            case anf.SizeOf(size):
                 new = self.size(size)
                 return None if new is None else self.numbered(("size", new))
-            case Read(array, index):
+            case anf.Read(array, index):
                 at = [self.size(i) for i in index]
                 return None if None in at else self.numbered(("read", array, tuple(at)))
             case _:
                 return None
 
-    def primitive(self, name: str, args: Sequence[Atom], values: list[_Value], let: Let) -> _Value | None:
+    def primitive(self, name: str, args: Sequence[anf.Atom], values: list[_Value], let: anf.Let) -> _Value | None:
         if is_float(let.vars[0].type):
             match name, values:
                 case "neg", [x]:

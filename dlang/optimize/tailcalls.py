@@ -21,25 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from dlang.ir.anf import (
-    Array,
-    Atom,
-    Block,
-    Call,
-    Function,
-    If,
-    Let,
-    Lit,
-    Program,
-    Scalar,
-    SizeOf,
-    Token,
-    Var,
-    View,
-    While,
-    fresh,
-    poly,
-)
+from dlang.ir import anf
 from dlang.ir.chains import Chains
 from dlang.ir.substitution import Renaming, Replacement, refresh_vars, substitute
 from dlang.ir.traverse import type_vars, walk
@@ -51,10 +33,10 @@ from dlang.optimize.tails import blank, tail_calls, tail_let
 from dlang.optimize.threading import threaded
 from dlang.optimize.windows import Windows
 
-TRUE, FALSE = Lit(True, "bool"), Lit(False, "bool")
+TRUE, FALSE = anf.Lit(True, "bool"), anf.Lit(False, "bool")
 
 
-def tail_calls_to_loops(program: Program) -> Program:
+def tail_calls_to_loops(program: anf.Program) -> anf.Program:
     """The program in which no function tail-calls itself, directly or through others."""
     if not _recursive(program):
         return program
@@ -62,7 +44,7 @@ def tail_calls_to_loops(program: Program) -> Program:
     return replace(program, functions={name: _looped(f) for name, f in program.functions.items()})
 
 
-def _with_branches_merged(program: Program) -> Program:
+def _with_branches_merged(program: anf.Program) -> anf.Program:
     """The program in which recursive functions show the calls that an early return hides."""
     recursive = _recursive(program)
     merged = {
@@ -78,10 +60,10 @@ def _with_branches_merged(program: Program) -> Program:
     return replace(program, functions=functions)
 
 
-def _recursive(program: Program) -> set[str]:
+def _recursive(program: anf.Program) -> set[str]:
     """The functions that can reach themselves."""
     calls = {
-        name: {let.op.function for let in walk(f.body) if isinstance(let.op, Call)}
+        name: {let.op.function for let in walk(f.body) if isinstance(let.op, anf.Call)}
         for name, f in program.functions.items()
     }
     out: set[str] = set()
@@ -105,61 +87,61 @@ class _Calls:
     parts: frozenset[int]
     windows: Windows
 
-    def are_trips(self, call: Call) -> bool:
+    def are_trips(self, call: anf.Call) -> bool:
         if call.function != self.name:
             return False
         return not any(self.windows.shows(a) for k, a in enumerate(call.args) if k not in self.parts)
 
-    def within(self, block: Block) -> bool:
+    def within(self, block: anf.Block) -> bool:
         return any(self.are_trips(c) for c in tail_calls(block))
 
 
-def _looped(f: Function) -> Function:
+def _looped(f: anf.Function) -> anf.Function:
     windows = Windows.of(f.body)
     own = [c for c in tail_calls(f.body) if c.function == f.name]
     parts = frozenset(
         k
         for k, p in enumerate(f.params)
-        if isinstance(p.type, Array)
+        if isinstance(p.type, anf.Array)
         and any(c.args[k] is not p for c in own)
         and all(windows.start(c.args[k], p) is not None for c in own)
     )
     calls = _Calls(f.name, parts, windows)
     trips = [c for c in own if calls.are_trips(c)]
-    tokens = any(isinstance(r.type, Token) for r in f.results)
+    tokens = any(isinstance(r.type, anf.Token) for r in f.results)
     if not trips or not (tokens or any(True for _ in _ends(f.body, calls))):
         return f
     changing = tuple(
         p
         for k, p in enumerate(f.params)
-        if k not in parts and (any(c.args[k] is not p for c in trips) or (tokens and isinstance(p.type, Token)))
+        if k not in parts and (any(c.args[k] is not p for c in trips) or (tokens and isinstance(p.type, anf.Token)))
     )
     if any(v in changing for r in f.results for v in type_vars(r.type)):
         return f  # the sizes of the results would change from trip to trip
     left = _left_in(f, calls)
     changing = tuple([p for k, p in enumerate(f.params) if p in changing or (p in left and k not in parts)])
     slots = refresh_vars(changing, {})
-    mapping: dict[Var, Replacement] = dict(zip(changing, slots, strict=True))
+    mapping: dict[anf.Var, Replacement] = dict(zip(changing, slots, strict=True))
     shown: dict[int, _Part] = {}
     for k in sorted(parts):
         type = substitute(f.params[k].type, mapping)
-        assert isinstance(type, Array)
-        var = fresh(f.params[k].name, type)
-        shown[k] = _Part(f.params[k], var, tuple([fresh("start", I64) for _ in type.shape]))
+        assert isinstance(type, anf.Array)
+        var = anf.fresh(f.params[k].name, type)
+        shown[k] = _Part(f.params[k], var, tuple([anf.fresh("start", I64) for _ in type.shape]))
         mapping[f.params[k]] = var
     body = substitute(f.body, mapping)
     return _Loop(f, changing, slots, shown, body, replace(calls, windows=Windows.of(body))).function()
 
 
-def _left_in(f: Function, calls: _Calls) -> set[Var]:
+def _left_in(f: anf.Function, calls: _Calls) -> set[anf.Var]:
     """The parameters in whose memory a result is at every end: they are state if each call hands them on as well."""
     chains = Chains()
     chains.add(f.body)
     ends = list(_ends(f.body, calls))
-    found: set[Var] = set()
+    found: set[anf.Var] = set()
     for k, formal in enumerate(f.results):
         roots = {chains.root(end.results[k], 0) for end in ends}
-        found |= {r for r in roots if len(roots) == 1 and isinstance(r, Var) and r.type == formal.type}
+        found |= {r for r in roots if len(roots) == 1 and isinstance(r, anf.Var) and r.type == formal.type}
     return found & set(f.params)
 
 
@@ -167,15 +149,15 @@ def _left_in(f: Function, calls: _Calls) -> set[Var]:
 class _Part:
     """A parameter of which each trip sees a part: all of it, the part in the body, and where that begins."""
 
-    all: Var
-    var: Var
-    start: tuple[Var, ...]
+    all: anf.Var
+    var: anf.Var
+    start: tuple[anf.Var, ...]
 
-    def let(self) -> Let:
-        assert isinstance(self.var.type, Array)
-        axes = tuple([fresh("i", I64) for _ in self.start])
-        index = tuple([poly(start) + poly(axis) for start, axis in zip(self.start, axes, strict=True)])
-        return Let((self.var,), View(self.all, axes, self.var.type.shape, index))
+    def let(self) -> anf.Let:
+        assert isinstance(self.var.type, anf.Array)
+        axes = tuple([anf.fresh("i", I64) for _ in self.start])
+        index = tuple([anf.poly(start) + anf.poly(axis) for start, axis in zip(self.start, axes, strict=True)])
+        return anf.Let((self.var,), anf.View(self.all, axes, self.var.type.shape, index))
 
 
 @dataclass(slots=True)
@@ -186,45 +168,45 @@ class _Loop:
     extra: the state of the other results, whose positions are `own`.
     """
 
-    f: Function
-    changing: tuple[Var, ...]
-    slots: tuple[Var, ...]
+    f: anf.Function
+    changing: tuple[anf.Var, ...]
+    slots: tuple[anf.Var, ...]
     parts: dict[int, _Part]
-    body: Block
+    body: anf.Block
     calls: _Calls
     chains: Chains = field(default_factory=Chains)
     shared: dict[int, int] = field(default_factory=dict)
     own: tuple[int, ...] = ()
-    extra: tuple[Var, ...] = ()
+    extra: tuple[anf.Var, ...] = ()
 
-    def function(self) -> Function:
+    def function(self) -> anf.Function:
         f = self.f
         self.chains.add(self.body)
         self._share()
         self.own = tuple(k for k in range(len(f.results)) if k not in self.shared)
         formals = tuple(f.results[k] for k in self.own)
         self.extra = refresh_vars(formals, {})
-        lets: list[Let] = []
+        lets: list[anf.Let] = []
         starts = self._starts()
-        first: list[Atom] = [*self.changing, *(Lit(0, "i64") for _ in starts)]
+        first: list[anf.Atom] = [*self.changing, *(anf.Lit(0, "i64") for _ in starts)]
         blanks = Renaming({})
         for formal in formals:
-            value = blank(Var(formal.name, blanks.type(formal.type)), lets)
+            value = blank(anf.Var(formal.name, blanks.type(formal.type)), lets)
             blanks.env[formal] = value
             first.append(value)
         state = (*self.slots, *starts, *self.extra)
         trip = self.trip(self.body, ())
-        trip = Block((*(part.let() for part in self.parts.values()), *trip.lets), trip.results)
-        loop = While(state, tuple(first), Block((), (TRUE,)), trip, early=True)
+        trip = anf.Block((*(part.let() for part in self.parts.values()), *trip.lets), trip.results)
+        loop = anf.While(state, tuple(first), anf.Block((), (TRUE,)), trip, early=True)
         last = refresh_vars(state, {})
-        lets.append(Let(last, loop, f.span))
+        lets.append(anf.Let(last, loop, f.span))
         results = [
             last[self.shared[k]] if k in self.shared else last[len(self.slots) + len(starts) + self.own.index(k)]
             for k in range(len(f.results))
         ]
-        return replace(f, body=Block(tuple(lets), tuple(results)))
+        return replace(f, body=anf.Block(tuple(lets), tuple(results)))
 
-    def _starts(self) -> tuple[Var, ...]:
+    def _starts(self) -> tuple[anf.Var, ...]:
         return tuple([start for part in self.parts.values() for start in part.start])
 
     def _share(self) -> None:
@@ -234,65 +216,67 @@ class _Loop:
             for j, (param, slot) in enumerate(zip(self.changing, self.slots, strict=True)):
                 if j in self.shared.values() or param.type != formal.type:
                     continue
-                fixed = isinstance(formal.type, Array) and slot.type == param.type
+                fixed = isinstance(formal.type, anf.Array) and slot.type == param.type
                 left = fixed and ends and all(self.chains.root(end.results[k], 0) is slot for end in ends)
-                if left or isinstance(formal.type, Token):
+                if left or isinstance(formal.type, anf.Token):
                     self.shared[k] = j
                     break
 
-    def trip(self, block: Block, scope: tuple[Var, ...]) -> Block:
+    def trip(self, block: anf.Block, scope: tuple[anf.Var, ...]) -> anf.Block:
         """A block in tail position as the body of the loop: it gives whether to go on, and the next state.
 
         scope: what the blocks around it have bound.
         """
         last = tail_let(block)
         match last.op if last is not None else None:
-            case Call() as call if self.calls.are_trips(call):
+            case anf.Call() as call if self.calls.are_trips(call):
                 args = [a for a, p in zip(call.args, self.f.params, strict=True) if p in self.changing]
                 lets = list(block.lets[:-1])
                 for k, part in self.parts.items():
                     args += self._moved(part, call.args[k], lets)
-                return Block(tuple(lets), (TRUE, *args, *self.extra))
-            case If(condition, then, otherwise) if self.calls.within(block):
+                return anf.Block(tuple(lets), (TRUE, *args, *self.extra))
+            case anf.If(condition, then, otherwise) if self.calls.within(block):
                 before = block.lets[:-1]
                 scope = (*scope, *(v for let in before for v in let.vars))
-                op = If(condition, self.trip(then, scope), self.trip(otherwise, scope))
-                vars = refresh_vars((fresh("on", Scalar("bool")), *self.slots, *self._starts(), *self.extra), {})
+                op = anf.If(condition, self.trip(then, scope), self.trip(otherwise, scope))
+                vars = refresh_vars(
+                    (anf.fresh("on", anf.Scalar("bool")), *self.slots, *self._starts(), *self.extra), {}
+                )
                 assert last is not None
-                return Block((*before, Let(vars, op, last.span)), vars)
+                return anf.Block((*before, anf.Let(vars, op, last.span)), vars)
         scope = (*scope, *(v for let in block.lets for v in let.vars))
         held = {j: block.results[k] for k, j in self.shared.items()}
         kept = [held[j] if j in held else self._latest(slot, scope) for j, slot in enumerate(self.slots)]
-        return Block(block.lets, (FALSE, *kept, *self._starts(), *(block.results[k] for k in self.own)))
+        return anf.Block(block.lets, (FALSE, *kept, *self._starts(), *(block.results[k] for k in self.own)))
 
-    def _moved(self, part: _Part, arg: Atom, lets: list[Let]) -> list[Atom]:
+    def _moved(self, part: _Part, arg: anf.Atom, lets: list[anf.Let]) -> list[anf.Atom]:
         """Where the part of the next trip begins."""
         skipped = self.calls.windows.start(arg, part.var)
         assert skipped is not None
-        out: list[Atom] = []
+        out: list[anf.Atom] = []
         for start, more in zip(part.start, skipped, strict=True):
             if more.terms:
-                moved = fresh(start.name, I64)
-                lets.append(Let((moved,), SizeOf(poly(start) + more)))
+                moved = anf.fresh(start.name, I64)
+                lets.append(anf.Let((moved,), anf.SizeOf(anf.poly(start) + more)))
                 start = moved
             out.append(start)
         return out
 
-    def _latest(self, slot: Var, scope: tuple[Var, ...]) -> Var:
+    def _latest(self, slot: anf.Var, scope: tuple[anf.Var, ...]) -> anf.Var:
         """What has the memory of a slot at the end: any value of its type would do, this one need not be copied."""
         for var in reversed(scope):
-            if isinstance(var.type, Array) and var.type == slot.type and self.chains.root(var, 0) is slot:
+            if isinstance(var.type, anf.Array) and var.type == slot.type and self.chains.root(var, 0) is slot:
                 return var
         return slot
 
 
-def _ends(block: Block, calls: _Calls) -> Iterator[Block]:
+def _ends(block: anf.Block, calls: _Calls) -> Iterator[anf.Block]:
     """The blocks in tail position that give the results of the function."""
     last = tail_let(block)
     match last.op if last is not None else None:
-        case Call() as call if calls.are_trips(call):
+        case anf.Call() as call if calls.are_trips(call):
             pass
-        case If(then=then, otherwise=otherwise) if calls.within(block):
+        case anf.If(then=then, otherwise=otherwise) if calls.within(block):
             yield from _ends(then, calls)
             yield from _ends(otherwise, calls)
         case _:

@@ -4,72 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dlang.ir.anf import (
-    FLOATS,
-    Array,
-    Atom,
-    Axis,
-    Block,
-    Call,
-    Comp,
-    Empty,
-    If,
-    Keep,
-    Let,
-    Lit,
-    Scalar,
-    Var,
-    fresh,
-    poly,
-)
+from dlang.ir import anf
 from dlang.ir.terms import WIDTHS
 from dlang.polynomials import Poly
 
 
-def tail_let(block: Block) -> Let | None:
+def tail_let(block: anf.Block) -> anf.Let | None:
     """The last let of a block if it is a call or a branch, and its results are those of the block."""
     last = block.lets[-1] if block.lets else None
-    return last if last is not None and isinstance(last.op, Call | If) and last.vars == block.results else None
+    return last if last is not None and isinstance(last.op, anf.Call | anf.If) and last.vars == block.results else None
 
 
-def tail_calls(block: Block) -> Iterator[Call]:
+def tail_calls(block: anf.Block) -> Iterator[anf.Call]:
     """The calls in tail position."""
     last = tail_let(block)
     match last.op if last is not None else None:
-        case Call() as call:
+        case anf.Call() as call:
             yield call
-        case If(then=then, otherwise=otherwise):
+        case anf.If(then=then, otherwise=otherwise):
             yield from tail_calls(then)
             yield from tail_calls(otherwise)
 
 
-def blank(var: Var, lets: list[Let]) -> Atom:
+def blank(var: anf.Var, lets: list[anf.Let]) -> anf.Atom:
     """Some value of the type of a variable, which is no token: zero, no text, null, or an array.
 
     An array of numbers is not even filled: that would take longer than all that a call may do.
     """
     match var.type:
-        case Scalar(dtype):
+        case anf.Scalar(dtype):
             return _zero(dtype)
-        case Array(dtype, shape) if dtype in WIDTHS and dtype != "str":
-            array = fresh(var.name, var.type)
-            lets.append(Let((array,), Empty(dtype, shape)))
+        case anf.Array(dtype, shape) if dtype in WIDTHS and dtype != "str":
+            array = anf.fresh(var.name, var.type)
+            lets.append(anf.Let((array,), anf.Empty(dtype, shape)))
             return array
-        case Array(dtype, shape):
-            axes = tuple([Axis(fresh("i", Scalar("i64")), (Poly({}),), (size,)) for size in shape])
-            index = tuple([poly(axis.var) for axis in axes])
-            array = fresh(var.name, var.type)
-            lets.append(Let((array,), Comp(axes, Block((), (_zero(dtype),)), (Keep(shape, index, "set"),))))
+        case anf.Array(dtype, shape):
+            axes = tuple([anf.Axis(anf.fresh("i", anf.Scalar("i64")), (Poly({}),), (size,)) for size in shape])
+            index = tuple([anf.poly(axis.var) for axis in axes])
+            array = anf.fresh(var.name, var.type)
+            lets.append(
+                anf.Let((array,), anf.Comp(axes, anf.Block((), (_zero(dtype),)), (anf.Keep(shape, index, "set"),)))
+            )
             return array
         case _:
             raise AssertionError("there is one token at a time")
 
 
-def _zero(dtype: str) -> Lit:
+def _zero(dtype: str) -> anf.Lit:
     match dtype:
         case "bool":
-            return Lit(False, dtype)
+            return anf.Lit(False, dtype)
         case "str":
-            return Lit("", dtype)
+            return anf.Lit("", dtype)
         case _:
-            return Lit(0.0 if dtype in FLOATS else 0, dtype)
+            return anf.Lit(0.0 if dtype in anf.FLOATS else 0, dtype)

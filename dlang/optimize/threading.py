@@ -127,18 +127,18 @@ def _continued(
 
     What stands in one arm only is not copied, so code is moved as often as branches around it are merged, and no more.
     """
-    renaming = Renaming(dict(zip(first.vars, arm.results, strict=True)), fresh=True)
+    renaming = Renaming(dict(zip(first.vars, arm.results, strict=True)), renew=True)
     more = [renaming.let(let) for let in between]
     copied = {let.vars for let in more}
     if value is None:
-        renaming.fresh = False
+        renaming.renew = False
         op = renaming.op(second.op)
-        renaming.fresh = True
+        renaming.renew = True
         ends: Sequence[Atom] = [renaming.bind(v) for v in second.vars]
         more.append(Let(tuple([v for v in ends if isinstance(v, Var)]), op, second.span))
     else:
         chosen = b.then if value else b.otherwise
-        renaming.fresh = twice
+        renaming.renew = twice
         more += [renaming.let(let) for let in chosen.lets]
         ends = [renaming.atom(r) for r in chosen.results]
     lets = list(arm.lets)

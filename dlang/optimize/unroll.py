@@ -11,34 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
-from dlang.ir.anf import (
-    FLOATS,
-    HALF,
-    Array,
-    Atom,
-    Axis,
-    Block,
-    Cast,
-    Comp,
-    Destination,
-    Empty,
-    For,
-    Keep,
-    Let,
-    Lit,
-    Prim,
-    Program,
-    Read,
-    Scalar,
-    Size,
-    SizeOf,
-    Type,
-    Update,
-    Var,
-    While,
-    fresh,
-    poly,
-)
+from dlang.ir import anf
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_blocks, map_bodies, mentioned, rebuild, with_lets, with_op
 from dlang.ir.types import I64, dtype_of
@@ -50,23 +23,23 @@ POINTS = 16
 CODE = 256  # operations
 
 Index = tuple[int, ...]
-Best = dict[Index, tuple[int, Atom]]  # the last position that was looked at, and the extreme value so far
+Best = dict[Index, tuple[int, anf.Atom]]  # the last position that was looked at, and the extreme value so far
 
 
-def unroll(program: Program) -> Program:
+def unroll(program: anf.Program) -> anf.Program:
     """The program with small comprehensions inside of others written out."""
     return map_bodies(program, _block)
 
 
-def _block(block: Block) -> Block:
-    lets: list[Let] = []
+def _block(block: anf.Block) -> anf.Block:
+    lets: list[anf.Let] = []
     for let in block.lets:
         op = map_blocks(let.op, _block)
         match op:
-            case Comp(axes=(_, *_)):
+            case anf.Comp(axes=(_, *_)):
                 lets += _comprehension(with_op(let, let.vars, op))
                 continue
-            case For() | While() if (writer := _written(op.body, kept=op.body.results)) is not None:
+            case anf.For() | anf.While() if (writer := _written(op.body, kept=op.body.results)) is not None:
                 op = replace(op, body=writer.block(op.body))  # what a loop carries stays an array, made where it lies
             case _:
                 pass
@@ -74,50 +47,50 @@ def _block(block: Block) -> Block:
     return with_lets(block, lets, block.results)
 
 
-def _comprehension(let: Let) -> list[Let]:
+def _comprehension(let: anf.Let) -> list[anf.Let]:
     """A comprehension with the small ones inside of it written out, and what puts its results together.
 
     A small array that is reduced as a whole is reduced element by element, and so never made at a point.
     """
     op = let.op
-    assert isinstance(op, Comp)
+    assert isinstance(op, anf.Comp)
     writer = _written(op.body)
     if writer is None:
         return [let]
-    vars: list[Var] = []
-    results: list[Atom] = []
-    destinations: list[Destination] = []
-    after: list[Let] = []
+    vars: list[anf.Var] = []
+    results: list[anf.Atom] = []
+    destinations: list[anf.Destination] = []
+    after: list[anf.Let] = []
     for var, value, d in zip(let.vars, op.body.results, op.destinations, strict=True):
-        elements = writer.elements.get(value) if isinstance(value, Var) else None
-        if elements is None or not isinstance(d, Keep) or d.index or d.into is not None or d.monoid not in COMBINE:
+        elements = writer.elements.get(value) if isinstance(value, anf.Var) else None
+        if elements is None or not isinstance(d, anf.Keep) or d.index or d.into is not None or d.monoid not in COMBINE:
             vars.append(var)
             results.append(writer.result(value))
             destinations.append(d)
             continue
-        assert isinstance(var.type, Array)
-        parts = {index: fresh(var.name, Scalar(var.type.dtype)) for index in elements}
+        assert isinstance(var.type, anf.Array)
+        parts = {index: anf.fresh(var.name, anf.Scalar(var.type.dtype)) for index in elements}
         vars += parts.values()
         results += elements.values()
-        destinations += [Keep((), (), d.monoid) for _ in parts]
+        destinations += [anf.Keep((), (), d.monoid) for _ in parts]
         after += _together(var, parts)
-    new = Comp(op.axes, Block(tuple(writer.lets), tuple(results)), tuple(destinations))
-    return [Let(tuple(vars), new, let.span), *after]
+    new = anf.Comp(op.axes, anf.Block(tuple(writer.lets), tuple(results)), tuple(destinations))
+    return [anf.Let(tuple(vars), new, let.span), *after]
 
 
-def _together(array: Var, elements: Mapping[Index, Atom]) -> Iterator[Let]:
+def _together(array: anf.Var, elements: Mapping[Index, anf.Atom]) -> Iterator[anf.Let]:
     """The lets that make an array of its elements."""
-    assert isinstance(array.type, Array)
-    made = fresh(array.name, array.type)
-    yield Let((made,), Empty(array.type.dtype, array.type.shape))
+    assert isinstance(array.type, anf.Array)
+    made = anf.fresh(array.name, array.type)
+    yield anf.Let((made,), anf.Empty(array.type.dtype, array.type.shape))
     for k, (index, value) in enumerate(elements.items()):
-        new = array if k == len(elements) - 1 else fresh(array.name, array.type)
-        yield Let((new,), Update(made, tuple([poly(i) for i in index]), value))
+        new = array if k == len(elements) - 1 else anf.fresh(array.name, array.type)
+        yield anf.Let((new,), anf.Update(made, tuple([anf.poly(i) for i in index]), value))
         made = new
 
 
 # ---- what can be written out -----------------------------------------------------------------------------------------
-def _box(op: Comp) -> list[range] | None:
+def _box(op: anf.Comp) -> list[range] | None:
     """The values of each axis, where they are few and known."""
     box = []
     for axis in op.axes:
@@ -133,35 +106,37 @@ def _box(op: Comp) -> list[range] | None:
     return box if points <= POINTS and points * len(op.body.lets) <= CODE else None
 
 
-def is_narrow(axis: Axis) -> bool:
+def is_narrow(axis: anf.Axis) -> bool:
     """Whether an axis has few values, which are known."""
-    return bool(_box(Comp((axis,), Block((), ()), ())))
+    return bool(_box(anf.Comp((axis,), anf.Block((), ()), ())))
 
 
-def _points(op: Comp) -> Iterator[dict[Var, Lit]]:
+def _points(op: anf.Comp) -> Iterator[dict[anf.Var, anf.Lit]]:
     """The axes at each point, in order."""
     for values in product(*(_box(op) or ())):
-        yield {axis.var: Lit(value, "i64") for axis, value in zip(op.axes, values, strict=True)}
+        yield {axis.var: anf.Lit(value, "i64") for axis, value in zip(op.axes, values, strict=True)}
 
 
-def _index(index: Sequence[Size], point: dict[Var, Lit]) -> Index | None:
+def _index(index: Sequence[anf.Size], point: dict[anf.Var, anf.Lit]) -> Index | None:
     """An index at a point, if it is known there."""
-    found = [entry.substitute(lambda v: poly(point[v]) if v in point else None).constant for entry in index]
+    found = [entry.substitute(lambda v: anf.poly(point[v]) if v in point else None).constant for entry in index]
     return tuple([int(i) for i in found if i is not None]) if None not in found else None
 
 
-def _is_small(op: Comp) -> bool:
+def _is_small(op: anf.Comp) -> bool:
     """Whether a comprehension has few points and plain code, and makes each element of its results at known ones."""
-    if _box(op) is None or not all(isinstance(let.op, Prim | Cast | Read | SizeOf) for let in op.body.lets):
+    if _box(op) is None or not all(
+        isinstance(let.op, anf.Prim | anf.Cast | anf.Read | anf.SizeOf) for let in op.body.lets
+    ):
         return False
     for value, d in zip(op.body.results, op.destinations, strict=True):
-        if not isinstance(d, Keep) or d.monoid not in (*COMBINE, *STAYS, "set") or dtype_of(value) in HALF:
+        if not isinstance(d, anf.Keep) or d.monoid not in (*COMBINE, *STAYS, "set") or dtype_of(value) in anf.HALF:
             return False
         if d.monoid in STAYS and d.into is not None:
             return False
         shape = [s.constant for s in d.shape]
         reached = {_index(d.index, point) for point in _points(op)}
-        if None in shape or None in reached or isinstance(value.type, Array):
+        if None in shape or None in reached or isinstance(value.type, anf.Array):
             return False
         count = 1
         for s in shape:
@@ -171,11 +146,11 @@ def _is_small(op: Comp) -> bool:
     return True
 
 
-def _chosen(body: Block, kept: Sequence[Atom]) -> list[Let]:
+def _chosen(body: anf.Block, kept: Sequence[anf.Atom]) -> list[anf.Let]:
     """The small comprehensions of a body of which every array is used by its elements alone, and is not to be kept."""
-    chosen = {id(let): let for let in body.lets if isinstance(let.op, Comp) and _is_small(let.op)}
+    chosen = {id(let): let for let in body.lets if isinstance(let.op, anf.Comp) and _is_small(let.op)}
     while chosen:
-        arrays = {v for let in chosen.values() for v in let.vars if isinstance(v.type, Array)}
+        arrays = {v for let in chosen.values() for v in let.vars if isinstance(v.type, anf.Array)}
         wrong = _otherwise(body, arrays, chosen) | (arrays & set(kept))
         bad = [key for key, let in chosen.items() if _refused(let, arrays, wrong)]
         if not bad:
@@ -185,23 +160,23 @@ def _chosen(body: Block, kept: Sequence[Atom]) -> list[Let]:
     return list(chosen.values())
 
 
-def _refused(let: Let, arrays: set[Var], wrong: set[Var]) -> bool:
-    assert isinstance(let.op, Comp)
+def _refused(let: anf.Let, arrays: set[anf.Var], wrong: set[anf.Var]) -> bool:
+    assert isinstance(let.op, anf.Comp)
     intos = {d.into for d in let.op.destinations if d.into is not None}
     return not wrong.isdisjoint(let.vars) or not intos <= arrays
 
 
-def _otherwise(body: Block, arrays: set[Var], chosen: dict[int, Let]) -> set[Var]:
+def _otherwise(body: anf.Block, arrays: set[anf.Var], chosen: dict[int, anf.Let]) -> set[anf.Var]:
     """Which arrays are used in another way than by an element that is known."""
-    wrong: set[Var] = set()
+    wrong: set[anf.Var] = set()
     for let in body.lets:
         op = let.op
-        if id(let) in chosen and isinstance(op, Comp):
+        if id(let) in chosen and isinstance(op, anf.Comp):
             for inner in op.body.lets:
-                if isinstance(inner.op, Read) and inner.op.array in arrays:
+                if isinstance(inner.op, anf.Read) and inner.op.array in arrays:
                     if any(_index(inner.op.index, point) is None for point in _points(op)):
                         wrong.add(inner.op.array)
-        elif isinstance(op, Read) and op.array in arrays:
+        elif isinstance(op, anf.Read) and op.array in arrays:
             if _index(op.index, {}) is None:
                 wrong.add(op.array)
         else:
@@ -209,12 +184,12 @@ def _otherwise(body: Block, arrays: set[Var], chosen: dict[int, Let]) -> set[Var
     return wrong
 
 
-def _is_zero(atom: Atom) -> bool:
-    return isinstance(atom, Lit) and not isinstance(atom.value, bool | str) and atom.value == 0
+def _is_zero(atom: anf.Atom) -> bool:
+    return isinstance(atom, anf.Lit) and not isinstance(atom.value, bool | str) and atom.value == 0
 
 
 # ---- writing it out --------------------------------------------------------------------------------------------------
-def _written(body: Block, kept: Sequence[Atom] = ()) -> _Writer | None:
+def _written(body: anf.Block, kept: Sequence[anf.Atom] = ()) -> _Writer | None:
     """A body with its small comprehensions written out, but for those of arrays that are to be kept; None without."""
     chosen = _chosen(body, kept)
     if not chosen:
@@ -233,46 +208,46 @@ def _written(body: Block, kept: Sequence[Atom] = ()) -> _Writer | None:
 class _Writer:
     """elements: those of the arrays that are gone."""
 
-    lets: list[Let] = field(default_factory=list)
-    elements: dict[Var, dict[Index, Atom]] = field(default_factory=dict)
+    lets: list[anf.Let] = field(default_factory=list)
+    elements: dict[anf.Var, dict[Index, anf.Atom]] = field(default_factory=dict)
     renaming: Renaming = field(default_factory=lambda: Renaming({}))
 
-    def let(self, let: Let, point: dict[Var, Lit] | None = None) -> None:
+    def let(self, let: anf.Let, point: dict[anf.Var, anf.Lit] | None = None) -> None:
         """A let, at a point of the comprehension around it, or outside of one."""
         op, r = let.op, self.renaming
         (var, *_) = let.vars or (None,)
-        if isinstance(op, Read) and op.array in self.elements and var is not None:
+        if isinstance(op, anf.Read) and op.array in self.elements and var is not None:
             index = _index(op.index, point or {})
             assert index is not None
             r.env[var] = self.elements[op.array][index]
             return
         new = rebuild(op, atom=r.atom, size=r.size, block=r.block, bind=r.bind)
-        known: Atom | None = None
+        known: anf.Atom | None = None
         match new:
-            case Prim("select", (Lit(value), a, b)):
+            case anf.Prim("select", (anf.Lit(value), a, b)):
                 known = a if value else b
-            case Prim(name, args) if all(isinstance(a, Lit) for a in args):
-                known = fold(name, tuple([a for a in args if isinstance(a, Lit)]))
-            case Cast(dtype, Lit() as arg):
+            case anf.Prim(name, args) if all(isinstance(a, anf.Lit) for a in args):
+                known = fold(name, tuple([a for a in args if isinstance(a, anf.Lit)]))
+            case anf.Cast(dtype, anf.Lit() as arg):
                 known = convert(arg, dtype)
-            case SizeOf(size) if size.constant is not None:
-                known = Lit(int(size.constant), "i64")
+            case anf.SizeOf(size) if size.constant is not None:
+                known = anf.Lit(int(size.constant), "i64")
             case _:
                 pass
         if known is not None and var is not None:
             r.env[var] = known
             return
-        vars = tuple([fresh(v.name, r.type(v.type)) for v in let.vars]) if point is not None else let.vars
+        vars = tuple([anf.fresh(v.name, r.type(v.type)) for v in let.vars]) if point is not None else let.vars
         if point is not None:
             r.env.update(zip(let.vars, vars, strict=True))
         else:
             vars = tuple([r.bind(v) for v in vars])
-        self.lets.append(Let(vars, new, let.span))
+        self.lets.append(anf.Let(vars, new, let.span))
 
-    def comprehension(self, let: Let) -> None:
+    def comprehension(self, let: anf.Let) -> None:
         op = let.op
-        assert isinstance(op, Comp)
-        made: list[dict[Index, Atom]] = []
+        assert isinstance(op, anf.Comp)
+        made: list[dict[Index, anf.Atom]] = []
         extremes: list[Best] = [{} for d in op.destinations]
         for d in op.destinations:
             made.append(dict(self.elements[d.into]) if d.into is not None else {})
@@ -282,7 +257,7 @@ class _Writer:
                 self.let(inner, point)
             for value, d, found, best in zip(op.body.results, op.destinations, made, extremes, strict=True):
                 index = _index(d.index, point)
-                assert index is not None and isinstance(d, Keep)
+                assert index is not None and isinstance(d, anf.Keep)
                 atom = self.renaming.atom(value)
                 if d.monoid in STAYS:
                     self.extreme(let, d.monoid, index, atom, best, found)
@@ -290,43 +265,45 @@ class _Writer:
                 replaced = d.monoid == "set" or index not in found
                 found[index] = atom if replaced else self.combined(d.monoid, found[index], atom, let)
         for var, found in zip(let.vars, made, strict=True):
-            if isinstance(var.type, Array):
+            if isinstance(var.type, anf.Array):
                 self.elements[var] = found
             else:
                 self.renaming.env[var] = found[()]
 
-    def combined(self, monoid: str, first: Atom, second: Atom, let: Let) -> Atom:
+    def combined(self, monoid: str, first: anf.Atom, second: anf.Atom, let: anf.Let) -> anf.Atom:
         if monoid == "sum" and (_is_zero(first) or _is_zero(second)):
             return second if _is_zero(first) else first
         return self.prim(let, first.type, COMBINE[monoid], first, second)
 
-    def extreme(self, let: Let, monoid: str, index: Index, atom: Atom, best: Best, found: dict[Index, Atom]) -> None:
+    def extreme(
+        self, let: anf.Let, monoid: str, index: Index, atom: anf.Atom, best: Best, found: dict[Index, anf.Atom]
+    ) -> None:
         """Takes one more value: the first NaN is the extreme, else the first of the greatest or the least values."""
         if index not in best:
-            best[index], found[index] = (0, atom), Lit(0, "i64")
+            best[index], found[index] = (0, atom), anf.Lit(0, "i64")
             return
-        (last, old), truth = best[index], Scalar("bool")
+        (last, old), truth = best[index], anf.Scalar("bool")
         better = self.prim(let, truth, "not", self.prim(let, truth, STAYS[monoid], atom, old))
-        if dtype_of(atom) in FLOATS:
+        if dtype_of(atom) in anf.FLOATS:
             better = self.prim(let, truth, "and", better, self.prim(let, truth, "eq", old, old))
         best[index] = last + 1, self.prim(let, atom.type, "select", better, atom, old)
-        found[index] = self.prim(let, I64, "select", better, Lit(last + 1, "i64"), found[index])
+        found[index] = self.prim(let, I64, "select", better, anf.Lit(last + 1, "i64"), found[index])
 
-    def prim(self, let: Let, type: Type, name: str, *args: Atom) -> Var:
-        var = fresh("t", type)
-        self.lets.append(Let((var,), Prim(name, args), let.span))
+    def prim(self, let: anf.Let, type: anf.Type, name: str, *args: anf.Atom) -> anf.Var:
+        var = anf.fresh("t", type)
+        self.lets.append(anf.Let((var,), anf.Prim(name, args), let.span))
         return var
 
-    def result(self, atom: Atom) -> Atom:
+    def result(self, atom: anf.Atom) -> anf.Atom:
         """A result: an array that is gone is put together."""
-        if not isinstance(atom, Var) or atom not in self.elements:
+        if not isinstance(atom, anf.Var) or atom not in self.elements:
             return self.renaming.atom(atom)
-        assert isinstance(atom.type, Array)
-        array = fresh(atom.name, atom.type)
+        assert isinstance(atom.type, anf.Array)
+        array = anf.fresh(atom.name, atom.type)
         self.lets += _together(array, self.elements[atom])
         return array
 
-    def block(self, body: Block) -> Block:
+    def block(self, body: anf.Block) -> anf.Block:
         """The block that has been written, with the results of a body."""
         results = tuple([self.result(r) for r in body.results])
-        return Block(tuple(self.lets), results)
+        return anf.Block(tuple(self.lets), results)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from dlang.codegen import loops
 from dlang.codegen.cuda import scalars
 from dlang.codegen.cuda.elements import compute, declare, read, write
 from dlang.codegen.cuda.statements import (
@@ -24,20 +25,6 @@ from dlang.codegen.cuda.statements import (
 )
 from dlang.codegen.cuda.totals import fold_into, totals_of
 from dlang.codegen.cuda.vectors import Plan, planned
-from dlang.codegen.loops import (
-    At,
-    Branch,
-    Buffer,
-    Compute,
-    Convert,
-    Evaluate,
-    Load,
-    Loop,
-    Reduction,
-    Slice,
-    Stmt,
-    Store,
-)
 from dlang.codegen.traverse import bound_by, walk
 from dlang.codegen.vectorize import work
 from dlang.ir.anf import Var, fresh, poly
@@ -47,16 +34,16 @@ from dlang.ir.types import I64, dtype_of
 FLIGHT = 4  # rows that a thread reads at once
 CODE = 256  # about as many operations may they have
 WORDS = 16  # that a thread shares with others at most
-_STRAIGHT = (Compute, Convert, Evaluate, Load, Slice, Branch, At)
+_STRAIGHT = (loops.Compute, loops.Convert, loops.Evaluate, loops.Load, loops.Slice, loops.Branch, loops.At)
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
     """The statements of a trip, which is a column: `before` the loop over its rows, that loop, and `behind` it."""
 
-    before: tuple[Stmt, ...]
-    loop: Loop
-    behind: tuple[Stmt, ...]
+    before: tuple[loops.Stmt, ...]
+    loop: loops.Loop
+    behind: tuple[loops.Stmt, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,34 +51,34 @@ class Split:
     """Several blocks for one column: how many, and where they leave their totals."""
 
     count: Var
-    parts: tuple[Buffer, ...]
+    parts: tuple[loops.Buffer, ...]
 
 
-def columns_of(level: Loop, stmts: Sequence[Stmt]) -> Columns | None:
+def columns_of(level: loops.Loop, stmts: Sequence[loops.Stmt]) -> Columns | None:
     """A trip as a column, if what its loop loads lies side by side from trip to trip; `level` is the innermost one."""
     columns = around_loop(level, stmts)
     if columns is None:
         return None
-    loads = [s for s in columns.loop.stmts if isinstance(s, Load)]
+    loads = [s for s in columns.loop.stmts if isinstance(s, loops.Load)]
     along = sum(_steps(s, level.var, columns.loop.var) for s in loads)
     across = sum(_steps(s, columns.loop.var, level.var) for s in loads)
     return columns if along > across else None
 
 
-def around_loop(level: Loop, stmts: Sequence[Stmt]) -> Columns | None:
+def around_loop(level: loops.Loop, stmts: Sequence[loops.Stmt]) -> Columns | None:
     """A trip that is one reduction and straight code, if threads can share it, whose trips stand for themselves."""
-    stmts = [s for s in stmts if not isinstance(s, At)]
-    places = [k for k, s in enumerate(stmts) if isinstance(s, Loop)]
+    stmts = [s for s in stmts if not isinstance(s, loops.At)]
+    places = [k for k, s in enumerate(stmts) if isinstance(s, loops.Loop)]
     if len(places) != 1:
         return None
     (place,) = places
     loop, before, behind = stmts[place], tuple(stmts[:place]), tuple(stmts[place + 1 :])
-    assert isinstance(loop, Loop)
+    assert isinstance(loop, loops.Loop)
     if not 0 < len(accumulators(loop.reductions)) <= WORDS:
         return None
     if not all(isinstance(s, _STRAIGHT) for s in walk(before)):
         return None
-    if not all(isinstance(s, (*_STRAIGHT, Store)) for s in walk((*loop.stmts, *behind))):
+    if not all(isinstance(s, (*_STRAIGHT, loops.Store)) for s in walk((*loop.stmts, *behind))):
         return None
     if planned(replace(level, stmts=(*before, *loop.stmts)), frozenset(), frozenset()) is None:
         return None
@@ -101,7 +88,7 @@ def around_loop(level: Loop, stmts: Sequence[Stmt]) -> Columns | None:
     return Columns(before, loop, behind)
 
 
-def _steps(load: Load, var: Var, other: Var) -> bool:
+def _steps(load: loops.Load, var: Var, other: Var) -> bool:
     """Whether a load moves by one element with a variable, and somehow with another one."""
     try:
         return load.offset.coefficient(var) == 1 and load.offset.mentions((other,))
@@ -109,7 +96,7 @@ def _steps(load: Load, var: Var, other: Var) -> bool:
         return False
 
 
-def column_plan(level: Loop, columns: Columns, joined: frozenset[int], uncertain: frozenset[Var]) -> Plan:
+def column_plan(level: loops.Loop, columns: Columns, joined: frozenset[int], uncertain: frozenset[Var]) -> Plan:
     """What a thread does with the elements of a row in columns that are side by side."""
     every = replace(level, stmts=(*columns.before, *columns.loop.stmts), reductions=columns.loop.reductions)
     plan = planned(every, joined, uncertain)
@@ -119,7 +106,7 @@ def column_plan(level: Loop, columns: Columns, joined: frozenset[int], uncertain
 
 
 def column_text(
-    p: Printer, levels: Sequence[Loop], columns: Columns, plan: Plan, split: Split | None, name: str
+    p: Printer, levels: Sequence[loops.Loop], columns: Columns, plan: Plan, split: Split | None, name: str
 ) -> str:
     """The kernel: its trips are tiles of columns, each as often as several blocks share it.
 
@@ -175,7 +162,7 @@ def column_text(
 
 
 def _rows(
-    p: Printer, loop: Loop, plan: Plan, ends: tuple[str, str], pieces: tuple[str, str], totals: Sequence[str]
+    p: Printer, loop: loops.Loop, plan: Plan, ends: tuple[str, str], pieces: tuple[str, str], totals: Sequence[str]
 ) -> None:
     """The rows of a thread, some at a time, of which all is read that lies side by side before any is computed."""
     (start, end), (first, many) = ends, pieces
@@ -208,23 +195,23 @@ def _rows(
                 write(p, store, within[plan.place(store)], here)
 
 
-def parts_of(columns: Columns) -> tuple[Buffer, ...]:
+def parts_of(columns: Columns) -> tuple[loops.Buffer, ...]:
     """Where several blocks leave the totals of their rows."""
-    return tuple(Buffer("parts", dtype_of(var)) for var, _ in accumulators(columns.loop.reductions))
+    return tuple(loops.Buffer("parts", dtype_of(var)) for var, _ in accumulators(columns.loop.reductions))
 
 
-def adding(levels: Sequence[Loop], columns: Columns, split: Split) -> tuple[Stmt, ...]:
+def adding(levels: Sequence[loops.Loop], columns: Columns, split: Split) -> tuple[loops.Stmt, ...]:
     """The statements of a trip that adds what the blocks of a column have left, in their order."""
     position, total = ZERO, poly(1)
     for level in levels:
         extent = level.highs[0] - level.lows[0]
         position, total = position * extent + poly(level.var) - level.lows[0], total * extent
     turn, parts = fresh("part", I64), iter(split.parts)
-    loads: list[Stmt] = []
-    reductions: list[Reduction] = []
+    loads: list[loops.Stmt] = []
+    reductions: list[loops.Reduction] = []
     for r in columns.loop.reductions:
         found = [fresh("part", var.type) for var in (r.result, r.position) if var is not None]
-        loads += [Load(var, next(parts), total * turn + position) for var in found]
+        loads += [loops.Load(var, next(parts), total * turn + position) for var in found]
         reductions.append(replace(r, value=found[0], rank=None if r.position is None else found[1]))
-    loop = Loop(turn, (ZERO,), (poly(split.count),), tuple(loads), tuple(reductions))
+    loop = loops.Loop(turn, (ZERO,), (poly(split.count),), tuple(loads), tuple(reductions))
     return (*columns.before, loop, *columns.behind)

@@ -18,25 +18,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from dlang.codegen import loops
 from dlang.codegen.captures import captures
 from dlang.codegen.cuda.expansion import with_memory
 from dlang.codegen.cuda.nests import Nest, nest_of
 from dlang.codegen.cuda.spaces import is_worth_it
-from dlang.codegen.loops import (
-    Allocate,
-    Body,
-    Buffer,
-    Compute,
-    Convert,
-    Free,
-    Function,
-    Load,
-    Loop,
-    Move,
-    Slice,
-    Stmt,
-    Store,
-)
 from dlang.codegen.traverse import map_inside, walk
 from dlang.ir.anf import FLOATS, Atom, Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
@@ -52,22 +38,22 @@ SMALLEST, LARGEST = 23, 2045  # exponents for which both are normal numbers
 INFINITY, UNDEFINED, SIGN = 2047 << 52, 4095 << 51, 1 << 63  # the bits of these
 
 
-def with_exact_sums(f: Function) -> Function:
+def with_exact_sums(f: loops.Function) -> loops.Function:
     """A function in which no kernel adds up floats in an order that is open, where it is known how large arrays are."""
     shapes = {out.buffer: out.shape for out in f.outs}
-    shapes |= {s.buffer: s.shape for s in walk(f.body.stmts) if isinstance(s, Allocate)}
+    shapes |= {s.buffer: s.shape for s in walk(f.body.stmts) if isinstance(s, loops.Allocate)}
 
-    def statements(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
-        out: list[Stmt] = []
+    def statements(stmts: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
+        out: list[loops.Stmt] = []
         for stmt in stmts:
-            exact = _exact(stmt, shapes) if isinstance(stmt, Loop) and is_worth_it(stmt) else None
+            exact = _exact(stmt, shapes) if isinstance(stmt, loops.Loop) and is_worth_it(stmt) else None
             out += [map_inside(stmt, statements)] if exact is None else exact
         return tuple(out)
 
-    return replace(f, body=Body(statements(f.body.stmts), f.body.results))
+    return replace(f, body=loops.Body(statements(f.body.stmts), f.body.results))
 
 
-def _exact(loop: Loop, shapes: Mapping[Buffer, tuple[Size, ...]]) -> list[Stmt] | None:
+def _exact(loop: loops.Loop, shapes: Mapping[loops.Buffer, tuple[Size, ...]]) -> list[loops.Stmt] | None:
     """The loop with those before and behind it; None if it need not be so, or can't."""
     nest = _nest(loop)
     if nest is None:
@@ -82,27 +68,32 @@ def _exact(loop: Loop, shapes: Mapping[Buffer, tuple[Size, ...]]) -> list[Stmt] 
     second = replace(loop, stmts=added.statements(loop.stmts))
     if _nest(first) is None or (made := _nest(second)) is None or _targets(made):
         return None
-    out: list[Stmt] = [stmt for one in sums.values() for stmt in one.begins()]
+    out: list[loops.Stmt] = [stmt for one in sums.values() for stmt in one.begins()]
     out += [first, *[stmt for one in sums.values() for stmt in one.units()]]
     out += [second, *[stmt for one in sums.values() for stmt in one.ends()]]
     return out
 
 
-def _nest(loop: Loop) -> Nest | None:
+def _nest(loop: loops.Loop) -> Nest | None:
     """A loop as a nest for a kernel, with memory for all of its trips if they need some."""
     nest = nest_of(loop)
     for stmt in (with_memory(loop) or ()) if nest is None else ():
-        nest = nest_of(stmt) if isinstance(stmt, Loop) else nest
+        nest = nest_of(stmt) if isinstance(stmt, loops.Loop) else nest
     return nest
 
 
-def _targets(nest: Nest) -> dict[Buffer, None] | None:
+def _targets(nest: Nest) -> dict[loops.Buffer, None] | None:
     """The arrays to whose elements several threads add floats; None if they combine any in another way."""
     inside = [*nest.levels[0].stmts, *nest.stmts]
-    sources = {s.result: s.source for s in walk(inside) if isinstance(s, Slice)}
-    found: dict[Buffer, None] = {}
+    sources = {s.result: s.source for s in walk(inside) if isinstance(s, loops.Slice)}
+    found: dict[loops.Buffer, None] = {}
     for s in walk(nest.stmts):
-        if isinstance(s, Store) and id(s) in nest.joined and s.buffer.dtype in FLOATS and s.monoid in ("sum", "prod"):
+        if (
+            isinstance(s, loops.Store)
+            and id(s) in nest.joined
+            and s.buffer.dtype in FLOATS
+            and s.monoid in ("sum", "prod")
+        ):
             if s.monoid == "prod" or s.buffer.dtype not in BITS:
                 return None
             root = s.buffer
@@ -112,13 +103,13 @@ def _targets(nest: Nest) -> dict[Buffer, None] | None:
     return found
 
 
-def _without_results(loop: Loop) -> Loop:
+def _without_results(loop: loops.Loop) -> loops.Loop:
     """The loop without reductions inside whose results nothing in it uses."""
 
-    def statements(stmts: Sequence[Stmt], used: set[object]) -> tuple[Stmt, ...]:
-        out: list[Stmt] = []
+    def statements(stmts: Sequence[loops.Stmt], used: set[object]) -> tuple[loops.Stmt, ...]:
+        out: list[loops.Stmt] = []
         for stmt in reversed(stmts):
-            if isinstance(stmt, Loop):
+            if isinstance(stmt, loops.Loop):
                 kept = tuple([r for r in stmt.reductions if r.result in used or r.position in used])
                 within: set[object] = {v for r in kept for v in (r.value, r.rank) if v is not None}
                 stmt = replace(stmt, stmts=statements(stmt.stmts, within), reductions=kept)
@@ -134,23 +125,27 @@ def _without_results(loop: Loop) -> Loop:
 class _Arrays:
     """Those that statements use. slices: parts of others, with where they begin. own: memory of single trips."""
 
-    slices: Mapping[Buffer, tuple[Buffer, Size]]
-    own: frozenset[Buffer]
-    stored: frozenset[Buffer]
-    loaded: frozenset[Buffer]
+    slices: Mapping[loops.Buffer, tuple[loops.Buffer, Size]]
+    own: frozenset[loops.Buffer]
+    stored: frozenset[loops.Buffer]
+    loaded: frozenset[loops.Buffer]
 
     @staticmethod
-    def of(stmts: Sequence[Stmt]) -> _Arrays:
+    def of(stmts: Sequence[loops.Stmt]) -> _Arrays:
         inside = list(walk(stmts))
-        slices = {s.result: (s.source, s.offset) for s in inside if isinstance(s, Slice)}
-        own = frozenset(s.buffer for s in inside if isinstance(s, Allocate))
+        slices = {s.result: (s.source, s.offset) for s in inside if isinstance(s, loops.Slice)}
+        own = frozenset(s.buffer for s in inside if isinstance(s, loops.Allocate))
         arrays = _Arrays(slices, own, frozenset(), frozenset())
-        stored = [s.buffer for s in inside if isinstance(s, Store)] + [s.target for s in inside if isinstance(s, Move)]
-        loaded = [s.buffer for s in inside if isinstance(s, Load)] + [s.source for s in inside if isinstance(s, Move)]
+        stored = [s.buffer for s in inside if isinstance(s, loops.Store)] + [
+            s.target for s in inside if isinstance(s, loops.Move)
+        ]
+        loaded = [s.buffer for s in inside if isinstance(s, loops.Load)] + [
+            s.source for s in inside if isinstance(s, loops.Move)
+        ]
         roots = [frozenset(arrays.root(buffer, ZERO)[0] for buffer in found) for found in (stored, loaded)]
         return replace(arrays, stored=roots[0], loaded=roots[1])
 
-    def root(self, buffer: Buffer, offset: Size) -> tuple[Buffer, Size]:
+    def root(self, buffer: loops.Buffer, offset: Size) -> tuple[loops.Buffer, Size]:
         """The array that one is a part of, and where an element is in that."""
         while buffer in self.slices:
             buffer, start = self.slices[buffer]
@@ -167,27 +162,27 @@ class _Arrays:
 class _Writer:
     """Statements under way."""
 
-    out: list[Stmt] = field(default_factory=list)
+    out: list[loops.Stmt] = field(default_factory=list)
 
     def compute(self, name: str, dtype: str, *args: Atom) -> Var:
         var = fresh("t", Scalar(dtype))
-        self.out.append(Compute(var, name, args))
+        self.out.append(loops.Compute(var, name, args))
         return var
 
     def convert(self, arg: Atom, dtype: str) -> Atom:
         if dtype_of(arg) == dtype:
             return arg
         var = fresh("t", Scalar(dtype))
-        self.out.append(Convert(var, arg))
+        self.out.append(loops.Convert(var, arg))
         return var
 
-    def load(self, buffer: Buffer, offset: Size) -> Var:
+    def load(self, buffer: loops.Buffer, offset: Size) -> Var:
         var = fresh("t", Scalar(buffer.dtype))
-        self.out.append(Load(var, buffer, offset))
+        self.out.append(loops.Load(var, buffer, offset))
         return var
 
-    def store(self, buffer: Buffer, offset: Size, value: Atom, monoid: str = "set") -> None:
-        self.out.append(Store(buffer, offset, value, monoid))
+    def store(self, buffer: loops.Buffer, offset: Size, value: Atom, monoid: str = "set") -> None:
+        self.out.append(loops.Store(buffer, offset, value, monoid))
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,40 +194,40 @@ class _Sum:
     parts: the sums of integers, of which the first takes the place of `below`.
     """
 
-    target: Buffer
+    target: loops.Buffer
     total: Size
-    above: Buffer
-    below: Buffer
-    parts: tuple[Buffer, ...]
+    above: loops.Buffer
+    below: loops.Buffer
+    parts: tuple[loops.Buffer, ...]
 
     @staticmethod
-    def of(target: Buffer, total: Size) -> _Sum:
-        parts = tuple([Buffer("part", "i64") for _ in BITS[target.dtype]])
-        return _Sum(target, total, Buffer("above", "f64"), Buffer("below", "f64"), parts)
+    def of(target: loops.Buffer, total: Size) -> _Sum:
+        parts = tuple([loops.Buffer("part", "i64") for _ in BITS[target.dtype]])
+        return _Sum(target, total, loops.Buffer("above", "f64"), loops.Buffer("below", "f64"), parts)
 
     @property
-    def buffers(self) -> tuple[Buffer, ...]:
+    def buffers(self) -> tuple[loops.Buffer, ...]:
         """Those that have memory of their own."""
         return self.above, self.below, *self.parts[1:]
 
-    def each(self, write: Callable[[_Writer, Size], None]) -> Loop:
+    def each(self, write: Callable[[_Writer, Size], None]) -> loops.Loop:
         """A loop over all elements."""
         j, w = fresh("j", I64), _Writer()
         write(w, poly(j))
-        return Loop(j, (ZERO,), (self.total,), tuple(w.out))
+        return loops.Loop(j, (ZERO,), (self.total,), tuple(w.out))
 
-    def begins(self) -> list[Stmt]:
+    def begins(self) -> list[loops.Stmt]:
         """Memory, in which there is nothing yet."""
 
         def nothing(w: _Writer, j: Size) -> None:
             for buffer in (self.above, self.below):
                 w.store(buffer, j, Lit(-math.inf, "f64"))
 
-        return [*[Allocate(buffer, (self.total,)) for buffer in self.buffers], self.each(nothing)]
+        return [*[loops.Allocate(buffer, (self.total,)) for buffer in self.buffers], self.each(nothing)]
 
-    def units(self) -> list[Stmt]:
+    def units(self) -> list[loops.Stmt]:
         """From the largest terms what they are divided by, by their bits."""
-        words = Buffer("above", "u64"), Buffer("below", "u64")
+        words = loops.Buffer("above", "u64"), loops.Buffer("below", "u64")
 
         def word(value: int) -> Lit:
             return Lit(value, "u64")
@@ -259,10 +254,10 @@ class _Sum:
             for part in self.parts[1:]:
                 w.store(part, j, Lit(0, "i64"))
 
-        views = [Slice(b, whole, ZERO) for b, whole in zip(words, (self.above, self.below), strict=True)]
-        return [*views, self.each(unit), Slice(self.parts[0], self.below, ZERO)]
+        views = [loops.Slice(b, whole, ZERO) for b, whole in zip(words, (self.above, self.below), strict=True)]
+        return [*views, self.each(unit), loops.Slice(self.parts[0], self.below, ZERO)]
 
-    def ends(self) -> list[Stmt]:
+    def ends(self) -> list[loops.Stmt]:
         """Adds the sums to the array, whose other elements stay as they are."""
 
         def number(value: float) -> Lit:
@@ -280,7 +275,7 @@ class _Sum:
             new = w.compute("add", dtype, old, w.convert(found, dtype))
             w.store(self.target, j, w.compute("select", dtype, w.compute("ne", "bool", unit, number(0.0)), new, old))
 
-        return [self.each(added), *[Free(buffer) for buffer in reversed(self.buffers)]]
+        return [self.each(added), *[loops.Free(buffer) for buffer in reversed(self.buffers)]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,15 +286,15 @@ class _Trips:
     """
 
     arrays: _Arrays
-    sums: Mapping[Buffer, _Sum]
+    sums: Mapping[loops.Buffer, _Sum]
     first: bool
 
-    def statements(self, stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    def statements(self, stmts: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
         return tuple([s for stmt in stmts for s in self.statement(stmt)])
 
-    def statement(self, stmt: Stmt) -> Sequence[Stmt]:
+    def statement(self, stmt: loops.Stmt) -> Sequence[loops.Stmt]:
         match stmt:
-            case Store(buffer, offset, value, monoid):
+            case loops.Store(buffer, offset, value, monoid):
                 root, place = self.arrays.root(buffer, offset)
                 if root in self.sums and monoid == "sum":
                     w = _Writer()
@@ -307,12 +302,12 @@ class _Trips:
                     (self.largest if self.first else self.parts)(w, self.sums[root], place, term)
                     return w.out
                 return [stmt] if self.keeps(root) else []
-            case Move(target):
+            case loops.Move(target):
                 return [stmt] if self.keeps(self.arrays.root(target, ZERO)[0]) else []
             case _:
                 return [map_inside(stmt, self.statements)]
 
-    def keeps(self, root: Buffer) -> bool:
+    def keeps(self, root: loops.Buffer) -> bool:
         """Whether what is stored in an array is stored."""
         return not self.first or root in self.arrays.own
 

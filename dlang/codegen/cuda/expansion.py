@@ -12,45 +12,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from dlang.codegen import loops
 from dlang.codegen.captures import captures
 from dlang.codegen.cuda.nests import is_number, nest_of
-from dlang.codegen.loops import (
-    Allocate,
-    At,
-    Body,
-    Buffer,
-    Compute,
-    Evaluate,
-    Free,
-    Load,
-    Loop,
-    Move,
-    Slice,
-    Stmt,
-    Store,
-)
 from dlang.codegen.traverse import bound_by, map_inside, walk
 from dlang.ir.anf import Lit, Scalar, Size, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, product
 
 
-def expanded(body: Body) -> Body:
+def expanded(body: loops.Body) -> loops.Body:
     """A body whose outermost loops are nests for kernels, where memory for all of their trips makes them such."""
 
-    def statements(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
-        out: list[Stmt] = []
+    def statements(stmts: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
+        out: list[loops.Stmt] = []
         for stmt in stmts:
-            found = with_memory(stmt) if isinstance(stmt, Loop) and nest_of(stmt) is None else None
+            found = with_memory(stmt) if isinstance(stmt, loops.Loop) and nest_of(stmt) is None else None
             out += [map_inside(stmt, statements)] if found is None else found
         return tuple(out)
 
-    return Body(statements(body.stmts), body.results)
+    return loops.Body(statements(body.stmts), body.results)
 
 
-def with_memory(loop: Loop) -> list[Stmt] | None:
+def with_memory(loop: loops.Loop) -> list[loops.Stmt] | None:
     """The loop with memory for its trips around it; None if that makes no nest."""
-    if not any(isinstance(s, Allocate | Move) for s in walk(loop.stmts)):
+    if not any(isinstance(s, loops.Allocate | loops.Move) for s in walk(loop.stmts)):
         return None
     levels = [loop]
     while (inner := _only(levels[-1])) is not None and not any(
@@ -60,12 +46,12 @@ def with_memory(loop: Loop) -> list[Stmt] | None:
     if any(len(level.lows) > 1 or len(level.highs) > 1 for level in levels):
         return None
     trip, trips = ZERO, ZERO + 1
-    before: list[Stmt] = []
+    before: list[loops.Stmt] = []
     for level in levels:
         extent = level.highs[0] - level.lows[0]
         if extent.constant is None and (extent.atom is None or level.lows[0].terms):
             count, found = fresh("count", I64), fresh("extent", I64)
-            before += [Evaluate(count, extent), Compute(found, "maximum", (count, Lit(0, "i64")))]
+            before += [loops.Evaluate(count, extent), loops.Compute(found, "maximum", (count, Lit(0, "i64")))]
             extent = poly(found)
         trip, trips = trip * extent + poly(level.var) - level.lows[0], trips * extent
     maker = _Expansion(trip, trips)
@@ -73,15 +59,15 @@ def with_memory(loop: Loop) -> list[Stmt] | None:
     outside = {*captures((loop,), ()), *[slot for stmt in before for slot in bound_by(stmt)]}
     if any(v not in outside for buffer in maker.made for size in buffer.shape for v in size.atoms()):
         return None
-    if not isinstance(made, Loop) or nest_of(made) is None:
+    if not isinstance(made, loops.Loop) or nest_of(made) is None:
         return None
-    return [*before, *maker.made, made, *[Free(stmt.buffer) for stmt in reversed(maker.made)]]
+    return [*before, *maker.made, made, *[loops.Free(stmt.buffer) for stmt in reversed(maker.made)]]
 
 
-def _only(loop: Loop) -> Loop | None:
+def _only(loop: loops.Loop) -> loops.Loop | None:
     """The loop that is all there is in a loop."""
-    stmts = [s for s in loop.stmts if not isinstance(s, At)]
-    return stmts[0] if len(stmts) == 1 and isinstance(stmts[0], Loop) and not loop.reductions else None
+    stmts = [s for s in loop.stmts if not isinstance(s, loops.At)]
+    return stmts[0] if len(stmts) == 1 and isinstance(stmts[0], loops.Loop) and not loop.reductions else None
 
 
 @dataclass(slots=True)
@@ -90,25 +76,25 @@ class _Expansion:
 
     trip: Size
     trips: Size
-    made: list[Allocate] = field(default_factory=list)
-    own: set[Buffer] = field(default_factory=set)
+    made: list[loops.Allocate] = field(default_factory=list)
+    own: set[loops.Buffer] = field(default_factory=set)
 
-    def statements(self, stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    def statements(self, stmts: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
         return tuple([s for stmt in stmts if (s := self.statement(stmt)) is not None])
 
-    def statement(self, stmt: Stmt) -> Stmt | None:
+    def statement(self, stmt: loops.Stmt) -> loops.Stmt | None:
         match stmt:
-            case Allocate(buffer, shape, extra, span) if is_number(buffer.dtype):
-                all = Buffer(buffer.name, buffer.dtype)
+            case loops.Allocate(buffer, shape, extra, span) if is_number(buffer.dtype):
+                all = loops.Buffer(buffer.name, buffer.dtype)
                 size = product(shape) + extra
-                self.made.append(Allocate(all, (self.trips, size), 0, span))
+                self.made.append(loops.Allocate(all, (self.trips, size), 0, span))
                 self.own.add(buffer)
-                return Slice(buffer, all, self.trip * size)
-            case Free(buffer) if buffer in self.own:
+                return loops.Slice(buffer, all, self.trip * size)
+            case loops.Free(buffer) if buffer in self.own:
                 return None
-            case Move(target, source, count):
+            case loops.Move(target, source, count):
                 k, x = fresh("k", I64), fresh("x", Scalar(target.dtype))
-                copied = (Load(x, source, poly(k)), Store(target, poly(k), x))
-                return Loop(k, (ZERO,), (count,), copied)
+                copied = (loops.Load(x, source, poly(k)), loops.Store(target, poly(k), x))
+                return loops.Loop(k, (ZERO,), (count,), copied)
             case _:
                 return map_inside(stmt, self.statements)

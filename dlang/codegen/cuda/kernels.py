@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
+from dlang.codegen import loops
 from dlang.codegen.captures import captures
 from dlang.codegen.cuda.columns import Split, adding, parts_of
 from dlang.codegen.cuda.foreign import foreign_text
@@ -19,21 +20,6 @@ from dlang.codegen.cuda.nests import Nest
 from dlang.codegen.cuda.rows import Shares
 from dlang.codegen.cuda.scans import Scan, parts_of_scan
 from dlang.codegen.kernel import BLOCK, FOREIGN, SURE, Kernel
-from dlang.codegen.loops import (
-    Allocate,
-    Body,
-    Branch,
-    Buffer,
-    CallC,
-    Compute,
-    Evaluate,
-    Free,
-    Launch,
-    Loop,
-    OnDevice,
-    Slot,
-    Stmt,
-)
 from dlang.codegen.traverse import bound_by
 from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.kernels import parts
@@ -48,7 +34,7 @@ PARAMETERS = 500
 """The most that a kernel has, each of 8 bytes: devices take 4 KiB."""
 
 
-def fits(nest: Nest, prelude: Sequence[Stmt] = ()) -> bool:
+def fits(nest: Nest, prelude: Sequence[loops.Stmt] = ()) -> bool:
     """Whether a device takes as many parameters as the kernel of a nest has."""
     parts = () if nest.single is None else parts_of(nest.single)
     return len(_params(nest, prelude)) + len(results_of(nest)) + len(parts) <= PARAMETERS
@@ -70,7 +56,7 @@ class Kernels:
     made: list[Kernel] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)
 
-    def foreign(self, call: CallC) -> tuple[Stmt, ...]:
+    def foreign(self, call: loops.CallC) -> tuple[loops.Stmt, ...]:
         """The statements of the host for a kernel that a program brings along. Raises `DlangError`."""
         file, name = parts(call.target)
         text = foreign_text(file, name, call.span)
@@ -79,19 +65,21 @@ class Kernels:
             number = self.numbers[f"{name} of\n{text}"] = len(self.made)
             self.made.append(Kernel(name, FOREIGN, text, span=call.span))
         threads, count = call.threads or poly(1), fresh("threads", I64)
-        return Evaluate(count, threads), Launch(number, count, call.args, ())
+        return loops.Evaluate(count, threads), loops.Launch(number, count, call.args, ())
 
-    def launch(self, nest: Nest, sums: Mapping[Var, Buffer], prelude: Sequence[Stmt] = ()) -> tuple[Stmt, ...]:
+    def launch(
+        self, nest: Nest, sums: Mapping[Var, loops.Buffer], prelude: Sequence[loops.Stmt] = ()
+    ) -> tuple[loops.Stmt, ...]:
         """The statements of the host for a nest that fits: how many trips it has, and the launch.
 
         sums: where the results of its reductions go. prelude: what each thread computes before its trips. Of rows and
         columns there may be two launches, and memory of the device between them.
         """
         split = _split(nest, prelude)
-        more: tuple[Slot, ...] = () if split is None else (split.count, *split.parts)
+        more: tuple[loops.Slot, ...] = () if split is None else (split.count, *split.parts)
         params, outs = (*_params(nest, prelude), *more), [sums[var] for var in results_of(nest)]
         written = kernel_text(nest, params, outs, prelude, self.careful, split)
-        out: list[Stmt] = []
+        out: list[loops.Stmt] = []
         each = trips_at_once(nest, prelude)
         trips = _trips(nest.merged, each, out)
         if nest.columns is not None:
@@ -109,44 +97,46 @@ class Kernels:
         most = _computed("floordiv", most, Lit(LEAST if nest.columns is not None else LEAST_OF_ROW, "i64"), out)
         wanted = _computed("floordiv", Lit(BLOCKS, "i64"), _computed("maximum", trips, Lit(1, "i64"), out), out)
         few = _computed("minimum", most, wanted, out)
-        out.append(Compute(split.count, "maximum", (few, Lit(1, "i64"))))
+        out.append(loops.Compute(split.count, "maximum", (few, Lit(1, "i64"))))
         several = _computed("minimum", _value(poly(split.count) - 1, out), Lit(1, "i64"), out)
         room = poly(_trips(nest.merged, [1] * len(nest.merged), out)) * poly(split.count) * poly(several) + 1
-        out += [OnDevice(Allocate(part, (room,))) for part in split.parts]
+        out += [loops.OnDevice(loops.Allocate(part, (room,))) for part in split.parts]
         trips = _value(poly(trips) * poly(split.count), out)
         out.append(self._launch(nest.form, written, trips, (*params, *outs), block))
         stmts = adding(nest.levels, nest.single, split)
         again = self.launch(replace(nest, form="map", stmts=stmts, columns=None, single=None), {}, prelude)
         condition = fresh("split", Scalar("bool"))
-        out.append(Compute(condition, "gt", (split.count, Lit(1, "i64"))))
-        out.append(Branch(condition, Body(again, ()), Body((), ()), ()))
-        out += [OnDevice(Free(part)) for part in reversed(split.parts)]
+        out.append(loops.Compute(condition, "gt", (split.count, Lit(1, "i64"))))
+        out.append(loops.Branch(condition, loops.Body(again, ()), loops.Body((), ()), ()))
+        out += [loops.OnDevice(loops.Free(part)) for part in reversed(split.parts)]
         return tuple(out)
 
-    def scan(self, scan: Scan, sums: Mapping[Var, Buffer], prelude: Sequence[Stmt] = ()) -> tuple[Stmt, ...]:
+    def scan(
+        self, scan: Scan, sums: Mapping[Var, loops.Buffer], prelude: Sequence[loops.Stmt] = ()
+    ) -> tuple[loops.Stmt, ...]:
         """The statements of the host for a scan, whose number of trips it knows. sums: where its results go."""
         parts, outs = parts_of_scan(scan), [sums[var] for var in scan.loop.results if isinstance(var, Var)]
-        params, out = captures((*prelude, scan.loop), ()), list[Stmt]()
+        params, out = captures((*prelude, scan.loop), ()), list[loops.Stmt]()
         texts = scan_texts(scan, params, (parts, outs), prelude, self.careful)
         size = _between((scan.loop.low,), (scan.loop.high,), out)
         wanted = _computed("floordiv", _value(size, out), Lit(LEAST_OF_ROW, "i64"), out)
         few = _computed("minimum", wanted, Lit(BLOCKS, "i64"), out)
         count = _computed("maximum", few, Lit(1, "i64"), out)
-        out += [OnDevice(Allocate(part, (poly(count),))) for part in parts]
+        out += [loops.OnDevice(loops.Allocate(part, (poly(count),))) for part in parts]
         several = fresh("several", Scalar("bool"))
-        out.append(Compute(several, "gt", (count, Lit(1, "i64"))))
+        out.append(loops.Compute(several, "gt", (count, Lit(1, "i64"))))
         adds = self._launch("scan", texts[0], count, (*params, *parts))
-        out.append(Branch(several, Body((adds,), ()), Body((), ()), ()))
+        out.append(loops.Branch(several, loops.Body((adds,), ()), loops.Body((), ()), ()))
         out.append(self._launch("scan", texts[1], count, (*params, *parts, *outs)))
-        return (*out, *[OnDevice(Free(part)) for part in reversed(parts)])
+        return (*out, *[loops.OnDevice(loops.Free(part)) for part in reversed(parts)])
 
     def _launch(
-        self, form: str, written: Text, trips: Atom, args: tuple[Slot, ...], block: Atom | None = None
-    ) -> Launch:
+        self, form: str, written: Text, trips: Atom, args: tuple[loops.Slot, ...], block: Atom | None = None
+    ) -> loops.Launch:
         reach = tuple(with_bound(written.reach, poly(trips)))
         known = [bound.constant for bound in reach]
         sure = all(number is not None and number <= SURE for number in known)
-        return Launch(self.number(form, written), trips, args, written.guards, block, () if sure else reach)
+        return loops.Launch(self.number(form, written), trips, args, written.guards, block, () if sure else reach)
 
     def number(self, form: str, written: Text) -> int:
         """The kernel of a text."""
@@ -159,7 +149,7 @@ class Kernels:
         return number
 
 
-def _split(nest: Nest, prelude: Sequence[Stmt]) -> Split | None:
+def _split(nest: Nest, prelude: Sequence[loops.Stmt]) -> Split | None:
     """Memory for the parts of rows or columns that several blocks share, if the host knows how long they are."""
     if nest.single is None:
         return None
@@ -172,18 +162,18 @@ def _split(nest: Nest, prelude: Sequence[Stmt]) -> Split | None:
     return Split(fresh("splits", I64), parts_of(nest.single))
 
 
-def _params(nest: Nest, prelude: Sequence[Stmt]) -> tuple[Slot, ...]:
+def _params(nest: Nest, prelude: Sequence[loops.Stmt]) -> tuple[loops.Slot, ...]:
     """What a kernel uses from outside; where its outermost loop ends, the number of trips says."""
     stmts, each = nest.stmts, trips_at_once(nest, prelude)
     for number, level in reversed(list(enumerate(nest.levels))):
         innermost = level is nest.levels[-1]
         known = number > 0 or each[0] > 1 or (nest.columns is not None and innermost)
         highs = level.highs if known else (ZERO,)
-        stmts = (Loop(level.var, level.lows, highs, stmts, nest.reductions if innermost else ()),)
+        stmts = (loops.Loop(level.var, level.lows, highs, stmts, nest.reductions if innermost else ()),)
     return captures((*prelude, *stmts), ())
 
 
-def _block(shares: Shares | None, inside: Set[Slot], out: list[Stmt]) -> Atom | None:
+def _block(shares: Shares | None, inside: Set[loops.Slot], out: list[loops.Stmt]) -> Atom | None:
     """How many threads keep a row, computed by the host from its length; None where that is not to be known."""
     if shares is None or shares.longest is None or shares.largest == BLOCK:
         return None
@@ -198,12 +188,12 @@ def _block(shares: Shares | None, inside: Set[Slot], out: list[Stmt]) -> Atom | 
     return _value(poly(count) * BLOCK, out)
 
 
-def _trips(merged: Sequence[Sequence[Loop]], each: Sequence[int], out: list[Stmt]) -> Atom:
+def _trips(merged: Sequence[Sequence[loops.Loop]], each: Sequence[int], out: list[loops.Stmt]) -> Atom:
     """How many trips a kernel has, computed by the host: each is so many of each level."""
     total = poly(1)
-    for loops, many in zip(merged, each, strict=True):
+    for nest, many in zip(merged, each, strict=True):
         extents = poly(1)
-        for loop in loops:
+        for loop in nest:
             extents = extents * _extent(loop, out)
         if many != 1:
             size = _value(extents + (many - 1), out)
@@ -212,43 +202,43 @@ def _trips(merged: Sequence[Sequence[Loop]], each: Sequence[int], out: list[Stmt
     return _value(total, out)
 
 
-def _extent(loop: Loop, out: list[Stmt]) -> Size:
+def _extent(loop: loops.Loop, out: list[loops.Stmt]) -> Size:
     """How many trips a loop has, at least none."""
     return _between(loop.lows, loop.highs, out)
 
 
-def _between(lows: Sequence[Size], highs: Sequence[Size], out: list[Stmt]) -> Size:
+def _between(lows: Sequence[Size], highs: Sequence[Size], out: list[loops.Stmt]) -> Size:
     extent = _extreme("minimum", highs, out) - _extreme("maximum", lows, out)
     if extent.constant is not None:
         return poly(max(int(extent.constant), 0))
     most = fresh("extent", I64)
-    out.append(Compute(most, "maximum", (_value(extent, out), Lit(0, "i64"))))
+    out.append(loops.Compute(most, "maximum", (_value(extent, out), Lit(0, "i64"))))
     return poly(most)
 
 
-def _computed(name: str, x: Atom, y: Atom, out: list[Stmt], stem: str = "count") -> Atom:
+def _computed(name: str, x: Atom, y: Atom, out: list[loops.Stmt], stem: str = "count") -> Atom:
     """A number that the host computes."""
     var = fresh(stem, I64)
-    out.append(Compute(var, name, (x, y)))
+    out.append(loops.Compute(var, name, (x, y)))
     return var
 
 
-def _extreme(name: str, sizes: Sequence[Size], out: list[Stmt]) -> Size:
+def _extreme(name: str, sizes: Sequence[Size], out: list[loops.Stmt]) -> Size:
     """The largest or the smallest of some sizes."""
     found = sizes[0]
     for size in sizes[1:]:
         var = fresh("bound", I64)
-        out.append(Compute(var, name, (_value(found, out), _value(size, out))))
+        out.append(loops.Compute(var, name, (_value(found, out), _value(size, out))))
         found = poly(var)
     return found
 
 
-def _value(size: Size, out: list[Stmt]) -> Atom:
+def _value(size: Size, out: list[loops.Stmt]) -> Atom:
     """The value of a polynomial."""
     if size.constant is not None:
         return Lit(int(size.constant), "i64")
     if size.atom is not None:
         return size.atom
     var = fresh("size", I64)
-    out.append(Evaluate(var, size))
+    out.append(loops.Evaluate(var, size))
     return var

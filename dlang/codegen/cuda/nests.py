@@ -13,30 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
+from dlang.codegen import loops
 from dlang.codegen.cuda.accumulating import accumulated, handed_on
 from dlang.codegen.cuda.columns import Columns, around_loop, columns_of
 from dlang.codegen.cuda.flattening import flattened
 from dlang.codegen.cuda.tiles import crossed_loads
 from dlang.codegen.kernel import SHARED, WARP, WORDS
-from dlang.codegen.loops import (
-    At,
-    Branch,
-    Buffer,
-    Compute,
-    Convert,
-    Evaluate,
-    For,
-    Guard,
-    Load,
-    Loop,
-    Reduction,
-    Slice,
-    Slot,
-    Stmt,
-    Store,
-    Value,
-    While,
-)
 from dlang.codegen.traverse import binds, walk
 from dlang.codegen.vectorize import known_trips
 from dlang.ir.anf import DTYPES, HALF, Lit, Size, Var
@@ -44,7 +26,7 @@ from dlang.ir.types import dtype_of
 
 LONG = 32  # trips of a reduction from which the lanes of a warp share it, and trips whose number is not known
 
-_STRAIGHT = (Compute, Convert, Evaluate, Load, Slice, At)
+_STRAIGHT = (loops.Compute, loops.Convert, loops.Evaluate, loops.Load, loops.Slice, loops.At)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +41,18 @@ class Nest:
     """
 
     form: str
-    levels: tuple[Loop, ...]
-    stmts: tuple[Stmt, ...]
-    reductions: tuple[Reduction, ...]
+    levels: tuple[loops.Loop, ...]
+    stmts: tuple[loops.Stmt, ...]
+    reductions: tuple[loops.Reduction, ...]
     joined: frozenset[int]
-    merged: tuple[tuple[Loop, ...], ...]
+    merged: tuple[tuple[loops.Loop, ...], ...]
     columns: Columns | None = None
     spread: Mapping[int, int] = field(default_factory=dict)
     single: Columns | None = None
-    crossed: tuple[Load, ...] = ()
+    crossed: tuple[loops.Load, ...] = ()
 
 
-def nest_of(loop: Loop, plain: bool = False) -> Nest | None:
+def nest_of(loop: loops.Loop, plain: bool = False) -> Nest | None:
     """A loop as a nest for a kernel; None where something in it is the host's.
 
     plain: whether each thread is to do trips of its own, in little code, as the kernel hardly ever does anything.
@@ -105,37 +87,37 @@ def nest_of(loop: Loop, plain: bool = False) -> Nest | None:
     return Nest(form, levels, stmts, reductions, frozenset(map(id, joined)), merged, crossed=crossed)
 
 
-def _totals(reductions: Sequence[Reduction]) -> int:
+def _totals(reductions: Sequence[loops.Reduction]) -> int:
     """Counts the numbers that reductions keep."""
     return sum([1 if r.position is None else 2 for r in reductions])
 
 
-def _totals_inside(stmts: Sequence[Stmt], spread: Mapping[int, int]) -> int:
+def _totals_inside(stmts: Sequence[loops.Stmt], spread: Mapping[int, int]) -> int:
     """The same of the loops that the threads of a row share, each of which leaves a word of them for each warp."""
-    return sum([_totals(s.reductions) for s in stmts if isinstance(s, Loop) and id(s) in spread])
+    return sum([_totals(s.reductions) for s in stmts if isinstance(s, loops.Loop) and id(s) in spread])
 
 
 # ---- what can run ----------------------------------------------------------------------------------------------------
-def can_run(stmt: Stmt) -> bool:
+def can_run(stmt: loops.Stmt) -> bool:
     """Whether a thread can run a statement, those inside it aside."""
     match stmt:
-        case Compute(var, _, args):
+        case loops.Compute(var, _, args):
             return _are_numbers((var, *args))
-        case Convert(var, arg):
+        case loops.Convert(var, arg):
             return _are_numbers((var, arg))
-        case Load(_, buffer) | Slice(_, buffer):
+        case loops.Load(_, buffer) | loops.Slice(_, buffer):
             return is_number(buffer.dtype)
-        case Store(buffer, _, value):
+        case loops.Store(buffer, _, value):
             return is_number(buffer.dtype) and _are_numbers((value,))
-        case Guard(_, _, _, values):
+        case loops.Guard(_, _, _, values):
             return len(values) <= WORDS and all(isinstance(v, Var | Lit) and _are_numbers((v,)) for v in values)
-        case Loop():
+        case loops.Loop():
             return not stmt.rooms and stmt.lanes == 1
-        case For() | While():
+        case loops.For() | loops.While():
             return _are_numbers((*stmt.params, *stmt.init))
-        case Branch(results=results):
+        case loops.Branch(results=results):
             return _are_numbers(results)
-        case Evaluate() | At():
+        case loops.Evaluate() | loops.At():
             return True
         case _:
             return False
@@ -146,17 +128,17 @@ def is_number(dtype: str) -> bool:
     return dtype in DTYPES and dtype != "str"
 
 
-def _are_numbers(values: Iterable[Value]) -> bool:
-    return all(not isinstance(v, Buffer) and is_number(dtype_of(v)) for v in values)
+def _are_numbers(values: Iterable[loops.Value]) -> bool:
+    return all(not isinstance(v, loops.Buffer) and is_number(dtype_of(v)) for v in values)
 
 
 # ---- which loops are spread ------------------------------------------------------------------------------------------
-def _flattened(loop: Loop) -> tuple[tuple[Loop, ...], tuple[Stmt, ...], tuple[Reduction, ...]]:
+def _flattened(loop: loops.Loop) -> tuple[tuple[loops.Loop, ...], tuple[loops.Stmt, ...], tuple[loops.Reduction, ...]]:
     """The loops of a perfect nest whose bounds do not depend on each other, what is inside, and its reductions."""
     levels, reductions = [loop], loop.reductions
     while True:
-        inside = [s for s in levels[-1].stmts if not isinstance(s, At)]
-        if len(inside) != 1 or not isinstance(inside[0], Loop):
+        inside = [s for s in levels[-1].stmts if not isinstance(s, loops.At)]
+        if len(inside) != 1 or not isinstance(inside[0], loops.Loop):
             break
         inner = inside[0]
         handed = handed_on(reductions, inner.reductions)
@@ -168,14 +150,16 @@ def _flattened(loop: Loop) -> tuple[tuple[Loop, ...], tuple[Stmt, ...], tuple[Re
     return tuple(levels), levels[-1].stmts, reductions
 
 
-def _without_meetings(levels: tuple[Loop, ...], stmts: tuple[Stmt, ...]) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
+def _without_meetings(
+    levels: tuple[loops.Loop, ...], stmts: tuple[loops.Stmt, ...]
+) -> tuple[tuple[loops.Loop, ...], tuple[loops.Stmt, ...]]:
     """The nest with the loops inside whose trips meet in an element, so that one thread does them in their order.
 
     A sum over the rows of a matrix is then done column by column. If all loops are such, it stays as it is; so it does
     where a guard may fail, as the first trip that fails is the one to be told.
     """
     stores = list(_combining(stmts))
-    if not stores or any(isinstance(s, Guard) for s in walk(stmts)):
+    if not stores or any(isinstance(s, loops.Guard) for s in walk(stmts)):
         return levels, stmts
     apart = [all(_keeps_apart(level, levels, stmts, s.buffer, s.offset) for s in stores) for level in levels]
     if all(apart) or not any(apart):
@@ -186,19 +170,21 @@ def _without_meetings(levels: tuple[Loop, ...], stmts: tuple[Stmt, ...]) -> tupl
     return tuple([level for level, spread in zip(levels, apart, strict=True) if spread]), stmts
 
 
-def _combining(stmts: Sequence[Stmt]) -> Iterator[Store]:
-    return (s for s in walk(stmts) if isinstance(s, Store) and s.monoid != "set")
+def _combining(stmts: Sequence[loops.Stmt]) -> Iterator[loops.Store]:
+    return (s for s in walk(stmts) if isinstance(s, loops.Store) and s.monoid != "set")
 
 
-def _keeps_apart(level: Loop, levels: Sequence[Loop], stmts: Sequence[Stmt], buffer: Buffer, offset: Size) -> bool:
+def _keeps_apart(
+    level: loops.Loop, levels: Sequence[loops.Loop], stmts: Sequence[loops.Stmt], buffer: loops.Buffer, offset: Size
+) -> bool:
     """Whether different trips of a loop never combine in one element, for given trips of the loops around it."""
-    roots = {s.result: s.source for s in walk((*levels[0].stmts, *stmts)) if isinstance(s, Slice)}
-    known: Buffer | None = buffer
+    roots = {s.result: s.source for s in walk((*levels[0].stmts, *stmts)) if isinstance(s, loops.Slice)}
+    known: loops.Buffer | None = buffer
     while known is not None:
         if known in level.apart:
             return True
         known = roots.get(known)
-    inside: set[Slot] = {slot for s in walk((*level.stmts, *stmts)) for slot in binds(s)}
+    inside: set[loops.Slot] = {slot for s in walk((*level.stmts, *stmts)) for slot in binds(s)}
     inside.update(other.var for other in levels[levels.index(level) + 1 :])
     if buffer in inside:
         return False
@@ -210,31 +196,31 @@ def _keeps_apart(level: Loop, levels: Sequence[Loop], stmts: Sequence[Stmt], buf
     return step.constant not in (None, 0) and not rest.mentions([v for v in inside if isinstance(v, Var)])
 
 
-def _is_rows(stmts: Sequence[Stmt]) -> bool:
+def _is_rows(stmts: Sequence[loops.Stmt]) -> bool:
     """Whether several threads are to do a trip: long loops in it, and nothing else but straight code and loops."""
     for s in stmts:
         match s:
-            case Loop():
-                if any(isinstance(inner, Guard) for inner in walk(s.stmts)):
+            case loops.Loop():
+                if any(isinstance(inner, loops.Guard) for inner in walk(s.stmts)):
                     return False
-            case Store() | Guard():
+            case loops.Store() | loops.Guard():
                 pass
             case _ if not isinstance(s, _STRAIGHT):
                 return False
-    return any(isinstance(s, Loop) and trips_inside(_flattened(s)[0]) >= LONG for s in stmts)
+    return any(isinstance(s, loops.Loop) and trips_inside(_flattened(s)[0]) >= LONG for s in stmts)
 
 
-def trips_inside(levels: Sequence[Loop]) -> int:
+def trips_inside(levels: Sequence[loops.Loop]) -> int:
     """About how many trips loops right inside each other have."""
     return prod(LONG if (count := known_trips(level)) is None else count for level in levels)
 
 
-def _spread_inside(stmts: Sequence[Stmt]) -> tuple[tuple[Stmt, ...], dict[int, int]]:
+def _spread_inside(stmts: Sequence[loops.Stmt]) -> tuple[tuple[loops.Stmt, ...], dict[int, int]]:
     """The statements of a row, and how many loops right inside each other are shared by its threads."""
-    out: list[Stmt] = []
+    out: list[loops.Stmt] = []
     spread: dict[int, int] = {}
     for stmt in stmts:
-        if isinstance(stmt, Loop):
+        if isinstance(stmt, loops.Loop):
             levels, inside, reductions = _flattened(stmt)
             if not reductions:
                 levels, inside = _without_meetings(levels, inside)
@@ -249,20 +235,20 @@ def _spread_inside(stmts: Sequence[Stmt]) -> tuple[tuple[Stmt, ...], dict[int, i
     return tuple(out), spread
 
 
-def shared_levels(loop: Loop, count: int) -> tuple[Loop, ...]:
+def shared_levels(loop: loops.Loop, count: int) -> tuple[loops.Loop, ...]:
     """The loops right inside each other that the threads of a row share."""
     levels = [loop]
     while len(levels) < count:
-        (inner,) = [s for s in levels[-1].stmts if isinstance(s, Loop)]
+        (inner,) = [s for s in levels[-1].stmts if isinstance(s, loops.Loop)]
         levels.append(inner)
     return tuple(levels)
 
 
-def _joined(levels: Sequence[Loop], stmts: Sequence[Stmt], spread: Mapping[int, int]) -> list[Store]:
+def _joined(levels: Sequence[loops.Loop], stmts: Sequence[loops.Stmt], spread: Mapping[int, int]) -> list[loops.Store]:
     """The stores that combine with what other threads may be storing in the same element."""
     out = []
     for stmt in stmts:
-        if isinstance(stmt, Loop) and id(stmt) in spread:
+        if isinstance(stmt, loops.Loop) and id(stmt) in spread:
             inner = shared_levels(stmt, spread[id(stmt)])
             out += _joined((*levels, *inner), inner[-1].stmts, {})
             continue

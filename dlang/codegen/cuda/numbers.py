@@ -5,30 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from dlang.codegen import loops
 from dlang.codegen.captures import captures
 from dlang.codegen.cuda.kernels import results_of
 from dlang.codegen.cuda.nests import is_number
 from dlang.codegen.cuda.spaces import Launching, Spaces, is_worth_it
-from dlang.codegen.loops import (
-    Body,
-    Branch,
-    Buffer,
-    Compute,
-    Convert,
-    Evaluate,
-    For,
-    Load,
-    Loop,
-    Slot,
-    Stmt,
-    Value,
-    While,
-)
 from dlang.ir.anf import Var
 from dlang.ir.types import dtype_of
 
 
-def needed(there: Mapping[Var, Stmt], vars: Iterable[Var]) -> list[Var]:
+def needed(there: Mapping[Var, loops.Stmt], vars: Iterable[Var]) -> list[Var]:
     """The numbers of the device that some are computed from, in order, with those themselves."""
     found: set[Var] = set()
     open = [v for v in vars if v in there]
@@ -47,36 +33,36 @@ class Numbers:
     launches: Launching
     spaces: Spaces
 
-    def is_for_device(self, loop: Loop) -> bool:
+    def is_for_device(self, loop: loops.Loop) -> bool:
         """Whether a loop is a kernel: of many trips, or on arrays that are on the device anyway."""
         if self.launches.nest(loop) is None:
             return False
-        arrays = [v for v in captures((loop,), ()) if isinstance(v, Buffer)]
+        arrays = [v for v in captures((loop,), ()) if isinstance(v, loops.Buffer)]
         return is_worth_it(loop) or (bool(arrays) and all(map(self.spaces.on_device, arrays)))
 
-    def made(self, stmts: Sequence[Stmt], there: Set[Var]) -> set[Var]:
+    def made(self, stmts: Sequence[loops.Stmt], there: Set[Var]) -> set[Var]:
         """Those that the device has behind statements, if it has some before."""
         found = set(there)
         for stmt in stmts:
             match stmt:
-                case Load(var, buffer) if self.spaces.on_device(buffer):
+                case loops.Load(var, buffer) if self.spaces.on_device(buffer):
                     found.add(var)
-                case Compute(var) | Convert(var) | Evaluate(var):
+                case loops.Compute(var) | loops.Convert(var) | loops.Evaluate(var):
                     if not found.isdisjoint(captures((stmt,), ())):
                         found.add(var)
-                case Loop() if self.is_for_device(stmt):
+                case loops.Loop() if self.is_for_device(stmt):
                     nest = self.launches.nest(stmt)
                     assert nest is not None
                     found.update(results_of(nest))
-                case For() | While():
+                case loops.For() | loops.While():
                     found |= {r for k in self.carried(stmt, found) if isinstance(r := stmt.results[k], Var)}
-                case Branch():
+                case loops.Branch():
                     found |= {r for k in self.chosen(stmt, found) if isinstance(r := stmt.results[k], Var)}
                 case _:
                     pass
         return found
 
-    def carried(self, loop: For | While, there: Set[Var]) -> list[int]:
+    def carried(self, loop: loops.For | loops.While, there: Set[Var]) -> list[int]:
         """Which of the numbers that a loop carries the device makes, by their positions among all that it carries."""
         if self.launches.stays_on_host(loop):
             return []
@@ -90,14 +76,16 @@ class Numbers:
                 return found
             found = more
 
-    def chosen(self, branch: Branch, there: Set[Var]) -> list[int]:
+    def chosen(self, branch: loops.Branch, there: Set[Var]) -> list[int]:
         """The same of the numbers that a branch gives."""
         if self.launches.stays_on_host(branch):
             return []
-        arms: list[tuple[Body, set[Var]]] = [(b, self.made(b.stmts, there)) for b in (branch.then, branch.otherwise)]
+        arms: list[tuple[loops.Body, set[Var]]] = [
+            (b, self.made(b.stmts, there)) for b in (branch.then, branch.otherwise)
+        ]
         slots = enumerate(branch.results)
         return [k for k, slot in slots if any(_is_one(slot, arm.results[k], made) for arm, made in arms)]
 
 
-def _is_one(slot: Slot, value: Value, made: Set[Var]) -> bool:
+def _is_one(slot: loops.Slot, value: loops.Value, made: Set[Var]) -> bool:
     return isinstance(slot, Var) and is_number(dtype_of(slot)) and value in made

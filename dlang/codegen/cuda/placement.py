@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dlang.codegen import loops
 from dlang.codegen.counting import Routines
 from dlang.codegen.cuda.exact_sums import with_exact_sums
 from dlang.codegen.cuda.expansion import expanded
@@ -23,14 +24,6 @@ from dlang.codegen.cuda.placer import Placer
 from dlang.codegen.cuda.repeats import is_repeatable, only_launched
 from dlang.codegen.cuda.spaces import Launching, launching, spaces_of
 from dlang.codegen.kernel import NUMBERS
-from dlang.codegen.loops import (
-    Buffer,
-    Function,
-    Guard,
-    Invoke,
-    Load,
-    Program,
-)
 from dlang.codegen.profile import Measuring, with_nests
 from dlang.codegen.traverse import walk
 from dlang.codegen.verify import verify_loops
@@ -41,7 +34,7 @@ from dlang.laps import lap
 from dlang.verification import verifying
 
 
-def on_device(program: Program, profile: Routines | None = None, deterministic: bool = False) -> Program:
+def on_device(program: loops.Program, profile: Routines | None = None, deterministic: bool = False) -> loops.Program:
     """The program with its kernels, and with what the host is to do around them. Its loops have one lane and piece.
 
     profile: has the program measure itself, and says how many operations functions of mathematics are. deterministic:
@@ -55,13 +48,15 @@ def on_device(program: Program, profile: Routines | None = None, deterministic: 
     return placed
 
 
-def _placed(program: Program, profile: Routines | None, deterministic: bool) -> Program:
+def _placed(program: loops.Program, profile: Routines | None, deterministic: bool) -> loops.Program:
     whole = {name: with_exact_sums(f) if deterministic else f for name, f in program.functions.items()}
     whole = {name: replace(f, body=expanded(f.body)) for name, f in whole.items()}
     program = replace(program, functions=whole)
     launches = launching(program, deterministic)
-    fails = any(isinstance(s, Guard) for name in launches.functions for s in walk(program.functions[name].body.stmts))
-    called = {s.function for f in program.functions.values() for s in walk(f.body.stmts) if isinstance(s, Invoke)}
+    fails = any(
+        isinstance(s, loops.Guard) for name in launches.functions for s in walk(program.functions[name].body.stmts)
+    )
+    called = {s.function for f in program.functions.values() for s in walk(f.body.stmts) if isinstance(s, loops.Invoke)}
     kernels = Kernels(careful=fails)
     measure = None if profile is None else Measuring(with_nests(program), profile, launches.is_opened)
     functions = {}
@@ -83,16 +78,16 @@ def _placed(program: Program, profile: Routines | None, deterministic: bool) -> 
     return replace(made, functions=measure.with_parts(functions, hosts), nests=measure.all_nests())
 
 
-def _with_numbers(program: Program, f: Function, launches: Launching, kernels: Kernels) -> Program:
+def _with_numbers(program: loops.Program, f: loops.Function, launches: Launching, kernels: Kernels) -> loops.Program:
     """The program whose function, if it can be repeated, has the device know the floats that it takes.
 
     So what it asks of the device is the same for all of them.
     """
-    floats = {p: Buffer(p.name, dtype_of(p)) for p in f.params if isinstance(p, Var) and dtype_of(p) in FLOATS}
+    floats = {p: loops.Buffer(p.name, dtype_of(p)) for p in f.params if isinstance(p, Var) and dtype_of(p) in FLOATS}
     if not floats or len(f.params) > NUMBERS or not is_repeatable(program, f.name):
         return program
     placer = Placer(launches, kernels, spaces_of(f, launches, program.functions))
-    body = placer.block(f.body, {p: Load(p, buffer, ZERO) for p, buffer in floats.items()}, leaves=True)
+    body = placer.block(f.body, {p: loops.Load(p, buffer, ZERO) for p, buffer in floats.items()}, leaves=True)
     params = tuple([floats[p] if isinstance(p, Var) and p in floats else p for p in f.params])
     functions = {**program.functions, f.name: replace(f, params=params, body=body, device=True)}
     made = replace(program, functions=functions, kernels=tuple(kernels.made))

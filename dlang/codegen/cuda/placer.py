@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from dlang.codegen import loops
 from dlang.codegen.captures import captures
 from dlang.codegen.cuda.kernels import Kernels, results_of
 from dlang.codegen.cuda.nests import Nest
@@ -19,41 +20,6 @@ from dlang.codegen.cuda.scopes import Scope, bound, changed_by, counted, guards_
 from dlang.codegen.cuda.skipping import can_be_skipped
 from dlang.codegen.cuda.spaces import Launching, Spaces
 from dlang.codegen.cuda.tallies import tally_of
-from dlang.codegen.loops import (
-    Allocate,
-    At,
-    Body,
-    Branch,
-    Buffer,
-    CallC,
-    Compute,
-    Convert,
-    Count,
-    Evaluate,
-    Fetch,
-    For,
-    Free,
-    Guard,
-    Hold,
-    Invoke,
-    Load,
-    LoadField,
-    Loop,
-    Move,
-    Node,
-    OnDevice,
-    OnHost,
-    Only,
-    Product,
-    Room,
-    Slice,
-    Slot,
-    Stmt,
-    Store,
-    Transfer,
-    Value,
-    While,
-)
 from dlang.codegen.profile import Measuring
 from dlang.codegen.traverse import bound_by, walk
 from dlang.ir.anf import Lit, Size, Var, fresh, poly
@@ -75,8 +41,8 @@ class Placer:
     kernels: Kernels
     spaces: Spaces
     measure: Measuring | None = None
-    twins: dict[Buffer, tuple[Buffer, Size | None]] = field(default_factory=dict)
-    still: set[Buffer] = field(default_factory=set)
+    twins: dict[loops.Buffer, tuple[loops.Buffer, Size | None]] = field(default_factory=dict)
+    still: set[loops.Buffer] = field(default_factory=set)
     numbers: Numbers = field(init=False)
 
     def __post_init__(self) -> None:
@@ -84,8 +50,12 @@ class Placer:
 
     # ---- blocks ------------------------------------------------------------------------------------------------------
     def block(
-        self, body: Body, there: Mapping[Var, Stmt], kept: Sequence[tuple[Buffer, Value]] = (), leaves: bool = False
-    ) -> Body:
+        self,
+        body: loops.Body,
+        there: Mapping[Var, loops.Stmt],
+        kept: Sequence[tuple[loops.Buffer, loops.Value]] = (),
+        leaves: bool = False,
+    ) -> loops.Body:
         """A block, whose results the host knows, unless numbers are left on the device, in arrays of one element.
 
         there: numbers that the device has. kept: what it stores at the end, all at once.
@@ -101,84 +71,84 @@ class Placer:
             self.flush(s)
         else:
             self.known(s, [v for v in results if isinstance(v, Var)])
-        s.out += [OnDevice(Free(buffer)) for buffer in reversed(s.temporary) if buffer not in results]
-        return Body(tuple(s.out), tuple(results))
+        s.out += [loops.OnDevice(loops.Free(buffer)) for buffer in reversed(s.temporary) if buffer not in results]
+        return loops.Body(tuple(s.out), tuple(results))
 
-    def left(self, s: Scope, var: Var) -> Buffer:
+    def left(self, s: Scope, var: Var) -> loops.Buffer:
         """A number of the device, in an array that is its own."""
         kept = self._temporary(s, var)
-        s.once.append(Store(kept, ZERO, var))
+        s.once.append(loops.Store(kept, ZERO, var))
         return kept
 
-    def statement(self, s: Scope, stmt: Stmt) -> None:
+    def statement(self, s: Scope, stmt: loops.Stmt) -> None:
         match stmt:
-            case Compute() | Convert() | Evaluate():
+            case loops.Compute() | loops.Convert() | loops.Evaluate():
                 self.scalar(s, stmt)
-            case At(span):
+            case loops.At(span):
                 if self.measure is not None:
                     self.measure.span = span
                 (s.host or s.once or s.out).append(stmt)
-            case Count():
+            case loops.Count():
                 (s.host or s.out).append(stmt)
-            case Load(_, buffer) if self.spaces.on_device(buffer):
+            case loops.Load(_, buffer) if self.spaces.on_device(buffer):
                 self.load(s, stmt)
-            case Store(buffer) if self.spaces.on_device(buffer):
+            case loops.Store(buffer) if self.spaces.on_device(buffer):
                 if s.host:
                     self.flush(s)
                 s.once.append(stmt)
-            case Guard() if self._is_there(s, stmt):
+            case loops.Guard() if self._is_there(s, stmt):
                 if s.host:
                     self.flush(s)
                 s.once.append(stmt)
-            case Guard():
+            case loops.Guard():
                 self.known(s, captures((stmt,), ()))
                 if s.once:
                     self.flush(s)
                 (s.host or s.out).append(stmt)
-            case Allocate(buffer) if self.spaces.on_device(buffer):
+            case loops.Allocate(buffer) if self.spaces.on_device(buffer):
                 if not bound(s.host).isdisjoint(captures((stmt,), ())):
                     self.flush(s)
                 self._sizes_known(s, stmt)
                 self._refused_first(s)
-                s.out.append(OnDevice(stmt))
-            case Free(buffer) if self.spaces.on_device(buffer):
-                (s.after if s.host or s.once else s.out).append(OnDevice(stmt))
-            case Slice(_, buffer) if self.spaces.on_device(buffer):
+                s.out.append(loops.OnDevice(stmt))
+            case loops.Free(buffer) if self.spaces.on_device(buffer):
+                (s.after if s.host or s.once else s.out).append(loops.OnDevice(stmt))
+            case loops.Slice(_, buffer) if self.spaces.on_device(buffer):
                 if s.host:
                     self.flush(s)
                 self._sizes_known(s, stmt)
                 s.out.append(stmt)
-            case Move(target, source) if self.spaces.on_device(target) or self.spaces.on_device(source):
+            case loops.Move(target, source) if self.spaces.on_device(target) or self.spaces.on_device(source):
                 self._device(s, stmt)
                 if self.spaces.on_device(target) and self.spaces.on_device(source):
-                    self.nest(s, stmt, [OnDevice(stmt)])
+                    self.nest(s, stmt, [loops.OnDevice(stmt)])
                 else:
-                    copy = Transfer(target, source, stmt.count, self.spaces.on_device(target))
+                    copy = loops.Transfer(target, source, stmt.count, self.spaces.on_device(target))
                     s.out += self.one_of("transfer", [copy])
-            case Product():
+            case loops.Product():
                 self._device(s, stmt)
-                self.nest(s, stmt, [OnDevice(stmt)])
-            case Room(buffer, shape) if self.spaces.on_device(buffer):
+                self.nest(s, stmt, [loops.OnDevice(stmt)])
+            case loops.Room(buffer, shape) if self.spaces.on_device(buffer):
                 self._device(s, stmt)
                 twin = self._twin(buffer, product(shape))
-                s.out += [replace(stmt, buffer=twin), OnDevice(Allocate(buffer, shape, 0, stmt.span))]
+                s.out += [replace(stmt, buffer=twin), loops.OnDevice(loops.Allocate(buffer, shape, 0, stmt.span))]
                 s.temporary.append(buffer)
-            case LoadField(slot, _, _, shape) if self.spaces.on_device(slot):
-                assert isinstance(slot, Buffer)
+            case loops.LoadField(slot, _, _, shape) if self.spaces.on_device(slot):
+                assert isinstance(slot, loops.Buffer)
                 self._device(s, stmt)
                 twin = self._twin(slot, None)
-                s.out += [replace(stmt, slot=twin), OnDevice(Allocate(slot, shape))]
-                s.out += self.one_of("transfer", [Transfer(slot, twin, product(shape), True)])
+                s.out += [replace(stmt, slot=twin), loops.OnDevice(loops.Allocate(slot, shape))]
+                s.out += self.one_of("transfer", [loops.Transfer(slot, twin, product(shape), True)])
                 s.temporary.append(slot)
-            case Node(references=references) if any(map(self.spaces.on_device, references)):
+            case loops.Node(references=references) if any(map(self.spaces.on_device, references)):
                 self.node(s, stmt)
-            case Loop() if self.numbers.is_for_device(stmt):
+            case loops.Loop() if self.numbers.is_for_device(stmt):
                 nest = self.launches.nest(stmt)
                 assert nest is not None
                 self.flush(s)
                 self._trips_known(s, nest, captures((stmt,), ()))
                 self.launch(s, stmt, self.counted(s, stmt))
-            case For() if (scan := scan_of(stmt)) is not None:
+            case loops.For() if (scan := scan_of(stmt)) is not None:
                 self.flush(s)
                 self.scan(s, scan)
             case _ if self.launches.stays_on_host(stmt):
@@ -186,32 +156,32 @@ class Placer:
                 if s.once:
                     self.flush(s)
                 if self.measure is not None and self.measure.span is not None and not s.host:
-                    s.host.append(At(self.measure.span))
+                    s.host.append(loops.At(self.measure.span))
                 s.host.append(stmt)
-            case Loop():
+            case loops.Loop():
                 self.loop(s, stmt)
-            case For() | While():
+            case loops.For() | loops.While():
                 self.in_order(s, stmt)
-            case Branch() if self._can_be_skipped(s, stmt):
+            case loops.Branch() if self._can_be_skipped(s, stmt):
                 self.skipped(s, stmt)
-            case Branch():
+            case loops.Branch():
                 self.branch(s, stmt)
-            case Invoke():
+            case loops.Invoke():
                 self._device(s, stmt)
                 s.out.append(stmt)
-            case CallC():
+            case loops.CallC():
                 self._device(s, stmt)
                 self.nest(s, stmt, self.kernels.foreign(stmt))
             case _:
                 raise AssertionError(f"{type(stmt).__name__} around kernels")
 
-    def _twin(self, buffer: Buffer, count: Size | None) -> Buffer:
-        twin = Buffer(buffer.name, buffer.dtype)
+    def _twin(self, buffer: loops.Buffer, count: Size | None) -> loops.Buffer:
+        twin = loops.Buffer(buffer.name, buffer.dtype)
         self.twins[buffer] = twin, count
         return twin
 
     # ---- scalars -----------------------------------------------------------------------------------------------------
-    def scalar(self, s: Scope, stmt: Compute | Convert | Evaluate) -> None:
+    def scalar(self, s: Scope, stmt: loops.Compute | loops.Convert | loops.Evaluate) -> None:
         """What is computed of numbers of the device is one of them; anything else the host computes."""
         if not self._is_there(s, stmt):
             (s.host or s.out).append(stmt)
@@ -220,48 +190,48 @@ class Placer:
         if len(needed(s.there, (stmt.var,))) > LONG:
             self.flush(s)
             kept = self._temporary(s, stmt.var)
-            s.once.append(Store(kept, ZERO, stmt.var))
+            s.once.append(loops.Store(kept, ZERO, stmt.var))
             self.flush(s)
-            s.there[stmt.var] = Load(stmt.var, kept, ZERO)
+            s.there[stmt.var] = loops.Load(stmt.var, kept, ZERO)
 
-    def load(self, s: Scope, stmt: Load) -> None:
+    def load(self, s: Scope, stmt: loops.Load) -> None:
         """An element of an array of the device: as it is now, whatever happens to the array."""
         self.flush(s)
         kept = self._temporary(s, stmt.var)
-        if self._is_there(s, Evaluate(stmt.var, stmt.offset)):
+        if self._is_there(s, loops.Evaluate(stmt.var, stmt.offset)):
             inside = fresh(stmt.var.name, stmt.var.type)
-            s.once += [replace(stmt, var=inside), Store(kept, ZERO, inside)]
+            s.once += [replace(stmt, var=inside), loops.Store(kept, ZERO, inside)]
             self.flush(s)
         else:
-            element = Buffer(stmt.buffer.name, stmt.buffer.dtype)
-            s.out.append(Slice(element, stmt.buffer, stmt.offset))
-            s.out += self.one_of("numbers", [OnDevice(Move(kept, element, poly(1)))])
-        s.there[stmt.var] = Load(stmt.var, kept, ZERO)
+            element = loops.Buffer(stmt.buffer.name, stmt.buffer.dtype)
+            s.out.append(loops.Slice(element, stmt.buffer, stmt.offset))
+            s.out += self.one_of("numbers", [loops.OnDevice(loops.Move(kept, element, poly(1)))])
+        s.there[stmt.var] = loops.Load(stmt.var, kept, ZERO)
 
-    def known(self, s: Scope, slots: Iterable[Value], kind: str = "transfer") -> None:
+    def known(self, s: Scope, slots: Iterable[loops.Value], kind: str = "transfer") -> None:
         """Has the host get those of some numbers that the device has. kind: of the nest in a profile."""
         wanted = needed(s.there, [v for v in slots if isinstance(v, Var)])
         if not bound(s.host).isdisjoint(captures([s.there[var] for var in wanted], ())):
             self.flush(s)
         for var in wanted:
             stmt = s.there.pop(var)
-            if isinstance(stmt, Load):
-                s.out += self.one_of(kind, [Fetch(var, stmt.buffer, stmt.offset)])
+            if isinstance(stmt, loops.Load):
+                s.out += self.one_of(kind, [loops.Fetch(var, stmt.buffer, stmt.offset)])
             else:
                 s.out.append(stmt)
 
-    def _temporary(self, s: Scope, var: Var) -> Buffer:
+    def _temporary(self, s: Scope, var: Var) -> loops.Buffer:
         """Room on the device for a number."""
-        buffer = Buffer(var.name, dtype_of(var))
-        s.out.append(OnDevice(Allocate(buffer, (poly(1),))))
+        buffer = loops.Buffer(var.name, dtype_of(var))
+        s.out.append(loops.OnDevice(loops.Allocate(buffer, (poly(1),))))
         s.temporary.append(buffer)
         return buffer
 
-    def _is_there(self, s: Scope, stmt: Stmt) -> bool:
+    def _is_there(self, s: Scope, stmt: loops.Stmt) -> bool:
         """Whether a statement uses a number that the device has."""
         return bool(s.there) and any(v in s.there for v in captures((stmt,), ()) if isinstance(v, Var))
 
-    def _sizes_known(self, s: Scope, stmt: Stmt) -> None:
+    def _sizes_known(self, s: Scope, stmt: loops.Stmt) -> None:
         self.known(s, captures((stmt,), ()))
 
     def _refused_first(self, s: Scope) -> None:
@@ -270,19 +240,21 @@ class Placer:
         if not guards and not guards_in(s.host):
             return
         numbers = captures(s.once, ())
-        waits = any(isinstance(s.there[v], Load) for v in needed(s.there, [v for v in numbers if isinstance(v, Var)]))
+        waits = any(
+            isinstance(s.there[v], loops.Load) for v in needed(s.there, [v for v in numbers if isinstance(v, Var)])
+        )
         if len(guards) == len(s.once) and not waits:
             self.known(s, numbers)
             s.host, s.once = [*s.host, *guards], []
         self.flush(s)
 
     # ---- the device --------------------------------------------------------------------------------------------------
-    def _device(self, s: Scope, stmt: Stmt) -> None:
+    def _device(self, s: Scope, stmt: loops.Stmt) -> None:
         """Before a statement whose numbers the host has to know."""
         self.flush(s)
         self.known(s, captures((stmt,), ()))
 
-    def launch(self, s: Scope, loop: Loop, number: int | None) -> None:
+    def launch(self, s: Scope, loop: loops.Loop, number: int | None) -> None:
         """Launches a kernel; what it reduces stays on the device. number: of the nest in a profile."""
         nest = self.launches.plain(loop) if s.rare else self.launches.nest(loop)
         assert nest is not None
@@ -291,13 +263,13 @@ class Placer:
         first = needed(s.there, s.conditions)  # the rest may never have been written
         wanted = [var for var in needed(s.there, [v for v in outside if isinstance(v, Var)]) if var not in first]
         sums = {var: self._temporary(s, var) for var in results_of(nest)}
-        prelude = (*[s.there[v] for v in first], *map(Only, s.conditions), *[s.there[v] for v in wanted])
+        prelude = (*[s.there[v] for v in first], *map(loops.Only, s.conditions), *[s.there[v] for v in wanted])
         made = self.kernels.launch(nest, sums, prelude)
         s.out += made if number is None else self._marked(number, made)
         for var, buffer in sums.items():
-            s.there[var] = Load(var, buffer, ZERO)
+            s.there[var] = loops.Load(var, buffer, ZERO)
 
-    def _trips_known(self, s: Scope, nest: Nest, outside: Sequence[Slot]) -> None:
+    def _trips_known(self, s: Scope, nest: Nest, outside: Sequence[loops.Slot]) -> None:
         trips = [v for level in nest.levels for size in (*level.lows, *level.highs) for v in size.atoms()]
         self.known(s, [v for v in trips if v in outside])
 
@@ -312,13 +284,13 @@ class Placer:
         made = self.kernels.scan(scan, sums, tuple([s.there[var] for var in wanted]))
         s.out += made if number is None else self._marked(number, made)
         for var, buffer in sums.items():
-            s.there[var] = Load(var, buffer, ZERO)
+            s.there[var] = loops.Load(var, buffer, ZERO)
 
     def flush(self, s: Scope) -> None:
         """Has done what was to be done together."""
         if s.once:
             stmts, s.once = tuple(s.once), []
-            loop = Loop(fresh("once", I64), (ZERO,), (poly(1),), stmts)
+            loop = loops.Loop(fresh("once", I64), (ZERO,), (poly(1),), stmts)
             if self.launches.nest(loop) is None:
                 self.known(s, captures(stmts, ()))
                 s.host = list(stmts)
@@ -330,100 +302,104 @@ class Placer:
         s.out += s.after
         s.after = []
 
-    def on_host(self, stmts: Sequence[Stmt]) -> list[Stmt]:
+    def on_host(self, stmts: Sequence[loops.Stmt]) -> list[loops.Stmt]:
         """What the host does, with the arrays of the device that it needs for that."""
-        used = [v for v in captures(stmts, ()) if isinstance(v, Buffer) and self.spaces.on_device(v)]
+        used = [v for v in captures(stmts, ()) if isinstance(v, loops.Buffer) and self.spaces.on_device(v)]
         arrays = tuple([v for v in used if v not in self.twins])
-        made = tuple([v for t in stmts for v in bound_by(t) if isinstance(v, Buffer) and self.spaces.on_device(v)])
+        made = tuple(
+            [v for t in stmts for v in bound_by(t) if isinstance(v, loops.Buffer) and self.spaces.on_device(v)]
+        )
         changed, sizes = changed_by(stmts), counted(stmts)
         if self.measure is not None:
             stmts = self.measure.marked(stmts)
         if not used and not made:
             return list(stmts)
         held = [(v, *self.twins[v]) for v in used if v in self.twins]
-        down = [Transfer(twin, v, count, False) for v, twin, count in held if count is not None]
-        up = [Transfer(v, twin, count, True) for v, twin, count in held if count is not None and v in changed]
+        down = [loops.Transfer(twin, v, count, False) for v, twin, count in held if count is not None]
+        up = [loops.Transfer(v, twin, count, True) for v, twin, count in held if count is not None and v in changed]
         pairs = tuple([(v, twin) for v, twin, _ in held])
         still = frozenset([a for a in arrays if self.spaces.group(a) in self.still])
         groups = Counter([self.spaces.group(a) for a in arrays])
         alone = [a for a in arrays if a not in still and groups[self.spaces.group(a)] == 1]
         parts = tuple([(a, sizes[a]) for a in alone if a in sizes])
-        region = OnHost(tuple(stmts), arrays, tuple([a for a in arrays if a in changed]), pairs, made, still, parts)
+        region = loops.OnHost(
+            tuple(stmts), arrays, tuple([a for a in arrays if a in changed]), pairs, made, still, parts
+        )
         return self.one_of("transfer", [*down, region, *up])
 
     # ---- loops in order, and branches --------------------------------------------------------------------------------
-    def store(self, s: Scope, kept: Iterable[tuple[Buffer, Value]]) -> None:
+    def store(self, s: Scope, kept: Iterable[tuple[loops.Buffer, loops.Value]]) -> None:
         """Has numbers stored, of which the device may have made some."""
-        s.once += [Store(buffer, ZERO, value) for buffer, value in kept if not isinstance(value, Buffer)]
+        s.once += [loops.Store(buffer, ZERO, value) for buffer, value in kept if not isinstance(value, loops.Buffer)]
         self.flush(s)
 
-    def holding(self, stmt: Stmt) -> list[Buffer]:
+    def holding(self, stmt: loops.Stmt) -> list[loops.Buffer]:
         """The arrays of the device that a loop of the host uses and never changes, and that none around it holds."""
         changed = {self.spaces.group(buffer) for buffer in may_change((stmt,))}
-        used = [v for v in captures((stmt,), ()) if isinstance(v, Buffer) and self.spaces.on_device(v)]
+        used = [v for v in captures((stmt,), ()) if isinstance(v, loops.Buffer) and self.spaces.on_device(v)]
         return [v for v in used if v not in self.twins and self.spaces.group(v) not in changed | self.still]
 
-    def held(self, arrays: Sequence[Buffer], loop: Stmt) -> list[Stmt]:
+    def held(self, arrays: Sequence[loops.Buffer], loop: loops.Stmt) -> list[loops.Stmt]:
         """A loop that the placer is done with, around which those of the arrays are held that the host looks at."""
-        regions = [stmt for stmt in walk((loop,)) if isinstance(stmt, OnHost)]
+        regions = [stmt for stmt in walk((loop,)) if isinstance(stmt, loops.OnHost)]
         wanted = {self.spaces.group(a) for region in regions for a in region.still}
         kept = [a for a in arrays if self.spaces.group(a) in wanted]
-        return [*[Hold(a, True) for a in kept], loop, *[Hold(a, False) for a in reversed(kept)]]
+        return [*[loops.Hold(a, True) for a in kept], loop, *[loops.Hold(a, False) for a in reversed(kept)]]
 
-    def in_order(self, s: Scope, stmt: For | While) -> None:
+    def in_order(self, s: Scope, stmt: loops.For | loops.While) -> None:
         """A loop in order; the numbers that it carries and that the device makes are in arrays of one element."""
         positions = self.numbers.carried(stmt, set(s.there))
         self.flush(s)
         kept = {k: self._temporary(s, p) for k in positions if isinstance(p := stmt.params[k], Var)}
         self.store(s, [(buffer, stmt.init[k]) for k, buffer in kept.items()])
         inside = dict(s.there)
-        inside.update((p, Load(p, b, ZERO)) for k, b in kept.items() if isinstance(p := stmt.params[k], Var))
+        inside.update((p, loops.Load(p, b, ZERO)) for k, b in kept.items() if isinstance(p := stmt.params[k], Var))
         early, state = stmt.body.results[: stmt.early], stmt.body.results[stmt.early :]
-        rest, empty = without(state, kept), Body((), ())
-        params: tuple[Slot, ...] = without(stmt.params, kept)
-        results: tuple[Slot, ...] = without(stmt.results, kept)
+        rest, empty = without(state, kept), loops.Body((), ())
+        params: tuple[loops.Slot, ...] = without(stmt.params, kept)
+        results: tuple[loops.Slot, ...] = without(stmt.results, kept)
         loop = replace(stmt, params=params, init=without(stmt.init, kept), results=results, body=empty)
-        self._device(s, loop if isinstance(loop, For) else replace(loop, condition=empty))
+        self._device(s, loop if isinstance(loop, loops.For) else replace(loop, condition=empty))
         after = [(buffer, state[k]) for k, buffer in kept.items()]
         arrays = self.holding(stmt)
         around, self.still = self.still, self.still | {self.spaces.group(a) for a in arrays}
-        body = self.block(Body(stmt.body.stmts, (*early, *rest)), inside, after)
-        if isinstance(loop, For):
-            whole: Stmt = replace(loop, body=body)
+        body = self.block(loops.Body(stmt.body.stmts, (*early, *rest)), inside, after)
+        if isinstance(loop, loops.For):
+            whole: loops.Stmt = replace(loop, body=body)
         else:
-            assert isinstance(stmt, While)
+            assert isinstance(stmt, loops.While)
             whole = replace(loop, condition=self.block(stmt.condition, inside), body=body)
         self.still = around
         s.out += self.held(arrays, whole)
-        s.there.update((r, Load(r, b, ZERO)) for k, b in kept.items() if isinstance(r := stmt.results[k], Var))
+        s.there.update((r, loops.Load(r, b, ZERO)) for k, b in kept.items() if isinstance(r := stmt.results[k], Var))
 
-    def branch(self, s: Scope, stmt: Branch) -> None:
+    def branch(self, s: Scope, stmt: loops.Branch) -> None:
         """A branch that the host takes; numbers that it gives and that the device makes stay there."""
         positions = self.numbers.chosen(stmt, set(s.there))
         self.flush(s)
         kept = {k: self._temporary(s, r) for k in positions if isinstance(r := stmt.results[k], Var)}
-        self._device(s, replace(stmt, then=Body((), ()), otherwise=Body((), ())))
+        self._device(s, replace(stmt, then=loops.Body((), ()), otherwise=loops.Body((), ())))
 
-        def arm(body: Body) -> Body:
+        def arm(body: loops.Body) -> loops.Body:
             results = without(body.results, kept)
-            return self.block(Body(body.stmts, results), s.there, [(b, body.results[k]) for k, b in kept.items()])
+            return self.block(loops.Body(body.stmts, results), s.there, [(b, body.results[k]) for k, b in kept.items()])
 
         results = without(stmt.results, kept)
         s.out.append(replace(stmt, then=arm(stmt.then), otherwise=arm(stmt.otherwise), results=results))
-        s.there.update((r, Load(r, b, ZERO)) for k, b in kept.items() if isinstance(r := stmt.results[k], Var))
+        s.there.update((r, loops.Load(r, b, ZERO)) for k, b in kept.items() if isinstance(r := stmt.results[k], Var))
 
     # ---- branches that the device takes ------------------------------------------------------------------------------
-    def _can_be_skipped(self, s: Scope, stmt: Branch) -> bool:
+    def _can_be_skipped(self, s: Scope, stmt: loops.Branch) -> bool:
         """Whether nobody has to wait; a profile counts what is done alone."""
         return stmt.condition in s.there and self.measure is None and can_be_skipped(stmt, s.there, self.numbers)
 
-    def skipped(self, s: Scope, stmt: Branch) -> None:
+    def skipped(self, s: Scope, stmt: loops.Branch) -> None:
         """Launches the kernels of both arms, of which those of one do nothing."""
         assert isinstance(stmt.condition, Var)
         opposite = fresh("otherwise", stmt.condition.type)
         self.flush(s)
         s.rare = stmt.rare
-        s.there[opposite] = Compute(opposite, "not", (stmt.condition,))
+        s.there[opposite] = loops.Compute(opposite, "not", (stmt.condition,))
         for condition, body in ((stmt.condition, stmt.then), (opposite, stmt.otherwise)):
             s.conditions.append(condition)
             for inner in body.stmts:
@@ -433,32 +409,32 @@ class Placer:
             s.rare = False
 
     # ---- the rest ----------------------------------------------------------------------------------------------------
-    def loop(self, s: Scope, stmt: Loop) -> None:
+    def loop(self, s: Scope, stmt: loops.Loop) -> None:
         """A loop of the host, with work for the device inside."""
         self._device(s, replace(stmt, stmts=(), reductions=()))
         values = tuple([v for r in stmt.reductions for v in (r.value, r.rank) if v is not None])
         arrays = self.holding(stmt)
         around, self.still = self.still, self.still | {self.spaces.group(a) for a in arrays}
-        body = self.block(Body(stmt.stmts, values), s.there)
+        body = self.block(loops.Body(stmt.stmts, values), s.there)
         self.still = around
         s.out += self.held(arrays, replace(stmt, stmts=body.stmts))
 
-    def node(self, s: Scope, stmt: Node) -> None:
+    def node(self, s: Scope, stmt: loops.Node) -> None:
         """A node, whose arrays are the host's."""
         self._device(s, stmt)
-        references: list[Value] = []
+        references: list[loops.Value] = []
         for value in stmt.references:
-            if isinstance(value, Buffer) and self.spaces.on_device(value):
+            if isinstance(value, loops.Buffer) and self.spaces.on_device(value):
                 twin, count = self.twins[value]
                 if count is not None:
-                    s.out += self.one_of("transfer", [Transfer(twin, value, count, False)])
+                    s.out += self.one_of("transfer", [loops.Transfer(twin, value, count, False)])
                 references.append(twin)
             else:
                 references.append(value)
         s.out.append(replace(stmt, references=tuple(references)))
 
     # ---- profiles ----------------------------------------------------------------------------------------------------
-    def nest(self, s: Scope, stmt: Stmt, made: Sequence[Stmt]) -> None:
+    def nest(self, s: Scope, stmt: loops.Stmt, made: Sequence[loops.Stmt]) -> None:
         """What is done for a statement that is a nest."""
         if self.measure is None:
             s.out += made
@@ -466,15 +442,15 @@ class Placer:
         number = self.measure.found(stmt)
         s.out += [*self.measure.counter(number).statements([stmt])[:-1], *self._marked(number, made)]
 
-    def one_of(self, kind: str, stmts: list[Stmt]) -> list[Stmt]:
+    def one_of(self, kind: str, stmts: list[loops.Stmt]) -> list[loops.Stmt]:
         """Statements that are of a nest, with others of their place."""
         return stmts if self.measure is None else self._marked(self.measure.one_of(kind), stmts)
 
-    def _marked(self, number: int, stmts: Sequence[Stmt]) -> list[Stmt]:
+    def _marked(self, number: int, stmts: Sequence[loops.Stmt]) -> list[loops.Stmt]:
         assert self.measure is not None
         return self.measure.around(number, stmts, self.kernels.made)
 
-    def counted(self, s: Scope, loop: Loop | For) -> int | None:
+    def counted(self, s: Scope, loop: loops.Loop | loops.For) -> int | None:
         """Counts what a loop will do whose trips the host knows: in front of it, or by a kernel that looks at them.
 
         Gives the number of the nest.
@@ -486,12 +462,12 @@ class Placer:
         counter.bound.update(s.there)
         *before, with_counts = counter.walk((loop,))
         s.out += [*counter.front, *counter.count(), *before]
-        if any(isinstance(stmt, Count) for stmt in walk((with_counts,))):
-            tally = tally_of(with_counts) if isinstance(with_counts, Loop) else None
+        if any(isinstance(stmt, loops.Count) for stmt in walk((with_counts,))):
+            tally = tally_of(with_counts) if isinstance(with_counts, loops.Loop) else None
             if tally is None or self.launches.nest(tally.loop) is None:
                 self.measure.give_up(number)
             else:
                 self.launch(s, tally.loop, self.measure.one_of("counts"))
                 self.known(s, (tally.bytes, tally.operations), "counts")
-                s.out.append(Count(Lit(number, "i64"), poly(tally.bytes), poly(tally.operations)))
+                s.out.append(loops.Count(Lit(number, "i64"), poly(tally.bytes), poly(tally.operations)))
         return number

@@ -5,47 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dlang.codegen.loops import (
-    At,
-    Body,
-    Branch,
-    Compute,
-    Convert,
-    Evaluate,
-    For,
-    Guard,
-    Invoke,
-    Launch,
-    Loop,
-    OnDevice,
-    Program,
-    Slice,
-    Stmt,
-    While,
-)
+from dlang.codegen import loops
 from dlang.codegen.traverse import map_inside, walk
 
 
-def only_launched(program: Program) -> Program:
+def only_launched(program: loops.Program) -> loops.Program:
     """The program without kernels that nothing launches."""
-    found = [s.kernel for f in program.functions.values() for s in walk(f.body.stmts) if isinstance(s, Launch)]
+    found = [s.kernel for f in program.functions.values() for s in walk(f.body.stmts) if isinstance(s, loops.Launch)]
     numbers = {old: new for new, old in enumerate(sorted(set(found)))}
 
-    def statements(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    def statements(stmts: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
         return tuple([statement(s) for s in stmts])
 
-    def statement(s: Stmt) -> Stmt:
-        return replace(s, kernel=numbers[s.kernel]) if isinstance(s, Launch) else map_inside(s, statements)
+    def statement(s: loops.Stmt) -> loops.Stmt:
+        return replace(s, kernel=numbers[s.kernel]) if isinstance(s, loops.Launch) else map_inside(s, statements)
 
     if len(numbers) == len(program.kernels):
         return program
     functions = {
-        name: replace(f, body=Body(statements(f.body.stmts), f.body.results)) for name, f in program.functions.items()
+        name: replace(f, body=loops.Body(statements(f.body.stmts), f.body.results))
+        for name, f in program.functions.items()
     }
     return replace(program, functions=functions, kernels=tuple([program.kernels[k] for k in numbers]))
 
 
-def is_repeatable(program: Program, name: str) -> bool:
+def is_repeatable(program: loops.Program, name: str) -> bool:
     """Whether a function that launches kernels asks nothing of the host but to have the device do things."""
     found: set[str] = set()
     open = [name]
@@ -58,11 +42,20 @@ def is_repeatable(program: Program, name: str) -> bool:
         found.add(f.name)
         for stmt in walk(f.body.stmts):
             match stmt:
-                case Invoke(function):
+                case loops.Invoke(function):
                     open.append(function)
-                case Compute() | Convert() | Evaluate() | Slice() | Guard() | At() | OnDevice() | Launch():
+                case (
+                    loops.Compute()
+                    | loops.Convert()
+                    | loops.Evaluate()
+                    | loops.Slice()
+                    | loops.Guard()
+                    | loops.At()
+                    | loops.OnDevice()
+                    | loops.Launch()
+                ):
                     pass
-                case Loop() | For() | While() | Branch():
+                case loops.Loop() | loops.For() | loops.While() | loops.Branch():
                     pass
                 case _:
                     return False

@@ -10,28 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dlang.codegen import loops
 from dlang.codegen.captures import captures
 from dlang.codegen.cuda.kernels import fits
 from dlang.codegen.cuda.nests import Nest, is_number, nest_of
 from dlang.codegen.cuda.scans import scan_of
-from dlang.codegen.loops import (
-    Body,
-    Branch,
-    Buffer,
-    CallC,
-    For,
-    Function,
-    Invoke,
-    Loop,
-    Product,
-    Program,
-    Slice,
-    Slot,
-    Stmt,
-    Store,
-    Value,
-    While,
-)
 from dlang.codegen.traverse import walk
 from dlang.codegen.vectorize import known_trips
 from dlang.ir.anf import FLOATS
@@ -48,10 +31,10 @@ class Launching:
     """
 
     deterministic: bool = False
-    nests: dict[int, tuple[Loop, Nest | None]] = field(default_factory=dict)
+    nests: dict[int, tuple[loops.Loop, Nest | None]] = field(default_factory=dict)
     functions: frozenset[str] = frozenset()
 
-    def nest(self, loop: Loop) -> Nest | None:
+    def nest(self, loop: loops.Loop) -> Nest | None:
         """A loop as a nest for a kernel; None if it can't be one."""
         if id(loop) not in self.nests:
             nest = nest_of(loop)
@@ -59,18 +42,18 @@ class Launching:
             self.nests[id(loop)] = loop, nest if runs else None
         return self.nests[id(loop)][1]
 
-    def plain(self, loop: Loop) -> Nest | None:
+    def plain(self, loop: loops.Loop) -> Nest | None:
         """The same, in little code, if it can be."""
         nest = nest_of(loop, plain=True)
         return nest if nest is not None and fits(nest) and not self.is_refused(loop, nest) else self.nest(loop)
 
-    def is_refused(self, loop: Loop, nest: Nest | None) -> bool:
+    def is_refused(self, loop: loops.Loop, nest: Nest | None) -> bool:
         """Whether a nest adds up floats in an order that may be another one in each run, and must not."""
         return (
             self.deterministic
             and nest is not None
             and any(
-                isinstance(s, Store)
+                isinstance(s, loops.Store)
                 and id(s) in nest.joined
                 and s.monoid in ("sum", "prod")
                 and s.buffer.dtype in FLOATS
@@ -78,66 +61,66 @@ class Launching:
             )
         )
 
-    def stays_on_host(self, stmt: Stmt) -> bool:
+    def stays_on_host(self, stmt: loops.Stmt) -> bool:
         """Whether nothing in a statement is for the device, so that the host does it as it is."""
         match stmt:
-            case Product():
+            case loops.Product():
                 return False
-            case CallC(target):
+            case loops.CallC(target):
                 return not is_kernel(target)
-            case Invoke(function):
+            case loops.Invoke(function):
                 return function not in self.functions
-            case Loop():
+            case loops.Loop():
                 if self.nest(stmt) is not None:
                     return not is_worth_it(stmt)
                 if self.deterministic and self.is_refused(stmt, nest_of(stmt)):
                     return True
                 return all(map(self.stays_on_host, stmt.stmts))
-            case For() if scan_of(stmt) is not None:
+            case loops.For() if scan_of(stmt) is not None:
                 return False
-            case For():
+            case loops.For():
                 return not _hands_on((stmt.params, stmt.results)) and self._stays(stmt.body)
-            case While():
+            case loops.While():
                 kept = self._stays(stmt.condition) and self._stays(stmt.body)
                 return not _hands_on((stmt.params, stmt.results)) and kept
-            case Branch():
+            case loops.Branch():
                 kept = self._stays(stmt.then) and self._stays(stmt.otherwise)
                 return not _hands_on((stmt.results,)) and kept
             case _:
                 return True
 
-    def is_opened(self, stmt: Stmt) -> bool:
+    def is_opened(self, stmt: loops.Stmt) -> bool:
         """Whether a loop is done by the host with work for the device inside."""
-        if isinstance(stmt, Loop):
+        if isinstance(stmt, loops.Loop):
             return self.nest(stmt) is None and self.has_work(stmt.stmts)
-        return not self.stays_on_host(stmt) and not (isinstance(stmt, For) and scan_of(stmt) is not None)
+        return not self.stays_on_host(stmt) and not (isinstance(stmt, loops.For) and scan_of(stmt) is not None)
 
-    def _stays(self, body: Body) -> bool:
+    def _stays(self, body: loops.Body) -> bool:
         return all(map(self.stays_on_host, body.stmts))
 
-    def has_work(self, stmts: Iterable[Stmt]) -> bool:
+    def has_work(self, stmts: Iterable[loops.Stmt]) -> bool:
         """Whether there is work in statements for the device."""
         for stmt in stmts:
             match stmt:
-                case Product():
+                case loops.Product():
                     return True
-                case CallC(target) if is_kernel(target):
+                case loops.CallC(target) if is_kernel(target):
                     return True
-                case Invoke(function) if function in self.functions:
+                case loops.Invoke(function) if function in self.functions:
                     return True
-                case Loop() if self.nest(stmt) is not None:
+                case loops.Loop() if self.nest(stmt) is not None:
                     if is_worth_it(stmt):
                         return True
-                case Loop():
+                case loops.Loop():
                     if not self.stays_on_host(stmt) and self.has_work(stmt.stmts):
                         return True
-                case For():
+                case loops.For():
                     if scan_of(stmt) is not None or self.has_work(stmt.body.stmts):
                         return True
-                case While():
+                case loops.While():
                     if self.has_work(stmt.condition.stmts) or self.has_work(stmt.body.stmts):
                         return True
-                case Branch():
+                case loops.Branch():
                     if self.has_work(stmt.then.stmts) or self.has_work(stmt.otherwise.stmts):
                         return True
                 case _:
@@ -145,23 +128,23 @@ class Launching:
         return False
 
 
-def is_worth_it(loop: Loop) -> bool:
+def is_worth_it(loop: loops.Loop) -> bool:
     """Whether the trips of a loop, with those of all loops inside it, may be many."""
     total = 1
     for stmt in walk([loop]):
-        if isinstance(stmt, Loop | For | While):
-            trips = known_trips(stmt) if isinstance(stmt, Loop) else None
+        if isinstance(stmt, loops.Loop | loops.For | loops.While):
+            trips = known_trips(stmt) if isinstance(stmt, loops.Loop) else None
             if trips is None:
                 return True
             total *= max(trips, 1)
     return total >= FEW
 
 
-def _hands_on(slots: Iterable[Sequence[Slot]]) -> bool:
-    return any(isinstance(slot, Buffer) and is_number(slot.dtype) for group in slots for slot in group)
+def _hands_on(slots: Iterable[Sequence[loops.Slot]]) -> bool:
+    return any(isinstance(slot, loops.Buffer) and is_number(slot.dtype) for group in slots for slot in group)
 
 
-def launching(program: Program, deterministic: bool = False) -> Launching:
+def launching(program: loops.Program, deterministic: bool = False) -> Launching:
     """What of a program launches kernels; deterministic: as in `Launching`."""
     found = Launching(deterministic)
     while True:
@@ -176,25 +159,25 @@ def launching(program: Program, deterministic: bool = False) -> Launching:
 class _Classes:
     """Arrays that may be the same, by one that stands for them."""
 
-    parents: dict[Buffer, Buffer] = field(default_factory=dict)
-    device: set[Buffer] = field(default_factory=set)
+    parents: dict[loops.Buffer, loops.Buffer] = field(default_factory=dict)
+    device: set[loops.Buffer] = field(default_factory=set)
 
-    def find(self, buffer: Buffer) -> Buffer:
+    def find(self, buffer: loops.Buffer) -> loops.Buffer:
         while (parent := self.parents.get(buffer)) is not None:
             buffer = parent
         return buffer
 
-    def join(self, a: Value, b: Value) -> None:
-        if isinstance(a, Buffer) and isinstance(b, Buffer):
+    def join(self, a: loops.Value, b: loops.Value) -> None:
+        if isinstance(a, loops.Buffer) and isinstance(b, loops.Buffer):
             x, y = self.find(a), self.find(b)
             if x is not y:
                 self.parents[y] = x
                 if y in self.device:
                     self.device.add(x)
 
-    def put(self, values: Iterable[Value]) -> None:
+    def put(self, values: Iterable[loops.Value]) -> None:
         """These live on the device."""
-        self.device.update(self.find(v) for v in values if isinstance(v, Buffer) and is_number(v.dtype))
+        self.device.update(self.find(v) for v in values if isinstance(v, loops.Buffer) and is_number(v.dtype))
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,64 +186,68 @@ class Spaces:
 
     classes: _Classes
 
-    def on_device(self, value: Value) -> bool:
+    def on_device(self, value: loops.Value) -> bool:
         """Whether an array lives on the device."""
-        return isinstance(value, Buffer) and is_number(value.dtype) and self.classes.find(value) in self.classes.device
+        return (
+            isinstance(value, loops.Buffer)
+            and is_number(value.dtype)
+            and self.classes.find(value) in self.classes.device
+        )
 
-    def group(self, buffer: Buffer) -> Buffer:
+    def group(self, buffer: loops.Buffer) -> loops.Buffer:
         """The array that stands for all that may be the same as one, or parts of it."""
         return self.classes.find(buffer)
 
 
-def spaces_of(f: Function, launches: Launching, functions: Mapping[str, Function]) -> Spaces:
+def spaces_of(f: loops.Function, launches: Launching, functions: Mapping[str, loops.Function]) -> Spaces:
     """Where the arrays of a function that launches kernels live."""
     classes = _Classes()
     classes.put((*f.params, *[out.buffer for out in f.outs], *f.body.results))
-    few: list[Loop] = []  # whose trips are few: they are the device's too if it has some of their arrays
+    few: list[loops.Loop] = []  # whose trips are few: they are the device's too if it has some of their arrays
 
-    def statements(stmts: Sequence[Stmt]) -> None:
+    def statements(stmts: Sequence[loops.Stmt]) -> None:
         for stmt in stmts:
             statement(stmt)
 
-    def body(b: Body, *handed: Sequence[Value]) -> None:
+    def body(b: loops.Body, *handed: Sequence[loops.Value]) -> None:
         """handed: what the results of the body become."""
         statements(b.stmts)
         for slots in handed:
             for result, slot in zip(b.results[len(b.results) - len(slots) :], slots, strict=True):
                 classes.join(result, slot)
 
-    def statement(stmt: Stmt) -> None:
-        if isinstance(stmt, Slice):
+    def statement(stmt: loops.Stmt) -> None:
+        if isinstance(stmt, loops.Slice):
             classes.join(stmt.source, stmt.result)
             return
         if launches.stays_on_host(stmt):
-            if isinstance(stmt, Loop) and launches.nest(stmt) is not None:
+            if isinstance(stmt, loops.Loop) and launches.nest(stmt) is not None:
                 few.append(stmt)
             return
         match stmt:
-            case Product(a, b, c):
+            case loops.Product(a, b, c):
                 classes.put((a.buffer, b.buffer, c.buffer))
-            case Invoke(_, args, outs, results):
+            case loops.Invoke(_, args, outs, results):
                 classes.put((*args, *outs, *results))
-            case CallC(_, args):
+            case loops.CallC(_, args):
                 classes.put(args)
-            case Loop():
+            case loops.Loop():
                 if launches.nest(stmt) is not None:
                     classes.put(captures((stmt,), ()))
                 else:
                     statements(stmt.stmts)
-            case For() if scan_of(stmt) is not None:
+            case loops.For() if scan_of(stmt) is not None:
                 classes.put(captures((stmt,), ()))
-            case For():
+            case loops.For():
                 for pair in zip(stmt.params, stmt.init, strict=True):
                     classes.join(*pair)
                 body(stmt.body, stmt.params, stmt.results)
-            case While():
+            case loops.While():
                 for pair in zip(stmt.params, stmt.init, strict=True):
                     classes.join(*pair)
                 statements(stmt.condition.stmts)
                 body(stmt.body, stmt.params, stmt.results)
-            case Branch():
+            case loops.Branch():
                 body(stmt.then, stmt.results)
                 body(stmt.otherwise, stmt.results)
             case _:
@@ -272,7 +259,7 @@ def spaces_of(f: Function, launches: Launching, functions: Mapping[str, Function
     while changed:
         changed = False
         for loop in few:
-            arrays = [v for v in captures((loop,), ()) if isinstance(v, Buffer)]
+            arrays = [v for v in captures((loop,), ()) if isinstance(v, loops.Buffer)]
             there = [spaces.on_device(v) for v in arrays]
             if any(there) and not all(there):
                 classes.put(arrays)

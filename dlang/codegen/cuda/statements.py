@@ -7,41 +7,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import lcm
 
+from dlang.codegen import loops
 from dlang.codegen.cuda import scalars
 from dlang.codegen.cuda.indices import NARROW, WIDE, Indices
-from dlang.codegen.loops import (
-    At,
-    Body,
-    Branch,
-    Buffer,
-    Compute,
-    Convert,
-    Evaluate,
-    For,
-    Guard,
-    Load,
-    Loop,
-    Only,
-    Reduction,
-    Slice,
-    Slot,
-    Stmt,
-    Store,
-    Value,
-    While,
-)
 from dlang.ir.anf import Atom, Lit, Size, Var
 from dlang.ir.types import dtype_of
 
 
-def type_of(slot: Slot) -> str:
+def type_of(slot: loops.Slot) -> str:
     """The type of a parameter or a variable that is no index."""
-    if isinstance(slot, Buffer):
+    if isinstance(slot, loops.Buffer):
         return f"DL_GLOBAL({scalars.memory_type(slot.dtype)})"
     return scalars.register_dtype(dtype_of(slot))
 
 
-def accumulators(reductions: Sequence[Reduction]) -> list[tuple[Var, str]]:
+def accumulators(reductions: Sequence[loops.Reduction]) -> list[tuple[Var, str]]:
     """What reductions keep: variables, each with the value that it begins with."""
     out: list[tuple[Var, str]] = []
     for r in reductions:
@@ -66,9 +46,9 @@ class Printer:
     joined: frozenset[int]
     uncertain: frozenset[Var]
     leave: str
-    names: dict[Slot, str] = field(default_factory=dict)
+    names: dict[loops.Slot, str] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
-    guards: list[Guard] = field(default_factory=list)
+    guards: list[loops.Guard] = field(default_factory=list)
     held: dict[int, str] = field(default_factory=dict)
     collected: dict[int, tuple[str, str]] = field(default_factory=dict)
     alone: str | None = None
@@ -92,15 +72,15 @@ class Printer:
         self.count += 1
         return f"{stem}{self.count}"
 
-    def name(self, slot: Slot) -> str:
+    def name(self, slot: loops.Slot) -> str:
         """The name of what is bound here."""
-        self.names[slot] = self.fresh("p" if isinstance(slot, Buffer) else "v")
+        self.names[slot] = self.fresh("p" if isinstance(slot, loops.Buffer) else "v")
         return self.names[slot]
 
-    def type(self, slot: Slot) -> str:
+    def type(self, slot: loops.Slot) -> str:
         return NARROW if slot in self.indices else type_of(slot)
 
-    def value(self, value: Value) -> str:
+    def value(self, value: loops.Value) -> str:
         """A value of the program; one that is an index as what it is there, an i64."""
         if isinstance(value, Lit):
             return scalars.literal(value)
@@ -110,11 +90,11 @@ class Printer:
         """An atom that is an index."""
         return f"{NARROW}({atom.value})" if isinstance(atom, Lit) else self.names[atom]
 
-    def let(self, slot: Slot, text: str) -> None:
-        constant = "" if isinstance(slot, Buffer) else "const "  # which would be that of the elements
+    def let(self, slot: loops.Slot, text: str) -> None:
+        constant = "" if isinstance(slot, loops.Buffer) else "const "  # which would be that of the elements
         self.line(f"{constant}{self.type(slot)} {self.name(slot)} = {text};")
 
-    def variable(self, var: Slot, text: str) -> str:
+    def variable(self, var: loops.Slot, text: str) -> str:
         """What changes from here on."""
         self.line(f"{type_of(var)} {self.name(var)} = {text};")
         return self.names[var]
@@ -130,58 +110,58 @@ class Printer:
             text = f"{function}({type}({text}), {type}({self.size(size)}))"
         return text
 
-    def range(self, loop: Loop) -> tuple[str, str]:
+    def range(self, loop: loops.Loop) -> tuple[str, str]:
         """The bounds of a loop."""
         return self.bound("dl_maximum", loop.lows), self.bound("dl_minimum", loop.highs)
 
     # ---- statements --------------------------------------------------------------------------------------------------
-    def statements(self, stmts: Sequence[Stmt]) -> None:
+    def statements(self, stmts: Sequence[loops.Stmt]) -> None:
         for stmt in stmts:
             self.statement(stmt)
 
-    def statement(self, stmt: Stmt) -> None:
+    def statement(self, stmt: loops.Stmt) -> None:
         match stmt:
-            case Compute(var, name, args) if var in self.indices:
+            case loops.Compute(var, name, args) if var in self.indices:
                 self.let(var, scalars.primitive(name, (WIDE, WIDE), [self.index(arg) for arg in args]))
-            case Compute(var, name, args):
+            case loops.Compute(var, name, args):
                 exponent = _whole(args[1]) if name in ("pow", "powi") else None
                 exponent = exponent if name == "powi" or exponent == 2 else None
                 dtypes = tuple([dtype_of(a) for a in args])
                 self.let(var, scalars.primitive(name, dtypes, [self.value(a) for a in args], exponent))
-            case Convert(var, arg) if var in self.indices:
+            case loops.Convert(var, arg) if var in self.indices:
                 self.let(var, self.index(arg))
-            case Convert(var, arg):
+            case loops.Convert(var, arg):
                 self.let(var, scalars.convert(self.value(arg), dtype_of(arg), dtype_of(var)))
-            case Evaluate(var, size):
+            case loops.Evaluate(var, size):
                 self.let(var, self.size(size) if var in self.indices else _rendered(size, self.value))
-            case Load(var, buffer, offset):
+            case loops.Load(var, buffer, offset):
                 element = self.held.get(id(stmt))
                 if element is None:
                     pointer, place = self.names[buffer], self.size(offset)
                     element = f"DL_PERHAPS({pointer}, {place})" if var in self.uncertain else f"{pointer}[{place}]"
                 self.let(var, scalars.decode(element, buffer.dtype))
-            case Store():
+            case loops.Store():
                 self.store(stmt)
-            case Slice(result, source, offset):
+            case loops.Slice(result, source, offset):
                 self.let(result, f"{self.names[source]} + ({self.size(offset)})")
-            case Guard():
+            case loops.Guard():
                 self.guard(stmt)
-            case Loop():
+            case loops.Loop():
                 self.loop(stmt)
-            case For():
+            case loops.For():
                 self.for_(stmt)
-            case While():
+            case loops.While():
                 self.while_(stmt)
-            case Branch():
+            case loops.Branch():
                 self.branch(stmt)
-            case Only(condition):
+            case loops.Only(condition):
                 self.line(f"if (!{self.value(condition)}) return;")
-            case At():
+            case loops.At():
                 pass
             case _:
                 raise AssertionError(f"{type(stmt).__name__} in a kernel")
 
-    def store(self, stmt: Store) -> None:
+    def store(self, stmt: loops.Store) -> None:
         dtype, value = stmt.buffer.dtype, self.value(stmt.value)
         if id(stmt) in self.joined:
             place = f"{self.names[stmt.buffer]}, {self.size(stmt.offset)}"
@@ -200,7 +180,7 @@ class Printer:
                 text = f"{element} = {scalars.encode(value, dtype)};"
         self.line(text if self.alone is None else f"if ({self.alone}) {text}")
 
-    def guard(self, stmt: Guard) -> None:
+    def guard(self, stmt: loops.Guard) -> None:
         number = len(self.guards)
         self.guards.append(stmt)
         with self.block(f"if (!{self.value(stmt.condition)})"):
@@ -214,7 +194,7 @@ class Printer:
             self.line(self.leave)
 
     # ---- control -----------------------------------------------------------------------------------------------------
-    def loop(self, stmt: Loop) -> None:
+    def loop(self, stmt: loops.Loop) -> None:
         """Trips one by one."""
         for var, start in accumulators(stmt.reductions):
             self.variable(var, start)
@@ -230,7 +210,7 @@ class Printer:
         with self.block(head):
             yield
 
-    def accumulate(self, reductions: Sequence[Reduction], totals: Sequence[str]) -> None:
+    def accumulate(self, reductions: Sequence[loops.Reduction], totals: Sequence[str]) -> None:
         """Adds what a trip gives."""
         names = iter(totals)
         for r in reductions:
@@ -245,26 +225,26 @@ class Printer:
                 self.line(f"{total} = {value};")
                 self.line(f"{place} = {rank};")
 
-    def for_(self, stmt: For) -> None:
+    def for_(self, stmt: loops.For) -> None:
         state = self.state(stmt)
         with self.trips(stmt.index, self.size(stmt.low), self.size(stmt.high)):
             self.follow(stmt, state)
 
-    def while_(self, stmt: While) -> None:
+    def while_(self, stmt: loops.While) -> None:
         state = self.state(stmt)
         with self.block("for (;;)"):
             self.statements(stmt.condition.stmts)
             self.line(f"if (!{self.value(stmt.condition.results[0])}) break;")
             self.follow(stmt, state)
 
-    def state(self, stmt: For | While) -> list[str]:
+    def state(self, stmt: loops.For | loops.While) -> list[str]:
         """The variables of a loop that carries values; afterwards they are its results."""
         first = [self.value(v) for v in stmt.init]
         state = [self.variable(param, text) for param, text in zip(stmt.params, first, strict=True)]
         self.names.update(zip(stmt.results, state, strict=True))
         return state
 
-    def follow(self, stmt: For | While, state: Sequence[str]) -> None:
+    def follow(self, stmt: loops.For | loops.While, state: Sequence[str]) -> None:
         """A trip, and what it hands to the next one."""
         self.statements(stmt.body.stmts)
         results = [self.value(v) for v in stmt.body.results]
@@ -284,7 +264,7 @@ class Printer:
         if stmt.early:
             self.line(f"if (!{going}) break;")
 
-    def branch(self, stmt: Branch) -> None:
+    def branch(self, stmt: loops.Branch) -> None:
         results = []
         for slot in stmt.results:
             self.line(f"{type_of(slot)} {self.name(slot)};")
@@ -295,7 +275,7 @@ class Printer:
             with self.block("else"):
                 self.arm(stmt.otherwise, results)
 
-    def arm(self, body: Body, results: Sequence[str]) -> None:
+    def arm(self, body: loops.Body, results: Sequence[str]) -> None:
         self.statements(body.stmts)
         for name, value in zip(results, body.results, strict=True):
             self.line(f"{name} = {self.value(value)};")
@@ -327,7 +307,7 @@ def remainder(x: str, y: str, type: str = NARROW) -> str:
     return f"dl_remainder({x}, {y})" if type == NARROW else f"{x} % {y}"
 
 
-def place_levels(p: Printer, levels: Sequence[Loop], number: str, type: str = NARROW) -> None:
+def place_levels(p: Printer, levels: Sequence[loops.Loop], number: str, type: str = NARROW) -> None:
     """The variables of loops, from the number of a trip: the innermost moves first. type: of that number."""
     ranges = [p.range(level) for level in levels[1:]]
     rest = number
@@ -346,7 +326,7 @@ def behind(low: str, count: str) -> str:
     return count if low == "0" else f"({low}) + {count}"
 
 
-def _whole(atom: Value) -> int | None:
+def _whole(atom: loops.Value) -> int | None:
     """A constant that is a whole number."""
     if not isinstance(atom, Lit) or isinstance(atom.value, str) or not float(atom.value).is_integer():
         return None

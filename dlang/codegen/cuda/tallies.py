@@ -15,25 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from dlang.codegen import loops
 from dlang.codegen.captures import captures
-from dlang.codegen.loops import (
-    Body,
-    Branch,
-    Buffer,
-    Count,
-    Evaluate,
-    For,
-    Guard,
-    Load,
-    Loop,
-    Reduction,
-    Slice,
-    Slot,
-    Stmt,
-    Store,
-    Value,
-    While,
-)
 from dlang.codegen.traverse import bound_by, map_inside, walk
 from dlang.ir.anf import Lit, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
@@ -48,91 +31,93 @@ NOTHING: Amounts = ZERO, ZERO
 class Tally:
     """A loop whose reductions are the bytes and operations of another."""
 
-    loop: Loop
+    loop: loops.Loop
     bytes: Var
     operations: Var
 
 
-def tally_of(loop: Loop) -> Tally | None:
+def tally_of(loop: loops.Loop) -> Tally | None:
     """What the statements in a loop count; None where that depends on what the loop itself stores."""
     counting = _counting(loop.stmts)
     if counting is None:
         return None
     stmts, amounts = counting
     values = [fresh(name, I64) for name in ("bytes", "operations")]
-    stmts = (*stmts, *map(Evaluate, values, amounts))
+    stmts = (*stmts, *map(loops.Evaluate, values, amounts))
     kept = _needed(stmts, set(values))
     stored = _stored(loop.stmts)
-    if any(isinstance(s, Load) and _root(loop.stmts, s.buffer) in stored for s in walk(kept)):
+    if any(isinstance(s, loops.Load) and _root(loop.stmts, s.buffer) in stored for s in walk(kept)):
         return None
     bytes, operations = fresh("bytes", I64), fresh("operations", I64)
-    sums = Reduction("sum", bytes, values[0]), Reduction("sum", operations, values[1])
+    sums = loops.Reduction("sum", bytes, values[0]), loops.Reduction("sum", operations, values[1])
     return Tally(replace(loop, stmts=kept, reductions=sums, apart=()), bytes, operations)
 
 
-def _stored(stmts: Sequence[Stmt]) -> set[Buffer]:
-    return {_root(stmts, s.buffer) for s in walk(stmts) if isinstance(s, Store)}
+def _stored(stmts: Sequence[loops.Stmt]) -> set[loops.Buffer]:
+    return {_root(stmts, s.buffer) for s in walk(stmts) if isinstance(s, loops.Store)}
 
 
-def _root(stmts: Sequence[Stmt], buffer: Buffer) -> Buffer:
-    parents = {s.result: s.source for s in walk(stmts) if isinstance(s, Slice)}
+def _root(stmts: Sequence[loops.Stmt], buffer: loops.Buffer) -> loops.Buffer:
+    parents = {s.result: s.source for s in walk(stmts) if isinstance(s, loops.Slice)}
     while buffer in parents:
         buffer = parents[buffer]
     return buffer
 
 
 # ---- counts as values ------------------------------------------------------------------------------------------------
-def _counting(stmts: Sequence[Stmt]) -> tuple[tuple[Stmt, ...], Amounts] | None:
+def _counting(stmts: Sequence[loops.Stmt]) -> tuple[tuple[loops.Stmt, ...], Amounts] | None:
     """Statements that store nothing, and what those have counted that did."""
-    out: list[Stmt] = []
+    out: list[loops.Stmt] = []
     total = NOTHING
     for stmt in stmts:
         match stmt:
-            case Count(_, bytes, operations):
+            case loops.Count(_, bytes, operations):
                 total = total[0] + bytes, total[1] + operations
                 continue
-            case Loop() | For() | While() | Branch() if any(isinstance(s, Count) for s in walk((stmt,))):
+            case loops.Loop() | loops.For() | loops.While() | loops.Branch() if any(
+                isinstance(s, loops.Count) for s in walk((stmt,))
+            ):
                 made = _inside(stmt)
                 if made is None:
                     return None
                 stmts_of_it, amounts = made
                 out += stmts_of_it
                 total = total[0] + amounts[0], total[1] + amounts[1]
-            case Store():
+            case loops.Store():
                 pass
             case _:
                 out.append(map_inside(stmt, _without_stores))
     return tuple(out), total
 
 
-def _without_stores(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
-    return tuple([map_inside(s, _without_stores) for s in stmts if not isinstance(s, Store)])
+def _without_stores(stmts: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
+    return tuple([map_inside(s, _without_stores) for s in stmts if not isinstance(s, loops.Store)])
 
 
-def _inside(stmt: Loop | For | While | Branch) -> tuple[list[Stmt], Amounts] | None:
+def _inside(stmt: loops.Loop | loops.For | loops.While | loops.Branch) -> tuple[list[loops.Stmt], Amounts] | None:
     """A statement with others inside that gives what these count."""
     results = fresh("bytes", I64), fresh("operations", I64)
     amounts = poly(results[0]), poly(results[1])
     match stmt:
-        case Loop():
+        case loops.Loop():
             made = _counting(stmt.stmts)
             if made is None:
                 return None
             values, added = _values(made[1])
-            sums = [Reduction("sum", result, value) for result, value in zip(results, values, strict=True)]
+            sums = [loops.Reduction("sum", result, value) for result, value in zip(results, values, strict=True)]
             return [replace(stmt, stmts=(*made[0], *added), reductions=(*stmt.reductions, *sums))], amounts
-        case Branch():
+        case loops.Branch():
             arms = [_arm(body) for body in (stmt.then, stmt.otherwise)]
             if arms[0] is None or arms[1] is None:
                 return None
             return [replace(stmt, then=arms[0], otherwise=arms[1], results=(*stmt.results, *results))], amounts
-        case For() | While():
+        case loops.For() | loops.While():
             made = _counting(stmt.body.stmts)
             if made is None:
                 return None
             first, each = NOTHING, made[1]
-            head: tuple[Stmt, ...] = ()
-            if isinstance(stmt, While):  # its condition is also looked at when no trip follows
+            head: tuple[loops.Stmt, ...] = ()
+            if isinstance(stmt, loops.While):  # its condition is also looked at when no trip follows
                 condition = _counting(stmt.condition.stmts)
                 if condition is None or any(list(amount.atoms()) for amount in condition[1]):
                     return None
@@ -141,35 +126,35 @@ def _inside(stmt: Loop | For | While | Branch) -> tuple[list[Stmt], Amounts] | N
             params = fresh("bytes", I64), fresh("operations", I64)
             values, added = _values((poly(params[0]) + each[0], poly(params[1]) + each[1]))
             begins = [Lit(int(amount.constant or 0), "i64") for amount in first]
-            body = Body((*made[0], *added), (*stmt.body.results, *values))
+            body = loops.Body((*made[0], *added), (*stmt.body.results, *values))
             carried = (*stmt.params, *params), (*stmt.init, *begins), (*stmt.results, *results)
             again = replace(stmt, body=body, params=carried[0], init=carried[1], results=carried[2])
-            if isinstance(again, While):
-                again = replace(again, condition=Body(head, again.condition.results))
+            if isinstance(again, loops.While):
+                again = replace(again, condition=loops.Body(head, again.condition.results))
             return [again], amounts
 
 
-def _arm(body: Body) -> Body | None:
+def _arm(body: loops.Body) -> loops.Body | None:
     made = _counting(body.stmts)
     if made is None:
         return None
     values, added = _values(made[1])
-    return Body((*made[0], *added), (*body.results, *values))
+    return loops.Body((*made[0], *added), (*body.results, *values))
 
 
-def _values(amounts: Amounts) -> tuple[list[Var], list[Stmt]]:
+def _values(amounts: Amounts) -> tuple[list[Var], list[loops.Stmt]]:
     """Amounts as variables, and what computes them."""
     values = [fresh(name, I64) for name in ("bytes", "operations")]
-    return values, [Evaluate(value, amount) for value, amount in zip(values, amounts, strict=True)]
+    return values, [loops.Evaluate(value, amount) for value, amount in zip(values, amounts, strict=True)]
 
 
 # ---- what is needed for them -----------------------------------------------------------------------------------------
-def _needed(stmts: Sequence[Stmt], wanted: set[Slot]) -> tuple[Stmt, ...]:
+def _needed(stmts: Sequence[loops.Stmt], wanted: set[loops.Slot]) -> tuple[loops.Stmt, ...]:
     """The statements by which some values are found, and what may fail."""
     needed = set(wanted)
-    out: list[Stmt] = []
+    out: list[loops.Stmt] = []
     for stmt in reversed(stmts):
-        if needed.isdisjoint(bound_by(stmt)) and not any(isinstance(s, Guard) for s in walk((stmt,))):
+        if needed.isdisjoint(bound_by(stmt)) and not any(isinstance(s, loops.Guard) for s in walk((stmt,))):
             continue
         kept = _with_needed(stmt, needed)
         needed.update(captures((kept,), ()))
@@ -177,24 +162,24 @@ def _needed(stmts: Sequence[Stmt], wanted: set[Slot]) -> tuple[Stmt, ...]:
     return tuple(reversed(out))
 
 
-def _with_needed(stmt: Stmt, needed: set[Slot]) -> Stmt:
-    def body(b: Body) -> Body:
-        return Body(_needed(b.stmts, _slots(b.results)), b.results)
+def _with_needed(stmt: loops.Stmt, needed: set[loops.Slot]) -> loops.Stmt:
+    def body(b: loops.Body) -> loops.Body:
+        return loops.Body(_needed(b.stmts, _slots(b.results)), b.results)
 
     match stmt:
-        case Loop():
+        case loops.Loop():
             reductions = [r for r in stmt.reductions if r.result in needed or r.position in needed]
             values = [v for r in reductions for v in (r.value, r.rank) if v is not None]
             return replace(stmt, stmts=_needed(stmt.stmts, _slots(values)), reductions=tuple(reductions))
-        case For():
+        case loops.For():
             return replace(stmt, body=body(stmt.body))
-        case While():
+        case loops.While():
             return replace(stmt, condition=body(stmt.condition), body=body(stmt.body))
-        case Branch():
+        case loops.Branch():
             return replace(stmt, then=body(stmt.then), otherwise=body(stmt.otherwise))
         case _:
             return stmt
 
 
-def _slots(values: Iterable[Value]) -> set[Slot]:
+def _slots(values: Iterable[loops.Value]) -> set[loops.Slot]:
     return {v for v in values if not isinstance(v, Lit)}

@@ -7,77 +7,61 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from dlang.codegen.loops import (
-    Branch,
-    Compute,
-    Convert,
-    Evaluate,
-    For,
-    Guard,
-    Load,
-    Loop,
-    Only,
-    Reduction,
-    Slice,
-    Stmt,
-    Store,
-    Value,
-    While,
-)
+from dlang.codegen import loops
 from dlang.codegen.traverse import walk
 from dlang.ir.anf import Size, Var
 
 
-def uncertain_loads(stmts: Sequence[Stmt], reductions: Sequence[Reduction]) -> frozenset[Var]:
+def uncertain_loads(stmts: Sequence[loops.Stmt], reductions: Sequence[loops.Reduction]) -> frozenset[Var]:
     """What statements load for selections alone; the reductions are of the loop around them."""
-    needed: set[Value] = set()
+    needed: set[loops.Value] = set()
 
     def sizes(found: Iterable[Size]) -> None:
         for size in found:
             needed.update(size.atoms())
 
-    def values(found: Iterable[Value | None]) -> None:
+    def values(found: Iterable[loops.Value | None]) -> None:
         needed.update(v for v in found if v is not None)
 
-    def reduced(found: Sequence[Reduction]) -> None:
+    def reduced(found: Sequence[loops.Reduction]) -> None:
         values([v for r in found for v in (r.value, r.rank)])
 
     inside = list(walk(stmts))
     reduced(reductions)
     for stmt in inside:
         match stmt:
-            case Store(_, offset, value):
+            case loops.Store(_, offset, value):
                 sizes((offset,))
                 values((value,))
-            case Load(_, _, offset) | Slice(_, _, offset):
+            case loops.Load(_, _, offset) | loops.Slice(_, _, offset):
                 sizes((offset,))
-            case Evaluate(_, size):
+            case loops.Evaluate(_, size):
                 sizes((size,))
-            case Only(wanted):
+            case loops.Only(wanted):
                 values((wanted,))
-            case Guard():
+            case loops.Guard():
                 values((stmt.condition, *[v for v in stmt.values if isinstance(v, Var)]))
-            case Loop():
+            case loops.Loop():
                 sizes((*stmt.lows, *stmt.highs))
                 reduced(stmt.reductions)
-            case For():
+            case loops.For():
                 sizes((stmt.low, stmt.high))
                 values((*stmt.init, *stmt.body.results))
-            case While():
+            case loops.While():
                 values((*stmt.init, *stmt.condition.results, *stmt.body.results))
-            case Branch():
+            case loops.Branch():
                 values((stmt.condition, *stmt.then.results, *stmt.otherwise.results))
             case _:
                 pass
     for stmt in reversed(inside):  # from what is used to what it is made of
         match stmt:
-            case Compute(_, "select", (condition, _, _)):
+            case loops.Compute(_, "select", (condition, _, _)):
                 values((condition,))
-            case Compute(var, _, args) if var in needed:
+            case loops.Compute(var, _, args) if var in needed:
                 values(args)
-            case Convert(var, arg) if var in needed:
+            case loops.Convert(var, arg) if var in needed:
                 values((arg,))
             case _:
                 pass
-    loads = frozenset([stmt.var for stmt in inside if isinstance(stmt, Load)])
+    loads = frozenset([stmt.var for stmt in inside if isinstance(stmt, loops.Load)])
     return loads - needed

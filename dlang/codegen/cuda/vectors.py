@@ -9,21 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
+from dlang.codegen import loops
 from dlang.codegen.captures import captures
-from dlang.codegen.loops import (
-    At,
-    Branch,
-    Buffer,
-    Compute,
-    Convert,
-    Evaluate,
-    Load,
-    Loop,
-    Slice,
-    Slot,
-    Stmt,
-    Store,
-)
 from dlang.codegen.traverse import bound_by, walk
 from dlang.codegen.vectorize import known_trips, work
 from dlang.ir.anf import Size, Var
@@ -33,7 +20,7 @@ BYTES = 16  # that a thread reads or writes at once
 MOST = 8  # elements
 CODE = 400  # about as many operations may the elements of a thread have in all: each is text for the compiler
 
-Place = tuple[Buffer, Size]
+Place = tuple[loops.Buffer, Size]
 """A part of memory side by side: a buffer, and the offset of what the first trip (whose number is 0) finds there."""
 
 
@@ -47,65 +34,69 @@ class Plan:
 
     var: Var
     width: int
-    before: tuple[Stmt, ...]
-    inside: tuple[Stmt, ...]
-    loads: tuple[Load, ...]
-    stores: tuple[Store, ...]
+    before: tuple[loops.Stmt, ...]
+    inside: tuple[loops.Stmt, ...]
+    loads: tuple[loops.Load, ...]
+    stores: tuple[loops.Store, ...]
     careful: bool
 
     @property
-    def accesses(self) -> tuple[Load | Store, ...]:
+    def accesses(self) -> tuple[loops.Load | loops.Store, ...]:
         """Those that are side by side."""
         return (*self.loads, *self.stores)
 
     @property
-    def needed(self) -> dict[Place, Load | Store]:
+    def needed(self) -> dict[Place, loops.Load | loops.Store]:
         """What is read of memory: what is loaded, and what stores combine with."""
-        found: tuple[Load | Store, ...] = (*self.loads, *[s for s in self.stores if s.monoid != "set"])
+        found: tuple[loops.Load | loops.Store, ...] = (*self.loads, *[s for s in self.stores if s.monoid != "set"])
         return {self.place(access): access for access in found}
 
     @property
     def places(self) -> tuple[Place, ...]:
         return tuple(dict.fromkeys(map(self.place, self.accesses)))
 
-    def place(self, access: Load | Store) -> Place:
+    def place(self, access: loops.Load | loops.Store) -> Place:
         return access.buffer, access.offset.without(self.var)
 
 
-def planned(loop: Loop, joined: frozenset[int], uncertain: frozenset[Var], carried: Sequence[Var] = ()) -> Plan | None:
+def planned(
+    loop: loops.Loop, joined: frozenset[int], uncertain: frozenset[Var], carried: Sequence[Var] = ()
+) -> Plan | None:
     """The trips of a loop that is straight code; None of any other.
 
     joined: stores that combine with what other threads store. uncertain: what is loaded and may not have been written.
     carried: what else is not the same in all trips. Nothing may be loaded after what is stored, so that all loads of
     several trips can come first.
     """
-    varying: set[Slot] = {loop.var, *carried}
-    before: list[Stmt] = []
-    inside: list[Stmt] = []
+    varying: set[loops.Slot] = {loop.var, *carried}
+    before: list[loops.Stmt] = []
+    inside: list[loops.Stmt] = []
     stored = False
     for stmt in loop.stmts:
         match stmt:
-            case At():
+            case loops.At():
                 continue
-            case Store():
+            case loops.Store():
                 stored = True
-            case Branch():
+            case loops.Branch():
                 if not all(isinstance(s, _PURE) for s in walk((stmt,))):
                     return None
             case _ if not isinstance(stmt, _PURE):
                 return None
-        if stored and any(isinstance(s, Load) for s in walk((stmt,))):
+        if stored and any(isinstance(s, loops.Load) for s in walk((stmt,))):
             return None
-        if isinstance(stmt, Store) or any(slot in varying for slot in captures((stmt,), ())):
+        if isinstance(stmt, loops.Store) or any(slot in varying for slot in captures((stmt,), ())):
             inside.append(stmt)
             varying.update(bound_by(stmt))
         else:
             before.append(stmt)
     loads = tuple(
-        s for s in inside if isinstance(s, Load) and s.var not in uncertain and _is_contiguous(s, loop.var, varying)
+        s
+        for s in inside
+        if isinstance(s, loops.Load) and s.var not in uncertain and _is_contiguous(s, loop.var, varying)
     )
     roots = root_of((*before, *inside))
-    all_stores = [s for s in inside if isinstance(s, Store)]
+    all_stores = [s for s in inside if isinstance(s, loops.Store)]
     stores = tuple(
         s
         for s in all_stores
@@ -114,15 +105,15 @@ def planned(loop: Loop, joined: frozenset[int], uncertain: frozenset[Var], carri
         and sum(roots(other.buffer) is roots(s.buffer) for other in all_stores) == 1
     )
     single = len(loads) + len(stores)
-    others = sum(isinstance(s, Load | Store) for s in walk(inside)) - single
+    others = sum(isinstance(s, loops.Load | loops.Store) for s in walk(inside)) - single
     careful = others > 0 or bool(loop.reductions)
     return Plan(loop.var, _width(loop, inside, (*loads, *stores)), tuple(before), tuple(inside), loads, stores, careful)
 
 
-_PURE = (Compute, Convert, Evaluate, Load, Slice, Branch, At)
+_PURE = (loops.Compute, loops.Convert, loops.Evaluate, loops.Load, loops.Slice, loops.Branch, loops.At)
 
 
-def _is_contiguous(access: Load | Store, var: Var, varying: Set[Slot]) -> bool:
+def _is_contiguous(access: loops.Load | loops.Store, var: Var, varying: Set[loops.Slot]) -> bool:
     if access.buffer in varying:
         return False
     try:
@@ -132,7 +123,7 @@ def _is_contiguous(access: Load | Store, var: Var, varying: Set[Slot]) -> bool:
     return step == 1 and not any(atom in varying for atom in access.offset.without(var).atoms())
 
 
-def _width(loop: Loop, inside: Sequence[Stmt], accesses: Sequence[Load | Store]) -> int:
+def _width(loop: loops.Loop, inside: Sequence[loops.Stmt], accesses: Sequence[loops.Load | loops.Store]) -> int:
     """As many trips as the widest elements fill the bytes that are moved at once; fewer where much is computed."""
     if not accesses:
         return 1
@@ -143,21 +134,21 @@ def _width(loop: Loop, inside: Sequence[Stmt], accesses: Sequence[Load | Store])
     return width if count is None or count >= 2 * width else 1
 
 
-def root_of(stmts: Sequence[Stmt]) -> Roots:
-    return Roots({s.result: s.source for s in walk(stmts) if isinstance(s, Slice)})
+def root_of(stmts: Sequence[loops.Stmt]) -> Roots:
+    return Roots({s.result: s.source for s in walk(stmts) if isinstance(s, loops.Slice)})
 
 
 @dataclass(frozen=True, slots=True)
 class Roots:
     """Which buffer one is a part of."""
 
-    sources: dict[Buffer, Buffer]
+    sources: dict[loops.Buffer, loops.Buffer]
 
-    def __call__(self, buffer: Buffer) -> Buffer:
+    def __call__(self, buffer: loops.Buffer) -> loops.Buffer:
         while buffer in self.sources:
             buffer = self.sources[buffer]
         return buffer
 
 
-def accesses(stmts: Sequence[Stmt]) -> Iterator[Load | Store]:
-    return (s for s in walk(stmts) if isinstance(s, Load | Store))
+def accesses(stmts: Sequence[loops.Stmt]) -> Iterator[loops.Load | loops.Store]:
+    return (s for s in walk(stmts) if isinstance(s, loops.Load | loops.Store))

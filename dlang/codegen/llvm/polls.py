@@ -9,35 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dlang.codegen import loops
 from dlang.codegen.llvm import support
 from dlang.codegen.llvm.writer import Writer
-from dlang.codegen.loops import (
-    At,
-    Branch,
-    CallC,
-    Compute,
-    Convert,
-    Count,
-    Evaluate,
-    Free,
-    Guard,
-    Load,
-    Loop,
-    Panels,
-    Product,
-    Slice,
-    Stmt,
-    Store,
-)
 from dlang.codegen.vectorize import known_trips
 
 SHORT = 1 << 14  # trips of straight code between two looks
 LONG = 1 << 6  # trips with loops, calls or work of the host in them
 LONG_PRODUCT = 1 << 19  # multiplications
-_STRAIGHT = (At, Compute, Convert, Count, Evaluate, Load, Store, Slice, Free, Guard)
+_STRAIGHT = (
+    loops.At,
+    loops.Compute,
+    loops.Convert,
+    loops.Count,
+    loops.Evaluate,
+    loops.Load,
+    loops.Store,
+    loops.Slice,
+    loops.Free,
+    loops.Guard,
+)
 
 
-def chunk(stmts: Sequence[Stmt]) -> int:
+def chunk(stmts: Sequence[loops.Stmt]) -> int:
     """How many trips of a loop with this body may go by without a look; a power of two."""
     if any(map(_is_long, stmts)):
         return 1
@@ -45,28 +39,28 @@ def chunk(stmts: Sequence[Stmt]) -> int:
     return LONG if weight is None else max(SHORT >> weight.bit_length() - 1, LONG)
 
 
-def _is_long(s: Stmt) -> bool:
+def _is_long(s: loops.Stmt) -> bool:
     """Whether this is a block of a large product, or a routine of a library for matrices."""
     match s:
-        case Product(b=b, rows=rows, columns=columns, inner=inner, room=room):
+        case loops.Product(b=b, rows=rows, columns=columns, inner=inner, room=room):
             count = (rows * columns * inner).constant
-            return (room is not None or isinstance(b, Panels)) and (count is None or count >= LONG_PRODUCT)
-        case CallC(target):
+            return (room is not None or isinstance(b, loops.Panels)) and (count is None or count >= LONG_PRODUCT)
+        case loops.CallC(target):
             return target.startswith("scipy_")
         case _:
             return False
 
 
-def _weight(stmts: Sequence[Stmt]) -> int | None:
+def _weight(stmts: Sequence[loops.Stmt]) -> int | None:
     """How often the innermost code of a body runs in one trip; None where that isn't known."""
     most = 1
     for s in stmts:
         found: int | None = None
         match s:
-            case Branch():
+            case loops.Branch():
                 arms = _weight(s.then.stmts), _weight(s.otherwise.stmts)
                 found = None if arms[0] is None or arms[1] is None else max(arms[0], arms[1])
-            case Loop():
+            case loops.Loop():
                 trips, inner = known_trips(s), _weight(s.stmts)
                 found = None if trips is None or inner is None else max(trips, 1) * inner
             case _ if isinstance(s, _STRAIGHT):
