@@ -69,9 +69,9 @@ def carriers(let: anf.Let) -> tuple[anf.Atom, ...]:
             return (op.array,) if carries(op.array.type) else ()
         case anf.Update():
             return tuple(a for a in (op.array, op.value) if carries(a.type))
-        case anf.Stop() | anf.SizeOf():
+        case anf.StopGradient() | anf.IndexExpr():
             return ()
-        case anf.Library():
+        case anf.LinalgOp():
             return tuple(a for a in functional(op) if carries(a.type))
         case _:
             return tuple(a for a in parts(op).atoms if carries(a.type))
@@ -125,7 +125,7 @@ class _Flows:
 
 def differentiable(destination: object) -> bool:
     """Whether the result of a destination can carry a derivative."""
-    return not isinstance(destination, anf.Keep) or destination.monoid in ("sum", "prod", "max", "min", "set")
+    return not isinstance(destination, anf.Reduce) or destination.monoid in ("sum", "prod", "max", "min", "set")
 
 
 def next_state(op: anf.For | anf.While) -> tuple[anf.Atom, ...]:

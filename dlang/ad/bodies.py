@@ -33,7 +33,7 @@ def with_axes_as_values(lets: Sequence[anf.Let], axes: Sequence[anf.Var]) -> lis
     out = [
         anf.Let(let.vars, op(let.op), let.span) if parts(let.op).atoms or parts(let.op).blocks else let for let in lets
     ]
-    return [*(anf.Let((v,), anf.SizeOf(anf.poly(a))) for a, v in values.items()), *out]
+    return [*(anf.Let((v,), anf.IndexExpr(anf.poly(a))) for a, v in values.items()), *out]
 
 
 def emit_comp(
@@ -58,6 +58,8 @@ def emit_comp(
     for _, _, d in results:
         index = tuple(map(renaming.size, d.index))
         destinations.append(
-            anf.Keep(d.shape, index, d.monoid, d.into) if isinstance(d, anf.Keep) else anf.Add(d.shape, index, d.into)
+            anf.Reduce(d.shape, index, d.monoid, d.into)
+            if isinstance(d, anf.Reduce)
+            else anf.ScatterAdd(d.shape, index, d.into)
         )
     b.emit_as([v for v, _, _ in results], anf.Comp(tuple(axes), anf.Block(copies, atoms), tuple(destinations)))

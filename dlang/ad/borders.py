@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from dlang.ir.affine import Box, Knowledge, axes_of, bound_last, span
-from dlang.ir.anf import ZERO, Atom, Axis, Let, Lit, Op, Prim, Scalar, Size, SizeOf, Var, fresh, poly
+from dlang.ir.anf import ZERO, Atom, Axis, IndexExpr, Let, Lit, Op, Prim, Scalar, Size, Var, fresh, poly
 from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
 from dlang.ir.types import I64, dtype_of
@@ -89,12 +89,12 @@ class Points:
     def affine(self, atom: Atom, makers: Mapping[Var, Op]) -> Size | None:
         """A value as a polynomial of axes and of what is known to be small, so that it wraps nowhere; None if not."""
         op = makers.get(atom) if isinstance(atom, Var) else None
-        value = op.size if isinstance(op, SizeOf) else poly(atom)
+        value = op.size if isinstance(op, IndexExpr) else poly(atom)
         for _ in range(MOST):
             inner = {v: makers[v] for v in value.atoms() if v in makers}
             if not inner:
                 break
-            value = value.substitute({v: o.size for v, o in inner.items() if isinstance(o, SizeOf)}.get)
+            value = value.substitute({v: o.size for v, o in inner.items() if isinstance(o, IndexExpr)}.get)
         return None if value.mentions(makers) else self.known_as(value)
 
     def known_as(self, value: Size) -> Size | None:
@@ -120,7 +120,7 @@ class Points:
                         p, q, gap = q, p, -gap
                     out.append(Piece(p.value, (*p.gaps, *q.gaps, gap)))
                     out.append(Piece(q.value, (*p.gaps, *q.gaps, -gap - 1)))
-            case SizeOf(size):
+            case IndexExpr(size):
                 bent = list({v for v in size.atoms() if v in makers})
                 one = self.pieces(bent[0], makers) if len(bent) == 1 and _sign(size, bent[0]) is not None else None
                 if one is None:
@@ -161,7 +161,7 @@ class Points:
                 if one is None or other is None:
                     return None
                 return one if any(other - one == length * k for k in range(-MOST, MOST + 1)) else None
-            case SizeOf(size):
+            case IndexExpr(size):
                 local = [v for v in size.atoms() if v in makers]
                 whole = {v: self.remainder(v, makers, length) for v in local if _sign(size, v) is not None}
                 if len(whole) < len(set(local)) or any(x is None for x in whole.values()):
@@ -206,7 +206,7 @@ class Points:
             if size.atom is not None:
                 return size.atom
             c = size.constant
-            return Lit(int(c), "i64") if c is not None else emit(SizeOf(size))
+            return Lit(int(c), "i64") if c is not None else emit(IndexExpr(size))
 
         at: dict[Var, Size] = {}
         valid: Var | None = None

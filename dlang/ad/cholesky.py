@@ -27,34 +27,34 @@ from dlang.ad.matrices import (
     triangular,
 )
 from dlang.ad.scope import Scope
-from dlang.ir.anf import Atom, Let, Library, Lit, Var
+from dlang.ir.anf import Atom, Let, LinalgOp, Lit, Var
 from dlang.ir.builder import Builder
 from dlang.ir.types import dtype_of
 
 PULLBACK, PUSHFORWARD = "cholesky_pullback", "cholesky_pushforward"
 
 
-def pull_cholesky(let: Let, op: Library, g: Var, scope: Scope) -> None:
-    scope.add(op.args[0], scope.b.one(Library(PULLBACK, (let.vars[0], g))))
+def pull_cholesky(let: Let, op: LinalgOp, g: Var, scope: Scope) -> None:
+    scope.add(op.args[0], scope.b.one(LinalgOp(PULLBACK, (let.vars[0], g))))
 
 
-def push_cholesky(let: Let, op: Library, s: Dual) -> None:
+def push_cholesky(let: Let, op: LinalgOp, s: Dual) -> None:
     a = _var(op.args[0])
-    s.set(let.vars[0], s.b.one(Library(PUSHFORWARD, (let.vars[0], symmetric(s.b, s.array(a))))))
+    s.set(let.vars[0], s.b.one(LinalgOp(PUSHFORWARD, (let.vars[0], symmetric(s.b, s.array(a))))))
 
 
-def pull_derivative(let: Let, op: Library, g: Var, scope: Scope) -> None:
+def pull_derivative(let: Let, op: LinalgOp, g: Var, scope: Scope) -> None:
     """With B of a cotangent of L, D of a tangent of A, P = pushforward(L, D) and S = pullback(L, B), the number
     ⟨B, P⟩ = ⟨S, D⟩ has in L the slope (B Pᵀ - 2 S D) L⁻ᵀ, of which it is the lower triangle.
     """
     b, (l, given) = scope.b, map(_var, op.args)
     if op.name == PULLBACK:
         cotangent, tangent, summed = given, symmetric(b, g), let.vars[0]
-        moved = b.one(Library(PUSHFORWARD, (l, tangent)))
+        moved = b.one(LinalgOp(PUSHFORWARD, (l, tangent)))
         scope.add(given, moved)
     else:
         cotangent, tangent, moved = g, given, let.vars[0]
-        summed = b.one(Library(PULLBACK, (l, cotangent)))
+        summed = b.one(LinalgOp(PULLBACK, (l, cotangent)))
         scope.add(given, summed)
     if not scope.is_active(l):
         return
@@ -70,18 +70,18 @@ def pull_derivative(let: Let, op: Library, g: Var, scope: Scope) -> None:
     scope.add(l, lower_triangle(b, slope))
 
 
-def push_derivative(let: Let, op: Library, s: Dual) -> None:
+def push_derivative(let: Let, op: LinalgOp, s: Dual) -> None:
     """pushforward: Z P + pushforward(L, D' - Z D - (Z D)ᵀ); pullback: pullback(L, B' + Zᵀ B) - Zᵀ S - (Zᵀ S)ᵀ."""
     b, (l, given), out = s.b, map(_var, op.args), let.vars[0]
     dot = s.dot(given)
     if s.dot(l) is None:
-        s.set(out, b.one(Library(op.name, (l, _var(dot)))))
+        s.set(out, b.one(LinalgOp(op.name, (l, _var(dot)))))
         return
     turn = quotient(b, s.array(l), l)  # Z
     if op.name == PUSHFORWARD:
         along = product(b, turn, given, LOWER)
         rest = _less_both(b, dot, along)
-        second = b.one(Library(op.name, (l, rest)))
+        second = b.one(LinalgOp(op.name, (l, rest)))
         first = product(b, turn, out, LOWER, LOWER, LOWER)
         s.set(out, matrix(b, l, lambda i, j: b.add(at(b, first, i, j), at(b, second, i, j))))
         return
@@ -90,7 +90,7 @@ def push_derivative(let: Let, op: Library, s: Dual) -> None:
     if dot is not None:
         own = more
         more = matrix(b, l, lambda i, j: b.add(at(b, _var(dot), i, j), at(b, own, i, j)))
-    s.set(out, _less_both(b, b.one(Library(op.name, (l, more))), product(b, back, out, UPPER)))
+    s.set(out, _less_both(b, b.one(LinalgOp(op.name, (l, more))), product(b, back, out, UPPER)))
 
 
 def _less_both(b: Builder, x: Atom | None, y: Var) -> Var:

@@ -68,14 +68,14 @@ def pull_comp(let: anf.Let, op: anf.Comp, scope: Scope) -> list[anf.Let]:
 def needs_loop(op: anf.Comp, k: int) -> bool:
     """Whether the derivative of a result has no parallel form of its own."""
     d = op.destinations[k]
-    if not isinstance(d, anf.Keep) or d.monoid in ("sum", "set"):
+    if not isinstance(d, anf.Reduce) or d.monoid in ("sum", "set"):
         return False
     if d.into is None and not _reduced(op, d):
         return False  # one point for each element: it is set
     return d.monoid == "prod" or d.into is not None or not _is_box(op, d)
 
 
-def _is_box(op: anf.Comp, d: anf.Keep) -> bool:
+def _is_box(op: anf.Comp, d: anf.Reduce) -> bool:
     """Whether the reduced axes form the same kind of box at every point of the others."""
     names = [a.var for a in op.axes]
     kept = {a for e in d.index for a in axes_of(e, names)}
@@ -92,7 +92,7 @@ def _parallel(let: anf.Let, op: anf.Comp, gs: dict[int, anf.Atom], scope: Scope)
     after: list[anf.Let] = []
     for k, g in gs.items():
         d = op.destinations[k]
-        if isinstance(d, anf.Keep) and d.monoid in ("max", "min") and _reduced(op, d):
+        if isinstance(d, anf.Reduce) and d.monoid in ("max", "min") and _reduced(op, d):
             let, at_extremum = _pull_extremum(let, k, g, scope)
             after += at_extremum
         else:
@@ -121,12 +121,12 @@ def _pull_linear(let: anf.Let, gs: dict[int, anf.Atom], scope: Scope) -> list[an
         if into is not None and into in scope.active:
             # y = into with values added: īnto = ȳ. With elements set: these are cleared.
             d = op.destinations[k]
-            if isinstance(d, anf.Keep) and d.monoid == "set":
+            if isinstance(d, anf.Reduce) and d.monoid == "set":
                 assert isinstance(g, anf.Var)
                 cleared = anf.fresh(g.name, g.type)
-                keep = anf.Keep(d.shape, d.index, "set", g)
+                keep = anf.Reduce(d.shape, d.index, "set", g)
                 body = copied(scope.active, op.body.lets, renaming := Renaming({}, renew=True))
-                moved = anf.Keep(d.shape, tuple(map(renaming.size, d.index)), "set", g) if d.index else keep
+                moved = anf.Reduce(d.shape, tuple(map(renaming.size, d.index)), "set", g) if d.index else keep
                 nothing = scope.nodes.zero(scope.b, anf.Scalar(dtype_of(let.vars[k])))
                 emit_comp(scope.b, Change(op.axes, {}), body, [(cleared, nothing, moved)])
                 g = cleared
@@ -234,14 +234,14 @@ def _pull_extremum(let: anf.Let, k: int, g: anf.Atom, scope: Scope) -> tuple[anf
     op, b = let.op, scope.b
     assert isinstance(op, anf.Comp)
     d = op.destinations[k]
-    assert isinstance(d, anf.Keep)
+    assert isinstance(d, anf.Reduce)
     reduced = _reduced(op, d)
     kept = tuple(a for a in op.axes if a not in reduced)
     where = anf.fresh("where", type_of("i64", d.shape))
     extended = anf.Comp(
         op.axes,
         anf.Block(op.body.lets, (*op.body.results, op.body.results[k])),
-        (*op.destinations, anf.Keep(d.shape, d.index, f"arg{d.monoid}")),
+        (*op.destinations, anf.Reduce(d.shape, d.index, f"arg{d.monoid}")),
     )
     forward = anf.Let((*let.vars, where), extended, let.span)
     points = attained(kept, reduced, scope.known)
@@ -301,7 +301,7 @@ def attained(kept: Sequence[anf.Axis], reduced: Sequence[anf.Axis], known: Knowl
     return Attained(tuple(nonempty((*kept, single), reduced, box, known)), single.var)
 
 
-def _reduced(op: anf.Comp, d: anf.Keep) -> list[anf.Axis]:
+def _reduced(op: anf.Comp, d: anf.Reduce) -> list[anf.Axis]:
     """The axes that a destination does not mention."""
     names = [a.var for a in op.axes]
     kept = {a for e in d.index for a in axes_of(e, names)}

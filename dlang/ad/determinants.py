@@ -21,7 +21,7 @@ from dlang.ad.dual import Dual
 from dlang.ad.matrices import at, matrix, plus, product, transpose
 from dlang.ad.rules import scalar
 from dlang.ad.scope import Scope
-from dlang.ir.anf import Atom, Block, Function, Keep, Let, Library, Lit, Program, Read, Var, poly
+from dlang.ir.anf import Atom, Block, Function, Let, LinalgOp, Lit, Program, Read, Reduce, Var, poly
 from dlang.ir.builder import Builder
 from dlang.ir.traverse import map_blocks, map_functions, walk, with_body, with_lets, with_op
 from dlang.ir.types import array_type, dtype_of
@@ -31,7 +31,7 @@ PRECISE = {"f64": 2.0**26, "f32": 2.0**11}  # how much rounding may grow: to the
 
 
 # ---- rules -----------------------------------------------------------------------------------------------------------
-def pull_determinant(op: Library, g: Atom, scope: Scope) -> None:
+def pull_determinant(op: LinalgOp, g: Atom, scope: Scope) -> None:
     """d det(A) = Σ cof(A) dA, d log |det A| = Σ A⁻ᵀ dA, elementwise."""
     b, a = scope.b, op.args[0]
     assert isinstance(a, Var)
@@ -39,7 +39,7 @@ def pull_determinant(op: Library, g: Atom, scope: Scope) -> None:
     scope.add(a, matrix(b, a, lambda i, j: b.mul(g, at(b, slope, i, j))))
 
 
-def push_determinant(op: Library, s: Dual) -> Var:
+def push_determinant(op: LinalgOp, s: Dual) -> Var:
     """The tangent of a determinant, or of its logarithm."""
     b, a = s.b, op.args[0]
     assert isinstance(a, Var)
@@ -47,13 +47,13 @@ def push_determinant(op: Library, s: Dual) -> Var:
     return b.reduce(array_type(a).shape, lambda i, j: b.mul(at(b, slope, i, j), at(b, dot, i, j)))
 
 
-def _slope(b: Builder, op: Library) -> Var:
+def _slope(b: Builder, op: LinalgOp) -> Var:
     if op.name == "lu_det":
-        return b.one(Library("lu_cofactors", op.args))
-    return transpose(b, b.one(Library("lu_inverse", op.args)))
+        return b.one(LinalgOp("lu_cofactors", op.args))
+    return transpose(b, b.one(LinalgOp("lu_inverse", op.args)))
 
 
-def pull_cofactors(op: Library, g: Var, scope: Scope) -> None:
+def pull_cofactors(op: LinalgOp, g: Var, scope: Scope) -> None:
     """With D = D^k det(A)[H…, G], a number: Ā and each H̄ are what D adds up of the entries of the direction there."""
     a, directions = _parts(op)
     if scope.is_active(a):
@@ -63,7 +63,7 @@ def pull_cofactors(op: Library, g: Var, scope: Scope) -> None:
             scope.add(h, _derivative(scope.b, op, _replaced(directions, k, g)))
 
 
-def push_cofactors(op: Library, s: Dual) -> Var:
+def push_cofactors(op: LinalgOp, s: Dual) -> Var:
     """The tangent: a further direction Ȧ, and each Ḣ in the place of H."""
     a, directions = _parts(op)
     terms = [_derivative(s.b, op, (*directions, s.array(a)))] if s.dot(a) is not None else []
@@ -76,14 +76,14 @@ def push_cofactors(op: Library, s: Dual) -> Var:
     return total
 
 
-def _parts(op: Library) -> tuple[Var, tuple[Var, ...]]:
+def _parts(op: LinalgOp) -> tuple[Var, tuple[Var, ...]]:
     """The matrix and the directions."""
     a, *directions = [v for v in (op.args[0], *op.args[4:]) if isinstance(v, Var)]
     return a, tuple(directions)
 
 
-def _derivative(b: Builder, op: Library, directions: Sequence[Var]) -> Var:
-    return b.one(Library(COFACTORS, (*op.args[:4], *directions)))
+def _derivative(b: Builder, op: LinalgOp, directions: Sequence[Var]) -> Var:
+    return b.one(LinalgOp(COFACTORS, (*op.args[:4], *directions)))
 
 
 def _replaced(directions: Sequence[Var], k: int, by: Var) -> tuple[Var, ...]:
@@ -95,7 +95,7 @@ def cofactors_in_products(program: Program) -> Program:
     """The program with cofactors and their derivatives in other operations; no derivative is taken of it any more."""
 
     def function(f: Function) -> Function:
-        if not any(isinstance(let.op, Library) and let.op.name == COFACTORS for let in walk(f.body)):
+        if not any(isinstance(let.op, LinalgOp) and let.op.name == COFACTORS for let in walk(f.body)):
             return f
         return with_body(f, _block(Builder(program.functions, f.span), f.body))
 
@@ -106,14 +106,14 @@ def _block(b: Builder, block: Block) -> Block:
     lets: list[Let] = []
     for let in block.lets:
         match let.op:
-            case Library(name) as op if name == COFACTORS:
+            case LinalgOp(name) as op if name == COFACTORS:
                 lets += _in_products(b, let, op)
             case op:
                 lets.append(with_op(let, let.vars, map_blocks(op, partial(_block, b))))
     return with_lets(block, lets, block.results)
 
 
-def _in_products(b: Builder, let: Let, op: Library) -> Iterator[Let]:
+def _in_products(b: Builder, let: Let, op: LinalgOp) -> Iterator[Let]:
     b.span = let.span
     with b.scope() as lets:
         made = _cofactors(b, op)
@@ -122,13 +122,13 @@ def _in_products(b: Builder, let: Let, op: Library) -> Iterator[Let]:
     yield Let(let.vars, lets[-1].op, let.span)
 
 
-def _cofactors(b: Builder, op: Library) -> Var:
+def _cofactors(b: Builder, op: LinalgOp) -> Var:
     """By the inverse, or by singular values where A is singular or much cancels."""
     a, directions = _parts(op)
-    inverse = b.one(Library("lu_inverse", op.args[:3]))
+    inverse = b.one(LinalgOp("lu_inverse", op.args[:3]))
     moved = [product(b, inverse, h) for h in directions]
     slope = _by_inverse(b, inverse, directions, moved)
-    value = b.one(Library("lu_det", op.args[:4]))
+    value = b.one(LinalgOp("lu_det", op.args[:4]))
 
     def regular() -> Var:
         return matrix(b, a, lambda i, j: b.mul(value, at(b, slope, j, i)))
@@ -177,10 +177,10 @@ def _size(b: Builder, x: Var) -> Var:
 
 def _by_minors(b: Builder, a: Var, directions: Sequence[Var]) -> Var:
     """± U M Vᵀ: M of S = diag(s) and of the directions Uᵀ H V."""
-    u, s, vt, _ = b.emit(Library("svd", (a, b.size(array_type(a).shape[0]))))
+    u, s, vt, _ = b.emit(LinalgOp("svd", (a, b.size(array_type(a).shape[0]))))
     turn = product(b, u, vt)
-    packed, order, exchanges, _ = b.emit(Library("lu", (turn,)))
-    sign = b.one(Library("lu_det", (turn, packed, order, exchanges)))
+    packed, order, exchanges, _ = b.emit(LinalgOp("lu", (turn,)))
+    sign = b.one(LinalgOp("lu_det", (turn, packed, order, exchanges)))
     v, ut = transpose(b, vt), transpose(b, u)
     middle = _minors(b, s, [product(b, product(b, ut, h), v) for h in directions])
     return product(b, u, product(b, matrix(b, a, lambda i, j: b.mul(sign, at(b, middle, i, j))), vt))
@@ -209,7 +209,7 @@ def _minors(b: Builder, s: Var, directions: Sequence[Var]) -> Var:
         *rows, row = axes
         return b.select(equal([(row, r) for r in rows]), one, b.one(Read(s, (poly(row),))))
 
-    rest = b.comp([n] * (k + 2), factor, lambda *axes: [Keep((n,) * (k + 1), tuple(map(poly, axes[:-1])), "prod")])[0]
+    rest = b.comp([n] * (k + 2), factor, lambda *axes: [Reduce((n,) * (k + 1), tuple(map(poly, axes[:-1])), "prod")])[0]
 
     def term(last: int, *axes: Var) -> Atom:
         """At r_0 and the rows of the directions, those terms in which the entry of G is in column r_last."""
@@ -223,12 +223,12 @@ def _minors(b: Builder, s: Var, directions: Sequence[Var]) -> Var:
             total = scalar(b, "add", total, value if _even(order) else b.prim("neg", value))
         return b.select(equal(combinations(axes, 2)), zero, total)
 
-    (diagonal,) = b.comp([n] * (k + 1), partial(term, 0), lambda row, *_: [Keep((n,), (poly(row),))])
+    (diagonal,) = b.comp([n] * (k + 1), partial(term, 0), lambda row, *_: [Reduce((n,), (poly(row),))])
     out = b.map([n, n], lambda i, j: b.select(b.prim("eq", i, j), b.one(Read(diagonal, (poly(i),))), zero))
     for last in range(1, k + 1):
 
-        def kept(*axes: Var, last: int = last) -> list[Keep]:
-            return [Keep((n, n), (poly(axes[0]), poly(axes[last])))]
+        def kept(*axes: Var, last: int = last) -> list[Reduce]:
+            return [Reduce((n, n), (poly(axes[0]), poly(axes[last])))]
 
         out = plus(b, out, b.comp([n] * (k + 1), partial(term, last), kept)[0])
     return out

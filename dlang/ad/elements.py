@@ -13,7 +13,7 @@ from dataclasses import replace
 from dlang.ad.bodies import emit_comp
 from dlang.ad.scope import Scope, dummy, numeric
 from dlang.ir.affine import Change, axes_of, extent, far_fewer, hull, nonempty
-from dlang.ir.anf import Atom, Block, Comp, If, Keep, Let, Prim, Read, Var, fresh, poly
+from dlang.ir.anf import Atom, Block, Comp, If, Let, Prim, Read, Reduce, Var, fresh, poly
 from dlang.ir.builder import axis
 from dlang.ir.traverse import map_blocks
 from dlang.ir.types import array_type, dtype_of, is_float, product, type_of
@@ -32,7 +32,7 @@ def saved_values(let: Let, scope: Scope) -> tuple[list[Let], dict[Var, Read]]:
     definitions = {v: inner.op for inner in op.body.lets for v in inner.vars}
     values: dict[Var, Read] = {}
     for var, atom, d in zip(let.vars, op.body.results, op.destinations, strict=True):
-        plain = isinstance(d, Keep) and d.monoid in ("sum", "set") and d.into is None and d.shape
+        plain = isinstance(d, Reduce) and d.monoid in ("sum", "set") and d.into is None and d.shape
         if plain and isinstance(atom, Var) and isinstance(definitions.get(atom), Prim) and is_float(atom.type):
             if {a for e in d.index for a in axes_of(e, names)} == set(names):
                 values.setdefault(atom, Read(var, d.index))
@@ -67,13 +67,13 @@ def saved_values(let: Let, scope: Scope) -> tuple[list[Let], dict[Var, Read]]:
             if rest:
                 change = Change(tuple(nonempty(axes, rest, box, scope.known)), {})
                 with scope.b.scope() as more:
-                    emit_comp(scope.b, change, [inner], [(saved, v, Keep(shape, index, "set"))])
+                    emit_comp(scope.b, change, [inner], [(saved, v, Reduce(shape, index, "set"))])
                 before += [*emitted, *more]
             else:
                 before += emitted
                 vars.append(saved)
                 results.append(result)
-                destinations.append(Keep(shape, index, "set"))
+                destinations.append(Reduce(shape, index, "set"))
     if len(vars) > len(let.vars):
         let = Let(tuple(vars), Comp(op.axes, Block(tuple(body), tuple(results)), tuple(destinations)), let.span)
     return [*before, let], values

@@ -64,9 +64,9 @@ def expand_innermost(program: anf.Program, saw: Callable[[Savings], None] | None
                 match op:
                     case anf.Vjp():
                         lets += _vjp(adjoints, let, op)
-                    case anf.Record():
+                    case anf.VjpForward():
                         lets += _record(adjoints, let, op)
-                    case anf.Pull():
+                    case anf.VjpBackward():
                         lets += _pull(adjoints, let, op)
                     case anf.Jvp():
                         lets.append(duals.call(let, op))
@@ -109,12 +109,12 @@ def _vjp(adjoints: Adjoints, let: anf.Let, op: anf.Vjp) -> list[anf.Let]:
     return _call(let, fused.function, op.args, fused.cotangents, bars)
 
 
-def _record(adjoints: Adjoints, let: anf.Let, op: anf.Record) -> list[anf.Let]:
+def _record(adjoints: Adjoints, let: anf.Let, op: anf.VjpForward) -> list[anf.Let]:
     halves = adjoints.halves(adjoints.key(op.function, op.wrt, op.seeded, op.tape))
     return [anf.Let(let.vars, anf.Call(halves.forward, op.args), let.span)]
 
 
-def _pull(adjoints: Adjoints, let: anf.Let, op: anf.Pull) -> list[anf.Let]:
+def _pull(adjoints: Adjoints, let: anf.Let, op: anf.VjpBackward) -> list[anf.Let]:
     assert isinstance(op.tape.type, anf.Scalar)
     key = adjoints.key(op.function, op.wrt, op.seeded, op.tape.type.dtype)
     halves = adjoints.halves(key)

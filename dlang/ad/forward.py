@@ -54,7 +54,7 @@ def _push(let: anf.Let, s: Dual) -> None:
             s.b.append(anf.Let((*let.vars, *dots), replace(op, subjects=subjects), let.span))
         case anf.Call():
             _push_call(let, op, s)
-        case anf.Library():
+        case anf.LinalgOp():
             s.b.append(let)
             push_library(let, op, s)
         case anf.Construct():
@@ -137,7 +137,7 @@ def _push_contract(var: anf.Var, op: anf.Contract, s: Dual) -> None:
         return terms[0] if len(terms) == 1 else b.add(terms[0], terms[1])
 
     shape = array_type(var).shape if op.out else ()
-    kept = anf.Keep(shape, tuple([anf.poly(axes[n].var) for n in op.out]))
+    kept = anf.Reduce(shape, tuple([anf.poly(axes[n].var) for n in op.out]))
     (dot,) = b.comp(list(axes.values()), body, [kept])
     s.set(var, dot)
 

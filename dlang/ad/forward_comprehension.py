@@ -14,7 +14,7 @@ from dlang.ad.comprehension import attained, needs_loop, positions_of
 from dlang.ad.dual import Dual
 from dlang.ad.sequential import by_element, sequential
 from dlang.ir.affine import Knowledge, axes_of
-from dlang.ir.anf import Axis, Block, Comp, Destination, Keep, Let, Read, Var, fresh
+from dlang.ir.anf import Axis, Block, Comp, Destination, Let, Read, Reduce, Var, fresh
 from dlang.ir.comps import without_results
 from dlang.ir.substitution import Renaming
 from dlang.ir.types import type_of
@@ -37,7 +37,7 @@ def push_comp(let: Let, op: Comp, s: Dual) -> None:
     for k in chosen:
         var, value, d = let.vars[k], op.body.results[k], op.destinations[k]
         if _reduced_extremum(op, d):
-            assert isinstance(d, Keep)
+            assert isinstance(d, Reduce)
             where = fresh("where", type_of("i64", d.shape))
             extrema.append((k, where))
             vars.append(where)
@@ -47,7 +47,7 @@ def push_comp(let: Let, op: Comp, s: Dual) -> None:
         dot, into = s.dot(value), s.dot(d.into)
         if dot is None and into is None:
             continue
-        sets = isinstance(d, Keep) and d.monoid != "sum"
+        sets = isinstance(d, Reduce) and d.monoid != "sum"
         if dot is None and not sets:
             s.set(var, into)
             continue
@@ -57,7 +57,7 @@ def push_comp(let: Let, op: Comp, s: Dual) -> None:
             results.append(s.zero(value.type) if dot is None else dot)
         lets += more
         destinations.append(
-            replace(d, into=into, monoid="set") if isinstance(d, Keep) and sets else replace(d, into=into)
+            replace(d, into=into, monoid="set") if isinstance(d, Reduce) and sets else replace(d, into=into)
         )
     body = Block(tuple(lets), tuple(results))
     s.b.append(Let(tuple(vars), Comp(op.axes, body, tuple(destinations)), let.span))
@@ -72,7 +72,7 @@ def _kept(op: Comp, d: Destination) -> set[Var]:
 
 
 def _reduced_extremum(op: Comp, d: Destination) -> bool:
-    return isinstance(d, Keep) and d.monoid in ("max", "min") and len(_kept(op, d)) < len(op.axes)
+    return isinstance(d, Reduce) and d.monoid in ("max", "min") and len(_kept(op, d)) < len(op.axes)
 
 
 def _push_extremum(let: Let, op: Comp, k: int, where: Var, s: Dual) -> None:
@@ -101,7 +101,7 @@ def _push_extremum(let: Let, op: Comp, k: int, where: Var, s: Dual) -> None:
         return
     if points.axes or d.shape:
         monoid = "sum" if points.single is not None else "set"
-        found = Comp(points.axes, Block(tuple(lets), (dot,)), (Keep(d.shape, index, monoid),))
+        found = Comp(points.axes, Block(tuple(lets), (dot,)), (Reduce(d.shape, index, monoid),))
         b.append(Let((s.bind(let.vars[k]),), found, let.span))
     else:
         b.inline(Block(tuple(lets), ()))

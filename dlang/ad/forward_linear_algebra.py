@@ -28,13 +28,13 @@ from dlang.ad.matrices import (
     transpose,
     triangular,
 )
-from dlang.ir.anf import Atom, Let, Library, Lit, Read, Var, poly
+from dlang.ir.anf import Atom, Let, LinalgOp, Lit, Read, Var, poly
 from dlang.ir.builder import Builder
 from dlang.ir.libraries import functional
 from dlang.ir.types import array_type, dtype_of
 
 
-def push_library(let: Let, op: Library, s: Dual) -> None:
+def push_library(let: Let, op: LinalgOp, s: Dual) -> None:
     """Emits the tangents of a library operation, which has been emitted."""
     if all(s.dot(a) is None for a in functional(op)):
         return
@@ -65,14 +65,14 @@ def push_library(let: Let, op: Library, s: Dual) -> None:
             raise AssertionError(f"{name} carries no derivative")
 
 
-def _first(op: Library, s: Dual) -> tuple[Var, Var]:
+def _first(op: LinalgOp, s: Dual) -> tuple[Var, Var]:
     """The matrix and its tangent."""
     a = op.args[0]
     assert isinstance(a, Var)
     return a, s.array(a)
 
 
-def _lu(let: Let, op: Library, s: Dual) -> None:
+def _lu(let: Let, op: LinalgOp, s: Dual) -> None:
     """B = L U, B the rows of A in order; of two halves of the rows and columns in turn, as the factors are found:
 
     L21 U11 = B21 and L11 U12 = B12 are differentiated as products, and L22 U22 = B22 - L21 U12. In whole matrices it
@@ -106,7 +106,7 @@ def _of_factors(b: Builder, packed: Var, dot: Var) -> Var:
     return matrix(b, packed, entry)
 
 
-def _lu_solve(let: Let, op: Library, s: Dual) -> None:
+def _lu_solve(let: Let, op: LinalgOp, s: Dual) -> None:
     """A X = B: A Ẋ = Ḃ - Ȧ X; or the same with Aᵀ."""
     b, x = s.b, let.vars[0]
     a, packed, order, rhs = op.args
@@ -115,17 +115,17 @@ def _lu_solve(let: Let, op: Library, s: Dual) -> None:
     if s.dot(a) is not None:
         dot = s.array(a)
         moved = product(b, transpose(b, dot) if op.name == "lu_solve_transposed" else dot, x)
-    s.set(x, b.one(Library(op.name, (a, packed, order, _difference(s, s.dot(rhs), moved)))))
+    s.set(x, b.one(LinalgOp(op.name, (a, packed, order, _difference(s, s.dot(rhs), moved)))))
 
 
-def _lu_inverse(let: Let, op: Library, s: Dual) -> None:
+def _lu_inverse(let: Let, op: LinalgOp, s: Dual) -> None:
     """Ẋ = -X Ȧ X."""
     b, (x,) = s.b, let.vars
     _, dot = _first(op, s)
     s.set(x, negated(b, product(b, x, product(b, dot, x))))
 
 
-def _triangular_solve(let: Let, op: Library, s: Dual) -> None:
+def _triangular_solve(let: Let, op: LinalgOp, s: Dual) -> None:
     """As `solve` with T, a triangle of A or its transpose; what is not in the triangle has no derivative."""
     b, x = s.b, let.vars[0]
     a, rhs, lower, transposed, unit = op.args
@@ -140,7 +140,7 @@ def _triangular_solve(let: Let, op: Library, s: Dual) -> None:
 
         moved = by_flags(b, along, lower, transposed, unit)
     args = (a, _difference(s, s.dot(rhs), moved), lower, transposed, unit)
-    s.set(x, b.emit(Library("triangular_solve", args))[0])
+    s.set(x, b.emit(LinalgOp("triangular_solve", args))[0])
 
 
 def _difference(s: Dual, x: Atom | None, y: Var | None) -> Var:
@@ -152,7 +152,7 @@ def _difference(s: Dual, x: Atom | None, y: Var | None) -> Var:
     return negated(s.b, y) if x is None else minus(s.b, x, y)
 
 
-def _qr(let: Let, op: Library, s: Dual) -> None:
+def _qr(let: Let, op: LinalgOp, s: Dual) -> None:
     """A = [X Y] = Q [U V], U square. With W = Ẋ U⁻¹ and P = Qᵀ W = Qᵀ Q̇ + U̇ U⁻¹, where the first is skew and the second
     upper triangular, Qᵀ Q̇ is Ω = low(P) - low(P)ᵀ; so U̇ = (P - Ω) U, Q̇ = W - Q (P - Ω) and V̇ = Q̇ᵀ Y + Qᵀ Ẏ.
     """
@@ -182,7 +182,7 @@ def _qr(let: Let, op: Library, s: Dual) -> None:
     s.set(r, r_dot)
 
 
-def _svd(let: Let, op: Library, s: Dual) -> None:
+def _svd(let: Let, op: LinalgOp, s: Dual) -> None:
     """With P = Uᵀ Ȧ V: Ṡ is its diagonal, Uᵀ U̇ = (P S + S Pᵀ) / E and Vᵀ V̇ = (S P + Pᵀ S) / E off the diagonal, where
     E_ij = s_j² - s_i²; and U̇ gains (I - U Uᵀ) Ȧ V S⁻¹, V̇ gains (I - V Vᵀ) Ȧᵀ U S⁻¹, which are 0 where U or V is square.
     """
@@ -235,7 +235,7 @@ def _svd(let: Let, op: Library, s: Dual) -> None:
         s.set(vt, b.map((k, n), beside))
 
 
-def _eigh(let: Let, op: Library, s: Dual) -> None:
+def _eigh(let: Let, op: LinalgOp, s: Dual) -> None:
     """With P = Vᵀ Ȧ V, Ȧ symmetric: ẇ is its diagonal, and Vᵀ V̇ has its other entries over w_j - w_i."""
     b, (w, v, _) = s.b, let.vars
     _, dot = _first(op, s)

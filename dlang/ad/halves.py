@@ -120,7 +120,7 @@ class _Split:
         wanting = bound | (given - passed)
         span, followed = self.source.span, has_marks(self.source.body)
         block = recomputed(block, lets, wanting, self.w.again, span, in_memory=not self.local, followed=followed)
-        again = [anf.Let((v,), anf.SizeOf(sizes[v])) for v in free_vars(block) if v in sizes]
+        again = [anf.Let((v,), anf.IndexExpr(sizes[v])) for v in free_vars(block) if v in sizes]
         block = anf.Block((*again, *block.lets), block.results)
         outside = (bound | set(self.w.params)) - passed
         opened = Renaming(dict(sizes))
@@ -221,7 +221,7 @@ def _as_passed(b: Builder, found: dict[anf.Var, anf.Var], size: anf.Var, param: 
 
 
 def local_tapes(program: anf.Program) -> set[str]:
-    """The datatypes of tapes that only `Pull`s of the function that made them get to see."""
+    """The datatypes of tapes that only `VjpBackward`s of the function that made them get to see."""
     tapes: set[str] = set()
     escaping: set[str] = set()
 
@@ -232,9 +232,9 @@ def local_tapes(program: anf.Program) -> set[str]:
         escapes(r.type for r in b.results)
         for let in b.lets:
             op, inner = let.op, parts(let.op)
-            if isinstance(op, anf.Record):
+            if isinstance(op, anf.VjpForward):
                 tapes.add(op.tape)
-            given = [a for a in op.cotangents if a is not None] if isinstance(op, anf.Pull) else inner.atoms
+            given = [a for a in op.cotangents if a is not None] if isinstance(op, anf.VjpBackward) else inner.atoms
             escapes(a.type for a in given)
             for nested in inner.blocks:
                 block(nested)

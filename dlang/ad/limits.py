@@ -52,7 +52,7 @@ def _reached_from_derivatives(program: anf.Program) -> set[str]:
     """The functions that are differentiated, and those that they call or differentiate."""
     found: set[str] = set()
     work = [let.op.function for f in program.functions.values() for let in walk(f.body)
-            if isinstance(let.op, anf.Derivative) and not isinstance(let.op, anf.Pull)]  # fmt: skip
+            if isinstance(let.op, anf.Derivative) and not isinstance(let.op, anf.VjpBackward)]  # fmt: skip
     while work:
         name = work.pop()
         if name not in found:
@@ -73,7 +73,7 @@ class _Limits:
         self.made: dict[tuple[str, tuple[int, ...]], tuple[str, str] | None] = {}
         self.local = local_tapes(program)
         self.kept = recursive(program) | {f.name for f in program.functions.values() if f.rules is not None}
-        self.records: dict[anf.Atom, tuple[anf.Record, anf.Var]] = {}
+        self.records: dict[anf.Atom, tuple[anf.VjpForward, anf.Var]] = {}
 
     def block(self, block: anf.Block) -> anf.Block:
         lets: list[anf.Let] = []
@@ -82,21 +82,25 @@ class _Limits:
             if isinstance(op, anf.Vjp | anf.Jvp) and (names := self.functions_of(op)) is not None:
                 lets += self.derivative(let, op, *names)
                 continue
-            if isinstance(op, anf.Record) and op.tape in self.local and (names := self.functions_of(op)) is not None:
+            if (
+                isinstance(op, anf.VjpForward)
+                and op.tape in self.local
+                and (names := self.functions_of(op)) is not None
+            ):
                 *values, tape = let.vars
                 zero = anf.fresh("zero", BOOL)
                 noting = replace(op, function=names[0], seeded=(*op.seeded, False))
                 lets.append(anf.Let((*values, zero, tape), noting, let.span))
                 self.records[tape] = op, zero
                 continue
-            if isinstance(op, anf.Pull) and op.tape in self.records:
+            if isinstance(op, anf.VjpBackward) and op.tape in self.records:
                 lets += self.pull(let, op, *self.records[op.tape])
                 continue
             new = map_blocks(op, self.block)
             lets.append(let if new is op else anf.Let(let.vars, new, let.span))
         return with_lets(block, lets, block.results)
 
-    def functions_of(self, op: anf.Vjp | anf.Jvp | anf.Record) -> tuple[str, str] | None:
+    def functions_of(self, op: anf.Vjp | anf.Jvp | anf.VjpForward) -> tuple[str, str] | None:
         wrt = tuple([k for k, t in enumerate(op.tangents) if t is not None]) if isinstance(op, anf.Jvp) else op.wrt
         key = op.function, wrt
         if key not in self.made:
@@ -150,7 +154,7 @@ class _Limits:
             _emit_limits(b, slopes, found, zero, again)
         return lets
 
-    def pull(self, let: anf.Let, op: anf.Pull, record: anf.Record, zero: anf.Var) -> list[anf.Let]:
+    def pull(self, let: anf.Let, op: anf.VjpBackward, record: anf.VjpForward, zero: anf.Var) -> list[anf.Let]:
         """The backward half of what noted zeros; where it has met one, the function runs forward again, too."""
         names = self.functions_of(record)
         assert names is not None
@@ -254,7 +258,7 @@ def _noted(lets: Sequence[anf.Let], logarithms: Set[anf.Var]) -> tuple[list[anf.
                     continue
                 any_zero = anf.fresh("zero", BOOL)
                 noting = anf.Comp(
-                    axes, anf.Block(tuple(inner), (*body.results, zero)), (*destinations, anf.Keep((), (), "any"))
+                    axes, anf.Block(tuple(inner), (*body.results, zero)), (*destinations, anf.Reduce((), (), "any"))
                 )
                 out.append(anf.Let((*let.vars, any_zero), noting, let.span))
                 found = either(found, any_zero, out)

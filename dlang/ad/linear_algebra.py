@@ -30,12 +30,12 @@ from dlang.ad.matrices import (
 )
 from dlang.ad.rules import scalar
 from dlang.ad.scope import Scope
-from dlang.ir.anf import Atom, Let, Library, Lit, Read, Var, poly
+from dlang.ir.anf import Atom, Let, LinalgOp, Lit, Read, Var, poly
 from dlang.ir.builder import Builder
 from dlang.ir.types import array_type, dtype_of
 
 
-def pull_library(let: Let, op: Library, scope: Scope) -> None:
+def pull_library(let: Let, op: LinalgOp, scope: Scope) -> None:
     """Emits the adjoint of a library operation with active results."""
     bars = [scope.pop(v) if v in scope.active else None for v in let.vars]
     if op.name in ("lu_det", "lu_logdet"):
@@ -71,7 +71,7 @@ def pull_library(let: Let, op: Library, scope: Scope) -> None:
             raise AssertionError(f"{name} carries no derivative")
 
 
-def _lu(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
+def _lu(let: Let, op: LinalgOp, g: list[Var | None], scope: Scope) -> None:
     """B = L U, B the rows of A in order: L⁻¹ dB U⁻¹ = L⁻¹ dL + dU U⁻¹, strictly lower and upper triangular.
 
     B̄ = L⁻ᵀ (low(Lᵀ L̄) + up(Ū Uᵀ)) U⁻ᵀ, and the rows go back to where they came from.
@@ -98,7 +98,7 @@ def _lu(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
     scope.add(op.args[0], matrix(b, packed, back))
 
 
-def _lu_solve(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
+def _lu_solve(let: Let, op: LinalgOp, g: list[Var | None], scope: Scope) -> None:
     """A dX = dB - dA X: B̄ = A⁻ᵀ X̄, Ā = -B̄ Xᵀ; with Aᵀ in the place of A, Ā is transposed."""
     b, (bar, *_) = scope.b, g
     x = let.vars[0]
@@ -106,14 +106,14 @@ def _lu_solve(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
     if bar is None:
         return
     transposed = op.name == "lu_solve_transposed"
-    back = b.one(Library("lu_solve" if transposed else "lu_solve_transposed", (a, packed, order, bar)))
+    back = b.one(LinalgOp("lu_solve" if transposed else "lu_solve_transposed", (a, packed, order, bar)))
     scope.add(rhs, back)
     if scope.is_active(a):
         left, right = (x, back) if transposed else (back, x)
         scope.add(a, negated(b, product(b, left, transpose(b, right))))
 
 
-def _lu_inverse(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
+def _lu_inverse(let: Let, op: LinalgOp, g: list[Var | None], scope: Scope) -> None:
     """dX = -X dA X: Ā = -Xᵀ X̄ Xᵀ."""
     b, (bar, *_) = scope.b, g
     if bar is not None:
@@ -121,7 +121,7 @@ def _lu_inverse(let: Let, op: Library, g: list[Var | None], scope: Scope) -> Non
         scope.add(op.args[0], negated(b, product(b, product(b, turned, bar), turned)))
 
 
-def _triangular_solve(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
+def _triangular_solve(let: Let, op: LinalgOp, g: list[Var | None], scope: Scope) -> None:
     """As `solve` with T, a triangle of A or its transpose; what is not in the triangle has no derivative."""
     b, (bar, *_) = scope.b, g
     x = let.vars[0]
@@ -129,7 +129,7 @@ def _triangular_solve(let: Let, op: Library, g: list[Var | None], scope: Scope) 
     if bar is None:
         return
     assert isinstance(a, Var)
-    back = b.emit(Library("triangular_solve", (a, bar, lower, b.prim("not", transposed), unit)))[0]
+    back = b.emit(LinalgOp("triangular_solve", (a, bar, lower, b.prim("not", transposed), unit)))[0]
     scope.add(rhs, back)
     if not scope.is_active(a):
         return
@@ -141,7 +141,7 @@ def _triangular_solve(let: Let, op: Library, g: list[Var | None], scope: Scope) 
     scope.add(a, negated(b, by_flags(b, slope, lower, transposed, unit)))
 
 
-def _qr(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
+def _qr(let: Let, op: LinalgOp, g: list[Var | None], scope: Scope) -> None:
     """A = [X Y] = Q [U V], U square; with Y = Q V the second part is V = Qᵀ Y, so Ȳ = Q V̄, and Q̄ gains Y V̄ᵀ.
 
     X̄ = (Q̄ + Q C) U⁻ᵀ, where C is the symmetric matrix with the lower triangle of U Ūᵀ - Q̄ᵀ Q.
@@ -184,7 +184,7 @@ def _mirrored(b: Builder, x: Var) -> Var:
     return matrix(b, x, lambda i, j: b.select(b.prim("ge", i, j), at(b, x, i, j), at(b, x, j, i)))
 
 
-def _svd(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
+def _svd(let: Let, op: LinalgOp, g: list[Var | None], scope: Scope) -> None:
     """With dP = Uᵀ dA V: dS is its diagonal, and the rotations Uᵀ dU, Vᵀ dV have its other entries over s_j² - s_i².
 
     Ā = (U M + (I - U Uᵀ) Ū S⁻¹) Vᵀ + U S⁻¹ V̄ᵀ (I - V Vᵀ), M = S̄ + (skew(Uᵀ Ū) / E) S + S (skew(Vᵀ V̄) / E), where
@@ -238,7 +238,7 @@ def _svd(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
     scope.add(op.args[0], total)
 
 
-def _eigh(let: Let, op: Library, g: list[Var | None], scope: Scope) -> None:
+def _eigh(let: Let, op: LinalgOp, g: list[Var | None], scope: Scope) -> None:
     """With dP = Vᵀ dA V: dw is its diagonal, and Vᵀ dV has its other entries over w_j - w_i.
 
     Ā = V M Vᵀ made symmetric, where M is w̄ on the diagonal and (Vᵀ V̄)_ij / (w_j - w_i) elsewhere.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from dlang.ad.rules import scalar
-from dlang.ir.anf import Atom, Axis, Keep, Library, Lit, Read, Size, Var, poly
+from dlang.ir.anf import Atom, Axis, LinalgOp, Lit, Read, Reduce, Size, Var, poly
 from dlang.ir.builder import Builder, axis
 from dlang.ir.types import array_type, dtype_of
 
@@ -82,7 +82,7 @@ def product(b: Builder, x: Var, y: Var, left: Part = ALL, right: Part = ALL, out
     def value(i: Var, j: Var, p: Var) -> Atom:
         return b.mul(at(b, x, i, p), at(b, y, p, j))
 
-    kept = Keep((m, k), (poly(i.var), poly(j.var)))
+    kept = Reduce((m, k), (poly(i.var), poly(j.var)))
     if right == ALL:
         return b.comp((i, j, p), value, [kept])[0]
     return b.comp((i, p, j), lambda i, p, j: value(i, j, p), [kept])[0]
@@ -131,7 +131,7 @@ def triangular(
     b: Builder, a: Var, rhs: Var, *, lower: bool = True, transposed: bool = False, unit: bool = False
 ) -> Var:
     flags = (Lit(flag, "bool") for flag in (lower, transposed, unit))
-    return b.emit(Library("triangular_solve", (a, rhs, *flags)))[0]
+    return b.emit(LinalgOp("triangular_solve", (a, rhs, *flags)))[0]
 
 
 def quarters(b: Builder, *matrices: Var) -> list[list[Var]]:

@@ -3,17 +3,17 @@
 In y[o] = Σ f(… x[i] …) the adjoint of the read is x̄[i] += g at every point. By what the index says:
 
 - its affine entries determine axes, one by one or as digits of a mixed radix (`i`, `n - 1 - i`, `i*m + j`), and every
-  axis that its data entries depend on: x̄ is a `Keep` at that same index, over the primal's own axes. Axes that the
+  axis that its data entries depend on: x̄ is a `Reduce` at that same index, over the primal's own axes. Axes that the
   index misses are reduced, which makes the adjoint of a product a product;
 - an entry leaves several axes undetermined (`i + p`): the axes are changed so that t = i + p is one. The points stay
   the same. Offsets stay in the index, so reads that differ by an offset share a pass. Where that would compute a dear
   body again, the contributions are first summed over the axes that the index misses, at the primal's own points, and
   the axes of these sums are changed;
 - an entry is clipped or wrapped at the ends of an axis: `borders.py` leads from the elements back to the points, so
-  that x̄ is a `Keep` like that of the first kind, and passes over few points add what is read at the ends of the axis;
-- anything else: an `Add`, after a reduction over the axes that the index does not depend on. Of several reads of an
-  array the first has its `Add` in the pass that computes the cotangents, which keeps those of the others; each of these
-  follows in a pass of its own, in which nothing is computed again.
+  that x̄ is a `Reduce` like that of the first kind, and passes over few points add what is read at the ends of the axis;
+- anything else: a `ScatterAdd`, after a reduction over the axes that the index does not depend on. Of several reads of
+  an array the first has its `ScatterAdd` in the pass that computes the cotangents, which keeps those of the others;
+  each of these follows in a pass of its own, in which nothing is computed again.
 
 Adjoints with equal axes are results of one comprehension. A contribution is added into an earlier one where that is
 cheaper than a pass of its own.
@@ -143,7 +143,7 @@ def _decide(p: _Placement, c: Contribution) -> None:
         return
     if data <= solved and not left:
         change = Change(p.axes, {})
-        keep = anf.Keep(shape, index, "sum", into)
+        keep = anf.Reduce(shape, index, "sum", into)
         if into is None and inside and _joins(p, p.groups.get(None), c):
             return
         if apart and inside and not by_data and (summed := _summed(p, over, c.g)) is not None:
@@ -157,24 +157,24 @@ def _decide(p: _Placement, c: Contribution) -> None:
         moved_change, read = second
         g = anf.fresh("g", c.g.type)
         moved = tuple(e.substitute(moved_change.env.get) for e in index)
-        p.after.append((moved_change, [anf.Let((g,), read)], bar, g, anf.Keep(shape, moved, "sum", into)))
+        p.after.append((moved_change, [anf.Let((g,), read)], bar, g, anf.Reduce(shape, moved, "sum", into)))
     elif not by_data and (key_change := _rebased(p, index, key)) is not None:
         key, change = key_change
         moved = tuple(e.substitute(change.env.get) for e in index)
         if not inside:
             change = _clipped(change, [], moved, shape, p)
             key = change.axes
-        _join(p, key, change, p.lets, bar, c.g, anf.Keep(shape, moved, "sum", into))
+        _join(p, key, change, p.lets, bar, c.g, anf.Reduce(shape, moved, "sum", into))
     elif not inside:
         raise Unplaceable
     elif (first := _reduced_first(p, over, c.g, by_data)) is not None:
         space, read = first
         g = anf.fresh("g", c.g.type)
-        _join(p, object(), space, [*p.lets, anf.Let((g,), read)], bar, g, anf.Add(shape, index, into))
+        _join(p, object(), space, [*p.lets, anf.Let((g,), read)], bar, g, anf.ScatterAdd(shape, index, into))
     elif apart and over >= set(names) and _reads_as_many(p) and (summed := _summed(p, over, c.g)) is not None:
-        p.after.append((summed[0], [*p.lets, *summed[1]], bar, summed[2], anf.Add(shape, index, into)))
+        p.after.append((summed[0], [*p.lets, *summed[1]], bar, summed[2], anf.ScatterAdd(shape, index, into)))
     else:
-        _join(p, key, Change(p.axes, {}), p.lets, bar, c.g, anf.Add(shape, index, into))
+        _join(p, key, Change(p.axes, {}), p.lets, bar, c.g, anf.ScatterAdd(shape, index, into))
     p.bars[array].append(bar)
     p.mine.add(bar)
 
@@ -243,7 +243,7 @@ def _stored(p: _Placement, over: set[anf.Var], g: anf.Atom) -> anf.Var | None:
     shape = tuple(extent(p.scope.b, p.box[a.var], p.scope.known) for a in space)
     at = tuple(anf.poly(a.var) - p.box[a.var][0] for a in space)
     sums, value = anf.fresh("sums", type_of(dtype_of(g), shape)), anf.fresh("g", g.type)
-    _join(p, None, Change(p.axes, {}), p.lets, sums, g, anf.Keep(shape, at))
+    _join(p, None, Change(p.axes, {}), p.lets, sums, g, anf.Reduce(shape, at))
     p.lets.append(anf.Let((value,), anf.Read(sums, at)))
     return value
 
@@ -251,7 +251,7 @@ def _stored(p: _Placement, over: set[anf.Var], g: anf.Atom) -> anf.Var | None:
 def _joins(p: _Placement, group: _Group | None, c: Contribution) -> bool:
     """Whether a contribution has become part of another one of its pass, to the same elements."""
     for n, (bar, g, d) in enumerate(group.results if group is not None else ()):
-        if isinstance(d, anf.Keep) and d.index == c.index and d.monoid == "sum" and bar in p.bars[c.array]:
+        if isinstance(d, anf.Reduce) and d.index == c.index and d.monoid == "sum" and bar in p.bars[c.array]:
             total = anf.fresh("t", g.type)
             p.lets.append(anf.Let((total,), anf.Prim("add", (g, c.g))))
             assert group is not None
@@ -265,7 +265,7 @@ def _add_later(p: _Placement, c: Contribution, axes: tuple[anf.Axis, ...]) -> No
     group = p.later.setdefault(axes, _Group(Change(axes, {}), p.lets))
     if not _joins(p, group, c):
         bar = anf.fresh(f"{c.array.name}_bar", c.array.type)
-        group.results.append((bar, c.g, anf.Keep(array_type(c.array).shape, c.index)))
+        group.results.append((bar, c.g, anf.Reduce(array_type(c.array).shape, c.index)))
         p.bars[c.array].append(bar)
         p.mine.add(bar)
 
@@ -276,7 +276,7 @@ def _add_end(p: _Placement, c: Contribution, axes: tuple[anf.Axis, ...]) -> None
     into = bars.pop() if bars else None
     assert into is None or isinstance(into, anf.Var)
     bar = anf.fresh(f"{c.array.name}_bar", c.array.type)
-    p.after.append((Change(axes, {}), p.lets, bar, c.g, anf.Keep(array_type(c.array).shape, c.index, "sum", into)))
+    p.after.append((Change(axes, {}), p.lets, bar, c.g, anf.Reduce(array_type(c.array).shape, c.index, "sum", into)))
     bars.append(bar)
     p.mine.add(bar)
 
@@ -316,12 +316,12 @@ def _add_where_it_is(
     fixed = not any(c.index[k].mentions(names) for k in absent) and not any(e.mentions(p.depends) for e in c.index)
     summed = _summed(p, over, c.g) if fixed else None
     if summed is None:
-        p.after.append((Change(p.axes, {}), p.lets, bar, c.g, anf.Add(shape, c.index, into)))
+        p.after.append((Change(p.axes, {}), p.lets, bar, c.g, anf.ScatterAdd(shape, c.index, into)))
     else:
         ones = {k: at_most_one(c.index[k], shape[k]) for k in absent}
         index = tuple([anf.poly(ones[k].var) if k in ones else e for k, e in enumerate(c.index)])
         change = Change((*ones.values(), *summed[0].axes), {})
-        p.after.append((change, summed[1], bar, summed[2], anf.Keep(shape, index, "sum", into)))
+        p.after.append((change, summed[1], bar, summed[2], anf.Reduce(shape, index, "sum", into)))
     p.bars[c.array].append(bar)
     p.mine.add(bar)
 
@@ -414,7 +414,7 @@ def _summed_first(
     shape = tuple(extent(p.scope.b, p.box[a.var], p.scope.known) for a in space)
     at = tuple(anf.poly(a.var) - p.box[a.var][0] for a in space)
     sums = anf.fresh("sums", type_of(dtype_of(g), shape))
-    _join(p, None, Change(p.axes, {}), p.lets, sums, g, anf.Keep(shape, at))
+    _join(p, None, Change(p.axes, {}), p.lets, sums, g, anf.Reduce(shape, at))
     return change, anf.Read(sums, at)
 
 
@@ -433,7 +433,7 @@ def _summed(p: _Placement, over: set[anf.Var], g: anf.Atom) -> tuple[Change, Seq
     shape = tuple(extent(p.scope.b, p.box[a.var], p.scope.known) for a in space)
     at = tuple(anf.poly(a.var) - p.box[a.var][0] for a in space)
     sums = anf.fresh("sums", type_of(dtype_of(g), shape))
-    _join(p, None, Change(p.axes, {}), p.lets, sums, g, anf.Keep(shape, at))
+    _join(p, None, Change(p.axes, {}), p.lets, sums, g, anf.Reduce(shape, at))
     if not shape:
         return Change((), {}), [], sums
     value = anf.fresh("g", g.type)
@@ -502,7 +502,7 @@ def _reduced_first(p: _Placement, over: set[anf.Var], g: anf.Atom, by_data: bool
     shape = tuple(extent(p.scope.b, p.box[a.var], p.scope.known) for a in space)
     index = tuple(anf.poly(a.var) - p.box[a.var][0] for a in space)
     first = anf.fresh("sums", type_of(dtype_of(g), shape))
-    p.before.append((change, p.lets, first, g, anf.Keep(shape, index)))
+    p.before.append((change, p.lets, first, g, anf.Reduce(shape, index)))
     if by_data:
         space = nonempty(space, rest, p.box, p.scope.known)
     return Change(tuple(space), {}), anf.Read(first, index)

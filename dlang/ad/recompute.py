@@ -135,7 +135,7 @@ class _Chooser:
             self.free[v] = False
             op = self.defined[v].op
             whole = isinstance(op, anf.Prim | anf.Cast) and not any(is_float(a.type) for a in (v, *parts(op).atoms))
-            there = isinstance(op, anf.SizeOf | anf.Read | anf.View | anf.Reshape)
+            there = isinstance(op, anf.IndexExpr | anf.Read | anf.View | anf.Reshape)
             self.free[v] = (whole or there) and all(self.is_free(a) for a in free_vars(op))
         return self.free[v]
 
@@ -201,7 +201,7 @@ class _Chooser:
 def _cost(op: anf.Op, saved: Sequence[anf.Var]) -> int | None:
     """The cost of one operation; None if it is not computed again. saved: arrays that are read in any case."""
     match op:
-        case anf.View() | anf.Reshape() | anf.SizeOf():
+        case anf.View() | anf.Reshape() | anf.IndexExpr():
             return 0
         case anf.Read():
             return 1 if op.array in saved else OPERATION

@@ -32,7 +32,7 @@ def pull_block(lets: Sequence[anf.Let], scope: Scope) -> list[anf.Let]:
     for let in lets:
         scope.known.made(v.type for v in let.vars)
         scope.choices(let)
-        if isinstance(let.op, anf.SizeOf):
+        if isinstance(let.op, anf.IndexExpr):
             scope.sizes[let.vars[0]] = let.op.size.substitute(scope.sizes.get)
         if scope.sink is not None:
             scope.sink.inside.update((*let.vars, *bound_vars(let.op)))
@@ -74,7 +74,7 @@ def pull(let: anf.Let, scope: Scope) -> list[anf.Let]:
         case anf.Fields():
             pull_fields(let, op, scope)
             return [let]
-        case anf.Library():
+        case anf.LinalgOp():
             pull_library(let, op, scope)
             return [let]
         case anf.Foreign() | anf.Effect():
@@ -220,6 +220,6 @@ def _pull_contract(op: anf.Contract, g: anf.Atom, scope: Scope) -> None:
             seed = b.one(anf.Read(g, tuple(at[n] for n in op.out))) if isinstance(g, anf.Var) and op.out else g
             return b.prim("guard", seed, value)
 
-        kept = anf.Keep(array_type(array).shape, tuple(at[n] for n in mine))
+        kept = anf.Reduce(array_type(array).shape, tuple(at[n] for n in mine))
         (bar,) = b.comp(list(axes.values()), body, [kept])
         scope.add(array, bar)

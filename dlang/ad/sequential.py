@@ -46,7 +46,7 @@ def by_element(let: anf.Let, op: anf.Comp, k: int, active: set[anf.Var]) -> anf.
     d = op.destinations[k]
     axes = {a.var: a for a in op.axes}
     kept = [e.atom for e in d.index]
-    if not d.shape or d.into is not None or len(set(kept)) < len(kept) or isinstance(d, anf.Add):
+    if not d.shape or d.into is not None or len(set(kept)) < len(kept) or isinstance(d, anf.ScatterAdd):
         return None
     for v, size in zip(kept, d.shape, strict=True):
         if v not in axes or axes[v].highs != (size,) or [low.constant for low in axes[v].lows] != [0]:
@@ -55,20 +55,20 @@ def by_element(let: anf.Let, op: anf.Comp, k: int, active: set[anf.Var]) -> anf.
     outer = [a for a in op.axes if a.var in kept]
     inner = [a for a in op.axes if a.var not in kept]
     around = tuple([anf.Axis(renaming.bind(a.var), a.lows, a.highs) for a in outer])
-    element = anf.Comp(tuple(inner), anf.Block(op.body.lets, (op.body.results[k],)), (anf.Keep((), (), d.monoid),))
+    element = anf.Comp(tuple(inner), anf.Block(op.body.lets, (op.body.results[k],)), (anf.Reduce((), (), d.monoid),))
     value = anf.fresh(let.vars[k].name, type_of(dtype_of(let.vars[k]), ()))
     copy = renaming.let(anf.Let((value,), element, let.span))
     for old, new in [*renaming.env.items(), (let.vars[k], copy.vars[0])]:
         if old in active and isinstance(new, anf.Var):
             active.add(new)
     whole = anf.Comp(
-        around, anf.Block((copy,), copy.vars), (anf.Keep(d.shape, tuple(map(renaming.size, d.index)), "set"),)
+        around, anf.Block((copy,), copy.vars), (anf.Reduce(d.shape, tuple(map(renaming.size, d.index)), "set"),)
     )
     return anf.Let((let.vars[k],), whole, let.span)
 
 
 def _monoid(d: anf.Destination) -> str:
-    return "sum" if isinstance(d, anf.Add) else d.monoid
+    return "sum" if isinstance(d, anf.ScatterAdd) else d.monoid
 
 
 def _nest(

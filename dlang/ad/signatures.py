@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from dlang.ir.anf import Array, Atom, SizeOf
+from dlang.ir.anf import Array, Atom, IndexExpr
 from dlang.ir.builder import Builder
 
 
@@ -16,9 +16,9 @@ class Key:
 
     border: cotangents are of the types of the values, as in `Vjp`. Else those of nodes are of their cotangent types,
     and those of some array parameters come in and are added to.
-    tape: the name of the tape's datatype if a `Record` has given one. changing: the positions of arrays that change in
-    place where the function is called, so the backward half can't be given them (`fleeting.py`). zero: those of arrays
-    whose cotangents are zero so far, so none comes in: that of a result may go on as theirs.
+    tape: the name of the tape's datatype if a `VjpForward` has given one. changing: the positions of arrays that change
+    in place where the function is called, so the backward half can't be given them (`fleeting.py`). zero: those of
+    arrays whose cotangents are zero so far, so none comes in: that of a result may go on as theirs.
     """
 
     function: str
@@ -49,7 +49,7 @@ class Cotangents:
             bar = bars[k]
             assert bar is not None and isinstance(bar.type, Array)
             size = bar.type.shape[axis]
-            out.append(b.size(size) if size.constant is not None or size.atom is not None else b.one(SizeOf(size)))
+            out.append(b.size(size) if size.constant is not None or size.atom is not None else b.one(IndexExpr(size)))
         return [*out, *(bar for bar in bars if bar is not None)]
 
 
@@ -80,7 +80,7 @@ class Halves:
     """forward(params) -> (results, tape), backward(tape, some params, sizes, cotangents, into) -> cotangents.
 
     params: the positions of the parameters that the backward half takes: sizes, and arrays that are handed on. Of the
-    halves of a `Record` these are sizes only.
+    halves of a `VjpForward` these are sizes only.
     """
 
     forward: str

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from dlang.ir.anf import Array, Atom, Block, Comp, Empty, For, If, Keep, Let, Read, Size, Update, Var, fresh, poly
+from dlang.ir.anf import Array, Atom, Block, Comp, Empty, For, If, Let, Read, Reduce, Size, Update, Var, fresh, poly
 from dlang.ir.builder import Builder, axis
 from dlang.ir.traverse import free_vars
 from dlang.ir.types import array_type
@@ -51,7 +51,7 @@ def written(b: Builder, var: Atom, tape: Var, where: Where) -> Var:
         return b.update(tape, where((), ()), var)
     axes = [axis(size) for size in var.type.shape]
     index = tuple(poly(a.var) for a in axes)
-    into = Keep(array_type(tape).shape, where(var.type.shape, index), "set", tape)
+    into = Reduce(array_type(tape).shape, where(var.type.shape, index), "set", tape)
     (out,) = b.comp(axes, lambda *_: b.one(Read(var, index)), [into], (tape.name,))
     return out
 
@@ -185,13 +185,13 @@ def _step(let: Let, places: Mapping[Var, Place]) -> tuple[Let, dict[Var, tuple[V
                     array is None
                     or array in read
                     or array not in places
-                    or not isinstance(d, Keep)
+                    or not isinstance(d, Reduce)
                     or d.monoid != "set"
                 ):
                     continue
                 then, where = places[array]
                 index = where(array_type(array).shape, d.index)
-                destinations[k], bound[array] = Keep(array_type(then).shape, index, "set", then), k
+                destinations[k], bound[array] = Reduce(array_type(then).shape, index, "set", then), k
             new = Comp(op.axes, op.body, tuple(destinations))
         case For():
             read = {*free_vars(op.body)}

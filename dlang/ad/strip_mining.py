@@ -22,7 +22,7 @@ from dataclasses import replace
 from dlang.ad.activity import next_state
 from dlang.ad.fleeting import fleeting
 from dlang.ad.scope import Scope, carry
-from dlang.ir.anf import Block, For, Let, Lit, Size, SizeOf, Var, While, fresh, poly
+from dlang.ir.anf import Block, For, IndexExpr, Let, Lit, Size, Var, While, fresh, poly
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars
 from dlang.ir.types import I64, array_type, product
@@ -75,7 +75,7 @@ def segmented(let: Let, op: For, scope: Scope) -> tuple[list[Let], Let]:
     inner = Renaming({}, renew=True)
     ends = tuple([inner.bind(p) for p in op.params])
     with b.scope() as lets:
-        low = b.one(SizeOf(op.low + poly(j) * poly(length)), "low")
+        low = b.one(IndexExpr(op.low + poly(j) * poly(length)), "low")
         high = b.prim("minimum", b.size(poly(low) + poly(length)), b.size(op.high), name="high")
         b.emit_as(ends, replace(op, low=poly(low), high=poly(high), init=params))
     carry(scope.active, outer)

@@ -101,7 +101,7 @@ def save(
     renaming = Renaming({})
     standing = {v for inner in inside for v in inner.vars}.union(op.params, offsets.values())
     with b.scope() as start:
-        i = b.one(anf.SizeOf(op.low + op.high - 1 - anf.poly(j)), op.index.name)
+        i = b.one(anf.IndexExpr(op.low + op.high - 1 - anf.poly(j)), op.index.name)
         renaming.env[op.index] = i
         for s in (*saved, *earlier):
             loaded = _load(b, s, anf.poly(i) - op.low + s.row, renaming)

@@ -97,7 +97,7 @@ def _save(
         bound.add(op.index)
     defined = defined_sizes(forward)
     body = recomputed(body, forward, bound | scope.fleeting, scope.again, let.span, followed=scope.followed)
-    again = [anf.Let((v,), anf.SizeOf(defined[v])) for v in free_vars(body) if v in defined]
+    again = [anf.Let((v,), anf.IndexExpr(defined[v])) for v in free_vars(body) if v in defined]
     body = anf.Block((*again, *body.lets), body.results)
     opened = Renaming(dict(defined))
     saved = with_all_sizes([v for v in free_vars(body) if v in bound], opened)

@@ -54,7 +54,7 @@ class Epilogue:
     def _stores(self, values: Sequence[Value]) -> tuple[list[Store], list[Reduction]]:
         stores, sums = [], []
         for var, place, d, value in zip(self.vars, self.places, self.op.destinations, values, strict=True):
-            assert isinstance(d, anf.Keep) and isinstance(value, anf.Lit | anf.Var)
+            assert isinstance(d, anf.Reduce) and isinstance(value, anf.Lit | anf.Var)
             if place is None:
                 sums.append(Reduction(d.monoid, anf.fresh(var.name, var.type), value))
             else:
@@ -84,7 +84,7 @@ def epilogue_of(s: Scheduler, product: anf.Var) -> Epilogue | None:
             assert isinstance(let.op, anf.Comp)
             places = tuple([_place(s, var, d, product) for var, d in zip(let.vars, let.op.destinations, strict=True)])
             for place, d in zip(places, let.op.destinations, strict=True):
-                if place is not None and isinstance(d, anf.Keep) and not _is_apart(d, let.op):
+                if place is not None and isinstance(d, anf.Reduce) and not _is_apart(d, let.op):
                     s.fill(place, identity(d.monoid, place.buffer.dtype))
             s.finished.update(let.vars)
             last = s.memory.frames[-1].last_use.get(product, -1) == k
@@ -104,7 +104,7 @@ def _axes(s: Scheduler, let: anf.Let, product: anf.Var, between: set[anf.Var]) -
         return None
     needed = set(free_vars(anf.Block((let,), ()))) | {v for var in let.vars for v in type_vars(var.type)}
     if not needed.isdisjoint(between) or not all(
-        isinstance(t.op, anf.Prim | anf.Cast | anf.Read | anf.SizeOf) for t in op.body.lets
+        isinstance(t.op, anf.Prim | anf.Cast | anf.Read | anf.IndexExpr) for t in op.body.lets
     ):
         return None
     index = {t.op.index for t in op.body.lets if isinstance(t.op, anf.Read) and t.op.array is product}
@@ -130,7 +130,7 @@ def _place(s: Scheduler, var: anf.Var, d: anf.Destination, product: anf.Var) -> 
 
 def _is_possible(d: anf.Destination, op: anf.Comp, column: anf.Var, product: anf.Var) -> bool:
     """Whether a destination is an element for each point, a sum for each column, or a scalar."""
-    if not isinstance(d, anf.Keep) or d.into not in (None, product):
+    if not isinstance(d, anf.Reduce) or d.into not in (None, product):
         return False
     bounds = {axis.var: (axis.lows, axis.highs) for axis in op.axes}
     if not d.shape:
@@ -140,7 +140,7 @@ def _is_possible(d: anf.Destination, op: anf.Comp, column: anf.Var, product: anf
     return _is_apart(d, op) or (d.monoid == "sum" and any(entry.atom is column for entry in d.index))
 
 
-def _is_apart(d: anf.Keep, op: anf.Comp) -> bool:
+def _is_apart(d: anf.Reduce, op: anf.Comp) -> bool:
     """Whether each point has an element of its own."""
     return {entry.atom for entry in d.index} >= {axis.var for axis in op.axes}
 
@@ -158,7 +158,7 @@ def _in_place(
     assert isinstance(let.op, anf.Comp) and isinstance(product.type, anf.Array)
     index = tuple([anf.poly(axis.var) for axis in axes])
     for var, d, place in zip(let.vars, let.op.destinations, places, strict=True):
-        if place is None or place.start is None or not isinstance(d, anf.Keep):
+        if place is None or place.start is None or not isinstance(d, anf.Reduce):
             continue
         if var.type == product.type and d.index == index:
             s.wanted[product] = place

@@ -24,7 +24,7 @@ from dlang.codegen.blocks import Scheduler
 from dlang.codegen.gathering import Factor, Spread, Windows, count, extent, matrix_of, plan_of
 from dlang.codegen.memory import covers, row_major
 from dlang.codegen.packing import NARROWEST, matrix_product, packed
-from dlang.ir.anf import Axis, Comp, Keep, Lit, Scalar, Size, Var, fresh, poly
+from dlang.ir.anf import Axis, Comp, Lit, Reduce, Scalar, Size, Var, fresh, poly
 from dlang.ir.terms import WIDTHS, ZERO
 from dlang.ir.types import BOOL, I64
 
@@ -44,7 +44,7 @@ def comprehension(s: Scheduler, op: Comp, var: Var, otherwise: Callable[[], None
     if plan is None or _too_small(tests):
         return False
     keep = op.destinations[0]
-    assert isinstance(keep, Keep)
+    assert isinstance(keep, Reduce)
     place = s.target(var)
     out = Factor(place.buffer, place.at(keep.index))
     reached = covers(keep.shape, keep.index, {a.var: (a.lows, a.highs) for a in op.axes})

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from dlang.codegen.blocks import Scheduler
 from dlang.codegen.loops import Buffer, Matrix
-from dlang.ir.anf import Axis, Comp, Keep, Prim, Read, Size, Var, fresh, poly
+from dlang.ir.anf import Axis, Comp, Prim, Read, Reduce, Size, Var, fresh, poly
 from dlang.ir.terms import ONE
 from dlang.ir.types import dtype_of, product
 
@@ -73,7 +73,7 @@ def plan_of(s: Scheduler, op: Comp) -> Windows | Spread | None:
     """The product that a comprehension is, if one factor lies in windows or what it gives does."""
     factors = _factors(s, op)
     keep = op.destinations[0] if len(op.destinations) == 1 else None
-    if factors is None or s.short or not isinstance(keep, Keep) or keep.monoid != "sum" or keep.into is not None:
+    if factors is None or s.short or not isinstance(keep, Reduce) or keep.monoid != "sum" or keep.into is not None:
         return None
     axes = {a.var for a in op.axes}
     kept = [e.atom for e in keep.index if e.mentions(axes)]

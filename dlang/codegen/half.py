@@ -56,7 +56,7 @@ def _widened(let: anf.Let) -> list[anf.Let] | None:
 
 def _comp(let: anf.Let, op: anf.Comp) -> list[anf.Let] | None:
     chosen = [
-        _is_half(v.type) and (isinstance(d, anf.Add) or d.monoid in ("sum", "prod"))
+        _is_half(v.type) and (isinstance(d, anf.ScatterAdd) or d.monoid in ("sum", "prod"))
         for v, d in zip(let.vars, op.destinations, strict=True)
     ]
     if not any(chosen):
@@ -117,7 +117,7 @@ def _conversion(out: anf.Var, array: anf.Var, like: anf.Let) -> anf.Let:
         anf.Let((element,), anf.Read(array, index), like.span),
         anf.Let((made,), anf.Cast(out.type.dtype, element), like.span),
     )
-    return anf.Let((out,), anf.Comp(tuple(axes), anf.Block(lets, (made,)), (anf.Keep(shape, index),)), like.span)
+    return anf.Let((out,), anf.Comp(tuple(axes), anf.Block(lets, (made,)), (anf.Reduce(shape, index),)), like.span)
 
 
 def _dtype(var: anf.Var) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dlang.ir.anf import HALF, Array, Block, Cast, Comp, Contract, Function, Keep, Let, Program, Read, Var
+from dlang.ir.anf import HALF, Array, Block, Cast, Comp, Contract, Function, Let, Program, Read, Reduce, Var
 from dlang.ir.chains import last_uses
 from dlang.ir.terms import ZERO
 from dlang.ir.traverse import map_blocks
@@ -50,7 +50,7 @@ def _cast(op: Comp) -> tuple[Var, tuple[int, ...]] | None:
         case Comp(
             axes,
             Block((Let((x,), Read(array, index)), Let((y,), Cast("f32", arg))), (result,)),
-            (Keep(shape=shape, index=place, monoid="set", into=None, after=None),),
+            (Reduce(shape=shape, index=place, monoid="set", into=None, after=None),),
         ) if arg is x and result is y and isinstance(array.type, Array) and array.type.dtype in HALF:
             pass
         case _:

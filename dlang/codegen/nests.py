@@ -78,7 +78,7 @@ def comprehension(s: Scheduler, op: anf.Comp, vars: Sequence[anf.Var], span: Spa
     ]
     order = _order(s, op, targets, span)
     for k, (target, destination) in enumerate(zip(targets, op.destinations, strict=True)):
-        if isinstance(destination, anf.Keep) and destination.after is not None:
+        if isinstance(destination, anf.Reduce) and destination.after is not None:
             _go_on(s, target, targets[destination.after], order)
         else:
             _settle(s, target, destination.into, destination.shape, axes, order, is_replaced(op, k))
@@ -86,12 +86,16 @@ def comprehension(s: Scheduler, op: anf.Comp, vars: Sequence[anf.Var], span: Spa
 
 
 def _target(
-    var: anf.Var, value: anf.Atom, destination: anf.Keep | anf.Add, axes: dict[anf.Var, anf.Axis], span: Span | None
+    var: anf.Var,
+    value: anf.Atom,
+    destination: anf.Reduce | anf.ScatterAdd,
+    axes: dict[anf.Var, anf.Axis],
+    span: Span | None,
 ) -> Target:
     mentioned = {a for entry in destination.index for a in entry.atoms()}
     kept = frozenset(a for a in mentioned if a in axes)
-    monoid = destination.monoid if isinstance(destination, anf.Keep) else "sum"
-    target = Target(var, monoid, value, destination.index, kept, isinstance(destination, anf.Add))
+    monoid = destination.monoid if isinstance(destination, anf.Reduce) else "sum"
+    target = Target(var, monoid, value, destination.index, kept, isinstance(destination, anf.ScatterAdd))
     if isinstance(value.type, anf.Array):
         target.row = value.type.shape
         target.is_block = len(target.row) + len(destination.index) > len(destination.shape)
@@ -158,7 +162,7 @@ def _joins(body: anf.Block, row: Target) -> bool:
             k = let.vars.index(row.value)
             d = let.op.destinations[k]
             made = d.into is None or is_replaced(let.op, k)
-            return isinstance(d, anf.Keep) and made and d.after is None and d.monoid in ("set", row.monoid)
+            return isinstance(d, anf.Reduce) and made and d.after is None and d.monoid in ("set", row.monoid)
     return False
 
 

@@ -67,7 +67,7 @@ def compact(s: Scheduler, mask: Place, vars: Sequence[Var]) -> None:
     s.memory.settle(positions, whole(buffer, (poly(count),)))
 
 
-def library(s: Scheduler, let: Let, op: anf.Library) -> None:
+def library(s: Scheduler, let: Let, op: anf.LinalgOp) -> None:
     """Emits an operation of a library: calls from compiled code, or work of the host where that can't be."""
     args = s.operands(op.args)
     outs: list[loops.ArrayValue] = []

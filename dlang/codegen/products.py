@@ -45,7 +45,7 @@ def _as_comprehension(op: anf.Contract) -> anf.Comp:
     )
     if wide == dtype:
         lets = (*lets[:2], anf.Let((xy,), anf.Prim("mul", (x, y))))
-    keep = anf.Keep(tuple(sizes[n] for n in op.out), index(op.out))
+    keep = anf.Reduce(tuple(sizes[n] for n in op.out), index(op.out))
     bounds = tuple(anf.Axis(axes[n], (ZERO,), (sizes[n],)) for n in names)
     return anf.Comp(bounds, anf.Block(lets, (xy,)), (keep,))
 

@@ -206,7 +206,7 @@ class _Reach:
                 out = [subjects[k] for k in wanted]
             case anf.View() | anf.Reshape():
                 out = (op.array,) if wanted else ()
-            case anf.Stop():
+            case anf.StopGradient():
                 out = (op.arg,) if wanted else ()
             case _:
                 pass

@@ -143,7 +143,7 @@ def _let(s: Scheduler, let: Let) -> None:
             s.out.append(loops.Compute(vars[0], name, args))
         case anf.Cast(_, arg):
             s.out.append(loops.Convert(vars[0], arg))
-        case anf.SizeOf(size):
+        case anf.IndexExpr(size):
             if not s.looping:
                 check_sizes(s, (size,), let.span)
             s.out.append(loops.Evaluate(vars[0], size))
@@ -152,7 +152,7 @@ def _let(s: Scheduler, let: Let) -> None:
             place = s.place(array)
             s.out.append(loops.Load(vars[0], place.buffer, place.at(index)))
             s.flats.add(vars[0])
-        case anf.Stop(arg):
+        case anf.StopGradient(arg):
             s.alias(vars[0], arg)
         case anf.Check():
             if op.condition != Lit(True, "bool"):
@@ -200,7 +200,7 @@ def _let(s: Scheduler, let: Let) -> None:
             compact(s, s.place(mask), vars)
         case anf.Contract():
             contraction(s, op, vars[0], let.span)
-        case anf.Library():
+        case anf.LinalgOp():
             library(s, let, op)
         case anf.Call():
             call(s, op, vars, let.span)
@@ -218,5 +218,5 @@ def _let(s: Scheduler, let: Let) -> None:
             looping, s.looping = s.looping, True
             repeat(s, flat_inside(s, op), vars)
             s.looping = looping
-        case anf.Vjp() | anf.Jvp() | anf.Record() | anf.Pull():
+        case anf.Vjp() | anf.Jvp() | anf.VjpForward() | anf.VjpBackward():
             raise AssertionError("derivatives are expanded before scheduling")

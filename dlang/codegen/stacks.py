@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
-from dlang.ir.anf import Array, Block, Comp, Destination, Empty, Keep, Read, Size, Var
+from dlang.ir.anf import Array, Block, Comp, Destination, Empty, Read, Reduce, Size, Var
 from dlang.ir.own_points import is_replaced
 from dlang.ir.terms import ZERO
 from dlang.ir.traverse import count_uses, type_vars
@@ -43,7 +43,7 @@ def parts_of(block: Block) -> dict[Var, Part]:
         if not isinstance(let.op, Comp):
             continue
         for position, (var, d) in enumerate(zip(let.vars, let.op.destinations, strict=True)):
-            if isinstance(d, Keep) and d.after is not None:
+            if isinstance(d, Reduce) and d.after is not None:
                 if let.vars[d.after] in root:
                     whole = root[var] = root[let.vars[d.after]]
                     written[whole, _slice(d.index)] += 1
@@ -54,7 +54,7 @@ def parts_of(block: Block) -> dict[Var, Part]:
                 slice = _slice(d.index)
                 written[whole, slice] += 1
                 source = _copied(let.op, position)
-                last = not any(isinstance(o, Keep) and o.after == position for o in let.op.destinations)
+                last = not any(isinstance(o, Reduce) and o.after == position for o in let.op.destinations)
                 if slice is not None and last and source in made and uses[source] == 1:
                     found[source] = Part(whole, slice, var)
     return {
@@ -76,7 +76,7 @@ def _slice(index: Sequence[Size]) -> int | None:
 def _copied(op: Comp, position: int) -> Var | None:
     """The array, all of which is copied to a slice."""
     d = op.destinations[position]
-    if not isinstance(d, Keep) or d.monoid != "set" or d.shape[1:] == ():
+    if not isinstance(d, Reduce) or d.monoid != "set" or d.shape[1:] == ():
         return None
     value = op.body.results[position]
     read = next((let.op for let in op.body.lets if value in let.vars), None)
@@ -101,7 +101,7 @@ def without_copies(op: Comp, vars: Sequence[Var], copies: Set[Var]) -> tuple[Com
     destinations: list[Destination] = []
     for k in kept:
         d = op.destinations[k]
-        if isinstance(d, Keep) and d.after is not None:
+        if isinstance(d, Reduce) and d.after is not None:
             d = replace(d, after=kept.index(d.after))
         destinations.append(d)
     return replace(op, body=Block(lets, results), destinations=tuple(destinations)), tuple([vars[k] for k in kept])

@@ -55,7 +55,7 @@ def _emit(s: Scheduler, op: anf.Comp, vars: Sequence[anf.Var], plan: Plan) -> No
     places = []
     bounds = {axis.var: (axis.lows, axis.highs) for axis in op.axes}
     for var, destination in zip(vars, op.destinations, strict=True):
-        assert isinstance(destination, anf.Keep)
+        assert isinstance(destination, anf.Reduce)
         place = s.target(var)
         if not covers(destination.shape, destination.index, bounds):
             s.fill(place, nests.identity(destination.monoid, place.buffer.dtype))
@@ -168,7 +168,7 @@ def _kernel(op: anf.Comp, plan: Plan, places: list[Place], rows: int, first: anf
     reduced = [_renewed(axis, env) for axis in plan.reduced]
     column = _renewed(plan.column, env)
     copies = _Copies(plan.stmts, plan.row.var, [first + r for r in range(rows)], env)
-    monoids = [d.monoid for d in op.destinations if isinstance(d, anf.Keep)]
+    monoids = [d.monoid for d in op.destinations if isinstance(d, anf.Reduce)]
     monoids = [m for m in monoids for _ in range(rows)]
     counts = [known_trips(axis) for axis in reduced]
     total = 1

@@ -8,7 +8,7 @@ from dlang.codegen.blocks import Scheduler
 from dlang.codegen.loops import Compute, Convert, Evaluate, Load
 from dlang.codegen.memory import frame_of
 from dlang.codegen.vectorize import LANE_BITS, known_trips
-from dlang.ir.anf import Atom, Axis, Cast, Comp, Keep, Prim, Read, Size, SizeOf, Var
+from dlang.ir.anf import Atom, Axis, Cast, Comp, IndexExpr, Prim, Read, Reduce, Size, Var
 from dlang.ir.types import dtype_of
 from dlang.ops.primitives import HEAVY
 
@@ -102,10 +102,10 @@ def _serves(axis: Axis, op: Comp, steps: list[_Steps], column: Axis) -> bool:
 def _kept(op: Comp) -> set[Var] | None:
     """The axes of the results, if they are reductions to the same elements by code that a tile can repeat."""
     first = op.destinations[0] if op.destinations else None
-    if not isinstance(first, Keep) or len(first.index) < 2:
+    if not isinstance(first, Reduce) or len(first.index) < 2:
         return None
     for value, d in zip(op.body.results, op.destinations, strict=True):
-        if not isinstance(d, Keep) or d.index != first.index or d.shape != first.shape or d.into is not None:
+        if not isinstance(d, Reduce) or d.index != first.index or d.shape != first.shape or d.into is not None:
             return None
         if d.monoid not in ("sum", "prod", "max", "min") or dtype_of(value) not in ("f64", "f32"):
             return None
@@ -121,7 +121,7 @@ def _kept(op: Comp) -> set[Var] | None:
                 return None
             case Prim(_, args) if any(a in axes for a in args):
                 return None
-            case Read() | Cast() | SizeOf() | Prim():
+            case Read() | Cast() | IndexExpr() | Prim():
                 bound.update(let.vars)
             case _:
                 return None

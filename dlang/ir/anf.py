@@ -68,7 +68,7 @@ class Cast:
 
 
 @dataclass(frozen=True, slots=True)
-class SizeOf:
+class IndexExpr:
     """The value of a polynomial. Binds one i64."""
 
     size: Size
@@ -120,7 +120,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class Reduce:
     """A destination whose index determines its axes: points that differ in the kept axes never meet in an element.
 
     Axes absent from `index` are reduced by `monoid`, one of `ops/monoids.py`; elements that no point reaches are its
@@ -139,7 +139,7 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
-class Add:
+class ScatterAdd:
     """A scatter-add: points may meet in an element of `shape`; all values are summed, in an unspecified order."""
 
     shape: tuple[Size, ...]
@@ -147,7 +147,7 @@ class Add:
     into: Var | None = None
 
 
-Destination = Keep | Add
+Destination = Reduce | ScatterAdd
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +155,9 @@ class Comp:
     """The one parallel construct: the body at every point of `axes`, outermost first.
 
     `body.results[k]` is the scalar that goes to `destinations[k]`; binds one variable per destination, an array of its
-    shape, or a scalar. Of a `Keep` it may be a row (`optimize/rows.py`), an array of the destination's last sizes: the
-    index is then that of the axes before these. With `set` it may also be a block of rows (`optimize/blocking.py`), of
-    one more axis: the index says where the first of them goes, and blocks leave no row of the destination out.
+    shape, or a scalar. Of a `Reduce` it may be a row (`optimize/rows.py`), an array of the destination's last sizes:
+    the index is then that of the axes before these. With `set` it may also be a block of rows (`optimize/blocking.py`),
+    of one more axis: the index says where the first of them goes, and blocks leave no row of the destination out.
     """
 
     axes: tuple[Axis, ...]
@@ -322,7 +322,7 @@ class Contract:
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
+class LinalgOp:
     """An operation that a library does, of those in `libraries.py`: total, with one result or several."""
 
     name: str
@@ -358,8 +358,9 @@ class Jvp:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """The forward half of a `Vjp`: binds the results of `function(args)`, then its tape, for any number of `Pull`s.
+class VjpForward:
+    """The forward half of a `Vjp`: binds the results of `function(args)`, then its tape, for any number of
+    `VjpBackward`s.
 
     tape: a datatype of the program, whose variants `ad/` gives it. seeded: the results that may have cotangents.
     """
@@ -372,11 +373,11 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Pull:
+class VjpBackward:
     """The backward half: cotangents of the results to one for each position in `wrt`, whose types the caller gives.
 
-    tape: what a `Record` of the same function, `wrt` and `seeded` bound. sizes: the i64 arguments of that call, in the
-    order of the parameters. cotangents: one for each result, None where it is not seeded.
+    tape: what a `VjpForward` of the same function, `wrt` and `seeded` bound. sizes: the i64 arguments of that call, in
+    the order of the parameters. cotangents: one for each result, None where it is not seeded.
     """
 
     function: str
@@ -388,7 +389,7 @@ class Pull:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopGradient:
     """The value, without its derivative."""
 
     arg: Atom
@@ -419,11 +420,11 @@ class Effect:
     static: tuple[str, ...] = ()
 
 
-Derivative = Vjp | Jvp | Record | Pull  # what `ad/` expands: in terms of a function of the program
+Derivative = Vjp | Jvp | VjpForward | VjpBackward  # what `ad/` expands: in terms of a function of the program
 Op = (
-    Prim | Cast | SizeOf | Format | Check | Read | Comp | Scan | For | While | If | Call | Construct | Tag | Fields
-    | View | Reshape | Concat | Compact | Update | Copy | Empty | Contract | Library | Derivative | Stop | Foreign
-    | Effect
+    Prim | Cast | IndexExpr | Format | Check | Read | Comp | Scan | For | While | If | Call | Construct | Tag | Fields
+    | View | Reshape | Concat | Compact | Update | Copy | Empty | Contract | LinalgOp | Derivative | StopGradient
+    | Foreign | Effect
 )  # fmt: skip
 
 

@@ -177,7 +177,7 @@ class Builder:
         size = _poly(value)
         if size.constant is not None:
             return anf.Lit(int(size.constant), "i64")
-        return size.atom if size.atom is not None else self.one(anf.SizeOf(size), name)
+        return size.atom if size.atom is not None else self.one(anf.IndexExpr(size), name)
 
     def as_poly(self, value: Index, through_checks: bool = False) -> anf.Size:
         """The polynomial of an i64, as far as the definitions this builder emitted show it.
@@ -188,7 +188,7 @@ class Builder:
         if not isinstance(value, anf.Var):
             return _poly(value)
         match self.definition(value):
-            case anf.SizeOf(size):
+            case anf.IndexExpr(size):
                 return self._opened(size) if through_checks else size
             case anf.Prim("add", (x, y)) if value.type == I64:
                 return self.as_poly(x, through_checks) + self.as_poly(y, through_checks)
@@ -259,7 +259,7 @@ class Builder:
                 if len(a.highs) != 1 or any(low != 0 for low in a.lows):
                     raise IRError("a destination is needed for axes that do not run from 0 to a size")
                 shape.append(a.highs[0])
-            everything = anf.Keep(tuple(shape), tuple([anf.poly(v) for v in vars]), "set")
+            everything = anf.Reduce(tuple(shape), tuple([anf.poly(v) for v in vars]), "set")
             chosen = [everything] * len(block.results)
         else:
             chosen = destinations(*vars) if callable(destinations) else destinations
@@ -274,7 +274,7 @@ class Builder:
         self, axes: Sequence[anf.Axis | Index], body: Callable[..., anf.Atom], monoid: str = "sum", name: str = ""
     ) -> anf.Var:
         """The reduction of `body` over all points, a scalar."""
-        (out,) = self.comp(axes, body, [anf.Keep((), (), monoid)], names=(name,) if name else ())
+        (out,) = self.comp(axes, body, [anf.Reduce((), (), monoid)], names=(name,) if name else ())
         return out
 
     def scan(self, monoid: str, array: anf.Var, name: str = "") -> anf.Var:
@@ -313,7 +313,7 @@ class Builder:
 
     def library(self, operation: str, *args: anf.Atom, name: str = "") -> anf.Var:
         """A library operation of one result."""
-        return self.one(anf.Library(operation, args), name)
+        return self.one(anf.LinalgOp(operation, args), name)
 
     def full(self, shape: Sequence[Index], value: anf.Atom, name: str = "") -> anf.Var:
         """An array of one value."""
@@ -397,7 +397,7 @@ class Builder:
         return self.emit(anf.Jvp(function, tuple(args), tuple(tangents)))
 
     def stop(self, x: anf.Atom) -> anf.Var:
-        return self.one(anf.Stop(x))
+        return self.one(anf.StopGradient(x))
 
     def effect(
         self,

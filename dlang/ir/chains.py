@@ -64,7 +64,7 @@ class Chains:
                 self._continue(let.vars[0], array)
             case anf.Check(subjects=subjects):
                 self._alias(let.vars, subjects)
-            case anf.Stop(arg=arg):
+            case anf.StopGradient(arg=arg):
                 self._alias(let.vars, (arg,))
             case anf.View(array=array) | anf.Reshape(array=array):
                 self._share(let.vars[0], array)
@@ -78,7 +78,7 @@ class Chains:
                 for var, destination in zip(let.vars, destinations, strict=True):
                     if destination.into is not None:
                         self._continue(var, destination.into)
-                    elif isinstance(destination, anf.Keep) and destination.after is not None:
+                    elif isinstance(destination, anf.Reduce) and destination.after is not None:
                         self._continue(var, let.vars[destination.after])
             case anf.If(then=then, otherwise=otherwise):
                 self.add(then, level + 1)

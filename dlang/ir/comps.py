@@ -11,7 +11,7 @@ from dlang.ir.own_points import is_replaced, own_elements
 from dlang.ir.traverse import walk
 from dlang.ir.types import dtype_of
 
-_PLAIN = (anf.Prim, anf.Cast, anf.Read, anf.SizeOf, anf.Stop, anf.If, anf.For, anf.While)
+_PLAIN = (anf.Prim, anf.Cast, anf.Read, anf.IndexExpr, anf.StopGradient, anf.If, anf.For, anf.While)
 
 
 def extent(axis: anf.Axis) -> anf.Size | None:
@@ -87,7 +87,7 @@ def sizes_named(body: anf.Block) -> dict[anf.Var, anf.Size]:
     """The i64 variables that a body names sizes by, and these."""
     found: dict[anf.Var, anf.Size] = {}
     for let in body.lets:
-        if isinstance(let.op, anf.SizeOf):
+        if isinstance(let.op, anf.IndexExpr):
             found[let.vars[0]] = let.op.size.substitute(found.get)
     return found
 
@@ -106,7 +106,7 @@ def surely_total(op: anf.Op, axes: Iterable[anf.Axis]) -> bool:
     match op:
         case anf.Prim(name, args) if name in ("floordiv", "mod", "shift_left", "shift_right"):
             return dtype_of(args[0]) in anf.FLOATS or (isinstance(args[1], anf.Lit) and args[1].value != 0)
-        case anf.Prim() | anf.Cast() | anf.SizeOf():
+        case anf.Prim() | anf.Cast() | anf.IndexExpr():
             return True
         case anf.Read():
             return surely_inside(op, axes)

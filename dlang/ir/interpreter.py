@@ -240,7 +240,7 @@ class Interpreter(Run):
             sinks.append(self._sink(d, value, names, frame))
             if d.into is not None and sinks[-1].copied:
                 self.replaced(frame.env[d.into], sinks[-1].data)
-            if isinstance(d, anf.Keep) and d.after is not None:
+            if isinstance(d, anf.Reduce) and d.after is not None:
                 sinks[-1].goes_on(sinks[d.after])
         crowded = any(isinstance(inner.op, anf.Call) or op_blocks(inner.op) for inner in op.body.lets)
         limit = _POINTS_OF_BLOCKS if crowded else _POINTS
@@ -440,11 +440,11 @@ _MANY: dict[type, Callable[..., list[Any]]] = {
     anf.Effect: Interpreter._effect,
     anf.Vjp: Interpreter._derivative,
     anf.Jvp: Interpreter._derivative,
-    anf.Record: Interpreter._derivative,
-    anf.Pull: Interpreter._derivative,
+    anf.VjpForward: Interpreter._derivative,
+    anf.VjpBackward: Interpreter._derivative,
 }
 # Inside a comprehension these are evaluated for one point at a time.
 _BY_POINT = {
     anf.Format, anf.Update, anf.Copy, anf.Empty, anf.Concat, anf.Scan, anf.Contract, anf.For, anf.While, anf.Compact,
-    anf.Library, anf.Foreign, anf.Effect, anf.Construct, anf.Tag, anf.Fields,
+    anf.LinalgOp, anf.Foreign, anf.Effect, anf.Construct, anf.Tag, anf.Fields,
 }  # fmt: skip

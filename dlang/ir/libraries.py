@@ -37,7 +37,7 @@ from collections.abc import Sequence
 from math import ceil, log2
 from typing import Any
 
-from dlang.ir.anf import Array, Atom, Library, Scalar, Size, Type, poly
+from dlang.ir.anf import Array, Atom, LinalgOp, Scalar, Size, Type, poly
 from dlang.ir.errors import IRError
 
 _FLOATS = ("f64", "f32")
@@ -45,7 +45,7 @@ _INFO = Scalar("i64")
 _SOLUTIONS = ("lu_solve", "lu_solve_transposed")
 
 
-def library_types(op: Library) -> tuple[Type, ...]:
+def library_types(op: LinalgOp) -> tuple[Type, ...]:
     """The types of the results; an error if the arguments do not fit."""
     types = [a.type for a in op.args]
     match op.name, types:
@@ -127,7 +127,7 @@ def _arithmetic(name: str, m: int, n: int, columns: int) -> int:
             return 20 * m * n * min(m, n)
 
 
-def equal_sizes(op: Library) -> list[tuple[Size, Size]]:
+def equal_sizes(op: LinalgOp) -> list[tuple[Size, Size]]:
     """The pairs of sizes that have to be the same."""
     if op.name in ("argsort", "qr", "svd"):
         return []
@@ -149,18 +149,18 @@ def equal_sizes(op: Library) -> list[tuple[Size, Size]]:
     return [(m, n)]
 
 
-def functional(op: Library) -> tuple[Atom, ...]:
+def functional(op: LinalgOp) -> tuple[Atom, ...]:
     """The arguments that the results are a function of, when derivatives are taken: all but factors of a matrix."""
     return (op.args[0], *op.args[3:]) if op.name.startswith("lu_") else op.args
 
 
-def _right_hand_side(op: Library, a: Type, b: Type) -> Type:
+def _right_hand_side(op: LinalgOp, a: Type, b: Type) -> Type:
     if _matrix(op, a)[2] != _matrix(op, b)[2]:
         raise IRError("the matrix and the right-hand side have different dtypes")
     return b
 
 
-def _matrix(op: Library, type: Type) -> tuple[Size, Size, str]:
+def _matrix(op: LinalgOp, type: Type) -> tuple[Size, Size, str]:
     if not isinstance(type, Array) or len(type.shape) != 2 or type.dtype not in _FLOATS:
         raise IRError(f"{op.name} takes matrices of f64 or f32")
     return type.shape[0], type.shape[1], type.dtype

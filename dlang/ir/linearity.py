@@ -94,7 +94,7 @@ class _Checker:
                         self.consume(arg, mine, "a call")
             case anf.View(array=array) | anf.Reshape(array=array):
                 self.roots[let.vars[0]] = self.roots_of(array)
-            case anf.Stop(arg=arg):
+            case anf.StopGradient(arg=arg):
                 self.roots[let.vars[0]] = self.roots_of(arg)
             case anf.Check(subjects=subjects):
                 for var, subject in zip(let.vars, subjects, strict=True):

@@ -157,7 +157,7 @@ def cast(run: Run, op: anf.Cast, let: Let, frame: Frame) -> Any:
     return convert(value, source, op.dtype)
 
 
-def size_value(run: Run, op: anf.SizeOf, let: Let, frame: Frame) -> Any:
+def size_value(run: Run, op: anf.IndexExpr, let: Let, frame: Frame) -> Any:
     return number(op.size, frame)
 
 
@@ -170,7 +170,7 @@ def formatted(run: Run, op: anf.Format, let: Let, frame: Frame) -> Any:
     return format_parts(op.parts, [release(value_of(a, frame.env)) for a in op.args])
 
 
-def stop(run: Run, op: anf.Stop, let: Let, frame: Frame) -> Any:
+def stop(run: Run, op: anf.StopGradient, let: Let, frame: Frame) -> Any:
     return value_of(op.arg, frame.env)
 
 
@@ -333,7 +333,7 @@ def contract(run: Run, op: anf.Contract, let: Let, frame: Frame) -> Any:
     return out
 
 
-def library(run: Run, op: anf.Library, let: Let, frame: Frame) -> list[Any]:
+def library(run: Run, op: anf.LinalgOp, let: Let, frame: Frame) -> list[Any]:
     args = [release(value_of(a, frame.env)) for a in op.args]
     results = libraries.perform(op.name, args)
     moved = sum(a.nbytes for a in (*args, *results) if isinstance(a, np.ndarray))
@@ -343,10 +343,11 @@ def library(run: Run, op: anf.Library, let: Let, frame: Frame) -> list[Any]:
 
 
 ONE: dict[type, Callable[..., Any]] = {
-    anf.Prim: prim, anf.Cast: cast, anf.SizeOf: size_value, anf.Format: formatted, anf.Stop: stop, anf.Read: read,
+    anf.Prim: prim, anf.Cast: cast, anf.IndexExpr: size_value, anf.Format: formatted, anf.StopGradient: stop,
+    anf.Read: read,
     anf.Update: update, anf.Copy: copy, anf.Empty: empty, anf.View: view, anf.Reshape: reshape, anf.Concat: concat,
     anf.Scan: scan, anf.Contract: contract, anf.Construct: construct, anf.Tag: tag,
 }  # fmt: skip
 SEVERAL: dict[type, Callable[..., list[Any]]] = {
-    anf.Check: check, anf.Compact: compact, anf.Library: library, anf.Fields: fields,
+    anf.Check: check, anf.Compact: compact, anf.LinalgOp: library, anf.Fields: fields,
 }  # fmt: skip

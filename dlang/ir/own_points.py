@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from dlang.ir.anf import ONE, ZERO, Array, Call, Check, Comp, Foreign, Keep, Read, Scalar, Var
+from dlang.ir.anf import ONE, ZERO, Array, Call, Check, Comp, Foreign, Read, Reduce, Scalar, Var
 from dlang.ir.traverse import mentioned, walk
 from dlang.ir.types import dtype_of
 
@@ -21,7 +21,7 @@ def own_elements(op: Comp, position: int) -> tuple[Var | None, ...] | None:
     None in place of an axis: the only index along an axis of size 1. None for the whole: it is another kind of result.
     """
     d = op.destinations[position]
-    if not isinstance(d, Keep) or d.after is not None or not d.shape or len(d.index) < len(d.shape):
+    if not isinstance(d, Reduce) or d.after is not None or not d.shape or len(d.index) < len(d.shape):
         return None
     axes = {axis.var: axis for axis in op.axes}
     entries: list[Var | None] = []
@@ -40,14 +40,14 @@ def is_overwritten(op: Comp, position: int) -> bool:
     """Whether each point of a comprehension sets an element of a result, and together they set all of them once."""
     d = op.destinations[position]
     scalar = isinstance(op.body.results[position].type, Scalar)
-    place = isinstance(d, Keep) and d.monoid in ("argmax", "argmin")
+    place = isinstance(d, Reduce) and d.monoid in ("argmax", "argmin")
     return scalar and not place and own_elements(op, position) is not None
 
 
 def is_replaced(op: Comp, position: int) -> bool:
     """Whether nothing of an array that a result replaces stays, so that the result may as well be elsewhere."""
     d = op.destinations[position]
-    return isinstance(d, Keep) and d.into is not None and d.monoid == "set" and is_overwritten(op, position)
+    return isinstance(d, Reduce) and d.into is not None and d.monoid == "set" and is_overwritten(op, position)
 
 
 def arrays_at_own_points(op: Comp, position: int) -> list[Var]:
@@ -71,7 +71,7 @@ def reads_its_place(op: Comp, position: int) -> bool:
     """Whether a result takes the place of an array, of which each point reads just the element that it sets."""
     d = op.destinations[position]
     into = d.into
-    if into is None or not isinstance(d, Keep) or not isinstance(op.body.results[position].type, Scalar):
+    if into is None or not isinstance(d, Reduce) or not isinstance(op.body.results[position].type, Scalar):
         return False
     if len(op.axes) > 1 and any(isinstance(let.op, Check | Call | Foreign) for let in walk(op.body)):
         return False

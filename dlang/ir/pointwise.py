@@ -3,8 +3,9 @@
     value, slope = Pointwise(program).run("f_and_its_gradient", [x])
 
 Scalars are NumPy scalars, or `Traced` ones under a derivative; an array is an array of such objects. `Vjp`, `Jvp`,
-`Record` and `Pull` run the function on traced arguments: `ad/` has no part in it. Rules of a function are not used, its
-body is differentiated, so this tests rules too. Foreign functions and effects can't be passed by a derivative.
+`VjpForward` and `VjpBackward` run the function on traced arguments: `ad/` has no part in it. Rules of a function are
+not used, its body is differentiated, so this tests rules too. Foreign functions and effects can't be passed by a
+derivative.
 """
 
 from __future__ import annotations
@@ -99,13 +100,13 @@ class Pointwise:
     def _shape(self, sizes: Sequence[anf.Size], env: Env) -> tuple[int, ...]:
         return tuple([int(extent_of(s, env)) for s in sizes])
 
-    def _size_of(self, op: anf.SizeOf, let: Let, env: Env) -> list[Any]:
+    def _size_of(self, op: anf.IndexExpr, let: Let, env: Env) -> list[Any]:
         return [np.int64(size_of(op.size, env))]
 
     def _format(self, op: anf.Format, let: Let, env: Env) -> list[Any]:
         return [format_parts(op.parts, self._plain(op.args, env))]
 
-    def _stop(self, op: anf.Stop, let: Let, env: Env) -> list[Any]:
+    def _stop(self, op: anf.StopGradient, let: Let, env: Env) -> list[Any]:
         return [mapped(primal, self._atom(op.arg, env))]
 
     def _check(self, op: anf.Check, let: Let, env: Env) -> list[Any]:
@@ -192,7 +193,7 @@ class Pointwise:
             out[place] = apply("add", (out[place], apply("mul", (left, right), wide)), wide)
         return [each(lambda x: cast(x, wide, dtype), out) if op.out else cast(out[()], wide, dtype)]
 
-    def _library(self, op: anf.Library, let: Let, env: Env) -> list[Any]:
+    def _library(self, op: anf.LinalgOp, let: Let, env: Env) -> list[Any]:
         plain = self._plain(op.args, env)
         values = [inside(v, like(v)) for v in libraries.perform(op.name, plain)]
         args = [self._atom(a, env) for a in op.args]
@@ -206,7 +207,7 @@ class Pointwise:
     def _comp(self, op: anf.Comp, let: Let, env: Env) -> list[Any]:
         sums = [_Sum(d, dtype_of(value), d.shape, self, env) for d, value in zip(op.destinations, op.body.results)]
         for total in sums:
-            if isinstance(total.destination, anf.Keep) and total.destination.after is not None:
+            if isinstance(total.destination, anf.Reduce) and total.destination.after is not None:
                 total.data = sums[total.destination.after].data
         for rank in self._points(op.axes, env, ()):
             for total, value in zip(sums, self._block(op.body, env), strict=True):
@@ -298,12 +299,12 @@ class Pointwise:
         results = self._called(self.program.functions[function], values)
         return Recording(tape, tuple([values[k] for k in wrt]), tuple(results))
 
-    def _record(self, op: anf.Record, let: Let, env: Env) -> list[Any]:
+    def _record(self, op: anf.VjpForward, let: Let, env: Env) -> list[Any]:
         recording = self._recorded(op.function, op.args, op.wrt, env)
         tag = recording.tape.tag
         return [*[mapped(lambda x: below(x, tag), r) for r in recording.results], recording]
 
-    def _pull(self, op: anf.Pull, let: Let, env: Env) -> list[Any]:
+    def _pull(self, op: anf.VjpBackward, let: Let, env: Env) -> list[Any]:
         recording = self._atom(op.tape, env)
         assert isinstance(recording, Recording)
         return self._pulled(recording, op.cotangents, env)
@@ -338,7 +339,7 @@ class _Sum:
         self, destination: anf.Destination, dtype: str, shape: Sequence[anf.Size], at: Pointwise, env: Env
     ) -> None:
         self.destination = destination
-        self.monoid = destination.monoid if isinstance(destination, anf.Keep) else "sum"
+        self.monoid = destination.monoid if isinstance(destination, anf.Reduce) else "sum"
         self.dtype = dtype
         self.wide = "f32" if dtype in HALF and self.monoid in ("sum", "prod") else dtype
         self.best: dict[tuple[int, ...], Any] = {}
@@ -383,9 +384,9 @@ _INFORMS = ("cholesky", "lu", "triangular_solve", "svd", "eigh")
 _OPS: dict[type, Callable[..., list[Any]]] = {
     anf.Prim: Pointwise._prim,
     anf.Cast: Pointwise._cast,
-    anf.SizeOf: Pointwise._size_of,
+    anf.IndexExpr: Pointwise._size_of,
     anf.Format: Pointwise._format,
-    anf.Stop: Pointwise._stop,
+    anf.StopGradient: Pointwise._stop,
     anf.Check: Pointwise._check,
     anf.Construct: Pointwise._construct,
     anf.Tag: Pointwise._tag,
@@ -400,7 +401,7 @@ _OPS: dict[type, Callable[..., list[Any]]] = {
     anf.Compact: Pointwise._compact,
     anf.Scan: Pointwise._scan,
     anf.Contract: Pointwise._contract,
-    anf.Library: Pointwise._library,
+    anf.LinalgOp: Pointwise._library,
     anf.Comp: Pointwise._comp,
     anf.If: Pointwise._if,
     anf.For: Pointwise._for,
@@ -410,6 +411,6 @@ _OPS: dict[type, Callable[..., list[Any]]] = {
     anf.Effect: Pointwise._effect,
     anf.Jvp: Pointwise._jvp,
     anf.Vjp: Pointwise._vjp,
-    anf.Record: Pointwise._record,
-    anf.Pull: Pointwise._pull,
+    anf.VjpForward: Pointwise._record,
+    anf.VjpBackward: Pointwise._pull,
 }

@@ -154,10 +154,10 @@ class Printer:
         return inner if len(sizes) == 1 else f"{pick}({inner})"
 
     def destination(self, d: anf.Destination) -> str:
-        kind = "keep" if isinstance(d, anf.Keep) else "add"
-        monoid = f" {d.monoid}" if isinstance(d, anf.Keep) else ""
+        kind = "keep" if isinstance(d, anf.Reduce) else "add"
+        monoid = f" {d.monoid}" if isinstance(d, anf.Reduce) else ""
         into = f" into {self.var(d.into)}" if d.into is not None else ""
-        after = f" after {d.after}" if isinstance(d, anf.Keep) and d.after is not None else ""
+        after = f" after {d.after}" if isinstance(d, anf.Reduce) and d.after is not None else ""
         return f"{kind} {self.sizes(d.shape)} {self.sizes(d.index)}{monoid}{into}{after}"
 
     def state(self, params: tuple[anf.Var, ...], init: tuple[anf.Atom, ...]) -> str:
@@ -211,7 +211,7 @@ class Printer:
                 return name + self.atoms(args)
             case anf.Cast():
                 return f"cast {op.dtype} {self.atom(op.arg)}"
-            case anf.SizeOf():
+            case anf.IndexExpr():
                 return f"size {self.size(op.size)}"
             case anf.Format():
                 return f"format {_texts(op.parts)} {self.atoms(op.args)}"
@@ -248,21 +248,21 @@ class Printer:
             case anf.Contract():
                 factors = f"{self.var(op.a)}{list(op.left)} {self.var(op.b)}{list(op.right)}"
                 return f"contract {factors} -> {list(op.out)}"
-            case anf.Library():
+            case anf.LinalgOp():
                 return f"library {_name(op.name)}{self.atoms(op.args)}"
             case anf.Vjp():
                 seeds = self.optional(op.cotangents)
                 return f"vjp {_name(op.function)}{self.atoms(op.args)} wrt {_numbers(op.wrt)} seeds {seeds}"
             case anf.Jvp():
                 return f"jvp {_name(op.function)}{self.atoms(op.args)} seeds {self.optional(op.tangents)}"
-            case anf.Record():
+            case anf.VjpForward():
                 marks = self.marks(op.wrt, op.seeded)
                 return f"record {_name(op.function)}{self.atoms(op.args)} {marks} tape {_quoted(op.tape)}"
-            case anf.Pull():
+            case anf.VjpBackward():
                 marks = self.marks(op.wrt, op.seeded)
                 seeds = self.optional(op.cotangents)
                 return f"pull {_name(op.function)} {marks} {self.atom(op.tape)} {self.atoms(op.sizes)} seeds {seeds}"
-            case anf.Stop():
+            case anf.StopGradient():
                 return f"stop {self.atom(op.arg)}"
             case anf.Foreign():
                 return f"foreign {_quoted(op.target)} {self.atoms(op.args)}"

@@ -156,7 +156,7 @@ class _Reader:
         monoid = self.tokens.take("word") if kind == "keep" else ""
         into = self.var() if self.tokens.accept("into") else None
         after = int(self.tokens.take("number")) if self.tokens.accept("after") else None
-        return anf.Keep(shape, index, monoid, into, after) if kind == "keep" else anf.Add(shape, index, into)
+        return anf.Reduce(shape, index, monoid, into, after) if kind == "keep" else anf.ScatterAdd(shape, index, into)
 
     def state(self) -> tuple[tuple[anf.Var, ...], tuple[anf.Atom, ...]]:
         def one() -> tuple[anf.Var, anf.Atom]:
@@ -238,7 +238,7 @@ class _Reader:
         return anf.Cast(self.tokens.take("word"), self.atom())
 
     def op_size(self) -> anf.Op:
-        return anf.SizeOf(self.size())
+        return anf.IndexExpr(self.size())
 
     def op_format(self) -> anf.Op:
         return anf.Format(self.texts(), self.atoms())
@@ -326,7 +326,7 @@ class _Reader:
         return anf.Contract(a, b, left, right, self.tokens.several(self.integer, "[", "]"))
 
     def op_library(self) -> anf.Op:
-        return anf.Library(self.name(), self.atoms())
+        return anf.LinalgOp(self.name(), self.atoms())
 
     def op_vjp(self) -> anf.Op:
         function, args = self.name(), self.atoms()
@@ -344,14 +344,14 @@ class _Reader:
         function, args = self.name(), self.atoms()
         wrt, seeded = self.marks()
         self.tokens.expect("tape")
-        return anf.Record(function, args, wrt, seeded, self.text())
+        return anf.VjpForward(function, args, wrt, seeded, self.text())
 
     def op_pull(self) -> anf.Op:
         function = self.name()
         wrt, seeded = self.marks()
         tape, sizes = self.atom(), self.atoms()
         self.tokens.expect("seeds")
-        return anf.Pull(function, wrt, seeded, tape, sizes, self.tokens.several(self.optional))
+        return anf.VjpBackward(function, wrt, seeded, tape, sizes, self.tokens.several(self.optional))
 
     def marks(self) -> tuple[tuple[int, ...], tuple[bool, ...]]:
         self.tokens.expect("wrt")
@@ -360,7 +360,7 @@ class _Reader:
         return wrt, tuple(map(bool, self.tokens.several(self.integer)))
 
     def op_stop(self) -> anf.Op:
-        return anf.Stop(self.atom())
+        return anf.StopGradient(self.atom())
 
     def op_foreign(self) -> anf.Op:
         return anf.Foreign(self.text(), self.atoms())

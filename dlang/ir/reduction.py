@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dlang.ir.anf import FLOATS, HALF, Add, Destination, is_handle
+from dlang.ir.anf import FLOATS, HALF, Destination, ScatterAdd, is_handle
 from dlang.ir.points import Batch
 from dlang.ir.terms import WIDTHS
 from dlang.ir.values import NUMPY, Lanes, NDArray, Rows, Version, array_of, count_of, exact, flat_index, numpy_dtype
@@ -76,8 +76,8 @@ class Sink:
         by_data: bool,
         row: int = 0,
     ) -> None:
-        self.scatter = isinstance(destination, Add)
-        self.monoid = "sum" if isinstance(destination, Add) else destination.monoid
+        self.scatter = isinstance(destination, ScatterAdd)
+        self.monoid = "sum" if isinstance(destination, ScatterAdd) else destination.monoid
         self.dtype = dtype  # of the values; that of the result is i64 for a position
         self.arg = self.monoid in ("argmax", "argmin")
         self.shape = tuple(shape)

@@ -26,7 +26,7 @@ _LONG = (
     anf.Compact,
     anf.Update,
     anf.Contract,
-    anf.Library,
+    anf.LinalgOp,
     anf.For,
     anf.While,
     anf.Call,
@@ -44,7 +44,8 @@ def takes_long(op: anf.Op) -> bool:
         case anf.Comp(axes, body, destinations):  # numbers that are not read are filled in as quickly as they are read
             filled = all(all(any(e.mentions((a.var,)) for e in d.index) for a in axes) for d in destinations)
             simple = all(
-                isinstance(let.op, anf.Prim | anf.Cast | anf.SizeOf) and not _is_expensive(let.op) for let in body.lets
+                isinstance(let.op, anf.Prim | anf.Cast | anf.IndexExpr) and not _is_expensive(let.op)
+                for let in body.lets
             )
             return not (filled and simple)
         case _:
@@ -162,13 +163,13 @@ def runs_anywhere(lets: Iterable[anf.Let], known: Knowledge, local: set[anf.Var]
             case (
                 anf.Prim()
                 | anf.Cast()
-                | anf.SizeOf()
-                | anf.Stop()
+                | anf.IndexExpr()
+                | anf.StopGradient()
                 | anf.Scan()
                 | anf.Concat()
                 | anf.Compact()
                 | anf.Contract()
-                | anf.Library()
+                | anf.LinalgOp()
             ):
                 return True
             case anf.Copy() | anf.Empty() | anf.Reshape():

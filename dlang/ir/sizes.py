@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from dlang.ir.anf import Array, Atom, Check, Let, Prim, Size, SizeOf, Type, Var, poly
+from dlang.ir.anf import Array, Atom, Check, IndexExpr, Let, Prim, Size, Type, Var, poly
 from dlang.ir.types import I64, type_of
 from dlang.polynomials import TooManyTerms
 
@@ -30,7 +30,7 @@ def learn(let: Let, known: dict[Var, Size]) -> None:
         return poly(atom).substitute(known.get)
 
     match let.op:
-        case SizeOf(size):
+        case IndexExpr(size):
             known[let.vars[0]] = size.substitute(known.get)
         case Prim("add", (x, y)) if let.vars[0].type == I64:
             known[let.vars[0]] = of(x) + of(y)

@@ -19,7 +19,14 @@ from dlang.polynomials import Poly
 
 Replacement = anf.Atom | anf.Size  # a polynomial may stand for an i64 variable wherever only polynomials mention it
 
-_TOTAL = (anf.Prim, anf.Cast, anf.SizeOf, anf.Read, anf.Stop, anf.Format)  # what can't fail has no need of a place
+_TOTAL = (
+    anf.Prim,
+    anf.Cast,
+    anf.IndexExpr,
+    anf.Read,
+    anf.StopGradient,
+    anf.Format,
+)  # what can't fail has no need of a place
 
 
 class Renaming:

@@ -50,13 +50,14 @@ def _given(xs: tuple[anf.Atom | None, ...]) -> tuple[anf.Atom, ...]:
 
 _PARTS: dict[type[anf.Op], Callable[[Any], Parts]] = {
     **dict.fromkeys(
-        (anf.Prim, anf.Call, anf.Library, anf.Format, anf.Construct, anf.Foreign, anf.Record), lambda op: Parts(op.args)
+        (anf.Prim, anf.Call, anf.LinalgOp, anf.Format, anf.Construct, anf.Foreign, anf.VjpForward),
+        lambda op: Parts(op.args),
     ),
-    **dict.fromkeys((anf.Cast, anf.Stop), lambda op: Parts((op.arg,))),
+    **dict.fromkeys((anf.Cast, anf.StopGradient), lambda op: Parts((op.arg,))),
     **dict.fromkeys((anf.Tag, anf.Fields), lambda op: Parts((op.node,))),
     **dict.fromkeys((anf.Scan, anf.Copy), lambda op: Parts((op.array,))),
     anf.Read: lambda op: Parts((op.array,), op.index),
-    anf.SizeOf: lambda op: Parts((), (op.size,)),
+    anf.IndexExpr: lambda op: Parts((), (op.size,)),
     anf.Check: lambda op: Parts((op.condition, *op.values, *op.subjects)),
     anf.Comp: _comp_parts,
     anf.If: lambda op: Parts((op.condition,), (), (op.then, op.otherwise)),
@@ -71,7 +72,7 @@ _PARTS: dict[type[anf.Op], Callable[[Any], Parts]] = {
     anf.Contract: lambda op: Parts((op.a, op.b)),
     anf.Vjp: lambda op: Parts((*op.args, *_given(op.cotangents))),
     anf.Jvp: lambda op: Parts((*op.args, *_given(op.tangents))),
-    anf.Pull: lambda op: Parts((op.tape, *op.sizes, *_given(op.cotangents))),
+    anf.VjpBackward: lambda op: Parts((op.tape, *op.sizes, *_given(op.cotangents))),
     anf.Effect: lambda op: Parts((op.token, *op.args)),
 }
 """One function for each operation: a `match` would ask for one class after another."""
@@ -248,7 +249,9 @@ def _acts_of(block: anf.Block) -> anf.Acts:
     return anf.Acts(refuses, frozenset(calls), tuple(consumed), tuple(consumers))
 
 
-_ACTING = frozenset({anf.Check, anf.Effect, anf.Call, anf.Vjp, anf.Jvp, anf.Record, anf.Pull, anf.Update, *_BLOCKS})
+_ACTING = frozenset(
+    {anf.Check, anf.Effect, anf.Call, anf.Vjp, anf.Jvp, anf.VjpForward, anf.VjpBackward, anf.Update, *_BLOCKS}
+)
 
 
 def own_consumed(op: anf.Op) -> list[anf.Var]:
@@ -352,10 +355,10 @@ def _rebuilt_comp(op: anf.Comp, m: _Mapping) -> anf.Comp:
     destinations: list[anf.Destination] = []
     for d in op.destinations:
         into = None if d.into is None else m.array(d.into)
-        if isinstance(d, anf.Keep):
-            destinations.append(anf.Keep(m.sizes(d.shape), m.sizes(d.index), d.monoid, into, d.after))
+        if isinstance(d, anf.Reduce):
+            destinations.append(anf.Reduce(m.sizes(d.shape), m.sizes(d.index), d.monoid, into, d.after))
         else:
-            destinations.append(anf.Add(m.sizes(d.shape), m.sizes(d.index), into))
+            destinations.append(anf.ScatterAdd(m.sizes(d.shape), m.sizes(d.index), into))
     return anf.Comp(tuple(axes), body, tuple(destinations))
 
 
@@ -376,7 +379,7 @@ def _rebuilt_view(op: anf.View, m: _Mapping) -> anf.View:
 
 
 _REBUILT: dict[type[anf.Op], Callable[[Any, _Mapping], anf.Op]] = {
-    anf.SizeOf: lambda op, m: anf.SizeOf(m.entry(op.size)),
+    anf.IndexExpr: lambda op, m: anf.IndexExpr(m.entry(op.size)),
     anf.Format: lambda op, m: anf.Format(op.parts, m.atoms(op.args)),
     anf.Check: lambda op, m: anf.Check(
         m.operand(op.condition), op.code, op.parts, m.atoms(op.values), m.atoms(op.subjects)
@@ -398,13 +401,13 @@ _REBUILT: dict[type[anf.Op], Callable[[Any, _Mapping], anf.Op]] = {
     anf.Copy: lambda op, m: anf.Copy(m.array(op.array)),
     anf.Empty: lambda op, m: anf.Empty(op.dtype, m.sizes(op.shape)),
     anf.Contract: lambda op, m: anf.Contract(m.array(op.a), m.array(op.b), op.left, op.right, op.out),
-    anf.Library: lambda op, m: anf.Library(op.name, m.atoms(op.args)),
+    anf.LinalgOp: lambda op, m: anf.LinalgOp(op.name, m.atoms(op.args)),
     anf.Foreign: lambda op, m: anf.Foreign(op.target, m.atoms(op.args)),
-    anf.Stop: lambda op, m: anf.Stop(m.operand(op.arg)),
+    anf.StopGradient: lambda op, m: anf.StopGradient(m.operand(op.arg)),
     anf.Vjp: lambda op, m: anf.Vjp(op.function, m.atoms(op.args), op.wrt, m.optional(op.cotangents)),
     anf.Jvp: lambda op, m: anf.Jvp(op.function, m.atoms(op.args), m.optional(op.tangents)),
-    anf.Record: lambda op, m: anf.Record(op.function, m.atoms(op.args), op.wrt, op.seeded, op.tape),
-    anf.Pull: lambda op, m: anf.Pull(
+    anf.VjpForward: lambda op, m: anf.VjpForward(op.function, m.atoms(op.args), op.wrt, op.seeded, op.tape),
+    anf.VjpBackward: lambda op, m: anf.VjpBackward(
         op.function, op.wrt, op.seeded, m.operand(op.tape), m.atoms(op.sizes), m.optional(op.cotangents)
     ),
     anf.Effect: lambda op, m: anf.Effect(op.name, m.operand(op.token), m.atoms(op.args), op.static),

@@ -55,8 +55,8 @@ def function_named(functions: Mapping[str, anf.Function], name: str) -> anf.Func
 def result_vars(op: anf.Op, functions: Mapping[str, anf.Function]) -> tuple[anf.Var, ...]:
     """Fresh variables for the results of an operation, of the right types: a later type may mention an earlier one.
 
-    What a `Foreign` or a `Pull` binds, an `Effect` beyond its token, and what a `Check` says more about its subjects,
-    is for the caller to give.
+    What a `Foreign` or a `VjpBackward` binds, an `Effect` beyond its token, and what a `Check` says more about its
+    subjects, is for the caller to give.
     """
     match op:
         case anf.Prim(name, args):
@@ -65,13 +65,13 @@ def result_vars(op: anf.Op, functions: Mapping[str, anf.Function]) -> tuple[anf.
             return _one(anf.Scalar(array_type(op.array).dtype))
         case anf.Cast():
             return _one(anf.Scalar(op.dtype))
-        case anf.SizeOf():
+        case anf.IndexExpr():
             return _one(I64)
         case anf.Format():
             return _one(STR)
         case anf.Check():
             return tuple(anf.fresh(_name(s), s.type) for s in op.subjects)
-        case anf.Stop():
+        case anf.StopGradient():
             return _one(op.arg.type, _name(op.arg))
         case anf.Comp():
             return tuple(anf.fresh("t", type) for type in comp_types(op))
@@ -107,7 +107,7 @@ def result_vars(op: anf.Op, functions: Mapping[str, anf.Function]) -> tuple[anf.
             return k, anf.fresh("positions", anf.Array("i64", (anf.poly(k),)))
         case anf.Contract():
             return _one(contract_type(op))
-        case anf.Library():
+        case anf.LinalgOp():
             return tuple(anf.fresh("t", type) for type in library_types(op))
         case anf.Vjp():
             function = function_named(functions, op.function)
@@ -117,12 +117,12 @@ def result_vars(op: anf.Op, functions: Mapping[str, anf.Function]) -> tuple[anf.
             function = function_named(functions, op.function)
             results = refresh_vars(function.results, _arguments(function, op.args))
             return *results, *(anf.fresh(f"{r.name}_dot", r.type) for r in results if carries(r.type))
-        case anf.Record():
+        case anf.VjpForward():
             function = function_named(functions, op.function)
             return *refresh_vars(function.results, _arguments(function, op.args)), anf.fresh(
                 "tape", anf.Scalar(op.tape)
             )
-        case anf.Foreign() | anf.Pull():
+        case anf.Foreign() | anf.VjpBackward():
             return ()
         case anf.Effect():
             return _one(anf.Token(), "world")

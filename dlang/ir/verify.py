@@ -205,7 +205,7 @@ class _Verifier:
                     self.scope.match(let.vars, arm.results, {}, "what an arm returns")
             case anf.Check():
                 self.certified(op, let)
-            case anf.Pull():
+            case anf.VjpBackward():
                 if len(let.vars) != len(op.wrt):
                     raise IRError("one cotangent for each position in wrt")
             case anf.Effect():
@@ -333,7 +333,7 @@ class _Verifier:
                     raise IRError("a mask is an array of bool")
             case anf.Contract():
                 self.product(op)
-            case anf.Library():
+            case anf.LinalgOp():
                 library_types(op)
                 for one, other in equal_sizes(op):
                     self.equal_sizes((one,), (other,), f"the sizes of the arguments of {op.name} do not fit")
@@ -341,11 +341,11 @@ class _Verifier:
                 self.reverse(op)
             case anf.Jvp():
                 self.forward(op)
-            case anf.Record():
+            case anf.VjpForward():
                 function = function_named(self.functions, op.function)
                 self.scope.match(function.params, op.args, {}, "the arguments")
                 self.halves(op, [op.args[w].type for w in op.wrt])
-            case anf.Pull():
+            case anf.VjpBackward():
                 function = function_named(self.functions, op.function)
                 self.halves(op, [function.params[w].type for w in op.wrt])
                 self.seeds(function, op.cotangents)
@@ -392,18 +392,18 @@ class _Verifier:
         if len(op.body.results) != len(op.destinations):
             raise IRError(f"{len(op.body.results)} values for {len(op.destinations)} destinations")
         for k, (value, destination) in enumerate(zip(op.body.results, op.destinations, strict=True)):
-            if isinstance(destination, anf.Keep) and destination.after is not None:
+            if isinstance(destination, anf.Reduce) and destination.after is not None:
                 self.segment(op, k, destination.after)
             self.scope.sizes(destination.index)
             dtype = self.value(value, destination)
-            monoid = "sum" if isinstance(destination, anf.Add) else destination.monoid
+            monoid = "sum" if isinstance(destination, anf.ScatterAdd) else destination.monoid
             if monoid not in MONOIDS:
                 raise IRError(f"there is no monoid {monoid}")
             if monoid in ("any", "all") and dtype != "bool":
                 raise IRError(f"{monoid} of {dtype}")
             if monoid not in ("any", "all", "set") and dtype not in _NUMBERS:
                 raise IRError(f"{monoid} of {dtype}")
-            if not isinstance(destination, anf.Add):
+            if not isinstance(destination, anf.ScatterAdd):
                 self.kept(destination.index, op.axes, monoid)
             if destination.into is not None:
                 if monoid in ("argmax", "argmin"):
@@ -418,9 +418,9 @@ class _Verifier:
         if not 0 <= after < k or d.into is not None:
             raise IRError(f"destination {k} goes on with that of no earlier one")
         earlier = op.destinations[after]
-        if any(isinstance(o, anf.Keep) and o.after == after for o in op.destinations[:k]):
+        if any(isinstance(o, anf.Reduce) and o.after == after for o in op.destinations[:k]):
             raise IRError(f"two destinations go on with that of destination {after}")
-        if not isinstance(earlier, anf.Keep) or dtype_of(op.body.results[k]) != dtype_of(op.body.results[after]):
+        if not isinstance(earlier, anf.Reduce) or dtype_of(op.body.results[k]) != dtype_of(op.body.results[after]):
             raise IRError(f"destination {k} is not of the type of the one that it goes on with")
         self.equal_sizes(d.shape, earlier.shape, "segments are of arrays of other sizes")
 
@@ -428,7 +428,7 @@ class _Verifier:
         """The dtype of what goes to a destination: a scalar, or an array for its last axes, or several such rows."""
         index, shape = destination.index, destination.shape
         row: tuple[anf.Size, ...] = ()
-        if isinstance(value.type, anf.Array) and isinstance(destination, anf.Keep):
+        if isinstance(value.type, anf.Array) and isinstance(destination, anf.Reduce):
             row = value.type.shape
             if index and destination.monoid == "set" and len(index) + len(row) == len(shape) + 1:
                 row = row[1:]
@@ -527,7 +527,7 @@ class _Verifier:
             if not carries(result.type) or type_rank(cotangent.type) != type_rank(result.type):
                 raise IRError(f"{cotangent!r} is no cotangent of {result}")
 
-    def halves(self, op: anf.Record | anf.Pull, wrt: Sequence[anf.Type]) -> None:
+    def halves(self, op: anf.VjpForward | anf.VjpBackward, wrt: Sequence[anf.Type]) -> None:
         if not all(map(carries, wrt)):
             raise IRError("a derivative in an argument that carries none")
         if len(op.seeded) != len(function_named(self.functions, op.function).results):

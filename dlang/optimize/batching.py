@@ -113,9 +113,9 @@ class _Batch:
         """Does a let of the body for all trips; False if that can't be done."""
         self.local |= set(let.vars)
         match let.op:
-            case anf.Prim() | anf.Cast() | anf.SizeOf() | anf.Read() | anf.If() | anf.Stop() if _scalar(let):
+            case anf.Prim() | anf.Cast() | anf.IndexExpr() | anf.Read() | anf.If() | anf.StopGradient() if _scalar(let):
                 self.scalars.append(let)
-                if isinstance(let.op, anf.SizeOf):
+                if isinstance(let.op, anf.IndexExpr):
                     self.sizes[let.vars[0]] = let.op.size.substitute(self.sizes.get)
                 return not self._whole(let.op)
             case anf.Check():
@@ -123,7 +123,7 @@ class _Batch:
             case anf.Comp():
                 return self._comprehension(let, let.op)
             case anf.Update(array, index, value):
-                keep = anf.Keep(shape_of(array), index, "set", array)
+                keep = anf.Reduce(shape_of(array), index, "set", array)
                 return self._comprehension(let, anf.Comp((), anf.Block((), (value,)), (keep,)))
             case anf.View(array, axes, shape, index):
                 return self._view(let, array, axes, shape, index)
@@ -141,7 +141,7 @@ class _Batch:
         """A check of each trip; what it certifies is stored."""
         if self._whole(let.op) or not all(_storable(v) and isinstance(v.type, anf.Scalar) for v in let.vars):
             return False
-        keep = anf.Keep((self.trips,), (self.place,), "set")
+        keep = anf.Reduce((self.trips,), (self.place,), "set")
         check = anf.Comp((), anf.Block((let,), let.vars), tuple([keep] * len(let.vars)))
         stored = tuple([anf.fresh(v.name, type_of(dtype_of(v), (self.trips,))) for v in let.vars])
         self._emit(anf.Let(stored, check, let.span))
@@ -173,7 +173,11 @@ class _Batch:
                 return False
             into = None if d.into is None else self.arrays[d.into]
             shape, place = (self.trips, *shape), (self.place, *d.index)
-            keeps = anf.Keep(shape, place, d.monoid, into) if isinstance(d, anf.Keep) else anf.Add(shape, place, into)
+            keeps = (
+                anf.Reduce(shape, place, d.monoid, into)
+                if isinstance(d, anf.Reduce)
+                else anf.ScatterAdd(shape, place, into)
+            )
             destinations.append(keeps)
             array = anf.fresh(v.name, type_of(dtype_of(v), shape))
             vars.append(array)
@@ -201,14 +205,14 @@ class _Batch:
         if all(e.mentions(inside) for e in own):
             return None
         self.finished.add(v)
-        if isinstance(d, anf.Add):
-            return anf.Add(d.shape, entries, init)
-        whole = anf.Keep(d.shape, entries, d.monoid)
+        if isinstance(d, anf.ScatterAdd):
+            return anf.ScatterAdd(d.shape, entries, init)
+        whole = anf.Reduce(d.shape, entries, d.monoid)
         trip = anf.Axis(self.loop.index, (self.loop.low,), (self.loop.high,))
         axes = (trip, *[anf.Axis(a.var, self._open(a.lows), self._open(a.highs)) for a in op.axes])
         if d.monoid == "set" and point_of(anf.Comp(axes, op.body, (whole,)), 0) is not None:
             return whole
-        return anf.Keep(d.shape, entries, d.monoid, init)
+        return anf.Reduce(d.shape, entries, d.monoid, init)
 
     def _view(
         self,
@@ -287,7 +291,7 @@ def _scalar(let: anf.Let) -> bool:
     match let.op:
         case anf.If(_, then, otherwise):
             return all(_scalar(inner) for b in (then, otherwise) for inner in b.lets)
-        case anf.Prim() | anf.Cast() | anf.SizeOf() | anf.Read() | anf.Stop():
+        case anf.Prim() | anf.Cast() | anf.IndexExpr() | anf.Read() | anf.StopGradient():
             return True
         case _:
             return False

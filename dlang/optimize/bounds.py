@@ -87,12 +87,12 @@ class _Walk:
                 continue
             arithmetic = self.without_distances(self.arithmetic(let.op, known))
             match arithmetic:
-                case anf.SizeOf(size) if (value := size.substitute(self.sizes.get).constant) is not None:
+                case anf.IndexExpr(size) if (value := size.substitute(self.sizes.get).constant) is not None:
                     self.is_same(let, anf.Lit(int(value), "i64"))
                     continue
                 case anf.Prim("lt" | "select", _):
                     self.prims[let.vars[0]] = arithmetic
-                case anf.SizeOf(size):
+                case anf.IndexExpr(size):
                     self.sizes[let.vars[0]] = size.substitute(self.sizes.get)
                 case anf.Prim("floordiv", (x, anf.Lit(divisor))) if x.type == I64 and int(divisor) > 0:
                     known.facts.floors[let.vars[0]] = self.polynomial(x), anf.poly(int(divisor))
@@ -151,7 +151,7 @@ class _Walk:
                 a, b = self.polynomial(x), self.polynomial(y)
                 size = _computed(name, a, b)
                 if known.exact(size):
-                    return anf.SizeOf(size)
+                    return anf.IndexExpr(size)
         return op
 
     def polynomial(self, atom: anf.Atom) -> anf.Size:
@@ -309,7 +309,7 @@ class _Walk:
         x, r = self.renaming.atom(let.op.args[0]), self.renaming
         inside, other = anf.fresh("inside", anf.Scalar("bool")), anf.fresh("moved", I64)
         lets.append(anf.Let((inside,), anf.Prim(order, (x, r.atom(end))), let.span))
-        lets.append(anf.Let((other,), anf.SizeOf(r.size(otherwise)), let.span))
+        lets.append(anf.Let((other,), anf.IndexExpr(r.size(otherwise)), let.span))
         lets.append(anf.Let((r.bind(let.vars[0]),), anf.Prim("select", (inside, x, other)), let.span))
 
     def moved_often(self, let: anf.Let, length: anf.Size, up: int, down: int, lets: list[anf.Let]) -> None:
@@ -321,7 +321,9 @@ class _Walk:
             inside, other = anf.fresh("inside", anf.Scalar("bool")), anf.fresh("moved", I64)
             order = anf.Prim("ge", (x, anf.Lit(0, "i64"))) if step < up else anf.Prim("lt", (x, end))
             lets.append(anf.Let((inside,), order, let.span))
-            lets.append(anf.Let((other,), anf.SizeOf(anf.poly(x) + r.size(length if step < up else -length)), let.span))
+            lets.append(
+                anf.Let((other,), anf.IndexExpr(anf.poly(x) + r.size(length if step < up else -length)), let.span)
+            )
             chosen = anf.fresh("moved", I64) if step < up + down - 1 else r.bind(let.vars[0])
             lets.append(anf.Let((chosen,), anf.Prim("select", (inside, x, other)), let.span))
             x = chosen

@@ -105,7 +105,7 @@ class _Thread:
         match let.op:
             case anf.Comp() as op if uses == 1:
                 at = next((k for k, d in enumerate(op.destinations) if d.into is var), None)
-                if at is None or (not isinstance(d := op.destinations[at], anf.Add) and d.monoid != "sum"):
+                if at is None or (not isinstance(d := op.destinations[at], anf.ScatterAdd) and d.monoid != "sum"):
                     return None
                 found = self.product(let, op, at, named)
                 if found is not None:
@@ -138,7 +138,7 @@ class _Thread:
         value = op.body.results[k]
         made = defined.get(value) if isinstance(value, anf.Var) else None
         if (
-            not isinstance(d, anf.Keep)
+            not isinstance(d, anf.Reduce)
             or made is None
             or not isinstance(made.op, anf.Prim)
             or made.op.name not in _PRODUCTS
@@ -160,7 +160,7 @@ class _Thread:
             code = tuple(pruned(op.body.lets, [factor]))
             own = tuple([a for a in boxes if a.var is factor or any(a.var in mentioned(x.op) for x in code)])
             pure = all(
-                isinstance(x.op, anf.Prim | anf.Cast | anf.Read | anf.SizeOf)
+                isinstance(x.op, anf.Prim | anf.Cast | anf.Read | anf.IndexExpr)
                 and surely_total(x.op, (*self.around, *own))
                 for x in code
             )
@@ -295,7 +295,7 @@ class _Rewriter:
             assert isinstance(collected, anf.Var)
             body = anf.Block(code, (value,))
             index = (anf.poly(some), *[anf.poly(a.var) for a in axes])
-            into = anf.Keep(array_type(collected).shape, index, "set", collected)
+            into = anf.Reduce(array_type(collected).shape, index, "set", collected)
             op = Renaming({}, renew=True).op(anf.Comp(axes, body, (into,)))
             kept.append(b.one(op, collected.name))
         for rest in without_results(outer.let, (outer.result,)):
@@ -337,13 +337,13 @@ def _added(
     shape, index = tuple([a.highs[0] for a in kept]), tuple([anf.poly(a.var) for a in kept])
     with b.scope() as lets:
         value = b.prim(outer.name, b.read(first, indices[0]), b.read(second, indices[1]))
-    sum = anf.Comp(tuple(axes), anf.Block(tuple(lets), (value,)), (anf.Keep(shape, index, "sum"),))
+    sum = anf.Comp(tuple(axes), anf.Block(tuple(lets), (value,)), (anf.Reduce(shape, index, "sum"),))
     product = b.one(sum, "product")
     box = [axis(size) for size in shape]
     at = {a.var: anf.poly(x.var) for a, x in zip(kept, box, strict=True)}
     with b.scope() as lets:
         element = b.read(product, [anf.poly(x.var) for x in box])
-    into = anf.Keep(array_type(total).shape, tuple([e.substitute(at.get) for e in place]), "sum", total)
+    into = anf.Reduce(array_type(total).shape, tuple([e.substitute(at.get) for e in place]), "sum", total)
     return b.one(anf.Comp(tuple(box), anf.Block(tuple(lets), (element,)), (into,)), total.name)
 
 

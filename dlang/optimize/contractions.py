@@ -141,7 +141,7 @@ def _sum(let: anf.Let, op: anf.Comp) -> Iterator[anf.Let]:
     if first is None or first not in slice.pure or not slice.guarded(first) or not adds_many(op, destination):
         yield let
         return
-    assert isinstance(destination, anf.Keep)
+    assert isinstance(destination, anf.Reduce)
     computed = {v for inner in op.body.lets for v in inner.vars}
     if any(entry.mentions(computed) for entry in destination.index):  # which is not among the code of the value
         yield let
@@ -182,7 +182,7 @@ class _Slice:
         for let in op.body.lets:
             used = mentioned(let.op)
             axes = frozenset().union(*[self.depends.get(v, frozenset()) for v in used])
-            pure = isinstance(let.op, anf.Prim | anf.Cast | anf.Read | anf.SizeOf)
+            pure = isinstance(let.op, anf.Prim | anf.Cast | anf.Read | anf.IndexExpr)
             pure = pure and all(v in self.pure or v not in self.depends for v in used)
             for var in let.vars:
                 self.defined[var] = let.op
@@ -255,7 +255,7 @@ class _Slice:
 
     def product(self, value: anf.Atom, destination: anf.Destination) -> _Product | None:
         """The product that a result is, if it is a worthwhile one."""
-        if not isinstance(destination, anf.Keep) or destination.monoid != "sum" or value not in self.pure:
+        if not isinstance(destination, anf.Reduce) or destination.monoid != "sum" or value not in self.pure:
             return None
         kept: list[anf.Var] = []
         for entry, size in zip(destination.index, destination.shape, strict=True):
@@ -368,7 +368,7 @@ class _Slice:
         return self.over(order, factor.atoms, code, None, "factor")
 
     def over(
-        self, order: tuple[anf.Var, ...], atoms: list[anf.Atom], code: list[anf.Let], into: anf.Keep | None, name: str
+        self, order: tuple[anf.Var, ...], atoms: list[anf.Atom], code: list[anf.Let], into: anf.Reduce | None, name: str
     ) -> _Operand:
         """An array of the product of `atoms` over some of the axes."""
         shape = tuple([self.extents[axis] for axis in order])
@@ -379,9 +379,9 @@ class _Slice:
             anf.Block(tuple(lets), (value,)), names := {axis: anf.fresh(axis.name, axis.type) for axis in order}
         )
         axes = tuple([anf.Axis(names[axis], (anf.poly(0),), (self.extents[axis],)) for axis in order])
-        keep = anf.Keep(shape, tuple([anf.poly(names[axis]) for axis in order]), "set")
+        keep = anf.Reduce(shape, tuple([anf.poly(names[axis]) for axis in order]), "set")
         if into is not None:
-            keep = anf.Keep(shape, keep.index, "sum", into.into)
+            keep = anf.Reduce(shape, keep.index, "sum", into.into)
         type: anf.Type = anf.Array(dtype, shape) if shape else anf.Scalar(dtype)
         array = anf.fresh(name, type)
         return _Operand(array, order, [anf.Let((array,), anf.Comp(axes, block, (keep,)))])
@@ -392,7 +392,7 @@ class _Product:
     """out[kept] = ± after · Σ left · right, added to an older array if the destination has one."""
 
     slice: _Slice
-    destination: anf.Keep
+    destination: anf.Reduce
     kept: tuple[anf.Var, ...]
     left: _Operand
     right: _Operand

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 
 from dlang.inequalities import GREATEST, LEAST
 from dlang.ir.affine import Knowledge
-from dlang.ir.anf import ZERO, Atom, Block, Check, For, If, Let, Lit, Prim, Size, SizeOf, Var, While, fresh, poly
+from dlang.ir.anf import ZERO, Atom, Block, Check, For, If, IndexExpr, Let, Lit, Prim, Size, Var, While, fresh, poly
 from dlang.ir.builder import Builder, i64
 from dlang.ir.comps import with_state
 from dlang.ir.substitution import substitute
@@ -51,7 +51,7 @@ def counted(let: Let, op: For | While, known: Knowledge, sizes: Sizes) -> list[L
     setup, condition = _lifted(op)
     if setup:
         return [*setup, replace(let, op=replace(op, condition=condition))]
-    if not all(isinstance(inner.op, Prim | SizeOf) for inner in condition.lets):
+    if not all(isinstance(inner.op, Prim | IndexExpr) for inner in condition.lets):
         return []
     for count in _counts(op, _steps(op)):
         is_all = condition.results[0] is count.test and count.end not in op.params
@@ -120,7 +120,7 @@ def _lifted(op: While) -> tuple[list[Let], Block]:
     varying = set(op.params)
     setup, rest = [], []
     for let in op.condition.lets:
-        if isinstance(let.op, Prim | SizeOf) and varying.isdisjoint(mentioned(let.op)):
+        if isinstance(let.op, Prim | IndexExpr) and varying.isdisjoint(mentioned(let.op)):
             setup.append(let)
         else:
             varying.update(let.vars)
@@ -199,7 +199,7 @@ def _after(block: Block, holds: Mapping[Atom, bool], around: Mapping[Atom, _Step
                 found[let.vars[0]] = found[x].further(int(value))
             case Prim("sub", (x, Lit(value))) if x in found:
                 found[let.vars[0]] = found[x].further(-int(value))
-            case SizeOf(size) if base := [a for a in size.atoms() if a in found]:
+            case IndexExpr(size) if base := [a for a in size.atoms() if a in found]:
                 if isinstance(apart := (size - poly(base[0])).constant, int):
                     found[let.vars[0]] = found[base[0]].further(apart)
             case Check(subjects=subjects):
@@ -331,9 +331,9 @@ def _without_counts(let: Let, op: For, known: Knowledge, sizes: Sizes) -> list[L
         trips = b.prim("maximum", b.size(high - low), i64(0))
         for p, var in zip(op.params, let.vars, strict=True):
             if p in by:
-                b.emit_as((var,), SizeOf(starts[p] + poly(trips) * by[p]))
+                b.emit_as((var,), IndexExpr(starts[p] + poly(trips) * by[p]))
     with b.scope() as lets:
-        numbers = {p: b.one(SizeOf(starts[p] + (poly(op.index) - low) * step), p.name) for p, step in by.items()}
+        numbers = {p: b.one(IndexExpr(starts[p] + (poly(op.index) - low) * step), p.name) for p, step in by.items()}
     body = substitute(op.body, numbers)
     loop = replace(let, op=replace(op, body=Block((*lets, *body.lets), body.results)))
     return [*made, with_state(loop, [k for k, p in enumerate(op.params) if p not in by])]

@@ -157,7 +157,7 @@ class _Marks:
         op = let.op
         if isinstance(op, anf.Vjp):
             return self.vjp(let, op)
-        if isinstance(op, anf.Record) and let.vars[-1] not in self.needed:
+        if isinstance(op, anf.VjpForward) and let.vars[-1] not in self.needed:
             return anf.Let(let.vars[:-1], anf.Call(op.function, op.args), let.span)
         if not node.inner:
             return let

@@ -89,7 +89,7 @@ class _Finder:
         self.op = op
         self.uses = count_uses(op.body)
         self.inside = {op.index, *op.params} | {v for let in op.body.lets for v in let.vars}
-        self.fixed = {v: let.op.size for let in op.body.lets for v in let.vars if isinstance(let.op, anf.SizeOf)}
+        self.fixed = {v: let.op.size for let in op.body.lets for v in let.vars if isinstance(let.op, anf.IndexExpr)}
         self.home = {v: at for at, let in enumerate(op.body.lets) for v in let.vars}
 
     def sums(self) -> list[_Sum]:
@@ -108,7 +108,7 @@ class _Finder:
             return []
         k = let.vars.index(result)
         d = let.op.destinations[k]
-        if isinstance(d, anf.Keep) and d.monoid == "sum" and d.into is param:
+        if isinstance(d, anf.Reduce) and d.monoid == "sum" and d.into is param:
             code = tuple(pruned(let.op.body.lets, [let.op.body.results[k]], d.index))
             kept = self.kept(let.op, code, d)
             if kept is not None:
@@ -200,7 +200,7 @@ class _Deferred:
         comp = self.op.body.lets[s.at].op
         assert isinstance(comp, anf.Comp)
         d = comp.destinations[s.result]
-        assert isinstance(d, anf.Keep)
+        assert isinstance(d, anf.Reduce)
         t = anf.fresh(self.op.index.name, I64)
         trip = self.op.low + (self.trips - 1 - anf.poly(t) if self.backwards else anf.poly(t))
         renaming = Renaming({self.op.index: trip}, renew=True)
@@ -221,7 +221,7 @@ class _Deferred:
         start = self.op.init[s.state]
         assert isinstance(start, anf.Var)
         place = tuple([renaming.size(i.substitute(self.fixed.get)) for i in d.index])
-        keep = anf.Keep(d.shape, place, "sum", None if start in self.zeros else start)
+        keep = anf.Reduce(d.shape, place, "sum", None if start in self.zeros else start)
         whole = anf.Comp(tuple(axes), anf.Block(tuple(lets), (value,)), (keep,))
         if not is_product(whole):
             return None
@@ -284,7 +284,7 @@ def _stacks(let: anf.Let, op: anf.For) -> dict[anf.Var, tuple[anf.Var, int, anf.
         for k, (var, d) in enumerate(zip(inner.vars, inner.op.destinations, strict=True)):
             value = inner.op.body.results[k]
             read = reads.get(value) if isinstance(value, anf.Var) else None
-            if read is None or not isinstance(d, anf.Keep) or d.monoid != "set" or d.into not in op.params:
+            if read is None or not isinstance(d, anf.Reduce) or d.monoid != "set" or d.into not in op.params:
                 continue
             state = op.params.index(d.into)
             at = [j for j, e in enumerate(d.index) if e.substitute(fixed.get).mentions((op.index,))]

@@ -256,7 +256,10 @@ def _apart(let: anf.Let, s: _Split) -> list[anf.Let]:
     op = let.op
     if not isinstance(op, anf.Comp) or len(let.vars) < 2:
         return [let]
-    if not all(isinstance(inner.op, anf.Prim | anf.Cast | anf.SizeOf | anf.Read | anf.Stop) for inner in op.body.lets):
+    if not all(
+        isinstance(inner.op, anf.Prim | anf.Cast | anf.IndexExpr | anf.Read | anf.StopGradient)
+        for inner in op.body.lets
+    ):
         return [let]
     names = {a.var for a in s.axes}
     local: dict[anf.Var, set[anf.Var]] = {}
@@ -312,7 +315,7 @@ def _stays(op: anf.Op, s: _Split, depends: Mapping[anf.Var, set[anf.Var]]) -> bo
             divides = name in ("floordiv", "mod", "shift_left", "shift_right") and dtype_of(args[0]) in anf.INTEGERS
             if divides and not (isinstance(args[1], anf.Lit) and args[1].value) and not _by_extent(args, s, depends):
                 return True
-        case anf.Cast() | anf.SizeOf() | anf.Read() | anf.Stop() | anf.Check():
+        case anf.Cast() | anf.IndexExpr() | anf.Read() | anf.StopGradient() | anf.Check():
             pass
         case anf.Comp():
             if any(d.into is not None for d in op.destinations):
@@ -347,7 +350,7 @@ def _needed(body: Sequence[anf.Let], wanted: set[anf.Atom]) -> list[anf.Let]:
     out = []
     for let in reversed(body):
         if any(v in wanted for v in let.vars) or not isinstance(
-            let.op, anf.Prim | anf.Cast | anf.SizeOf | anf.Read | anf.Stop
+            let.op, anf.Prim | anf.Cast | anf.IndexExpr | anf.Read | anf.StopGradient
         ):
             out.append(let)
             wanted |= set(free_vars(let.op))
@@ -413,7 +416,7 @@ def _with_open_bounds(op: anf.Comp, lets: Sequence[anf.Let]) -> anf.Comp:
     """The comprehension whose bounds mention what sizes are made of, not the variables that name them."""
     sizes: dict[anf.Var, anf.Size] = {}
     for let in lets:
-        if isinstance(let.op, anf.SizeOf):
+        if isinstance(let.op, anf.IndexExpr):
             sizes[let.vars[0]] = let.op.size.substitute(sizes.get)
 
     def open(bounds: tuple[anf.Size, ...]) -> tuple[anf.Size, ...]:
@@ -427,7 +430,7 @@ def _store(
     s: _Split, space: _Space, lets: Sequence[anf.Let], atoms: Sequence[anf.Var], span: Span | None, depth: int
 ) -> list[anf.Var]:
     """Emits the comprehension that stores scalars at every point of a space; gives its arrays."""
-    keep = anf.Keep(space.shape, space.index, "set")
+    keep = anf.Reduce(space.shape, space.index, "set")
     stored = [anf.fresh(v.name, type_of(dtype_of(v), space.shape)) for v in atoms]
     op = Renaming({}, renew=True).op(anf.Comp(space.axes, anf.Block(tuple(lets), tuple(atoms)), (keep,) * len(atoms)))
     assert isinstance(op, anf.Comp)
@@ -455,7 +458,9 @@ def _moved(s: _Split, let: anf.Let, op: anf.Comp, whole: set[anf.Var], depth: in
     stored = []
     for v, d in zip(let.vars, op.destinations, strict=True):
         shape, index = (*space.shape, *d.shape), (*space.index, *d.index)
-        destinations.append(anf.Keep(shape, index, d.monoid) if isinstance(d, anf.Keep) else anf.Add(shape, index))
+        destinations.append(
+            anf.Reduce(shape, index, d.monoid) if isinstance(d, anf.Reduce) else anf.ScatterAdd(shape, index)
+        )
         stored.append(anf.fresh(v.name, type_of(dtype_of(v), shape)))
     joined = anf.Comp((*space.axes, *op.axes), anf.Block((*lets, *op.body.lets), op.body.results), tuple(destinations))
     new = Renaming({}, renew=True).op(joined)

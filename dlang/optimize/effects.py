@@ -35,7 +35,7 @@ def is_effectful(op: anf.Op, functions: Set[str]) -> bool:
     match op:
         case anf.Check() | anf.Effect():
             return True
-        case anf.Call() | anf.Vjp() | anf.Jvp() | anf.Record() | anf.Pull():
+        case anf.Call() | anf.Vjp() | anf.Jvp() | anf.VjpForward() | anf.VjpBackward():
             return op.function in functions
         case _:
             inside = map(block_acts, op_blocks(op))

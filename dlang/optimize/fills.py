@@ -88,7 +88,7 @@ def _is_complete(step: Step, count: int, following: Following, uses: dict[anf.Va
             return False
         slice = d.index[0].constant
         rest = {i.atom for i in d.index[1:]}
-        if not isinstance(d, anf.Keep) or d.monoid != "set" or slice is None or rest != {a.var for a in op.axes}:
+        if not isinstance(d, anf.Reduce) or d.monoid != "set" or slice is None or rest != {a.var for a in op.axes}:
             return False
         sizes = {axis.var: extent(axis) for axis in op.axes}
         if any(sizes[a] != s for i, s in zip(d.index[1:], d.shape[1:], strict=True) for a in i.atoms() if a in sizes):

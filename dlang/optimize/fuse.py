@@ -135,7 +135,7 @@ class _Merged:
             if new.into in places:
                 k = places[new.into]
                 base = self.destinations[k]
-                if not (isinstance(new, anf.Keep) and isinstance(base, anf.Keep) and new.monoid == "sum"):
+                if not (isinstance(new, anf.Reduce) and isinstance(base, anf.Reduce) and new.monoid == "sum"):
                     return False
                 if base.monoid not in ("sum", "set") or base.index != new.index:
                     return False
@@ -163,7 +163,11 @@ class _Merged:
 def renamed(d: anf.Destination, renaming: Renaming) -> anf.Destination:
     shape = d.shape
     index = tuple([renaming.size(i) for i in d.index])
-    return anf.Keep(shape, index, d.monoid, d.into) if isinstance(d, anf.Keep) else anf.Add(shape, index, d.into)
+    return (
+        anf.Reduce(shape, index, d.monoid, d.into)
+        if isinstance(d, anf.Reduce)
+        else anf.ScatterAdd(shape, index, d.into)
+    )
 
 
 class PointReader:
@@ -238,7 +242,7 @@ def _with_sums(op: anf.Comp, vars: Sequence[anf.Var], uses: _Uses) -> anf.Comp:
     destinations = list(op.destinations)
     for k, (var, d) in enumerate(zip(vars, op.destinations, strict=True)):
         reads = uses.reads.get(var, [])
-        if not isinstance(d, anf.Keep) or d.into is None or d.monoid != "sum" or var in uses.otherwise:
+        if not isinstance(d, anf.Reduce) or d.into is None or d.monoid != "sum" or var in uses.otherwise:
             continue
         if not reads or any(r != reads[0] for r in reads):  # in a merged comprehension one read may stand twice
             continue
@@ -250,7 +254,7 @@ def _with_sums(op: anf.Comp, vars: Sequence[anf.Var], uses: _Uses) -> anf.Comp:
         old, both = anf.fresh("t", values[k].type), anf.fresh("t", values[k].type)
         lets += [anf.Let((old,), anf.Read(d.into, d.index)), anf.Let((both,), anf.Prim("add", (old, values[k])))]
         values[k] = both
-        destinations[k] = anf.Keep(d.shape, d.index, "set")
+        destinations[k] = anf.Reduce(d.shape, d.index, "set")
     if len(lets) == len(op.body.lets):
         return op
     return anf.Comp(op.axes, anf.Block(tuple(lets), tuple(values)), tuple(destinations))
@@ -348,17 +352,19 @@ class _Uses:
             return False
         single = len(reads) == 1 and len(op.destinations) == 1
         code = producer.code(k, None if single else FEW)
-        if code is None or not all(isinstance(let.op, anf.Prim | anf.Cast | anf.Read | anf.SizeOf) for let in code):
+        if code is None or not all(isinstance(let.op, anf.Prim | anf.Cast | anf.Read | anf.IndexExpr) for let in code):
             return False
         used = [let.op.array for let in code if isinstance(let.op, anf.Read)]
         if any(array in self.consumed for array in used):
             return False
         if any(array in chosen for array in used):
             return single and all(_once(read, axes) for read, axes in reads)
-        count = len([let for let in code if not isinstance(let.op, anf.SizeOf)])
+        count = len([let for let in code if not isinstance(let.op, anf.IndexExpr)])
         inside = {v for let in code for v in let.vars}
         gathers = any(isinstance(let.op, anf.Read) and any(i.mentions(inside) for i in let.op.index) for let in code)
-        moves = count <= 1 and all(isinstance(let.op, anf.Read | anf.Cast | anf.SizeOf) for let in code) and not gathers
+        moves = (
+            count <= 1 and all(isinstance(let.op, anf.Read | anf.Cast | anf.IndexExpr) for let in code) and not gathers
+        )
         if moves:
             return True
         if not all(_once(read, axes) for read, axes in reads):
@@ -402,7 +408,7 @@ class _Producer:
                 found.add(n)
                 op = self.op.body.lets[n].op
                 work += mentioned(op)
-                count += not isinstance(op, anf.SizeOf)
+                count += not isinstance(op, anf.IndexExpr)
                 if most is not None and count > most:
                     return None
         return [self.op.body.lets[n] for n in sorted(found)]
@@ -445,7 +451,7 @@ class _Inliner:
                 continue
             if axis in values and entry.atom is None and entry.constant is None:
                 number = anf.fresh(axis.name, axis.type)
-                lets.append(anf.Let((number,), anf.SizeOf(entry)))
+                lets.append(anf.Let((number,), anf.IndexExpr(entry)))
                 env[axis] = number
             else:
                 env[axis] = entry

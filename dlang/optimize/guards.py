@@ -42,7 +42,7 @@ def guards(program: anf.Program, entries: Sequence[str], last: bool = False) -> 
         return program
     sizes = {v for f in functions.values() for p in f.params for v in type_vars(p.type)}
     zeros = _Zeros(functions, sizes, Agenda(functions))
-    called = {let.op.function for let in lets if isinstance(let.op, anf.Call | anf.Vjp | anf.Jvp | anf.Record)}
+    called = {let.op.function for let in lets if isinstance(let.op, anf.Call | anf.Vjp | anf.Jvp | anf.VjpForward)}
     rules = {
         name
         for f in functions.values()
@@ -197,7 +197,7 @@ class _Zeros:
                 | anf.Scan(array=array)
             ):
                 self.mark(vars, self.may_be(array))
-            case anf.Stop(arg=arg):
+            case anf.StopGradient(arg=arg):
                 self.mark(vars, self.may_be(arg))
             case anf.Update(array=array, index=index, value=value):
                 whole = not self.may_be(value) and self.covers_one(vars[0], array, index)
@@ -222,11 +222,11 @@ class _Zeros:
             case (
                 anf.Vjp(function=name, args=args)
                 | anf.Jvp(function=name, args=args)
-                | anf.Record(function=name, args=args)
+                | anf.VjpForward(function=name, args=args)
             ):
                 self.each(self.functions[name].params, args)
                 self.mark(vars)
-            case anf.Pull() | anf.Library() | anf.Fields() | anf.Foreign() | anf.Effect():
+            case anf.VjpBackward() | anf.LinalgOp() | anf.Fields() | anf.Foreign() | anf.Effect():
                 self.mark(vars)
             case _:
                 pass  # what binds no float; or memory each element of which is written before it is read
@@ -258,7 +258,7 @@ class _Zeros:
             return False
         if d.into is None:
             return True
-        if not isinstance(d, anf.Keep) or d.monoid == "sum":
+        if not isinstance(d, anf.Reduce) or d.monoid == "sum":
             return self.may_be(d.into)
         return chosen or self.may_be(d.into)
 
@@ -271,7 +271,7 @@ class _Zeros:
 
     def covers(self, var: anf.Var, op: anf.Comp, d: anf.Destination) -> bool:
         """Whether every element gets the value of some point, here or where the older array was made."""
-        if not isinstance(d, anf.Keep):
+        if not isinstance(d, anf.Reduce):
             return False
         extents = {axis.var: extent(axis) for axis in op.axes}
         free = dict(extents)

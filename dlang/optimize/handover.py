@@ -81,7 +81,7 @@ def _sources(f: anf.Function) -> dict[anf.Var, tuple[anf.Call, int] | tuple[anf.
         match op:
             case anf.Update(array=array):
                 out[let.vars[0]] = (array,)
-            case anf.Stop(arg=arg):
+            case anf.StopGradient(arg=arg):
                 out[let.vars[0]] = (arg,)
             case anf.Check():
                 out.update({v: (s,) for v, s in zip(let.vars, op.subjects, strict=True)})

@@ -123,7 +123,7 @@ def _function(function: anf.Function, effectful: Set[str], last: bool) -> anf.Fu
                 indices.add(index)
             case anf.Comp(axes=axes):
                 indices.update([a.var for a in axes])
-            case anf.SizeOf(size):
+            case anf.IndexExpr(size):
                 named[let.vars[0]] = size
                 if sizes.issuperset(size.atoms()):
                     sizes.update(let.vars)
@@ -307,16 +307,18 @@ def _without_trips(let: anf.Let) -> dict[anf.Var, anf.Atom]:
         case anf.For(init=init) | anf.While(init=init):
             return dict(zip(let.vars, init, strict=True))
         case anf.Comp(destinations=destinations) if not any(
-            isinstance(d, anf.Keep) and d.after is not None for d in destinations
+            isinstance(d, anf.Reduce) and d.after is not None for d in destinations
         ):
             named = zip(let.vars, destinations, strict=True)
-            return {v: d.into or zero(v) for v, d in named if d.into or isinstance(d, anf.Add) or d.monoid == "sum"}
+            return {
+                v: d.into or zero(v) for v, d in named if d.into or isinstance(d, anf.ScatterAdd) or d.monoid == "sum"
+            }
         case _:
             return {}
 
 
 def _adds(d: anf.Destination) -> bool:
-    return isinstance(d, anf.Add) or d.monoid == "sum"
+    return isinstance(d, anf.ScatterAdd) or d.monoid == "sum"
 
 
 def _outside(needed: Mapping[anf.Var, Needs], local: Set[anf.Var]) -> dict[anf.Var, Needs]:
@@ -332,7 +334,7 @@ def _heavy(op: anf.Op, inner: Sequence[_Inner]) -> bool:
             return True
         case anf.For(low=low, high=high) if (high - low).constant is None or (high - low).constant > FEW:
             return True
-        case anf.While() | anf.Call() | anf.Library():
+        case anf.While() | anf.Call() | anf.LinalgOp():
             return True
         case anf.Scan() | anf.Concat() | anf.Contract():
             arrays = [a.type for a in parts(op).atoms if isinstance(a.type, anf.Array)]

@@ -30,10 +30,10 @@ def cut(size: anf.Size, row: anf.Size, room: int) -> Cut:
     """An axis of a size in blocks, when its values take `row` bytes each, and there is room for so many."""
     b = Builder()
     with b.scope() as lets:
-        number, bytes = b.one(anf.SizeOf(size), "n"), b.one(anf.SizeOf(size * row), "n")
+        number, bytes = b.one(anf.IndexExpr(size), "n"), b.one(anf.IndexExpr(size * row), "n")
 
         def several() -> tuple[anf.Var, anf.Var]:
-            fit = b.prim("floordiv", i64(room), b.prim("maximum", b.one(anf.SizeOf(row), "n"), i64(1)))
+            fit = b.prim("floordiv", i64(room), b.prim("maximum", b.one(anf.IndexExpr(row), "n"), i64(1)))
             most = b.prim("maximum", fit, i64(FEWEST))
             count = b.prim("maximum", _ceiling(b, number, most), i64(1))  # as few as that allows, of like lengths
             each = _ceiling(b, _ceiling(b, number, count), i64(EVEN))
@@ -66,7 +66,7 @@ def in_blocks(members: Sequence[Way], how: Cut | None, outside: set[anf.Var]) ->
         b = Builder()
         first = anf.poly(how.length) * anf.poly(number)
         with b.scope() as lets:
-            count = b.prim("minimum", how.length, b.one(anf.SizeOf(members[0].size - first), "n"))
+            count = b.prim("minimum", how.length, b.one(anf.IndexExpr(members[0].size - first), "n"))
         body = _Body(members[0].size, anf.poly(count), first, lets)
     for way in members:
         body.add(way)
@@ -102,7 +102,7 @@ class _Body:
             split = way.gives.get(let.vars[0]) if len(way.unit.lets) == 1 else way.gives[way.unit.vars[0]]
             self.let(let, way, split)
 
-    def results(self, way: Way) -> list[tuple[anf.Var, anf.Atom, anf.Keep]]:
+    def results(self, way: Way) -> list[tuple[anf.Var, anf.Atom, anf.Reduce]]:
         """Of a unit: what it binds, what the block has of that, and where that goes."""
         out = []
         for k, var in enumerate(way.unit.vars):
@@ -110,10 +110,10 @@ class _Body:
             d = op.destinations[k] if isinstance(op, anf.Comp) else None
             shape = var.type.shape if isinstance(var.type, anf.Array) else ()
             if way.gives[var] is not None:
-                keep = anf.Keep(shape, (self.first,), "set")
+                keep = anf.Reduce(shape, (self.first,), "set")
             else:
-                monoid = d.monoid if isinstance(d, anf.Keep) else "sum"
-                keep = anf.Keep(shape, (), monoid, None if d is None else d.into)
+                monoid = d.monoid if isinstance(d, anf.Reduce) else "sum"
+                keep = anf.Reduce(shape, (), monoid, None if d is None else d.into)
             out.append((var, self.made[var], keep))
         return out
 
@@ -225,7 +225,9 @@ class _Body:
             index = self.index([point.entry(e, k == split) for k, e in enumerate(d.index)], split)
             into = self.array(d.into) if d.into in self.made and d.into is not None else None
             destinations.append(
-                anf.Add(shape, index, into) if isinstance(d, anf.Add) else anf.Keep(shape, index, d.monoid, into)
+                anf.ScatterAdd(shape, index, into)
+                if isinstance(d, anf.ScatterAdd)
+                else anf.Reduce(shape, index, d.monoid, into)
             )
         lets = (*point.before, *body.lets)
         if not axes and not any(d.shape for d in destinations):
@@ -283,7 +285,7 @@ class _Point:
         if atom is self.axis and isinstance(atom, anf.Var):
             if atom not in self.env:
                 self.env[atom] = value = anf.fresh(atom.name, I64)
-                self.before.append(anf.Let((value,), anf.SizeOf(self.at)))
+                self.before.append(anf.Let((value,), anf.IndexExpr(self.at)))
             return self.env[atom]
         return self.env.get(atom, self.whole.atom(atom)) if isinstance(atom, anf.Var) else atom
 

@@ -28,7 +28,7 @@ _ARRAY_CODE = (
     anf.Reshape,
     anf.Concat,
     anf.Scan,
-    anf.Library,
+    anf.LinalgOp,
     anf.Compact,
 )
 

@@ -88,9 +88,9 @@ class Keys:
                 body = self.block(op.body)
                 destinations = []
                 for d in op.destinations:
-                    monoid = None if isinstance(d, anf.Add) else d.monoid
+                    monoid = None if isinstance(d, anf.ScatterAdd) else d.monoid
                     into = None if d.into is None else self.atom(d.into)
-                    after = None if isinstance(d, anf.Add) else d.after
+                    after = None if isinstance(d, anf.ScatterAdd) else d.after
                     destinations.append((monoid, self.sizes(d.shape), self.sizes(d.index), into, after))
                 return "Comp", axes, body, tuple(destinations)
             case anf.For():
@@ -134,7 +134,7 @@ def _static(op: anf.Op) -> Key:
             return op.left, op.right, op.out
         case anf.Foreign(target=target):
             return target
-        case anf.Library(name=name):
+        case anf.LinalgOp(name=name):
             return name
         case anf.Construct(variant=variant) | anf.Fields(variant=variant):
             return variant.datatype, variant.tag
@@ -142,9 +142,9 @@ def _static(op: anf.Op) -> Key:
             return op.function, len(op.args), op.wrt, tuple([c is not None for c in op.cotangents])
         case anf.Jvp():
             return op.function, len(op.args), tuple([t is not None for t in op.tangents])
-        case anf.Record():
+        case anf.VjpForward():
             return op.function, op.wrt, op.seeded, op.tape
-        case anf.Pull():
+        case anf.VjpBackward():
             return op.function, op.wrt, op.seeded, tuple([c is not None for c in op.cotangents])
         case anf.Effect():
             return op.name, op.static

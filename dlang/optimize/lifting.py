@@ -63,7 +63,7 @@ def _put(b: Builder, array: anf.Var, index: tuple[anf.Size, ...], v: anf.Var) ->
         return b.one(anf.Update(array, index, v))
     axes = [fresh_axis(n, name="j") for n in v.type.shape]
     inner = tuple([anf.poly(a.var) for a in axes])
-    keep = anf.Keep(array_type(array).shape, (*index, *inner), "set", array)
+    keep = anf.Reduce(array_type(array).shape, (*index, *inner), "set", array)
     (out,) = b.comp(axes, lambda *_: b.one(anf.Read(v, inner)), [keep])
     return out
 

@@ -500,15 +500,15 @@ class _Owner:
             if d.into is None:
                 dying = self.dying(op, k, [d.into for d in destinations if d.into is not None], frame)
                 if dying is not None:
-                    d = anf.Keep(d.shape, d.index, "set", dying)
+                    d = anf.Reduce(d.shape, d.index, "set", dying)
             else:
                 others = [o.into for j, o in enumerate(op.destinations) if j != k and o.into is not None]
                 read = [v for v in used if v is not d.into] if reads_its_place(op, k) else used
                 into = self.consume(d.into, frame, [*read, *others])
-                if isinstance(d, anf.Keep):
-                    d = anf.Keep(d.shape, d.index, d.monoid, into)
+                if isinstance(d, anf.Reduce):
+                    d = anf.Reduce(d.shape, d.index, d.monoid, into)
                 else:
-                    d = anf.Add(d.shape, d.index, into)
+                    d = anf.ScatterAdd(d.shape, d.index, into)
             destinations.append(d)
         return anf.Comp(op.axes, self.inside(op.body), tuple(destinations))
 

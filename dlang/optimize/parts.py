@@ -42,7 +42,7 @@ def _differentiated(program: anf.Program) -> Sequence[str]:
         let.op.function
         for f in program.functions.values()
         for let in walk(f.body)
-        if isinstance(let.op, anf.Vjp | anf.Jvp | anf.Record)
+        if isinstance(let.op, anf.Vjp | anf.Jvp | anf.VjpForward)
     ]
     return list(reached(list(dict.fromkeys(taken)), lambda name: called_by(program.functions[name])))
 

@@ -102,7 +102,7 @@ class Ranges:
                 self.mark(vars, self.converted(vars[0], dtype, arg))
             case anf.Read(array=array) | anf.View(array=array) | anf.Reshape(array=array) | anf.Copy(array=array):
                 self.mark(vars, self.of(array))
-            case anf.Stop(arg=arg):
+            case anf.StopGradient(arg=arg):
                 self.mark(vars, self.of(arg))
             case anf.Update(array=array, value=value):
                 self.mark(vars, self.largest((array, value)))
@@ -117,7 +117,7 @@ class Ranges:
             case anf.Comp():
                 for var, d, value in zip(vars, op.destinations, op.body.results, strict=True):
                     size = self.of(value)
-                    monoid = d.monoid if isinstance(d, anf.Keep) else "sum"
+                    monoid = d.monoid if isinstance(d, anf.Reduce) else "sum"
                     if is_float(var.type):
                         size = self.reduced(monoid, size, dtype_of(var))
                         if d.into is not None:
@@ -131,7 +131,7 @@ class Ranges:
             case anf.Call(function=name, args=args):
                 self.again(self.functions[name].params, args)
                 (self.again if self.inside else self.after)(vars, self.functions[name].body.results)
-            case anf.Vjp(function=name) | anf.Jvp(function=name) | anf.Record(function=name):
+            case anf.Vjp(function=name) | anf.Jvp(function=name) | anf.VjpForward(function=name):
                 self.mark(self.functions[name].params, WILD)
                 self.mark(vars, WILD)
             case anf.Empty():

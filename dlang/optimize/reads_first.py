@@ -109,13 +109,13 @@ def _two(let: anf.Let, op: anf.Comp) -> list[anf.Let]:
     scalars = all(isinstance(r.type, anf.Scalar) for r in op.body.results)
     inner = {v for inner in op.body.lets for v in inner.vars}
     for d in op.destinations:
-        single = isinstance(d, anf.Keep) and d.into is not None and points <= {v for e in d.index for v in e.atoms()}
+        single = isinstance(d, anf.Reduce) and d.into is not None and points <= {v for e in d.index for v in e.atoms()}
         if not single or any(e.mentions(inner) for e in d.index):
             return [let]
     if None in shape or not scalars:
         return [let]
     sizes = tuple([s for s in shape if s is not None])
-    own = anf.Keep(sizes, tuple([anf.poly(a.var) for a in op.axes]), "set")
+    own = anf.Reduce(sizes, tuple([anf.poly(a.var) for a in op.axes]), "set")
     kept = tuple(
         [anf.fresh(v.name, type_of(dtype_of(r), sizes)) for v, r in zip(let.vars, op.body.results, strict=True)]
     )
@@ -186,7 +186,7 @@ class _Order:
                 return not any(isinstance(s.type, anf.Array) for s in subjects)
             case anf.Comp(destinations=destinations):
                 return all(d.into is None for d in destinations) and not is_effectful(op, self.effectful)
-            case anf.Prim() | anf.Cast() | anf.SizeOf() | anf.Read() | anf.View() | anf.Reshape() | anf.Contract():
+            case anf.Prim() | anf.Cast() | anf.IndexExpr() | anf.Read() | anf.View() | anf.Reshape() | anf.Contract():
                 return True
             case _:
                 return False

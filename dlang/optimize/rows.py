@@ -122,7 +122,7 @@ def _by_rows(m: _Member, made: set[anf.Var]) -> bool:
 
 
 def _is_sum(d: anf.Destination) -> bool:
-    return isinstance(d, anf.Add) or d.monoid == "sum"
+    return isinstance(d, anf.ScatterAdd) or d.monoid == "sum"
 
 
 def _row_of(d: anf.Destination, row: anf.Var) -> tuple[anf.Size, ...] | None:
@@ -137,7 +137,7 @@ def _is_product(op: anf.Comp) -> bool:
     if sum(isinstance(let.op, anf.Prim) for let in walk(op.body)) > LIGHT:
         return False
     for d in op.destinations:
-        if not isinstance(d, anf.Keep) or d.monoid != "sum" or not adds_many(op, d):
+        if not isinstance(d, anf.Reduce) or d.monoid != "sum" or not adds_many(op, d):
             continue
         kept = [a.var for a in op.axes if any(i.mentions((a.var,)) for i in d.index)]
         reduced = [a.var for a in op.axes if a.var not in kept]
@@ -194,7 +194,7 @@ def _fits(d: anf.Destination, axis: anf.Axis, size: anf.Size, op: anf.Comp) -> b
     if any(i.mentions((row,)) for i in d.index):
         within = _row_of(d, row)
         return within is not None and d.shape[0] == size
-    if isinstance(d, anf.Add) or d.monoid in ("argmax", "argmin", "set"):
+    if isinstance(d, anf.ScatterAdd) or d.monoid in ("argmax", "argmin", "set"):
         return False
     return _dense(d.index, d.shape, inner)
 
@@ -355,10 +355,10 @@ class _Row:
             index = tuple([self.renaming.size(i) for i in index])
             into = self.made.get(d.into) if d.into is not None and shape else None
             assert into is None or isinstance(into, anf.Var)
-            if isinstance(d, anf.Add) and shape:
-                inner.append(anf.Add(shape, index, into))
+            if isinstance(d, anf.ScatterAdd) and shape:
+                inner.append(anf.ScatterAdd(shape, index, into))
             else:
-                inner.append(anf.Keep(shape, index, "sum" if isinstance(d, anf.Add) else d.monoid, into))
+                inner.append(anf.Reduce(shape, index, "sum" if isinstance(d, anf.ScatterAdd) else d.monoid, into))
         values: list[anf.Atom]
         if m.inner or any(d.shape for d in inner):
             op = anf.Comp(tuple([self.bounds(a) for a in m.inner]), body, tuple(inner))
@@ -385,11 +385,11 @@ class _Row:
         """Where a value goes from the row."""
         into = None if d.into in self.made else d.into
         if _row_of(d, axis) is None:
-            assert isinstance(d, anf.Keep)
-            return anf.Keep(d.shape, (), d.monoid, into)
-        monoid = "set" if into is None else d.monoid if isinstance(d, anf.Keep) else "sum"
+            assert isinstance(d, anf.Reduce)
+            return anf.Reduce(d.shape, (), d.monoid, into)
+        monoid = "set" if into is None else d.monoid if isinstance(d, anf.Reduce) else "sum"
         rest = d.index[1:] if into is None and _is_scalar(d.shape[1:], d.index[1:]) else ()
-        return anf.Keep(d.shape, (anf.poly(self.axis), *rest), monoid, into)
+        return anf.Reduce(d.shape, (anf.poly(self.axis), *rest), monoid, into)
 
     def block(self, block: anf.Block) -> anf.Block:
         lets = []

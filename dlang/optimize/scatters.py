@@ -24,7 +24,7 @@ class _Added:
     """An addition of a trip to an element of an array. lets: the variables of the lets that do it; more: the lets that
     take their place."""
 
-    destination: anf.Add
+    destination: anf.ScatterAdd
     value: anf.Atom
     lets: frozenset[anf.Var]
     more: tuple[anf.Let, ...]
@@ -90,7 +90,7 @@ def _added(loop: anf.For, k: int) -> _Added | None:
         uses = mentioned(loop.body)
         if [uses.count(v) for v in (param, *own)] != [2, 1, 1, 1]:
             return None
-        destination = anf.Add(param.type.shape, update.op.index, first)
+        destination = anf.ScatterAdd(param.type.shape, update.op.index, first)
         if not subtracts:
             return _Added(destination, other, frozenset(own), ())
         opposite = anf.fresh("t", total.vars[0].type)

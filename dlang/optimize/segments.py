@@ -118,7 +118,7 @@ class _Made:
     def chain(self, k: int) -> list[int]:
         """A destination and those with whose array it goes on."""
         found = [k]
-        while isinstance(d := self.destinations[found[-1]], anf.Keep) and d.after is not None:
+        while isinstance(d := self.destinations[found[-1]], anf.Reduce) and d.after is not None:
             found.append(d.after)
         return found
 
@@ -162,7 +162,7 @@ def _together(first: anf.Let, second: anf.Let, sizes: Mapping[anf.Var, anf.Size]
 
 def _copies(op: anf.Comp) -> bool:
     """Whether it only copies to slices: what is copied is rather made there, if each copy has a pass of its own."""
-    sets = all(isinstance(d, anf.Keep) and d.monoid == "set" for d in op.destinations)
+    sets = all(isinstance(d, anf.Reduce) and d.monoid == "set" for d in op.destinations)
     return sets and all(isinstance(let.op, anf.Read) for let in op.body.lets)
 
 
@@ -174,7 +174,7 @@ def _opened(d: anf.Destination, sizes: Mapping[anf.Var, anf.Size]) -> anf.Destin
 def _as_sum(made: _Made, k: int) -> None:
     """Makes a plain result of one that is added to an array, element by element, so that it can be read."""
     d = made.destinations[k]
-    if not isinstance(d, anf.Keep) or d.monoid != "sum" or d.into is None:
+    if not isinstance(d, anf.Reduce) or d.monoid != "sum" or d.into is None:
         return
     plain = replace(d, monoid="set", into=None)
     comp = made.comp()
@@ -188,7 +188,7 @@ def _as_sum(made: _Made, k: int) -> None:
 def _go_on(made: _Made, var: anf.Var, value: anf.Atom, new: anf.Destination, k: int, known: Knowledge) -> bool:
     """Adds a destination that goes on with the array of another; False if that can't be done at every point."""
     base = made.destinations[k]
-    if not (isinstance(new, anf.Keep) and isinstance(base, anf.Keep)) or dtype_of(value) not in ("f64", "f32"):
+    if not (isinstance(new, anf.Reduce) and isinstance(base, anf.Reduce)) or dtype_of(value) not in ("f64", "f32"):
         return False
     if new.monoid not in ("sum", "set") or base.monoid not in ("sum", "set"):
         return False
@@ -235,7 +235,7 @@ def _only_own(op: anf.Comp, d: anf.Destination, sizes: Mapping[anf.Var, anf.Size
     for let in op.body.lets:
         if isinstance(let.op, anf.Read) and let.op.array is d.into:
             own += tuple([e.substitute(sizes.get) for e in let.op.index]) == d.index
-    return isinstance(d, anf.Keep) and own == mentions
+    return isinstance(d, anf.Reduce) and own == mentions
 
 
 # ---- what is left ----------------------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ def _without_unused(block: anf.Block) -> anf.Block:
     lets: list[anf.Let] = []
     for let in reversed(block.lets):
         if isinstance(let.op, anf.Comp) and any(
-            isinstance(d, anf.Keep) and d.after is not None for d in let.op.destinations
+            isinstance(d, anf.Reduce) and d.after is not None for d in let.op.destinations
         ):
             new = _pruned(let, let.op, wanted)
             empty = _emptied(new)
@@ -262,7 +262,7 @@ def _without_unused(block: anf.Block) -> anf.Block:
 
 def _pruned(let: anf.Let, op: anf.Comp, wanted: set[anf.Var]) -> anf.Let:
     """A comprehension without the results that nothing wants and none goes on with, and without their code."""
-    after = {d.after: k for k, d in enumerate(op.destinations) if isinstance(d, anf.Keep) and d.after is not None}
+    after = {d.after: k for k, d in enumerate(op.destinations) if isinstance(d, anf.Reduce) and d.after is not None}
 
     def needed(k: int) -> bool:
         return let.vars[k] in wanted or (k in after and needed(after[k]))
@@ -274,7 +274,9 @@ def _pruned(let: anf.Let, op: anf.Comp, wanted: set[anf.Var]) -> anf.Let:
     destinations: list[anf.Destination] = []
     for k in left:
         d = op.destinations[k]
-        destinations.append(replace(d, after=place[d.after]) if isinstance(d, anf.Keep) and d.after is not None else d)
+        destinations.append(
+            replace(d, after=place[d.after]) if isinstance(d, anf.Reduce) and d.after is not None else d
+        )
     values = tuple([op.body.results[k] for k in left])
     body = pruned(op.body.lets, values, [e for d in destinations for e in d.index])
     new = anf.Comp(op.axes, anf.Block(tuple(body), values), tuple(destinations))
@@ -288,7 +290,7 @@ def _emptied(let: anf.Let) -> list[anf.Let]:
     destinations = list(op.destinations)
     before: list[anf.Let] = []
     for k, d in enumerate(op.destinations):
-        if not isinstance(d, anf.Keep) or d.after is not None or d.into is not None:
+        if not isinstance(d, anf.Reduce) or d.after is not None or d.into is not None:
             continue
         chain = [k]
         while (n := _next(op, chain[-1])) is not None:
@@ -299,13 +301,13 @@ def _emptied(let: anf.Let) -> list[anf.Let]:
         before.append(anf.Let((whole,), anf.Empty(dtype_of(whole), d.shape), let.span))
         for j in chain:
             to = destinations[j]
-            assert isinstance(to, anf.Keep)
+            assert isinstance(to, anf.Reduce)
             destinations[j] = replace(to, monoid="set", into=whole if j == k else None)
     return [*before, anf.Let(let.vars, anf.Comp(op.axes, op.body, tuple(destinations)), let.span)] if before else []
 
 
 def _next(op: anf.Comp, k: int) -> int | None:
-    return next((j for j, d in enumerate(op.destinations) if isinstance(d, anf.Keep) and d.after == k), None)
+    return next((j for j, d in enumerate(op.destinations) if isinstance(d, anf.Reduce) and d.after == k), None)
 
 
 def _all_of_it(op: anf.Comp, chain: Sequence[int]) -> bool:
@@ -324,5 +326,5 @@ def _all_of_it(op: anf.Comp, chain: Sequence[int]) -> bool:
     start = anf.poly(own[0]) if own else anf.ZERO
     if {d.index[p] - start for d in ds} != {length * n for n in range(len(ds))}:
         return False
-    rest = anf.Keep((length, *shape[:p], *shape[p + 1 :]), (start, *ds[0].index[:p], *ds[0].index[p + 1 :]), "set")
+    rest = anf.Reduce((length, *shape[:p], *shape[p + 1 :]), (start, *ds[0].index[:p], *ds[0].index[p + 1 :]), "set")
     return point_of(anf.Comp(op.axes, op.body, (rest,)), 0) is not None

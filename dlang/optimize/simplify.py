@@ -208,7 +208,7 @@ class _Walk:
                 return convert(arg, dtype) if isinstance(arg, anf.Lit) else None
             case anf.Tag(node) if isinstance(made := self.definition(node), anf.Construct):
                 return anf.Lit(made.variant.tag, "i64")
-            case anf.SizeOf(size):
+            case anf.IndexExpr(size):
                 if size.constant is not None:
                     return anf.Lit(int(size.constant), "i64")
                 return size.atom
@@ -223,7 +223,7 @@ class _Walk:
                 return array if isinstance(array.type, anf.Array) and array.type.shape == shape else None
             case anf.Copy(array):
                 return array
-            case anf.Stop(arg):
+            case anf.StopGradient(arg):
                 return None if self.keep_stops else arg
             case anf.Check():
                 return op.subjects[0] if self.holds(op) and self.same_type(op.subjects[0].type, var.type) else None
@@ -257,7 +257,7 @@ class _Walk:
                     return value
                 for entry, at_entry in zip(entries, op.index, strict=True):
                     if entry is value:
-                        return anf.SizeOf(at_entry)
+                        return anf.IndexExpr(at_entry)
                 inside = {a.var for a in comp.axes} | {v for let in comp.body.lets for v in let.vars}
                 return None if value in inside else value
             case _:
@@ -319,7 +319,7 @@ class _Walk:
 
     def copied(self, op: anf.Comp, vars: tuple[anf.Var, ...]) -> dict[int, anf.Var]:
         """The results of a comprehension that are copies of arrays, and these, unless the comprehension has to stay."""
-        if not all(isinstance(let.op, anf.Read | anf.Prim | anf.Cast | anf.SizeOf) for let in op.body.lets):
+        if not all(isinstance(let.op, anf.Read | anf.Prim | anf.Cast | anf.IndexExpr) for let in op.body.lets):
             return {}
         reads = {let.vars[0]: let.op for let in op.body.lets if isinstance(let.op, anf.Read)}
         found = {}
@@ -345,10 +345,10 @@ class _Walk:
         return None
 
     def note_polynomial(self, var: anf.Var, op: anf.Op) -> None:
-        """Remembers a polynomial, so that indices made of it are polynomials of its parts. A sum that is no `SizeOf` is
-        none, because it may wrap.
+        """Remembers a polynomial, so that indices made of it are polynomials of its parts. A sum that is no `IndexExpr`
+        is none, because it may wrap.
         """
-        if isinstance(op, anf.SizeOf) and len(op.size.terms) <= _LONGEST:
+        if isinstance(op, anf.IndexExpr) and len(op.size.terms) <= _LONGEST:
             self.sums[var] = op.size
 
     # ---- operations of any number of results
@@ -451,11 +451,11 @@ class _Walk:
 
     def single_point(self, vars: tuple[anf.Var, ...], op: anf.Comp) -> bool:
         """A comprehension of one point whose results are all scalars is its body."""
-        if op.axes or not all(isinstance(d, anf.Keep) and not d.shape and d.into is None for d in op.destinations):
+        if op.axes or not all(isinstance(d, anf.Reduce) and not d.shape and d.into is None for d in op.destinations):
             return False
         self.splice(op.body, vars)
         for var, d in zip(vars, op.destinations, strict=True):
-            if isinstance(d, anf.Keep) and d.monoid in ("argmax", "argmin"):
+            if isinstance(d, anf.Reduce) and d.monoid in ("argmax", "argmin"):
                 self.renaming.env[var] = anf.Lit(0, "i64")
         return True
 
@@ -477,7 +477,7 @@ def _without_settled(let: anf.Let, op: anf.For, settled: list[int]) -> list[anf.
     arms = [anf.Block((), tuple([values[k] for k in settled])) for values in (op.body.results, op.init)]
     return [
         with_state(let, [k for k in range(len(op.params)) if k not in settled]),
-        anf.Let((trips,), anf.SizeOf(op.high - op.low), let.span),
+        anf.Let((trips,), anf.IndexExpr(op.high - op.low), let.span),
         anf.Let((runs,), anf.Prim("gt", (trips, anf.Lit(0, "i64"))), let.span),
         anf.Let(tuple([let.vars[k] for k in settled]), anf.If(runs, *arms), let.span),
     ]

@@ -8,7 +8,7 @@ is not filled before.
 
 from __future__ import annotations
 
-from dlang.ir.anf import ZERO, Array, Block, Comp, Empty, For, Keep, Let, Program, Var, fresh
+from dlang.ir.anf import ZERO, Array, Block, Comp, Empty, For, Let, Program, Reduce, Var, fresh
 from dlang.ir.comps import extent, is_zero, point_of, sizes_named, slope
 from dlang.ir.traverse import count_uses, map_blocks, map_bodies, with_lets, with_op
 from dlang.ir.types import dtype_of, is_float
@@ -49,7 +49,7 @@ def _loop(let: Let, op: For, zeros: set[Var]) -> list[Let]:
             continue
         destinations = list(made.op.destinations)
         to = destinations[position]
-        destinations[position] = Keep(to.shape, to.index, "set", to.into)
+        destinations[position] = Reduce(to.shape, to.index, "set", to.into)
         lets[at] = Let(made.vars, Comp(made.op.axes, made.op.body, tuple(destinations)), made.span)
         if whole:
             assert isinstance(param.type, Array)
@@ -65,7 +65,7 @@ def _loop(let: Let, op: For, zeros: set[Var]) -> list[Let]:
 def _set(comp: Comp, k: int, loop: For, param: Var) -> bool | None:
     """Whether the slices that a destination adds to are all of its array; None if they aren't one for each trip."""
     d = comp.destinations[k]
-    if not isinstance(d, Keep) or d.monoid != "sum" or d.into is not param or not is_float(param.type):
+    if not isinstance(d, Reduce) or d.monoid != "sum" or d.into is not param or not is_float(param.type):
         return None
     inside = {loop.index, *loop.params} | {v for let in loop.body.lets for v in let.vars}
     if dtype_of(param) not in ("f64", "f32") or any(a.mentions(inside) for a in d.shape):
@@ -79,7 +79,7 @@ def _set(comp: Comp, k: int, loop: For, param: Var) -> bool | None:
     entry = index[j]
     if slope(entry, loop.index) not in (1, -1) or entry.mentions(inside - {loop.index} | {a.var for a in comp.axes}):
         return None
-    rest = Keep((*d.shape[:j], *d.shape[j + 1 :]), (*d.index[:j], *d.index[j + 1 :]))
+    rest = Reduce((*d.shape[:j], *d.shape[j + 1 :]), (*d.index[:j], *d.index[j + 1 :]))
     if not rest.shape or point_of(Comp(comp.axes, comp.body, (rest,)), 0) is None:
         return None
     if any(extent(a) is None for a in comp.axes):

@@ -82,7 +82,7 @@ def _checked(let: anf.Let, makers: Mapping[anf.Var, anf.Let], uses: Mapping[anf.
         return None
     keep = test.op.destinations[0]
     reads = [inner.op.array for inner in walk(test.op.body) if isinstance(inner.op, anf.Read)]
-    if not isinstance(keep, anf.Keep) or keep.monoid != "any" or reads != [product]:
+    if not isinstance(keep, anf.Reduce) or keep.monoid != "any" or reads != [product]:
         return None
     inside = sum(v is product for v in (*mentioned(test.op), *mentioned(op)))
     return Unit((made, test, let)) if uses[product] == inside else None
@@ -241,7 +241,7 @@ def _comp(unit: Unit, op: anf.Comp, axis: anf.Var, size: anf.Size, own: Iterable
 
 
 def _is_reduced(d: anf.Destination) -> bool:
-    return not isinstance(d, anf.Keep) or d.monoid in _REDUCED
+    return not isinstance(d, anf.Reduce) or d.monoid in _REDUCED
 
 
 def is_reduction(op: anf.Op, array: anf.Var) -> bool:

@@ -76,7 +76,7 @@ def _apart(let: anf.Let, known: Set[anf.Var]) -> tuple[list[anf.Let], anf.Let]:
     for inner in comp.body.lets:
         mentions = free_vars(inner.op)
         early = all(v in known or v in extents or v in cones for v in mentions)
-        if early and isinstance(inner.op, anf.Prim | anf.Cast | anf.SizeOf | anf.Read):
+        if early and isinstance(inner.op, anf.Prim | anf.Cast | anf.IndexExpr | anf.Read):
             cones[inner.vars[0]] = _cone(inner, mentions, extents, cones)
     others = [inner for inner in comp.body.lets if not cones.keys() >= set(inner.vars) or not inner.vars]
     if not others:
@@ -94,7 +94,7 @@ def _apart(let: anf.Let, known: Set[anf.Var]) -> tuple[list[anf.Let], anf.Let]:
         index = tuple([anf.poly(axis.var) for axis in axes])
         assert isinstance(v.type, anf.Scalar)
         array = anf.fresh(v.name, anf.Array(v.type.dtype, shape))
-        made = anf.Comp(axes, anf.Block(cone.lets, (v,)), (anf.Keep(shape, index, "set"),))
+        made = anf.Comp(axes, anf.Block(cone.lets, (v,)), (anf.Reduce(shape, index, "set"),))
         new.append(anf.Let((array,), Renaming({}, renew=True).op(made), let.span))
         reads[v] = anf.Read(array, index)
     lets = [replace(x, op=reads[x.vars[0]]) if reads.keys() & set(x.vars) else x for x in comp.body.lets]
@@ -167,10 +167,10 @@ def _crossing(
 def _is_cheap(let: anf.Let) -> bool:
     """Whether computing it again costs no more than reading what it gave."""
     match let.op:
-        case anf.View() | anf.Reshape() | anf.SizeOf() | anf.Empty():
+        case anf.View() | anf.Reshape() | anf.IndexExpr() | anf.Empty():
             return True
         case anf.Comp():
-            plain = all(isinstance(inner.op, anf.Prim | anf.Cast | anf.SizeOf) for inner in walk(let.op.body))
+            plain = all(isinstance(inner.op, anf.Prim | anf.Cast | anf.IndexExpr) for inner in walk(let.op.body))
             return plain and len(let.op.body.lets) <= FEW
         case _:
             return False

@@ -80,7 +80,7 @@ def _twins(op: anf.Comp, gone: anf.Var, stays: anf.Var) -> list[_Twin]:
         for other, b in enumerate(op.destinations):
             if not _is_sum(op, other, stays, gone) or b.into is not None:
                 continue
-            assert isinstance(a, anf.Keep) and isinstance(b, anf.Keep)
+            assert isinstance(a, anf.Reduce) and isinstance(b, anf.Reduce)
             others = {v for i in a.index for v in i.atoms() if v in inner} - {gone}
             if others != {v for i in b.index for v in i.atoms() if v in inner} - {stays}:
                 continue
@@ -97,7 +97,7 @@ def _is_sum(op: anf.Comp, position: int, axis: anf.Var, reduced: anf.Var) -> boo
     """Whether a result is a sum of floats for each point of one axis over another."""
     d, value = op.destinations[position], op.body.results[position]
     if (
-        not isinstance(d, anf.Keep)
+        not isinstance(d, anf.Reduce)
         or d.monoid != "sum"
         or not is_float(value.type)
         or not isinstance(value.type, anf.Scalar)
@@ -113,7 +113,7 @@ def _without(let: anf.Let, op: anf.Comp, p: anf.Var, q: anf.Var, twins: Sequence
     lets = without_results(let, gone)
     for t in twins:
         a, b = op.destinations[t.position], op.destinations[t.other]
-        assert isinstance(a, anf.Keep) and isinstance(b, anf.Keep)
+        assert isinstance(a, anf.Reduce) and isinstance(b, anf.Reduce)
         named = {v for i in a.index for v in i.atoms()}
         axes = {
             axis.var: replace(axis, var=anf.fresh(axis.var.name, axis.var.type))
@@ -204,7 +204,7 @@ class _Numbers:
                 if dtype in anf.FLOATS and dtype_of(arg) in anf.FLOATS:
                     return self.numbered(("cast", dtype, x.number), x.negative, x.certain)
                 return self.numbered(("cast", dtype, x.number)) if x.plain else None
-            case anf.SizeOf(size):
+            case anf.IndexExpr(size):
                 new = self.size(size)
                 return None if new is None else self.numbered(("size", new))
             case anf.Read(array, index):

@@ -257,7 +257,7 @@ class _Loop:
         for start, more in zip(part.start, skipped, strict=True):
             if more.terms:
                 moved = anf.fresh(start.name, I64)
-                lets.append(anf.Let((moved,), anf.SizeOf(anf.poly(start) + more)))
+                lets.append(anf.Let((moved,), anf.IndexExpr(anf.poly(start) + more)))
                 start = moved
             out.append(start)
         return out

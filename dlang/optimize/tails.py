@@ -43,7 +43,7 @@ def blank(var: anf.Var, lets: list[anf.Let]) -> anf.Atom:
             index = tuple([anf.poly(axis.var) for axis in axes])
             array = anf.fresh(var.name, var.type)
             lets.append(
-                anf.Let((array,), anf.Comp(axes, anf.Block((), (_zero(dtype),)), (anf.Keep(shape, index, "set"),)))
+                anf.Let((array,), anf.Comp(axes, anf.Block((), (_zero(dtype),)), (anf.Reduce(shape, index, "set"),)))
             )
             return array
         case _:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from dlang.ir.anf import Array, Axis, Block, Comp, Destination, If, Keep, Let, Prim, Read, Scalar, Var, fresh, poly
+from dlang.ir.anf import Array, Axis, Block, Comp, Destination, If, Let, Prim, Read, Reduce, Scalar, Var, fresh, poly
 from dlang.ir.substitution import refresh
 from dlang.ir.types import BOOL, I64, dtype_of
 
@@ -19,7 +19,7 @@ MANY = 8  # points for each element from which a look at the elements is cheap
 
 def adds_many(op: Comp, destination: Destination | None) -> bool:
     """Whether many points meet in each element of a sum that is an array."""
-    if not isinstance(destination, Keep) or destination.monoid != "sum" or not destination.shape:
+    if not isinstance(destination, Reduce) or destination.monoid != "sum" or not destination.shape:
         return False
     points = 1
     for axis in op.axes:
@@ -36,7 +36,7 @@ def checked(let: Let, op: Comp, k: int, code: Sequence[Let], products: Callable[
     """
     result = let.vars[k]
     destination = op.destinations[k]
-    assert isinstance(destination, Keep)
+    assert isinstance(destination, Reduce)
     plain = replace(destination, into=None)
     fast = fresh(result.name, result.type)
     yield from products(fast)
@@ -44,7 +44,7 @@ def checked(let: Let, op: Comp, k: int, code: Sequence[Let], products: Callable[
     index = tuple([poly(a.var) for a in axes])
     value, nan, wrong = fresh("t", Scalar(dtype_of(result))), fresh("nan", BOOL), fresh("wrong", BOOL)
     test = Block((Let((value,), Read(fast, index)), Let((nan,), Prim("isnan", (value,)))), (nan,))
-    yield Let((wrong,), Comp(axes, test, (Keep((), (), "any"),)), let.span)
+    yield Let((wrong,), Comp(axes, test, (Reduce((), (), "any"),)), let.span)
     slow, copied = fresh(result.name, result.type), fresh(result.name, result.type)
     made = Comp(op.axes, Block(tuple(code), (op.body.results[k],)), (plain,))
     body = refresh(Block((Let((slow,), made, let.span), _stored(slow, fast, copied)), (copied,)), {})
@@ -61,4 +61,4 @@ def _stored(array: Var, into: Var, result: Var, monoid: str = "set") -> Let:
     index = tuple([poly(a.var) for a in axes])
     value = fresh("t", Scalar(array.type.dtype))
     body = Block((Let((value,), Read(array, index)),), (value,))
-    return Let((result,), Comp(axes, body, (Keep(array.type.shape, index, monoid, into),)))
+    return Let((result,), Comp(axes, body, (Reduce(array.type.shape, index, monoid, into),)))

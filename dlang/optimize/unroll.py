@@ -63,7 +63,13 @@ def _comprehension(let: anf.Let) -> list[anf.Let]:
     after: list[anf.Let] = []
     for var, value, d in zip(let.vars, op.body.results, op.destinations, strict=True):
         elements = writer.elements.get(value) if isinstance(value, anf.Var) else None
-        if elements is None or not isinstance(d, anf.Keep) or d.index or d.into is not None or d.monoid not in COMBINE:
+        if (
+            elements is None
+            or not isinstance(d, anf.Reduce)
+            or d.index
+            or d.into is not None
+            or d.monoid not in COMBINE
+        ):
             vars.append(var)
             results.append(writer.result(value))
             destinations.append(d)
@@ -72,7 +78,7 @@ def _comprehension(let: anf.Let) -> list[anf.Let]:
         parts = {index: anf.fresh(var.name, anf.Scalar(var.type.dtype)) for index in elements}
         vars += parts.values()
         results += elements.values()
-        destinations += [anf.Keep((), (), d.monoid) for _ in parts]
+        destinations += [anf.Reduce((), (), d.monoid) for _ in parts]
         after += _together(var, parts)
     new = anf.Comp(op.axes, anf.Block(tuple(writer.lets), tuple(results)), tuple(destinations))
     return [anf.Let(tuple(vars), new, let.span), *after]
@@ -126,11 +132,11 @@ def _index(index: Sequence[anf.Size], point: dict[anf.Var, anf.Lit]) -> Index | 
 def _is_small(op: anf.Comp) -> bool:
     """Whether a comprehension has few points and plain code, and makes each element of its results at known ones."""
     if _box(op) is None or not all(
-        isinstance(let.op, anf.Prim | anf.Cast | anf.Read | anf.SizeOf) for let in op.body.lets
+        isinstance(let.op, anf.Prim | anf.Cast | anf.Read | anf.IndexExpr) for let in op.body.lets
     ):
         return False
     for value, d in zip(op.body.results, op.destinations, strict=True):
-        if not isinstance(d, anf.Keep) or d.monoid not in (*COMBINE, *STAYS, "set") or dtype_of(value) in anf.HALF:
+        if not isinstance(d, anf.Reduce) or d.monoid not in (*COMBINE, *STAYS, "set") or dtype_of(value) in anf.HALF:
             return False
         if d.monoid in STAYS and d.into is not None:
             return False
@@ -230,7 +236,7 @@ class _Writer:
                 known = fold(name, tuple([a for a in args if isinstance(a, anf.Lit)]))
             case anf.Cast(dtype, anf.Lit() as arg):
                 known = convert(arg, dtype)
-            case anf.SizeOf(size) if size.constant is not None:
+            case anf.IndexExpr(size) if size.constant is not None:
                 known = anf.Lit(int(size.constant), "i64")
             case _:
                 pass
@@ -257,7 +263,7 @@ class _Writer:
                 self.let(inner, point)
             for value, d, found, best in zip(op.body.results, op.destinations, made, extremes, strict=True):
                 index = _index(d.index, point)
-                assert index is not None and isinstance(d, anf.Keep)
+                assert index is not None and isinstance(d, anf.Reduce)
                 atom = self.renaming.atom(value)
                 if d.monoid in STAYS:
                     self.extreme(let, d.monoid, index, atom, best, found)

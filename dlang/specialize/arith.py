@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import zip_longest
 
 from dlang.ir import anf
-from dlang.ir.anf import Atom, Keep, Lit, Size, poly
+from dlang.ir.anf import Atom, Lit, Reduce, Size, poly
 from dlang.specialize.emitter import Emitter
 from dlang.specialize.frame import Frame
 from dlang.specialize.values import ArrayV, ScalarV, Value
@@ -111,7 +111,7 @@ def elementwise(f: Frame, function: Scalars, *values: Value) -> Value:
             atoms.append(e.read(v.var, tuple(stretched)))
         result = function(*atoms)
     assert isinstance(result.type, anf.Scalar)
-    (out,) = e.comp(axes, lets, (result,), (Keep(shape, index, "set"),), (result.type.dtype,))
+    (out,) = e.comp(axes, lets, (result,), (Reduce(shape, index, "set"),), (result.type.dtype,))
     return ArrayV(out)
 
 
@@ -142,7 +142,7 @@ def reduce_axes(e: Emitter, v: ArrayV, over: Sequence[int], monoids: tuple[str, 
     dtypes = tuple(["i64" if m.startswith("arg") else v.dtype for m in monoids])
     # Kept axes outermost: the order of a row-major walk over the result.
     order = tuple([axes[k] for k in kept] + [axes[k] for k in range(len(axes)) if k in over])
-    outs = e.comp(order, lets, (x,) * len(monoids), tuple([Keep(shape, where, m) for m in monoids]), dtypes, "r")
+    outs = e.comp(order, lets, (x,) * len(monoids), tuple([Reduce(shape, where, m) for m in monoids]), dtypes, "r")
     return [ArrayV(o) if shape else ScalarV(o) for o in outs]
 
 
@@ -171,7 +171,7 @@ def matmul(f: Frame, a: Value, b: Value) -> Value:
         product = e.prim("mul", e.cast(wide, e.read(a.var, at_a)), e.cast(wide, e.read(b.var, at_b)))
     kept = [*axes, *i, *j]
     shape = tuple([x.highs[0] for x in kept])
-    destination = Keep(shape, tuple([poly(x.var) for x in kept]), "sum")
+    destination = Reduce(shape, tuple([poly(x.var) for x in kept]), "sum")
     (out,) = e.comp((*kept, p), lets, (product,), (destination,), (wide,), "m")
     found = ArrayV(out) if shape else ScalarV(out)
     return found if wide == a.dtype else elementwise(f, lambda x: e.cast(a.dtype, x), found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dlang.ir import anf
-from dlang.ir.anf import Atom, Keep, Lit, Size, Var, fresh, poly
+from dlang.ir.anf import Atom, Lit, Reduce, Size, Var, fresh, poly
 from dlang.ir.types import I64
 from dlang.specialize.arith import reduce_axes
 from dlang.specialize.dynamic import dynamic, reconciled, with_effects
@@ -55,7 +55,7 @@ def repeated(f: Frame, shape: tuple[Size, ...], x: Atom) -> Var:
     index = tuple([poly(a.var) for a in axes])
     with f.block() as lets:
         element = e.read(x, index[len(shape) :])
-    return e.comp(axes, lets, (element,), (Keep(whole, index, "set"),), (x.type.dtype,))[0]
+    return e.comp(axes, lets, (element,), (Reduce(whole, index, "set"),), (x.type.dtype,))[0]
 
 
 def listed(f: Frame, items: list[Value], whole: Mono) -> Value:
@@ -208,7 +208,7 @@ def ordered(f: Frame, name: str, x: ArrayV) -> ArrayV:
 
 def order_of(f: Frame, x: ArrayV) -> ArrayV:
     """The positions of the elements in ascending order."""
-    return ArrayV(f.emitter.emit(anf.Library("argsort", (x.var,)), anf.Array("i64", x.shape), name="order")[0])
+    return ArrayV(f.emitter.emit(anf.LinalgOp("argsort", (x.var,)), anf.Array("i64", x.shape), name="order")[0])
 
 
 def at_each(f: Frame, shape: tuple[Size, ...], function: Callable[[tuple[Size, ...]], Atom]) -> ArrayV:
@@ -218,7 +218,7 @@ def at_each(f: Frame, shape: tuple[Size, ...], function: Callable[[tuple[Size, .
     index = tuple([poly(a.var) for a in axes])
     with f.block() as lets:
         value = function(index)
-    return ArrayV(e.comp(axes, lets, (value,), (Keep(shape, index, "set"),), (plain(value)[1],))[0])
+    return ArrayV(e.comp(axes, lets, (value,), (Reduce(shape, index, "set"),), (plain(value)[1],))[0])
 
 
 # ---- texts -----------------------------------------------------------------------------------------------------------

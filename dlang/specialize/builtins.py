@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dlang.ir import anf
-from dlang.ir.anf import Atom, Keep, Lit, Scalar, fresh, poly
+from dlang.ir.anf import Atom, Lit, Reduce, Scalar, fresh, poly
 from dlang.ir.types import I64
 from dlang.ops.primitives import GUARDS, PRIMITIVES
 from dlang.specialize import linear_algebra
@@ -228,7 +228,7 @@ def logsumexp(f: Frame, x: ArrayV, over: list[int], top: Value) -> Value:
         term = e.prim("exp", e.prim("sub", e.read(x.var, index), m))
     shape = tuple([x.shape[k] for k in kept])
     order = tuple([axes[k] for k in kept] + [axes[k] for k in over])
-    (total,) = e.comp(order, lets, (term,), (Keep(shape, where, "sum"),), (x.dtype,), "r")
+    (total,) = e.comp(order, lets, (term,), (Reduce(shape, where, "sum"),), (x.dtype,), "r")
     sums: Value = ArrayV(total) if shape else ScalarV(total)
     return elementwise(f, lambda s, m: e.prim("add", finite(e, m), e.prim("log", s)), sums, top)
 

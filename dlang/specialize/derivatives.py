@@ -1,6 +1,6 @@
 """Derivative forms: calls of `grad(f)`, `vjp(f, …)` and `jvp(f, …)` become operations on an instance of f.
 
-They are `Vjp`, `Record` and `Pull`, and `Jvp` of the IR, which `ad/` expands.
+They are `Vjp`, `VjpForward` and `VjpBackward`, and `Jvp` of the IR, which `ad/` expands.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def recorded(f: Frame, d: DerivativeV, call: Differentiated) -> tuple[Value, Pul
     seeded = tuple([k >= call.skipped and carries(r) for k, r in enumerate(results)])
     tape = f.instances.tape(call.instance.name, call.positions, seeded)
     handle = fresh("tape", Scalar(tape))
-    op = anf.Record(call.instance.name, call.use.actuals, call.positions, seeded, tape)
+    op = anf.VjpForward(call.instance.name, call.use.actuals, call.positions, seeded, tape)
     with f.emitter.at(d.span):
         f.emitter.bind(op, (*results, handle))
     value = f.instances.returned(f, call.use, results)
@@ -147,7 +147,7 @@ def pulled(f: Frame, pull: PullV, args: Sequence[Value]) -> Value:
     seeds += [a if s else None for a, s in zip(leaves(given), pull.seeded[first:], strict=True)]
     outs = tuple([fresh("g", a.type) for t in pull.targets for a in leaves(t) if carries(a)])
     tape, *integers = [a for v in pull.held for a in leaves(v)]
-    op = anf.Pull(pull.function, pull.positions, pull.seeded, tape, tuple(integers), tuple(seeds))
+    op = anf.VjpBackward(pull.function, pull.positions, pull.seeded, tape, tuple(integers), tuple(seeds))
     f.emitter.bind(op, outs)
     found, rest = iter(outs), iter([a for v in pull.rest for a in leaves(v)])
     slopes = [rebuild(t, iter([next(found if carries(a) else rest) for a in leaves(t)])) for t in pull.targets]

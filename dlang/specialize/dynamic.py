@@ -14,7 +14,7 @@ from itertools import count
 
 from dlang.diagnostics import error
 from dlang.ir import anf
-from dlang.ir.anf import Atom, Keep, Lit, Scalar, Size, Var, fresh, poly
+from dlang.ir.anf import Atom, Lit, Reduce, Scalar, Size, Var, fresh, poly
 from dlang.ir.types import I64
 from dlang.specialize.datatypes import bound_key, label
 from dlang.specialize.effects import RANDOM, WORLD, effects_of
@@ -180,7 +180,7 @@ def each(f: Frame, v: Many, function: Callable[[Value], Value]) -> Value:
     whole = dict(zip(own, arrays, strict=True))
     atoms = tuple([a for a in leaves(value) if isinstance(a.type, Scalar)])
     dtypes = tuple([a.type.dtype for a in atoms if isinstance(a.type, Scalar)])
-    outs = iter(e.comp(axes, lets, atoms, tuple([Keep(v.shape, index, "set") for _ in atoms]), dtypes))
+    outs = iter(e.comp(axes, lets, atoms, tuple([Reduce(v.shape, index, "set") for _ in atoms]), dtypes))
     made = [next(outs) if isinstance(a.type, Scalar) else whole[a] for a in leaves(value)]
     return Many(v.shape, rebuild(value, iter(made)))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dlang.ir import anf
-from dlang.ir.anf import Atom, Keep, Let, Scalar, Size, fresh, poly
+from dlang.ir.anf import Atom, Let, Reduce, Scalar, Size, fresh, poly
 from dlang.ir.marks import is_mark
 from dlang.specialize.binders import Index, inside
 from dlang.specialize.frame import Frame, unsupported
@@ -57,7 +57,7 @@ def collect(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Value)
         value = outside(value, {a.var for a in axes} | defined(lets))
     parts = list(leaves(value))
     if all(isinstance(p.type, Scalar) for p in parts):
-        destinations = tuple([Keep(shape, index, "set") for _ in parts])
+        destinations = tuple([Reduce(shape, index, "set") for _ in parts])
         dtypes = tuple([p.type.dtype for p in parts if isinstance(p.type, Scalar)])
         outs = e.comp(axes, lets, tuple(parts), destinations, dtypes)
         return gathered(value, outs, shape)
@@ -81,10 +81,10 @@ def is_comprehension(lets: list[Let], part: Atom) -> bool:
     *scalars, made = lets
     assert isinstance(made.op, anf.Comp)
     (to,) = made.op.destinations
-    one_by_one = isinstance(to, Keep) and to.monoid == "set" and to.into is None
+    one_by_one = isinstance(to, Reduce) and to.monoid == "set" and to.into is None
     if not one_by_one or to.index != tuple([poly(a.var) for a in made.op.axes]):
         return False
-    return all(is_mark(let.op) or isinstance(let.op, anf.Prim | anf.Cast | anf.SizeOf | anf.Read) for let in scalars)
+    return all(is_mark(let.op) or isinstance(let.op, anf.Prim | anf.Cast | anf.IndexExpr | anf.Read) for let in scalars)
 
 
 def nested(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], part: Atom) -> anf.Var:
@@ -96,7 +96,7 @@ def nested(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], part: Atom) ->
     with f.block() as body:
         e.lets.extend(lets)
         x = e.read(part, index[len(axes) :])
-    keep = Keep(tuple([a.highs[0] for a in full]), index, "set")
+    keep = Reduce(tuple([a.highs[0] for a in full]), index, "set")
     return e.comp(full, body, (x,), (keep,), (part.type.dtype,))[0]
 
 
@@ -174,5 +174,5 @@ def stored(f: Frame, array: anf.Var, index: tuple[Size, ...], part: Atom) -> anf
     where = tuple([poly(a.var) for a in inner])
     with f.block() as lets:
         x = e.read(part, where)
-    keep = Keep(array.type.shape, index + where, "set", array)
+    keep = Reduce(array.type.shape, index + where, "set", array)
     return e.comp(inner, lets, (x,), (keep,), (array.type.dtype,), array.name)[0]

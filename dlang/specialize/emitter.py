@@ -163,7 +163,7 @@ class Emitter:
         v = size.atom
         if v is not None:
             return v
-        (r,) = self.emit(anf.SizeOf(size), I64, name="n")
+        (r,) = self.emit(anf.IndexExpr(size), I64, name="n")
         self.definitions[r] = size
         return r
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dlang.ir import anf
-from dlang.ir.anf import Add, Array, Atom, Keep, Lit, Size, Var, fresh, poly
+from dlang.ir.anf import Array, Atom, Lit, Reduce, ScatterAdd, Size, Var, fresh, poly
 from dlang.ir.types import I64
 from dlang.specialize.binders import (
     Bound,
@@ -70,7 +70,7 @@ def filtered(f: Frame, c: core.Comprehension) -> Value:
             index = grid.enter(f, axes[0].var)
         with inside(f, places, [e.atom(i) for i in index]):
             holds = f.bool(c.condition)
-    (found,) = e.comp(axes, lets, (holds,), (Keep(sizes, own, "set"),), ("bool",), "mask")
+    (found,) = e.comp(axes, lets, (holds,), (Reduce(sizes, own, "set"),), ("bool",), "mask")
     mask = e.reshape(found, (grid.count,))
     k = fresh("k", I64)
     e.facts.size(k)
@@ -159,7 +159,12 @@ def ranges(f: Frame, grid: Grid, b: Chosen) -> Grid:
             length = e.prim("maximum", length, ZERO)
     here = (poly(axis.var),)
     lengths, total = e.comp(
-        (axis,), lets, (length, length), (Keep((grid.count,), here, "set"), Keep((), (), "sum")), ("i64", "i64"), "n"
+        (axis,),
+        lets,
+        (length, length),
+        (Reduce((grid.count,), here, "set"), Reduce((), (), "sum")),
+        ("i64", "i64"),
+        "n",
     )
     e.facts.size(total)
     (ends,) = e.emit(anf.Scan("sum", lengths), lengths.type, name="end")
@@ -169,7 +174,7 @@ def ranges(f: Frame, grid: Grid, b: Chosen) -> Grid:
     whole = (poly(total) + 1,)
     with f.block() as lets:
         begins = e.read(starts, (poly(axis.var),))
-    (begun,) = e.comp((axis,), lets, (ONE,), (Add(whole, (poly(begins),)),), ("i64",), "begun")
+    (begun,) = e.comp((axis,), lets, (ONE,), (ScatterAdd(whole, (poly(begins),)),), ("i64",), "begun")
     (range_of,) = e.emit(anf.Scan("sum", begun), Array("i64", whole), name="range")
     values = None if is_part(b.binder) else copied(f, grid, b, starts, total)
 
@@ -199,7 +204,7 @@ def at_each(f: Frame, count: Size, function: Callable[[Size], Atom]) -> Var:
     axis = e.axis(count, "p")
     with f.block() as lets:
         value = function(poly(axis.var))
-    return e.comp((axis,), lets, (value,), (Keep((count,), (poly(axis.var),), "set"),), ("i64",), "start")[0]
+    return e.comp((axis,), lets, (value,), (Reduce((count,), (poly(axis.var),), "set"),), ("i64",), "start")[0]
 
 
 def copied(f: Frame, grid: Grid, b: Chosen, starts: Var, total: Var) -> Value:
@@ -221,7 +226,7 @@ def copied(f: Frame, grid: Grid, b: Chosen, starts: Var, total: Var) -> Value:
             own = tuple([poly(a.var) for a in axes])
             with f.block() as lets:
                 value = e.read(x, own)
-            place = Keep(shape, (poly(first) + own[0], *own[1:]), "set", rows)
+            place = Reduce(shape, (poly(first) + own[0], *own[1:]), "set", rows)
             params.append(rows)
             results += e.comp(axes, lets, (value,), (place,), (x.type.dtype,), "rows")
     start = [zeros(f, p.type.shape, p.type.dtype) for p in params if isinstance(p.type, Array)]

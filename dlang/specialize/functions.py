@@ -67,7 +67,7 @@ def stopped(f: Frame, v: Value) -> Value:
 
     def stop(a: anf.Atom) -> anf.Atom:
         real = isinstance(a, anf.Var) and not isinstance(a.type, anf.Token) and a.type.dtype in anf.FLOATS
-        return e.emit(anf.Stop(a), a.type)[0] if real else a
+        return e.emit(anf.StopGradient(a), a.type)[0] if real else a
 
     return rebuild(v, iter([stop(a) for a in leaves(v)]))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dlang.ir import anf
-from dlang.ir.anf import Atom, Keep, Lit, Size, fresh, poly
+from dlang.ir.anf import Atom, Lit, Reduce, Size, fresh, poly
 from dlang.ir.types import I64
 from dlang.specialize.emitter import Emitter
 from dlang.specialize.frame import Frame, unsupported
@@ -211,7 +211,7 @@ def gather(f: Frame, a: ArrayV, chosen: Sequence[Selector]) -> Value:
     with e.block() as lets:
         x = e.read(a.var, tuple([entry() for entry in pending]))
     shape = tuple([x.highs[0] for x in axes])
-    destination = Keep(shape, tuple([poly(x.var) for x in axes]), "set")
+    destination = Reduce(shape, tuple([poly(x.var) for x in axes]), "set")
     (out,) = e.comp(tuple(axes), lets, (x,), (destination,), (a.dtype,))
     return ArrayV(out)
 
@@ -296,7 +296,7 @@ def store_leaf(e: Emitter, a: ArrayV, chosen: Sequence[Selector], new: ScalarV |
         index_list.append(poly(axes[-1].var))
     with e.block() as lets:
         x: Atom = new.atom if isinstance(new, ScalarV) else e.read(new.var, tuple([poly(x.var) for x in axes]))
-    destination = Keep(a.shape, tuple(index_list), "set", a.var)
+    destination = Reduce(a.shape, tuple(index_list), "set", a.var)
     (out,) = e.comp(tuple(axes), lets, (x,), (destination,), (a.dtype,), a.var.name)
     return ArrayV(out)
 

@@ -138,7 +138,7 @@ class Instances:
         return self.arrows.type(params, result, effects)
 
     def tape(self, function: str, wrt: tuple[int, ...], seeded: tuple[bool, ...]) -> str:
-        """The datatype of what a `Record` leaves for its `Pull`s; `ad/` gives it variants."""
+        """The datatype of what a `VjpForward` leaves for its `VjpBackward`s; `ad/` gives it variants."""
         key = (function, wrt, seeded)
         if key not in self.tapes:
             self.tapes[key] = anf.Datatype(f"Tape.{next(self.serial)}", (), f"the tape of {function}")

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dlang.ir import anf
-from dlang.ir.anf import Array, Atom, Keep, Lit, Size, Var, poly
+from dlang.ir.anf import Array, Atom, Lit, Reduce, Size, Var, poly
 from dlang.ir.types import I64
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.values import ArrayV, ScalarV, TupleV, Value
@@ -30,16 +30,16 @@ def operation(f: Frame, b: core.Builtin, args: list[Value]) -> Value:
             packed, order, exchanges, _ = lu(f, a)
             return TupleV((ArrayV(packed), ArrayV(order), ScalarV(exchanges)))
         case "logdet_of", [ArrayV(a), ArrayV(packed), ArrayV(order)]:
-            op = anf.Library("lu_logdet", (a, packed, order))
+            op = anf.LinalgOp("lu_logdet", (a, packed, order))
             return ScalarV(f.emitter.emit(op, anf.Scalar(_dtype(a)), name="logdet")[0])
         case "det", [ArrayV(a)]:
             packed, order, exchanges, _ = lu(f, a)
-            op = anf.Library("lu_det", (a, packed, order, exchanges))
+            op = anf.LinalgOp("lu_det", (a, packed, order, exchanges))
             return ScalarV(f.emitter.emit(op, anf.Scalar(_dtype(a)), name="det")[0])
         case "solve", [ArrayV(a), ArrayV(b_)]:
             return solve(f, a, b_)
         case "inverse", [ArrayV(a)]:
-            op = anf.Library("lu_inverse", (a, *regular(f, a)))
+            op = anf.LinalgOp("lu_inverse", (a, *regular(f, a)))
             return ArrayV(f.emitter.emit(op, a.type, name="x")[0])
         case "triangular_solve", [ArrayV() as a, ArrayV(b_), *flags]:
             return triangular_solve(f, a, b_, tuple([x.atom for x in flags if isinstance(x, ScalarV)]))
@@ -57,14 +57,14 @@ def operation(f: Frame, b: core.Builtin, args: list[Value]) -> Value:
 def cholesky(f: Frame, a: ArrayV) -> Value:
     e = f.emitter
     x = symmetric_part(f, a)
-    factor, info = e.emit(anf.Library("cholesky", (x,)), x.type, I64, name="l")
+    factor, info = e.emit(anf.LinalgOp("cholesky", (x,)), x.type, I64, name="l")
     parts = ("the matrix is not positive definite: its leading minor of order ", "", " is not positive, or NaN")
     return ArrayV(_certified(f, info, NOT_POSITIVE, parts, (info,), factor)[0])
 
 
 def lu(f: Frame, a: Var) -> tuple[Var, ...]:
     """The factors, the order of rows, how many were exchanged, and `info`."""
-    return tuple(f.emitter.emit(anf.Library("lu", (a,)), a.type, Array("i64", _shape(a)[:1]), I64, I64, name="lu"))
+    return tuple(f.emitter.emit(anf.LinalgOp("lu", (a,)), a.type, Array("i64", _shape(a)[:1]), I64, I64, name="lu"))
 
 
 def regular(f: Frame, a: Var) -> tuple[Var, Var]:
@@ -78,7 +78,7 @@ def regular(f: Frame, a: Var) -> tuple[Var, Var]:
 def solve(f: Frame, a: Var, b: Var) -> Value:
     e = f.emitter
     columns = _as_columns(f, b)
-    op = anf.Library("lu_solve", (a, *regular(f, a), columns))
+    op = anf.LinalgOp("lu_solve", (a, *regular(f, a), columns))
     return ArrayV(e.reshape(e.emit(op, columns.type, name="x")[0], _shape(b)))
 
 
@@ -86,7 +86,7 @@ def triangular_solve(f: Frame, a: ArrayV, b: Var, flags: tuple[Atom, ...]) -> Va
     """flags: lower, transposed, unit."""
     e = f.emitter
     columns = _as_columns(f, b)
-    x, info = e.emit(anf.Library("triangular_solve", (a.var, columns, *flags)), columns.type, I64, name="x")
+    x, info = e.emit(anf.LinalgOp("triangular_solve", (a.var, columns, *flags)), columns.type, I64, name="x")
     at = e.prim("sub", info, Lit(1, "i64"))
     parts = ("the matrix is singular: its diagonal is zero at index ", "", "")
     return ArrayV(e.reshape(_certified(f, info, SINGULAR, parts, (at,), x)[0], _shape(b)))
@@ -94,20 +94,20 @@ def triangular_solve(f: Frame, a: ArrayV, b: Var, flags: tuple[Atom, ...]) -> Va
 
 def qr(f: Frame, a: Var) -> Value:
     (m, n), k, dtype = _shape(a), _smaller(f, *_shape(a)), _dtype(a)
-    q, r = f.emitter.emit(anf.Library("qr", (a, k)), Array(dtype, (m, poly(k))), Array(dtype, (poly(k), n)), name="q")
+    q, r = f.emitter.emit(anf.LinalgOp("qr", (a, k)), Array(dtype, (m, poly(k))), Array(dtype, (poly(k), n)), name="q")
     return TupleV((ArrayV(q), ArrayV(r)))
 
 
 def svd(f: Frame, a: Var) -> Value:
     (m, n), k, dtype = _shape(a), _smaller(f, *_shape(a)), _dtype(a)
     types = Array(dtype, (m, poly(k))), Array(dtype, (poly(k),)), Array(dtype, (poly(k), n))
-    *parts, info = f.emitter.emit(anf.Library("svd", (a, k)), *types, I64, name="s")
+    *parts, info = f.emitter.emit(anf.LinalgOp("svd", (a, k)), *types, I64, name="s")
     return TupleV(tuple([ArrayV(x) for x in _converged(f, info, "singular values", *parts)]))
 
 
 def eigh(f: Frame, a: ArrayV) -> Value:
     x = symmetric_part(f, a)
-    w, v, info = f.emitter.emit(anf.Library("eigh", (x,)), Array(a.dtype, _shape(x)[:1]), x.type, I64, name="v")
+    w, v, info = f.emitter.emit(anf.LinalgOp("eigh", (x,)), Array(a.dtype, _shape(x)[:1]), x.type, I64, name="v")
     return TupleV(tuple([ArrayV(x) for x in _converged(f, info, "eigenvalues", w, v)]))
 
 
@@ -119,7 +119,7 @@ def applied(f: Frame, a: Var, b: Var) -> Value:
     with e.block() as lets:
         term = e.prim("mul", e.read(a, (poly(i.var), poly(p.var))), e.read(columns, (poly(p.var), poly(j.var))))
     shape, index = (_shape(a)[0], _shape(columns)[1]), (poly(i.var), poly(j.var))
-    (out,) = e.comp((i, j, p), lets, (term,), (Keep(shape, index, "sum"),), (_dtype(a),))
+    (out,) = e.comp((i, j, p), lets, (term,), (Reduce(shape, index, "sum"),), (_dtype(a),))
     return ArrayV(e.reshape(out, (shape[0], *_shape(b)[1:])))
 
 
@@ -131,7 +131,7 @@ def symmetric_part(f: Frame, a: ArrayV) -> Var:
     with e.block() as lets:
         both = e.prim("add", e.read(a.var, here), e.read(a.var, there))
         half = e.prim("mul", Lit(0.5, a.dtype), both)
-    return e.comp((i, j), lets, (half,), (Keep(a.shape, here, "set"),), (a.dtype,))[0]
+    return e.comp((i, j), lets, (half,), (Reduce(a.shape, here, "set"),), (a.dtype,))[0]
 
 
 def _converged(f: Frame, info: Var, what: str, *results: Var) -> tuple[Var, ...]:

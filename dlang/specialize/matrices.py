@@ -218,7 +218,7 @@ def one_hot(f: Frame, like: Value, index: Shape) -> Atom:
             same = e.prim("eq", a.var, e.atom(i))
             here = same if isinstance(here, Lit) else e.prim("and", here, same)
         x = e.cast(dtype, here)
-    keep = anf.Keep(shape, tuple([poly(a.var) for a in axes]), "set")
+    keep = anf.Reduce(shape, tuple([poly(a.var) for a in axes]), "set")
     return e.comp(axes, lets, (x,), (keep,), (dtype,), "seed")[0]
 
 

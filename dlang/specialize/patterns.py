@@ -19,7 +19,7 @@ from dlang.specialize.values import DataV, EnumV, NodeV, ScalarV, TupleV, Value
 from dlang.typecheck import core
 from dlang.typecheck.trees import pattern_locals
 
-CHEAP = (anf.Prim, anf.Cast, anf.SizeOf)
+CHEAP = (anf.Prim, anf.Cast, anf.IndexExpr)
 """Operations that are total, and cheaper than a branch."""
 
 

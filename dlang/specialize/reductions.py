@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dlang.ir import anf
-from dlang.ir.anf import Atom, Keep, Lit, Scalar, Size, poly
+from dlang.ir.anf import Atom, Lit, Reduce, Scalar, Size, poly
 from dlang.specialize.arith import reduce_axes
 from dlang.specialize.binders import (
     acts,
@@ -77,7 +77,7 @@ def reduction(f: Frame, monoid: str, c: core.Comprehension, nested: bool = False
     if monoid in ("max", "min", "argmax", "argmin") and check:
         nonempty(f, tuple([b.size for b in binders]), monoid)
     dtype = "i64" if monoid.startswith("arg") else value.dtype
-    return e.comp(axes, lets, (value.atom,), (Keep((), (), monoid),), (dtype,), "r")[0]
+    return e.comp(axes, lets, (value.atom,), (Reduce((), (), monoid),), (dtype,), "r")[0]
 
 
 def entered(f: Frame, c: core.Comprehension) -> int | None:

@@ -154,9 +154,9 @@ class DynamicV:
 class PullV:
     """What `vjp` gives: cotangents of a result to those of arguments, any number of times.
 
-    function, positions, seeded: as in `anf.Pull`. result, targets: values of these types, over variables that nothing
-    binds. held: the tape, then the i64 arguments; tags: of the enums in the result; rest: what the arguments hold that
-    carries no derivative. single: whether there is one target, which is bare.
+    function, positions, seeded: as in `anf.VjpBackward`. result, targets: values of these types, over variables that
+    nothing binds. held: the tape, then the i64 arguments; tags: of the enums in the result; rest: what the arguments
+    hold that carries no derivative. single: whether there is one target, which is bare.
     """
 
     function: str

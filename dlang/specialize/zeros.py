@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dlang.ir import anf
-from dlang.ir.anf import Atom, Keep, Lit, Scalar, Size, poly
+from dlang.ir.anf import Atom, Lit, Reduce, Scalar, Size, poly
 from dlang.specialize.frame import Frame
 from dlang.specialize.types import Mono
 from dlang.specialize.values import Value, template
@@ -23,7 +23,7 @@ def filled(f: Frame, shape: tuple[Size, ...], x: Atom) -> anf.Var:
     e = f.emitter
     assert isinstance(x.type, Scalar)
     axes = tuple([e.axis(s) for s in shape])
-    keep = Keep(shape, tuple([poly(a.var) for a in axes]), "set")
+    keep = Reduce(shape, tuple([poly(a.var) for a in axes]), "set")
     return e.comp(axes, [], (x,), (keep,), (x.type.dtype,))[0]
 
 

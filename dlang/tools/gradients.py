@@ -20,7 +20,7 @@ import numpy as np
 
 from dlang.driver import Request, Runner, lower
 from dlang.graphs import reached
-from dlang.ir.anf import Array, Atom, Function, Let, Lit, Program, Scalar, Stop, Token, Var
+from dlang.ir.anf import Array, Atom, Function, Let, Lit, Program, Scalar, StopGradient, Token, Var
 from dlang.ir.builder import Builder
 from dlang.ir.pointwise import Pointwise
 from dlang.ir.substitution import refresh_vars
@@ -67,7 +67,7 @@ class Gradients:
         """Whether a derivative is stopped somewhere in the function (`stop_gradient`)."""
         fixed = set(self.fixed)
         for let in _reached(self.mono, self.function):
-            if isinstance(let.op, Stop):
+            if isinstance(let.op, StopGradient):
                 if let.op.arg not in fixed:
                     return True
                 fixed.update(let.vars)

@@ -65,7 +65,7 @@ class _Drawing:
                 self.branch(op, let, where)
             case op:
                 label = [self.label(op), *(self.names.type(v.type) for v in let.vars if not isinstance(v.type, Token))]
-                colour = {"fillcolor": "#fff0d0"} if isinstance(op, anf.Contract | anf.Library | anf.Call) else {}
+                colour = {"fillcolor": "#fff0d0"} if isinstance(op, anf.Contract | anf.LinalgOp | anf.Call) else {}
                 node = self.graph.node(where, "\n".join(label), tooltip=_at("", let.span), **colour)
                 self.link(parts(op).atoms, node)
                 self.made.update(dict.fromkeys(let.vars, node))
@@ -144,13 +144,13 @@ class _Drawing:
                 return f"view {self.names.sizes(index)}"
             case anf.Contract(left=left, right=right, out=out):
                 return f"product {list(left)} {list(right)} -> {list(out)}"
-            case anf.Call(function=name) | anf.Library(name=name):
+            case anf.Call(function=name) | anf.LinalgOp(name=name):
                 return f"{type(op).__name__.lower()} {name}"
             case anf.Check(code=code):
                 return f"check {code}"
             case anf.Update(index=index):
                 return f"update {self.names.sizes(index)}"
-            case anf.SizeOf(size):
+            case anf.IndexExpr(size):
                 return f"size {self.names.size(size)}"
             case anf.Effect(name=name) | anf.Foreign(target=name):
                 return name

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dlang.ir.anf import Add, Atom, Keep, Lit, Var, poly
+from dlang.ir.anf import Atom, Lit, Reduce, ScatterAdd, Var, poly
 from dlang.ir.builder import axis
 from tests.ad.case import Case, Cases, new, randoms
 from tests.ad.support import F64, const, real, total, whole
@@ -190,7 +190,7 @@ def update_views() -> Case:
     y = b.param("y", real(3))
     i = axis(3)
     (u,) = b.comp(
-        [i], lambda i: b.mul(b.read(y, [i]), b.read(x, [i])), [Keep((poly(n),), (poly(i.var) + 1,), "set", x)]
+        [i], lambda i: b.mul(b.read(y, [i]), b.read(x, [i])), [Reduce((poly(n),), (poly(i.var) + 1,), "set", x)]
     )
     return (
         b.function("uv", [b.map([n], lambda i: b.mul(b.read(u, [i]), b.read(u, [i])))]),
@@ -210,7 +210,7 @@ def scatter() -> Case:
         target.append(b.read(k, [i]))
         return b.prim("sin", b.read(x, [i]))
 
-    (u,) = b.comp([axis(n)], body, lambda i: [Add((poly(n),), (poly(target[0]),))])
+    (u,) = b.comp([axis(n)], body, lambda i: [ScatterAdd((poly(n),), (poly(target[0]),))])
     out = b.map([n], lambda i: b.mul(b.read(u, [i]), b.read(u, [i])))
     return b.function("scatter", [out]), [1], [5, randoms(5), np.array([0, 0, 3, 2, 3])]
 
@@ -225,5 +225,5 @@ def maximum_of_ragged_sums() -> Case:
         terms = b.map([poly(n) - poly(i)], lambda j: b.prim("exp", b.read(x, [poly(i) + poly(j)])))
         return total(b, [poly(n) - poly(i)], lambda j: b.read(terms, [j]))
 
-    (m,) = b.comp([axis(n)], at, [Keep((), (), "max")])
+    (m,) = b.comp([axis(n)], at, [Reduce((), (), "max")])
     return b.function("ms", [m]), [1], [5, randoms(5)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dlang.ir.anf import Keep, Lit, Scalar, Var, poly
+from dlang.ir.anf import Lit, Reduce, Scalar, Var, poly
 from dlang.ir.builder import axis
 from tests.ad.case import Case, Cases, new, randoms
 from tests.ad.support import F64, const, real, total, whole
@@ -135,7 +135,7 @@ def maxima_in_branches() -> Case:
 
     def at(i: Var) -> Any:
         def largest() -> Any:
-            (m,) = b.comp([axis(k)], lambda m: b.mul(b.read(x, [i, m]), b.read(x, [0, m])), [Keep((), (), "max")])
+            (m,) = b.comp([axis(k)], lambda m: b.mul(b.read(x, [i, m]), b.read(x, [0, m])), [Reduce((), (), "max")])
             return m
 
         chosen = b.if_(b.prim("gt", i, Lit(0, "i64")), largest, lambda: const(2.0))[0]
@@ -153,7 +153,7 @@ def maxima_from_a_point_on() -> Case:
     def at(j: Var) -> Any:
         def largest() -> Any:
             k = axis(n, low=j)
-            (m,) = b.comp([k], lambda k: b.mul(b.read(x, [k]), b.read(x, [0])), [Keep((), (), "max")])
+            (m,) = b.comp([k], lambda k: b.mul(b.read(x, [k]), b.read(x, [0])), [Reduce((), (), "max")])
             return m
 
         odd = b.prim("eq", b.prim("mod", j, Lit(2, "i64")), Lit(1, "i64"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dlang.ir.anf import Atom, Axis, Function, Keep, Var, fresh, poly
+from dlang.ir.anf import Atom, Axis, Function, Reduce, Var, fresh, poly
 from dlang.ir.builder import Builder, axis
 from tests.ad.support import F64, I64, const, real, total, whole
 
@@ -165,7 +165,7 @@ def nbody(k: int) -> Case:
         r2 = total(b, [3], square)
         return b.prim("div", b.mul(b.read(m, [i]), b.read(m, [j])), b.prim("sqrt", b.add(r2, const(0.1))))
 
-    (out,) = b.comp([i, j], pair, [Keep((), ())])
+    (out,) = b.comp([i, j], pair, [Reduce((), ())])
     return b.function("nbody", [out]), [1, 2], [k, *randoms((k, 3), (k,))]
 
 
@@ -272,7 +272,7 @@ def triangular_invariant(k: int) -> Case:
     x, y = b.param("x", real(n)), b.param("y", real(n))
     i = axis(n)
     j = axis(i.var, name="j")
-    (out,) = b.comp([i, j], lambda i, j: b.mul(b.prim("exp", b.read(x, [j])), b.read(y, [i])), [Keep((), ())])
+    (out,) = b.comp([i, j], lambda i, j: b.mul(b.prim("exp", b.read(x, [j])), b.read(y, [i])), [Reduce((), ())])
     return b.function("triangular_invariant", [out]), [1, 2], [k, *randoms((k,), (k,))]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dlang.ad.expand import expand
-from dlang.ir.anf import Array, Atom, Function, Keep, Lit, Program, Scalar, Var, poly
+from dlang.ir.anf import Array, Atom, Function, Lit, Program, Reduce, Scalar, Var, poly
 from dlang.ir.builder import Builder, Index, axis
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.substitution import refresh_vars
@@ -40,7 +40,7 @@ def total(b: Builder, axes: Sequence[Any], body: Callable[..., Atom], kept: int 
     full = [a if not isinstance(a, (int, Var)) and hasattr(a, "lows") else axis(b.as_poly(a)) for a in axes]
     shape = tuple(a.highs[0] for a in full[:kept])
     index = tuple(poly(a.var) for a in full[:kept])
-    (out,) = b.comp(full, body, [Keep(shape, index, monoid)])
+    (out,) = b.comp(full, body, [Reduce(shape, index, monoid)])
     return out
 
 

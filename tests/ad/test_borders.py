@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dlang.ir.affine import Knowledge
-from dlang.ir.anf import Add, Comp, For, Keep, Prim
+from dlang.ir.anf import Comp, For, Prim, Reduce, ScatterAdd
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import walk
 from dlang.optimize.pipeline import optimise
@@ -42,7 +42,7 @@ def program(text: str, name: str) -> tuple[Interpreter, str]:
     optimised = optimise(made.program, [made.entry.name], verify=True)
     comps = [op for op in ops(optimised) if isinstance(op, Comp)]
     if name != "h":  # of an end, the second derivative may add to elements
-        assert not [d for op in comps for d in op.destinations if isinstance(d, Add)]
+        assert not [d for op in comps for d in op.destinations if isinstance(d, ScatterAdd)]
     assert not [op for op in ops(optimised) if isinstance(op, For)]
     return Interpreter(optimised), made.entry.name
 
@@ -223,7 +223,7 @@ fn f(u: f64[n], v: f64[n]) -> f64[n] = grad(loss)(u, v)
         for let in walk(function.body):
             if isinstance(let.op, Comp):
                 for d in let.op.destinations:
-                    if isinstance(d, Keep) and d.shape:
+                    if isinstance(d, Reduce) and d.shape:
                         kept = [a for a in let.op.axes if any(e.mentions((a.var,)) for e in d.index)]
                         known = Knowledge()
                         known.saw(p.type for p in function.params)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dlang.ir.anf import Add, Comp, Contract, Program
+from dlang.ir.anf import Comp, Contract, Program, ScatterAdd
 from dlang.ir.traverse import walk
 from dlang.optimize.contractions import contractions
 from tests.ad.four_ways import four_ways
@@ -26,7 +26,7 @@ from tests.ad.support import (
 
 def scatters(program: Program) -> int:
     return sum(
-        isinstance(d, Add)
+        isinstance(d, ScatterAdd)
         for f in program.functions.values()
         for let in walk(f.body)
         if isinstance(let.op, Comp)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dlang.ir.anf import Contract, For, Library, Program
+from dlang.ir.anf import Contract, For, LinalgOp, Program
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import walk
 from dlang.optimize.pipeline import optimise
@@ -44,7 +44,7 @@ def operations(p: Program) -> list[str]:
     """The names of the operations of linear algebra, and `product` for each product."""
     lets = [let.op for f in p.functions.values() for let in walk(f.body)]
     return sorted(
-        op.name if isinstance(op, Library) else "product" for op in lets if isinstance(op, Library | Contract)
+        op.name if isinstance(op, LinalgOp) else "product" for op in lets if isinstance(op, LinalgOp | Contract)
     )
 
 
@@ -69,7 +69,7 @@ def test_several_solutions_and_their_derivatives_share_the_factors(name: str) ->
 def test_a_matrix_that_a_loop_does_not_change_is_factored_in_front_of_it(name: str) -> None:
     p, _ = program(name)
     loops = [let.op for f in p.functions.values() for let in walk(f.body) if isinstance(let.op, For)]
-    inside = [let.op.name for loop in loops for let in walk(loop.body) if isinstance(let.op, Library)]
+    inside = [let.op.name for loop in loops for let in walk(loop.body) if isinstance(let.op, LinalgOp)]
     assert inside and "lu" not in inside
 
 

@@ -23,11 +23,11 @@ from dlang.ir.anf import (
     Lit,
     Prim,
     Program,
-    Pull,
-    Record,
     Rules,
     Token,
     Var,
+    VjpBackward,
+    VjpForward,
     poly,
 )
 from dlang.ir.builder import Builder
@@ -321,9 +321,9 @@ def test_a_tangent_of_what_a_pull_gives() -> None:
     f = b.function("f", [b.mul(b.prim("sin", x), x)])
     b = Builder({"f": f})
     x = b.param("x", F64)
-    _, tape = b.emit(Record("f", (x,), (0,), (True,), "tape.0"))
+    _, tape = b.emit(VjpForward("f", (x,), (0,), (True,), "tape.0"))
     bar = Var("bar", F64)
-    b.emit_as([bar], Pull("f", (0,), (True,), tape, (), (const(1.0),)))
+    b.emit_as([bar], VjpBackward("f", (0,), (True,), tape, (), (const(1.0),)))
     g = b.function("g", [bar])
     program = Program({"f": f, "g": g}, {"tape.0": Datatype("tape.0", ())})
     got = run(expanded(pushed(program, "g", [0])), "along", [0.7, 1.0])

@@ -9,7 +9,7 @@ import pytest
 
 from dlang.diagnostics import Source
 from dlang.driver import Request, check, errors_of, lower
-from dlang.ir.anf import Add, Block, Comp, Contract, For, Function, Op, poly
+from dlang.ir.anf import Block, Comp, Contract, For, Function, Op, ScatterAdd, poly
 from dlang.ir.printer import print_function
 from dlang.tools.gradients import FORWARD, REVERSE, with_derivatives
 from tests.ad.four_ways import four_ways
@@ -81,7 +81,7 @@ def test_the_gradient_of_a_product_is_products(name: str) -> None:
     comps = [op for op in ops if isinstance(op, Comp)]
     assert sum(isinstance(op, Contract) for op in ops) == contractions, print_function(function)
     assert max(len(op.axes) for op in comps if not is_zero(op)) <= axes, print_function(function)
-    assert not any(isinstance(d, Add) for op in comps for d in op.destinations)
+    assert not any(isinstance(d, ScatterAdd) for op in comps for d in op.destinations)
 
 
 def test_a_matrix_on_both_sides_of_a_product_and_beside_it_has_the_sum_of_all_cotangents() -> None:

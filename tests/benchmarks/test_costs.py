@@ -9,7 +9,7 @@ import pytest
 from benchmarks.costs.__main__ import main
 from benchmarks.costs.cases import ADBENCH, MODELS, TRAPS, Case
 from benchmarks.costs.counting import compiled
-from dlang.ir.anf import Add, Comp, Contract, For
+from dlang.ir.anf import Comp, Contract, For, ScatterAdd
 from dlang.ir.traverse import walk
 from dlang.tools.counted import REVERSE, Costs
 
@@ -78,14 +78,14 @@ WITHOUT_SCATTERS += ["clipped", "wrapped", "weighted", "flow", "diffusion"]
 @pytest.mark.parametrize("function", WITHOUT_SCATTERS)
 def test_derivatives_of_stencils_and_products_scatter_nothing(function: str) -> None:
     ops = [op for op in made_of(function) if isinstance(op, Comp)]
-    assert not [d for op in ops for d in op.destinations if isinstance(d, Add)]
+    assert not [d for op in ops for d in op.destinations if isinstance(d, ScatterAdd)]
 
 
 def test_the_derivative_of_a_sum_by_an_index_only_reads() -> None:
     """Its loop is the one of the value."""
     assert sum(isinstance(op, For) for op in made_of("accumulate")) <= 2
     comps = [op for op in made_of("gather") if isinstance(op, Comp)]
-    scatters = [(op, d) for op in comps for d in op.destinations if isinstance(d, Add)]
+    scatters = [(op, d) for op in comps for d in op.destinations if isinstance(d, ScatterAdd)]
     assert len(scatters) == 1 and len(scatters[0][0].axes) == 2
 
 

@@ -18,11 +18,11 @@ from dlang.ir.anf import (
     Comp,
     Effect,
     Function,
-    Keep,
     Let,
     Lit,
     Program,
     Read,
+    Reduce,
     Scalar,
     Token,
     Var,
@@ -241,7 +241,7 @@ def test_an_argmax_that_the_cpu_cannot_run_is_refused_at_its_place() -> None:
     def several_bounds(b: Builder) -> list[Atom]:
         n, m = b.param("n", I64), b.param("m", I64)
         i = Axis(fresh("i", I64), (poly(0),), (poly(n), poly(m)))
-        return list(b.comp([i], lambda i: i, [Keep((), (), "argmax")]))
+        return list(b.comp([i], lambda i: i, [Reduce((), (), "argmax")]))
 
     def data_index(b: Builder) -> list[Atom]:
         n = b.param("n", I64)
@@ -249,7 +249,7 @@ def test_an_argmax_that_the_cpu_cannot_run_is_refused_at_its_place() -> None:
         i = Axis(fresh("i", I64), (poly(0),), (poly(n),))
         k = fresh("k", I64)
         body = Block((Let((k,), Read(t, (poly(i.var),)), Span(SOURCE, 11, 17)),), (k,))
-        return list(b.emit(Comp((i,), body, (Keep((poly(n),), (poly(k),), "argmax"),))))
+        return list(b.emit(Comp((i,), body, (Reduce((poly(n),), (poly(k),), "argmax"),))))
 
     assert refused(several_bounds) == "`argmax` over an axis with several bounds is not supported on the CPU"
     assert refused(data_index) == "these arguments of extrema in one comprehension are not supported on the CPU"

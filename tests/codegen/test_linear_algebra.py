@@ -10,7 +10,7 @@ import pytest
 
 from dlang.codegen.printing import print_program
 from dlang.codegen.schedule import schedule
-from dlang.ir.anf import Array, Library, Lit, Program, poly
+from dlang.ir.anf import Array, LinalgOp, Lit, Program, poly
 from dlang.ir.builder import Builder
 from dlang.ir.interpreter import Interpreter
 from dlang.runtime.engine import CompiledProgram, Engine
@@ -36,7 +36,7 @@ def square(name: str, dtype: str, *flags: bool, columns: int | None = None) -> P
         count = poly(columns) if columns else poly(b.param("columns", I64))
         args.append(b.param("b", Array(dtype, (n, count))))
     args += [Lit(flag, "bool") for flag in flags]
-    return Program({"f": b.function("f", list(b.emit(Library(name, tuple(args)))))})
+    return Program({"f": b.function("f", list(b.emit(LinalgOp(name, tuple(args)))))})
 
 
 def factored(name: str, dtype: str, columns: int | None = None) -> Program:
@@ -44,21 +44,21 @@ def factored(name: str, dtype: str, columns: int | None = None) -> Program:
     b = Builder()
     n = poly(b.param("n", I64))
     a = b.param("a", Array(dtype, (n, n)))
-    packed, order, exchanges, info = b.emit(Library("lu", (a,)))
+    packed, order, exchanges, info = b.emit(LinalgOp("lu", (a,)))
     args: list[Any] = [a, packed, order]
     if columns is not None:
         count = poly(columns) if columns else poly(b.param("columns", I64))
         args.append(b.param("b", Array(dtype, (n, count))))
     if name == "lu_det":
         args.append(exchanges)
-    return Program({"f": b.function("f", [info, *b.emit(Library(name, tuple(args)))])})
+    return Program({"f": b.function("f", [info, *b.emit(LinalgOp(name, tuple(args)))])})
 
 
 def rectangular(name: str, dtype: str) -> Program:
     b = Builder()
     m, n, k = (b.param(size, I64) for size in "mnk")
     a = b.param("a", Array(dtype, (poly(m), poly(n))))
-    return Program({"f": b.function("f", list(b.emit(Library(name, (a, k)))))})
+    return Program({"f": b.function("f", list(b.emit(LinalgOp(name, (a, k)))))})
 
 
 def random(m: int, n: int, dtype: str, seed: int = 0) -> Matrix:

@@ -11,7 +11,7 @@ import pytest
 from dlang.codegen.printing import print_program
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
-from dlang.ir.anf import Array, Axis, Keep, Program, Size, Var, fresh, poly
+from dlang.ir.anf import Array, Axis, Program, Reduce, Size, Var, fresh, poly
 from dlang.ir.builder import Builder
 from dlang.ir.interpreter import Interpreter
 from dlang.runtime.engine import Engine
@@ -149,7 +149,7 @@ def test_a_sum_over_windows_that_end_at_the_border_goes_in_tiles() -> None:
     (out,) = b.comp(
         axes,
         lambda *_: b.mul(b.read(x, [t, poly(i) - poly(k), c]), b.read(w, [k, c, o])),
-        lambda *_: [Keep((poly(n), poly(m) + 2, poly(7)), (poly(t), poly(i), poly(o)), "sum")],
+        lambda *_: [Reduce((poly(n), poly(m) + 2, poly(7)), (poly(t), poly(i), poly(o)), "sum")],
     )
     program = Program({"f": b.function("f", [out])})
     text = loops(program)
@@ -166,7 +166,7 @@ def test_a_sum_over_the_order_of_texts_which_the_host_knows_has_no_tiles() -> No
     (out,) = b.comp(
         [Axis(axis, (poly(0),), (n,)) for axis in (i, j, k)],
         lambda *_: b.cast("f64", b.prim("lt", b.read(x, [i, k]), b.read(y, [k, j]))),
-        lambda *_: [Keep((n, n), (poly(i), poly(j)), "sum")],
+        lambda *_: [Reduce((n, n), (poly(i), poly(j)), "sum")],
     )
     program = Program({"f": b.function("f", [out])})
     assert "loop tile" not in loops(program)
@@ -193,7 +193,7 @@ def test_loops_stay_inside_those_that_bound_them(case: str) -> None:
     (out,) = b.comp(
         axes,
         lambda *_: b.mul(b.read(x, [h, i, p]), b.read(w, [k, p, j])),
-        lambda *_: [Keep(shape, (poly(h), poly(i), poly(j)), "sum")],
+        lambda *_: [Reduce(shape, (poly(h), poly(i), poly(j)), "sum")],
     )
     program = Program({"f": b.function("f", [out])})
     for size in (1, 3, 9):

@@ -11,7 +11,7 @@ import pytest
 
 from dlang.codegen.cuda.placement import on_device
 from dlang.codegen.schedule import schedule
-from dlang.ir.anf import Array, Atom, Keep, Var, poly
+from dlang.ir.anf import Array, Atom, Reduce, Var, poly
 from dlang.ir.builder import Builder, i64
 from dlang.ir.interpreter import Interpreter
 from dlang.runtime.emulation.driver import EmulatedDriver
@@ -38,7 +38,7 @@ def arrays(b: Builder) -> tuple[Var, Var, Var]:
 
 def sum_of_gathered(b: Builder) -> list[Atom]:
     n, x, t = arrays(b)
-    return list(b.comp([n], lambda i: element(b, x, t, n, i), [Keep((), (), "sum")]))
+    return list(b.comp([n], lambda i: element(b, x, t, n, i), [Reduce((), (), "sum")]))
 
 
 def row_sums_of_gathered(b: Builder) -> list[Atom]:
@@ -46,7 +46,7 @@ def row_sums_of_gathered(b: Builder) -> list[Atom]:
 
     def row(i: Var) -> Atom:
         factor = element(b, x, t, n, i)
-        return b.comp([n], lambda j: b.mul(b.read(x, [j]), factor), [Keep((), (), "sum")])[0]
+        return b.comp([n], lambda j: b.mul(b.read(x, [j]), factor), [Reduce((), (), "sum")])[0]
 
     return [b.map([n], row)]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dlang
-from dlang.ir.anf import Add, Comp, For
+from dlang.ir.anf import Comp, For, ScatterAdd
 from dlang.ir.traverse import walk
 from tests.cuda.both import Both
 
@@ -99,7 +99,7 @@ def test_a_loop_gives_what_the_interpreter_gives(name: str, sizes: tuple[int, in
 def test_only_what_adds_to_elements_is_a_scatter(name: str) -> None:
     both = program()
     lets = list(walk(both.program.functions[both.entries[name].name].body))
-    adds = [d for let in lets if isinstance(let.op, Comp) for d in let.op.destinations if isinstance(d, Add)]
+    adds = [d for let in lets if isinstance(let.op, Comp) for d in let.op.destinations if isinstance(d, ScatterAdd)]
     loops = [let for let in lets if isinstance(let.op, For)]
     assert (bool(adds), bool(loops)) == (name in SCATTERS, name in LOOPS)
     if name in SCATTERS:

@@ -6,7 +6,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 
-from dlang.ir.anf import Array, Atom, Axis, Keep, Program, Scalar, Var, fresh, poly
+from dlang.ir.anf import Array, Atom, Axis, Program, Reduce, Scalar, Var, fresh, poly
 from dlang.ir.builder import Builder, axis, f64, i64
 
 I64 = Scalar("i64")
@@ -46,11 +46,11 @@ def programs(draw: st.DrawFn) -> Program:
                 return b.scan("sum", v)
             case 4:
                 i, j = axis(n), axis(n, name="j")
-                return b.comp([i, j], lambda i, j: b.read(m, [i, j]), [Keep((size,), (poly(j.var),), "max")])[0]
+                return b.comp([i, j], lambda i, j: b.read(m, [i, j]), [Reduce((size,), (poly(j.var),), "max")])[0]
             case 5:
                 i = axis(n)
                 j = Axis(fresh("j", I64), (poly(i.var),), (size,))
-                destination = Keep((size,), (poly(i.var),))
+                destination = Reduce((size,), (poly(i.var),))
                 return b.comp([i, j], lambda i, j: b.mul(b.read(v, [i]), b.read(w, [j])), [destination])[0]
             case 6:
                 return b.for_(0, n, [v], lambda i, s: b.update(s, [i], unary(b.read(w, [i]))))[0]

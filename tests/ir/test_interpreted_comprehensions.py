@@ -10,12 +10,12 @@ from hypothesis import given, settings, strategies as st
 
 import dlang.ir.interpreter as interpreter_module
 from dlang.ir.anf import (
-    Add,
     Axis,
     Function,
-    Keep,
     Lit,
     Program,
+    Reduce,
+    ScatterAdd,
     Var,
     fresh,
     poly,
@@ -36,7 +36,7 @@ def product_of_matrices() -> tuple[Builder, Var]:
     (z,) = b.comp(
         [i, j, p],
         lambda i, j, p: b.mul(b.read(x, [i, p]), b.read(y, [p, j])),
-        [Keep((poly(m), poly(n)), (poly(i.var), poly(j.var)))],
+        [Reduce((poly(m), poly(n)), (poly(i.var), poly(j.var)))],
     )
     return b, z
 
@@ -91,7 +91,7 @@ def test_points_in_several_batches_give_what_one_batch_gives(monkeypatch: pytest
     sums = b.comp(
         [i, j],
         lambda i, j: [b.read(x, [i, j])] * 3,
-        [Keep((poly(size),), (poly(j.var),), m) for m in ("sum", "max", "argmax")],
+        [Reduce((poly(size),), (poly(j.var),), m) for m in ("sum", "max", "argmax")],
     )
     square = RNG.normal(size=(11, 11))
     total, most, where = run(b, [11, square], *sums)
@@ -135,10 +135,10 @@ def test_a_triangle_has_the_points_between_its_bounds() -> None:
         [i, j],
         lambda i, j: [b.read(x, [i, j])] * 4,
         [
-            Keep((poly(n),), (poly(i.var),)),
-            Keep((poly(n),), (poly(j.var),)),
-            Keep((poly(n), poly(n)), (poly(i.var), poly(j.var)), "set"),
-            Keep((poly(n),), (poly(i.var),), "max"),
+            Reduce((poly(n),), (poly(i.var),)),
+            Reduce((poly(n),), (poly(j.var),)),
+            Reduce((poly(n), poly(n)), (poly(i.var), poly(j.var)), "set"),
+            Reduce((poly(n),), (poly(i.var),), "max"),
         ],
     )
     p = RNG.normal(size=(8, 8))
@@ -197,7 +197,7 @@ def test_a_scatter_adds_all_values_that_meet() -> None:
             holder.append(b.read(idx, [v]))
             return b.read(x, [v])
 
-        return b.comp([i], body, lambda _: [Add((poly(n),), (poly(holder[0]),), into)])[0]
+        return b.comp([i], body, lambda _: [ScatterAdd((poly(n),), (poly(holder[0]),), into)])[0]
 
     p, at = RNG.normal(size=6), np.array([1, 1, 0, 3, 3, 3])
     expected = np.zeros(4)
@@ -212,9 +212,9 @@ def test_keep_into_adds_to_the_elements_reached_and_keeps_the_others() -> None:
     n = b.param("n", I64)
     x = vector(b, "x", n)
     i = axis(n)
-    (y,) = b.comp([i], lambda i: b.read(x, [i]), [Keep((poly(n) * 2,), (poly(i.var) * 2,), "sum", None)])
+    (y,) = b.comp([i], lambda i: b.read(x, [i]), [Reduce((poly(n) * 2,), (poly(i.var) * 2,), "sum", None)])
     j = axis(n, name="j")
-    (z,) = b.comp([j], lambda j: f64(1), [Keep((poly(n) * 2,), (poly(j.var) * 2 + 1,), "sum", y)])
+    (z,) = b.comp([j], lambda j: f64(1), [Reduce((poly(n) * 2,), (poly(j.var) * 2 + 1,), "sum", y)])
     np.testing.assert_array_equal(run(b, [3, np.array([5.0, 6, 7])], z)[0], [5, 1, 6, 1, 7, 1])
 
 
@@ -223,12 +223,12 @@ def test_argmax_and_argmin_give_the_first_extremum_and_nan_wins_as_in_numpy() ->
     n = b.param("n", I64)
     x = matrix(b, "x", n, n)
     i, j = axis(n), axis(n, name="j")
-    per_row = [Keep((poly(n),), (poly(i.var),), m) for m in ("argmax", "argmin")]
+    per_row = [Reduce((poly(n),), (poly(i.var),), m) for m in ("argmax", "argmin")]
     rows = b.comp([i, j], lambda i, j: [b.read(x, [i, j])] * 2, per_row)
     whole = b.reduce([n, n], lambda i, j: b.read(x, [i, j]), "argmax")
     i2 = axis(n)
     j2 = axis(n, name="j", low=i2.var)  # ragged: rank among the points of the row
-    ragged = b.comp([i2, j2], lambda i, j: b.read(x, [i, j]), [Keep((poly(n),), (poly(i2.var),), "argmax")])
+    ragged = b.comp([i2, j2], lambda i, j: b.read(x, [i, j]), [Reduce((poly(n),), (poly(i2.var),), "argmax")])
     p = np.array([[1.0, 3, 3], [2, 2, 2], [0, np.nan, 9]])
     most, least, all_of_it, late = run(b, [3, p], *rows, whole, *ragged)
     np.testing.assert_array_equal(most, p.argmax(1))
@@ -336,9 +336,9 @@ def test_nested_destinations_add_into_arrays_of_their_own_at_every_point() -> No
     def element(i: Var) -> Var:
         j, k = axis(2), axis(n, name="k")
         own = b.map([2], lambda j: b.add(b.cast("f64", j), b.cast("f64", i)))
-        (more,) = b.comp([j, k], lambda j, k: b.read(x, [k]), [Keep((poly(2),), (poly(j.var),), "sum", own)])
+        (more,) = b.comp([j, k], lambda j, k: b.read(x, [k]), [Reduce((poly(2),), (poly(j.var),), "sum", own)])
         again = axis(n)
-        (shared,) = b.comp([again], lambda k: b.read(x, [k]), [Keep((poly(n),), (poly(again.var),), "sum", x)])
+        (shared,) = b.comp([again], lambda k: b.read(x, [k]), [Reduce((poly(n),), (poly(again.var),), "sum", x)])
         return b.add(b.read(more, [1]), b.read(shared, [0]))
 
     p = RNG.normal(size=3)
@@ -356,7 +356,7 @@ def test_rows_of_any_length_are_added_up(m: int) -> None:
         def row(i: Var) -> Var:
             return b.map([width], lambda j: b.read(x, [i, j]))
 
-        (total,) = b.comp([axis(k)], row, [Keep((poly(width),), (), "sum")])
+        (total,) = b.comp([axis(k)], row, [Reduce((poly(width),), (), "sum")])
         return b.reduce([width], lambda j: b.read(total, [j]))
 
     p = RNG.normal(size=(3, m))

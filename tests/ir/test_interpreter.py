@@ -10,8 +10,8 @@ import pytest
 from dlang.ir.anf import (
     Block,
     Function,
-    Keep,
     Program,
+    Reduce,
     Scalar,
     Token,
     Var,
@@ -165,7 +165,7 @@ def test_a_loop_that_adds_into_an_array_costs_the_elements_it_reaches() -> None:
 
     def body(i: Var, total: Var) -> Any:
         one = axis(poly(i) + 1, low=i)
-        reached = Keep((poly(n),), (poly(one.var),), "sum", total)
+        reached = Reduce((poly(n),), (poly(one.var),), "sum", total)
         return b.comp([one], lambda k: b.cast("f64", k), [reached])
 
     (y,) = b.for_(0, n, [x], body)
@@ -182,7 +182,7 @@ def test_an_element_that_is_set_in_place_costs_its_value_and_one() -> None:
     n = b.param("n", I64)
     x = vector(b, "x", n)
     whole = b.empty("f64", [n])
-    (y,) = b.comp([n], lambda k: b.read(x, [k]), lambda k: [Keep((poly(n),), (poly(k),), "set", whole)])
+    (y,) = b.comp([n], lambda k: b.read(x, [k]), lambda k: [Reduce((poly(n),), (poly(k),), "set", whole)])
     it = interpreter(b, y)
     np.testing.assert_array_equal(it.run("f", [100, np.ones(100)])[0], np.ones(100))
     assert it.operations == 2 * 100 and it.passes == 1 and it.allocated == 800

@@ -11,7 +11,6 @@ from hypothesis import given, settings, strategies as st
 
 from dlang.diagnostics import Source, Span
 from dlang.ir.anf import (
-    Add,
     Array,
     Atom,
     Block,
@@ -19,13 +18,14 @@ from dlang.ir.anf import (
     Foreign,
     Function,
     Jvp,
-    Keep,
     Let,
-    Library,
+    LinalgOp,
     Lit,
     Program,
+    Reduce,
     Scalar,
-    Stop,
+    ScatterAdd,
+    StopGradient,
     Token,
     Var,
     Vjp,
@@ -82,8 +82,8 @@ def every_operation() -> Program:
         [i, j],
         body,
         lambda *_: [
-            Keep((poly(n),), (poly(i.var),), "max"),
-            Add((poly(n),), (poly(holder[0]),), x),
+            Reduce((poly(n),), (poly(i.var),), "max"),
+            ScatterAdd((poly(n),), (poly(holder[0]),), x),
         ],
     )
     z = b.for_(0, n, [i64(0)], lambda i, v: (boolean(True), b.add(v, i)), early=True)
@@ -98,9 +98,9 @@ def every_operation() -> Program:
     b.scan("prod", x)
     b.contract(x, r[0], [0], [0], [])
     b.library("argsort", x)
-    b.emit(Library("svd", (a, n)), ("u", "s", "vt", "info"))
+    b.emit(LinalgOp("svd", (a, n)), ("u", "s", "vt", "info"))
     square = b.map([n, n], lambda i, j: b.read(x, [i]))
-    b.emit(Library("triangular_solve", (square, square, boolean(True), boolean(False), boolean(False))), ("y", "info"))
+    b.emit(LinalgOp("triangular_solve", (square, square, boolean(True), boolean(False), boolean(False))), ("y", "info"))
     b.stop(s)
     for lit in (Lit(-0.0, "f64"), Lit(math.inf, "f64"), Lit(-math.inf, "f32"), Lit(math.nan, "bf16"), Lit(0.1, "f16")):
         b.stop(lit)
@@ -154,7 +154,7 @@ def test_derivatives_calls_and_odd_names_print_and_read_back() -> None:
 def test_a_read_function_has_its_label_and_its_literals_exactly() -> None:
     again = read_program(print_program(every_operation()))
     assert again.functions["f"].label == "the f"
-    stopped = [let.op.arg for let in again.functions["f"].body.lets if isinstance(let.op, Stop)]
+    stopped = [let.op.arg for let in again.functions["f"].body.lets if isinstance(let.op, StopGradient)]
     literals = [arg for arg in stopped if isinstance(arg, Lit)]
     values = [lit.value for lit in literals]
     assert [repr(v) for v in values[:5]] == ["-0.0", "inf", "-inf", "nan", "0.1"]

@@ -14,12 +14,12 @@ from dlang.ir.anf import (
     Block,
     Call,
     For,
-    Keep,
     Let,
     Lit,
     Prim,
     Program,
     Read,
+    Reduce,
     Scalar,
     Var,
     fresh,
@@ -205,7 +205,7 @@ def test_the_types_of_results_are_computed() -> None:
     assert b.contract(x, x, [0, 1], [0, 1], []).type == Scalar("f32")
     assert b.prim("lt", b.read(x, [0, 0]), b.read(x, [0, 1])).type == Scalar("bool")
     i = axis(n)
-    (where,) = b.comp([i], lambda i: b.read(x, [i, 0]), [Keep((), (), "argmax")])
+    (where,) = b.comp([i], lambda i: b.read(x, [i, 0]), [Reduce((), (), "argmax")])
     assert where.type == I64
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from dlang.ir.anf import Array, Atom, Keep, Program, Scalar, Var, poly
+from dlang.ir.anf import Array, Atom, Program, Reduce, Scalar, Var, poly
 from dlang.ir.builder import Builder, boolean, f64, i64
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.reader import read_program
@@ -144,12 +144,12 @@ class _Random:
             case 4:
                 self.scalars.append(b.reduce([n], lambda i: self.point(i, None, 1), self.pick(["sum", "max", "min"])))
             case 5:
-                (out,) = b.comp([n, m], lambda i, j: self.point(i, j, 0), lambda i, j: [Keep((n,), (poly(i),))])
+                (out,) = b.comp([n, m], lambda i, j: self.point(i, j, 0), lambda i, j: [Reduce((n,), (poly(i),))])
                 self.vectors.append(out)
             case 6:
                 vector = self.pick(self.vectors)
                 (out,) = b.comp(
-                    [n], lambda i: self.point(i, None, 0), lambda i: [Keep((n,), (poly(i),), "sum", vector)]
+                    [n], lambda i: self.point(i, None, 0), lambda i: [Reduce((n,), (poly(i),), "sum", vector)]
                 )
                 self.vectors.append(out)
             case 7:

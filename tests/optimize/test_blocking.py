@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dlang
-from dlang.ir.anf import Array, Comp, Contract, Keep, Let, Program
+from dlang.ir.anf import Array, Comp, Contract, Let, Program, Reduce
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import walk
 from dlang.optimize import blocking, in_blocks, pipeline
@@ -128,7 +128,7 @@ def test_scores_are_rows_of_a_block_and_nothing_has_them_all() -> None:
     shapes = [[s.atom for s in v.type.shape] for v in everything if isinstance(v.type, Array)]
     assert [n, m] not in shapes and any(shape[1:] == [m] and shape[0] is not n for shape in shapes)
     assert isinstance(loop.op, Comp)
-    kept = [(d.monoid, len(d.index)) for d in loop.op.destinations if isinstance(d, Keep)]
+    kept = [(d.monoid, len(d.index)) for d in loop.op.destinations if isinstance(d, Reduce)]
     assert sorted(kept) == [("set", 1), ("set", 1), ("sum", 0), ("sum", 0)]
 
 

@@ -14,9 +14,9 @@ from dlang.ir.anf import (
     Comp,
     Contract,
     If,
-    Keep,
     Prim,
     Program,
+    Reduce,
     Reshape,
     Size,
     Var,
@@ -48,9 +48,9 @@ def product(element: Element, kept: str = "ij", into: bool = False) -> Program:
     shape = tuple(poly(sizes[name]) for name in kept)
     old = b.param("old", Array("f64", shape)) if into else None
 
-    def destinations(i: Var, j: Var, k: Var) -> list[Keep]:
+    def destinations(i: Var, j: Var, k: Var) -> list[Reduce]:
         axes = {"i": i, "j": j, "k": k}
-        return [Keep(shape, tuple(poly(axes[name]) for name in kept), "sum", old)]
+        return [Reduce(shape, tuple(poly(axes[name]) for name in kept), "sum", old)]
 
     (out,) = b.comp([n, m, p], lambda i, j, k: element(b, a, c, v, i, j, k), destinations)
     return Program({"f": b.function("f", [out])})
@@ -162,7 +162,7 @@ def matrix_vector(computed: bool) -> Program:
         x = b.read(a, [i, k])
         return b.mul(b.prim("exp", x) if computed else x, b.read(v, [k]))
 
-    (out,) = b.comp([n, p], element, lambda i, k: [Keep((poly(n),), (poly(i),))])
+    (out,) = b.comp([n, p], element, lambda i, k: [Reduce((poly(n),), (poly(i),))])
     return Program({"f": b.function("f", [out])})
 
 
@@ -179,7 +179,7 @@ def test_a_batch_of_products_is_one_contraction() -> None:
     (out,) = b.comp(
         [q, n, m, p],
         lambda h, i, j, k: b.mul(b.read(a, [h, i, k]), b.read(c, [h, k, j])),
-        lambda h, i, j, k: [Keep((poly(q), poly(n), poly(m)), (poly(h), poly(i), poly(j)))],
+        lambda h, i, j, k: [Reduce((poly(q), poly(n), poly(m)), (poly(h), poly(i), poly(j)))],
     )
     before = Program({"f": b.function("f", [out])})
     after = through(before, contractions)
@@ -210,7 +210,7 @@ def test_a_product_of_small_literal_sizes_stays_a_loop() -> None:
     (out,) = b.comp(
         [3, 3, 3],
         lambda i, j, k: b.mul(b.read(a, [i, k]), b.read(c, [k, j])),
-        lambda i, j, k: [Keep((poly(3), poly(3)), (poly(i), poly(j)))],
+        lambda i, j, k: [Reduce((poly(3), poly(3)), (poly(i), poly(j)))],
     )
     assert count(through(Program({"f": b.function("f", [out])}), contractions), Contract) == 0
 
@@ -225,7 +225,7 @@ def test_a_maximum_of_products_and_an_integer_product_stay_loops() -> None:
         results += b.comp(
             [n, n, n],
             lambda i, j, p, array=array: b.mul(b.read(array, [i, p]), b.read(array, [p, j])),
-            lambda i, j, p, monoid=monoid: [Keep((poly(n), poly(n)), (poly(i), poly(j)), monoid)],
+            lambda i, j, p, monoid=monoid: [Reduce((poly(n), poly(n)), (poly(i), poly(j)), monoid)],
         )
     assert count(through(Program({"f": b.function("f", results)}), contractions), Contract) == 0
 
@@ -240,7 +240,7 @@ def test_a_result_that_is_a_product_leaves_a_comprehension_whose_other_results_s
         return [b.mul(x, y), b.prim("maximum", x, y)]
 
     shape = (poly(n), poly(n))
-    results = b.comp([n, n, n], element, lambda i, j, k: [Keep(shape, (poly(i), poly(j)), m) for m in ("sum", "max")])
+    results = b.comp([n, n, n], element, lambda i, j, k: [Reduce(shape, (poly(i), poly(j)), m) for m in ("sum", "max")])
     p = Program({"f": b.function("f", list(results))})
     after = through(p, contractions, dce)
     assert count(after, Contract) == 1 and count(after, Comp) == 1
@@ -292,7 +292,7 @@ def convolution(windows_end: bool) -> Program:
     (out,) = b.comp(
         axes,
         lambda *_: b.prim("guard", b.read(x, [at, c]), b.read(w, [p, c, o])),
-        lambda *_: [Keep((size, poly(1), poly(6)), (poly(i), poly(0), poly(o)), "sum")],
+        lambda *_: [Reduce((size, poly(1), poly(6)), (poly(i), poly(0), poly(o)), "sum")],
     )
     return Program({"f": b.function("f", [out])})
 
@@ -332,8 +332,8 @@ def test_a_sum_of_products_with_an_axis_of_one_element_is_products_too() -> None
         left = b.mul(b.read(da, [i, p]), b.read(w, [0, p]))
         return b.prim("sub", left, b.mul(b.read(dw, [0, p]), b.read(a, [i, p])))
 
-    def keep(i: Var, _: Var) -> list[Keep]:
-        return [Keep((poly(n), poly(1)), (poly(i), poly(0)), "sum")]
+    def keep(i: Var, _: Var) -> list[Reduce]:
+        return [Reduce((poly(n), poly(1)), (poly(i), poly(0)), "sum")]
 
     p = Program({"f": b.function("f", list(b.comp([n, 20], element, keep)))})
     after = through(p, contractions, cse)

@@ -13,11 +13,11 @@ from dlang.ir.anf import (
     Effect,
     For,
     If,
-    Keep,
     Lit,
     Prim,
     Program,
     Read,
+    Reduce,
     Scalar,
     Token,
     Vjp,
@@ -216,7 +216,7 @@ def test_a_result_that_a_comprehension_or_branch_gives_twice_is_one() -> None:
     y, z, s = b.comp(
         [n],
         lambda i: [b.read(x, [i])] * 3,
-        lambda i: [Keep((poly(n),), (poly(i),), "set")] * 2 + [Keep((), (), "sum")],
+        lambda i: [Reduce((poly(n),), (poly(i),), "set")] * 2 + [Reduce((), (), "sum")],
     )
     t, u = b.if_(c, lambda: [s, s], lambda: [f64(0.0), f64(0.0)])
     p = Program({"f": b.function("f", [y, z, t, u])})

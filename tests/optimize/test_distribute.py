@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dlang.ir.anf import Array, Comp, Function, Keep, Let, Lit, Prim, Program, Scalar, Var, poly
+from dlang.ir.anf import Array, Comp, Function, Let, Lit, Prim, Program, Reduce, Scalar, Var, poly
 from dlang.ir.builder import Builder
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import walk
@@ -106,7 +106,7 @@ def test_inner_sums_of_one_comprehension_that_depend_on_different_axes_are_taken
             here = b.prim("sin", b.read(x, [k]))
             return [here, b.mul(here, b.read(y, [i, k]))]
 
-        return b.add(*b.comp([m], inner, [Keep((), ()), Keep((), ())]))
+        return b.add(*b.comp([m], inner, [Reduce((), ()), Reduce((), ())]))
 
     rng = np.random.default_rng(1)
     f = b.function("f", [b.map([n], point)])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dlang.ir.anf import Array, Atom, Comp, Contract, Copy, For, Keep, Prim, Program, Read, Var, poly
+from dlang.ir.anf import Array, Atom, Comp, Contract, Copy, For, Prim, Program, Read, Reduce, Var, poly
 from dlang.ir.builder import Builder, f64
 from dlang.ir.printer import print_program
 from dlang.ir.sharing import verify_sharing
@@ -131,7 +131,7 @@ def test_a_transcendental_read_by_a_stencil_is_stored_and_a_sum_is_computed_wher
 def test_an_inner_reduction_is_never_computed_again() -> None:
     s = Setup()
     b, n = s.b, poly(s.n)
-    (rows,) = b.comp([n, n], lambda i, j: b.read(s.m, [i, j]), lambda i, j: [Keep((n,), (poly(i),))])
+    (rows,) = b.comp([n, n], lambda i, j: b.read(s.m, [i, j]), lambda i, j: [Reduce((n,), (poly(i),))])
     y = b.map([n, n], lambda i, j: b.prim("div", b.read(s.m, [i, j]), b.read(rows, [i])))
     fused(s.program(y), 2)
 
@@ -150,7 +150,7 @@ def test_an_array_that_is_added_to_and_then_read_by_two_in_one_pass_is_not_chang
     s = Setup()
     b, n = s.b, poly(s.n)
     old = b.map([n], lambda i: b.prim("exp", b.read(s.x, [i])))
-    (new,) = b.comp([n], lambda i: b.prim("sin", b.read(s.x, [i])), lambda i: [Keep((n,), (poly(i),), "sum", old)])
+    (new,) = b.comp([n], lambda i: b.prim("sin", b.read(s.x, [i])), lambda i: [Reduce((n,), (poly(i),), "sum", old)])
     total = b.reduce([n], lambda i: b.read(new, [i]))
     squares = b.map([n], lambda i: b.mul(b.read(new, [i]), b.read(new, [i])))
     p = s.program(total, squares)
@@ -163,9 +163,9 @@ def test_an_array_that_is_added_to_and_then_read_by_two_in_one_pass_is_not_chang
 def test_an_addition_into_an_earlier_sum_becomes_one_sum() -> None:
     s = Setup()
     b, n = s.b, poly(s.n)
-    (first,) = b.comp([n, n], lambda i, j: b.read(s.m, [i, j]), lambda i, j: [Keep((n,), (poly(i),))])
+    (first,) = b.comp([n, n], lambda i, j: b.read(s.m, [i, j]), lambda i, j: [Reduce((n,), (poly(i),))])
     (both,) = b.comp(
-        [n, n], lambda i, j: b.prim("exp", b.read(s.m, [i, j])), lambda i, j: [Keep((n,), (poly(i),), "sum", first)]
+        [n, n], lambda i, j: b.prim("exp", b.read(s.m, [i, j])), lambda i, j: [Reduce((n,), (poly(i),), "sum", first)]
     )
     after = through(s.program(both), fuse, simplify, cse, dce)
     (comp,) = _comps(after)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from dlang.ir.anf import Array, Atom, Comp, Copy, For, Keep, Program, Var, poly
+from dlang.ir.anf import Array, Atom, Comp, Copy, For, Program, Reduce, Var, poly
 from dlang.ir.builder import Builder, f64, i64
 from dlang.ir.printer import print_program
 from dlang.ir.verify import verify
@@ -97,14 +97,16 @@ def accumulated(b: Builder, n: Var, x: Var) -> list[Atom]:
     """A cotangent that every trip adds to."""
 
     def body(i: Var, y: Var) -> list[Atom]:
-        return list(b.comp([n], lambda j: b.read(x, [j]), lambda j: [Keep((poly(n),), (poly(j),), "sum", y)]))
+        return list(b.comp([n], lambda j: b.read(x, [j]), lambda j: [Reduce((poly(n),), (poly(j),), "sum", y)]))
 
     return list(b.for_(0, n, [zeros(b, n)], body))
 
 
 def into_what_is_read(b: Builder, n: Var, x: Var) -> list[Atom]:
     y = zeros(b, n)
-    return list(b.comp([n], lambda j: b.read(y, [poly(n) - 1 - j]), lambda j: [Keep((poly(n),), (poly(j),), "sum", y)]))
+    return list(
+        b.comp([n], lambda j: b.read(y, [poly(n) - 1 - j]), lambda j: [Reduce((poly(n),), (poly(j),), "sum", y)])
+    )
 
 
 def nested(b: Builder, n: Var, x: Var) -> list[Atom]:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from dlang.ir.anf import Array, Block, Call, Comp, Contract, Jvp, Keep, Program, Vjp, poly
+from dlang.ir.anf import Array, Block, Call, Comp, Contract, Jvp, Program, Reduce, Vjp, poly
 from dlang.ir.builder import Builder, f64
 from dlang.ir.errors import IRError
 from dlang.ir.printer import print_program
@@ -53,7 +53,7 @@ def least_squares() -> Program:
     n, m = b.param("n", I64), b.param("m", I64)
     a, x = b.param("a", Array("f64", (poly(n), poly(m)))), b.param("x", Array("f64", (poly(m),)))
     (y,) = b.comp(
-        [n, m], lambda i, j: b.mul(b.read(a, [i, j]), b.read(x, [j])), lambda i, j: [Keep((poly(n),), (poly(i),))]
+        [n, m], lambda i, j: b.mul(b.read(a, [i, j]), b.read(x, [j])), lambda i, j: [Reduce((poly(n),), (poly(i),))]
     )
     apply = b.function("apply", [y])
     b = Builder({"apply": apply})

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dlang
-from dlang.ir.anf import Comp, Empty, For, Keep, Program
+from dlang.ir.anf import Comp, Empty, For, Program, Reduce
 from dlang.ir.errors import IRError
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.printer import print_program
@@ -73,7 +73,7 @@ def test_segments_that_are_all_of_an_array_are_set_in_one_pass() -> None:
     before = two()
     after = through(before, segments, ownership)
     (comp,) = [let.op for let in walk(after.functions["f"].body) if isinstance(let.op, Comp)]
-    assert [d.monoid for d in comp.destinations if isinstance(d, Keep)] == ["set", "set"]
+    assert [d.monoid for d in comp.destinations if isinstance(d, Reduce)] == ["set", "set"]
     assert count(after, Empty) == 1
     assert_same(run(before, args(6)), run(after, args(6)))
     assert_same(run(before, args(6)), compiled(after, args(6)), exact=False)
@@ -139,9 +139,9 @@ def test_two_stacks_with_one_first_row() -> None:
     np.testing.assert_allclose(module.f(v), 2.0 * v * np.sin(v))
 
 
-def destinations(p: Program) -> list[Keep]:
+def destinations(p: Program) -> list[Reduce]:
     ops = [let.op for f in p.functions.values() for let in walk(f.body)]
-    return [d for op in ops if isinstance(op, Comp) for d in op.destinations if isinstance(d, Keep)]
+    return [d for op in ops if isinstance(op, Comp) for d in op.destinations if isinstance(d, Reduce)]
 
 
 def test_the_cotangents_of_gates_are_made_in_one_pass() -> None:
@@ -149,7 +149,7 @@ def test_the_cotangents_of_gates_are_made_in_one_pass() -> None:
     after = optimise(made.program, [made.entry.name], verify=True)
     *_, backward = [let.op for let in after.functions[made.entry.name].body.lets if isinstance(let.op, For)]
     found = [let.op for let in walk(backward.body) if isinstance(let.op, Comp)]
-    gates = [op for op in found if sum(isinstance(d, Keep) and d.after is not None for d in op.destinations) == 3]
+    gates = [op for op in found if sum(isinstance(d, Reduce) and d.after is not None for d in op.destinations) == 3]
     assert len(gates) == 1
     assert not [op for op in found if not op.body.lets]  # nothing is filled
 

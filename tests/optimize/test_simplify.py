@@ -17,11 +17,11 @@ from dlang.ir.anf import (
     Copy,
     For,
     If,
-    Keep,
     Lit,
     Prim,
     Program,
     Read,
+    Reduce,
     Update,
     Var,
     View,
@@ -326,7 +326,9 @@ def test_a_result_that_is_a_copy_is_the_array_beside_others_too() -> None:
     n = b.param("n", I64)
     x = b.param("x", Array("f64", (poly(n),)))
     kept, total = b.comp(
-        [n], lambda i: (v := b.read(x, [i]), v), lambda i: [Keep((poly(n),), (poly(i),), "set"), Keep((), (), "sum")]
+        [n],
+        lambda i: (v := b.read(x, [i]), v),
+        lambda i: [Reduce((poly(n),), (poly(i),), "set"), Reduce((), (), "sum")],
     )
     p = through(Program({"f": b.function("f", [kept, total])}), simplify, dce)
     assert p.functions["f"].body.results[0] is x and count(p, Comp) == 1

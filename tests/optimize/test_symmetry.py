@@ -11,7 +11,7 @@ from dlang.codegen.loops import Parallel
 from dlang.codegen.schedule import schedule
 from dlang.codegen.traverse import walk as walk_loops
 from dlang.codegen.vectorize import Lanes
-from dlang.ir.anf import Comp, Keep, Program
+from dlang.ir.anf import Comp, Program, Reduce
 from dlang.ir.traverse import walk
 from dlang.optimize.pipeline import optimise
 from dlang.optimize.symmetry import symmetry
@@ -116,7 +116,7 @@ def test_the_gradient_of_an_energy_is_one_pass_with_sums_in_registers() -> None:
     found = lowered(PAIRS)
     p = optimise(found.program, [found.entry.name])
     (comp,) = pairs(p)
-    kept = {i for d in comp.destinations if isinstance(d, Keep) for i in d.index}
+    kept = {i for d in comp.destinations if isinstance(d, Reduce) for i in d.index}
     assert len(comp.destinations) == 5 and len(kept) == 1  # the energy, three coordinates, a mass
     pieces = [s for f in schedule(p, Lanes(512), 1_000_000).functions.values() for s in walk_loops(f.body.stmts)]
     assert not any(s.partials for s in pieces if isinstance(s, Parallel))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dlang.ir.anf import Check, Comp, Library, Program, Read, Reshape, Var
+from dlang.ir.anf import Check, Comp, LinalgOp, Program, Read, Reshape, Var
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import mentioned, walk
 from dlang.optimize.pipeline import optimise
@@ -52,7 +52,7 @@ def uncertified(program: Program, name: str) -> list[Var]:
     return [
         v
         for let in lets
-        if isinstance(let.op, Comp | Library | Read | Reshape)
+        if isinstance(let.op, Comp | LinalgOp | Read | Reshape)
         for v in mentioned(let.op)
         if v in subjects
     ]

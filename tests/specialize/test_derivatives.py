@@ -27,8 +27,8 @@ def test_a_pull_is_used_any_number_of_times_and_the_forward_pass_runs_once():
         }
         """
     ).program
-    (record,) = made(program, anf.Record)
-    pulls = made(program, anf.Pull)
+    (record,) = made(program, anf.VjpForward)
+    pulls = made(program, anf.VjpBackward)
     assert len(pulls) == 4 and {p.function for p in pulls} == {record.function}
     assert record.tape in program.datatypes
 
@@ -40,7 +40,7 @@ def test_a_function_has_one_kind_of_tape():
         fn f(x: f64) -> f64 = vjp(square, x).1(1.0) + vjp(square, 2.0 * x).1(1.0)
         """
     ).program
-    assert len({r.tape for r in made(program, anf.Record)}) == 1
+    assert len({r.tape for r in made(program, anf.VjpForward)}) == 1
 
 
 def test_only_floats_are_seeded_and_get_cotangents():
@@ -50,7 +50,7 @@ def test_only_floats_are_seeded_and_get_cotangents():
         fn f(x: f64) -> f64 { let (y, pull) = vjp(g, 3, x); pull(y).1 }
         """
     ).program
-    (record,), (pull,) = made(program, anf.Record), made(program, anf.Pull)
+    (record,), (pull,) = made(program, anf.VjpForward), made(program, anf.VjpBackward)
     assert record.wrt == (1,) and record.seeded == (False, True)
     assert pull.cotangents[0] is None and pull.cotangents[1] is not None
     assert pull.sizes == (anf.Lit(3, "i64"),)
@@ -78,12 +78,12 @@ def test_jvp_seeds_the_arguments_that_have_tangents():
 )
 def test_the_mode_of_a_jacobian_is_chosen_by_the_sizes_structures_and_effects(function, forward, reverse):
     program = lowered(function).program
-    assert (len(made(program, anf.Jvp)), len(made(program, anf.Record))) == (forward, reverse)
+    assert (len(made(program, anf.Jvp)), len(made(program, anf.VjpForward))) == (forward, reverse)
 
 
 def test_a_jacobian_in_reverse_mode_runs_the_forward_pass_once():
     low = lowered("fn f(x: f64[5]) -> f64[2, 5] = jacobian(|v: f64[5]| [v[0] * v[1], v[2] ** 2])(x)")
-    (let,) = [x for x in low.functions_of("f")[0].body.lets if isinstance(x.op, anf.Record)]
+    (let,) = [x for x in low.functions_of("f")[0].body.lets if isinstance(x.op, anf.VjpForward)]
     assert let.op.wrt == (0,)
 
 

@@ -32,7 +32,7 @@ class Sought(Enum):
 
 
 _GUARDS = ("guard", "guard_both")
-_MAKERS = (anf.Prim, anf.Cast, anf.Comp, anf.Scan, anf.Contract, anf.Library, anf.Foreign)
+_MAKERS = (anf.Prim, anf.Cast, anf.Comp, anf.Scan, anf.Contract, anf.LinalgOp, anf.Foreign)
 Env = Mapping[Var, Any]
 
 

@@ -155,7 +155,7 @@ def box_of(ends: Sequence[tuple[int, int]]) -> Box | None:
 def _simple(env: Env, out: Out, values: NDArray, box: Box) -> Any:
     """What goes to a new array, or a number, with just the axes that are kept; None if it is not so."""
     d, kept = out.destination, out.kept
-    assert isinstance(d, anf.Keep) and kept is not None
+    assert isinstance(d, anf.Reduce) and kept is not None
     plan = out.plan or _plan([size_of(s, env) for s in d.shape], kept, box)
     if plan is None:
         return None
@@ -176,7 +176,7 @@ def _plan(shape: Sequence[int], kept: Sequence[int], box: Box) -> Plan | None:
 def _apart(env: Env, out: Out, values: NDArray, index: Sequence[Any]) -> Any:
     """What puts each value in an element of its own."""
     d = out.destination
-    monoid = d.monoid if isinstance(d, anf.Keep) else "sum"
+    monoid = d.monoid if isinstance(d, anf.Reduce) else "sum"
     shape = [size_of(s, env) for s in d.shape]
     slots = flat_index(shape, index)
     if d.into is None:
@@ -197,7 +197,7 @@ def flat_of(op: Comp, free: list[Var]) -> Flat | None:
         return None
     if any(isinstance(r.type, anf.Array | Token) for r in op.body.results):
         return None
-    if any(isinstance(d, anf.Keep) and d.after is not None for d in op.destinations):
+    if any(isinstance(d, anf.Reduce) and d.after is not None for d in op.destinations):
         return None
     known = [[s.constant for s in (*a.lows, *a.highs)] for a in op.axes]
     box = None
@@ -234,15 +234,15 @@ def _out(d: Destination, value: Atom, names: dict[Var, int], box: Box | None) ->
     axes = [names.get(e.atom) if e.atom is not None else None for e in d.index]
     kept = tuple([k for k in axes if k is not None])
     dtype = dtype_of(value)
-    simple = isinstance(d, anf.Keep) and d.into is None and len(kept) == len(axes) and list(kept) == sorted(set(kept))
+    simple = isinstance(d, anf.Reduce) and d.into is None and len(kept) == len(axes) and list(kept) == sorted(set(kept))
     if simple:
-        assert isinstance(d, anf.Keep)
+        assert isinstance(d, anf.Reduce)
         whole = len(kept) == len(names)
         simple = not (d.monoid in ("sum", "prod") and dtype in HALF)
         simple = simple and (not d.monoid.startswith("arg") if whole else d.monoid != "set")
     index = tuple([index_of(e) for e in d.index])
     others = [e for e in d.index if e.atom is None or e.atom not in names]
-    monoid = d.monoid if isinstance(d, anf.Keep) else "sum"
+    monoid = d.monoid if isinstance(d, anf.Reduce) else "sum"
     apart = (
         bool(names)
         and sorted(kept) == list(range(len(names)))

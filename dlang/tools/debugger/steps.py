@@ -54,7 +54,7 @@ def step_of(let: Let, axes: Axes | None = None) -> Step | None:
     """What an operation does, None if it has none of these. axes: of the points; None outside of comprehensions."""
     op = let.op
     match op:
-        case anf.Prim() | anf.Cast() | anf.SizeOf() | anf.Stop() | anf.Read():
+        case anf.Prim() | anf.Cast() | anf.IndexExpr() | anf.StopGradient() | anf.Read():
             (var,) = let.vars
             if not isinstance(var.type, Scalar):
                 return None
@@ -84,10 +84,10 @@ def _scalar(op: anf.Op, var: Var, axes: Axes) -> Value:
         case anf.Cast(dtype, arg):
             given, source = value_of(arg), dtype_of(arg)
             return lambda env: convert(given(env), source, dtype)
-        case anf.SizeOf(size):
+        case anf.IndexExpr(size):
             number = index_of(size)
             return lambda env: x if type(x := number(env)) is np.ndarray else np.int64(x)
-        case anf.Stop(arg):
+        case anf.StopGradient(arg):
             return value_of(arg)
         case anf.Read():
             dims = _dims(op.array)

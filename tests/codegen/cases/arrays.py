@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from dlang.ir.anf import (
-    Add,
     Array,
     Atom,
     Concat,
-    Library,
+    IndexExpr,
+    LinalgOp,
     Read,
-    SizeOf,
+    ScatterAdd,
     Var,
     fresh,
     poly,
@@ -91,7 +91,7 @@ def scatter_add(b: Builder) -> list[Atom]:
         b.emit_as([row], Read(t, (poly(i),)))
         return b.read(x, [i, j])
 
-    return list(b.comp([i, j], body, [Add((poly(n), poly(3)), (poly(row), poly(j.var)))]))
+    return list(b.comp([i, j], body, [ScatterAdd((poly(n), poly(3)), (poly(row), poly(j.var)))]))
 
 
 @CASES.add(lambda rng, n: [n, rng.standard_normal(n), rng.permutation(n)])
@@ -104,7 +104,7 @@ def permutation_by_addition(b: Builder) -> list[Atom]:
         b.emit_as([row], Read(t, (poly(i),)))
         return b.read(x, [i])
 
-    return list(b.comp([axis(n)], body, [Add((poly(n),), (poly(row),))]))
+    return list(b.comp([axis(n)], body, [ScatterAdd((poly(n),), (poly(row),))]))
 
 
 @CASES.add()
@@ -112,7 +112,9 @@ def convolution_adjoint(b: Builder) -> list[Atom]:
     n, x = size_and_vector(b)
     i, p = axis(n), axis(3, name="p")
     out = b.comp(
-        [i, p], lambda i, p: b.mul(b.read(x, [i]), b.cast("f64", p)), [Add((poly(n) + 2,), (poly(i.var) + p.var,))]
+        [i, p],
+        lambda i, p: b.mul(b.read(x, [i]), b.cast("f64", p)),
+        [ScatterAdd((poly(n) + 2,), (poly(i.var) + p.var,))],
     )
     return [*out, b.map([n], lambda i: b.reduce([3], lambda p: b.read(out[0], [poly(i) + p])))]
 
@@ -133,7 +135,7 @@ def a_growing_state(b: Builder) -> list[Atom]:
 
     def body(i: Var, k: Var, s: Var) -> list[Atom]:
         size = fresh("m", I64)
-        b.emit_as([size], SizeOf(poly(k) + 1))
+        b.emit_as([size], IndexExpr(poly(k) + 1))
         last = b.reshape(b.full([1], b.read(x, [i])), [1])
         joined = fresh("joined", Array("f64", (poly(k) + 1,)))
         b.emit_as([joined], Concat((s, last)))
@@ -193,10 +195,10 @@ def library_operations_of_several_results(b: Builder) -> list[Atom]:
     a, c = b.param("a", Array("f64", (poly(n), poly(n)))), b.param("c", Array("f64", (poly(n), poly(2))))
     turned = b.view(a, [n, n], lambda i, j: [j, i])
     flags = boolean(True), boolean(False), boolean(False)
-    x, info = b.emit(Library("triangular_solve", (turned, c, *flags)))
+    x, info = b.emit(LinalgOp("triangular_solve", (turned, c, *flags)))
     k = b.prim("minimum", n, i64(2))
-    q, r = b.emit(Library("qr", (c, k)))
-    packed, order, exchanges, singular = b.emit(Library("lu", (a,)))
+    q, r = b.emit(LinalgOp("qr", (c, k)))
+    packed, order, exchanges, singular = b.emit(LinalgOp("lu", (a,)))
     both = [b.library(name, a, packed, order, c) for name in ("lu_solve", "lu_solve_transposed")]
 
     def shifted(by: Var) -> Var:
@@ -204,7 +206,7 @@ def library_operations_of_several_results(b: Builder) -> list[Atom]:
 
     def determinant(by: Var) -> Var:
         x = shifted(by)
-        *factors, _ = b.emit(Library("lu", (x,)))
+        *factors, _ = b.emit(LinalgOp("lu", (x,)))
         return b.library("lu_det", x, *factors)
 
     many = b.map([3], determinant)

@@ -8,7 +8,7 @@ from dlang.ir.anf import (
     Array,
     Atom,
     Axis,
-    Keep,
+    Reduce,
     Var,
     fresh,
     poly,
@@ -26,16 +26,16 @@ def _monoids(dtype: str, names: tuple[str, ...]) -> None:
         i, j = axis(n), axis(m, name="j")
         out: list[Atom] = []
         for monoid in names:
-            out.append(b.comp([axis(n), axis(m)], lambda i, j: b.read(a, [i, j]), [Keep((), (), monoid)])[0])
+            out.append(b.comp([axis(n), axis(m)], lambda i, j: b.read(a, [i, j]), [Reduce((), (), monoid)])[0])
             i, j = axis(n), axis(m, name="j")
-            row, column = Keep((poly(n),), (poly(i.var),), monoid), Keep((m,), (poly(j.var),), monoid)
+            row, column = Reduce((poly(n),), (poly(i.var),), monoid), Reduce((m,), (poly(j.var),), monoid)
             out += b.comp([i, j], lambda i, j: b.read(a, [i, j]), [row])
             if not monoid.startswith("arg"):
                 i2, j2 = axis(n), axis(m, name="j")
-                column = Keep((m,), (poly(j2.var),), monoid)
+                column = Reduce((m,), (poly(j2.var),), monoid)
                 out += b.comp([i2, j2], lambda i, j: b.read(a, [i, j]), [column])
                 i3, j3 = axis(n), axis(m, name="j")
-                row, column = Keep((poly(n),), (poly(i3.var),), monoid), Keep((m,), (poly(j3.var),), monoid)
+                row, column = Reduce((poly(n),), (poly(i3.var),), monoid), Reduce((m,), (poly(j3.var),), monoid)
                 out += b.comp([i3, j3], lambda i, j: [b.read(a, [i, j])] * 2, [row, column])
         return out
 
@@ -56,7 +56,7 @@ def argument_of_the_maximum_of_columns(b: Builder) -> list[Atom]:
     n, a = size_and_matrix(b)
     m = poly(n) + 2
     i, j = axis(n), axis(m, name="j")
-    return list(b.comp([i, j], lambda i, j: b.read(a, [i, j]), [Keep((m,), (poly(j.var),), "argmax")]))
+    return list(b.comp([i, j], lambda i, j: b.read(a, [i, j]), [Reduce((m,), (poly(j.var),), "argmax")]))
 
 
 @CASES.add(lambda rng, n: [n, np.array([1.0, 3.0, 3.0, np.nan, 5.0, np.nan, 9.0, 9.0, 1.0])[:n]], sizes=(1, 3, 4, 9))
@@ -94,11 +94,14 @@ def ragged_bounds(b: Builder) -> list[Atom]:
     j = Axis(fresh("j", I64), (poly(i.var),), (poly(n),))
     k = axis(n)
     band = Axis(fresh("l", I64), (poly(0), poly(k.var) - 1), (poly(n), poly(k.var) + 2))
-    suffix = b.comp([i, j], lambda i, j: b.mul(b.read(x, [i]), b.read(x, [j])), [Keep((poly(n),), (poly(i.var),))])
+    suffix = b.comp([i, j], lambda i, j: b.mul(b.read(x, [i]), b.read(x, [j])), [Reduce((poly(n),), (poly(i.var),))])
     banded = b.comp(
         [k, band],
         lambda k, l: [b.read(x, [l])] * 2,
-        [Keep((poly(n), poly(n)), (poly(k.var), poly(band.var)), "set"), Keep((poly(n),), (poly(band.var),), "max")],
+        [
+            Reduce((poly(n), poly(n)), (poly(k.var), poly(band.var)), "set"),
+            Reduce((poly(n),), (poly(band.var),), "max"),
+        ],
     )
     return [*suffix, *banded]
 
@@ -107,9 +110,9 @@ def ragged_bounds(b: Builder) -> list[Atom]:
 def partial_coverage(b: Builder) -> list[Atom]:
     n, x = size_and_vector(b)
     i = axis(n)
-    wide = Keep((poly(n) * 2 + 1,), (poly(i.var) * 2 + 1,), "max")
+    wide = Reduce((poly(n) * 2 + 1,), (poly(i.var) * 2 + 1,), "max")
     j = axis(n)
-    back = Keep((poly(n),), (poly(n) - 1 - j.var,), "set")
+    back = Reduce((poly(n),), (poly(n) - 1 - j.var,), "set")
     return [*b.comp([i], lambda i: b.read(x, [i]), [wide]), *b.comp([j], lambda j: b.read(x, [j]), [back])]
 
 
@@ -119,10 +122,10 @@ def reduction_into_an_array(b: Builder) -> list[Atom]:
     m = poly(n) + 2
     base = b.map([m], lambda j: b.cast("f64", j))
     i, j = axis(n), axis(m, name="j")
-    out = b.comp([i, j], lambda i, j: b.read(a, [i, j]), [Keep((m,), (poly(j.var),), "sum", base)])
+    out = b.comp([i, j], lambda i, j: b.read(a, [i, j]), [Reduce((m,), (poly(j.var),), "sum", base)])
     start = b.map([n, m], lambda i, j: f64(1.0))
     k, l = axis(n), axis(m, name="l")
-    keep = Keep((poly(n), m), (poly(k.var), poly(l.var)), "sum", start)
+    keep = Reduce((poly(n), m), (poly(k.var), poly(l.var)), "sum", start)
     return [*out, *b.comp([k, l], lambda k, l: b.read(a, [k, l]), [keep])]
 
 
@@ -131,5 +134,5 @@ def into_an_array_that_is_still_held(b: Builder) -> list[Atom]:
     n, x = size_and_vector(b)
     base = b.map([n], lambda j: b.cast("f64", j))
     i = axis(n)
-    out = b.comp([i], lambda i: b.read(x, [i]), [Keep((poly(n),), (poly(i.var),), "sum", base)])
+    out = b.comp([i], lambda i: b.read(x, [i]), [Reduce((poly(n),), (poly(i.var),), "sum", base)])
     return [*out, base, b.copy(x)]

@@ -7,8 +7,8 @@ import numpy as np
 from dlang.ir.anf import (
     Array,
     Atom,
-    Keep,
     Lit,
+    Reduce,
     Scalar,
     Var,
     poly,
@@ -162,7 +162,7 @@ def indices_as_values(b: Builder) -> list[Atom]:
     n = b.param("n", I64)
     i = axis(n)
     j = axis(n, name="j")
-    both = Keep((poly(n), poly(n)), (poly(i.var), poly(j.var)), "set")
+    both = Reduce((poly(n), poly(n)), (poly(i.var), poly(j.var)), "set")
     return list(b.comp([i, j], lambda i, j: [b.size(poly(i) * n + poly(j) * 2 + 1), b.cast("f64", j)], [both, both]))
 
 
