@@ -114,7 +114,7 @@ class _Flows:
                     if differentiable(d):
                         self.flow(atom, var)
                         self.flow(d.into, var)
-            case anf.Check():
+            case anf.Assert():
                 for var, subject in zip(let.vars, op.subjects, strict=True):
                     self.flow(subject, var)
             case _:

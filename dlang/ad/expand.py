@@ -134,7 +134,7 @@ def _pull(adjoints: Adjoints, let: anf.Let, op: anf.VjpBackward) -> list[anf.Let
         else:
             b.emit_as(found, call)
             for var, value in zip(let.vars, found, strict=True):
-                b.emit_as([var], anf.Check(anf.Lit(True, "bool"), "E0706", ("",), (), (retyped(b, value, var.type),)))
+                b.emit_as([var], anf.Assert(anf.Lit(True, "bool"), "E0706", ("",), (), (retyped(b, value, var.type),)))
     return lets
 
 

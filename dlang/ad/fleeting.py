@@ -24,7 +24,7 @@ def fleeting(block: anf.Block, params: Sequence[anf.Var]) -> frozenset[anf.Var]:
             case (
                 anf.If()
                 | anf.Update()
-                | anf.Check()
+                | anf.Assert()
                 | anf.View()
                 | anf.Reshape()
                 | anf.Call()

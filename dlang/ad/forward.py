@@ -44,9 +44,9 @@ def _push(let: anf.Let, s: Dual) -> None:
             _push_if(let, op, s)
         case anf.For() | anf.While():
             _push_loop(let, op, s)
-        case anf.Check() if is_mark(op):
+        case anf.Assert() if is_mark(op):
             _push_mark(let, op, s)
-        case anf.Check():
+        case anf.Assert():
             # Tangents are certified with the values: no access to one is moved above the check.
             known = [(v, dot) for v, a in zip(let.vars, op.subjects, strict=True) if (dot := s.dot(a)) is not None]
             dots = tuple([s.bind(v) for v, _ in known])
@@ -72,7 +72,7 @@ def _push(let: anf.Let, s: Dual) -> None:
             _push_simple(let, s)
 
 
-def _push_mark(let: anf.Let, op: anf.Check, s: Dual) -> None:
+def _push_mark(let: anf.Let, op: anf.Assert, s: Dual) -> None:
     """What goes through a mark has the tangent of the variable that it names."""
     mark = mark_of(op)
     assert mark is not None

@@ -307,7 +307,7 @@ def _shifted(b: Builder, block: anf.Block, logarithms: Set[anf.Var], tiny: Mappi
                 with b.scope() as more:
                     there = b.add(x, b.select(b.prim("eq", x, zero), tiny[dtype_of(x)], zero))
                 lets += [*more, anf.Let(let.vars, anf.Prim("log", (there,)), let.span)]
-            case anf.Check() as mark if is_mark(mark):
+            case anf.Assert() as mark if is_mark(mark):
                 lets.append(anf.Let(let.vars, replace(mark, code="E0706", parts=("",), values=()), let.span))
             case op:
                 new = map_blocks(op, lambda inner: _shifted(b, inner, logarithms, tiny))

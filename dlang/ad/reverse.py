@@ -59,10 +59,10 @@ def pull(let: anf.Let, scope: Scope) -> list[anf.Let]:
             return pull_for(let, op, scope)
         case anf.While():
             return pull_while(let, op, scope)
-        case anf.Check() if is_mark(op):
+        case anf.Assert() if is_mark(op):
             _pull_mark(let, op, scope)
             return [let]
-        case anf.Check():
+        case anf.Assert():
             for var, subject in zip(let.vars, op.subjects, strict=True):
                 scope.add(subject, scope.pop(var))  # a check may give another size, of the same value
             return [let]
@@ -84,7 +84,7 @@ def pull(let: anf.Let, scope: Scope) -> list[anf.Let]:
             return [let]
 
 
-def _pull_mark(let: anf.Let, op: anf.Check, scope: Scope) -> None:
+def _pull_mark(let: anf.Let, op: anf.Assert, scope: Scope) -> None:
     """What goes through a mark is the cotangent of the variable that it names. Its value is told again, too."""
     mark = mark_of(op)
     assert mark is not None

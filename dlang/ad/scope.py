@@ -198,7 +198,7 @@ def copied(active: set[anf.Var], lets: Sequence[anf.Let], renaming: Renaming) ->
     out = []
     for let in lets:
         if (
-            isinstance(let.op, anf.Check)
+            isinstance(let.op, anf.Assert)
             and not is_mark(let.op)
             and all(v.type == s.type for v, s in zip(let.vars, let.op.subjects, strict=True))
         ):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from dlang.codegen.blocks import Scheduler
-from dlang.codegen.loops import Compute, Convert, Guard
+from dlang.codegen.loops import Assert, Compute, Convert
 from dlang.diagnostics import Span
 from dlang.inequalities import LARGEST
 from dlang.ir.anf import Atom, Comp, For, Lit, Scalar, Size, Var, fresh, poly
@@ -67,7 +67,7 @@ def _check(s: Scheduler, size: Size, span: Span | None) -> None:
             total = _computed(s, "add", total, term)
     estimate, fine = _computed(s, "abs", total), fresh("fine", BOOL)
     s.out.append(Compute(fine, "lt", (estimate, Lit(LIMIT, "f64"))))
-    s.out.append(Guard(fine, "E0806", ("the memory is exhausted",), (), span))
+    s.out.append(Assert(fine, "E0806", ("the memory is exhausted",), (), span))
 
 
 def _computed(s: Scheduler, name: str, *args: Atom) -> Var:

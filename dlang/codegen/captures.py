@@ -79,7 +79,7 @@ class _Uses:
                 self.values((buffer,))
             case loops.Only(condition):
                 self.values((condition,))
-            case loops.Guard(condition, _, _, values):
+            case loops.Assert(condition, _, _, values):
                 self.values((condition,))
                 self.operands(values)
             case loops.Invoke(_, arguments, outs):

@@ -154,7 +154,7 @@ class _Walk:
             case loops.LoadTag(var) | loops.LoadField(var):
                 self.guess((var,))
                 return poly(LOAD)
-            case loops.Guard():
+            case loops.Assert():
                 return poly(LIGHT_OP // self.at_once("f64"))
             case loops.Allocate() | loops.Free():
                 return poly(ROOM)

@@ -86,7 +86,7 @@ class Free:
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class Assert:
     """Ends the run with a message unless the condition holds."""
 
     condition: Atom
@@ -205,7 +205,7 @@ class Launch:
     kernel: int
     trips: Atom
     args: tuple[Value, ...]
-    guards: tuple[Guard, ...]
+    guards: tuple[Assert, ...]
     block: Atom | None = None
     reach: tuple[Size, ...] = ()
 

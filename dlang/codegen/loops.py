@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from dlang.codegen.instructions import (
     Allocate as Allocate,
+    Assert as Assert,
     At as At,
     Batch as Batch,
     CallC as CallC,
@@ -23,7 +24,6 @@ from dlang.codegen.instructions import (
     Evaluate as Evaluate,
     Fetch as Fetch,
     Free as Free,
-    Guard as Guard,
     Hold as Hold,
     Invoke as Invoke,
     Launch as Launch,
@@ -217,7 +217,7 @@ class OnHost:
 
 
 Stmt = (
-    Compute | Convert | Evaluate | Load | Store | Move | Slice | Allocate | Free | Guard | Runtime | Invoke | CallC
+    Compute | Convert | Evaluate | Load | Store | Move | Slice | Allocate | Free | Assert | Runtime | Invoke | CallC
     | TextOp | Product | Pack | Launch | Only | OnDevice | OnHost | Hold | Fetch | Transfer | Node | LoadTag | LoadField
     | Room | Mark | Release | Collect | At | Enter | Leave | Count | Loop | Pieces | Parallel | For | While | Branch
 )  # fmt: skip

@@ -152,7 +152,7 @@ class _Cutter:
         match stmt:
             case loops.Invoke(name):
                 return self.can_call(self.program.functions[name])
-            case loops.Guard(_, _, _, values):
+            case loops.Assert(_, _, _, values):
                 return len(values) <= MESSAGE and not any(isinstance(v, loops.ArrayValue) for v in values)
             case _:
                 return isinstance(stmt, _ANYWHERE)

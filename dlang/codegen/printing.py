@@ -55,7 +55,7 @@ def _lines(stmts: tuple[loops.Stmt, ...], out: list[str], pad: str) -> None:
                 out.append(f"{pad}{buffer} = allocate {buffer.dtype}[{_list(shape)}]{f' + {extra}' if extra else ''}")
             case loops.Free(buffer):
                 out.append(f"{pad}free {buffer}")
-            case loops.Guard(condition, code, _, values):
+            case loops.Assert(condition, code, _, values):
                 out.append(f"{pad}guard {_text(condition)} else {code}({_list(values)})")
             case loops.Runtime(name, _, args, outs, results):
                 out.append(f"{pad}{_list(results)} = runtime {name}({_list(args)}) -> ({_list(outs)})")

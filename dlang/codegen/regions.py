@@ -109,7 +109,7 @@ def _makes(block: anf.Block, makers: Set[str], joins: bool) -> bool:
                 return True
             case anf.Format(args=args) if args:
                 return True
-            case anf.Effect(args=args) | anf.Foreign(args=args) | anf.Check(values=args) if joins and _has_text(args):
+            case anf.Effect(args=args) | anf.Foreign(args=args) | anf.Assert(values=args) if joins and _has_text(args):
                 return True  # the host gets texts in one piece, as arrays do
             case anf.Update(value=value) if joins and _has_text((value,)):
                 return True
@@ -202,7 +202,7 @@ class _Reach:
             case anf.Update(array=array, value=value):
                 if wanted and array in self.params and self._apart(op):
                     out = (array, value)
-            case anf.Check(subjects=subjects):
+            case anf.Assert(subjects=subjects):
                 out = [subjects[k] for k in wanted]
             case anf.View() | anf.Reshape():
                 out = (op.array,) if wanted else ()

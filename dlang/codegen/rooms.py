@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dlang.codegen.loops import Allocate, Body, Free, Function, Guard, Loop, Program, Stmt
+from dlang.codegen.loops import Allocate, Assert, Body, Free, Function, Loop, Program, Stmt
 from dlang.codegen.traverse import map_inside, walk
 from dlang.ir.anf import Var
 
@@ -42,7 +42,7 @@ def _loop(loop: Loop, known: set[Var]) -> Loop:
     freed = {stmt.buffer for stmt in loop.stmts if isinstance(stmt, Free)}
     rooms: list[Allocate] = []
     for stmt in loop.stmts:
-        if any(isinstance(inner, Guard) for inner in walk([stmt])):
+        if any(isinstance(inner, Assert) for inner in walk([stmt])):
             break  # which may be about the sizes of what comes after it
         if isinstance(stmt, Allocate) and stmt.buffer in freed and len(stmt.shape) == 1:
             if all(atom in known for atom in stmt.shape[0].atoms()):

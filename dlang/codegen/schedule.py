@@ -154,9 +154,9 @@ def _let(s: Scheduler, let: Let) -> None:
             s.flats.add(vars[0])
         case anf.StopGradient(arg):
             s.alias(vars[0], arg)
-        case anf.Check():
+        case anf.Assert():
             if op.condition != Lit(True, "bool"):
-                s.out.append(loops.Guard(op.condition, op.code, op.parts, s.operands(op.values), let.span))
+                s.out.append(loops.Assert(op.condition, op.code, op.parts, s.operands(op.values), let.span))
             for var, subject in zip(vars, op.subjects, strict=True):
                 s.alias(var, subject)
         case anf.Format(parts, args):

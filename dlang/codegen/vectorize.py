@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from dlang.codegen.loops import Branch, Compute, Convert, Evaluate, Guard, Load, Loop, Stmt, Store
+from dlang.codegen.loops import Assert, Branch, Compute, Convert, Evaluate, Load, Loop, Stmt, Store
 from dlang.codegen.selections import selected
 from dlang.ir.anf import FLOATS, HALF, Atom, Axis, Scalar, Size, Var, is_handle
 from dlang.ir.terms import WIDTHS
@@ -118,7 +118,7 @@ class Survey:
                     self.possible = False
                 self.cost += stride not in (1, -1)
                 self.combined = self.combined or monoid != "set"
-            case Guard():
+            case Assert():
                 self.guarded = True
             case Loop():
                 if any(self.size(s) for s in (*stmt.lows, *stmt.highs)):

@@ -249,7 +249,7 @@ class _Verifier:
             case loops.Free(buffer):
                 self.array(buffer)
                 self.release(buffer, "freed")
-            case loops.Guard(condition, _, parts, values):
+            case loops.Assert(condition, _, parts, values):
                 self.scalar(condition, "bool")
                 self.operands(values)
                 if len(parts) != 2 * len(values) + 1:

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 class Prim:
     """A total function of scalars, of the table in `dlang/ops`. Binds one scalar.
 
-    Integer division and remainder are total because their divisor went through a `Check`.
+    Integer division and remainder are total because their divisor went through a `Assert`.
     """
 
     name: str
@@ -86,7 +86,7 @@ class Format:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Assert:
     """Ends the run with a located message unless `condition` holds.
 
     code: of the diagnostic. parts, values: the message as in `Format`. subjects: what relies on the check; the check
@@ -104,7 +104,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """An element: one polynomial for each axis. Entries are in range: proven, or through a `Check`. Binds a scalar."""
+    """An element: one polynomial for each axis. Entries are in range: proven, or through a `Assert`. Binds a scalar."""
 
     array: Var
     index: tuple[Size, ...]
@@ -422,7 +422,7 @@ class Effect:
 
 Derivative = Vjp | Jvp | VjpForward | VjpBackward  # what `ad/` expands: in terms of a function of the program
 Op = (
-    Prim | Cast | IndexExpr | Format | Check | Read | Comp | Scan | For | While | If | Call | Construct | Tag | Fields
+    Prim | Cast | IndexExpr | Format | Assert | Read | Comp | Scan | For | While | If | Call | Construct | Tag | Fields
     | View | Reshape | Concat | Compact | Update | Copy | Empty | Contract | LinalgOp | Derivative | StopGradient
     | Foreign | Effect
 )  # fmt: skip

@@ -182,7 +182,7 @@ class Builder:
     def as_poly(self, value: Index, through_checks: bool = False) -> anf.Size:
         """The polynomial of an i64, as far as the definitions this builder emitted show it.
 
-        A value that a `Check` certifies stays opaque, so that an index made of it depends on the check;
+        A value that a `Assert` certifies stays opaque, so that an index made of it depends on the check;
         `through_checks` looks through, to compare values.
         """
         if not isinstance(value, anf.Var):
@@ -198,7 +198,7 @@ class Builder:
                 return self.as_poly(x, through_checks) * self.as_poly(y, through_checks)
             case anf.Prim("neg", (x,)) if value.type == I64:
                 return -self.as_poly(x, through_checks)
-            case anf.Check(subjects=subjects) if through_checks:
+            case anf.Assert(subjects=subjects) if through_checks:
                 return self.as_poly(subjects[self._definitions[value].vars.index(value)], through_checks)
             case _:
                 return anf.poly(value)
@@ -219,7 +219,7 @@ class Builder:
         types: Sequence[anf.Type] | None = None,
     ) -> tuple[anf.Var, ...]:
         """Ends the run unless the condition holds; gives the subjects, certified, of `types` if they say more."""
-        return self.emit(anf.Check(condition, code, tuple(parts), tuple(values), tuple(subjects)), types=types)
+        return self.emit(anf.Assert(condition, code, tuple(parts), tuple(values), tuple(subjects)), types=types)
 
     # ---- arrays ------------------------------------------------------------------------------------------------------
     def index(self, index: Sequence[Index]) -> tuple[anf.Size, ...]:

@@ -62,7 +62,7 @@ class Chains:
         match let.op:
             case anf.Update(array=array):
                 self._continue(let.vars[0], array)
-            case anf.Check(subjects=subjects):
+            case anf.Assert(subjects=subjects):
                 self._alias(let.vars, subjects)
             case anf.StopGradient(arg=arg):
                 self._alias(let.vars, (arg,))

@@ -96,7 +96,7 @@ class _Checker:
                 self.roots[let.vars[0]] = self.roots_of(array)
             case anf.StopGradient(arg=arg):
                 self.roots[let.vars[0]] = self.roots_of(arg)
-            case anf.Check(subjects=subjects):
+            case anf.Assert(subjects=subjects):
                 for var, subject in zip(let.vars, subjects, strict=True):
                     self.roots[var] = self.roots_of(subject)
             case anf.Comp():

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dlang.diagnostics import Span
-from dlang.ir.anf import Atom, Block, Check, Let, Lit
+from dlang.ir.anf import Assert, Atom, Block, Let, Lit
 from dlang.ir.traverse import walk
 
 MARK = "mark"  # in the place of a code
@@ -46,21 +46,21 @@ class Mark:
         """Whether it stands in a backward pass."""
         return COTANGENT in self.kinds
 
-    def check(self, values: tuple[Atom, ...] = (), subjects: tuple[Atom, ...] = ()) -> Check:
+    def check(self, values: tuple[Atom, ...] = (), subjects: tuple[Atom, ...] = ()) -> Assert:
         text = ";".join((self.key, ",".join(self.kinds), ",".join(map(str, self.subjects))))
-        return Check(Lit(True, "bool"), MARK, (text, *[""] * (2 * len(values))), values, subjects)
+        return Assert(Lit(True, "bool"), MARK, (text, *[""] * (2 * len(values))), values, subjects)
 
 
 def mark_of(op: object) -> Mark | None:
     if not is_mark(op):
         return None
-    assert isinstance(op, Check)
+    assert isinstance(op, Assert)
     key, kinds, subjects = op.parts[0].split(";")
     return Mark(key, tuple(kinds.split(",")) if kinds else (), tuple(map(int, subjects.split(","))) if subjects else ())
 
 
 def is_mark(op: object) -> bool:
-    return isinstance(op, Check) and op.code == MARK
+    return isinstance(op, Assert) and op.code == MARK
 
 
 def has_marks(block: Block) -> bool:

@@ -174,7 +174,7 @@ def stop(run: Run, op: anf.StopGradient, let: Let, frame: Frame) -> Any:
     return value_of(op.arg, frame.env)
 
 
-def check(run: Run, op: anf.Check, let: Let, frame: Frame) -> list[Any]:
+def check(run: Run, op: anf.Assert, let: Let, frame: Frame) -> list[Any]:
     """The subjects of a check that holds; where coverage is counted, a mark that never ends a run.
 
     Raises RunError where it fails, or Failed with the first lane that does.
@@ -349,5 +349,5 @@ ONE: dict[type, Callable[..., Any]] = {
     anf.Scan: scan, anf.Contract: contract, anf.Construct: construct, anf.Tag: tag,
 }  # fmt: skip
 SEVERAL: dict[type, Callable[..., list[Any]]] = {
-    anf.Check: check, anf.Compact: compact, anf.LinalgOp: library, anf.Fields: fields,
+    anf.Assert: check, anf.Compact: compact, anf.LinalgOp: library, anf.Fields: fields,
 }  # fmt: skip

@@ -109,7 +109,7 @@ class Pointwise:
     def _stop(self, op: anf.StopGradient, let: Let, env: Env) -> list[Any]:
         return [mapped(primal, self._atom(op.arg, env))]
 
-    def _check(self, op: anf.Check, let: Let, env: Env) -> list[Any]:
+    def _check(self, op: anf.Assert, let: Let, env: Env) -> list[Any]:
         if not self._atom(op.condition, env):
             raise RunError(op.code, format_parts(op.parts, self._plain(op.values, env)), let.span)
         return [self._atom(s, env) for s in op.subjects]
@@ -387,7 +387,7 @@ _OPS: dict[type, Callable[..., list[Any]]] = {
     anf.IndexExpr: Pointwise._size_of,
     anf.Format: Pointwise._format,
     anf.StopGradient: Pointwise._stop,
-    anf.Check: Pointwise._check,
+    anf.Assert: Pointwise._check,
     anf.Construct: Pointwise._construct,
     anf.Tag: Pointwise._tag,
     anf.Fields: Pointwise._fields,

@@ -215,7 +215,7 @@ class Printer:
                 return f"size {self.size(op.size)}"
             case anf.Format():
                 return f"format {_texts(op.parts)} {self.atoms(op.args)}"
-            case anf.Check():
+            case anf.Assert():
                 message = f"{_quoted(op.code)} {_texts(op.parts)} {self.atoms(op.values)}"
                 return f"check {self.atom(op.condition)} {message} for {self.atoms(op.subjects)}"
             case anf.Read():

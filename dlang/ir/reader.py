@@ -246,7 +246,7 @@ class _Reader:
     def op_check(self) -> anf.Op:
         condition, code, parts, values = self.atom(), self.text(), self.texts(), self.atoms()
         self.tokens.expect("for")
-        return anf.Check(condition, code, parts, values, self.atoms())
+        return anf.Assert(condition, code, parts, values, self.atoms())
 
     def op_read(self) -> anf.Op:
         return anf.Read(self.var(), self.sizes())

@@ -122,7 +122,7 @@ def _with_checks(
     failing = [k for k in places if may_matter(body[k])]
     checks: list[int] = []
     for k, let in enumerate(body[: failing[-1]] if failing else ()):
-        if isinstance(let.op, anf.Check) and _axes_of(let, depends, axes) <= over:
+        if isinstance(let.op, anf.Assert) and _axes_of(let, depends, axes) <= over:
             checks.append(k)
     if not checks:
         return [*places]
@@ -199,7 +199,7 @@ def may_go_first(body: Sequence[anf.Let], code: Liftable) -> bool:
 
 def may_matter(let: anf.Let) -> bool:
     """Whether code may fail, not end, or be seen by the world."""
-    if isinstance(let.op, anf.Check | anf.Effect | anf.Call | anf.Derivative | anf.Foreign | anf.While):
+    if isinstance(let.op, anf.Assert | anf.Effect | anf.Call | anf.Derivative | anf.Foreign | anf.While):
         return True
     return any(may_matter(inner) for b in op_blocks(let.op) for inner in b.lets)
 

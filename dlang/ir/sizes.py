@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from dlang.ir.anf import Array, Atom, Check, IndexExpr, Let, Prim, Size, Type, Var, poly
+from dlang.ir.anf import Array, Assert, Atom, IndexExpr, Let, Prim, Size, Type, Var, poly
 from dlang.ir.types import I64, type_of
 from dlang.polynomials import TooManyTerms
 
@@ -41,7 +41,7 @@ def learn(let: Let, known: dict[Var, Size]) -> None:
                 known[let.vars[0]] = of(x) * of(y)
         case Prim("neg", (x,)) if let.vars[0].type == I64:
             known[let.vars[0]] = -of(x)
-        case Check(subjects=subjects):
+        case Assert(subjects=subjects):
             known.update((v, of(s)) for v, s in zip(let.vars, subjects, strict=True) if v.type == I64)
         case _:
             pass

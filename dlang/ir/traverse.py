@@ -58,7 +58,7 @@ _PARTS: dict[type[anf.Op], Callable[[Any], Parts]] = {
     **dict.fromkeys((anf.Scan, anf.Copy), lambda op: Parts((op.array,))),
     anf.Read: lambda op: Parts((op.array,), op.index),
     anf.IndexExpr: lambda op: Parts((), (op.size,)),
-    anf.Check: lambda op: Parts((op.condition, *op.values, *op.subjects)),
+    anf.Assert: lambda op: Parts((op.condition, *op.values, *op.subjects)),
     anf.Comp: _comp_parts,
     anf.If: lambda op: Parts((op.condition,), (), (op.then, op.otherwise)),
     anf.For: lambda op: Parts(op.init, (op.low, op.high), (op.body,), (op.index, *op.params)),
@@ -233,7 +233,7 @@ def _acts_of(block: anf.Block) -> anf.Acts:
     consumed: list[anf.Var] = []
     consumers: list[anf.Op] = []
     for op in [let.op for let in block.lets if type(let.op) in _ACTING]:
-        if isinstance(op, anf.Check | anf.Effect):
+        if isinstance(op, anf.Assert | anf.Effect):
             refuses = True
         if name := named_function(op):
             calls.add(name)
@@ -250,7 +250,7 @@ def _acts_of(block: anf.Block) -> anf.Acts:
 
 
 _ACTING = frozenset(
-    {anf.Check, anf.Effect, anf.Call, anf.Vjp, anf.Jvp, anf.VjpForward, anf.VjpBackward, anf.Update, *_BLOCKS}
+    {anf.Assert, anf.Effect, anf.Call, anf.Vjp, anf.Jvp, anf.VjpForward, anf.VjpBackward, anf.Update, *_BLOCKS}
 )
 
 
@@ -381,7 +381,7 @@ def _rebuilt_view(op: anf.View, m: _Mapping) -> anf.View:
 _REBUILT: dict[type[anf.Op], Callable[[Any, _Mapping], anf.Op]] = {
     anf.IndexExpr: lambda op, m: anf.IndexExpr(m.entry(op.size)),
     anf.Format: lambda op, m: anf.Format(op.parts, m.atoms(op.args)),
-    anf.Check: lambda op, m: anf.Check(
+    anf.Assert: lambda op, m: anf.Assert(
         m.operand(op.condition), op.code, op.parts, m.atoms(op.values), m.atoms(op.subjects)
     ),
     anf.Comp: _rebuilt_comp,

@@ -55,7 +55,7 @@ def function_named(functions: Mapping[str, anf.Function], name: str) -> anf.Func
 def result_vars(op: anf.Op, functions: Mapping[str, anf.Function]) -> tuple[anf.Var, ...]:
     """Fresh variables for the results of an operation, of the right types: a later type may mention an earlier one.
 
-    What a `Foreign` or a `VjpBackward` binds, an `Effect` beyond its token, and what a `Check` says more about its
+    What a `Foreign` or a `VjpBackward` binds, an `Effect` beyond its token, and what a `Assert` says more about its
     subjects, is for the caller to give.
     """
     match op:
@@ -69,7 +69,7 @@ def result_vars(op: anf.Op, functions: Mapping[str, anf.Function]) -> tuple[anf.
             return _one(I64)
         case anf.Format():
             return _one(STR)
-        case anf.Check():
+        case anf.Assert():
             return tuple(anf.fresh(_name(s), s.type) for s in op.subjects)
         case anf.StopGradient():
             return _one(op.arg.type, _name(op.arg))

@@ -2,7 +2,7 @@
 
 Scopes, one binding for each variable, the type of every result, sizes equal by their normal forms, the classes of
 dtypes that a primitive takes, destinations, calls and their signatures, tokens used once. A size that is not plainly
-another one takes its place only where a `Check` binds the array that has it: one that compares just these sizes. With
+another one takes its place only where a `Assert` binds the array that has it: one that compares just these sizes. With
 `ownership`, also that nothing is used after an in-place operation consumed it. A violation is a defect of a pass: an
 `IRError` with the let.
 """
@@ -203,7 +203,7 @@ class _Verifier:
             case anf.If():
                 for arm in (op.then, op.otherwise):
                     self.scope.match(let.vars, arm.results, {}, "what an arm returns")
-            case anf.Check():
+            case anf.Assert():
                 self.certified(op, let)
             case anf.VjpBackward():
                 if len(let.vars) != len(op.wrt):
@@ -232,7 +232,7 @@ class _Verifier:
         """The sizes that are equal where a condition holds."""
         return self.compared.get(condition, ()) if isinstance(condition, anf.Var) else ()
 
-    def certified(self, op: anf.Check, let: anf.Let) -> None:
+    def certified(self, op: anf.Assert, let: anf.Let) -> None:
         if len(op.subjects) != len(let.vars):
             raise IRError("a check binds one variable for each subject")
         for subject, var in zip(op.subjects, let.vars, strict=True):
@@ -284,7 +284,7 @@ class _Verifier:
                     raise IRError("a conversion is between numbers and truth values")
             case anf.Format():
                 self.message(op.parts, op.args)
-            case anf.Check():
+            case anf.Assert():
                 self.scalar(op.condition, "bool")
                 if not is_mark(op):  # which has no message
                     self.message(op.parts, op.values)

@@ -118,7 +118,7 @@ class _Batch:
                 if isinstance(let.op, anf.IndexExpr):
                     self.sizes[let.vars[0]] = let.op.size.substitute(self.sizes.get)
                 return not self._whole(let.op)
-            case anf.Check():
+            case anf.Assert():
                 return self._check(let)
             case anf.Comp():
                 return self._comprehension(let, let.op)

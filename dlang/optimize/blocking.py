@@ -31,7 +31,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
-from dlang.ir.anf import Array, Block, Check, Comp, Contract, Let, Program, Size, Var, poly
+from dlang.ir.anf import Array, Assert, Block, Comp, Contract, Let, Program, Size, Var, poly
 from dlang.ir.builder import shape_of
 from dlang.ir.terms import WIDTHS
 from dlang.ir.traverse import map_blocks, map_bodies, map_inner, mentioned, type_vars
@@ -120,7 +120,7 @@ class _Chains:
                     direct |= self.users.get(array, set()) - {k}
             effects = any(is_effectful(let.op, effectful) for let in unit.lets)
             alone = effects or all(stands_alone(let.op, certified) for let in unit.lets)
-            certified.update(v for let in unit.lets if isinstance(let.op, Check) for v in let.vars)
+            certified.update(v for let in unit.lets if isinstance(let.op, Assert) for v in let.vars)
             if last_effect is not None and (effects or not alone):
                 direct.add(last_effect)
             last_effect = k if effects else last_effect

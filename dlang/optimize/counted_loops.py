@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 
 from dlang.inequalities import GREATEST, LEAST
 from dlang.ir.affine import Knowledge
-from dlang.ir.anf import ZERO, Atom, Block, Check, For, If, IndexExpr, Let, Lit, Prim, Size, Var, While, fresh, poly
+from dlang.ir.anf import ZERO, Assert, Atom, Block, For, If, IndexExpr, Let, Lit, Prim, Size, Var, While, fresh, poly
 from dlang.ir.builder import Builder, i64
 from dlang.ir.comps import with_state
 from dlang.ir.substitution import substitute
@@ -202,7 +202,7 @@ def _after(block: Block, holds: Mapping[Atom, bool], around: Mapping[Atom, _Step
             case IndexExpr(size) if base := [a for a in size.atoms() if a in found]:
                 if isinstance(apart := (size - poly(base[0])).constant, int):
                     found[let.vars[0]] = found[base[0]].further(apart)
-            case Check(subjects=subjects):
+            case Assert(subjects=subjects):
                 found |= {v: found[s] for v, s in zip(let.vars, subjects, strict=True) if s in found}
             case If() as branch if any(v.type == I64 for v in let.vars):
                 found |= _after_branch(let.vars, branch, holds, found)

@@ -61,7 +61,7 @@ class _Marks:
                 self.home[var] = node, k
             op = let.op
             match op:
-                case anf.Check() | anf.Effect():
+                case anf.Assert() | anf.Effect():
                     self.live(node)
                 case op if named_function(op) in self.effectful:
                     self.live(node)

@@ -160,7 +160,7 @@ def _split(let: anf.Let, op: anf.Comp, known: Knowledge, depth: int) -> list[anf
             s.depends |= _dependence(new, s)
             if s.pinned.intersection(inner.vars):
                 s.pinned |= set(new.vars)
-            if isinstance(new.op, anf.Check) or any(v in s.checked for v in free_vars(new.op)):
+            if isinstance(new.op, anf.Assert) or any(v in s.checked for v in free_vars(new.op)):
                 s.checked |= set(new.vars)
     results = tuple(s.renaming.atom(a) for a in op.body.results)
     index_vars = {v for d in op.destinations for e in d.index for v in e.atoms()}
@@ -315,7 +315,7 @@ def _stays(op: anf.Op, s: _Split, depends: Mapping[anf.Var, set[anf.Var]]) -> bo
             divides = name in ("floordiv", "mod", "shift_left", "shift_right") and dtype_of(args[0]) in anf.INTEGERS
             if divides and not (isinstance(args[1], anf.Lit) and args[1].value) and not _by_extent(args, s, depends):
                 return True
-        case anf.Cast() | anf.IndexExpr() | anf.Read() | anf.StopGradient() | anf.Check():
+        case anf.Cast() | anf.IndexExpr() | anf.Read() | anf.StopGradient() | anf.Assert():
             pass
         case anf.Comp():
             if any(d.into is not None for d in op.destinations):
@@ -448,7 +448,7 @@ def _moved(s: _Split, let: anf.Let, op: anf.Comp, whole: set[anf.Var], depth: in
     if any(v in whole for v in let.vars) or any(n.mentions(local) for d in op.destinations for n in d.shape):
         return False
     lets = pruned(s.body, free_vars(op))
-    if any(isinstance(x.op, anf.Check) for x in lets):
+    if any(isinstance(x.op, anf.Assert) for x in lets):
         return False
     op = _with_open_bounds(op, lets)
     if any(b.mentions(s.depends) for a in op.axes for b in (*a.lows, *a.highs)):
@@ -482,14 +482,14 @@ def _moved(s: _Split, let: anf.Let, op: anf.Comp, whole: set[anf.Var], depth: in
 def _certify(s: _Split, op: anf.Comp, depth: int) -> None:
     """Moves the checks that an inner comprehension relies on to the front: what they certify is stored."""
     for position, let in enumerate(s.body):
-        if not isinstance(let.op, anf.Check) or any(v in s.pinned for v in free_vars(let.op)):
+        if not isinstance(let.op, anf.Assert) or any(v in s.pinned for v in free_vars(let.op)):
             continue
         if not any(x is let for x in pruned(s.body, free_vars(op))):
             continue
         if any(isinstance(v.type, anf.Array) for v in let.vars):
             continue
         lets = [*pruned(s.body[:position], free_vars(let.op)), let]
-        if any(isinstance(x.op, anf.Check) for x in lets[:-1]):
+        if any(isinstance(x.op, anf.Assert) for x in lets[:-1]):
             continue
         space = _project(s, s.depends[let.vars[0]], lets)
         stored = _store(s, space, lets, let.vars, let.span, depth)
@@ -508,7 +508,7 @@ def _tainted(body: Sequence[anf.Let]) -> set[anf.Var]:
     """What depends on a check of the body."""
     found: set[anf.Var] = set()
     for let in body:
-        if isinstance(let.op, anf.Check) or any(v in found for v in free_vars(let.op)):
+        if isinstance(let.op, anf.Assert) or any(v in found for v in free_vars(let.op)):
             found |= set(let.vars)
     return found
 

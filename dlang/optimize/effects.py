@@ -15,7 +15,7 @@ def effectful_functions(program: anf.Program) -> frozenset[str]:
     for name, function in program.functions.items():
         for let in walk(function.body):
             match let.op:
-                case anf.Check() | anf.Effect():
+                case anf.Assert() | anf.Effect():
                     work.append(name)
                 case op if callee := named_function(op):
                     callers.setdefault(callee, []).append(name)
@@ -33,7 +33,7 @@ def effectful_functions(program: anf.Program) -> frozenset[str]:
 def is_effectful(op: anf.Op, functions: Set[str]) -> bool:
     """Whether an operation must stay, alone or for what stands in its blocks; `functions` are the effectful ones."""
     match op:
-        case anf.Check() | anf.Effect():
+        case anf.Assert() | anf.Effect():
             return True
         case anf.Call() | anf.Vjp() | anf.Jvp() | anf.VjpForward() | anf.VjpBackward():
             return op.function in functions

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dlang.ir.anf import Array, Check, Let, Var
+from dlang.ir.anf import Array, Assert, Let, Var
 from dlang.ir.traverse import mentioned, type_vars
 from dlang.optimize.effects import consumed_by
 from dlang.optimize.independence import stands_alone
@@ -61,7 +61,7 @@ class Items:
         self.latest = None
         for var in let.vars:
             self.home[var] = k
-        if isinstance(let.op, Check):
+        if isinstance(let.op, Assert):
             self.certified.update(let.vars)
         for var in mentioned(let.op):
             if isinstance(var.type, Array):

@@ -206,7 +206,7 @@ class _Zeros:
                 self.mark(vars, self.any(arrays))
             case anf.Contract(a=a, b=b):
                 self.mark(vars, self.any((a, b)))
-            case anf.Check(subjects=subjects):
+            case anf.Assert(subjects=subjects):
                 self.each(vars, subjects)
             case anf.Comp():
                 for k, var in enumerate(vars):

@@ -83,7 +83,7 @@ def _sources(f: anf.Function) -> dict[anf.Var, tuple[anf.Call, int] | tuple[anf.
                 out[let.vars[0]] = (array,)
             case anf.StopGradient(arg=arg):
                 out[let.vars[0]] = (arg,)
-            case anf.Check():
+            case anf.Assert():
                 out.update({v: (s,) for v, s in zip(let.vars, op.subjects, strict=True)})
             case anf.Comp():
                 out.update({v: (d.into,) for v, d in zip(let.vars, op.destinations, strict=True) if d.into is not None})

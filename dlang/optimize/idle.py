@@ -79,7 +79,7 @@ class _Trips:
 
     def refuses(self) -> bool:
         """Whether finding it may end the run."""
-        return self.loop is not None and any(isinstance(let.op, anf.Check) for let in walk(self.loop.condition))
+        return self.loop is not None and any(isinstance(let.op, anf.Assert) for let in walk(self.loop.condition))
 
     def holds(self, b: Builder) -> anf.Atom:
         """Emits the condition."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 from dlang.ir.affine import Knowledge
-from dlang.ir.anf import ZERO, Array, Axis, Block, Check, Comp, For, Op, Read, Size, Update, Var, View
+from dlang.ir.anf import ZERO, Array, Assert, Axis, Block, Comp, For, Op, Read, Size, Update, Var, View
 from dlang.ir.traverse import op_blocks
 
 
@@ -56,7 +56,7 @@ def _alone(op: Op, known: Knowledge, certified: _Certified) -> bool:
 
 def _block_alone(block: Block, known: Knowledge, certified: _Certified) -> bool:
     for let in block.lets:
-        if isinstance(let.op, Check):
+        if isinstance(let.op, Assert):
             certified.inside.update(let.vars)
         elif not _alone(let.op, known, certified):
             return False

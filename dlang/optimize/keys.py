@@ -124,7 +124,7 @@ def _static(op: anf.Op) -> Key:
             return dtype
         case anf.Format(parts=text):
             return text
-        case anf.Check():
+        case anf.Assert():
             return op.code, op.parts, len(op.values)
         case anf.Scan(monoid=monoid):
             return monoid

@@ -153,7 +153,7 @@ def _wanted(function: anf.Function, uses: _Uses, results: Iterable[anf.Atom]) ->
         match op:
             case anf.View(array=array) | anf.Reshape(array=array):
                 sources[let.vars[0]] = (array,)
-            case anf.Check():
+            case anf.Assert():
                 sources.update({v: (s,) for v, s in zip(let.vars, op.subjects, strict=True)})
             case anf.If():
                 for v, a, b in zip(let.vars, op.then.results, op.otherwise.results, strict=True):
@@ -436,7 +436,7 @@ class _Owner:
                 self.strided.add(let.vars[0])
             case anf.Reshape(array=array):
                 self.alias(let.vars[0], array)
-            case anf.Check():
+            case anf.Assert():
                 for var, subject in zip(let.vars, op.subjects, strict=True):
                     if isinstance(subject, anf.Var) and _is_array(var):
                         self.alias(var, subject)

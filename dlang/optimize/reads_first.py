@@ -155,11 +155,13 @@ class _Order:
         group = self.needed(k, at) if at < k else None
         if group is None:
             return False
-        if any(j >= at for j in self.seen) and any(isinstance(self.op(j), anf.Check) for j in group):
+        if any(j >= at for j in self.seen) and any(isinstance(self.op(j), anf.Assert) for j in group):
             return False
-        certified = self.certified.union(*[self.block.lets[j].vars for j in group if isinstance(self.op(j), anf.Check)])
+        certified = self.certified.union(
+            *[self.block.lets[j].vars for j in group if isinstance(self.op(j), anf.Assert)]
+        )
         if any(j >= at and j not in group for j in self.ends):
-            if not all(isinstance(self.op(j), anf.Check) or stands_alone(self.op(j), certified) for j in group):
+            if not all(isinstance(self.op(j), anf.Assert) or stands_alone(self.op(j), certified) for j in group):
                 return False
         self.place.update(dict.fromkeys(group, at))
         self.home.update(dict.fromkeys(self.block.lets[k].vars, k))
@@ -182,7 +184,7 @@ class _Order:
     def is_pure(self, op: anf.Op) -> bool:
         """Tells whether an operation changes nothing and nobody sees it; a check of numbers may stand earlier, too."""
         match op:
-            case anf.Check(subjects=subjects):
+            case anf.Assert(subjects=subjects):
                 return not any(isinstance(s.type, anf.Array) for s in subjects)
             case anf.Comp(destinations=destinations):
                 return all(d.into is None for d in destinations) and not is_effectful(op, self.effectful)
@@ -200,7 +202,7 @@ class _Order:
         for var in self.consumed(op):
             self.consumer.setdefault(self.shown.get(var, var), k)
         self.home.update(dict.fromkeys(let.vars, k))
-        if isinstance(op, anf.Check):
+        if isinstance(op, anf.Assert):
             self.certified.update(let.vars)
         if is_effectful(op, self.effectful):
             self.ends.append(k)

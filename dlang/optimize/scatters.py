@@ -64,7 +64,7 @@ def _stays_the_same(let: anf.Let, effectful: frozenset[str]) -> bool:
     """Tells whether an operation may be done for points in any order: not if the world sees it or a call may fail."""
     if any(isinstance(inner.op, anf.Effect) for inner in walk(anf.Block((let,), ()))):
         return False
-    return isinstance(let.op, anf.Check) or not is_effectful(let.op, effectful)
+    return isinstance(let.op, anf.Assert) or not is_effectful(let.op, effectful)
 
 
 def _added(loop: anf.For, k: int) -> _Added | None:

@@ -225,7 +225,7 @@ class _Walk:
                 return array
             case anf.StopGradient(arg):
                 return None if self.keep_stops else arg
-            case anf.Check():
+            case anf.Assert():
                 return op.subjects[0] if self.holds(op) and self.same_type(op.subjects[0].type, var.type) else None
             case anf.Comp():
                 return self.copied(op, (var,)).get(0)
@@ -352,13 +352,13 @@ class _Walk:
             self.sums[var] = op.size
 
     # ---- operations of any number of results
-    def holds(self, op: anf.Check) -> bool:
+    def holds(self, op: anf.Assert) -> bool:
         return isinstance(op.condition, anf.Lit) and op.condition.value is True
 
     def several(self, op: anf.Op, vars: tuple[anf.Var, ...]) -> tuple[tuple[anf.Var, ...], anf.Op] | None:
         """An operation of no or several results; None if nothing remains of it."""
         match op:
-            case anf.Check():
+            case anf.Assert():
                 types = [self.same_type(s.type, v.type) for s, v in zip(op.subjects, vars, strict=True)]
                 if self.holds(op) and all(types):
                     self.renaming.env.update(zip(vars, op.subjects, strict=True))

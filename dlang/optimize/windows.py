@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dlang.ir.anf import Array, Atom, Block, Check, Reshape, Size, Var, View, poly
+from dlang.ir.anf import Array, Assert, Atom, Block, Reshape, Size, Var, View, poly
 from dlang.ir.traverse import walk
 from dlang.polynomials import Poly
 
@@ -29,7 +29,7 @@ class Windows:
                         windows.source[let.vars[0]] = view.array, skipped
                 case Reshape():
                     windows.other.add(let.vars[0])
-                case Check(subjects=subjects):
+                case Assert(subjects=subjects):
                     for var, subject in zip(let.vars, subjects, strict=True):
                         if isinstance(var.type, Array) and isinstance(subject, Var):
                             if subject in windows.other:

@@ -275,7 +275,7 @@ class Emitter:
         same = self.prim("eq", found, expected)
         parts = (f"{what} has size ", "", ", expected ", "", "")
         subjects = tuple([array for array, _ in arrays])
-        self.bind(anf.Check(same, "E0807", parts, (found, expected), subjects), tuple(certified))
+        self.bind(anf.Assert(same, "E0807", parts, (found, expected), subjects), tuple(certified))
         return certified
 
     def opened(self, size: Size) -> Size:
@@ -292,7 +292,7 @@ class Emitter:
         subjects: tuple[Atom, ...] = (),
     ) -> tuple[Atom, ...]:
         """Ends the run unless the condition holds; returns the subjects, certified."""
-        return self.emit(anf.Check(condition, code, parts, values, subjects), *[s.type for s in subjects], name="ok")
+        return self.emit(anf.Assert(condition, code, parts, values, subjects), *[s.type for s in subjects], name="ok")
 
     def settle(self, size: Size, what: str) -> None:
         """Ends the run where a sum of numbers that is used as a size is no i64, unless it is known to be one. For

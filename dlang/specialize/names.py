@@ -79,7 +79,7 @@ class Names:
         self.table[key] = replace(name, others=tuple(others))
         self.emit(e, Mark(key).check(tuple([atoms[k] for k in others])), (), span)
 
-    def emit(self, e: Emitter, op: anf.Check, bound: tuple[Var, ...], span: Span | None) -> None:
+    def emit(self, e: Emitter, op: anf.Assert, bound: tuple[Var, ...], span: Span | None) -> None:
         if span is None:
             e.bind(op, bound)
             return

@@ -146,7 +146,7 @@ class _Drawing:
                 return f"product {list(left)} {list(right)} -> {list(out)}"
             case anf.Call(function=name) | anf.LinalgOp(name=name):
                 return f"{type(op).__name__.lower()} {name}"
-            case anf.Check(code=code):
+            case anf.Assert(code=code):
                 return f"check {code}"
             case anf.Update(index=index):
                 return f"update {self.names.sizes(index)}"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dlang.ad.savings import Savings, written
-from dlang.ir.anf import Array, Block, Check, Comp, Contract, For, Prim, Program
+from dlang.ir.anf import Array, Assert, Block, Comp, Contract, For, Prim, Program
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import walk
 from dlang.optimize.pipeline import optimise
@@ -148,8 +148,8 @@ def test_numbers_are_computed_again_from_fewer() -> None:
 
 def test_no_check_is_made_twice() -> None:
     forward, backward = loops(compiled("of_picked")[0])
-    assert any(isinstance(let.op, Check) for let in walk(forward.body))
-    assert not any(isinstance(let.op, Check) for let in walk(backward.body))
+    assert any(isinstance(let.op, Assert) for let in walk(forward.body))
+    assert not any(isinstance(let.op, Assert) for let in walk(backward.body))
 
 
 def test_the_tape_of_a_call_has_what_the_rest_is_computed_from() -> None:

@@ -225,7 +225,7 @@ def broken(monkeypatch: pytest.MonkeyPatch, rewrite: Rewrite) -> None:
 
 
 def without_guards(stmt: loops.Stmt) -> list[loops.Stmt]:
-    return [] if isinstance(stmt, loops.Guard) else [stmt]
+    return [] if isinstance(stmt, loops.Assert) else [stmt]
 
 
 def freed_at_once(stmt: loops.Stmt) -> list[loops.Stmt]:

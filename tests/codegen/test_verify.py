@@ -11,6 +11,7 @@ import pytest
 from dlang.codegen.loops import (
     Allocate,
     ArrayValue,
+    Assert,
     Body,
     Branch,
     Buffer,
@@ -21,7 +22,6 @@ from dlang.codegen.loops import (
     For,
     Free,
     Function,
-    Guard,
     Invoke,
     Launch,
     Load,
@@ -101,8 +101,8 @@ BROKEN: list[tuple[str, list[Stmt], list[Value]]] = [
     ("is not how a value is combined", [Store(out, ZERO, s, "argmax")], []),
     ("has elements of i64, not f64", [Allocate(whole, (poly(n),)), Move(whole, x, poly(n)), Free(whole)], []),
     ("elements of another width", [Slice(Buffer("half", "f32"), x, ZERO)], []),
-    ("is f64, not bool", [Guard(s, "E0800", ("",), (), None)], []),
-    ("1 parts of text for 1 values", [Guard(flag, "E0800", ("",), (s,), None)], []),
+    ("is f64, not bool", [Assert(s, "E0800", ("",), (), None)], []),
+    ("1 parts of text for 1 values", [Assert(flag, "E0800", ("",), (s,), None)], []),
     ("is no buffer", [Store(s, ZERO, s)], []),  # type: ignore[arg-type]
     ("factors are of different", [
         Allocate(whole, (poly(n),)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dlang.ir.anf import Check, IndexExpr, Prim
+from dlang.ir.anf import Assert, IndexExpr, Prim
 from dlang.ir.interpreter import Interpreter
 from dlang.optimize.pipeline import optimise
 from dlang.runtime.errors import RunError
@@ -34,7 +34,7 @@ fn before(x: f64[n], i: i64) -> f64 = x[i - 1]
 def test_an_index_that_a_function_is_given_is_proven_by_the_loop_around(body: str, checks: int) -> None:
     made = lowered(f"{HELPERS}\nfn f(x: f64[n]) -> f64[?] = {body}")
     program = optimise(made.program, [made.entry.name], verify=True)
-    assert sum(isinstance(op, Check) and op.code == "E0801" for op in ops(program)) == checks
+    assert sum(isinstance(op, Assert) and op.code == "E0801" for op in ops(program)) == checks
 
 
 CYCLE = """
@@ -59,7 +59,7 @@ fn f(x: f64[n]) -> f64[n] = [x[(i + 1) % n] + 10.0 * x[(i + n - 1) % n] + 100.0 
 def test_the_least_and_the_greatest_and_remainders_are_bounded(body: str, checks: int, ordered: int) -> None:
     made = lowered(f"fn f(x: f64[n]) -> f64[n] = [{body} for i < n]")
     program = optimise(made.program, [made.entry.name], verify=True)
-    assert sum(isinstance(op, Check) for op in ops(program)) == checks
+    assert sum(isinstance(op, Assert) for op in ops(program)) == checks
     assert sum(isinstance(op, Prim) and op.name in ("maximum", "minimum") for op in ops(program)) == ordered
 
 
@@ -124,7 +124,7 @@ def test_numbers_that_are_no_indices_are_left_alone() -> None:
 def test_a_remainder_by_the_size_of_an_axis_is_an_index(body: str, k: int) -> None:
     made = lowered(body)
     program = optimise(made.program, [made.entry.name], verify=True)
-    assert not [op for op in ops(program) if isinstance(op, Check) and op.code == "E0801"]
+    assert not [op for op in ops(program) if isinstance(op, Assert) and op.code == "E0801"]
     x = np.array([1.0, 2.0, 4.0])
     for args in ([3, x, k], [0, x[:0], k]):
         outcomes = []

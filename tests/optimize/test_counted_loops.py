@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dlang.inequalities import GREATEST, LEAST
-from dlang.ir.anf import Check, For, Program, While
+from dlang.ir.anf import Assert, For, Program, While
 from dlang.ir.interpreter import Interpreter
 from dlang.optimize.pipeline import optimise
 from dlang.runtime.errors import RunError
@@ -30,7 +30,7 @@ class Made:
     def kinds(self) -> tuple[int, int, int]:
         """How many operations of what is optimised are a `for`, a `while`, a check."""
         found = ops(self.optimised)
-        count, condition, check = (sum(isinstance(op, kind) for op in found) for kind in (For, While, Check))
+        count, condition, check = (sum(isinstance(op, kind) for op in found) for kind in (For, While, Assert))
         return count, condition, check
 
     def agree(self, *args: Any) -> None:

@@ -6,8 +6,8 @@ import numpy as np
 
 from dlang.ir.anf import (
     Array,
+    Assert,
     Call,
-    Check,
     Comp,
     Copy,
     Effect,
@@ -44,7 +44,7 @@ def test_unused_lets_go_and_checks_and_effects_stay() -> None:
     b.check(b.prim("lt", x, f64(1.0)), "E0901", ["no"])
     (after,) = b.effect("print", world, [text("hello")])
     p = through(Program({"f": b.function("f", [after])}), dce)
-    assert count(p, Prim) == 1 and count(p, Check) == 1 and count(p, Effect) == 1
+    assert count(p, Prim) == 1 and count(p, Assert) == 1 and count(p, Effect) == 1
 
 
 def test_unused_results_of_a_comprehension_and_of_a_branch_go_with_their_code() -> None:
@@ -100,7 +100,7 @@ def test_a_loop_of_unused_results_with_a_check_keeps_just_the_check() -> None:
     b.for_(0, n, [f64(0.0)], body)
     p = through(Program({"f": b.function("f", [n])}), dce)
     (loop,) = [let.op for let in p.functions["f"].body.lets]
-    assert isinstance(loop, For) and loop.params == () and count(p, Check) == 1 and count(p, Prim) == 1
+    assert isinstance(loop, For) and loop.params == () and count(p, Assert) == 1 and count(p, Prim) == 1
 
 
 def test_a_call_of_a_function_with_a_check_stays_and_another_goes() -> None:
@@ -196,7 +196,7 @@ def test_of_two_equal_checks_the_first_stays() -> None:
         (at,) = b.check(b.prim("lt", i, n), "E0901", ["index ", "", ""], [i], [i])
         values.append(b.read(x, [at]))
     p = through(Program({"f": b.function("f", [b.add(*values)])}), cse)
-    assert count(p, Check) == 1 and count(p, Read) == 1
+    assert count(p, Assert) == 1 and count(p, Read) == 1
 
 
 def test_effects_and_copies_are_never_merged() -> None:

@@ -11,8 +11,8 @@ from hypothesis import given, settings, strategies as st
 
 from dlang.ir.anf import (
     Array,
+    Assert,
     Atom,
-    Check,
     Comp,
     Copy,
     For,
@@ -217,8 +217,8 @@ def test_a_check_that_holds_becomes_its_subjects_and_one_that_fails_stays() -> N
         (sure,) = b.check(boolean(condition), "E0901", ["no"], [], [k])
         return through(Program({"f": b.function("f", [b.prim("mul", sure, sure)])}), simplify, dce)
 
-    assert count(checked(True), Check) == 0
-    assert count(checked(False), Check) == 1
+    assert count(checked(True), Assert) == 0
+    assert count(checked(False), Assert) == 1
 
 
 def test_a_loop_of_no_trips_is_its_first_state_and_of_one_trip_its_body() -> None:

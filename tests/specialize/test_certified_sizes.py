@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dlang.ir.anf import Check, Comp, LinalgOp, Program, Read, Reshape, Var
+from dlang.ir.anf import Assert, Comp, LinalgOp, Program, Read, Reshape, Var
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import mentioned, walk
 from dlang.optimize.pipeline import optimise
@@ -48,7 +48,7 @@ fn main(a: f64[n, m], b: f64[k, l]) {
 def uncertified(program: Program, name: str) -> list[Var]:
     """The arrays that operations of a function use, although a check compares their sizes."""
     lets = list(walk(program.functions[name].body))
-    subjects = {s for let in lets if isinstance(let.op, Check) for s in let.op.subjects}
+    subjects = {s for let in lets if isinstance(let.op, Assert) for s in let.op.subjects}
     return [
         v
         for let in lets
@@ -61,10 +61,10 @@ def uncertified(program: Program, name: str) -> list[Var]:
 @pytest.mark.parametrize("text", READS.values(), ids=READS)
 def test_no_access_is_before_the_check_of_its_sizes(text: str) -> None:
     made = lowered(text, "main")
-    checks = [op for op in ops(made.program) if isinstance(op, Check) and op.code == "E0807"]
+    checks = [op for op in ops(made.program) if isinstance(op, Assert) and op.code == "E0807"]
     assert checks and all(check.subjects for check in checks)
     after = optimise(made.program, [made.entry.name], verify=True)
-    assert len([op for op in ops(after) if isinstance(op, Check)]) == len(checks)
+    assert len([op for op in ops(after) if isinstance(op, Assert)]) == len(checks)
     assert not uncertified(after, made.entry.name)
 
 
@@ -72,7 +72,7 @@ def test_an_asserted_size_is_checked_once_and_for_all_arrays_of_a_structure() ->
     struct = "struct P { x: f64, y: f64 }\n"
     made = lowered(struct + "fn f(p: P[n, m]) -> P[n, 2] = p as P[n, 2]")
     for program in (made.program, optimise(made.program, [made.entry.name], verify=True)):
-        (check,) = [op for op in ops(program) if isinstance(op, Check)]
+        (check,) = [op for op in ops(program) if isinstance(op, Assert)]
         assert len(check.subjects) == 2
     x = np.ones((3, 2))
     assert [np.shape(v) for v in made.run(3, 2, x, x)] == [(3, 2), (3, 2)]
@@ -98,7 +98,7 @@ fn f(x: str[n], k: i64) -> i64 {
 """
     made = lowered(text)
     after = optimise(made.program, [made.entry.name], verify=True)
-    checks = [op for op in ops(after) if isinstance(op, Check)]
+    checks = [op for op in ops(after) if isinstance(op, Assert)]
     assert checks and all(check.subjects for check in checks)
     assert not uncertified(after, made.entry.name)
     assert made.run(0, np.array([], dtype=object), 0, optimised=True) == [0]

@@ -151,7 +151,7 @@ fn f(n: size) -> f64 {
 }
 """
     )
-    assert any(isinstance(op, anf.Check) and op.code == "E0807" for op in ops(made.program))
+    assert any(isinstance(op, anf.Assert) and op.code == "E0807" for op in ops(made.program))
     assert run(made, 3, 3) == [9.0]
 
 

@@ -59,7 +59,7 @@ def test_indices_that_are_proven_have_no_check():
           sum(x[i + 1] - x[i] for i < n - 1) + sum(m[i, n - 1 - i] for i) + sum(x[2 * i] for i < n // 2)
         """
     )
-    reads = [op for op in ops(made.program) if isinstance(op, anf.Check) and op.code == "E0801"]
+    reads = [op for op in ops(made.program) if isinstance(op, anf.Assert) and op.code == "E0801"]
     assert not reads
     x = np.arange(5.0)
     assert made.run(5, x, np.ones((5, 5))) == [4.0 + 5.0 + 2.0]

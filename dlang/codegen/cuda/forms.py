@@ -23,7 +23,7 @@ from dlang.codegen.cuda.totals import fold_into, totals_of
 from dlang.codegen.cuda.uncertain import uncertain_loads
 from dlang.codegen.cuda.vectors import Plan, planned, root_of
 from dlang.codegen.kernel import BLOCK, WARP
-from dlang.codegen.loops import Buffer, Guard, Loop, Slot, Stmt
+from dlang.codegen.loops import Assert, Buffer, Loop, Slot, Stmt
 from dlang.ir.anf import Size, Var, poly
 from dlang.ir.terms import ZERO
 
@@ -40,7 +40,7 @@ class Text:
     """
 
     text: str
-    guards: tuple[Guard, ...]
+    guards: tuple[Assert, ...]
     threads: int
     shares: Shares | None
     reach: tuple[Size, ...]

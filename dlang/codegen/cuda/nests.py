@@ -109,7 +109,7 @@ def can_run(stmt: loops.Stmt) -> bool:
             return is_number(buffer.dtype)
         case loops.Store(buffer, _, value):
             return is_number(buffer.dtype) and _are_numbers((value,))
-        case loops.Guard(_, _, _, values):
+        case loops.Assert(_, _, _, values):
             return len(values) <= WORDS and all(isinstance(v, Var | Lit) and _are_numbers((v,)) for v in values)
         case loops.Loop():
             return not stmt.rooms and stmt.lanes == 1
@@ -159,7 +159,7 @@ def _without_meetings(
     where a guard may fail, as the first trip that fails is the one to be told.
     """
     stores = list(_combining(stmts))
-    if not stores or any(isinstance(s, loops.Guard) for s in walk(stmts)):
+    if not stores or any(isinstance(s, loops.Assert) for s in walk(stmts)):
         return levels, stmts
     apart = [all(_keeps_apart(level, levels, stmts, s.buffer, s.offset) for s in stores) for level in levels]
     if all(apart) or not any(apart):
@@ -201,9 +201,9 @@ def _is_rows(stmts: Sequence[loops.Stmt]) -> bool:
     for s in stmts:
         match s:
             case loops.Loop():
-                if any(isinstance(inner, loops.Guard) for inner in walk(s.stmts)):
+                if any(isinstance(inner, loops.Assert) for inner in walk(s.stmts)):
                     return False
-            case loops.Store() | loops.Guard():
+            case loops.Store() | loops.Assert():
                 pass
             case _ if not isinstance(s, _STRAIGHT):
                 return False

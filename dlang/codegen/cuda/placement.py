@@ -54,7 +54,7 @@ def _placed(program: loops.Program, profile: Routines | None, deterministic: boo
     program = replace(program, functions=whole)
     launches = launching(program, deterministic)
     fails = any(
-        isinstance(s, loops.Guard) for name in launches.functions for s in walk(program.functions[name].body.stmts)
+        isinstance(s, loops.Assert) for name in launches.functions for s in walk(program.functions[name].body.stmts)
     )
     called = {s.function for f in program.functions.values() for s in walk(f.body.stmts) if isinstance(s, loops.Invoke)}
     kernels = Kernels(careful=fails)

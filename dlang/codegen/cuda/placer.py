@@ -96,11 +96,11 @@ class Placer:
                 if s.host:
                     self.flush(s)
                 s.once.append(stmt)
-            case loops.Guard() if self._is_there(s, stmt):
+            case loops.Assert() if self._is_there(s, stmt):
                 if s.host:
                     self.flush(s)
                 s.once.append(stmt)
-            case loops.Guard():
+            case loops.Assert():
                 self.known(s, captures((stmt,), ()))
                 if s.once:
                     self.flush(s)

@@ -49,7 +49,7 @@ def is_repeatable(program: loops.Program, name: str) -> bool:
                     | loops.Convert()
                     | loops.Evaluate()
                     | loops.Slice()
-                    | loops.Guard()
+                    | loops.Assert()
                     | loops.At()
                     | loops.OnDevice()
                     | loops.Launch()

@@ -39,9 +39,9 @@ def bound(stmts: Sequence[loops.Stmt]) -> set[loops.Slot]:
     return {slot for stmt in stmts for slot in bound_by(stmt)}
 
 
-def guards_in(stmts: Sequence[loops.Stmt]) -> list[loops.Guard]:
+def guards_in(stmts: Sequence[loops.Stmt]) -> list[loops.Assert]:
     """The guards among the statements themselves; one inside of a statement refuses what is made there."""
-    return [stmt for stmt in stmts if isinstance(stmt, loops.Guard)]
+    return [stmt for stmt in stmts if isinstance(stmt, loops.Assert)]
 
 
 def without(values: Sequence[_T], positions: Container[int]) -> tuple[_T, ...]:

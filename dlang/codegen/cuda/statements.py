@@ -48,7 +48,7 @@ class Printer:
     leave: str
     names: dict[loops.Slot, str] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
-    guards: list[loops.Guard] = field(default_factory=list)
+    guards: list[loops.Assert] = field(default_factory=list)
     held: dict[int, str] = field(default_factory=dict)
     collected: dict[int, tuple[str, str]] = field(default_factory=dict)
     alone: str | None = None
@@ -144,7 +144,7 @@ class Printer:
                 self.store(stmt)
             case loops.Slice(result, source, offset):
                 self.let(result, f"{self.names[source]} + ({self.size(offset)})")
-            case loops.Guard():
+            case loops.Assert():
                 self.guard(stmt)
             case loops.Loop():
                 self.loop(stmt)
@@ -180,7 +180,7 @@ class Printer:
                 text = f"{element} = {scalars.encode(value, dtype)};"
         self.line(text if self.alone is None else f"if ({self.alone}) {text}")
 
-    def guard(self, stmt: loops.Guard) -> None:
+    def guard(self, stmt: loops.Assert) -> None:
         number = len(self.guards)
         self.guards.append(stmt)
         with self.block(f"if (!{self.value(stmt.condition)})"):

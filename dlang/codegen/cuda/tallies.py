@@ -154,7 +154,7 @@ def _needed(stmts: Sequence[loops.Stmt], wanted: set[loops.Slot]) -> tuple[loops
     needed = set(wanted)
     out: list[loops.Stmt] = []
     for stmt in reversed(stmts):
-        if needed.isdisjoint(bound_by(stmt)) and not any(isinstance(s, loops.Guard) for s in walk((stmt,))):
+        if needed.isdisjoint(bound_by(stmt)) and not any(isinstance(s, loops.Assert) for s in walk((stmt,))):
             continue
         kept = _with_needed(stmt, needed)
         needed.update(captures((kept,), ()))

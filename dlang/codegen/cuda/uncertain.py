@@ -39,7 +39,7 @@ def uncertain_loads(stmts: Sequence[loops.Stmt], reductions: Sequence[loops.Redu
                 sizes((size,))
             case loops.Only(wanted):
                 values((wanted,))
-            case loops.Guard():
+            case loops.Assert():
                 values((stmt.condition, *[v for v in stmt.values if isinstance(v, Var)]))
             case loops.Loop():
                 sizes((*stmt.lows, *stmt.highs))

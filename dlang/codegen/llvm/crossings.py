@@ -36,7 +36,7 @@ def leave_if(w: Writer, bad: str, site: int, values: Sequence[Operand]) -> None:
     w.begin(fine)
 
 
-def guard(w: Writer, stmt: loops.Guard) -> None:
+def guard(w: Writer, stmt: loops.Assert) -> None:
     if w.varies(stmt.condition):
         assert w.lane is not None
         width = w.lane.width

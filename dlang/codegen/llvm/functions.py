@@ -80,7 +80,7 @@ def statement(w: Writer, stmt: Stmt) -> None:
             allocate(w, stmt)
         case loops.Free(buffer):
             free(w, buffer)
-        case loops.Guard():
+        case loops.Assert():
             guard(w, stmt)
         case loops.Runtime():
             runtime(w, stmt)

@@ -27,7 +27,7 @@ _STRAIGHT = (
     loops.Store,
     loops.Slice,
     loops.Free,
-    loops.Guard,
+    loops.Assert,
 )
 
 

@@ -324,7 +324,7 @@ def _can_mask(stmts: Sequence[Stmt]) -> bool:
 
 
 def _may_bail(stmts: Sequence[Stmt]) -> bool:
-    return any(isinstance(s, loops.Guard) or (isinstance(s, Loop) and _may_bail(s.stmts)) for s in stmts)
+    return any(isinstance(s, loops.Assert) or (isinstance(s, Loop) and _may_bail(s.stmts)) for s in stmts)
 
 
 def _few(stmt: Loop, trips: int) -> bool:

@@ -17,7 +17,7 @@ def pass_mark(s: State, i: Instruction) -> None:
     """Binds what a mark binds, and notes the value, the cotangent or the tangent that it is about."""
     frame, let = s.frame, i.let
     op, mark, name, key, env = let.op, i.mark, i.name, i.key, frame.env
-    assert isinstance(op, anf.Check) and mark is not None
+    assert isinstance(op, anf.Assert) and mark is not None
     values = [env[a] if type(a) is Var else value_of(a, env) for a in op.subjects]
     for var, value in zip(let.vars, values, strict=True):
         env[var] = value

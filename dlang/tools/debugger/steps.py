@@ -59,7 +59,7 @@ def step_of(let: Let, axes: Axes | None = None) -> Step | None:
             if not isinstance(var.type, Scalar):
                 return None
             return _binding(var, _scalar(op, var, axes or {}))
-        case anf.Check():
+        case anf.Assert():
             return _check(let, op, axes is None)
         case anf.View() if axes is None:
             part = _part(op)
@@ -122,7 +122,7 @@ def _prim(function: Callable[..., Any], args: Sequence[Atom], dtype: str) -> Val
             return several
 
 
-def _check(let: Let, op: anf.Check, alone: bool) -> Step:
+def _check(let: Let, op: anf.Assert, alone: bool) -> Step:
     pairs = [(v, value_of(a)) for v, a in zip(let.vars, op.subjects, strict=True)]
     condition = None if isinstance(op.condition, Lit) and op.condition.value else value_of(op.condition)
 
