@@ -35,16 +35,16 @@ HEAD = len(MAGIC) + 16
 SIZE = "DLANG_CACHE_SIZE"
 DEFAULT_LIMIT = 1 << 30  # bytes
 FRESH = 3600  # seconds: how exactly it is known when an entry was last used, and how long a file may be in the making
-SWEEP_EVERY = 64  # entries written between two looks at the size of it all
+SWEEPS = 64  # looks at the size of it all in the time in which as many bytes are written as are allowed
 _ENTRY = re.compile(r"([a-z]+)-([0-9a-f]+)\.kept")
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Entry:
     """An entry as the directory lists it. used: seconds since the epoch."""
 
-    path: Path
+    path: str
     kind: str
     bytes: int
     used: float
@@ -90,10 +90,11 @@ class Store:
             write(self._path(kind, key), _head(kind, key, content) + content, mode=0o600)
         except OSError:
             return
-        if int(key[:8], 16) % SWEEP_EVERY == 0 or len(content) > self.limit // SWEEP_EVERY:
+        # keys are digests, so this holds by chance, and no counter has to be kept: a sweep looks at all files
+        if int(key[:8], 16) * self.limit < (len(content) * SWEEPS) << 32:
             self.sweep()
 
-    def entries(self) -> Iterator[Kept]:
+    def entries(self) -> Iterator[Entry]:
         """All entries, in no order; files that are not entries are passed over."""
         for file in self._files():
             if match := _ENTRY.fullmatch(file.name):
@@ -101,7 +102,7 @@ class Store:
                     status = file.stat()
                 except OSError:  # removed by another process
                     continue
-                yield Kept(Path(file.path), match[1], status.st_size, status.st_mtime)
+                yield Entry(file.path, match[1], status.st_size, status.st_mtime)
 
     def sweep(self) -> None:
         """Removes the entries used least recently until the rest fits, and what crashed processes left."""
@@ -180,7 +181,7 @@ def _head(kind: str, key: str, content: bytes) -> bytes:
     return MAGIC + made.digest()
 
 
-def _removed(path: str | Path) -> bool:
+def _removed(path: str) -> bool:
     """Removes a file, if that is possible: Windows keeps one that another process reads."""
     try:
         os.unlink(path)

@@ -94,6 +94,23 @@ def test_clearing_removes_entries_and_no_other_file(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["notes.txt"]
 
 
+def test_writing_looks_at_all_entries_seldom_and_often_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+
+    def scandir(directory: Path) -> object:
+        nonlocal looks
+        looks += 1
+        return real(directory)
+
+    real = os.scandir
+    monkeypatch.setattr(os, "scandir", scandir)
+    store = Store(tmp_path, limit=60_000)
+    for k in range(600):
+        store.put("object", digest(str(k)), b"x" * 476)  # five times the limit in all
+    assert 100 <= looks <= 1000  # two for each of about 5 x 64 sweeps
+    assert sum(entry.bytes for entry in store.entries()) <= 1.25 * store.limit
+
+
 def test_with_a_limit_of_0_nothing_is_kept(tmp_path: Path) -> None:
     Store(tmp_path, limit=0).put("object", KEY, b"1")
     assert not list(tmp_path.iterdir())
