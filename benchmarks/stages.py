@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from time import process_time
 
 from benchmarks.tools import ROOT
-from dlang.collection import no_collection
 from dlang.diagnostics import Source
 from dlang.driver import check, ready
-from dlang.listings import request
+from dlang.dump_ir import request
+from dlang.gc_pause import gc_paused
 from dlang.runtime.host import Host
 from dlang.specialize.specialize import Specializer
 from dlang.typecheck.program import Checked
@@ -73,7 +73,7 @@ def stages(case: Case, round: int) -> dict[str, float]:
     program = specializer.program
     mark("specialise")
     names = {"normal": "normalise", "ad": "derive", "opt": "optimise"}
-    with no_collection():
+    with gc_paused():
         program = optimise(
             program, [entry.name], observe=lambda stage, _: mark(names[stage]) if stage in names else None
         )

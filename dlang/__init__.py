@@ -92,9 +92,9 @@ def __getattr__(name: str) -> "Any":
         raise AttributeError(f"module 'dlang' has no attribute '{name}'")
     from importlib import import_module
 
-    from dlang.collection import no_collection
+    from dlang.gc_pause import gc_paused
 
-    with no_collection():  # making classes makes many objects, all of which stay
+    with gc_paused():  # making classes makes many objects, all of which stay
         value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

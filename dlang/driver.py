@@ -16,11 +16,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from dlang.collection import no_collection
 from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error
-from dlang.laps import lap
+from dlang.gc_pause import gc_paused
 from dlang.runtime import drivers
 from dlang.runtime.calling import Runner as Runner, call as call, failure as failure
+from dlang.timings import timed
 from dlang.verification import verifying
 
 if TYPE_CHECKING:
@@ -107,8 +107,8 @@ def lower(
 
     specializer = Specializer(runs=runs) if structs is None else Specializer(structs, runs=runs)
     try:
-        with room(), no_collection():
-            with lap("specialise"):
+        with room(), gc_paused():
+            with timed("specialise"):
                 entries = [specializer.entry(r.decl, r.bindings) for r in requests]
             program, names = specializer.program, [e.name for e in entries]
             if extend is not None:
@@ -158,7 +158,7 @@ def _expanded(request: Request, names: Names | None) -> tuple[anf.Program, Entry
 
     specializer = Specializer(names=names)
     try:
-        with room(), no_collection():
+        with room(), gc_paused():
             entry = specializer.entry(request.decl, request.bindings)
             program = expand(with_limits(specializer.program))
             if verifying():
@@ -238,7 +238,7 @@ def ready(
         program, (entry,) = lower([request], structs=structs)
         refuse(entry.face)
         return load(program, [entry], backend, host), entry.face
-    from dlang.reuse import place_of
+    from dlang.compile_cache import place_of
     from dlang.specialize.structs import StructClasses
 
     engine = _engine(backend, host, profile, deterministic)

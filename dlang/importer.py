@@ -29,9 +29,9 @@ class DlangLoader(Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        from dlang.collection import no_collection
+        from dlang.gc_pause import gc_paused
 
-        with no_collection():  # making classes makes many objects, all of which stay
+        with gc_paused():  # making classes makes many objects, all of which stay
             from dlang.driver import read_source
             from dlang.python.module import populate
 

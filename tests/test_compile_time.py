@@ -23,8 +23,8 @@ from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
 from dlang.diagnostics import Source
 from dlang.driver import check, lower, read_source
+from dlang.dump_ir import request
 from dlang.ir.call_graph import reachable
-from dlang.listings import request
 
 COMPILER = dlang.__path__[0]
 MOST = 1.2  # the exponent with which all the work may grow

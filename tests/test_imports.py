@@ -11,16 +11,16 @@ ROOT = Path(__file__).parent.parent / "dlang"
 # What each part may import from the others. Parts: folders, of which `codegen/llvm` and `codegen/cuda` are parts, and
 # modules of the package itself.
 EVERYWHERE = {
-    "cache", "collection", "drafts", "graphs", "diagnostics", "laps", "polynomials", "inequalities", "ops", "recursion",
-    "remedies", "spelling", "verification",
+    "cache", "gc_pause", "drafts", "graphs", "diagnostics", "timings", "polynomials", "inequalities", "ops",
+    "recursion", "remedies", "spelling", "verification",
 }  # fmt: skip
 ALLOWED = {
     "cache": set(),
-    "collection": set(),
+    "gc_pause": set(),
     "graphs": set(),
     "diagnostics": set(),
     "drafts": set(),
-    "laps": set(),
+    "timings": set(),
     "polynomials": set(),
     "recursion": set(),
     "remedies": set(),
@@ -39,10 +39,10 @@ ALLOWED = {
     "codegen": {"ir"},
     "codegen.llvm": {"ir", "codegen", "runtime"},
     "codegen.cuda": {"ir", "codegen"},
-    "reuse": {"typecheck", "specialize", "codegen.llvm", "runtime"},
-    "driver": {"typecheck", "ir", "specialize", "optimize", "ad", "runtime", "reuse"},
-    "listings": {"typecheck", "ir", "specialize", "ad", "codegen", "codegen.llvm", "codegen.cuda", "driver"},
-    "python": {"typecheck", "ir", "specialize", "runtime", "driver", "listings"},
+    "compile_cache": {"typecheck", "specialize", "codegen.llvm", "runtime"},
+    "driver": {"typecheck", "ir", "specialize", "optimize", "ad", "runtime", "compile_cache"},
+    "dump_ir": {"typecheck", "ir", "specialize", "ad", "codegen", "codegen.llvm", "codegen.cuda", "driver"},
+    "python": {"typecheck", "ir", "specialize", "runtime", "driver", "dump_ir"},
     "importer": {"python", "driver"},
     "aot": {
         "typecheck",
@@ -51,9 +51,9 @@ ALLOWED = {
         "codegen",
         "codegen.llvm",
         "specialize",
-        "reuse",
+        "compile_cache",
         "driver",
-        "listings",
+        "dump_ir",
         "python",
     },
     "tools": {
@@ -66,7 +66,7 @@ ALLOWED = {
         "specialize",
         "runtime",
         "driver",
-        "listings",
+        "dump_ir",
         "python",
         "codegen.llvm",
         "aot",

@@ -409,7 +409,7 @@ def traced() -> list[Count]:
     """The files and functions that run from the text of a gradient to its machine code."""
     from dlang.diagnostics import Source
     from dlang.driver import check, lower
-    from dlang.listings import request
+    from dlang.dump_ir import request
     from dlang.runtime.engine import Engine
     from dlang.runtime.host import Host
 

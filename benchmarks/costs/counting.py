@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dlang.driver import check, read_source
-from dlang.listings import request
+from dlang.dump_ir import request
 from dlang.python.arguments import Matcher
 from dlang.tools.counted import Counted, counted
 from dlang.typecheck import types as ty

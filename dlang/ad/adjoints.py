@@ -12,8 +12,8 @@ from dlang.ad.conversions import Conversions
 from dlang.ad.fleeting import fleeting
 from dlang.ad.halves import Walked, split
 from dlang.ad.inlining import inlined_where_active, recursive, unused
+from dlang.ad.residuals import Residuals, residuals
 from dlang.ad.reverse import pull_block
-from dlang.ad.savings import Savings, savings
 from dlang.ad.scope import Scope
 from dlang.ad.signatures import Cotangents, Fused, Halves, Key, Rerun
 from dlang.graphs import components
@@ -41,7 +41,7 @@ class Adjoints:
     functions: dict[str, anf.Function]
     datatypes: dict[str, anf.Datatype]
     local: set[str] = field(default_factory=set)
-    saw: Callable[[Savings], None] | None = None
+    saw: Callable[[Residuals], None] | None = None
     _fused: dict[Key, Fused] = field(default_factory=dict)
     _halves: dict[Key, Halves] = field(default_factory=dict)
     _rerun: dict[Key, Rerun] = field(default_factory=dict)
@@ -255,7 +255,7 @@ class Adjoints:
         block = anf.Block(tuple(adjoint), tuple(found))
         if self.saw is not None:
             label = source.label or source.name
-            self.saw(savings(label, params, forward, pruned_block(block), self.datatypes, scope.again))
+            self.saw(residuals(label, params, forward, pruned_block(block), self.datatypes, scope.again))
         return Walked(
             params, outs, forward, body.results, block, tuple(more), self._bars(key, params), cotangents, scope.again
         )

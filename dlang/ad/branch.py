@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from dlang.ad.bundle import Bundle, bundle
 from dlang.ad.given import given
-from dlang.ad.recompute import recomputed
+from dlang.ad.rematerialise import rematerialised
 from dlang.ad.scope import Contribution, Scope, Sink, Unplaceable, dummy, numeric
 from dlang.ir.affine import outgrows
 from dlang.ir.anf import Array, Atom, Block, Construct, Copy, Fields, If, Let, Scalar, Size, Var, fresh, poly
@@ -119,7 +119,7 @@ def _save(
         returned = {r: let.vars[k] for r, k in positions.items()}
         bound = inside - returned.keys()
         unsaved = bound | scope.fleeting
-        block = recomputed(block, a.forward, unsaved, scope.again, let.span, None, in_memory, scope.followed)
+        block = rematerialised(block, a.forward, unsaved, scope.again, let.span, None, in_memory, scope.followed)
         renaming = Renaming(returned, renew=True)
         mine, block = given(block, bound)
         together: Bundle | None = None

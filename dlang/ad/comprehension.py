@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dlang.ad.adjoint_destinations import place_adjoint
 from dlang.ad.bodies import emit_comp
 from dlang.ad.elements import from_there, saved_values
-from dlang.ad.place import place
 from dlang.ad.scope import Contribution, Scope, Sink, Unplaceable, carry, copied
 from dlang.ad.sequential import sequential
 from dlang.ir import anf
@@ -175,7 +175,7 @@ def pull_body(
     if wanted:
         moved = {renaming.atom(d): ends for d, ends in (digits or {}).items()}
         within = {d: ends for d, ends in moved.items() if isinstance(d, anf.Var)}
-        place(scope, axes, [*body, *back], wanted, within)
+        place_adjoint(scope, axes, [*body, *back], wanted, within)
 
 
 def _merged(scope: Scope, back: list[anf.Let], wanted: Sequence[Contribution]) -> list[Contribution]:
@@ -202,7 +202,7 @@ def pull_view(op: anf.View, g: anf.Atom, scope: Scope) -> None:
     sink = scope.sink
     if sink is not None and op.array not in sink.inside:
         raise Unplaceable
-    place(scope, axes, lets, [Contribution(op.array, op.index, value, False)])
+    place_adjoint(scope, axes, lets, [Contribution(op.array, op.index, value, False)])
 
 
 def _pull_view_of_nodes(op: anf.View, g: anf.Var, scope: Scope) -> None:

@@ -15,7 +15,7 @@ from dlang.ad.conversions import fitted, retyped
 from dlang.ad.duals import Duals
 from dlang.ad.halves import local_tapes
 from dlang.ad.refusal import differentiated
-from dlang.ad.savings import Savings
+from dlang.ad.residuals import Residuals
 from dlang.ad.signatures import Cotangents
 from dlang.ir import anf
 from dlang.ir.builder import Builder
@@ -39,7 +39,7 @@ def expand(
     raise IRError("derivatives are nested too deeply")
 
 
-def expand_innermost(program: anf.Program, saw: Callable[[Savings], None] | None = None) -> anf.Program | None:
+def expand_innermost(program: anf.Program, saw: Callable[[Residuals], None] | None = None) -> anf.Program | None:
     """The program with each innermost derivative replaced by a call; None if it has no derivative.
 
     saw: called with what each derivative in reverse mode saves.

@@ -15,7 +15,7 @@ from dlang.ad.dual import Dual
 from dlang.ad.sequential import by_element, sequential
 from dlang.ir.affine import Knowledge, axes_of
 from dlang.ir.anf import Axis, Block, Comp, Destination, Let, Read, Reduce, Var, fresh
-from dlang.ir.comps import without_results
+from dlang.ir.comprehension_queries import without_results
 from dlang.ir.substitution import Renaming
 from dlang.ir.types import type_of
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from dlang.ad.recompute import Again, recomputed
+from dlang.ad.rematerialise import Rematerialiser, rematerialised
 from dlang.ad.signatures import Cotangents, Halves
 from dlang.ir import anf
 from dlang.ir.builder import Builder
@@ -37,7 +37,7 @@ class Walked:
     more: tuple[anf.Var, ...]  # parameters for sizes, cotangents, cotangents to add to
     bars: tuple[anf.Var, ...]  # formal, of the parameters
     cotangents: Cotangents
-    again: list[Again]
+    again: list[Rematerialiser]
 
 
 def split(
@@ -119,7 +119,7 @@ class _Split:
         given = {p for p in self.w.params if p.type != I64}
         wanting = bound | (given - passed)
         span, followed = self.source.span, has_marks(self.source.body)
-        block = recomputed(block, lets, wanting, self.w.again, span, in_memory=not self.local, followed=followed)
+        block = rematerialised(block, lets, wanting, self.w.again, span, in_memory=not self.local, followed=followed)
         again = [anf.Let((v,), anf.IndexExpr(sizes[v])) for v in free_vars(block) if v in sizes]
         block = anf.Block((*again, *block.lets), block.results)
         outside = (bound | set(self.w.params)) - passed

@@ -7,7 +7,7 @@ runs backwards with the cotangents of the state and of what the body uses from o
     for i in reversed(low..high) { (s̄, w̄) = pull B(i, saved[i], s̄, w̄) }
 
 Saved is what the backward body mentions of the forward body and nothing else, or what that is cheaply computed from
-(`recompute.py`): an array over the trips for each scalar, and for each array that is made whole in a trip. An array
+(`rematerialise.py`): an array over the trips for each scalar, and for each array that is made whole in a trip. An array
 that is carried and changed by `Update` is never among them: of it the elements are saved that the adjoint mentions. A
 loop that ends early, or `while`, keeps a list of its trips, as does one that changes its sizes (`trips.py`). Under
 `checkpoint` a loop is taken apart into segments (`segments.py`); one whose trips are not known first runs once to

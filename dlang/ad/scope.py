@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from dlang.ad.conversions import Conversions, retyped
-from dlang.ad.recompute import Again
+from dlang.ad.rematerialise import Rematerialiser
 from dlang.ad.signatures import Derivatives
 from dlang.diagnostics import Span
 from dlang.ir import anf
@@ -61,7 +61,7 @@ class Scope:
     nodes: Conversions
     derivatives: Derivatives
     bars: dict[anf.Var, list[anf.Atom]] = field(default_factory=dict)
-    again: list[Again] = field(default_factory=list)  # what is computed again of all blocks so far
+    again: list[Rematerialiser] = field(default_factory=list)  # what is computed again of all blocks so far
     sink: Sink | None = None
     segments: bool = False  # of a checkpointed function: its loops are taken apart
     parts: frozenset[anf.Var] = frozenset()  # the indices of loops that are parts already

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from dlang.ir import anf
 from dlang.ir.builder import Builder
-from dlang.ir.comps import without_results
+from dlang.ir.comprehension_queries import without_results
 from dlang.ir.substitution import Renaming
 from dlang.ir.types import I64, dtype_of, type_of
 from dlang.ops.monoids import COMBINE, identity

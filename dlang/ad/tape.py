@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dlang.ad.given import given
-from dlang.ad.recompute import recomputed
+from dlang.ad.rematerialise import rematerialised
 from dlang.ad.scope import Scope, dummy, numeric
 from dlang.ad.stores import Where, stored, written
 from dlang.ir import anf
@@ -49,7 +49,7 @@ def save(
     bound = {v for inner in forward for v in inner.vars} | set(op.params)
     alone = not scope.in_loop or op.index in scope.parts  # the tape of a loop in a loop is part of another
     alike, unsaved = _alike(op) if alone else {}, bound | scope.fleeting
-    body = recomputed(body, forward, unsaved, scope.again, let.span, alike, followed=scope.followed)
+    body = rematerialised(body, forward, unsaved, scope.again, let.span, alike, followed=scope.followed)
     needed, body = given(body, bound)
     at = anf.poly(op.index) - op.low
     state: list[anf.Var] = list(op.params)

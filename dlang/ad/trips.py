@@ -16,7 +16,7 @@ from dlang.ad.activity import next_state
 from dlang.ad.bundle import Bundle, fields_of, with_all_sizes
 from dlang.ad.fleeting import fleeting
 from dlang.ad.inlining import unused
-from dlang.ad.recompute import recomputed
+from dlang.ad.rematerialise import rematerialised
 from dlang.ad.scope import Scope, Sink, Unplaceable
 from dlang.ir import anf
 from dlang.ir.marks import against
@@ -96,7 +96,7 @@ def _save(
     if isinstance(op, anf.For):
         bound.add(op.index)
     defined = defined_sizes(forward)
-    body = recomputed(body, forward, bound | scope.fleeting, scope.again, let.span, followed=scope.followed)
+    body = rematerialised(body, forward, bound | scope.fleeting, scope.again, let.span, followed=scope.followed)
     again = [anf.Let((v,), anf.IndexExpr(defined[v])) for v in free_vars(body) if v in defined]
     body = anf.Block((*again, *body.lets), body.results)
     opened = Renaming(dict(defined))

@@ -14,11 +14,11 @@ from dlang.aot.vendor import loading_files
 from dlang.cache.records import dump
 from dlang.codegen.llvm import capi, objects
 from dlang.codegen.llvm.callers import caller
+from dlang.compile_cache import name_of_class
 from dlang.drafts import write
 from dlang.ir.call_graph import reachable
 from dlang.python.documentation import parameter_names
 from dlang.python.module import BUILT
-from dlang.reuse import name_of_class
 from dlang.runtime.archive import Archive, BuiltFunction, ClassOf, Direct, Kept, Parameter, written
 from dlang.runtime.classes import fields_of
 from dlang.runtime.crossing import Choice, Fields, Items, Part, Rows

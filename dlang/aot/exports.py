@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Diagnostic, DlangError, Note, Source, error
 from dlang.driver import Request, check, errors_of, lower, read_source
+from dlang.dump_ir import request
 from dlang.ir import anf
-from dlang.listings import request
 from dlang.python.derivatives import grad, value_and_grad
 from dlang.python.function import Function
 from dlang.python.instances import Program, terms_of

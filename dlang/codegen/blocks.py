@@ -17,10 +17,10 @@ from dlang.codegen.vectorize import Lanes
 from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.anf import Array, Atom, Block, Comp, Let, Lit, Scalar, Size, Token, Var, fresh, poly
-from dlang.ir.chains import Chains
 from dlang.ir.terms import ZERO
 from dlang.ir.traverse import mentioned
 from dlang.ir.types import I64, STR, product
+from dlang.ir.update_chains import UpdateChains
 
 
 class Owned:
@@ -52,7 +52,7 @@ class Scheduler:
     span: Span | None = None
     places: bool = False
     memory: Memory = field(default_factory=Memory)
-    chains: Chains = field(default_factory=Chains)
+    chains: UpdateChains = field(default_factory=UpdateChains)
     wanted: dict[Var, Place] = field(default_factory=dict)
     joined: dict[Var, str] = field(default_factory=dict)
     shared: set[Var] = field(default_factory=set)

@@ -12,8 +12,8 @@ from dlang.codegen.memory import Frame, Place, whole
 from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.anf import Array, Scalar, Token, Var
-from dlang.ir.chains import last_uses
 from dlang.ir.traverse import free_vars
+from dlang.ir.update_chains import last_uses
 
 
 def destination_known(function: anf.Function, position: int) -> bool:

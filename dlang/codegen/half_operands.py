@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from dlang.ir.anf import HALF, Array, Block, Cast, Comp, Contract, Function, Let, Program, Read, Reduce, Var
-from dlang.ir.chains import last_uses
 from dlang.ir.terms import ZERO
 from dlang.ir.traverse import map_blocks
+from dlang.ir.update_chains import last_uses
 
 Casts = Mapping[Var, tuple[Var, tuple[int, ...]]]
 

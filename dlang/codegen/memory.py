@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from dlang.codegen.loops import Buffer
 from dlang.ir.anf import Block, Size, Var, fresh, poly
-from dlang.ir.chains import last_uses
 from dlang.ir.terms import ZERO
 from dlang.ir.traverse import free_vars
 from dlang.ir.types import I64
+from dlang.ir.update_chains import last_uses
 
 
 # ---- places ----------------------------------------------------------------------------------------------------------

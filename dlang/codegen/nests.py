@@ -17,7 +17,7 @@ from dlang.codegen.memory import Place, covers, frame_of, whole
 from dlang.codegen.rows import without_addresses
 from dlang.diagnostics import Span
 from dlang.ir import anf
-from dlang.ir.own_points import is_replaced
+from dlang.ir.inplace_reuse import is_replaced
 from dlang.ir.terms import ZERO
 from dlang.ir.traverse import mentioned, walk
 from dlang.ir.types import I64

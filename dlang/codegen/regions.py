@@ -19,9 +19,9 @@ from dlang.codegen.node_layout import holds_references
 from dlang.graphs import components
 from dlang.ir import anf
 from dlang.ir.call_graph import called_by
-from dlang.ir.chains import Chains
 from dlang.ir.traverse import walk
 from dlang.ir.types import STR
+from dlang.ir.update_chains import UpdateChains
 
 
 @dataclass(slots=True)
@@ -125,7 +125,7 @@ def _has_text(atoms: Sequence[anf.Atom]) -> bool:
     return any(isinstance(a, anf.Var) and a.type == STR for a in atoms)
 
 
-def held_arrays(function: anf.Function, chains: Chains) -> frozenset[anf.Var]:
+def held_arrays(function: anf.Function, chains: UpdateChains) -> frozenset[anf.Var]:
     """The arrays of a function that its nodes hold, and what these grow from."""
     held: set[anf.Var] = set()
     for let in walk(function.body):

@@ -9,19 +9,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dlang.codegen import loops
+from dlang.codegen.allocation_overflow import bounds_of, check_sizes
 from dlang.codegen.blocks import OWNED, Scheduler, Wanted
-from dlang.codegen.bounds import bounds_of, check_sizes
 from dlang.codegen.control import branch, call, destination_known, repeat
 from dlang.codegen.counting import Routines
 from dlang.codegen.data import construct, fields, tag
 from dlang.codegen.half import sum_in_f32
+from dlang.codegen.loop_scratch import with_scratch
 from dlang.codegen.memory import Frame, whole
 from dlang.codegen.operations import compact, concat, effect, foreign, library, scan
 from dlang.codegen.parallel import in_pieces
 from dlang.codegen.products import contraction
 from dlang.codegen.profile import profiled
 from dlang.codegen.regions import Nodes, are_joined, held_arrays, keepers_of, makers_of
-from dlang.codegen.rooms import with_rooms
 from dlang.codegen.texts import flat_inside, formatted
 from dlang.codegen.tiles import comprehension
 from dlang.codegen.vectorize import Lanes
@@ -29,9 +29,9 @@ from dlang.codegen.verify import verify_loops
 from dlang.ir import anf
 from dlang.ir.anf import Array, Let, Lit, Scalar, Token
 from dlang.ir.call_graph import recursive_functions
-from dlang.ir.chains import last_uses
 from dlang.ir.types import dtype_of, product
-from dlang.laps import lap
+from dlang.ir.update_chains import last_uses
+from dlang.timings import timed
 from dlang.verification import verifying
 
 
@@ -65,9 +65,9 @@ def schedule(
             device,
         )
     nests = loops.Program(out) if profile is None else profiled(loops.Program(out), profile)
-    made = nests if device else with_rooms(in_pieces(nests, grain))
+    made = nests if device else with_scratch(in_pieces(nests, grain))
     if verifying():
-        with lap("verify"):
+        with timed("verify"):
             verify_loops(made)
     return made
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 from dlang.ir.anf import Array, Block, Comp, Destination, Empty, Read, Reduce, Size, Var
-from dlang.ir.own_points import is_replaced
+from dlang.ir.inplace_reuse import is_replaced
 from dlang.ir.terms import ZERO
 from dlang.ir.traverse import count_uses, type_vars
 from dlang.ir.types import product

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dlang.collection import no_collection
 from dlang.diagnostics import DlangError, Source
 from dlang.format import expressions, items, statements, types
 from dlang.format.columns import written
@@ -12,6 +11,7 @@ from dlang.format.layout import layout
 from dlang.format.printer import Rule, printer
 from dlang.format.sameness import comments, same_tree
 from dlang.format.trivia import trivia
+from dlang.gc_pause import gc_paused
 from dlang.grammar.parser import parse
 from dlang.recursion import recursion
 
@@ -27,7 +27,7 @@ def format_source(source: Source) -> str:
     """
     ending = "\r\n" if source.text.split("\n", 1)[0].endswith("\r") else "\n"
     before = Source(source.path, source.text.replace("\r\n", "\n"))
-    with recursion(_FRAMES), no_collection():
+    with recursion(_FRAMES), gc_paused():
         tree, diagnostics = parse(before)
         if any(d.severity == "error" for d in diagnostics):
             raise DlangError(diagnostics)

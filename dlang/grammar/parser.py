@@ -11,8 +11,8 @@ from collections.abc import Container, Iterable
 from itertools import islice
 from typing import cast
 
-from dlang.collection import no_collection
 from dlang.diagnostics import Diagnostic, Source, Span
+from dlang.gc_pause import gc_paused
 from dlang.grammar import syntax as s
 from dlang.grammar.brackets import match_brackets
 from dlang.grammar.hidden import hidden
@@ -24,7 +24,7 @@ from dlang.grammar.parts import Parts
 from dlang.grammar.recovery import recover
 from dlang.grammar.tables import END, tables
 from dlang.grammar.tree import Builder, doc_line
-from dlang.laps import lap
+from dlang.timings import timed
 
 _DECLARATION = re.compile(
     r"^(?:fn|struct|enum|type|const|import|test|bench|pullback|pushforward|extern|let|var)\b", re.MULTILINE
@@ -39,7 +39,7 @@ def parse(source: Source, parts: Parts | None = None) -> tuple[s.Module, list[Di
 
     parts: what was parsed before. The same declaration is then the same tree, and spans are those of its own source.
     """
-    with no_collection(), lap("parse"):
+    with gc_paused(), timed("parse"):
         parser = _Parser(source)
         items = parser.module(parts)
         return s.Module(source, items, _module_doc(source, items)), parser.sorted_diagnostics()
@@ -47,7 +47,7 @@ def parse(source: Source, parts: Parts | None = None) -> tuple[s.Module, list[Di
 
 def parse_expression(source: Source) -> tuple[s.Expr | None, list[Diagnostic]]:
     """The tree of a text that is one expression; None where there is nothing of one."""
-    with no_collection():
+    with gc_paused():
         parser = _Parser(source)
         parser.diagnostics.extend(hidden(source))
         value = parser.expression(0, len(source.text))
@@ -56,7 +56,7 @@ def parse_expression(source: Source) -> tuple[s.Expr | None, list[Diagnostic]]:
 
 def parse_signature(source: Source, target: str) -> tuple[s.Module, list[Diagnostic]]:
     """The tree of a text that is `fn f(x: f64[n]) -> f64`, as if `extern` and a target stood in front of it."""
-    with no_collection():
+    with gc_paused():
         parser = _Parser(source)
         front = [Token("extern", "extern", 0, 0), Token("STRING", f'"{target}"', 0, 0)]
         return s.Module(source, tuple(parser.declared([*front, *tokenize(source.text)]))), parser.sorted_diagnostics()

@@ -128,7 +128,8 @@ class Reduce:
     With shape () the result is a scalar. The index may mention axes, sizes, and i64 variables of the body.
 
     after: the position of an earlier destination of the comprehension with whose array this one goes on, in place of
-    `into`: the two never meet in an element, and nothing else uses what the earlier one binds (`optimize/segments.py`).
+    `into`: the two never meet in an element, and nothing else uses what the earlier one binds
+    (`optimize/coalesce_writes.py`).
     """
 
     shape: tuple[Size, ...]
@@ -155,9 +156,10 @@ class Comp:
     """The one parallel construct: the body at every point of `axes`, outermost first.
 
     `body.results[k]` is the scalar that goes to `destinations[k]`; binds one variable per destination, an array of its
-    shape, or a scalar. Of a `Reduce` it may be a row (`optimize/rows.py`), an array of the destination's last sizes:
-    the index is then that of the axes before these. With `set` it may also be a block of rows (`optimize/blocking.py`),
-    of one more axis: the index says where the first of them goes, and blocks leave no row of the destination out.
+    shape, or a scalar. Of a `Reduce` it may be a row (`optimize/fuse_outer_axis.py`), an array of the destination's
+    last sizes: the index is then that of the axes before these. With `set` it may also be a block of rows
+    (`optimize/blocking.py`), of one more axis: the index says where the first of them goes, and blocks leave no row of
+    the destination out.
     """
 
     axes: tuple[Axis, ...]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Set
 
 from dlang.ir import anf
 from dlang.ir.errors import IRError
-from dlang.ir.own_points import reads_its_place
+from dlang.ir.inplace_reuse import reads_its_place
 from dlang.ir.printer import print_let
 from dlang.ir.traverse import bound_vars, mentioned, parts
 

@@ -21,8 +21,8 @@ what reads them, and what leads from one to another. What cannot be done by bloc
 it, and so do other products, as those of the hidden layers of a network. A chain is worth its while where no array as
 large as its broad ones is kept.
 
-This comes before `rows.py`, which then goes through a block a row at a time; no pass before that expects arrays among
-the values of a comprehension.
+This comes before `fuse_outer_axis.py`, which then goes through a block a row at a time; no pass before that expects
+arrays among the values of a comprehension.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from dlang.ir import anf
-from dlang.ir.comps import extent, surely_total, without_results
+from dlang.ir.comprehension_queries import extent, surely_total, without_results
 from dlang.ir.pruning import pruned
 from dlang.ir.substitution import refresh, substitute
 from dlang.ir.traverse import map_blocks, map_bodies, mentioned, with_lets, with_op

@@ -28,7 +28,7 @@ from dlang.inequalities import GREATEST, LEAST
 from dlang.ir.affine import Knowledge
 from dlang.ir.anf import ZERO, Assert, Atom, Block, For, If, IndexExpr, Let, Lit, Prim, Size, Var, While, fresh, poly
 from dlang.ir.builder import Builder, i64
-from dlang.ir.comps import with_state
+from dlang.ir.comprehension_queries import with_state
 from dlang.ir.substitution import substitute
 from dlang.ir.traverse import mentioned, type_vars
 from dlang.ir.types import I64

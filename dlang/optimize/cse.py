@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dlang.ir import anf
-from dlang.ir.comps import giving
+from dlang.ir.comprehension_queries import giving
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_functions, op_blocks, rebuild, with_body, with_lets, with_op
-from dlang.optimize.keys import Key, Keys
+from dlang.optimize.structural_hash import Key, Keys
 
 
 def cse(program: anf.Program) -> anf.Program:

@@ -34,9 +34,9 @@ from dlang.ir.traverse import (
     with_op,
 )
 from dlang.ir.types import I64, dtype_of, is_float, type_of
-from dlang.optimize.batching import batched
 from dlang.optimize.effects import consumed_by
 from dlang.optimize.lifting import from_store, run_if, span_of, stored_in_turn, without
+from dlang.optimize.vectorise_loops import vectorised
 from dlang.polynomials import Poly
 
 _DEEPEST = 32  # nested reductions
@@ -556,7 +556,7 @@ def _lift(s: _Split, used: set[anf.Var], depth: int) -> bool:
 
 def _normal(lets: Sequence[anf.Let], known: Knowledge) -> Sequence[anf.Let]:
     """Code that moved to the front, in the normal form."""
-    return _block(batched(anf.Block(tuple(lets), ()), known), known).lets
+    return _block(vectorised(anf.Block(tuple(lets), ()), known), known).lets
 
 
 def _without_invariants(let: anf.Let, known: Knowledge) -> list[anf.Let]:

@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from dlang.ir import anf
 from dlang.ir.affine import grows_less
-from dlang.ir.comps import extent, point_of
+from dlang.ir.comprehension_queries import extent, point_of
 from dlang.ir.sharing import repeated, takes_long
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars, map_bodies, map_inner, mentioned, parts, rebuild, walk, with_lets, with_op
@@ -27,7 +27,7 @@ from dlang.ir.types import I64, array_type, product
 from dlang.ops.primitives import GUARDS
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.fusion_order import Items, bits
-from dlang.optimize.keys import Key, Keys
+from dlang.optimize.structural_hash import Key, Keys
 
 CHEAP = {"add", "sub", "mul", "neg", "abs", "select", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "and"}
 CHEAP |= {"or", "not", "sign", *GUARDS}

@@ -4,7 +4,7 @@ A guard is 0 where c is, though d may be infinite or NaN; `guard_both(c, d)`, of
 where either is, since d is a cotangent too. A plain product does as well
 
 - where c is a literal other than 0, or
-- where d is bounded (`ranges.py`) and c is no *chosen* zero.
+- where d is bounded (`value_ranges.py`) and c is no *chosen* zero.
 
 A cotangent or a tangent is a chosen zero where no path leads to it: of an arm that was not taken, an element that was
 not selected, a seed that is 0, what starts as zero. There d may be NaN, where data are missing, and the program's value
@@ -22,13 +22,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from dlang.ir import anf
-from dlang.ir.comps import extent
+from dlang.ir.comprehension_queries import extent
 from dlang.ir.traverse import map_blocks, map_functions, parts, type_vars, walk, with_body, with_lets, with_op
 from dlang.ir.types import is_float
 from dlang.ops.primitives import GUARDS
 from dlang.optimize.agenda import Agenda
 from dlang.optimize.jacobians import carries_scalars
-from dlang.optimize.ranges import Ranges
+from dlang.optimize.value_ranges import ValueRanges
 
 
 def guards(program: anf.Program, entries: Sequence[str], last: bool = False) -> anf.Program:
@@ -51,7 +51,7 @@ def guards(program: anf.Program, entries: Sequence[str], last: bool = False) -> 
         if name
     }
     zeros.find({name for name in functions if name in entries or name in rules or name not in called})
-    ranges = Ranges(functions, called)
+    ranges = ValueRanges(functions, called)
     if any(_is_guard(let) and not all(map(zeros.may_be, _factors(let))) for let in lets):
         ranges.find(set(entries), rules)
 

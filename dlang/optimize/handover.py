@@ -2,10 +2,10 @@
 
     fn f(x: f64[n], …) -> (y: f64[n]) { … y: f64[n] = update x[i] = v … }
 
-A result continues a parameter if it grows from it on every path (`ir/chains.py`). What a function returns is its own,
-so it would have to copy such a parameter at any rate; instead whoever calls it hands over the array, or a copy where
-something still holds that. So a recursion that changes an array passes it along and copies nothing. Functions that
-are called from outside are left alone.
+A result continues a parameter if it grows from it on every path (`ir/update_chains.py`). What a function returns is its
+own, so it would have to copy such a parameter at any rate; instead whoever calls it hands over the array, or a copy
+where something still holds that. So a recursion that changes an array passes it along and copies nothing. Functions
+that are called from outside are left alone.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dlang.ir import anf
-from dlang.ir.chains import Chains
 from dlang.ir.traverse import walk
+from dlang.ir.update_chains import UpdateChains
 
 Continues = dict[str, tuple[tuple[int, int], ...]]
 """For each function the positions of results, each with that of the parameter which it continues."""
@@ -130,6 +130,6 @@ def _params_behind(
 
 def _confirmed(f: anf.Function, found: Continues) -> tuple[tuple[int, int], ...]:
     """Those of the pairs that hold on every path if those of all functions do."""
-    chains = Chains(continues=found)
+    chains = UpdateChains(continues=found)
     chains.add(f.body)
     return tuple([(j, k) for j, k in found[f.name] if chains.root(f.body.results[j], 0) is f.params[k]])

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dlang.ir import anf
-from dlang.ir.comps import giving, point_of, surely_total
+from dlang.ir.comprehension_queries import giving, point_of, surely_total
 from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming, substitute
 from dlang.ir.traverse import bound_vars, map_blocks, map_bodies, mentioned, type_vars, with_lets, with_op

@@ -21,10 +21,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dlang.ir import anf
-from dlang.ir.chains import last_uses
-from dlang.ir.own_points import arrays_at_own_points, reads_its_place
+from dlang.ir.inplace_reuse import arrays_at_own_points, reads_its_place
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import block_acts, mentioned, parts, walk
+from dlang.ir.update_chains import last_uses
 from dlang.optimize.effects import effectful_functions
 from dlang.optimize.handover import Continues, handed_over
 from dlang.optimize.reads_first import reads_first

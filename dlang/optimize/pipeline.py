@@ -18,44 +18,44 @@ from operator import is_
 from dlang.ad.determinants import cofactors_in_products
 from dlang.ad.expand import expand_innermost
 from dlang.ad.limits import with_limits
-from dlang.ad.savings import Savings
+from dlang.ad.residuals import Residuals
 from dlang.ir.anf import Derivative, Program, early_name
 from dlang.ir.errors import IRError
 from dlang.ir.sharing import verify_sharing
 from dlang.ir.traverse import walk
 from dlang.ir.verify import verify as verify_program
-from dlang.laps import lap
-from dlang.optimize.batching import batching
+from dlang.optimize.batch_outer_products import batch_outer_products
+from dlang.optimize.block_loop_products import block_loop_products
 from dlang.optimize.blocking import blocking
-from dlang.optimize.bounds import bounds
-from dlang.optimize.collect import collect
+from dlang.optimize.coalesce_writes import coalesce_writes
 from dlang.optimize.contractions import contractions
 from dlang.optimize.cse import cse
 from dlang.optimize.dce import dce
-from dlang.optimize.defer import defer
+from dlang.optimize.dead_fill import dead_fill
 from dlang.optimize.distribute import distribute
-from dlang.optimize.fills import fills
 from dlang.optimize.fuse import fuse
+from dlang.optimize.fuse_outer_axis import fuse_outer_axis
 from dlang.optimize.guards import guards
 from dlang.optimize.hoist import hoist
 from dlang.optimize.idle import idle
+from dlang.optimize.index_checks import remove_index_checks
 from dlang.optimize.inline import inline
-from dlang.optimize.inputs import inputs
 from dlang.optimize.jacobians import jacobians
+from dlang.optimize.jump_threading import jump_threading
 from dlang.optimize.narrow import narrow
 from dlang.optimize.ownership import ownership
 from dlang.optimize.parts import parts
 from dlang.optimize.reads_first import early_reads
-from dlang.optimize.rows import rows
 from dlang.optimize.scatters import scatters
-from dlang.optimize.segments import segments
 from dlang.optimize.simplify import simplify
-from dlang.optimize.slices import slices
+from dlang.optimize.sink_products import sink_products
+from dlang.optimize.slice_writes import slice_writes
 from dlang.optimize.staging import staged
 from dlang.optimize.symmetry import symmetry
 from dlang.optimize.tailcalls import tail_calls_to_loops
-from dlang.optimize.threading import threading
 from dlang.optimize.unroll import unroll
+from dlang.optimize.vectorise_loops import vectorise_loops
+from dlang.timings import timed
 from dlang.verification import verifying
 
 NORMAL, PRODUCTS, AFTER = "normal", "products", "after"
@@ -63,7 +63,7 @@ STAGES = ("mono", "normal", "ad", "opt")
 DEEPEST = 64  # derivatives of derivatives; each round removes one
 
 Observer = Callable[[str, Program], None]
-Witness = Callable[[Savings], None]
+Witness = Callable[[Residuals], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,27 +88,27 @@ def _plain(name: str, function: Callable[[Program], Program], when: str, again: 
 PASSES: tuple[Pass, ...] = (
     Pass("inline", inline, NORMAL),
     _plain("parts", parts, NORMAL),
-    _plain("bounds", bounds, NORMAL),
+    _plain("index_checks", remove_index_checks, NORMAL),
     Pass("guards", guards, NORMAL),  # before a product with 1 is simplified: then it is a tangent without a factor
     _plain("simplify", simplify, NORMAL),
     _plain("cse", cse, NORMAL),
-    _plain("threading", threading, NORMAL),
+    _plain("jump_threading", jump_threading, NORMAL),
     _plain("simplify", simplify, NORMAL),
     _plain("dce", dce, NORMAL),
-    _plain("early reads", early_reads, NORMAL),
+    _plain("early_reads", early_reads, NORMAL),
     _plain("hoist", hoist, NORMAL),  # what a loop computes in every trip would be saved in every trip
-    _plain("batching", batching, NORMAL),
+    _plain("vectorise_loops", vectorise_loops, NORMAL),
     _plain("distribute", distribute, NORMAL),
     _plain("narrow", narrow, NORMAL),  # what fusion would leave out has no derivative
     _plain("simplify", simplify, NORMAL, again=True),
     _plain("cse", cse, NORMAL, again=True),
     _plain("dce", dce, NORMAL, again=True),
-    Pass("collect", collect, PRODUCTS),  # as long as recursion is calls
-    _plain("tail calls", tail_calls_to_loops, PRODUCTS),
-    _plain("slices", slices, PRODUCTS),
-    _plain("defer", defer, PRODUCTS),
+    Pass("batch_outer_products", batch_outer_products, PRODUCTS),  # as long as recursion is calls
+    _plain("tail_calls", tail_calls_to_loops, PRODUCTS),
+    _plain("slice_writes", slice_writes, PRODUCTS),
+    _plain("sink_products", sink_products, PRODUCTS),
     _plain("jacobians", jacobians, PRODUCTS),
-    Pass("last guards", lambda program, entries: guards(program, entries, last=True), PRODUCTS),
+    Pass("last_guards", lambda program, entries: guards(program, entries, last=True), PRODUCTS),
     _plain("symmetry", symmetry, PRODUCTS),
     _plain("contractions", contractions, PRODUCTS),
     _plain("hoist", hoist, PRODUCTS),  # before fusion, which would take invariant arrays into the loop
@@ -118,19 +118,21 @@ PASSES: tuple[Pass, ...] = (
     _plain("dce", dce, AFTER),
     _plain("hoist", hoist, AFTER),
     _plain("idle", lambda program: idle(program, last=True), AFTER),  # behind what moves code out of loops
-    _plain("inputs", inputs, AFTER),  # when fusion has left of a product what the trips of a loop read
+    _plain(
+        "block_loop_products", block_loop_products, AFTER
+    ),  # when fusion has left of a product what the trips of a loop read
     Pass(
         "blocking",
         lambda program, entries: blocking(program),
         AFTER,
         on_device=lambda program, entries: blocking(program, device=True),
     ),
-    _plain("rows", rows, AFTER),
+    _plain("fuse_outer_axis", fuse_outer_axis, AFTER),
     _plain("unroll", unroll, AFTER),
     _plain("cse", cse, AFTER, again=True),
     _plain("dce", dce, AFTER, again=True),
-    _plain("segments", segments, AFTER),
-    _plain("fills", fills, AFTER),
+    _plain("coalesce_writes", coalesce_writes, AFTER),
+    _plain("dead_fill", dead_fill, AFTER),
     Pass("ownership", ownership, AFTER),
 )
 
@@ -144,7 +146,7 @@ def run(program: Program, entries: Sequence[str], when: str, verify: bool = Fals
             if step.again and _same_functions(program, tidy):
                 continue
             before = program
-            with lap(step.name):
+            with timed(step.name):
                 function = step.on_device if device and step.on_device is not None else step.function
                 program = function(program, entries)
             if step.name == "dce":
@@ -159,7 +161,7 @@ def run(program: Program, entries: Sequence[str], when: str, verify: bool = Fals
 
 def verified(program: Program, maker: str, since: Program | None = None, ownership: bool = False) -> Program:
     """The program, which is well formed: else an IRError says who made it. since: what it was made of, verified."""
-    with lap("verify"):
+    with timed("verify"):
         try:
             verify_program(program, ownership, since)
         except IRError as error:
@@ -169,7 +171,7 @@ def verified(program: Program, maker: str, since: Program | None = None, ownersh
 
 def shared(program: Program, maker: str, since: Program | None = None) -> None:
     """Checks that a program keeps the law of sharing: else an IRError says who broke it. since: what it was made of."""
-    with lap("verify"):
+    with timed("verify"):
         try:
             verify_sharing(program, since)
         except IRError as error:
@@ -218,7 +220,7 @@ def optimise(
     seen("normal", program)
     program = made(with_limits(program), "noting limits")
     for _ in range(DEEPEST):
-        with lap("derivatives"):
+        with timed("derivatives"):
             expanded = expand_innermost(program, saw)
         if expanded is None:
             break

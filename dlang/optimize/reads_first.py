@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 
 from dlang.ir import anf
-from dlang.ir.comps import extent
-from dlang.ir.own_points import is_replaced, reads_its_place
+from dlang.ir.comprehension_queries import extent
+from dlang.ir.inplace_reuse import is_replaced, reads_its_place
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_bodies, map_inner, mentioned, type_vars, with_op
 from dlang.ir.types import dtype_of, type_of

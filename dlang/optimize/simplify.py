@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from dlang.ir import anf
-from dlang.ir.comps import giving, point_of, with_state, without_replaced
+from dlang.ir.comprehension_queries import giving, point_of, with_state, without_replaced
 from dlang.ir.substitution import Renaming, substitute
 from dlang.ir.traverse import map_functions, mentioned, rebuild, type_vars, walk, with_body, with_lets, with_op
 from dlang.ir.types import dtype_of

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dlang.ir import anf
-from dlang.ir.comps import done_whole, extent, is_plain
+from dlang.ir.comprehension_queries import done_whole, extent, is_plain
 from dlang.ir.traverse import count_uses, mentioned, walk
 
 Split = int | None

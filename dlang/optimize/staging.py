@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from dlang.ir import anf
-from dlang.ir.comps import extent, surely_total
+from dlang.ir.comprehension_queries import extent, surely_total
 from dlang.ir.sizes import defined_sizes, opened
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars, type_vars, walk

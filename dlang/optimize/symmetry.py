@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from dlang.ir import anf
-from dlang.ir.comps import without_results
+from dlang.ir.comprehension_queries import without_results
 from dlang.ir.substitution import substitute
 from dlang.ir.traverse import map_blocks, map_bodies, with_lets, with_op
 from dlang.ir.types import dtype_of, is_float

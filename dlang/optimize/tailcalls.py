@@ -22,15 +22,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from dlang.ir import anf
-from dlang.ir.chains import Chains
 from dlang.ir.substitution import Renaming, Replacement, refresh_vars, substitute
 from dlang.ir.traverse import type_vars, walk
 from dlang.ir.types import I64
+from dlang.ir.update_chains import UpdateChains
 from dlang.optimize.dce import dce
+from dlang.optimize.jump_threading import threaded
 from dlang.optimize.mutual import merge_mutual
 from dlang.optimize.simplify import simplify
 from dlang.optimize.tails import blank, tail_calls, tail_let
-from dlang.optimize.threading import threaded
 from dlang.optimize.windows import Windows
 
 TRUE, FALSE = anf.Lit(True, "bool"), anf.Lit(False, "bool")
@@ -135,7 +135,7 @@ def _looped(f: anf.Function) -> anf.Function:
 
 def _left_in(f: anf.Function, calls: _Calls) -> set[anf.Var]:
     """The parameters in whose memory a result is at every end: they are state if each call hands them on as well."""
-    chains = Chains()
+    chains = UpdateChains()
     chains.add(f.body)
     ends = list(_ends(f.body, calls))
     found: set[anf.Var] = set()
@@ -174,7 +174,7 @@ class _Loop:
     parts: dict[int, _Part]
     body: anf.Block
     calls: _Calls
-    chains: Chains = field(default_factory=Chains)
+    chains: UpdateChains = field(default_factory=UpdateChains)
     shared: dict[int, int] = field(default_factory=dict)
     own: tuple[int, ...] = ()
     extra: tuple[anf.Var, ...] = ()

@@ -271,7 +271,7 @@ class Function:
 
         Raises `ValueError` for another stage, and `DlangError` where a use has to decide a type.
         """
-        from dlang.listings import STAGES, listing
+        from dlang.dump_ir import STAGES, listing
 
         if stage not in STAGES:
             raise ValueError(f"`{stage}` is not a stage: {', '.join(STAGES)}")

@@ -17,8 +17,8 @@ from dlang.codegen.vectorize import Lanes
 from dlang.codegen.work import work
 from dlang.ir import anf
 from dlang.ir.call_graph import reachable, recursive_functions
-from dlang.laps import lap
 from dlang.runtime.compiled import Compiled, Draft, EntryPoint, Header, Out
+from dlang.timings import timed
 
 
 def build(
@@ -42,7 +42,7 @@ def build(
     linker of the system. sanitizes: has the code check what it touches of memory.
     """
     reached = reachable(program, entries)
-    with lap("loops"):
+    with timed("loops"):
         if device:
             from dlang.codegen.cuda.placement import on_device
             from dlang.codegen.half_operands import with_half_operands
@@ -53,7 +53,7 @@ def build(
             bits = objects.vector_bits() if made_for is None else made_for.bits
             lanes, least = Lanes(bits), GRAIN if grain is None else grain
             nests = schedule(reached, lanes, least, places=debug or sanitizes, profile=operations if profile else None)
-    with lap("text for LLVM"):
+    with timed("text for LLVM"):
         if made_for is None:
             text = modules.emit(nests, entries, debug, objects.has_fma(), objects.has_avx512(), sanitizes)
         else:
@@ -65,7 +65,7 @@ def build(
         points[name] = _point(program.functions[name], nests, deep)
     code = b""
     if level is not None:
-        with lap("LLVM"):
+        with timed("LLVM"):
             code = objects.compile_object(text.llvm, level, made_for=made_for)
     arena = bool(makers_of(reached)) or any(takes_references(reached.functions[name]) for name in entries)
     return Compiled(

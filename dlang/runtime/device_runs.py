@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlang.codegen import kernel
 from dlang.codegen.kernel import BEYOND, NUMBERS, WORDS, Kernel
-from dlang.collection import no_collection
+from dlang.gc_pause import gc_paused
 from dlang.ir.errors import IRError
 from dlang.ops.dtypes import ELSEWHERE
 from dlang.runtime.device_memory import Holding, Repeat, allocate, can_keep, drop, give_back, held, use
@@ -353,7 +353,7 @@ class DeviceRun:
         try:
             memory = held(driver, sizes)
             self.planned = [memory.blocks[k] for k in order]
-            with no_collection():  # which might free what another program held
+            with gc_paused():  # which might free what another program held
                 driver.begin(memory.blocks[-1] if workspace else None)
                 try:
                     self.prepare()

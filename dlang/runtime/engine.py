@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dlang.codegen.llvm.sites import DEVICE, Site
-from dlang.collection import no_collection
+from dlang.gc_pause import gc_paused
 from dlang.ir.errors import IRError
 from dlang.ir.terms import Array, Scalar, Size, Token, Var, is_reference
-from dlang.laps import lap
 from dlang.runtime import interruptions, observers
 from dlang.runtime.compiled import Compiled, Header
 from dlang.runtime.entries import Entry
@@ -32,6 +31,7 @@ from dlang.runtime.outside import Shelf, World
 from dlang.runtime.text import format_parts
 from dlang.runtime.texts import lasting_text
 from dlang.runtime.words import memory_dtype
+from dlang.timings import timed
 
 if TYPE_CHECKING:
     from dlang.codegen.loops import Nest
@@ -83,7 +83,7 @@ class Engine:
         from dlang.runtime.build import build
 
         self.compilations += 1
-        with no_collection():
+        with gc_paused():
             level = self.level if self.tiers is None else None
             device = self.driver is not None
             return build(
@@ -123,7 +123,7 @@ class Engine:
             else:
                 program.repeated = repeated_calls(program.device, compiled.entries)
         if compiled.draft is None:
-            with lap("link"):
+            with timed("link"):
                 program.install(compiled, compiled.code)
         else:
             from dlang.runtime.tiers import Promotion, Tiers

@@ -296,7 +296,7 @@ class Emitter:
 
     def settle(self, size: Size, what: str) -> None:
         """Ends the run where a sum of numbers that is used as a size is no i64, unless it is known to be one. For
-        products the back ends do so, where a loop over one begins (`codegen/bounds.py`).
+        products the back ends do so, where a loop over one begins (`codegen/allocation_overflow.py`).
         """
         if all(len(m) < 2 and c in (1, -1) for m, c in size.terms.items() if m) and not self.facts.small(size):
             self.refuse_wrapping(size, what)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dlang.diagnostics import DlangError, error
 from dlang.driver import check, errors_of, failure, read_source
-from dlang.listings import open_variable
+from dlang.dump_ir import open_variable
 from dlang.spelling import plural
 from dlang.tools.arguments import Parser, add_json, positive, whole
 from dlang.tools.ir import unknown

@@ -6,7 +6,7 @@ import argparse
 
 from dlang.diagnostics import DlangError, error, shown
 from dlang.driver import check, errors_of, lower, read_source
-from dlang.listings import nests_of, request
+from dlang.dump_ir import nests_of, request
 from dlang.tools.arguments import Parser, add_json
 from dlang.tools.dot import Graph, write
 from dlang.tools.ir import chosen

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error, shown
 from dlang.driver import check, errors_of, read_source
-from dlang.listings import STAGES as LOWER, listing, open_variable
+from dlang.dump_ir import STAGES as LOWER, listing, open_variable
 from dlang.spelling import closest
 from dlang.tools.arguments import Parser, add_json
 from dlang.tools.report import report

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from dlang.diagnostics import DlangError
 from dlang.driver import Backend, errors_of, lower, read_source
-from dlang.laps import Lap, measured
-from dlang.listings import open_variable, request
+from dlang.dump_ir import open_variable, request
+from dlang.timings import Timing, timings_of
 from dlang.tools.arguments import Parser, add_backend, add_json, add_program
 from dlang.tools.files import replace_file
 from dlang.tools.ir import chosen
@@ -49,7 +49,7 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def compile_laps(path: str, backend: Backend, function: str | None) -> list[Lap]:
+def compile_laps(path: str, backend: Backend, function: str | None) -> list[Timing]:
     """What the compiler does of a file, from its text to code that could run: of a function with what it calls, or of
     `main`, of the script, or of all functions and tests. Only imports are taken as they were kept.
     """
@@ -62,7 +62,7 @@ def compile_laps(path: str, backend: Backend, function: str | None) -> list[Lap]
         raise not_measured(backend)
     engine = Engine(Host(), driver=driver_of(backend))
     source = read_source(path)
-    with measured() as laps:
+    with timings_of() as laps:
         checked = Workspace().check(source)  # which looks for nothing that was kept of this file
         if errors_of(checked):
             raise DlangError(checked.diagnostics)
@@ -80,9 +80,9 @@ def _compiled(checked: Checked, function: str | None) -> list[FnDecl]:
     return chosen(checked, function)
 
 
-def table(laps: Sequence[Lap]) -> str:
+def table(laps: Sequence[Timing]) -> str:
     """What took most comes first; laps inside of others do not count for these."""
-    found: dict[str, list[Lap]] = {}
+    found: dict[str, list[Timing]] = {}
     for lap in laps:
         found.setdefault(lap.name, []).append(lap)
     total = sum(lap.own for lap in laps)
@@ -93,7 +93,7 @@ def table(laps: Sequence[Lap]) -> str:
     return "\n".join([*lines, f"{total * 1e3:>7.2f} ms in all"])
 
 
-def write_trace(laps: Sequence[Lap], path: str) -> None:
+def write_trace(laps: Sequence[Timing], path: str) -> None:
     """Laps in the format of Chrome's tracer. E0822 where the file cannot be written."""
     events = [
         {"name": lap.name, "cat": "compiler", "ph": "X", "pid": os.getpid(), "tid": 1,

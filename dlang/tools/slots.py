@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dlang.diagnostics import error
 from dlang.driver import Request
-from dlang.listings import open_variable
+from dlang.dump_ir import open_variable
 from dlang.typecheck import core, types as ty
 
 if TYPE_CHECKING:

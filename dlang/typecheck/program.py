@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlang.collection import no_collection
 from dlang.diagnostics import Diagnostic, Source, Span, error
-from dlang.laps import lap
+from dlang.gc_pause import gc_paused
+from dlang.timings import timed
 from dlang.typecheck.cache import Cache, CachedModule
 from dlang.typecheck.headers import CoreModule, FnDecl
 from dlang.typecheck.limits import room
@@ -217,7 +217,7 @@ def check_source(
 
         given = primitives_of(program, primitives)
     name = name or Path(source.path).stem
-    with room(), no_collection(), lap("check"):
+    with room(), gc_paused(), timed("check"):
         kept = recall(program, source.path, name, source.text) if alone else None
         table = kept or _check_module(program, source, name, given)
         keep(program, [c for c in program.checked if alone or c[0] is not table])

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, cast
 from dlang.cache.compiler import identity, is_unchanged
 from dlang.cache.records import Elsewhere, Unkept, dump, load
 from dlang.cache.store import Store, digest, user_store
-from dlang.collection import no_collection
 from dlang.diagnostics import DlangError, Source, Span
+from dlang.gc_pause import gc_paused
 from dlang.typecheck.headers import CoreModule, Unread
 from dlang.typecheck.scope import ModuleTable
 from dlang.typecheck.types import Floor, RowVar, SizeVar, TypeVar, intern_floor, serials
@@ -72,7 +72,7 @@ class Bodies:
     def tree(self, number: int) -> Expr:
         """One of them; all are read at once, for they share what is in them."""
         if self.trees is None:
-            with no_collection():
+            with gc_paused():
                 self.trees, objects = load(self.record.bodies, self._object)
                 _settle(objects, self.shift)
             self.modules.know(self.record.name + BODIES, objects)

@@ -70,7 +70,7 @@ DIRECTION = """
 fn direction(x: f64, y: f64, a: f64, u: f64[n], v: f64[n]) -> (f64, f64) =
   jvp(f, (x, y, a, u, v), (%s, %s, %s, %s, %s))
 """
-ASIDE = ("guards", "jacobians", "last guards", "contractions")
+ASIDE = ("guards", "jacobians", "last_guards", "contractions")
 
 
 def programs(text: str, name: str) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dlang.ad.savings import Savings, written
+from dlang.ad.residuals import Residuals, written
 from dlang.ir.anf import Program
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import walk
@@ -203,7 +203,7 @@ fn cubed(x: f64[n]) -> f64[n] = grad(|y: f64[n]| sum(exp(y) * sin(y)))(x)
 
 
 def saved(name: str) -> list[str]:
-    found: list[Savings] = []
+    found: list[Residuals] = []
     made = lowered(SAVED, name)
     optimise(made.program, [made.entry.name], saw=found.append)
     return [line for s in found for line in written(s).splitlines()]

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dlang.ad import recompute
+from dlang.ad import rematerialise
 from dlang.ad.cut import Value, minimum_cut
 from dlang.ir.anf import Program
 from dlang.optimize import pipeline
 from dlang.optimize.pipeline import Pass
 from tests.ad.four_ways import four_ways
-from tests.optimize.test_batching import HEADS
-from tests.optimize.test_collect import TREES
+from tests.optimize.test_batch_outer_products import TREES
+from tests.optimize.test_vectorise_loops import HEADS
 
 RNG = np.random.default_rng(7)
 
@@ -51,15 +51,15 @@ fn f(u: f64[m, m], given: f64[n, b, m]) -> f64 {
 CASES: dict[str, tuple[str, set[str], list[Any]]] = {
     "a recursion over a tree": (
         TREES + "fn f(words: f64[m, h], w: f64[2, h, h], code: i64[n]) -> f64 = value(words, w, code)",
-        {"collect"},
+        {"batch_outer_products"},
         [2, 3, 7, normal(2, 3), normal(2, 3, 3), np.array([-1, -1, 0, 1, -1, 1, 0])],
     ),
     "the cell of a recurrent network": (
         CELL,
-        {"defer", "inputs", "segments", "recompute"},
+        {"sink_products", "block_loop_products", "coalesce_writes", "recompute"},
         [3, 2, 4, normal(3, 6), normal(2, 6), normal(4, 2)],
     ),
-    "a recurrent layer": (LAYERS, {"slices", "defer"}, [3, 4, 2, normal(3, 3), normal(4, 2, 3)]),
+    "a recurrent layer": (LAYERS, {"slice_writes", "sink_products"}, [3, 4, 2, normal(3, 3), normal(4, 2, 3)]),
     "a map that is iterated": (
         "fn f(x: f64, p: f64, n: i64) -> f64 { var y = x; for _ < n { y = p * y * (1.0 - y) }; y }",
         {"jacobians"},
@@ -75,12 +75,12 @@ fn f(r: f64[n, 2], m: f64[n]) -> f64 =
     ),
     "attention of each head": (
         HEADS + "fn f(q: f64[h, n, d], k: f64[h, m, d], v: f64[h, m, e]) -> f64 = sum(by_head(q, k, v) ** 2)",
-        {"batching", "blocking", "contractions"},
+        {"vectorise_loops", "blocking", "contractions"},
         [2, 3, 2, 4, 2, normal(2, 3, 2), normal(2, 4, 2), normal(2, 4, 2)],
     ),
     "rows of scores": (
         "fn f(x: f64[n, m]) -> f64 = sum([log(sum([exp(x[i, j] - max(x[i])) for j])) + max(x[i]) for i in 0..n])",
-        {"rows"},
+        {"fuse_outer_axis"},
         [3, 4, normal(3, 4)],
     ),
     "vectors of three numbers": (
@@ -119,6 +119,6 @@ def test_what_passes_make_of_a_derivative_is_one(name: str, monkeypatch: pytest.
         return saved, again
 
     monkeypatch.setattr(pipeline, "PASSES", tuple([watched(step, changing) for step in pipeline.PASSES]))
-    monkeypatch.setattr(recompute, "minimum_cut", cut)
+    monkeypatch.setattr(rematerialise, "minimum_cut", cut)
     assert any(np.any(e) for e in four_ways(text, args))
     assert passes <= changing

@@ -6,9 +6,9 @@ import pytest
 
 from dlang.diagnostics import Source
 from dlang.driver import check, errors_of, lower
+from dlang.dump_ir import request
 from dlang.ir.anf import Construct, Program, While
 from dlang.ir.traverse import walk
-from dlang.listings import request
 
 CHOICE = "fn choice(v: f64) -> f64 = if v > 0.0 { v * v * exp(v) } else { sin(v) * v }\n"
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from dlang.ir.anf import Block
-from dlang.ir.chains import Chains
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.reader import read_program
 from dlang.ir.traverse import walk
+from dlang.ir.update_chains import UpdateChains
 from dlang.optimize.ownership import ownership
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
@@ -112,7 +112,7 @@ def test_the_old_array_is_overwritten_only_where_nothing_looks_at_it(name: str, 
 
 def continues(body: Block) -> bool:
     """Whether the branch continues the array that the loop carries."""
-    chains = Chains()
+    chains = UpdateChains()
     chains.add(body)
     (branch,) = (let.vars[0] for let in walk(body) if let.vars[0].name == "z")
     return branch in chains.step

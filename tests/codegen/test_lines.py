@@ -14,7 +14,7 @@ from dlang.codegen.llvm.modules import emit
 from dlang.codegen.schedule import schedule
 from dlang.diagnostics import Source, Span
 from dlang.driver import check, lower
-from dlang.listings import request
+from dlang.dump_ir import request
 from dlang.runtime.build import build
 from dlang.runtime.platform.elf import Elf
 

@@ -17,8 +17,8 @@ from dlang.codegen.traverse import walk
 from dlang.codegen.vectorize import Lanes
 from dlang.diagnostics import Source
 from dlang.driver import check, lower
+from dlang.dump_ir import request
 from dlang.ir.interpreter import Interpreter
-from dlang.listings import request
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
 from tests.codegen.test_parallel import lowered

@@ -5,7 +5,7 @@ import pytest
 from dlang.codegen.work import LONG
 from dlang.diagnostics import Source
 from dlang.driver import check, lower
-from dlang.listings import request
+from dlang.dump_ir import request
 from dlang.runtime.build import build
 
 PROGRAM = """

@@ -11,8 +11,8 @@ import pytest
 import dlang
 from dlang.diagnostics import Source
 from dlang.driver import Request, check, errors_of, lower
+from dlang.dump_ir import listing
 from dlang.ir.anf import poly
-from dlang.listings import listing
 from dlang.runtime.emulation.driver import EmulatedDriver
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host

@@ -38,9 +38,9 @@ from dlang.codegen.schedule import schedule
 from dlang.codegen.traverse import walk
 from dlang.diagnostics import Source, Span
 from dlang.driver import call, check, errors_of, lower
+from dlang.dump_ir import request
 from dlang.ir.anf import Lit, Scalar, fresh, poly
 from dlang.ir.types import I64
-from dlang.listings import request
 from dlang.runtime.ceilings import Ceilings
 from dlang.runtime.device_ceilings import DeviceCeilings, device_ceilings
 from dlang.runtime.devices import Driver

@@ -32,15 +32,15 @@ EXACT = {
     "simplify",
     "cse",
     "dce",
-    "early reads",
+    "early_reads",
     "hoist",
     "idle",
     "narrow",
     "ownership",
-    "slices",
-    "segments",
-    "fills",
-    "tail calls",
+    "slice_writes",
+    "coalesce_writes",
+    "dead_fill",
+    "tail_calls",
 }
 
 
@@ -157,38 +157,38 @@ EXERCISES: Mapping[str, str] = {
         "fn go(x: f64[m], y: f64[m]) -> f64 = if m == 0 { 0.0 } else { x[0] * y[m - 1] + go(x[1..], y[..m - 1]) }\n"
         "fn main(x: f64[n]) -> f64 = if n > 9 { grad(|y: f64[n]| go(y, x))(x)[0] } else { go(x, x) }"
     ),
-    "bounds": "fn main(x: f64[n]) -> f64 = sum(x[n - 1 - j] for i < n, j < i)",
+    "index_checks": "fn main(x: f64[n]) -> f64 = sum(x[n - 1 - j] for i < n, j < i)",
     "guards": "fn main(x: f64, y: f64) -> f64 = grad(|a: f64| y * sqrt(a))(x)",
     "simplify": "fn main(x: f64[n]) -> f64[n] = [-0.0 for i < n]",
     "cse": "fn main(x: f64[n]) -> f64 = prod(sin(x)) * sum(x)",
-    "threading": "fn main(x: f64, k: i64) -> f64 {\n  if k < 2 { return x }\n  let y = sin(x)\n  y * y + f64(k)\n}",
+    "jump_threading": "fn main(x: f64, k: i64) -> f64 {\n  if k < 2 { return x }\n  let y = sin(x)\n  y * y + 1.0\n}",
     "dce": "fn main(x: f64[3, n]) -> f64[3] = [sum(x[i]) for i < 3]",
-    "early reads": "fn main(x: f64[2]) -> f64[2] { var a = x; let old = a; a[0] = 2.0; a[1] *= old[0]; a }",
+    "early_reads": "fn main(x: f64[2]) -> f64[2] { var a = x; let old = a; a[0] = 2.0; a[1] *= old[0]; a }",
     "hoist": "fn main(x: f64[n], w: f64[n]) -> f64 { let y = [sum(w) * v + w[0] for v in x]; y[2] }",
-    "batching": "fn main(r: f64[n]) -> f64[n, 2] = [[a * 2.0, sin(a)] for a in r]",
+    "vectorise_loops": "fn main(r: f64[n]) -> f64[n, 2] = [[a * 2.0, sin(a)] for a in r]",
     "distribute": "fn main(x: f64[3, n]) -> f64[3] = [sum(x[i]) for i < 3]",
     "narrow": "fn main(x: f64[n, n]) -> f64 { let a = exp(x); sum(a[i, i] for i < n) }",
-    "collect": TREES,
-    "tail calls": (
+    "batch_outer_products": TREES,
+    "tail_calls": (
         "fn main(d: i64, x: f64[n], w: f64[n]) -> f64[n] = if d == 0 { x } else { main(d - 1, sin(x) * w, w) }"
     ),
-    "slices": RECURRENT,
-    "defer": RECURRENT,
+    "slice_writes": RECURRENT,
+    "sink_products": RECURRENT,
     "jacobians": ITERATED,
-    "last guards": ITERATED,
+    "last_guards": ITERATED,
     "symmetry": PAIRWISE,
     "contractions": "fn main(a: f64[n, m], x: f64[m]) -> f64 = sum(sin(a @ x))",
     "fuse": "fn main(x: f64[n]) -> f64 = max(tanh(x))",
     "idle": "fn main(x: f64[n], a: f64[d, d]) -> f64 { var y = 0.0; for v in [v for v in x if v > 0.0] "
     "{ y = y * v + sum(sin(a)) }; y }",
-    "inputs": GATED,
+    "block_loop_products": GATED,
     "blocking": (
         "fn main(x: f64[n, a], w: f64[a, b], u: f64[b, c]) -> f64 = sum(logsumexp(tanh(x @ w) @ u, axis = 1))"
     ),
-    "rows": "fn main(r: f64[n]) -> f64[n, 2] = [[a * 2.0, sin(a)] for a in r]",
+    "fuse_outer_axis": "fn main(r: f64[n]) -> f64[n, 2] = [[a * 2.0, sin(a)] for a in r]",
     "unroll": SMALL_MATRICES,
-    "segments": PAIRWISE,
-    "fills": "fn main(r: f64[n]) -> f64[2, n] = [r * 2.0, sin(r)]",
+    "coalesce_writes": PAIRWISE,
+    "dead_fill": "fn main(r: f64[n]) -> f64[2, n] = [r * 2.0, sin(r)]",
     "ownership": "fn main(x: f64[n]) -> f64[n] { var y = x; y[0] = 1.0; y + x }",
 }
 """For each pass a program that it changes."""

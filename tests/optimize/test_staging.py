@@ -6,10 +6,10 @@ import pytest
 import dlang
 from dlang.diagnostics import Source
 from dlang.driver import check, split
+from dlang.dump_ir import listing, request
 from dlang.ir.anf import Call, early_name
 from dlang.ir.traverse import walk
 from dlang.ir.verify import verify
-from dlang.listings import listing, request
 from dlang.ops.primitives import EXPENSIVE, FLOAT, HEAVY, PRIMITIVES
 from dlang.runtime.host import Host
 

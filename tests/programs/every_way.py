@@ -9,10 +9,10 @@ import numpy as np
 
 from dlang.diagnostics import Source
 from dlang.driver import check, errors_of, lower
+from dlang.dump_ir import request
 from dlang.ir.anf import Program
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.pointwise import Pointwise
-from dlang.listings import request
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
 

@@ -14,7 +14,7 @@ import pytest
 from dlang.codegen.llvm import capi, collector, jit, linker, objects, pool, support
 from dlang.diagnostics import Source
 from dlang.driver import check, lower
-from dlang.listings import request
+from dlang.dump_ir import request
 from dlang.runtime.build import build
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host

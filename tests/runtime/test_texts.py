@@ -17,7 +17,7 @@ from dlang.codegen.llvm import jit, support, texts
 from dlang.codegen.node_layout import NURSERY
 from dlang.diagnostics import Source
 from dlang.driver import check, errors_of, lower
-from dlang.listings import request
+from dlang.dump_ir import request
 from dlang.runtime.engine import CompiledProgram, Engine
 from dlang.runtime.errors import RunError
 from dlang.runtime.host import Host

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dlang.laps import lap, measured
+from dlang.timings import timed, timings_of
 
 TEXT = """
     fn loss(w: f64[n], x: f64[n]) -> f64 = sum((w - x) ** 2)
@@ -16,18 +16,18 @@ TEXT = """
 
 
 def test_laps_inside_of_others_do_not_count_for_these():
-    with lap("unheard"):
+    with timed("unheard"):
         pass
-    with measured() as laps:
-        with lap("outer"), lap("inner"), lap("innermost"):
+    with timings_of() as laps:
+        with timed("outer"), timed("inner"), timed("innermost"):
             pass
-        with pytest.raises(ValueError), lap("failing"):
+        with pytest.raises(ValueError), timed("failing"):
             raise ValueError
     assert [x.name for x in laps] == ["outer", "inner", "innermost", "failing"]
     outer, inner, innermost, _ = laps
     assert outer.inner == inner.seconds and inner.inner == innermost.seconds and innermost.inner == 0
     assert outer.own + inner.own + innermost.own == pytest.approx(outer.seconds)
-    with lap("unheard"):
+    with timed("unheard"):
         pass
     assert len(laps) == 4
 

@@ -8,7 +8,7 @@ import pytest
 
 from dlang.cache import compiler
 from dlang.diagnostics import Source, render
-from dlang.listings import listing
+from dlang.dump_ir import listing
 from dlang.typecheck import core
 from dlang.typecheck.headers import Unread
 from dlang.typecheck.program import Checked, check_file, check_source, scheme_text

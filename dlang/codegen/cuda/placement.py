@@ -30,7 +30,7 @@ from dlang.codegen.verify import verify_loops
 from dlang.ir.anf import FLOATS, Var
 from dlang.ir.terms import ZERO
 from dlang.ir.types import dtype_of
-from dlang.laps import lap
+from dlang.timings import timed
 from dlang.verification import verifying
 
 
@@ -43,7 +43,7 @@ def on_device(program: loops.Program, profile: Routines | None = None, determini
     """
     placed = _placed(program, profile, deterministic)
     if verifying():
-        with lap("verify"):
+        with timed("verify"):
             verify_loops(placed)
     return placed
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from dlang.codegen import loops
 from dlang.codegen.llvm import half, sanitizer, support
-from dlang.codegen.llvm.crossings import leave_if
+from dlang.codegen.llvm.host_calls import leave_if
 from dlang.codegen.llvm.indices import size_value, size_varies, size_vector, splat_size
+from dlang.codegen.llvm.prefetch import ask_ahead
 from dlang.codegen.llvm.scalars import BITS, Scalars, bits, iota, lanes, memory_type
 from dlang.codegen.llvm.sites import READ, WRITE, Site
-from dlang.codegen.llvm.streams import ask_ahead
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import Buffer
 from dlang.ir.anf import HALF, Size, Var

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dlang.codegen.llvm.call_emission import Emission
 from dlang.codegen.llvm.call_needs import Class, Dtype, Number
 from dlang.codegen.llvm.call_trees import Trees
-from dlang.codegen.llvm.crossings import to_word
 from dlang.codegen.llvm.dispatch import FLOAT, FOUND, INTEGER, TRUTH
+from dlang.codegen.llvm.host_calls import to_word
 from dlang.codegen.llvm.scalars import memory_type
 from dlang.inequalities import LARGEST
 from dlang.ir.anf import FLOATS, Size

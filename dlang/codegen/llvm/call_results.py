@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dlang.codegen.llvm.call_emission import Emission
 from dlang.codegen.llvm.call_needs import Class, Dtype
-from dlang.codegen.llvm.crossings import put
+from dlang.codegen.llvm.host_calls import put
 from dlang.ir.anf import Array, Scalar, Var
 from dlang.ops.dtypes import WHOLE
 from dlang.runtime.compiled import EntryPoint

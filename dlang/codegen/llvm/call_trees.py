@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from dlang.codegen.llvm import collector
 from dlang.codegen.llvm.call_emission import Emission
 from dlang.codegen.llvm.call_needs import Class
-from dlang.codegen.llvm.crossings import to_word
+from dlang.codegen.llvm.host_calls import to_word
 from dlang.codegen.node_layout import holds_reference, words
 from dlang.ir.anf import Datatype
 from dlang.ops.dtypes import INTEGERS, WHOLE

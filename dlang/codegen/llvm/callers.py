@@ -19,9 +19,9 @@ from dlang.codegen.llvm.call_needs import Dtype, Need
 from dlang.codegen.llvm.call_results import is_made, result
 from dlang.codegen.llvm.call_trees import Trees, functions, write
 from dlang.codegen.llvm.capi import DECLARATIONS, FAILED
-from dlang.codegen.llvm.crossings import put
 from dlang.codegen.llvm.dispatch import MISS
 from dlang.codegen.llvm.functions import statement
+from dlang.codegen.llvm.host_calls import put
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.scalars import Module, bits, constant
 from dlang.codegen.llvm.symbols import caller_symbol

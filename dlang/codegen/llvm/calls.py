@@ -6,8 +6,8 @@ from dlang.codegen import loops
 from dlang.codegen.llvm import microkernel, panels, sanitizer, support, windows
 from dlang.codegen.llvm.accesses import element_address
 from dlang.codegen.llvm.indices import size_value
-from dlang.codegen.llvm.polls import look, look_if
 from dlang.codegen.llvm.routines import LINEAR_ALGEBRA
+from dlang.codegen.llvm.safepoints import look, look_if
 from dlang.codegen.llvm.scalars import LLVM
 from dlang.codegen.llvm.sites import Site
 from dlang.codegen.llvm.writer import Writer, slot_type

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dlang.codegen import loops
 from dlang.codegen.llvm.indices import bounds
-from dlang.codegen.llvm.polls import chunk, look_every
+from dlang.codegen.llvm.safepoints import chunk, look_every
 from dlang.codegen.llvm.writer import Writer, slot_type
 
 

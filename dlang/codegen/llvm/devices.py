@@ -25,7 +25,7 @@ from dlang.codegen.kernel import (
 )
 from dlang.codegen.llvm import marks, support
 from dlang.codegen.llvm.accesses import byte_count, element_address, load
-from dlang.codegen.llvm.crossings import leave_if, put, signatures, to_word
+from dlang.codegen.llvm.host_calls import leave_if, put, signatures, to_word
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.scalars import bits, constant
 from dlang.codegen.llvm.sites import DEVICE, Site

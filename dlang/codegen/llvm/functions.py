@@ -12,8 +12,8 @@ from dlang.codegen.llvm import profiling
 from dlang.codegen.llvm.accesses import allocate, free, load, move, part, store
 from dlang.codegen.llvm.calls import call_c, check_stack, invoke, pack, product, result_type, symbol
 from dlang.codegen.llvm.control import branch, for_, while_
-from dlang.codegen.llvm.crossings import guard, runtime, text_op
 from dlang.codegen.llvm.devices import fetch, hold, launch, on_device, on_host, transfer
+from dlang.codegen.llvm.host_calls import guard, runtime, text_op
 from dlang.codegen.llvm.indices import size_value, size_varies, size_vector
 from dlang.codegen.llvm.interleaved import loaded, stored
 from dlang.codegen.llvm.nodes import collect, load_field, load_tag, node, place_mark, release, room

@@ -15,7 +15,7 @@ framework for rapidly instantiating BLAS functionality, 2015.
 
 from __future__ import annotations
 
-from dlang.codegen.llvm import ahead
+from dlang.codegen.llvm import prefetch_next
 from dlang.codegen.llvm.emitter import FORMATS
 from dlang.codegen.llvm.panels import (
     declarations,
@@ -79,7 +79,7 @@ def text(dtype: str, bits: int) -> str:
     return "\n".join(
         [
             *kernels,
-            ahead.expect(FORMATS[dtype].bits // 8),
+            prefetch_next.expect(FORMATS[dtype].bits // 8),
             move(dtype, bits),
             _slim(dtype, bits),
             _blocks(dtype, bits),
@@ -135,7 +135,7 @@ def _kernel(dtype: str, bits: int, rows: int, kind: str) -> str:
                 f"  call void @llvm.prefetch.p0(ptr %cf{r}_{v}, i32 1, i32 3, i32 1)",
             ]
     if looks_ahead:
-        out.append(ahead.choose(enter))
+        out.append(prefetch_next.choose(enter))
     out += ["  br i1 %some, label %loop, label %done", "loop:"]
     if looks_ahead:
         out.append(f"  %line = phi ptr [ %line.0, %{enter} ], [ %line.1, %loop ]")
@@ -203,7 +203,7 @@ def _slim(dtype: str, bits: int) -> str:
         f"""define internal void @slim(ptr %a, i64 %row, i64 %term, ptr %b, i64 %b_term, ptr %c, i64 %c_row,
     i64 %rows, i64 %columns, i64 %terms, i1 %add, i1 %followed) nounwind {{
 entry:
-{ahead.room("%ahead")}
+{prefetch_next.room("%ahead")}
   %narrow = icmp sle i64 %columns, {lanes_of(dtype, bits)}
   br i1 %narrow, label %thin.{heights_of(bits)[0]}, label %few
 few:
@@ -242,7 +242,7 @@ def _blocks(dtype: str, bits: int) -> str:
         f"""define void @{name}(ptr %a, i64 %row, i64 %term, ptr %b, i64 %b_term, i64 %b_panel, ptr %c, i64 %c_row,
     i64 %rows, i64 %columns, i64 %terms, i1 %add) nounwind {{
 entry:
-{ahead.room("%ahead")}
+{prefetch_next.room("%ahead")}
   call void @expect(ptr %ahead, i1 false, ptr %a, ptr %b, ptr %c, i64 %rows, i64 %columns, i64 %terms)
   call void @panels(ptr %a, i64 %row, i64 %term, ptr %b, i64 %b_term, i64 %b_panel, ptr %c, i64 %c_row, i64 %rows,
     i64 %columns, i64 %terms, i1 %add, ptr %ahead)
@@ -395,7 +395,7 @@ def _packing(dtype: str, bits: int) -> str:
     return f"""define void @{product_symbol(dtype, bits)}(ptr %a, i64 %row, i64 %term, ptr %b, i64 %b_term, i64 %column,
     ptr %room, ptr %c, i64 %c_row, i64 %rows, i64 %columns, i64 %terms, i1 %add, i1 %followed) nounwind {{
 entry:
-{ahead.room("%ahead")}
+{prefetch_next.room("%ahead")}
   %own = alloca [{OWN * width * terms_of(dtype) * size} x i8], align 64
   %adjacent = icmp eq i64 %column, {size}
   %few = icmp slt i64 %rows, {PACKED_FROM}

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from dlang.codegen import loops
 from dlang.codegen.llvm import pool, profiling, support, texts
 from dlang.codegen.llvm.calls import result_type, symbol
-from dlang.codegen.llvm.crossings import flat, from_word, put, to_word
 from dlang.codegen.llvm.functions import function_text, statement
+from dlang.codegen.llvm.host_calls import flat, from_word, put, to_word
 from dlang.codegen.llvm.lines import Lines
 from dlang.codegen.llvm.scalars import Module
 from dlang.codegen.llvm.sites import Site

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dlang.codegen import loops
 from dlang.codegen.llvm import collector, sanitizer, support
 from dlang.codegen.llvm.accesses import byte_count, from_memory, to_memory
-from dlang.codegen.llvm.crossings import leave_if, put
+from dlang.codegen.llvm.host_calls import leave_if, put
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.scalars import memory_type
 from dlang.codegen.llvm.sites import WRITE, Site

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dlang.codegen import loops
 from dlang.codegen.llvm import pool, sanitizer, support
 from dlang.codegen.llvm.accesses import free
-from dlang.codegen.llvm.crossings import from_word, leave_if, put, to_word
+from dlang.codegen.llvm.host_calls import from_word, leave_if, put, to_word
 from dlang.codegen.llvm.indices import bounds, size_value
 from dlang.codegen.llvm.pieces import PIECES
 from dlang.codegen.llvm.reductions import accumulator_dtypes, bind_results, combine_in_order, first_totals

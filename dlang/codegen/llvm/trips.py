@@ -15,11 +15,11 @@ from dlang.codegen.jam import Jam, jammed
 from dlang.codegen.llvm import sanitizer
 from dlang.codegen.llvm.accesses import allocate, element_address, free
 from dlang.codegen.llvm.indices import bounds
-from dlang.codegen.llvm.polls import chunk, look, look_every
+from dlang.codegen.llvm.prefetch import has_room
 from dlang.codegen.llvm.reductions import accumulate, accumulator_types, finish, first_totals, folded, horizontal
+from dlang.codegen.llvm.safepoints import chunk, look, look_every
 from dlang.codegen.llvm.scalars import BITS, bits, iota
 from dlang.codegen.llvm.sites import WRITE
-from dlang.codegen.llvm.streams import has_room
 from dlang.codegen.llvm.writer import LaneContext, Writer
 from dlang.codegen.loops import Loop, Stmt
 from dlang.codegen.vectorize import known_trips

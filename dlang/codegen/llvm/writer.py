@@ -34,7 +34,7 @@ class Scope:
 class LaneContext:
     """A loop being written for several trips at once. mask: which lanes are in use, if not all.
 
-    asks: whether it asks for what later trips read (`streams.py`).
+    asks: whether it asks for what later trips read (`prefetch.py`).
     """
 
     var: Var

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dlang.dump_ir import STAGES
 from dlang.grammar.lexer import KEYWORDS
 from dlang.grammar.newlines import CLOSERS
-from dlang.listings import STAGES
 from dlang.tools.assistance.calls import call_at
 from dlang.tools.assistance.fitting import functions, takes, taking
 from dlang.tools.assistance.signatures import Signature

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Source, Span, error
+from dlang.dump_ir import STAGES, listing, request
 from dlang.grammar import syntax as s
-from dlang.listings import STAGES, listing, request
 from dlang.spelling import closest
 from dlang.tools.repl.annotations import items_of
 from dlang.tools.repl.compose import RESULT, decide

@@ -27,7 +27,7 @@ from itertools import product as combinations
 
 from dlang.ad.bodies import emit_comp, with_axes_as_values
 from dlang.ad.borders import Piece, Points, at_most_one, end_of
-from dlang.ad.recompute import SIMPLE
+from dlang.ad.rematerialise import SIMPLE
 from dlang.ad.scope import Contribution, Scope, Unplaceable
 from dlang.ir import anf
 from dlang.ir.affine import (
@@ -81,7 +81,7 @@ class _Placement:
     later: dict[object, _Group] = field(default_factory=dict)  # of what the others give
 
 
-def place(
+def place_adjoint(
     scope: Scope,
     axes: tuple[anf.Axis, ...],
     lets: Sequence[anf.Let],

@@ -7,7 +7,7 @@ an element and to read it takes two of these and something for its bytes, which 
 a root counts for more than one, and what takes a series for more than saving does. Never computed again are products
 and other reductions, loops, branches, calls, checks, effects, and sizes of arrays that only the run knows. What a
 comprehension of the adjoint reads more than once, as a product does, is saved too: such products are then done for all
-trips at once (`optimize/defer.py`).
+trips at once (`optimize/sink_products.py`).
 
 It is the same primitive of the same operands, so the value is the same to the bit.
 """
@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from dlang.ad.cut import Value, minimum_cut
 from dlang.diagnostics import Span
 from dlang.ir import anf
-from dlang.ir.comps import point_of
+from dlang.ir.comprehension_queries import point_of
 from dlang.ir.pruning import pruned
 from dlang.ir.terms import WIDTHS
 from dlang.ir.traverse import free_vars, mentioned, parts, type_vars
@@ -38,7 +38,7 @@ NOMINAL = 1024  # what a size is taken to be: large beside a number in the progr
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class Rematerialiser:
     """What is computed again in place of being saved: its bytes, and the primitives that it takes.
 
     span: of the loop in which that happens in each trip, or of the function.
@@ -56,11 +56,11 @@ def bytes_of(type: anf.Type) -> anf.Size:
     return anf.poly(8 if anf.is_handle(type.dtype) else WIDTHS[type.dtype]) * _elements(type)
 
 
-def recomputed(
+def rematerialised(
     block: anf.Block,
     lets: Sequence[anf.Let],
     bound: set[anf.Var],
-    seen: list[Again],
+    seen: list[Rematerialiser],
     span: Span | None,
     alike: Mapping[anf.Var, anf.Var] | None = None,
     in_memory: bool = True,
@@ -106,7 +106,7 @@ class _Chooser:
         self.wanted: list[anf.Var] = []
         self.kept: set[anf.Var] = set()
 
-    def chosen(self, block: anf.Block, seen: list[Again], span: Span | None) -> anf.Block:
+    def chosen(self, block: anf.Block, seen: list[Rematerialiser], span: Span | None) -> anf.Block:
         used = [v for v in free_vars(block) if v in self.bound]
         free = [v for v in used if self.is_free(v)]
         self.wanted = [v for v in used if not self.free.get(v, False)]
@@ -121,7 +121,7 @@ class _Chooser:
         spared = sum_of(bytes_of(v.type) for v in self.wanted if v in again)
         if spared.terms:
             operations = [_elements(v.type) * way.operations for v in again if (way := self.ways[v]) is not None]
-            seen.append(Again(spared, sum_of(operations), span))
+            seen.append(Rematerialiser(spared, sum_of(operations), span))
         first = pruned(made, [*free, *again])
         if self.followed:
             first = [replace(let, span=None) for let in first]

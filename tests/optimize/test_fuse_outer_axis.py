@@ -19,9 +19,9 @@ from dlang.ir.printer import print_program as print_ir
 from dlang.ir.reader import read_program
 from dlang.ir.traverse import walk
 from dlang.ir.verify import verify
+from dlang.optimize.fuse_outer_axis import fuse_outer_axis
 from dlang.optimize.ownership import ownership
 from dlang.optimize.pipeline import optimise
-from dlang.optimize.rows import rows
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
 from tests.optimize.programs import assert_same, cost, count, program, run
@@ -129,8 +129,8 @@ def test_a_row_of_softmax_and_its_derivative_is_read_four_times_while_it_is_near
 @pytest.mark.parametrize("text", [SOFTMAX, LAYER_NORM, LOG_SUM_EXP])
 def test_rows_are_done_in_pieces_at_once(text: str) -> None:
     pieces = print_program(schedule(optimised(text), Lanes(512), 1_000_000)).splitlines()
-    rows = [line for line in pieces if line.startswith("  parallel") and " by length" in line]
-    assert rows and not any(line.startswith("      ") and "parallel" in line for line in pieces)
+    fuse_outer_axis = [line for line in pieces if line.startswith("  parallel") and " by length" in line]
+    assert fuse_outer_axis and not any(line.startswith("      ") and "parallel" in line for line in pieces)
 
 
 def test_sums_of_columns_take_the_rows_as_they_come_without_an_array_between() -> None:
@@ -184,7 +184,7 @@ fn f(n.0: i64, m.1: i64, x.2: f64[n.0, m.1], y.3: f64[n.0]) -> (out.4: f64[n.0, 
 
 def test_a_scalar_of_a_row_is_no_array_and_costs_nothing_more() -> None:
     before = program(CHAIN)
-    after = rows(before)
+    after = fuse_outer_axis(before)
     verify(after)
     outer = [let.op for let in after.functions["f"].body.lets]
     assert len(outer) == 1 and count(after, Comp) == 3, print_ir(after)
@@ -215,7 +215,7 @@ fn f(n.0: i64, x.1: f64[n.0, n.0]) -> (r.2: f64[n.0, n.0]) {
 @pytest.mark.parametrize("which", ["i.8", "j.9"])
 def test_what_needs_all_rows_waits_for_them(which: str) -> None:
     before = program(STEPS.replace("WHICH", which))
-    after = rows(before)
+    after = fuse_outer_axis(before)
     assert count(after, Comp) == 2
     assert_same(run(before, [3, np.arange(9.0).reshape(3, 3)]), run(after, [3, np.arange(9.0).reshape(3, 3)]))
 
@@ -224,7 +224,7 @@ def test_the_length_of_a_row_may_depend_on_where_it_is() -> None:
     before = program(
         CHAIN.replace("j.8 in 0..m.1", "j.8 in 0..i.7 + 1").replace("j.18 in 0..m.1", "j.18 in 0..i.17 + 1")
     )
-    after = rows(before)
+    after = fuse_outer_axis(before)
     verify(after)
     assert count(after, Comp) == 3
     args = [3, 4, np.arange(12.0).reshape(3, 4), np.ones(3)]
@@ -250,7 +250,7 @@ fn f(n.0: i64, m.1: i64, x.2: f64[n.0, m.1]) -> (r.3: f64[n.0, m.1]) {
 }
 """
     before = program(text)
-    after = rows(before)
+    after = fuse_outer_axis(before)
     assert count(after, Comp) == 2
     args = [3, 2, np.arange(6.0).reshape(3, 2)]
     assert_same(run(before, args), run(after, args))
@@ -282,7 +282,7 @@ fn f(n.0: i64, m.1: i64, x.2: f64[n.0, m.1], k.3: i64[n.0]) -> (r.4: f64[m.1]) {
 }
 """
     before = program(text)
-    after = rows(before)
+    after = fuse_outer_axis(before)
     verify(after)
     assert "to keep [m.1] [] sum" in print_ir(after)
     args = [2, 3, np.arange(6.0).reshape(2, 3), np.array([2, 0])]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Lap:
+class Timing:
     """Something that was done once. begin: by `time.perf_counter`. inner: the seconds of laps inside it."""
 
     name: str
@@ -29,13 +29,15 @@ class Lap:
         return self.seconds - self.inner
 
 
-_asked: ContextVar[tuple[list[Lap], list[Lap]] | None] = ContextVar("laps", default=None)  # all, and those under way
+_asked: ContextVar[tuple[list[Timing], list[Timing]] | None] = ContextVar(
+    "laps", default=None
+)  # all, and those under way
 
 
 @contextmanager
-def measured() -> Iterator[list[Lap]]:
+def timings_of() -> Iterator[list[Timing]]:
     """The laps of this thread in the block, in the order in which they began."""
-    laps: list[Lap] = []
+    laps: list[Timing] = []
     token = _asked.set((laps, []))
     try:
         yield laps
@@ -44,14 +46,14 @@ def measured() -> Iterator[list[Lap]]:
 
 
 @contextmanager
-def lap(name: str) -> Iterator[None]:
+def timed(name: str) -> Iterator[None]:
     """What the block does is called so."""
     asked = _asked.get()
     if asked is None:
         yield
         return
     laps, open = asked
-    own = Lap(name, time.perf_counter())
+    own = Timing(name, time.perf_counter())
     laps.append(own)
     open.append(own)
     try:

@@ -25,7 +25,7 @@ OF_ONE |= {"asin": FINITE, "acos": FINITE, "atan2": FINITE}
 
 
 @dataclass(slots=True)
-class Ranges:
+class ValueRanges:
     """found: how large each float may be, or the elements of each array; it grows until nothing changes.
 
     whole: floats that are converted integers. multiples: the float that one is a multiple of, and whether by a number

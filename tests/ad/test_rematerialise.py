@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dlang.ad.savings import Savings, written
+from dlang.ad.residuals import Residuals, written
 from dlang.ir.anf import Array, Assert, Block, Comp, Contract, For, Prim, Program
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import walk
@@ -76,11 +76,11 @@ fn twice(xs: f64[n, m], w: f64[m, m], v: f64[m, m]) -> f64[n, m] =
 
 
 @cache
-def compiled(name: str) -> tuple[Program, Program, str, tuple[Savings, ...]]:
+def compiled(name: str) -> tuple[Program, Program, str, tuple[Residuals, ...]]:
     """The program as derived and as optimised, the entry, what is saved."""
     made = lowered(TEXT, name)
     stages: dict[str, Program] = {}
-    found: list[Savings] = []
+    found: list[Residuals] = []
     optimise(made.program, [made.entry.name], verify=True, observe=stages.__setitem__, saw=found.append)
     return stages["ad"], stages["opt"], made.entry.name, tuple(found)
 

@@ -20,7 +20,7 @@ from dlang.codegen.traverse import map_inside, walk
 from dlang.ir.anf import Var
 
 
-def with_rooms(program: Program) -> Program:
+def with_scratch(program: Program) -> Program:
     """The program whose loops take room for rows once, where the parameters of the function say how much."""
     return replace(program, functions={name: _function(f) for name, f in program.functions.items()})
 

@@ -23,7 +23,7 @@ from operator import itemgetter
 
 from dlang.ir import anf
 from dlang.ir.builder import Builder
-from dlang.ir.comps import sizes_named, slope, surely_inside
+from dlang.ir.comprehension_queries import sizes_named, slope, surely_inside
 from dlang.ir.substitution import Renaming, refresh_vars
 from dlang.ir.terms import WIDTHS
 from dlang.ir.traverse import (
@@ -43,7 +43,7 @@ from dlang.optimize.effects import consumed_by
 ROOM = 1 << 22  # bytes of all products of a block
 
 
-def inputs(program: anf.Program) -> anf.Program:
+def block_loop_products(program: anf.Program) -> anf.Program:
     """The program with products of the inputs of loops done a block of trips at a time."""
     return map_bodies(program, _block)
 

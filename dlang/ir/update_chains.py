@@ -15,7 +15,7 @@ from dlang.ir.traverse import free_vars, mentioned
 
 
 @dataclass(slots=True)
-class Chains:
+class UpdateChains:
     """step: the array that a result replaces, where an operation consumes one. level: how deep the let's block is.
 
     memory: the array whose memory a variable has, where that is another one; alike: of such an array, what has its

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
-from dlang.ir.own_points import is_replaced, own_elements
+from dlang.ir.inplace_reuse import is_replaced, own_elements
 from dlang.ir.traverse import walk
 from dlang.ir.types import dtype_of
 

@@ -24,7 +24,7 @@ from functools import partial
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
 from dlang.ir.builder import shape_of
-from dlang.ir.comps import point_of, slope
+from dlang.ir.comprehension_queries import point_of, slope
 from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import (
@@ -42,18 +42,18 @@ from dlang.ir.traverse import (
 from dlang.ir.types import dtype_of, type_of
 
 
-def batching(program: anf.Program) -> anf.Program:
+def vectorise_loops(program: anf.Program) -> anf.Program:
     """The program with comprehensions in the place of loops whose trips need nothing of each other."""
 
     def function(f: anf.Function) -> anf.Function:
         known = Knowledge()
         known.saw(p.type for p in f.params)
-        return with_body(f, batched(f.body, known))
+        return with_body(f, vectorised(f.body, known))
 
     return map_functions(program, function)
 
 
-def batched(block: anf.Block, known: Knowledge) -> anf.Block:
+def vectorised(block: anf.Block, known: Knowledge) -> anf.Block:
     """Inner loops first: a loop over comprehensions may become one itself."""
     known = known.copy()
     lets: list[anf.Let] = []
@@ -62,7 +62,7 @@ def batched(block: anf.Block, known: Knowledge) -> anf.Block:
         if isinstance(let.op, anf.For):
             inner = known.copy()
             inner.facts.between(let.op.index, (let.op.low,), (let.op.high,))
-        op = map_blocks(let.op, partial(batched, known=inner))
+        op = map_blocks(let.op, partial(vectorised, known=inner))
         new = with_op(let, let.vars, op)
         made = _at_once(new, op, known) if isinstance(op, anf.For) else None
         lets += [new] if made is None else made

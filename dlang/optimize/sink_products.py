@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from dlang.ad.stores import Where, stored
 from dlang.ir import anf
 from dlang.ir.builder import Builder
-from dlang.ir.comps import extent, is_zero, sizes_named, slope, without_results
+from dlang.ir.comprehension_queries import extent, is_zero, sizes_named, slope, without_results
 from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import count_uses, map_blocks, map_functions, type_vars, with_body, with_lets, with_op
@@ -28,7 +28,7 @@ from dlang.optimize.contractions import is_product
 from dlang.polynomials import Poly
 
 
-def defer(program: anf.Program) -> anf.Program:
+def sink_products(program: anf.Program) -> anf.Program:
     """The program with products in the place of loops that add up products."""
     return map_functions(program, _function)
 

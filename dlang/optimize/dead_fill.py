@@ -6,7 +6,7 @@ from collections.abc import Set
 from dataclasses import replace
 
 from dlang.ir import anf
-from dlang.ir.comps import extent, point_of
+from dlang.ir.comprehension_queries import extent, point_of
 from dlang.ir.traverse import count_uses, map_blocks, map_bodies, with_lets, with_op
 
 SLICES = 1024
@@ -17,7 +17,7 @@ Step = tuple[
 Following = dict[anf.Var, list[Step]]
 
 
-def fills(program: anf.Program) -> anf.Program:
+def dead_fill(program: anf.Program) -> anf.Program:
     """The program with arrays left empty whose every element is set before anything reads it."""
     return map_bodies(program, _block)
 

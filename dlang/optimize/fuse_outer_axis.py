@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from dlang.ir import anf
 from dlang.ir.affine import far_fewer
-from dlang.ir.comps import done_whole, extent, is_plain
+from dlang.ir.comprehension_queries import done_whole, extent, is_plain
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import count_uses, map_bodies, map_inner, mentioned, rebuild, walk
 from dlang.ir.types import comp_types, product
@@ -31,7 +31,7 @@ from dlang.optimize.unroll import is_narrow
 LIGHT = 4  # primitives of a term, more of which take so long that it does not matter how often operands are read
 
 
-def rows(program: anf.Program) -> anf.Program:
+def fuse_outer_axis(program: anf.Program) -> anf.Program:
     """The program with comprehensions that share an outer axis done a row at a time."""
     effectful = effectful_functions(program)
     return map_bodies(program, _Blocks(effectful).block)

@@ -7,7 +7,7 @@ import pytest
 
 from dlang.ir.anf import Comp, Empty
 from dlang.ir.verify import verify
-from dlang.optimize.fills import fills
+from dlang.optimize.dead_fill import dead_fill
 from tests.optimize.programs import assert_same, cost, count, program, run
 
 STACK = """
@@ -31,7 +31,7 @@ ARGS = [3, np.arange(3.0), np.ones(3)]
 
 def test_a_stack_is_not_filled_first() -> None:
     before = program(STACK.replace("LOW", "0").replace("WHICH", "1").replace("MONOID", "set"))
-    after = fills(before)
+    after = dead_fill(before)
     verify(after)
     assert count(after, Empty) == 1 and count(after, Comp) == 2
     assert_same(run(before, ARGS), run(after, ARGS))
@@ -41,7 +41,7 @@ def test_a_stack_is_not_filled_first() -> None:
 @pytest.mark.parametrize(("low", "which", "monoid"), [("0", "0", "set"), ("1", "1", "set"), ("0", "1", "sum")])
 def test_an_array_of_which_an_element_may_stay_is_filled(low: str, which: str, monoid: str) -> None:
     before = program(STACK.replace("LOW", low).replace("WHICH", which).replace("MONOID", monoid))
-    assert count(fills(before), Empty) == 0
+    assert count(dead_fill(before), Empty) == 0
 
 
 def test_two_stacks_from_one_filled_array_get_a_room_each() -> None:
@@ -58,7 +58,7 @@ def test_two_stacks_from_one_filled_array_get_a_room_each() -> None:
 """
     both = one.replace("(r.3: f64[2, n.0])", "(r.3: f64[2, n.0], s.19: f64[2, n.0])").replace("  yield c.10\n", more)
     before = program(both)
-    after = fills(before)
+    after = dead_fill(before)
     verify(after)
     assert count(after, Empty) == 2 and count(after, Comp) == 4
     assert_same(run(before, ARGS), run(after, ARGS))

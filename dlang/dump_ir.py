@@ -10,7 +10,7 @@ from dlang.driver import Request, is_deterministic, lower
 from dlang.typecheck import core, types as ty
 
 if TYPE_CHECKING:
-    from dlang.ad.savings import Savings
+    from dlang.ad.residuals import Residuals
     from dlang.codegen import loops
     from dlang.ir import anf
     from dlang.specialize.types import Bindings
@@ -33,7 +33,7 @@ def listing(
     from dlang.ir.anf import early_name
 
     seen: dict[str, anf.Program] = {}
-    saved: list[Savings] = []
+    saved: list[Residuals] = []
     program, entries = lower(
         [request(d) for d in decls], observe=seen.__setitem__, saw=saved.append, bound=bound, device=stage == "cuda"
     )
@@ -47,7 +47,7 @@ def listing(
         text = _generated(program, names, stage, is_deterministic(deterministic))
     if not costs:
         return text
-    from dlang.ad.savings import written
+    from dlang.ad.residuals import written
 
     return "\n".join([text, *map(written, saved)])
 

@@ -15,9 +15,9 @@ from dlang.ir.printer import print_program
 from dlang.ir.reader import read_program
 from dlang.ir.traverse import walk
 from dlang.ir.verify import verify
+from dlang.optimize.coalesce_writes import coalesce_writes
 from dlang.optimize.ownership import ownership
 from dlang.optimize.pipeline import optimise
-from dlang.optimize.segments import segments
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
 from tests.optimize.programs import assert_same, cost, count, program, run, through
@@ -71,7 +71,7 @@ def compiled(p: Program, given: list[Any]) -> list[Any]:
 
 def test_segments_that_are_all_of_an_array_are_set_in_one_pass() -> None:
     before = two()
-    after = through(before, segments, ownership)
+    after = through(before, coalesce_writes, ownership)
     (comp,) = [let.op for let in walk(after.functions["f"].body) if isinstance(let.op, Comp)]
     assert [d.monoid for d in comp.destinations if isinstance(d, Reduce)] == ["set", "set"]
     assert count(after, Empty) == 1
@@ -82,7 +82,7 @@ def test_segments_that_are_all_of_an_array_are_set_in_one_pass() -> None:
 
 def test_segments_that_leave_elements_out_are_added_to_zeros() -> None:
     before = two(size="3*h.0")
-    after = through(before, segments, ownership)
+    after = through(before, coalesce_writes, ownership)
     assert count(after, Comp) == 1 and count(after, Empty) == 0
     assert_same(run(before, args(9)), run(after, args(9)))
     assert_same(run(before, args(9)), compiled(after, args(9)), exact=False)
@@ -90,7 +90,7 @@ def test_segments_that_leave_elements_out_are_added_to_zeros() -> None:
 
 def test_segments_of_an_array_that_is_handed_in_go_on_with_a_copy_of_it() -> None:
     before = two(first="sum into y.2")
-    after = through(before, segments, ownership)
+    after = through(before, coalesce_writes, ownership)
     assert count(after, Comp) == 1
     for p in (run, compiled):
         assert_same(run(before, args(6)), p(after, args(6)), exact=False)
@@ -98,7 +98,7 @@ def test_segments_of_an_array_that_is_handed_in_go_on_with_a_copy_of_it() -> Non
 
 def test_what_is_added_to_the_same_segment_is_added_up_first() -> None:
     before = two(place="j.11")
-    after = through(before, segments, ownership)
+    after = through(before, coalesce_writes, ownership)
     assert count(after, Comp) == 1
     assert all(d.after is None for d in destinations(after))
     assert_same(run(before, args(6)), compiled(after, args(6)), exact=False)
@@ -107,7 +107,7 @@ def test_what_is_added_to_the_same_segment_is_added_up_first() -> None:
 @pytest.mark.parametrize("place", ["j.11 + 1", "h.0 - 1 - j.11", "h.0 + j.11 - 1"])
 def test_segments_that_overlap_stay_apart(place: str) -> None:
     before = two(place=place)
-    assert count(segments(before), Comp) == 2
+    assert count(coalesce_writes(before), Comp) == 2
 
 
 @pytest.mark.parametrize("text", [
@@ -127,7 +127,7 @@ def test_segments_that_overlap_stay_apart(place: str) -> None:
 ])  # fmt: skip
 def test_what_something_else_uses_does_not_go_on(text: str) -> None:
     before = program(text.replace("SIZE", "2*h.0").replace("FIRST", "sum").replace("PLACE", "h.0 + j.11"))
-    after = through(before, segments, ownership)
+    after = through(before, coalesce_writes, ownership)
     assert not any(d.after is not None for d in destinations(after))
     assert_same(run(before, args(6)), run(after, args(6)))
     assert_same(run(before, args(6)), compiled(after, args(6)), exact=False)
@@ -171,7 +171,7 @@ def test_gradients_through_gates_are_those_of_the_reference(h: int) -> None:
 
 
 def test_segments_are_written_and_read_as_text() -> None:
-    after = segments(two())
+    after = coalesce_writes(two())
     assert " after 0" in print_program(after)
     verify(read_program(print_program(after)))
     with pytest.raises(IRError, match="goes on with that of no earlier one"):

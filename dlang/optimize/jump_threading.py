@@ -21,7 +21,7 @@ from dlang.optimize.constants import fold
 SMALL = 8  # lets that may be doubled
 
 
-def threading(program: Program) -> Program:
+def jump_threading(program: Program) -> Program:
     """The program in which no branch asks what an earlier one has decided."""
     return map_bodies(program, threaded)
 

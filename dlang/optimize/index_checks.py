@@ -33,7 +33,7 @@ Bounded = tuple[anf.Var, anf.Size | None, anf.Size | None]  # a number, what it 
 Ends = tuple[list[anf.Size], list[anf.Size]]  # what a number is not below, and what it is not above
 
 
-def bounds(program: anf.Program) -> anf.Program:
+def remove_index_checks(program: anf.Program) -> anf.Program:
     """The program without comparisons of which the outcome is known."""
     return map_functions(program, _function)
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def no_collection() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Trees are made of many small objects and hold no cycles: collecting while they grow would double the time."""
     was_enabled = gc.isenabled()
     gc.disable()

@@ -9,12 +9,12 @@ is not filled before.
 from __future__ import annotations
 
 from dlang.ir.anf import ZERO, Array, Block, Comp, Empty, For, Let, Program, Reduce, Var, fresh
-from dlang.ir.comps import extent, is_zero, point_of, sizes_named, slope
+from dlang.ir.comprehension_queries import extent, is_zero, point_of, sizes_named, slope
 from dlang.ir.traverse import count_uses, map_blocks, map_bodies, with_lets, with_op
 from dlang.ir.types import dtype_of, is_float
 
 
-def slices(program: Program) -> Program:
+def slice_writes(program: Program) -> Program:
     """The program with slices set that were added to zeros."""
     return map_bodies(program, _block)
 

@@ -13,8 +13,8 @@ from dlang.ir.anf import Comp, For, Program
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import walk
 from dlang.ir.verify import verify
-from dlang.optimize.batching import batching
 from dlang.optimize.pipeline import optimise
+from dlang.optimize.vectorise_loops import vectorise_loops
 from dlang.runtime.errors import RunError
 from tests.optimize.programs import assert_same, count, program, run
 from tests.specialize.support import lowered
@@ -138,7 +138,7 @@ def rows(low: str = "0", where: str = "i.6", monoid: str = "set", check: str = "
 def test_each_trip_writes_a_slice_of_its_own(low: str, where: str, monoid: str) -> None:
     before = rows(low, where, monoid)
     args = ARGS if low == "0" else [3, 2, *ARGS[2:]]
-    after = batching(before) if low == "0" else before
+    after = vectorise_loops(before) if low == "0" else before
     verify(after)
     assert count(after, For) == (low != "0")
     assert_same(run(before, args), run(after, args))
@@ -146,19 +146,19 @@ def test_each_trip_writes_a_slice_of_its_own(low: str, where: str, monoid: str) 
 
 @pytest.mark.parametrize("where", ["0", "2*i.6", "i.6 - i.6"])
 def test_trips_that_may_write_the_same_slice_stay_in_order(where: str) -> None:
-    assert count(batching(rows(where=where)), For) == 1
+    assert count(vectorise_loops(rows(where=where)), For) == 1
 
 
 def test_a_trip_that_reads_what_another_wrote_stays_in_order() -> None:
     more = "t.30: f64 = read s.7[i.6, j.19]"
-    assert count(batching(rows(more=more)), For) == 1
+    assert count(vectorise_loops(rows(more=more)), For) == 1
 
 
 def test_a_check_of_each_trip_is_still_made() -> None:
     check = """ok.22: bool = gt(b.13, -1.5)
     c.23: f64 = check ok.22 "E0801" ("small") () for (c.8)"""
     before = rows(check=check)
-    after = batching(before)
+    after = vectorise_loops(before)
     assert count(after, For) == 0 and count(after, Comp) >= 4
     assert_same(run(before, ARGS), run(after, ARGS))
     bad = [3, 2, np.array([[1.0, 0.0], [1.0, -5.0], [1.0, 0.0]]), ARGS[3]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dlang.ad.recompute import Again, bytes_of, sum_of
+from dlang.ad.rematerialise import Rematerialiser, bytes_of, sum_of
 from dlang.ad.trips import TRIP
 from dlang.diagnostics import Span
 from dlang.ir import anf
@@ -32,7 +32,7 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True)
-class Savings:
+class Residuals:
     """What the derivative of a function saves: in loops, and once. params: of the function, for the names of sizes.
 
     again: what its backward pass makes anew where a loop was taken apart, at one time. recomputed: what is not saved
@@ -44,17 +44,17 @@ class Savings:
     loops: tuple[Saved, ...]
     once: anf.Size
     again: anf.Size
-    recomputed: tuple[Again, ...]
+    recomputed: tuple[Rematerialiser, ...]
 
 
-def savings(
+def residuals(
     label: str,
     params: Sequence[anf.Var],
     forward: Sequence[anf.Let],
     backward: anf.Block,
     datatypes: Mapping[str, anf.Datatype],
-    recomputed: Iterable[Again],
-) -> Savings:
+    recomputed: Iterable[Rematerialiser],
+) -> Residuals:
     """What the lets of a forward pass leave for a backward pass."""
     made = {v: let for let in forward for v in let.vars}
     sizes = _closed(defined_sizes(forward) | _trips(forward))
@@ -82,11 +82,13 @@ def savings(
         found.append(each)
         once = once + rest
     again = sum_of(bytes_of(let.vars[0].type) for let in walk(backward) if isinstance(let.op, anf.Empty))
-    less = [Again(a.bytes.substitute(sizes.get), a.operations.substitute(sizes.get), a.span) for a in recomputed]
-    return Savings(label, tuple(params), (*found, *nodes), once, again, tuple(less))
+    less = [
+        Rematerialiser(a.bytes.substitute(sizes.get), a.operations.substitute(sizes.get), a.span) for a in recomputed
+    ]
+    return Residuals(label, tuple(params), (*found, *nodes), once, again, tuple(less))
 
 
-def written(s: Savings) -> str:
+def written(s: Residuals) -> str:
     """A line for each loop, one for the rest."""
     params, size = written_sizes(s.params)
     lines = [f"# the derivative of {s.label}({params}) saves"]

@@ -19,17 +19,17 @@ from dataclasses import dataclass, replace
 
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
-from dlang.ir.comps import extent, point_of, sizes_named
+from dlang.ir.comprehension_queries import extent, point_of, sizes_named
 from dlang.ir.pruning import pruned
 from dlang.ir.traverse import map_blocks, map_functions, mentioned, with_body, with_lets, with_op
 from dlang.ir.types import dtype_of
 from dlang.optimize.effects import effectful_functions, is_effectful
 from dlang.optimize.fuse import PointReader, renamed
 from dlang.optimize.fusion_order import Items, bits
-from dlang.optimize.keys import Key, Keys
+from dlang.optimize.structural_hash import Key, Keys
 
 
-def segments(program: anf.Program) -> anf.Program:
+def coalesce_writes(program: anf.Program) -> anf.Program:
     """The program with one comprehension for the segments of an array."""
     effectful = effectful_functions(program)
 

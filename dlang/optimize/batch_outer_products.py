@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from dlang.ir import anf
 from dlang.ir.builder import Builder, axis
-from dlang.ir.comps import extent, sizes_named, surely_total, without_results
+from dlang.ir.comprehension_queries import extent, sizes_named, surely_total, without_results
 from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_blocks, mentioned, walk, with_body, with_lets, with_op
@@ -29,7 +29,7 @@ MANY = 32
 FEW = 256
 
 
-def collect(program: anf.Program, entries: Sequence[str]) -> anf.Program:
+def batch_outer_products(program: anf.Program, entries: Sequence[str]) -> anf.Program:
     """The program with the outer products that its recursive functions add up collected."""
     for name in list(program.functions):
         if name in entries or not _calls_itself(program.functions[name]):
