@@ -299,7 +299,7 @@ def _(n: int) -> str:
     return body(["var s = x[0]", *lines], "s")
 
 
-@program("early ends of a trip")
+@program("early ends of an iteration")
 def _(n: int) -> str:
     ends = [f"  if s > {k}.0 {{ s = sin(s) * x[{k % 8}]\n {'continue' if k % 2 else 'break'} }}" for k in range(n)]
     return body(["var s = x[0]", "for i < 8 {", *ends, "  s += x[i]", "}"], "s")

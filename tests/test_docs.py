@@ -275,8 +275,8 @@ def test_reads_updates_slices_and_their_adjoints_cost_the_same_in_arrays_of_ever
         call(interpreter, entry, [], [n, k])
         return interpreter.operations
 
-    per_trip = [(operations(n, 40) - operations(n, 20)) / 20 for n in (100, 1000)]
-    assert per_trip[0] == per_trip[1] < 40
+    per_iteration = [(operations(n, 40) - operations(n, 20)) / 20 for n in (100, 1000)]
+    assert per_iteration[0] == per_iteration[1] < 40
 
 
 def test_every_operation_of_the_ir_is_in_the_semantics():

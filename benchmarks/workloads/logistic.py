@@ -1,4 +1,4 @@
-"""A scalar loop of which each trip needs the one before: nothing but latency, and the tape of the reverse mode."""
+"""A scalar loop of which each iteration needs the one before: nothing but latency, and the tape of the reverse mode."""
 
 from __future__ import annotations
 

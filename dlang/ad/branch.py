@@ -179,7 +179,7 @@ def _copies(b: Builder, arrays: Sequence[Var], arm: _Arm) -> dict[Var, Var]:
 
 
 def _made(b: Builder, together: Bundle, arm: _Arm) -> Var:
-    """A node of what an arm saves: so it takes memory where the arm runs, in a loop in these trips."""
+    """A node of what an arm saves: so it takes memory where the arm runs, in a loop in these iterations."""
     with b.scope() as lets:
         node = b.one(Construct(together.variant, together.saved), "saved")
     arm.forward += lets

@@ -1,7 +1,7 @@
 """Arrays that cost less to make than to save: what an adjoint needs of them is saved element by element.
 
 In a loop, an arm or a recursion, an array that is changed in place, chosen, or handed on takes one operation however
-long it is. So the adjoint may not have it whole: it would be saved in every trip.
+long it is. So the adjoint may not have it whole: it would be saved in every iteration.
 """
 
 from __future__ import annotations

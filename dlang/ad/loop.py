@@ -7,20 +7,20 @@ runs backwards with the cotangents of the state and of what the body uses from o
     for i in reversed(low..high) { (s̄, w̄) = pull B(i, saved[i], s̄, w̄) }
 
 Saved is what the backward body mentions of the forward body and nothing else, or what that is cheaply computed from
-(`rematerialise.py`): an array over the trips for each scalar, and for each array that is made whole in a trip. An array
-that is carried and changed by `Update` is never among them: of it the elements are saved that the adjoint mentions. A
-loop that ends early, or `while`, keeps a list of its trips, as does one that changes its sizes (`trips.py`). Under
-`checkpoint` a loop is taken apart into segments (`segments.py`); one whose trips are not known first runs once to
-count them.
+(`rematerialise.py`): an array over the iterations for each scalar, and for each array that is made whole in a
+iteration. An array that is carried and changed by `Update` is never among them: of it the elements are saved that the
+adjoint mentions. A loop that ends early, or `while`, keeps a list of its iterations, as does one that changes its sizes
+(`iterations.py`). Under `checkpoint` a loop is taken apart into segments (`segments.py`); one whose iterations are not
+known first runs once to count them.
 """
 
 from __future__ import annotations
 
 from dlang.ad.fleeting import fleeting
+from dlang.ad.iterations import needs_list, pull_listed
 from dlang.ad.scope import Scope, Sink, Unplaceable
 from dlang.ad.strip_mining import has_segments, run_again, segmented
 from dlang.ad.tape import save
-from dlang.ad.trips import needs_list, pull_listed
 from dlang.ir import anf
 from dlang.ir.marks import against
 from dlang.ir.pruning import pruned_block
@@ -95,7 +95,8 @@ def _pull(let: anf.Let, op: anf.For, scope: Scope, segments_of: anf.For | None =
 
 
 def _counted(let: anf.Let, op: anf.For | anf.While, scope: Scope) -> tuple[list[anf.Let], anf.Let, anf.For]:
-    """The loop as one of which the number of trips is known, after it ran once without its derivative to count them.
+    """The loop as one of which the number of iterations is known, after it ran once without its derivative to count
+    them.
 
     A loop that ends early runs its last body too, with the state of which it ends.
     """
@@ -103,7 +104,7 @@ def _counted(let: anf.Let, op: anf.For | anf.While, scope: Scope) -> tuple[list[
     # Whether the state changes type (a size that another part of the state gives) or not, the parameters say it.
     renaming = Renaming({}, renew=True)
     params = tuple(renaming.bind(p) for p in op.params)
-    trips = anf.fresh("trips", I64)
+    iterations = anf.fresh("iterations", I64)
     with b.scope() as lets:
         if isinstance(op, anf.While):
             condition = refresh(op.condition, renaming.env)
@@ -112,23 +113,23 @@ def _counted(let: anf.Let, op: anf.For | anf.While, scope: Scope) -> tuple[list[
         body = renaming.block(op.body)
         for inner in body.lets:
             b.append(inner)
-        more = b.add(trips, anf.Lit(1, "i64"))
+        more = b.add(iterations, anf.Lit(1, "i64"))
     results = (*body.results, more)
     block = anf.Block(tuple(lets), results)
-    zero_trips = anf.Lit(0, "i64")
+    zero_iterations = anf.Lit(0, "i64")
     run: anf.For | anf.While
     if isinstance(op, anf.While):
-        run = anf.While((*params, trips), (*op.init, zero_trips), condition, block, op.early)
+        run = anf.While((*params, iterations), (*op.init, zero_iterations), condition, block, op.early)
     else:
         index = renaming.env[op.index]
         assert isinstance(index, anf.Var)
-        run = anf.For(index, op.low, op.high, (*params, trips), (*op.init, zero_trips), block, True)
+        run = anf.For(index, op.low, op.high, (*params, iterations), (*op.init, zero_iterations), block, True)
     outs = Renaming({}, renew=True)
-    ran = (*(outs.bind(p) for p in op.params), anf.fresh("trips", I64))
+    ran = (*(outs.bind(p) for p in op.params), anf.fresh("iterations", I64))
     n = anf.poly(ran[-1])
     scope.known.facts.size(ran[-1])
     if isinstance(op, anf.While):
-        low, index = anf.poly(0), anf.fresh("trip", I64)
+        low, index = anf.poly(0), anf.fresh("iteration", I64)
     else:
         low, index = op.low, op.index
     inner_block = anf.Block(op.body.lets, op.body.results[1:] if op.early else op.body.results)

@@ -7,7 +7,7 @@ an element and to read it takes two of these and something for its bytes, which 
 a root counts for more than one, and what takes a series for more than saving does. Never computed again are products
 and other reductions, loops, branches, calls, checks, effects, and sizes of arrays that only the run knows. What a
 comprehension of the adjoint reads more than once, as a product does, is saved too: such products are then done for all
-trips at once (`optimize/sink_products.py`).
+iterations at once (`optimize/sink_products.py`).
 
 It is the same primitive of the same operands, so the value is the same to the bit.
 """
@@ -41,7 +41,7 @@ NOMINAL = 1024  # what a size is taken to be: large beside a number in the progr
 class Rematerialiser:
     """What is computed again in place of being saved: its bytes, and the primitives that it takes.
 
-    span: of the loop in which that happens in each trip, or of the function.
+    span: of the loop in which that happens in each iteration, or of the function.
     """
 
     bytes: anf.Size
@@ -69,8 +69,8 @@ def rematerialised(
     """The block with those of `lets` in front that are better computed again than saved.
 
     bound: what has to be saved to be there. seen: gets what is computed again. alike: states of a loop, each with its
-    value after a trip: saving both is saving one. in_memory: whether what is saved goes through memory, or stays in a
-    register. followed: of a program that someone follows step by step, for whom doing something again is no step.
+    value after an iteration: saving both is saving one. in_memory: whether what is saved goes through memory, or stays
+    in a register. followed: of a program that someone follows step by step, for whom doing something again is no step.
     """
     return _Chooser(lets, bound, alike or {}, in_memory, followed).chosen(block, seen, span)
 

@@ -1,6 +1,6 @@
 """What derivatives save between their forward and backward passes, in bytes, as polynomials of the sizes.
 
-For `dlc ir --costs`. A loop saves the same in each of its trips, or a node whose arrays may differ; what is saved
+For `dlc ir --costs`. A loop saves the same in each of its iterations, or a node whose arrays may differ; what is saved
 outside of loops is one sum.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from dlang.ad.iterations import ITERATION
 from dlang.ad.rematerialise import Rematerialiser, bytes_of, sum_of
-from dlang.ad.trips import TRIP
 from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.printer import written_sizes
@@ -21,14 +21,14 @@ from dlang.polynomials import Poly
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """bytes: in each of the trips of a loop (None: of a number that is known only when it has run), or once.
+    """bytes: in each of the iterations of a loop (None: of a number that is known only when it has run), or once.
 
     span: of the loop; None outside of loops.
     """
 
     bytes: anf.Size
     span: Span | None = None
-    trips: anf.Size | None = None
+    iterations: anf.Size | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def residuals(
 ) -> Residuals:
     """What the lets of a forward pass leave for a backward pass."""
     made = {v: let for let in forward for v in let.vars}
-    sizes = _closed(defined_sizes(forward) | _trips(forward))
+    sizes = _closed(defined_sizes(forward) | _iterations(forward))
     loops: dict[anf.Var, list[anf.Size]] = {}
     nodes: list[Saved] = []
     once: anf.Size = Poly({})
@@ -67,7 +67,7 @@ def residuals(
             continue
         if isinstance(let.op, anf.For | anf.While) and _is_list(v.type, datatypes):
             assert isinstance(v.type, anf.Scalar)
-            fields = datatypes[v.type.dtype].variants[TRIP].fields
+            fields = datatypes[v.type.dtype].variants[ITERATION].fields
             nodes.append(Saved(sum_of(bytes_of(f.type) for f in fields), let.span))
         elif isinstance(let.op, anf.For) and _is_tape(let, v, made):
             loops.setdefault(let.vars[0], []).append(bytes_of(v.type).substitute(sizes.get))
@@ -77,8 +77,8 @@ def residuals(
     for first, parts in loops.items():
         let = made[first]
         assert isinstance(let.op, anf.For)
-        trips = (let.op.high - let.op.low).substitute(sizes.get)
-        each, rest = _by_trip(sum_of(parts), trips, let.span)
+        iterations = (let.op.high - let.op.low).substitute(sizes.get)
+        each, rest = _by_iteration(sum_of(parts), iterations, let.span)
         found.append(each)
         once = once + rest
     again = sum_of(bytes_of(let.vars[0].type) for let in walk(backward) if isinstance(let.op, anf.Empty))
@@ -95,10 +95,10 @@ def written(s: Residuals) -> str:
     for each in s.loops:
         at = f"  # {each.span!r}" if each.span is not None else ""
         amount = f"{size(each.bytes)} bytes"
-        if each.trips is None:
-            lines.append(f"#   {amount} in a node for each trip of a loop{at}")
+        if each.iterations is None:
+            lines.append(f"#   {amount} in a node for each iteration of a loop{at}")
         else:
-            lines.append(f"#   {amount} in each of {size(each.trips)} trips of a loop{at}")
+            lines.append(f"#   {amount} in each of {size(each.iterations)} iterations of a loop{at}")
     if s.once.terms:
         lines.append(f"#   {size(s.once)} bytes outside of loops")
     for less in s.recomputed:
@@ -107,27 +107,28 @@ def written(s: Residuals) -> str:
         lines.append(f"#   not {size(less.bytes)} bytes more: {operations}{at}")
     if s.again.terms:
         lines.append(f"#   {size(s.again)} bytes at one time where a loop runs again")
-    counted = [e.bytes * e.trips for e in s.loops if e.trips is not None]
+    counted = [e.bytes * e.iterations for e in s.loops if e.iterations is not None]
     more = " and these nodes" if len(counted) < len(s.loops) else ""
     lines.append(f"#   {size(sum_of([s.once, *counted]))} bytes in all{more}")
     return "\n".join(lines)
 
 
-def _by_trip(total: anf.Size, trips: anf.Size, span: Span | None) -> tuple[Saved, anf.Size]:
-    """The bytes of a trip, and what there is beside as many times that as there are trips, the state at the start.
+def _by_iteration(total: anf.Size, iterations: anf.Size, span: Span | None) -> tuple[Saved, anf.Size]:
+    """The bytes of an iteration, and what there is beside as many times that as there are iterations, the state at the
+    start.
 
-    If they are not in proportion to the trips: those of the loop, once.
+    If they are not in proportion to the iterations: those of the loop, once.
     """
-    names = list(dict.fromkeys(trips.atoms()))
+    names = list(dict.fromkeys(iterations.atoms()))
     if not names:
         return Saved(total, span, anf.poly(1)), Poly({})
     v = names[0]
     if any(m.count(v) > 1 for m in total.terms):
         return Saved(total, span, anf.poly(1)), Poly({})
     share = total.coefficient(v)
-    rest = total - share * trips
-    if trips.coefficient(v) == anf.poly(1) and not rest.mentions((v,)):
-        return Saved(share, span, trips), rest
+    rest = total - share * iterations
+    if iterations.coefficient(v) == anf.poly(1) and not rest.mentions((v,)):
+        return Saved(share, span, iterations), rest
     return Saved(total, span, anf.poly(1)), Poly({})
 
 
@@ -147,10 +148,10 @@ def _is_tape(let: anf.Let, var: anf.Var, made: Mapping[anf.Var, anf.Let]) -> boo
 
 
 def _is_list(type: anf.Type, datatypes: Mapping[str, anf.Datatype]) -> bool:
-    return isinstance(type, anf.Scalar) and type.dtype.startswith("trips.") and type.dtype in datatypes
+    return isinstance(type, anf.Scalar) and type.dtype.startswith("iterations.") and type.dtype in datatypes
 
 
-def _trips(lets: Sequence[anf.Let]) -> dict[anf.Var, anf.Size]:
+def _iterations(lets: Sequence[anf.Let]) -> dict[anf.Var, anf.Size]:
     """What is at least 0, as what it is where that is not less."""
     return {
         let.vars[0]: anf.poly(let.op.args[0])

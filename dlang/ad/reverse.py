@@ -103,7 +103,7 @@ def _pull_mark(let: anf.Let, op: anf.Assert, scope: Scope) -> None:
 
 
 def _is_told(a: anf.Atom, scope: Scope) -> bool:
-    """Whether the backward pass is told a value: no array in a loop, which would be saved in every trip."""
+    """Whether the backward pass is told a value: no array in a loop, which would be saved in every iteration."""
     match a.type:
         case anf.Array(dtype):
             return not scope.in_loop and not anf.is_handle(dtype)

@@ -1,8 +1,9 @@
 """Where a saved value is written: into the memory that its tape has in the loop around, and where it is made.
 
-The tape of a loop in a loop is an array that the inner loop writes trip by trip. Instead of copying it into the tape of
-the outer loop afterwards, the inner loop is given the outer tape and writes each trip's part there. What an arm of a
-branch saves is written in the arm; the other arm, which has nothing to save, hands the tape on as it is.
+The tape of a loop in a loop is an array that the inner loop writes iteration by iteration. Instead of copying it into
+the tape of the outer loop afterwards, the inner loop is given the outer tape and writes each iteration's part there.
+What an arm of a branch saves is written in the arm; the other arm, which has nothing to save, hands the tape on as it
+is.
 """
 
 from __future__ import annotations

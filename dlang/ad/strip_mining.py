@@ -4,14 +4,15 @@
 
 with m about √n. The adjoint of the outer loop saves s at the start of each segment; for each, last first, it runs the
 segment again, which now saves what its adjoint needs, and then that backwards. So the body runs once more than it would
-have, and the memory is that of √n states and of √n trips (Griewank: Achieving logarithmic growth of temporal and
+have, and the memory is that of √n states and of √n iterations (Griewank: Achieving logarithmic growth of temporal and
 spatial complexity in reverse automatic differentiation, 1992; with two levels). A loop in the body is taken apart, too,
 and runs once more again.
 
-A loop that changes elements of arrays saves numbers in each trip, and arrays at the start of each segment: with k
-elements in these m is about √(n k), so that both take as much, and a loop of fewer trips than elements is one segment.
-A loop that begins with an array which a loop around it changes, or reads one, is taken apart only where it is known to
-have as many trips as there are elements: the array would be saved each time that it runs, though it may look at a few.
+A loop that changes elements of arrays saves numbers in each iteration, and arrays at the start of each segment: with k
+elements in these m is about √(n k), so that both take as much, and a loop of fewer iterations than elements is one
+segment. A loop that begins with an array which a loop around it changes, or reads one, is taken apart only where it is
+known to have as many iterations as there are elements: the array would be saved each time that it runs, though it may
+look at a few.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars
 from dlang.ir.types import I64, array_type, product
 
-FEW = 32  # a literal number of trips up to which a loop stays whole
+FEW = 32  # a literal number of iterations up to which a loop stays whole
 
 
 def has_segments(op: For | While, scope: Scope) -> bool:
@@ -39,10 +40,10 @@ def has_segments(op: For | While, scope: Scope) -> bool:
         if v in scope.fleeting:
             elements = elements + product(array_type(v).shape)
     if isinstance(op, For):
-        trips = op.high - op.low
-        if op.index in scope.parts or (trips.constant is not None and trips.constant <= FEW):
+        iterations = op.high - op.low
+        if op.index in scope.parts or (iterations.constant is not None and iterations.constant <= FEW):
             return False
-        return not elements.terms or scope.known.at_least_zero(trips - elements)
+        return not elements.terms or scope.known.at_least_zero(iterations - elements)
     return not elements.terms
 
 
@@ -60,13 +61,13 @@ def segmented(let: Let, op: For, scope: Scope) -> tuple[list[Let], Let]:
     """The lets that decide how long a segment is, and the loop over the segments."""
     b = scope.b
     with b.scope() as before:
-        trips = b.prim("maximum", b.size(op.high - op.low), Lit(0, "i64"), name="trips")
+        iterations = b.prim("maximum", b.size(op.high - op.low), Lit(0, "i64"), name="iterations")
         changed = _changed(op)
         states = b.prim("maximum", b.size(changed), Lit(1, "i64")) if changed.terms else Lit(1, "i64")
-        points = b.prim("mul", b.cast("f64", trips), b.cast("f64", states))
+        points = b.prim("mul", b.cast("f64", iterations), b.cast("f64", states))
         root = b.cast("i64", b.prim("sqrt", points))
         length = b.add(root, Lit(1, "i64"), name="length")
-        count = b.prim("floordiv", b.size(poly(trips) + poly(length) - 1), length, name="segments")
+        count = b.prim("floordiv", b.size(poly(iterations) + poly(length) - 1), length, name="segments")
     assert isinstance(count, Var) and isinstance(length, Var)
     scope.known.facts.size(count)
     outer = Renaming({}, renew=True)

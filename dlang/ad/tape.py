@@ -1,11 +1,12 @@
-"""What a loop saves for its adjoint, one trip after another, in arrays that the forward loop carries.
+"""What a loop saves for its adjoint, one iteration after another, in arrays that the forward loop carries.
 
-A scalar is saved in an array over the trips, an array of fixed size in one with the trips as first axis. Where a size
-depends on the loop's index its greatest value is taken. Any other size that changes from trip to trip is known only
-when the loop runs: then the loop runs once before to add up the sizes, and the arrays stand one after another.
+A scalar is saved in an array over the iterations, an array of fixed size in one with the iterations as first axis.
+Where a size depends on the loop's index its greatest value is taken. Any other size that changes from iteration to
+iteration is known only when the loop runs: then the loop runs once before to add up the sizes, and the arrays stand one
+after another.
 
-What a trip gives to the next is saved once: where the adjoint needs a state both before and after a trip, its tape has
-one row more than the loop has trips, and the first is that of the initial state.
+What an iteration gives to the next is saved once: where the adjoint needs a state both before and after an iteration,
+its tape has one row more than the loop has iterations, and the first is that of the initial state.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from dlang.polynomials import Poly
 class _Saved:
     """A variable of the forward body and its tape.
 
-    offset: where a trip's part of a flat tape starts. row: of a trip, counted from the trip.
+    offset: where an iteration's part of a flat tape starts. row: of an iteration, counted from the iteration.
     """
 
     var: anf.Var
@@ -59,7 +60,7 @@ def save(
     with b.scope() as before:
         shapes = {v: _fixed_shape(v, op, bound, scope) for v in needed}
         ragged = [v for v in needed if shapes[v] is None]
-        trips = _trips(op, scope) if needed else Poly[anf.Var]({})
+        iterations = _iterations(op, scope) if needed else Poly[anf.Var]({})
         totals = _totals(op, forward, ragged, scope) if ragged else {}
         offsets = {v: anf.fresh(f"{v.name}_at", I64) for v in ragged}
 
@@ -80,7 +81,7 @@ def save(
             if v in before_and_after:
                 continue
             shape = shapes.get(v, ())
-            rows = trips + 1 if v in shared else trips
+            rows = iterations + 1 if v in shared else iterations
             param = tape(v, (totals[v],) if shape is None else (rows, *shape))
             saved.append(_Saved(v, param, anf.fresh(param.name, param.type), offsets.get(v), int(v in shared)))
     tapes = {s.var: s for s in saved}
@@ -96,7 +97,7 @@ def save(
             next_state.append(b.add(offset, b.size(product(array_type(v).shape))))
     vars = (*let.vars, *(s.after for s in saved), *(anf.fresh(o.name, I64) for o in offsets.values()))
     loop = anf.For(op.index, op.low, op.high, tuple(state), tuple(init), anf.Block(tuple(lets), tuple(next_state)))
-    # Backward trip j undoes forward trip i = low + high - 1 - j, so both run over low..high.
+    # Backward iteration j undoes forward iteration i = low + high - 1 - j, so both run over low..high.
     j = anf.fresh(op.index.name, I64)
     renaming = Renaming({})
     standing = {v for inner in inside for v in inner.vars}.union(op.params, offsets.values())
@@ -115,7 +116,7 @@ def save(
 
 
 def _alike(op: anf.For) -> dict[anf.Var, anf.Var]:
-    """The states of which one tape may hold the values before and after a trip."""
+    """The states of which one tape may hold the values before and after an iteration."""
     pairs = zip(op.params, op.body.results, strict=True)
     return {p: after for p, after in pairs if isinstance(after, anf.Var) and p.type == after.type}
 
@@ -123,7 +124,7 @@ def _alike(op: anf.For) -> dict[anf.Var, anf.Var]:
 def _handed_on(
     op: anf.For, shapes: Mapping[anf.Var, tuple[anf.Size, ...] | None]
 ) -> dict[anf.Var, tuple[anf.Var, anf.Atom]]:
-    """The states that are saved before and after a trip, each with its value after it and its initial one."""
+    """The states that are saved before and after an iteration, each with its value after it and its initial one."""
     found: dict[anf.Var, tuple[anf.Var, anf.Atom]] = {}
     taken: set[anf.Var] = set()
     for param, start, after in zip(op.params, op.init, op.body.results, strict=True):
@@ -137,7 +138,7 @@ def _handed_on(
 
 
 def _fixed_shape(v: anf.Var, op: anf.For, bound: set[anf.Var], scope: Scope) -> tuple[anf.Size, ...] | None:
-    """The sizes of a trip's part of a tape, of a scalar (); None if they are known only when the loop runs."""
+    """The sizes of an iteration's part of a tape, of a scalar (); None if they are known only when the loop runs."""
     if not isinstance(v.type, anf.Array):
         return ()
     shape: list[anf.Size] = []
@@ -155,13 +156,13 @@ def _fixed_shape(v: anf.Var, op: anf.For, bound: set[anf.Var], scope: Scope) -> 
     return tuple(shape)
 
 
-def _trips(op: anf.For, scope: Scope) -> anf.Size:
+def _iterations(op: anf.For, scope: Scope) -> anf.Size:
     """How often a loop runs: high - low, or 0 if that is negative."""
     b = scope.b
-    trips = op.high - op.low
-    if scope.known.at_least_zero(trips):
-        return trips
-    return anf.poly(b.prim("maximum", b.size(trips), anf.Lit(0, "i64"), name="trips"))
+    iterations = op.high - op.low
+    if scope.known.at_least_zero(iterations):
+        return iterations
+    return anf.poly(b.prim("maximum", b.size(iterations), anf.Lit(0, "i64"), name="iterations"))
 
 
 def _totals(
@@ -198,7 +199,7 @@ def _row_major(shape: Sequence[anf.Size], index: Sequence[anf.Size]) -> anf.Size
 
 
 def _where(s: _Saved, at: anf.Size) -> Where:
-    """Where an element is in a tape: in the row of its trip, or of a flat tape in the part of its trip."""
+    """Where an element is in a tape: in the row of its iteration, or of a flat tape in the part of its iteration."""
     if s.offset is None:
         return lambda shape, index: (at, *index)
     start = anf.poly(s.offset)
@@ -206,7 +207,7 @@ def _where(s: _Saved, at: anf.Size) -> Where:
 
 
 def _load(b: Builder, s: _Saved, at: anf.Size, renaming: Renaming) -> anf.Var:
-    """tape[at], of the type of the variable at that trip."""
+    """tape[at], of the type of the variable at that iteration."""
     if not isinstance(s.var.type, anf.Array):
         return b.one(anf.Read(s.after, (at,)), s.var.name)
     shape = tuple(renaming.size(size) for size in s.var.type.shape)

@@ -107,14 +107,14 @@ class Routines:
 
     # ---- control -----------------------------------------------------------------------------------------------------
     def loop(self, low: Size | int, high: Size | int, body: Callable[[Var], None]) -> None:
-        """A loop of independent trips."""
+        """A loop of independent iterations."""
         index = fresh("i", I64)
         with self.s.collect() as stmts:
             body(index)
         self.s.loop(index, (poly(low),), (poly(high),), stmts)
 
     def in_turn(self, count: Size, body: Callable[[Var], None]) -> None:
-        """A loop whose trips are done in order."""
+        """A loop whose iterations are done in order."""
         turn = fresh("turn", I64)
         with self.s.collect() as stmts:
             body(turn)

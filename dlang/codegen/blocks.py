@@ -357,7 +357,7 @@ class Scheduler:
         apart: tuple[loops.Buffer, ...] = (),
         few: bool = False,
     ) -> None:
-        """Emits a loop of independent trips."""
+        """Emits a loop of independent iterations."""
         loop = loops.Loop(var, lows, highs, tuple(stmts), tuple(reductions), apart=apart, short=self.short, few=few)
         parts = None if self.device else peeled(loop, self.sizes)
         between = self.lanes.chosen(loop if parts is None else parts[1])

@@ -88,7 +88,8 @@ def branch(s: Scheduler, op: anf.If, vars: Sequence[Var]) -> None:
 
 
 def repeat(s: Scheduler, op: anf.For | anf.While, vars: Sequence[Var]) -> None:
-    """Emits a loop in order: arrays that it updates stay where they are, others are handed from trip to trip."""
+    """Emits a loop in order: arrays that it updates stay where they are, others are handed from iteration to
+    iteration."""
     repeated = _mentioned_inside(op)
     params: list[Slot] = []
     init: list[Value] = []
@@ -175,7 +176,7 @@ def _state(s: Scheduler, var: Var, first: Var, inside: frozenset[Var], taken: se
 
 
 def _handed(s: Scheduler, first: Var, inside: frozenset[Var], taken: set[Buffer]) -> Buffer:
-    """The first value of an array that a loop makes anew in each trip, in a buffer that the loop then owns."""
+    """The first value of an array that a loop makes anew in each iteration, in a buffer that the loop then owns."""
     place = _free_to_take(s, first, inside, taken)
     if place is not None and s.memory.disown(place.buffer):
         taken.add(place.buffer)

@@ -1,8 +1,8 @@
 """How long statements take, roughly, before they run: a polynomial over sizes, in picoseconds.
 
 An estimate only decides whether a loop is worth several threads, and into how many pieces it goes; what it can't know
-(the trips of a `while`, sizes that are computed) it takes for a few. Where that would not do (`work.py`) it stays as it
-is, a variable that is no parameter.
+(the iterations of a `while`, sizes that are computed) it takes for a few. Where that would not do (`work.py`) it stays
+as it is, a variable that is no parameter.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from dlang.polynomials import Poly
 
 LIGHT_OP, EXPENSIVE_OP, HEAVY_OP = 300, 2_500, 8_000
 LOAD, STORE = 250, 400
-TRIP = 500  # of a loop of one lane
+ITERATION = 500  # of a loop of one lane
 ROOM = 20_000  # memory taken and given back
 CALL = 3_000
 PRODUCT = {"f64": 30, "f32": 15}  # a multiplication and addition in a product of matrices
 PRODUCT_CALL = 40_000
 MOVED = 300
 HOST = 5_000_000  # work of Python's
-GUESS = 16  # trips of which nothing is known
+GUESS = 16  # iterations of which nothing is known
 REGISTER = 256  # bits
 
 HALF_WAY: Size = Poly({(): Fraction(1, 2)})
@@ -38,7 +38,8 @@ HALF_WAY: Size = Poly({(): Fraction(1, 2)})
 class Costs:
     """Estimates for the functions of a program.
 
-    guesses: whether a few trips stand for what isn't known. unknown: what else stands for it where no variable does.
+    guesses: whether a few iterations stand for what isn't known. unknown: what else stands for it where no variable
+    does.
     """
 
     program: loops.Program
@@ -108,8 +109,8 @@ class _Walk:
         """How many lanes one instruction serves."""
         return max(min(self.lanes, REGISTER // LANE_BITS.get(dtype, 32)), 1)
 
-    def trips(self, low: Size, high: Size, index: Var) -> Size:
-        """How many trips a loop has; its index is half-way through them from now on."""
+    def iterations(self, low: Size, high: Size, index: Var) -> Size:
+        """How many iterations a loop has; its index is half-way through them from now on."""
         first, last = self.size(low), self.size(high)
         self.estimates[index] = (first + last) * HALF_WAY
         return last - first
@@ -171,9 +172,9 @@ class _Walk:
             case loops.Loop():
                 return self.loop(stmt)
             case loops.For():
-                trips = self.trips(stmt.low, stmt.high, stmt.index)
+                iterations = self.iterations(stmt.low, stmt.high, stmt.index)
                 self.guess((*stmt.params, *stmt.results))
-                return trips * (self.body(stmt.body) + TRIP)
+                return iterations * (self.body(stmt.body) + ITERATION)
             case loops.While():
                 self.guess((*stmt.params, *stmt.results))
                 return (self.body(stmt.condition) + self.body(stmt.body)) * self.few()
@@ -222,17 +223,17 @@ class _Walk:
     def loop(self, stmt: loops.Loop) -> Size:
         if stmt.short:  # it hardly ever runs
             self.guess([s for r in stmt.reductions for s in (r.result, r.position)])
-            return poly(TRIP)
-        trips = self.trips(stmt.lows[0], stmt.highs[0], stmt.var)
+            return poly(ITERATION)
+        iterations = self.iterations(stmt.lows[0], stmt.highs[0], stmt.var)
         outside, self.lanes = self.lanes, max(self.lanes, stmt.lanes)
         cost = self.statements(stmt.stmts)
         for r in stmt.reductions:
             cost = cost + self.operation(r.result, r.monoid)
             self.guess((r.result, r.position))
         if self.lanes == 1:
-            cost = cost + TRIP
+            cost = cost + ITERATION
         self.lanes = outside
-        return trips * cost
+        return iterations * cost
 
     def call(self, callee: loops.Function, args: Sequence[loops.Value]) -> Size:
         given: dict[Var, Size] = {}

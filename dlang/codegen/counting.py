@@ -4,12 +4,12 @@ Operations are those of floating-point numbers: one for an addition, subtraction
 maximum; for `exp` and its like, those of the polynomials that stand for them; 2·m·n·k for a product of matrices. What
 does not depend on an inner loop runs, and counts, outside of it.
 
-Bytes are what a nest has to read and write at least: an access counts once for each trip of the loops that its index
-depends on, so an element that is used again in a loop which does not choose it counts once; reads of an array whose
-indices differ by a constant count together.
+Bytes are what a nest has to read and write at least: an access counts once for each iteration of the loops that its
+index depends on, so an element that is used again in a loop which does not choose it counts once; reads of an array
+whose indices differ by a constant count together.
 
-A count is written once in front of a block, as polynomials over the trips of the loops in it, unless their bounds are
-not known there: what such a loop costs is counted right in front of it, each time.
+A count is written once in front of a block, as polynomials over the iterations of the loops in it, unless their bounds
+are not known there: what such a loop costs is counted right in front of it, each time.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def operations(name: str, args: Sequence[Atom], routines: Routines) -> int:
 class Counter:
     """Writes counts for a nest into code. callee: what a call becomes.
 
-    front: what computes the counts of the block at hand, in front of it. around: the trips of the loops between there
-    and the code at hand. bound: what is not known there. depends: for what is bound in these loops, on which of them it
-    depends, by their depth from 0.
+    front: what computes the counts of the block at hand, in front of it. around: the iterations of the loops between
+    there and the code at hand. bound: what is not known there. depends: for what is bound in these loops, on which of
+    them it depends, by their depth from 0.
     """
 
     nest: Atom
@@ -106,16 +106,16 @@ class Counter:
             self.bound.add(slot)
             self.depends[slot] = depends
 
-    def trips(self, over: frozenset[int]) -> Size:
+    def iterations(self, over: frozenset[int]) -> Size:
         return product(tuple(self.around[k] for k in sorted(over)))
 
     def computes(self, count: int, depends: frozenset[int]) -> None:
         """Operations that run in the innermost loop on which they depend."""
         if count:
-            self.operations = self.operations + self.trips(frozenset(range(max(depends, default=-1) + 1))) * count
+            self.operations = self.operations + self.iterations(frozenset(range(max(depends, default=-1) + 1))) * count
 
     def moves(self, bytes: int, over: frozenset[int]) -> None:
-        self.bytes = self.bytes + self.trips(over) * bytes
+        self.bytes = self.bytes + self.iterations(over) * bytes
 
     def resolved(self, size: Size) -> Size | None:
         """A size in terms of what is known in front of the block; None if it is not."""
@@ -127,7 +127,7 @@ class Counter:
         moved, computed = self.resolved(bytes), self.resolved(operations)
         if moved is None or computed is None:
             return (loops.Count(self.nest, bytes, operations), stmt)
-        times = self.trips(self.all_around())
+        times = self.iterations(self.all_around())
         self.bytes, self.operations = self.bytes + moved * times, self.operations + computed * times
         return (stmt,)
 
@@ -207,14 +207,14 @@ class Counter:
         if isinstance(stmt, loops.For) and stmt.early:
             self.bind((stmt.index, *stmt.params, *stmt.results), self.all_around())
             return (replace(stmt, body=self.block(stmt.body)),)
-        if len(known) < len(bounds):  # its trips are known here and not in front of the block
+        if len(known) < len(bounds):  # its iterations are known here and not in front of the block
             inner = self.for_block()
             made = inner.loop(stmt)
             self.bind(bound_by(stmt), self.all_around())
             return (*inner.front, *inner.count(), *made)
-        trips = self.trips_of(known[: len(lows)], known[len(lows) :])
+        iterations = self.iterations_of(known[: len(lows)], known[len(lows) :])
         depth = len(self.around)
-        self.around.append(trips)
+        self.around.append(iterations)
         everything = self.all_around()
         if isinstance(stmt, loops.Loop):
             self.bind((stmt.var,), frozenset((depth,)))
@@ -233,17 +233,17 @@ class Counter:
         self.bind(bound_by(stmt), self.all_around())
         return (made_loop,)
 
-    def trips_of(self, lows: Sequence[Size], highs: Sequence[Size]) -> Size:
-        """How many trips a loop has; computed in front of the block where that is no constant."""
+    def iterations_of(self, lows: Sequence[Size], highs: Sequence[Size]) -> Size:
+        """How many iterations a loop has; computed in front of the block where that is no constant."""
         if len(lows) == len(highs) == 1 and (count := (highs[0] - lows[0]).constant) is not None:
             return poly(max(int(count), 0))
         low, high = self.extremum("maximum", lows), self.extremum("minimum", highs)
-        difference, trips = fresh("trips", I64), fresh("trips", I64)
+        difference, iterations = fresh("iterations", I64), fresh("iterations", I64)
         self.front += [
             loops.Evaluate(difference, high - low),
-            loops.Compute(trips, "maximum", (difference, Lit(0, "i64"))),
+            loops.Compute(iterations, "maximum", (difference, Lit(0, "i64"))),
         ]
-        return poly(trips)
+        return poly(iterations)
 
     def extremum(self, name: str, sizes: Sequence[Size]) -> Size:
         found = sizes[0]

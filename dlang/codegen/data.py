@@ -70,7 +70,7 @@ def tag(s: Scheduler, op: anf.Tag, var: Var) -> None:
 # ---- loops that carry nodes ------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Collecting:
-    """A loop that collects: where the arena ended before it, and up to where it may grow in this trip."""
+    """A loop that collects: where the arena ended before it, and up to where it may grow in this iteration."""
 
     mark: Var
     trigger: Var
@@ -94,7 +94,7 @@ def collected(c: Collecting, block: anf.Block, body: loops.Body, wanted: Sequenc
     """The body of a loop, as scheduled from a block, that collects at its end.
 
     Its roots are the next state, with the arrays that are changed in place: all other references into what the loop has
-    made end with the trip.
+    made end with the iteration.
     """
     handles: list[Var] = []
     moved: list[Var] = []

@@ -194,16 +194,16 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Runs a kernel of the program, known by its number, over so many trips. args: what its parameters stand for.
+    """Runs a kernel of the program, known by its number, over so many iterations. args: what its parameters stand for.
 
     Results of reductions go to buffers of one element, the last of these. guards: what may fail in it, by their numbers
-    in the kernel; the first trip that fails ends the run. block: the threads of a block, if these are not as many as
-    the kernel says; then a trip keeps a block busy. reach: up to where its indices go, with atoms of which the signs do
-    not matter; if one of these is too large for narrow indices, they are wide.
+    in the kernel; the first iteration that fails ends the run. block: the threads of a block, if these are not as many
+    as the kernel says; then an iteration keeps a block busy. reach: up to where its indices go, with atoms of which the
+    signs do not matter; if one of these is too large for narrow indices, they are wide.
     """
 
     kernel: int
-    trips: Atom
+    iterations: Atom
     args: tuple[Value, ...]
     guards: tuple[Assert, ...]
     block: Atom | None = None
@@ -212,7 +212,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """In front of the trips of a kernel: there are none unless a condition holds."""
+    """In front of the iterations of a kernel: there are none unless a condition holds."""
 
     condition: Var
 

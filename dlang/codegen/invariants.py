@@ -1,4 +1,4 @@
-"""What a loop in order needs in the same form in each trip, and is made in front of it."""
+"""What a loop in order needs in the same form in each iteration, and is made in front of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class Outside:
 
 
 def outermost(loops: Sequence[Outside], frame: Frame, var: Var) -> Outside | None:
-    """The outermost loop that has a variable from outside, of those that run a block, known by its frame, in a trip."""
+    """The outermost loop that has a variable from outside, of those that run a block, known by its frame, in a
+    iteration."""
     found = None
     for loop in reversed(loops):
         if loop.frame is not frame or var not in loop.known:

@@ -1,9 +1,10 @@
-"""Unroll and jam: several trips of a loop at once, whose inner loops of lanes become one (Allen and Cocke 1971).
+"""Unroll and jam: several iterations of a loop at once, whose inner loops of lanes become one (Allen and Cocke 1971).
 
     for i { for j by 16 { r[i, ·], r[j, ·] … } }    becomes    for i by 4 { for j by 16 { r[j, ·] once, … four times } }
 
 What is loaded for the columns serves several rows. It gains where that is dear: numbers that lie every so many apart,
-which are taken out of whole vectors by shuffles. Trips are independent, and sums get their terms in the same order.
+which are taken out of whole vectors by shuffles. Iterations are independent, and sums get their terms in the same
+order.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from dlang.codegen.loops import Compute, Convert, Evaluate, Load, Loop, Reduction, Stmt, Store
 from dlang.codegen.neighbours import groups
-from dlang.codegen.vectorize import known_trips
+from dlang.codegen.vectorize import known_iterations
 from dlang.ir.anf import Atom, Scalar, Size, Var, fresh, poly
 from dlang.ops.primitives import HEAVY
 
@@ -27,7 +28,8 @@ _STRAIGHT = (Load, Compute, Convert, Evaluate)
 
 @dataclass(frozen=True, slots=True)
 class Jam:
-    """So many trips of a loop as one, by its own variable for the first of them. reductions: those of each trip."""
+    """So many iterations of a loop as one, by its own variable for the first of them. reductions: those of each
+    iteration."""
 
     rows: int
     stmts: tuple[Stmt, ...]
@@ -35,7 +37,7 @@ class Jam:
 
 
 def jammed(loop: Loop) -> Jam | None:
-    """Several trips of a loop; None if they gain nothing by being done at once."""
+    """Several iterations of a loop; None if they gain nothing by being done at once."""
     inner = _inner(loop)
     if inner is None:
         return None
@@ -48,8 +50,8 @@ def jammed(loop: Loop) -> Jam | None:
         varying.add(stmt.var)
     shared, own = _by_row(inner.stmts, varying)
     rows = min(MOST, ACCUMULATORS // len(inner.reductions))
-    trips = known_trips(loop)
-    if rows < 2 or len(own) > LARGEST_BODY or (trips is not None and trips < rows):
+    iterations = known_iterations(loop)
+    if rows < 2 or len(own) > LARGEST_BODY or (iterations is not None and iterations < rows):
         return None
     if any(b.mentions(varying) for b in (*inner.lows, *inner.highs)) or not groups(shared, inner.var):
         return None
@@ -106,14 +108,14 @@ def _mentioned(stmt: _Straight) -> set[Var]:
 
 @dataclass(slots=True)
 class _Row:
-    """Code of one of the trips: the first keeps its names."""
+    """Code of one of the iterations: the first keeps its names."""
 
     var: Var
     number: int
     names: dict[Var, Atom] = field(default_factory=dict)
 
     def start(self) -> list[Stmt]:
-        """What computes the number of the trip."""
+        """What computes the number of the iteration."""
         return [Evaluate(self.var, poly(self.var) + self.number)] if self.number else []
 
     def atom(self, x: Atom) -> Atom:

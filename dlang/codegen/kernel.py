@@ -19,7 +19,7 @@ FOREIGN = "foreign"
 LARGEST_INDEX = 2**31 - 1
 """Of narrow ones, which have 32 bits."""
 BEYOND = 2**17
-"""How far a kernel may count beyond its trips and the ends of its loops, and as far again as there are threads."""
+"""How far a kernel may count beyond its iterations and the ends of its loops, and as far again as there are threads."""
 SURE = 2**16
 """Up to here indices are narrow on any device."""
 NUMBERS = 64  # among the parameters of a function, of which the device may know the floats
@@ -35,9 +35,9 @@ SHARED = 48 << 10
 class Kernel:
     """A function of a device, in CUDA C, of which there may be one with narrow indices and one with wide ones.
 
-    form: how threads share its trips, `map`, `rows` or `reduction`. block: threads of a block. threads: how many a trip
-    keeps busy. It is right for any grid and any block of whole warps; of use are ceil(trips · threads / block) blocks,
-    at least one. span: where a program says that it brings it along.
+    form: how threads share its iterations, `map`, `rows` or `reduction`. block: threads of a block. threads: how many a
+    iteration keeps busy. It is right for any grid and any block of whole warps; of use are ceil(iterations · threads /
+    block) blocks, at least one. span: where a program says that it brings it along.
     """
 
     name: str

@@ -1,13 +1,13 @@
-"""Room for rows that the trips of a loop make one after another: taken once, in front of the first trip.
+"""Room for rows that the iterations of a loop make one after another: taken once, in front of the first iteration.
 
-    loop i in 0..n                  loop i in 0..n, in each trip &e[m]
+    loop i in 0..n                  loop i in 0..n, in each iteration &e[m]
       &e = allocate f64[m]     →      …
       …
       free &e
 
-Trips then share memory, though none reads what another one has stored in it; `Loop.rooms` says which. This comes after
-loops have been cut into pieces, so each piece has a room of its own. Only rows: where arrays with several axes take
-turns in a trip, they had better share room with each other.
+Iterations then share memory, though none reads what another one has stored in it; `Loop.rooms` says which. This comes
+after loops have been cut into pieces, so each piece has a room of its own. Only rows: where arrays with several axes
+take turns in an iteration, they had better share room with each other.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """result = the values of all trips combined by a monoid, in any order.
+    """result = the values of all iterations combined by a monoid, in any order.
 
     `argmax` and `argmin` combine pairs: the extremum and, in `rank` and `position`, its lowest rank; -1 if none.
     """
@@ -83,13 +83,13 @@ class Reduction:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Independent trips, max(lows) <= var < min(highs). `lanes` at once if more than 1, else one by one.
+    """Independent iterations, max(lows) <= var < min(highs). `lanes` at once if more than 1, else one by one.
 
-    No trip reads what another one stores, and no two store to one element, except where a `Store` combines or both
+    No iteration reads what another one stores, and no two store to one element, except where a `Store` combines or both
     store the same; such a loop has one lane. apart: buffers in which they do not even there, nor in parts of them.
-    tail: how many of what the lanes leave go at once; all if 0. masked: the lanes have a mask in all trips, where they
-    can. short: little code, as it hardly ever runs. few: trips may be few, with much work in each. rooms: memory that
-    trips use one after another, each for values of its own.
+    tail: how many of what the lanes leave go at once; all if 0. masked: the lanes have a mask in all iterations, where
+    they can. short: little code, as it hardly ever runs. few: iterations may be few, with much work in each. rooms:
+    memory that iterations use one after another, each for values of its own.
     """
 
     var: Var
@@ -108,10 +108,11 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """length = how many of the trips max(lows) <= … < min(highs) a piece of a `Parallel` has; sizes alone decide it.
+    """length = how many of the iterations max(lows) <= … < min(highs) a piece of a `Parallel` has; sizes alone decide
+    it.
 
-    work: an estimate of the time of all trips, in picoseconds; grain: the least that a piece should have. A piece has
-    a multiple of `align` trips, unless it is the only one.
+    work: an estimate of the time of all iterations, in picoseconds; grain: the least that a piece should have. A piece
+    has a multiple of `align` iterations, unless it is the only one.
     """
 
     length: Var
@@ -136,9 +137,9 @@ class Partial:
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
-    """Independent trips, max(lows) <= … < min(highs), in pieces that may run at once.
+    """Independent iterations, max(lows) <= … < min(highs), in pieces that may run at once.
 
-    Piece `number`, from 0 on, does the trips first <= … < last; each has `length` of them, but for the last.
+    Piece `number`, from 0 on, does the iterations first <= … < last; each has `length` of them, but for the last.
     captures: what the pieces use from outside, but for `partials`. The reductions combine what each piece gives, in
     order.
     """
@@ -157,7 +158,7 @@ class Parallel:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """Trips in order, carrying slots. With `early` the body's first result says whether to go on."""
+    """Iterations in order, carrying slots. With `early` the body's first result says whether to go on."""
 
     index: Var
     low: Size

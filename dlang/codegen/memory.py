@@ -101,7 +101,7 @@ class Frame:
 
 
 def frame_of(body: Block) -> Frame:
-    """The frame of a block that runs in every trip of a loop."""
+    """The frame of a block that runs in every iteration of a loop."""
     return Frame(last_uses(body), frozenset(free_vars(body)))
 
 

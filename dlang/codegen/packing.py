@@ -1,8 +1,8 @@
 """Products of matrices in blocks of the result, with what becomes of each block while it is in the cache.
 
 A block is a call of the micro-kernel's library (`llvm/microkernel.py`), which packs what it needs of `b` by itself, if
-its rows are used often enough. The sizes alone say where blocks are, and they are independent trips of one loop, so
-`parallel.py` may cut it like any other.
+its rows are used often enough. The sizes alone say where blocks are, and they are independent iterations of one loop,
+so `parallel.py` may cut it like any other.
 """
 
 from __future__ import annotations
@@ -107,19 +107,19 @@ def _in_blocks(
         if epilogue is not None:
             epilogue.emit(s, extent, True)
         return
-    trip, first, left = fresh("block", I64), poly(fresh("row", I64)), poly(fresh("column", I64))
+    iteration, first, left = fresh("block", I64), poly(fresh("row", I64)), poly(fresh("column", I64))
     with s.collect() as stmts:
         if across == 1:
-            first, left = poly(trip), ZERO
+            first, left = poly(iteration), ZERO
         elif down == 1:
-            first, left = ZERO, poly(trip)
+            first, left = ZERO, poly(iteration)
         else:
-            first, left = (_computed(s, name, trip, across) for name in ("floordiv", "mod"))
+            first, left = (_computed(s, name, iteration, across) for name in ("floordiv", "mod"))
         row, column = first * ROWS, left * step
         extent = Extent(row, column, _rest(s, rows, row, height), _rest(s, columns, column, step))
         _block(s, a, operand, c, inner, extent, adds)
         reductions = [] if epilogue is None else epilogue.emit(s, extent, False)
-    s.loop(trip, (ZERO,), (down * across,), stmts, reductions)
+    s.loop(iteration, (ZERO,), (down * across,), stmts, reductions)
 
 
 def packed(s: Scheduler, matrix: loops.Matrix | loops.Scattered, rows: Size, columns: Size) -> loops.Panels:

@@ -1,9 +1,9 @@
 """Loops that run in pieces, on several threads where there are any.
 
-The outermost loops of a function whose trips are independent and large enough are cut into pieces of consecutive trips.
-How many is decided by their sizes alone, and reductions combine what the pieces give in order: so a result has the same
-bits with any number of threads. What has an order of its own stays in it: effects, functions of Python and C, nodes,
-recursion, and results that several trips change.
+The outermost loops of a function whose iterations are independent and large enough are cut into pieces of consecutive
+iterations. How many is decided by their sizes alone, and reductions combine what the pieces give in order: so a result
+has the same bits with any number of threads. What has an order of its own stays in it: effects, functions of Python and
+C, nodes, recursion, and results that several iterations change.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from dlang.codegen.captures import captures
 from dlang.codegen.costs import Costs, whole
 from dlang.codegen.partials import ELEMENT, partials_of, split
 from dlang.codegen.traverse import map_inside, walk
-from dlang.codegen.vectorize import in_flight, known_trips
+from dlang.codegen.vectorize import in_flight, known_iterations
 from dlang.ir.anf import Size, fresh, poly
 from dlang.ir.types import I64, product
 
 GRAIN = 40_000_000  # picoseconds of work in a piece, at least; half of that which is worth a second thread
-FEW = 8  # trips; the loops inside so few are cut instead
-BLOCKS = 4  # times that work for an element of the arrays of a piece, where trips are blocks, to need less memory
+FEW = 8  # iterations; the loops inside so few are cut instead
+BLOCKS = 4  # times that work for an element of the arrays of a piece, where iterations are blocks, to need less memory
 MESSAGE = 64  # words of the values of a message that a thread has room for
 
 _ANYWHERE = (
@@ -88,7 +88,7 @@ class _Cutter:
     def loop(self, loop: loops.Loop) -> list[loops.Stmt]:
         if loop.short:
             return [loop]
-        count = known_trips(loop)
+        count = known_iterations(loop)
         inside = loop.lanes == 1 and any(
             isinstance(s, loops.Loop | loops.For | loops.While | loops.Branch | loops.Product) for s in loop.stmts
         )
@@ -130,14 +130,14 @@ class _Cutter:
             outer.append(loops.Reduction(r.monoid, r.result, part, r.position, rank))
         if loop.few:  # where there is one piece, the loops in it are cut; inside of several they run in one thread
             stmts = self.statements(stmts)
-        trips = (replace(loop, lows=(poly(first),), highs=(poly(last),), stmts=stmts, reductions=tuple(inner)),)
+        iterations = (replace(loop, lows=(poly(first),), highs=(poly(last),), stmts=stmts, reductions=tuple(inner)),)
         grain = poly(self.grain)
         for p in partials:
             grain = grain + p.size * (ELEMENT * (BLOCKS if loop.few else 1))
-        bounds, used = (loop.lows, loop.highs), captures(trips, (number, first, last, *[p.own for p in partials]))
+        bounds, used = (loop.lows, loop.highs), captures(iterations, (number, first, last, *[p.own for p in partials]))
         return [
             loops.Pieces(length, *bounds, whole(work), grain, loop.lanes),
-            loops.Parallel(number, first, last, *bounds, length, used, trips, tuple(outer), partials),
+            loops.Parallel(number, first, last, *bounds, length, used, iterations, tuple(outer), partials),
         ]
 
     def can_call(self, function: loops.Function) -> bool:

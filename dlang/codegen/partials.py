@@ -20,9 +20,10 @@ ELEMENT = 16_000  # picoseconds of work in a piece for each element of its array
 def partials_of(
     stmts: Sequence[Stmt], apart: Sequence[Buffer], own: set[Buffer], sizes: Mapping[Buffer, Size]
 ) -> tuple[Partial, ...] | None:
-    """An array for each buffer that several trips add to; None if they do more with one, or its size isn't known.
+    """An array for each buffer that several iterations add to; None if they do more with one, or its size isn't known.
 
-    stmts: all of a loop, one after another. own: the buffers made in a trip. apart: those in which trips never meet.
+    stmts: all of a loop, one after another. own: the buffers made in an iteration. apart: those in which iterations
+    never meet.
     """
     found: dict[Buffer, Partial] = {}
     alone = own.union(apart)

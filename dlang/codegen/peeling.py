@@ -1,10 +1,10 @@
-"""Loops whose first and last trips are apart, so that the others need not ask where the ends are.
+"""Loops whose first and last iterations are apart, so that the others need not ask where the ends are.
 
     for j in 0..n { … x[max(j - 1, 0)] … }    becomes    for j in 0..min(1, n) { … x[max(j - 1, 0)] … }
                                                           for j in 1..n { … x[j - 1] … }
 
-A comparison of the loop's variable that is decided after a few first trips, or up to a few last ones, is decided in all
-between. What was gathered there, lies in a row.
+A comparison of the loop's variable that is decided after a few first iterations, or up to a few last ones, is decided
+in all between. What was gathered there, lies in a row.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.types import I64
 from dlang.ops.primitives import GAPS
 
-MOST = 8  # trips at an end
+MOST = 8  # iterations at an end
 LARGEST_BODY = 256  # statements, of which there are then three copies
 
 _STRAIGHT = (Load, Compute, Convert, Evaluate, Store)
 
 
 def peeled(loop: Loop, sizes: Mapping[Var, Size]) -> tuple[list[Loop], Loop, list[Loop]] | None:
-    """The first trips of a loop, those between and the last; None if no comparison is decided by that.
+    """The first iterations of a loop, those between and the last; None if no comparison is decided by that.
 
     sizes: of variables around it that are names of polynomials.
     """
@@ -64,7 +64,8 @@ def _gap(stmt: Stmt, sizes: Mapping[Var, Size]) -> Size | None:
 
 @dataclass(slots=True)
 class _Ends:
-    """first, last: how many trips are apart at the ends. holds, sizes: what comparisons and numbers are between."""
+    """first, last: how many iterations are apart at the ends. holds, sizes: what comparisons and numbers are
+    between."""
 
     loop: Loop
     sizes: dict[Var, Size]
@@ -91,7 +92,7 @@ class _Ends:
                     pass
 
     def between(self, gap: Size) -> bool | None:
-        """Whether a number is at least 0 in all but a few trips at one end, None if that is not so."""
+        """Whether a number is at least 0 in all but a few iterations at one end, None if that is not so."""
         var = self.loop.var
         try:
             slope = gap.coefficient(var).constant
@@ -116,7 +117,7 @@ class _Ends:
 
 @dataclass(slots=True)
 class _Copy:
-    """Code of some of the trips, in which it is known what some comparisons are."""
+    """Code of some of the iterations, in which it is known what some comparisons are."""
 
     holds: dict[Var, bool]
     atoms: dict[Var, Atom] = field(default_factory=dict)

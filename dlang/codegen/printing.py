@@ -75,7 +75,7 @@ def _lines(stmts: tuple[loops.Stmt, ...], out: list[str], pad: str) -> None:
             case loops.Launch(kernel, count, arguments, _, block, reach):
                 each = "" if block is None else f", blocks of {_text(block)}"
                 each += f", indices up to {', '.join(map(_text, reach))}" if reach else ""
-                out.append(f"{pad}launch kernel {kernel}, {_text(count)} trips{each} ({_list(arguments)})")
+                out.append(f"{pad}launch kernel {kernel}, {_text(count)} iterations{each} ({_list(arguments)})")
             case loops.OnDevice(inner_stmt):
                 _lines((inner_stmt,), out, pad + "on device: ")
             case loops.OnHost(body_stmts, arrays, changed, held, made, still, parts):
@@ -119,12 +119,12 @@ def _lines(stmts: tuple[loops.Stmt, ...], out: list[str], pad: str) -> None:
                 _lines(stmt.stmts, out, inner)
                 out.extend(_reductions(stmt.reductions, inner))
             case loops.Pieces(length, lows, highs, cost, grain):
-                trips = f"{_bound('max', lows)}..{_bound('min', highs)}"
-                out.append(f"{pad}{length} = pieces of {trips}, work {cost}, each {grain}")
+                iterations = f"{_bound('max', lows)}..{_bound('min', highs)}"
+                out.append(f"{pad}{length} = pieces of {iterations}, work {cost}, each {grain}")
             case loops.Parallel():
-                trips = f"{_bound('max', stmt.lows)}..{_bound('min', stmt.highs)} by {stmt.length}"
+                iterations = f"{_bound('max', stmt.lows)}..{_bound('min', stmt.highs)} by {stmt.length}"
                 partials = "".join(f", {p.own} for {p.whole}[{p.size}]" for p in stmt.partials)
-                out.append(f"{pad}parallel {stmt.first}..{stmt.last} of {trips}{partials}")
+                out.append(f"{pad}parallel {stmt.first}..{stmt.last} of {iterations}{partials}")
                 _lines(stmt.stmts, out, inner)
                 out.extend(_reductions(stmt.reductions, inner))
             case loops.For():

@@ -4,8 +4,8 @@ Objects are immutable and lie in an arena that grows at one end. A block whose r
 handed on an object that was made in it: one that is older can't refer to one that is younger. So the arena ends
 afterwards where it ended before.
 
-A loop whose state reaches all that its trips made, such as one that builds a list or saves what its derivative needs,
-has nothing to let go of: looking for garbage in it would copy all of it time and again.
+A loop whose state reaches all that its iterations made, such as one that builds a list or saves what its derivative
+needs, has nothing to let go of: looking for garbage in it would copy all of it time and again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Nodes:
         return bool(self.makers) and _makes(block, self.makers, self.joins)
 
     def kept_by(self, op: anf.For | anf.While) -> bool:
-        """Tells whether the last state of a loop reaches every object that its trips made."""
+        """Tells whether the last state of a loop reaches every object that its iterations made."""
         return _Reach(self.makers, self.keepers, self.joins).of_loop(op, _references(op.params)) is not None
 
 
@@ -225,13 +225,13 @@ class _Reach:
         bound = {*op.params, *(v for let in op.body.lets for v in let.vars)}
         for v in reached - bound:
             if isinstance(v.type, anf.Array):
-                return None  # an array for the nodes of the trips, if there are any
+                return None  # an array for the nodes of the iterations, if there are any
         if any(op.params[k] not in reached for k in _references(op.params) if k in wanted):
             return None
         return {a for k in wanted if isinstance(a := op.init[k], anf.Var) and op.params[k] in reached}
 
     def _apart(self, op: anf.Update) -> bool:
-        """Tells whether trips of the loops around it change elements of their own."""
+        """Tells whether iterations of the loops around it change elements of their own."""
         if self.indices is None:
             return False
         linear = [

@@ -43,7 +43,7 @@ def schedule(
     profile: Routines | None = None,
     device: bool = False,
 ) -> loops.Program:
-    """The loop nests of a program; `lanes` decides how many trips of a loop go at once (default: one).
+    """The loop nests of a program; `lanes` decides how many iterations of a loop go at once (default: one).
 
     grain: the least work, in picoseconds, of a piece of a loop that is to run on several threads; 0 for no pieces.
     places: says of the code outside of loops where it comes from. profile: has the program measure itself, and says

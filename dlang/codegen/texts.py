@@ -20,7 +20,7 @@ Repeated = TypeVar("Repeated", bound=anf.Comp | anf.For | anf.While)
 
 def flat_inside(s: Scheduler, op: Repeated) -> Repeated:
     """A loop, in order or not, that puts texts from outside into arrays and nodes: these become flat in front of it, so
-    that all trips share one."""
+    that all iterations share one."""
     if not s.nodes.joins:
         return op
     ops = [op, *(let.op for let in walk(op.body))]

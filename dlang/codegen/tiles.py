@@ -18,7 +18,7 @@ from dlang.codegen.blocks import Scheduler
 from dlang.codegen.loops import Buffer, Compute, Convert, Evaluate, Free, Load, Loop, Reduction, Stmt, Store
 from dlang.codegen.memory import Place, covers, fresh_axes, row_major
 from dlang.codegen.tiling import Plan, TileStmt, bounded_by, plan_of
-from dlang.codegen.vectorize import known_trips
+from dlang.codegen.vectorize import known_iterations
 from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.terms import ZERO
@@ -105,7 +105,7 @@ def _order_terms(plan: Plan) -> None:
 
 
 def _at_border(axis: anf.Axis, reduced: set[anf.Var]) -> bool:
-    """Whether an axis has several bounds, of which few trips may be left, and none of these moves in the loop."""
+    """Whether an axis has several bounds, of which few iterations may be left, and none of these moves in the loop."""
     bounds = (*axis.lows, *axis.highs)
     return len(bounds) > 2 and not any(b.mentions(reduced) for b in bounds)
 
@@ -170,7 +170,7 @@ def _kernel(op: anf.Comp, plan: Plan, places: list[Place], rows: int, first: anf
     copies = _Copies(plan.stmts, plan.row.var, [first + r for r in range(rows)], env)
     monoids = [d.monoid for d in op.destinations if isinstance(d, anf.Reduce)]
     monoids = [m for m in monoids for _ in range(rows)]
-    counts = [known_trips(axis) for axis in reduced]
+    counts = [known_iterations(axis) for axis in reduced]
     total = 1
     for n in counts:
         total *= n if n is not None else UNROLLED + 1
@@ -227,7 +227,7 @@ def _points(axes: Sequence[anf.Axis]) -> Iterator[dict[anf.Var, anf.Size]]:
     if not axes:
         yield {}
         return
-    for k in range(known_trips(axes[0]) or 0):
+    for k in range(known_iterations(axes[0]) or 0):
         for rest in _points(axes[1:]):
             yield {axes[0].var: axes[0].lows[0] + k, **rest}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dlang.codegen.blocks import Scheduler
 from dlang.codegen.loops import Compute, Convert, Evaluate, Load
 from dlang.codegen.memory import frame_of
-from dlang.codegen.vectorize import LANE_BITS, known_trips
+from dlang.codegen.vectorize import LANE_BITS, known_iterations
 from dlang.ir.anf import Atom, Axis, Cast, Comp, IndexExpr, Prim, Read, Reduce, Size, Var
 from dlang.ir.types import dtype_of
 from dlang.ops.primitives import HEAVY
@@ -76,12 +76,12 @@ def plan_of(s: Scheduler, op: Comp) -> Plan | None:
         return None
     dtype = dtype_of(op.body.results[0])
     native = s.lanes.bits // LANE_BITS[dtype]
-    lanes = _lanes(known_trips(column), s.lanes.bits, dtype)
+    lanes = _lanes(known_iterations(column), s.lanes.bits, dtype)
     body = _body(s, op)
     if body is None or len(body) > LARGEST_BODY or any(isinstance(t, Compute) and t.name in HEAVY for t in body):
         return None
     height = _rows(
-        known_trips(row), max(1, lanes * LANE_BITS[dtype] // s.lanes.bits) * len(op.destinations), s.lanes.bits
+        known_iterations(row), max(1, lanes * LANE_BITS[dtype] // s.lanes.bits) * len(op.destinations), s.lanes.bits
     )
     outer = [axis for axis in op.axes if axis.var in kept and axis is not row and axis is not column]
     if any(_mentions(axis, other.var) for axis in outer for other in reduced):
@@ -184,7 +184,7 @@ def _mentions(axis: Axis, var: Var) -> bool:
 
 def _known(axis: Axis) -> int:
     """How many points an axis has, many if that is not known."""
-    found = known_trips(axis)
+    found = known_iterations(axis)
     return ENOUGH if found is None else found
 
 

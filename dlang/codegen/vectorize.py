@@ -1,9 +1,9 @@
-"""Which loops run several trips at once, and how many.
+"""Which loops run several iterations at once, and how many.
 
-A loop of independent trips can if its body is scalar code: every value of it is then a vector with one element for each
-trip. Loops inside may stay, if their bounds are the same for all trips; so the choice is between a loop and the ones
-inside it, and the one whose accesses are adjacent in memory wins. A branch in it becomes a selection where that costs
-less than the lanes gain (`selections.py`).
+A loop of independent iterations can if its body is scalar code: every value of it is then a vector with one element for
+each iteration. Loops inside may stay, if their bounds are the same for all iterations; so the choice is between a loop
+and the ones inside it, and the one whose accesses are adjacent in memory wins. A branch in it becomes a selection where
+that costs less than the lanes gain (`selections.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LANE_BITS = {dtype: 8 * width for dtype, width in WIDTHS.items() if width > 1} |
 """The width of a lane in a register: numbers of half precision are computed with as f32."""
 WEIGHTS = {**dict.fromkeys(HEAVY, 27), **dict.fromkeys(EXPENSIVE, 8)}
 """How many additions an operation is worth."""
-FEW = 3  # trips that are worth a vector with a mask
+FEW = 3  # iterations that are worth a vector with a mask
 LONG = 3  # so many heavy operations hide what a mask costs, and are better not there twice
 WIDE = 8  # lanes of the widest registers that are worth two at a time
 MOST = 32  # lanes, unless they are of 32 bits or more
@@ -33,7 +33,7 @@ LIGHT = 6  # so few operations leave room for several vectors in flight
 class Survey:
     """What a loop's body would be as vectors, if that is possible.
 
-    varying: what differs between trips. guarded: something may fail; combined: a store joins what is in memory;
+    varying: what differs between iterations. guarded: something may fail; combined: a store joins what is in memory;
     scattered: how many of these have places that may be the same. cost: how many accesses are not adjacent.
     operations, and heavy ones among them; widest: bits of a value; narrow: some elements in memory have less than 32.
     loops: those inside.
@@ -54,7 +54,8 @@ class Survey:
 
     @property
     def vectorizable(self) -> bool:
-        """A guard that fails leaves the vectors to redo these trips one by one, which a combining store can't be."""
+        """A guard that fails leaves the vectors to redo these iterations one by one, which a combining store can't
+        be."""
         return self.possible and not (self.guarded and self.combined)
 
     def atoms(self, atoms: Sequence[Atom]) -> bool:
@@ -65,7 +66,8 @@ class Survey:
 
     @property
     def maskable(self) -> bool:
-        """Whether a few trips are worth one with a mask: nothing is gathered or fails, memory has wide elements."""
+        """Whether a few iterations are worth one with a mask: nothing is gathered or fails, memory has wide
+        elements."""
         return not (self.guarded or self.narrow or self.loops or self.cost)
 
     def bind(self, var: Var, varying: bool) -> None:
@@ -76,7 +78,8 @@ class Survey:
             self.widest = max(self.widest, LANE_BITS.get(var.type.dtype, 8))
 
     def stride(self, offset: Size) -> int | None:
-        """The step of an offset from trip to trip: 0 for one that is not known now, None if it is irregular."""
+        """The step of an offset from iteration to iteration: 0 for one that is not known now, None if it is
+        irregular."""
         if any(a in self.varying and a is not self.var for a in offset.atoms()):
             return None
         try:
@@ -142,8 +145,8 @@ def survey(loop: Loop) -> Survey:
     return found
 
 
-def known_trips(loop: Loop | Axis) -> int | None:
-    """How many trips a loop has, or points an axis, if that is known now."""
+def known_iterations(loop: Loop | Axis) -> int | None:
+    """How many iterations a loop has, or points an axis, if that is known now."""
     if len(loop.lows) != 1 or len(loop.highs) != 1:
         return None
     count = (loop.highs[0] - loop.lows[0]).constant
@@ -151,7 +154,7 @@ def known_trips(loop: Loop | Axis) -> int | None:
 
 
 def work(stmts: Sequence[Stmt]) -> int:
-    """About how many additions one trip of straight code takes at least: of a branch the cheaper arm."""
+    """About how many additions one iteration of straight code takes at least: of a branch the cheaper arm."""
     total = 0
     for stmt in stmts:
         match stmt:
@@ -179,7 +182,7 @@ def in_flight(loop: Loop) -> Loop:
     Lanes of 32 bits are many as it is.
     """
     inner = any(isinstance(s, Loop) for s in loop.stmts)
-    count = known_trips(loop)
+    count = known_iterations(loop)
     if not loop.masked or loop.short or inner or loop.lanes > WIDE or (count is not None and count < 4 * loop.lanes):
         return loop
     return replace(loop, lanes=2 * loop.lanes)
@@ -223,9 +226,9 @@ class Lanes:
         return replace(loop, lanes=width, tail=tail, masked=masked, stmts=_one_lane(loop.stmts))
 
     def width(self, loop: Loop, found: Survey) -> int:
-        """How many trips fill a register; several registers where little is computed, to hide latencies."""
+        """How many iterations fill a register; several registers where little is computed, to hide latencies."""
         native = max(self.bits // found.widest, 1)
-        count = known_trips(loop)
+        count = known_iterations(loop)
         if count is not None and count < native:
             return 1 << (count - 1).bit_length() if count >= FEW and found.maskable and not loop.reductions else 1
         several = 1

@@ -188,10 +188,10 @@ class _Verifier:
             raise IRError(f"{buffer!r} is neither freed nor handed on")
         self.visible, self.owned = visible, outer
 
-    def trips(
+    def iterations(
         self, stmts: Sequence[loops.Stmt], bound: Sequence[loops.Slot], reductions: Sequence[loops.Reduction]
     ) -> None:
-        """Statements of independent trips, and the values that they give to reductions."""
+        """Statements of independent iterations, and the values that they give to reductions."""
         with self.block(bound):
             self.statements(stmts)
             for r in reductions:
@@ -274,10 +274,10 @@ class _Verifier:
                 self.matrix(target)
             case loops.Product():
                 self.product(stmt)
-            case loops.Launch(kernel, trips, args, _, block, reach):
+            case loops.Launch(kernel, iterations, args, _, block, reach):
                 if not 0 <= kernel < len(self.program.kernels):
                     raise IRError(f"there is no kernel {kernel}")
-                self.scalar(trips, "i64")
+                self.scalar(iterations, "i64")
                 self.values(args)
                 if block is not None:
                     self.scalar(block, "i64")
@@ -337,7 +337,7 @@ class _Verifier:
                     self.sizes(room.shape)
                 if stmt.var.type != I64 or not stmt.lows or not stmt.highs or stmt.lanes < 1:
                     raise IRError(f"{stmt.var!r} is no variable of a loop, or has no bounds")
-                self.trips(stmt.stmts, (stmt.var, *[room.buffer for room in stmt.rooms]), stmt.reductions)
+                self.iterations(stmt.stmts, (stmt.var, *[room.buffer for room in stmt.rooms]), stmt.reductions)
             case loops.Pieces():
                 self.sizes((*stmt.lows, *stmt.highs, stmt.work, stmt.grain))
                 self.made(stmt.length, "i64")
@@ -353,7 +353,8 @@ class _Verifier:
                 self.branch(then, otherwise, results)
 
     def carried(self, loop: loops.For | loops.While, index: tuple[Var, ...]) -> None:
-        """A loop in order. The buffers of its state are handed on from trip to trip, or point to what no trip owns."""
+        """A loop in order. The buffers of its state are handed on from iteration to iteration, or point to what no
+        iteration owns."""
         results = loop.body.results[1:] if loop.early else loop.body.results
         self.fits(loop.params, loop.init, "the first state")
         self.fits(loop.params, results, "the next state")

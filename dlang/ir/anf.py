@@ -302,7 +302,7 @@ class Copy:
 class Empty:
     """An array of numbers without contents: each element is written before it is read, which nothing checks.
 
-    What a derivative saves of a loop goes into such an array, trip by trip.
+    What a derivative saves of a loop goes into such an array, iteration by iteration.
     """
 
     dtype: str

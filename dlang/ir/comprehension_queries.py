@@ -92,10 +92,10 @@ def sizes_named(body: anf.Block) -> dict[anf.Var, anf.Size]:
     return found
 
 
-def slope(entry: anf.Size, trip: anf.Var) -> int:
-    """By how much an entry of an index grows with each trip of a loop; 0 if there is no such number."""
+def slope(entry: anf.Size, iteration: anf.Var) -> int:
+    """By how much an entry of an index grows with each iteration of a loop; 0 if there is no such number."""
     try:
-        c = entry.coefficient(trip)
+        c = entry.coefficient(iteration)
     except ValueError:
         return 0
     return c.constant if isinstance(c.constant, int) else 0

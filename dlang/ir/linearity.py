@@ -150,7 +150,7 @@ class _Checker:
             if param in self.spent:
                 assert isinstance(init, anf.Var)
                 self.consume(init, mine, "a loop")
-            else:  # a loop of no trips gives its first state
+            else:  # a loop of no iterations gives its first state
                 shared |= self.roots_of(init)
             self.roots[var] = self.seen_outside(var, shared, op) | {var}
 

@@ -20,7 +20,7 @@ from dlang.ir.traverse import walk
 
 MARK = "mark"  # in the place of a code
 BACKWARD, FORWARD = "backward", "forward"  # the keys of the marks around a backward pass
-REVERSED = "reversed"  # that of the mark in the body of a loop that goes through the trips of another backward
+REVERSED = "reversed"  # that of the mark in the body of a loop that goes through the iterations of another backward
 COTANGENT, TANGENT = "cotangent", "tangent"
 OUTER = "outer "  # before the kind of the tangents of a derivative that is around another one
 

@@ -177,7 +177,7 @@ _PRODUCTS = ("mul", *GUARDS)
 
 
 def _few(sizes: Sequence[anf.Size]) -> bool:
-    """Whether it is known that there are so few points that a trip of its own for each product is cheap."""
+    """Whether it is known that there are so few points that an iteration of its own for each product is cheap."""
     points = 1
     for size in sizes:
         if not isinstance(size.constant, int):

@@ -1,17 +1,19 @@
-"""Products of the inputs of a loop with what does not change in it are done for a block of trips at once.
+"""Products of the inputs of a loop with what does not change in it are done for a block of iterations at once.
 
-    for t { … x[t] @ w … }        becomes        for blocks of trips { ms = x[block] @ w; for t in block { … ms[t] … } }
+    for t { … x[t] @ w … }        becomes        for blocks of iterations { ms = x[block] @ w; for t in block { … ms[t]
+    … } }
 
-A recurrent network multiplies the input of each trip by its weights. Such products are small, or of a vector and a
-matrix, and each goes over all of the weights; that of a block of trips goes over them once. A block has as many trips
-as give some `ROOM` bytes, so that a loop needs the memory of one trip and that much, whatever the number of trips.
+A recurrent network multiplies the input of each iteration by its weights. Such products are small, or of a vector and a
+matrix, and each goes over all of the weights; that of a block of iterations goes over them once. A block has as many
+iterations as give some `ROOM` bytes, so that a loop needs the memory of one iteration and that much, whatever the
+number of iterations.
 
-For the same reason a product in front of a loop that reads one part of it in each trip is moved into the loop: it is
-done when its part is needed, in memory that is still in the cache.
+For the same reason a product in front of a loop that reads one part of it in each iteration is moved into the loop: it
+is done when its part is needed, in memory that is still in the cache.
 
-A product is total and an index between two that are in range is in range, so whether a trip fails changes nothing. Of a
-loop that may end early nothing is taken: what it does not reach would cost. This comes when all derivatives are there,
-because a product in a loop is all that it needs to see, of a value, a tangent or a cotangent.
+A product is total and an index between two that are in range is in range, so whether an iteration fails changes
+nothing. Of a loop that may end early nothing is taken: what it does not reach would cost. This comes when all
+derivatives are there, because a product in a loop is all that it needs to see, of a value, a tangent or a cotangent.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ ROOM = 1 << 22  # bytes of all products of a block
 
 
 def block_loop_products(program: anf.Program) -> anf.Program:
-    """The program with products of the inputs of loops done a block of trips at a time."""
+    """The program with products of the inputs of loops done a block of iterations at a time."""
     return map_bodies(program, _block)
 
 
@@ -68,17 +70,18 @@ def _block(block: anf.Block) -> anf.Block:
 
 
 def _short(op: anf.For) -> bool:
-    trips = (op.high - op.low).constant
-    return trips is not None and trips <= 1
+    iterations = (op.high - op.low).constant
+    return iterations is not None and iterations <= 1
 
 
 @dataclass(frozen=True, slots=True)
 class _Product:
-    """A product of which each trip needs a part.
+    """A product of which each iteration needs a part.
 
     let: of the part in the loop, or of the whole in front of it. varies: whether the left operand has the part of the
-    trip. source, axes, shape, index: that part, as a view of an array from outside. falls: whether a later trip has an
-    earlier part. axis: of the whole that the trips go along, None for a part in the loop. out: axes of the part.
+    iteration. source, axes, shape, index: that part, as a view of an array from outside. falls: whether a later
+    iteration has an earlier part. axis: of the whole that the iterations go along, None for a part in the loop. out:
+    axes of the part.
     """
 
     let: anf.Let
@@ -94,14 +97,14 @@ class _Product:
 
     @property
     def sizes(self) -> tuple[anf.Size, ...]:
-        """Of the part of a trip."""
+        """Of the part of an iteration."""
         shape = array_type(self.let.vars[0]).shape
         return shape if self.axis is None else (*shape[: self.axis], *shape[self.axis + 1 :])
 
 
 # ---- what is found ---------------------------------------------------------------------------------------------------
 def _inside(op: anf.For) -> list[_Product]:
-    """The products in the body of the operand of a trip, by what does not change."""
+    """The products in the body of the operand of an iteration, by what does not change."""
     inside = {op.index, *op.params} | {v for let in op.body.lets for v in let.vars}
     fixed = sizes_named(op.body)
     views = {let.vars[0]: let.op for let in op.body.lets if isinstance(let.op, anf.View)}
@@ -157,7 +160,7 @@ class _Front:
             self.used.update(_mentioned(let))
 
     def products(self, op: anf.For) -> list[_Product]:
-        """The products in front of a loop of which a trip reads a part, and nothing else anything."""
+        """The products in front of a loop of which an iteration reads a part, and nothing else anything."""
         inner = count_uses(op.body)
         found: list[_Product] = []
         read = sorted(
@@ -192,7 +195,7 @@ class _Front:
 
 
 def _whole(let: anf.Let, op: anf.Contract, axis: int, entry: anf.Size, falls: bool) -> _Product:
-    """A product in front of a loop, of which a trip reads the part at an entry of an axis."""
+    """A product in front of a loop, of which an iteration reads the part at an entry of an axis."""
     name = op.out[axis]
     varies = name in op.left
     source = op.a if varies else op.b
@@ -213,7 +216,7 @@ def _mentioned(let: anf.Let) -> list[anf.Var]:
 
 
 def _reaches(op: anf.For, entry: anf.Size, size: anf.Size) -> bool:
-    """Whether an index is in range in all trips of a loop, whatever else in a trip it is used under."""
+    """Whether an index is in range in all iterations of a loop, whatever else in an iteration it is used under."""
     line = anf.fresh("line", anf.Array("f64", (size,)))
     return surely_inside(anf.Read(line, (entry,)), [anf.Axis(op.index, (op.low,), (op.high,))])
 
@@ -237,10 +240,10 @@ def _consumed(op: anf.Op) -> list[anf.Var]:
     return consumed_by(op)
 
 
-def _slope(index: Sequence[anf.Size], trip: anf.Var) -> int:
-    """By how much the only entry that mentions a trip grows with it; 0 if there is no such number."""
-    moving = [e for e in index if e.mentions((trip,))]
-    return slope(moving[0], trip) if len(moving) == 1 else 0
+def _slope(index: Sequence[anf.Size], iteration: anf.Var) -> int:
+    """By how much the only entry that mentions an iteration grows with it; 0 if there is no such number."""
+    moving = [e for e in index if e.mentions((iteration,))]
+    return slope(moving[0], iteration) if len(moving) == 1 else 0
 
 
 # ---- what is made ----------------------------------------------------------------------------------------------------
@@ -248,27 +251,27 @@ def _loop(let: anf.Let, op: anf.For, products: Sequence[_Product]) -> list[anf.L
     """The lets in the place of a loop: how large a block is, and the loop over blocks."""
     b = Builder({}, let.span)
     with b.scope() as lets:
-        trips = b.prim("maximum", b.size(op.high - op.low), anf.Lit(0, "i64"), name="trips")
+        iterations = b.prim("maximum", b.size(op.high - op.low), anf.Lit(0, "i64"), name="iterations")
         each = anf.poly(0)
         for p in products:
             each = each + product(p.sizes) * WIDTHS[dtype_of(p.let.vars[0])]
         room = b.prim("floordiv", anf.Lit(ROOM, "i64"), b.prim("maximum", b.size(each), anf.Lit(1, "i64")), name="room")
-        step = b.prim("maximum", b.prim("minimum", room, trips), anf.Lit(1, "i64"), name="step")
-        blocks = b.prim("floordiv", b.size(anf.poly(trips) + anf.poly(step) - 1), step, name="blocks")
+        step = b.prim("maximum", b.prim("minimum", room, iterations), anf.Lit(1, "i64"), name="step")
+        blocks = b.prim("floordiv", b.size(anf.poly(iterations) + anf.poly(step) - 1), step, name="blocks")
     number = anf.fresh("block", I64)
     params = refresh_vars(op.params, {})
     with b.scope() as body:
         first = anf.poly(b.size(op.low + anf.poly(number) * anf.poly(step), "first"))
         some = anf.poly(b.prim("minimum", step, b.size(op.high - first), name="some"))
-        inner = anf.For(op.index, first, first + some, op.params, params, _trips(b, op, products, first, some))
+        inner = anf.For(op.index, first, first + some, op.params, params, _iterations(b, op, products, first, some))
         after = refresh_vars(let.vars, {})
         b.emit_as(after, inner)
     outer = anf.For(number, anf.poly(0), anf.poly(blocks), params, op.init, anf.Block(tuple(body), after))
     return [*lets, anf.Let(let.vars, outer, let.span)]
 
 
-def _trips(b: Builder, op: anf.For, products: Sequence[_Product], first: anf.Size, some: anf.Size) -> anf.Block:
-    """The body of a loop over the trips of a block; what it needs of all of them goes before it."""
+def _iterations(b: Builder, op: anf.For, products: Sequence[_Product], first: anf.Size, some: anf.Size) -> anf.Block:
+    """The body of a loop over the iterations of a block; what it needs of all of them goes before it."""
     lets = list(op.body.lets)
     for p in products:
         row = first + some - 1 - anf.poly(op.index) if p.falls else anf.poly(op.index) - first
@@ -286,12 +289,12 @@ def _trips(b: Builder, op: anf.For, products: Sequence[_Product], first: anf.Siz
 
 
 def _product(b: Builder, op: anf.For, p: _Product, first: anf.Size, some: anf.Size) -> anf.Var:
-    """The product of the parts of all trips of a block."""
+    """The product of the parts of all iterations of a block."""
     contract = p.let.op
     assert isinstance(contract, anf.Contract)
     q = anf.fresh(op.index.name, I64)
-    trip = first + some - 1 - anf.poly(q) if p.falls else first + anf.poly(q)
-    renaming = Renaming({op.index: trip}, renew=True)
+    iteration = first + some - 1 - anf.poly(q) if p.falls else first + anf.poly(q)
+    renaming = Renaming({op.index: iteration}, renew=True)
     axes = (q, *[renaming.bind(v) for v in p.axes])
     shape = (some, *p.shape)
     view = anf.View(p.source, axes, shape, tuple(map(renaming.size, p.index)))
@@ -310,7 +313,7 @@ def _product(b: Builder, op: anf.For, p: _Product, first: anf.Size, some: anf.Si
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Reads of a whole become reads of the part that a block has, whose first axis is that of the trips."""
+    """Reads of a whole become reads of the part that a block has, whose first axis is that of the iterations."""
 
     whole: anf.Var
     part: anf.Var

@@ -1,18 +1,18 @@
-"""Numbers by which loops count: between which ends they are in a trip, and that a `while` that counts is a `for`.
+"""Numbers by which loops count: between which ends they are in an iteration, and that a `while` that counts is a `for`.
 
     while (s, i = first) { i < high } do { … yield next, i + 1 }
     for k in 0..high - first (s) { i = first + k  … yield next }
 
-A part of the state counts if each trip changes it by a number between two that are known, through the arms of branches,
-where an arm that ends the loop does not count. Of a `for` it is then so far from its first value as the trips so far
-have brought it: `count` in `if x[i] > 0.0 { out[count] = x[i]; count += 1 }` is at most i. Of a `while` it is between
-its first value and the end that the condition compares it with.
+A part of the state counts if each iteration changes it by a number between two that are known, through the arms of
+branches, where an arm that ends the loop does not count. Of a `for` it is then so far from its first value as the
+iterations so far have brought it: `count` in `if x[i] > 0.0 { out[count] = x[i]; count += 1 }` is at most i. Of a
+`while` it is between its first value and the end that the condition compares it with.
 
 If every step of a `for` is the same, its index determines the number, which is no part of the state then. If every step
 of a `while` is the same, the condition is nothing but that comparison, and the end does not change, then how often it
 runs is known before it starts, and it is a `for`. So a loop has one form however it is written: its bounds prove its
-indices in range, and its derivative keeps what it saves in arrays with a row for each trip instead of in a list,
-without the numbers that the trip's own number determines.
+indices in range, and its derivative keeps what it saves in arrays with a row for each iteration instead of in a list,
+without the numbers that the iteration's own number determines.
 
 Integers wrap, and both loops wrap alike. Steps of one can't jump over the end. Others could where the end is close to
 the greatest i64, and nothing above that is the end of `i <= high`: what is said of them holds where it is known that
@@ -37,7 +37,8 @@ from dlang.ops.primitives import SWAPPED
 Sizes = Mapping[Var, Size]  # of the i64 variables that are names of polynomials
 
 ORDERS = {"lt": (1, 0), "le": (1, 1), "gt": (-1, 0), "ge": (-1, 1)}
-"""Of comparisons with an end, the direction in which a number comes to it, and whether the last trip is at the end."""
+"""Of comparisons with an end, the direction in which a number comes to it, and whether the last iteration is at the
+end."""
 
 
 def counted(let: Let, op: For | While, known: Knowledge, sizes: Sizes) -> list[Let]:
@@ -67,26 +68,26 @@ Ends = tuple[Var, Size | None, Size | None]
 """A part of the state, with what it is not below, and what it is below."""
 
 
-def within_trip(op: For | While, known: Knowledge, sizes: Sizes) -> list[Ends]:
-    """Between which ends the parts of the state that count are in a trip. known: of the place of the loop."""
+def within_iteration(op: For | While, known: Knowledge, sizes: Sizes) -> list[Ends]:
+    """Between which ends the parts of the state that count are in an iteration. known: of the place of the loop."""
     return list(_within_for(op, known, sizes) if isinstance(op, For) else _within_while(op, known, sizes))
 
 
 def within_condition(op: While, known: Knowledge, sizes: Sizes) -> list[Ends]:
     """The same while the condition is found, which may have come to its end: on which side of their first values."""
-    return list(_within_while(op, known, sizes, trips=False))
+    return list(_within_while(op, known, sizes, iterations=False))
 
 
 def _within_for(op: For, known: Knowledge, sizes: Sizes) -> Iterator[Ends]:
-    trips = (op.high - op.low).substitute(sizes.get)
+    iterations = (op.high - op.low).substitute(sizes.get)
     before = poly(op.index) - op.low.substitute(sizes.get)
     for param, step in _steps(op).items():
         start = poly(op.init[op.params.index(param)]).substitute(sizes.get)
-        if all(known.exact(start + trips * by) for by in (step.least, step.most)):
+        if all(known.exact(start + iterations * by) for by in (step.least, step.most)):
             yield param, start + before * step.least, start + before * step.most + 1
 
 
-def _within_while(op: While, known: Knowledge, sizes: Sizes, trips: bool = True) -> Iterator[Ends]:
+def _within_while(op: While, known: Knowledge, sizes: Sizes, iterations: bool = True) -> Iterator[Ends]:
     steps = _steps(op)
     for count in _counts(op, steps):
         start = poly(op.init[count.position]).substitute(sizes.get)
@@ -95,7 +96,11 @@ def _within_while(op: While, known: Knowledge, sizes: Sizes, trips: bool = True)
         simple = count.ahead == 0 and most <= 1 - count.beyond
         goes = least >= 0 and (simple or (end is not None and count.is_exact(start, end, known)))
         if end is not None:
-            end = end + (count.beyond * count.direction - count.ahead) if trips and (goes or count.ahead == 0) else None
+            end = (
+                end + (count.beyond * count.direction - count.ahead)
+                if iterations and (goes or count.ahead == 0)
+                else None
+            )
         if count.direction > 0:
             yield count.param, start if goes else None, end
         else:
@@ -103,7 +108,7 @@ def _within_while(op: While, known: Knowledge, sizes: Sizes, trips: bool = True)
 
 
 def _end(op: While, count: _Count, steps: Mapping[Var, _Step], sizes: Sizes) -> Size | None:
-    """Finds a number that the end passes in no trip; None if none is known."""
+    """Finds a number that the end passes in no iteration; None if none is known."""
     if not isinstance(count.end, Var) or count.end not in op.params:
         return poly(count.end).substitute(sizes.get)
     step = steps.get(count.end)
@@ -142,7 +147,7 @@ class _Step:
 
 
 def _steps(op: For | While) -> dict[Var, _Step]:
-    """By how much each trip after which the loop goes on changes a part of the state, where that is known."""
+    """By how much each iteration after which the loop goes on changes a part of the state, where that is known."""
     numbers: dict[Atom, _Step] = {p: _Step(p, 0, 0) for p in op.params if p.type == I64}
     if not numbers:
         return {}
@@ -154,7 +159,7 @@ def _steps(op: For | While) -> dict[Var, _Step]:
 
 
 def settled(op: For | While) -> dict[Var, bool]:
-    """The flags with one value in every trip, such as those that end the loop where they are set."""
+    """The flags with one value in every iteration, such as those that end the loop where they are set."""
     if not op.early:
         return {}
     holds = _implied(op.body.results[0], True, op.body.lets)
@@ -191,7 +196,8 @@ def implied(atom: Atom, value: bool, made: Mapping[Var, tuple[Prim | If, int]]) 
 
 
 def _after(block: Block, holds: Mapping[Atom, bool], around: Mapping[Atom, _Step]) -> dict[Atom, _Step]:
-    """How far numbers are from the state, those of a block among them, in a trip in which truth values are these."""
+    """How far numbers are from the state, those of a block among them, in an iteration in which truth values are
+    these."""
     found = dict(around)
     for let in block.lets:
         match let.op:
@@ -214,7 +220,7 @@ def _after(block: Block, holds: Mapping[Atom, bool], around: Mapping[Atom, _Step
 def _after_branch(
     vars: Sequence[Var], op: If, holds: Mapping[Atom, bool], around: Mapping[Atom, _Step]
 ) -> dict[Atom, _Step]:
-    """The same of the results of a branch, by those of its arms that run in such a trip."""
+    """The same of the results of a branch, by those of its arms that run in such an iteration."""
     ends: list[list[_Step | None]] = []
     for arm, value in ((op.then, True), (op.otherwise, False)):
         inside = {**holds}
@@ -235,7 +241,7 @@ def _after_branch(
 # ---- what the condition compares -------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class _Count:
-    """A part of the state that a condition compares with an end: its position, and by how much a trip changes it.
+    """A part of the state that a condition compares with an end: its position, and by how much an iteration changes it.
 
     test: the comparison. ahead: how far what is compared is from that part of the state. order: of what is compared
     and the end, while the loop goes on.
@@ -265,7 +271,7 @@ class _Count:
 
     @property
     def wraps_alike(self) -> bool:
-        """Says whether counting the trips is the same as making them even where numbers wrap."""
+        """Says whether counting the iterations is the same as making them even where numbers wrap."""
         return self.towards == (1, 1) and not self.beyond
 
     def distance(self, start: Size, end: Size) -> Size:
@@ -273,7 +279,7 @@ class _Count:
         return (end - start - self.ahead) * self.direction + self.beyond
 
     def is_exact(self, start: Size, end: Size, known: Knowledge) -> bool:
-        """Says whether no number wraps on the way to the end, nor the number of trips."""
+        """Says whether no number wraps on the way to the end, nor the number of iterations."""
         far = self.beyond + self.towards[1]
         reached = (start + self.ahead, end + far * self.direction, self.distance(start, end) + far)
         return all(known.exact(p) for p in reached)
@@ -301,16 +307,16 @@ def _as_for(let: Let, op: While, count: _Count, start: Size, end: Size) -> list[
     first = op.init[k] if start.constant is None else i64(int(start.constant))
     b = Builder({}, let.span)
     with b.scope() as made:
-        trips = _trips(b, count, first) if count.wraps_alike else _exact_trips(b, count, start, end)
+        iterations = _iterations(b, count, first) if count.wraps_alike else _exact_iterations(b, count, start, end)
         if not op.early:
-            b.emit_as((let.vars[k],), _moved(b, count, first, b.prim("maximum", b.size(trips), i64(0))))
-    index = fresh("trip", I64)
+            b.emit_as((let.vars[k],), _moved(b, count, first, b.prim("maximum", b.size(iterations), i64(0))))
+    index = fresh("iteration", I64)
     with b.scope() as lets:
         at_start = first == i64(0) and count.least == 1
         number = index if at_start else b.one(_moved(b, count, first, index), param.name)
     body = substitute(op.body, {param: number})
     body = Block((*lets, *body.lets), body.results)
-    loop = replace(let, op=For(index, ZERO, trips, op.params, op.init, body, op.early))
+    loop = replace(let, op=For(index, ZERO, iterations, op.params, op.init, body, op.early))
     return [*made, loop if op.early else with_state(loop, [j for j in range(len(op.params)) if j != k])]
 
 
@@ -328,10 +334,10 @@ def _without_counts(let: Let, op: For, known: Knowledge, sizes: Sizes) -> list[L
         return []
     b = Builder({}, let.span)
     with b.scope() as made:
-        trips = b.prim("maximum", b.size(high - low), i64(0))
+        iterations = b.prim("maximum", b.size(high - low), i64(0))
         for p, var in zip(op.params, let.vars, strict=True):
             if p in by:
-                b.emit_as((var,), IndexExpr(starts[p] + poly(trips) * by[p]))
+                b.emit_as((var,), IndexExpr(starts[p] + poly(iterations) * by[p]))
     with b.scope() as lets:
         numbers = {p: b.one(IndexExpr(starts[p] + (poly(op.index) - low) * step), p.name) for p, step in by.items()}
     body = substitute(op.body, numbers)
@@ -339,20 +345,22 @@ def _without_counts(let: Let, op: For, known: Knowledge, sizes: Sizes) -> list[L
     return [*made, with_state(loop, [k for k, p in enumerate(op.params) if p not in by])]
 
 
-def _moved(b: Builder, count: _Count, first: Atom, trips: Atom) -> Prim:
-    """Computes what counts, after some trips."""
+def _moved(b: Builder, count: _Count, first: Atom, iterations: Atom) -> Prim:
+    """Computes what counts, after some iterations."""
     length = abs(count.least)
-    return Prim("add" if count.least > 0 else "sub", (first, trips if length == 1 else b.mul(trips, i64(length))))
+    return Prim(
+        "add" if count.least > 0 else "sub", (first, iterations if length == 1 else b.mul(iterations, i64(length)))
+    )
 
 
-def _exact_trips(b: Builder, count: _Count, start: Size, end: Size) -> Size:
-    """The number of trips where nothing wraps; not above 0 if there is none."""
+def _exact_iterations(b: Builder, count: _Count, start: Size, end: Size) -> Size:
+    """The number of iterations where nothing wraps; not above 0 if there is none."""
     distance, length = count.distance(start, end), abs(count.least)
     return distance if length == 1 else poly(b.prim("floordiv", b.size(distance + (length - 1)), i64(length)))
 
 
-def _trips(b: Builder, count: _Count, first: Atom) -> Size:
-    """The number of trips of steps of one: 2**63 - 1 if there are more."""
+def _iterations(b: Builder, count: _Count, first: Atom) -> Size:
+    """The number of iterations of steps of one: 2**63 - 1 if there are more."""
     low, high = _ahead(b, first, count.ahead), count.end
     if count.direction < 0:
         low, high = high, low

@@ -560,19 +560,19 @@ def _normal(lets: Sequence[anf.Let], known: Knowledge) -> Sequence[anf.Let]:
 
 
 def _without_invariants(let: anf.Let, known: Knowledge) -> list[anf.Let]:
-    """A loop, and in front of it what takes long in its body and does not change from trip to trip."""
+    """A loop, and in front of it what takes long in its body and does not change from iteration to iteration."""
     op = let.op
     assert isinstance(op, anf.For | anf.While)
     if not any(takes_long(inner.op) for inner in op.body.lets):
         return [let]
     state = (*op.params, *([op.index] if isinstance(op, anf.For) else []))
     used = [r for r in op.body.results if isinstance(r, anf.Var)]
-    trip = anf.fresh("trip", I64)  # it stands for all of the state: what depends on none of it is wanted
-    depends = {v: {trip} for v in state}
+    iteration = anf.fresh("iteration", I64)  # it stands for all of the state: what depends on none of it is wanted
+    depends = {v: {iteration} for v in state}
     for inner in op.body.lets:
         varies = any(depends.get(v) for v in free_vars(inner.op))
-        depends.update({v: {trip} if varies else set() for v in inner.vars})
-    found = liftable(op.body.lets, used, depends, (trip,))
+        depends.update({v: {iteration} if varies else set() for v in inner.vars})
+    found = liftable(op.body.lets, used, depends, (iteration,))
     if not found:
         return [let]
     (code,) = found
@@ -584,7 +584,7 @@ def _without_invariants(let: anf.Let, known: Knowledge) -> list[anf.Let]:
         return [let]
     rest = without(op.body.lets, code, {}, used)
     if any(v in code.stored for inner in rest for v in consumed_by(inner.op)):
-        return [let]  # what is changed in a trip would be copied in each
+        return [let]  # what is changed in an iteration would be copied in each
     renaming = Renaming(dict(zip(code.stored, values, strict=True)))
     body = renaming.block(anf.Block(tuple(rest), op.body.results))
     return [*_normal(before, known), anf.Let(let.vars, replace(op, body=body), let.span)]

@@ -312,7 +312,7 @@ class _Uses:
             self.let(let, (), in_order=False)
 
     def let(self, let: anf.Let, axes: tuple[anf.Axis, ...], in_order: bool) -> None:
-        """Notes what a let uses. in_order: whether a loop does it itself, not a comprehension in its trips."""
+        """Notes what a let uses. in_order: whether a loop does it itself, not a comprehension in its iterations."""
         op = let.op
         p = parts(op)
         if isinstance(op, anf.Read) and not in_order:
@@ -324,9 +324,9 @@ class _Uses:
                 axes, in_order = (*axes, *op.axes), False
             case anf.For(index, low, high):
                 axes, in_order = (*axes, anf.Axis(index, (low,), (high,))), True
-            case anf.While():  # of as many trips as nothing tells
-                trip, trips = anf.fresh("trip", I64), anf.fresh("trips", I64)
-                axes, in_order = (*axes, anf.Axis(trip, (anf.poly(0),), (anf.poly(trips),))), True
+            case anf.While():  # of as many iterations as nothing tells
+                iteration, iterations = anf.fresh("iteration", I64), anf.fresh("iterations", I64)
+                axes, in_order = (*axes, anf.Axis(iteration, (anf.poly(0),), (anf.poly(iterations),))), True
             case _:
                 pass
         for b in p.blocks:

@@ -2,7 +2,7 @@
 
 Only total code moves, as the loop may not run at all: arithmetic, reads that are in range whatever runs, products,
 factors of matrices, and comprehensions made of these; of a comprehension the results that do not change, if others do.
-Out of comprehensions only scalars move. What is consumed in the loop stays, or it would be copied in every trip.
+Out of comprehensions only scalars move. What is consumed in the loop stays, or it would be copied in every iteration.
 An element of an array of which all elements have become one value is that value, which may leave the next loop.
 """
 

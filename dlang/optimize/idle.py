@@ -1,10 +1,10 @@
-"""What only a loop needs that may have no trips is made only if it has one.
+"""What only a loop needs that may have no iterations is made only if it has one.
 
     k, at = compact mask                           k, at = compact mask
     r = [sum(sin(q[t] + s) for s) for t]  →     r = if k > 0 { [sum(sin(q[t] + s) for s) for t] } else { zeros }
     y = [p[at[j]] * r[t] for j < k, t]             y = [p[at[j]] * r[t] for j < k, t]
 
-Passes move out of loops and comprehensions what does not change there. Where it depends on data how many trips or
+Passes move out of loops and comprehensions what does not change there. Where it depends on data how many iterations or
 points there are, that may be none, and then the program as written makes nothing of it. Of sizes it is taken that there
 are some. Passes would see less of a program with more branches, so this comes when products are recognised and
 comprehensions merged; and before derivatives are expanded, where there are any: the adjoint of what is made in a branch
@@ -14,8 +14,8 @@ What only an arm of a branch needs is made there in the same way, at last. A loo
 too runs in the branch, and the others get what it begins with. A condition that takes long is found once: the loop has
 it in its state.
 
-What an operation does in its trips is needed only if there are any, and so is what only that needs. Code that ends the
-run or is seen by the world stays where it is.
+What an operation does in its iterations is needed only if there are any, and so is what only that needs. Code that ends
+the run or is seen by the world stays where it is.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from dlang.ir.types import BOOL, I64
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.lifting import nothing, zero
 
-FEW = 16  # trips, or points, that are done as they stand
+FEW = 16  # iterations, or points, that are done as they stand
 
 _COUNTING = ("add", "sub", "mul", "floordiv", "mod", "maximum", "minimum", "neg")
 
 
 @dataclass(frozen=True, slots=True)
-class _Trips:
+class _Iterations:
     """Says that there is a number between two, that the condition of a loop holds at first, or that of a branch.
 
     params, loop: the state of the loop, by which it is told from others, and the loop. once: to find its condition
@@ -92,7 +92,7 @@ class _Trips:
         return holds
 
 
-Needs = frozenset[_Trips]  # what surely holds where something is needed
+Needs = frozenset[_Iterations]  # what surely holds where something is needed
 ALWAYS: Needs = frozenset()
 
 
@@ -106,7 +106,8 @@ class _Inner:
 
 
 def idle(program: anf.Program, last: bool = False) -> anf.Program:
-    """The program that makes nothing for loops without trips; at last also nothing but in the arm that needs it."""
+    """The program that makes nothing for loops without iterations; at last also nothing but in the arm that needs
+    it."""
     effectful = effectful_functions(program)
     return map_functions(program, lambda f: _function(f, effectful, last))
 
@@ -129,7 +130,7 @@ def _function(function: anf.Function, effectful: Set[str], last: bool) -> anf.Fu
                     sizes.update(let.vars)
             case anf.Prim("gt", (x, y)) | anf.Prim("lt", (y, x)) if x.type == I64:
                 low, high = [named.get(a) or anf.poly(a) if isinstance(a, anf.Var) else anf.poly(a) for a in (y, x)]
-                positive[let.vars[0]] = frozenset([_Trips(low, high)])
+                positive[let.vars[0]] = frozenset([_Iterations(low, high)])
                 exact.update(let.vars)
             case anf.Prim("and", (a, b)):
                 positive[let.vars[0]] = positive.get(a, ALWAYS) | positive.get(b, ALWAYS)
@@ -138,7 +139,7 @@ def _function(function: anf.Function, effectful: Set[str], last: bool) -> anf.Fu
                 if all(isinstance(a, anf.Lit) or a in sizes for a in args):
                     sizes.update(let.vars)
             case anf.If(anf.Var() as condition) if last and condition not in exact:
-                positive[condition] = positive.get(condition, ALWAYS) | {_Trips(branch=condition)}
+                positive[condition] = positive.get(condition, ALWAYS) | {_Iterations(branch=condition)}
                 exact.add(condition)
             case _:
                 pass
@@ -159,9 +160,10 @@ class _Code:
     exact: Set[anf.Atom]
     effectful: Set[str]
 
-    # ---- loops that may have no trips --------------------------------------------------------------------------------
+    # ---- loops that may have no iterations
+    # --------------------------------------------------------------------------------
     def idle(self, op: anf.Op, inner: Sequence[_Inner]) -> Needs:
-        """What holds where an operation has trips, or points, as far as it depends on data."""
+        """What holds where an operation has iterations, or points, as far as it depends on data."""
         match op:
             case anf.For(low=low, high=high):
                 ends = [(low, high)]
@@ -172,13 +174,14 @@ class _Code:
             case anf.While():
                 seen = any(isinstance(let.op, anf.Effect) for let in walk(op.condition))
                 twice = inner[0].costs and op.early
-                return frozenset([] if seen or twice else [_Trips(params=op.params, loop=op, once=inner[0].costs)])
+                return frozenset([] if seen or twice else [_Iterations(params=op.params, loop=op, once=inner[0].costs)])
             case _:
                 return ALWAYS
-        return frozenset([_Trips(low, high) for low, high in ends if self.unsure(high - low)])
+        return frozenset([_Iterations(low, high) for low, high in ends if self.unsure(high - low)])
 
     def unsure(self, count: anf.Size) -> bool:
-        """Whether it depends on more than sizes that a number is positive; what differs in a loop is so in a trip."""
+        """Whether it depends on more than sizes that a number is positive; what differs in a loop is so in a
+        iteration."""
         if count.mentions(self.indices):
             return False
         return not all(not m or (c > 0 and self.sizes.issuperset(m)) for m, c in count.terms.items())
@@ -189,9 +192,9 @@ class _Code:
         p = parts(op)
         found = {v: ALWAYS for size in p.sizes for v in size.atoms()}
         found.update({a: ALWAYS for a in p.atoms if isinstance(a, anf.Var)})
-        trips = self.idle(op, inner)
+        iterations = self.idle(op, inner)
         for k, block in enumerate(inner):
-            around = trips
+            around = iterations
             if isinstance(op, anf.While) and k == 0:
                 around = ALWAYS
             elif isinstance(op, anf.If):
@@ -242,10 +245,10 @@ class _Code:
                 needed.update(dict.fromkeys(type_vars(var.type), ALWAYS))
             found = [needed[v] for v in let.vars if v in needed]
             guard = found[0].intersection(*found[1:]) if moves and found else ALWAYS
-            own = self.trips_alone(let, inner, needed) if moves and found else ALWAYS
+            own = self.iterations_alone(let, inner, needed) if moves and found else ALWAYS
             if own - guard:
                 guard |= own
-                without = _without_trips(let)
+                without = _without_iterations(let)
                 for v in let.vars:
                     if v in needed and not guard <= needed[v]:
                         instead[v] = without[v]
@@ -260,13 +263,13 @@ class _Code:
             guards.append(guard)
         return guards[::-1], needed, instead
 
-    def trips_alone(self, let: anf.Let, inner: Sequence[_Inner], needed: Mapping[anf.Var, Needs]) -> Needs:
+    def iterations_alone(self, let: anf.Let, inner: Sequence[_Inner], needed: Mapping[anf.Var, Needs]) -> Needs:
         """The condition that a loop has iterations, if only then some large array that it gives is needed."""
-        trips = self.idle(let.op, inner)
+        iterations = self.idle(let.op, inner)
         large = [v for v in let.vars if isinstance(v.type, anf.Array) and any(n.constant is None for n in v.type.shape)]
-        where = [needed[v] & trips for v in large if v in needed]
+        where = [needed[v] & iterations for v in large if v in needed]
         some = max(where, key=len, default=ALWAYS)
-        known = _without_trips(let)
+        known = _without_iterations(let)
         others = [v for v in let.vars if v in needed and not some <= needed[v]]
         return some if some and all(v in known for v in others) else ALWAYS
 
@@ -276,7 +279,7 @@ class _Code:
             return guard <= self.positive.get(let.op.condition, ALWAYS) and not inner[1].costs
         shapes = [v.type.shape for v in let.vars if isinstance(v.type, anf.Array)]
         return bool(self.idle(let.op, inner) & guard) and all(
-            any(_Trips(anf.ZERO, size) in guard for size in s) for s in shapes
+            any(_Iterations(anf.ZERO, size) in guard for size in s) for s in shapes
         )
 
     def movable(self, lets: Sequence[anf.Let], heavy: Sequence[bool], uses: Mapping[anf.Var, int]) -> list[bool]:
@@ -301,7 +304,7 @@ def _taken(op: anf.Op) -> set[anf.Var]:
     return set(consumed_by(op)).difference(bound_vars(op))
 
 
-def _without_trips(let: anf.Let) -> dict[anf.Var, anf.Atom]:
+def _without_iterations(let: anf.Let) -> dict[anf.Var, anf.Atom]:
     """The results of an operation without an iteration, or a point, as far as these have names."""
     match let.op:
         case anf.For(init=init) | anf.While(init=init):
@@ -443,9 +446,9 @@ class _Guarded:
         """Emits what waits, behind that which it needs. by: the operation in front of which it has to be."""
         lets = self.waiting.pop(guard, [])
         self.needed_by(lets)
-        ready = all(v not in self.local or v in self.defined for trips in guard for v in trips.named())
+        ready = all(v not in self.local or v in self.defined for iterations in guard for v in iterations.named())
         ready = ready and not any(t.once and t.params in self.behind and t.params not in self.first for t in guard)
-        refuses = any(trips.refuses() and trips.loop is not by for trips in guard)
+        refuses = any(iterations.refuses() and iterations.loop is not by for iterations in guard)
         self.emit(self.branch(guard, lets) if ready and not refuses else lets)
 
     def emit(self, lets: Iterable[anf.Let]) -> None:
@@ -475,7 +478,7 @@ class _Guarded:
             return [self.otherwise(b, v, made) for v in given]
 
         with b.scope() as out:
-            conditions = [self.condition(b, trips) for trips in sorted(guard, key=_Trips.serials)]
+            conditions = [self.condition(b, iterations) for iterations in sorted(guard, key=_Iterations.serials)]
             all_hold = conditions[0]
             for condition in conditions[1:]:
                 all_hold = b.prim("and", all_hold, condition)
@@ -485,13 +488,13 @@ class _Guarded:
             b.emit_as(given, anf.If(all_hold, then, b.block(otherwise)))
         return out
 
-    def condition(self, b: Builder, trips: _Trips) -> anf.Atom:
+    def condition(self, b: Builder, iterations: _Iterations) -> anf.Atom:
         """Emits a condition; one that takes long is found once."""
-        if not trips.once:
-            return trips.holds(b)
-        if trips.params not in self.first:
-            self.first[trips.params] = trips.holds(b)
-        return self.first[trips.params]
+        if not iterations.once:
+            return iterations.holds(b)
+        if iterations.params not in self.first:
+            self.first[iterations.params] = iterations.holds(b)
+        return self.first[iterations.params]
 
     def otherwise(self, b: Builder, v: anf.Var, made: Sequence[anf.Var]) -> anf.Atom:
         """Returns the stand-in for a value that is not made."""

@@ -24,7 +24,7 @@ from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_functions, rebuild, with_body, with_lets, with_op
 from dlang.ir.types import BOOL, I64
 from dlang.ops.primitives import OPPOSITE, SWAPPED
-from dlang.optimize.counted_loops import counted, implied, settled, within_condition, within_trip
+from dlang.optimize.counted_loops import counted, implied, settled, within_condition, within_iteration
 from dlang.polynomials import Poly
 
 MOST = 3  # lengths that a remainder is moved by, in place of a division
@@ -121,9 +121,9 @@ class _Walk:
                 inside = known.within([self.opened(axis) for axis in op.axes])
             case anf.For():
                 inside = known.within([self.opened(anf.Axis(op.index, (op.low,), (op.high,)))])
-                inside = _narrowed(inside, within_trip(op, known, self.sizes))
+                inside = _narrowed(inside, within_iteration(op, known, self.sizes))
             case anf.While():
-                inside = _narrowed(known, within_trip(op, known, self.sizes))
+                inside = _narrowed(known, within_iteration(op, known, self.sizes))
                 condition, before = op.condition, _narrowed(known, within_condition(op, known, self.sizes))
             case _:
                 pass

@@ -1,7 +1,7 @@
-"""Local Jacobians: what a trip of a loop does to a tangent or cotangent is found before it is applied.
+"""Local Jacobians: what an iteration of a loop does to a tangent or cotangent is found before it is applied.
 
 A scalar that a loop carries and that only linear operations touch waits for its last value, and each operation on it
-makes the next trip wait longer. What it is multiplied with waits for nothing:
+makes the next iteration wait longer. What it is multiplied with waits for nothing:
 
     (x̄ · a) · b - x̄ · c     becomes     x̄ · (a · b - c)
 

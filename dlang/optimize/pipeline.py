@@ -96,7 +96,7 @@ PASSES: tuple[Pass, ...] = (
     _plain("simplify", simplify, NORMAL),
     _plain("dce", dce, NORMAL),
     _plain("early_reads", early_reads, NORMAL),
-    _plain("hoist", hoist, NORMAL),  # what a loop computes in every trip would be saved in every trip
+    _plain("hoist", hoist, NORMAL),  # what a loop computes in every iteration would be saved in every iteration
     _plain("vectorise_loops", vectorise_loops, NORMAL),
     _plain("distribute", distribute, NORMAL),
     _plain("narrow", narrow, NORMAL),  # what fusion would leave out has no derivative
@@ -120,7 +120,7 @@ PASSES: tuple[Pass, ...] = (
     _plain("idle", lambda program: idle(program, last=True), AFTER),  # behind what moves code out of loops
     _plain(
         "block_loop_products", block_loop_products, AFTER
-    ),  # when fusion has left of a product what the trips of a loop read
+    ),  # when fusion has left of a product what the iterations of a loop read
     Pass(
         "blocking",
         lambda program, entries: blocking(program),
@@ -216,7 +216,7 @@ def optimise(
     seen("mono", program)
     program = normalise(program, entries, verify)
     if any(isinstance(let.op, Derivative) for f in program.functions.values() for let in walk(f.body)):
-        program = made(idle(program), "making nothing for loops without trips")
+        program = made(idle(program), "making nothing for loops without iterations")
     seen("normal", program)
     program = made(with_limits(program), "noting limits")
     for _ in range(DEEPEST):

@@ -21,8 +21,8 @@ from dlang.optimize.effects import effectful_functions, is_effectful
 
 @dataclass(frozen=True, slots=True)
 class _Added:
-    """An addition of a trip to an element of an array. lets: the variables of the lets that do it; more: the lets that
-    take their place."""
+    """An addition of an iteration to an element of an array. lets: the variables of the lets that do it; more: the lets
+    that take their place."""
 
     destination: anf.ScatterAdd
     value: anf.Atom
@@ -68,7 +68,7 @@ def _stays_the_same(let: anf.Let, effectful: frozenset[str]) -> bool:
 
 
 def _added(loop: anf.For, k: int) -> _Added | None:
-    """Finds the addition to the k-th array that the loop carries; None if a trip does anything else with it."""
+    """Finds the addition to the k-th array that the loop carries; None if an iteration does anything else with it."""
     param, first, result = loop.params[k], loop.init[k], loop.body.results[k]
     if not isinstance(param.type, anf.Array) or param.type.dtype not in SCATTERED or not isinstance(first, anf.Var):
         return None

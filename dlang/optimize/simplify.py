@@ -397,17 +397,17 @@ class _Walk:
         if isinstance(op, anf.While):
             match op.condition:
                 case anf.Block((), (anf.Lit(value=False),)):
-                    trips: object = 0
+                    iterations: object = 0
                 case _:
                     return False
         else:
-            trips = (self.size(op.high) - self.size(op.low)).constant
-        if isinstance(trips, int) and trips <= 0:
+            iterations = (self.size(op.high) - self.size(op.low)).constant
+        if isinstance(iterations, int) and iterations <= 0:
             for var, init in zip(let.vars, op.init, strict=True):
                 self.renaming.env[var] = atom(init)
             return True
         low = self.size(op.low) if isinstance(op, anf.For) else anf.ZERO
-        if trips == 1 and isinstance(op, anf.For) and not op.early and _simple(low):
+        if iterations == 1 and isinstance(op, anf.For) and not op.early and _simple(low):
             for param, init in zip(op.params, op.init, strict=True):
                 self.renaming.env[param] = atom(init)
             self.renaming.env[op.index] = low
@@ -416,7 +416,7 @@ class _Walk:
         return False
 
     def without_constant_state(self, let: anf.Let) -> tuple[anf.Let, anf.Op]:
-        """The loop without the state that every trip hands on as it is."""
+        """The loop without the state that every iteration hands on as it is."""
         op = let.op
         assert isinstance(op, anf.For | anf.While)
         nexts = op.body.results[op.early :]
@@ -461,7 +461,7 @@ class _Walk:
 
 
 def _settled(op: anf.For) -> list[int]:
-    """The state that no trip reads and that each sets to one value, which is known before the loop."""
+    """The state that no iteration reads and that each sets to one value, which is known before the loop."""
     inside = {op.index, *op.params, *[v for let in op.body.lets for v in let.vars]}
     found = [] if op.early else [k for k, value in enumerate(op.body.results) if value not in inside]
     if not found:
@@ -472,13 +472,13 @@ def _settled(op: anf.For) -> list[int]:
 
 
 def _without_settled(let: anf.Let, op: anf.For, settled: list[int]) -> list[anf.Let]:
-    """A loop without some of its state, and that state behind it: the value, or the first one if no trip runs."""
-    trips, runs = anf.fresh("trips", anf.Scalar("i64")), anf.fresh("runs", anf.Scalar("bool"))
+    """A loop without some of its state, and that state behind it: the value, or the first one if no iteration runs."""
+    iterations, runs = anf.fresh("iterations", anf.Scalar("i64")), anf.fresh("runs", anf.Scalar("bool"))
     arms = [anf.Block((), tuple([values[k] for k in settled])) for values in (op.body.results, op.init)]
     return [
         with_state(let, [k for k in range(len(op.params)) if k not in settled]),
-        anf.Let((trips,), anf.IndexExpr(op.high - op.low), let.span),
-        anf.Let((runs,), anf.Prim("gt", (trips, anf.Lit(0, "i64"))), let.span),
+        anf.Let((iterations,), anf.IndexExpr(op.high - op.low), let.span),
+        anf.Let((runs,), anf.Prim("gt", (iterations, anf.Lit(0, "i64"))), let.span),
         anf.Let(tuple([let.vars[k] for k in settled]), anf.If(runs, *arms), let.span),
     ]
 

@@ -2,13 +2,13 @@
 
     for t { …; w̄ += x[t]ᵀ ȳ; x̄[t] += ȳ wᵀ }        becomes        for t { …; ȳs[t] = ȳ };  w̄ += xsᵀ ȳs;  x̄ += ȳs wᵀ
 
-In each trip of a recurrent network the gradient of its weights gets a product of what is saved of the trip and the
-cotangent there, and that of its inputs one of the cotangent and the weights. Such products are small, or of rank one,
-and each goes over all of the weights. Kept until the end the cotangents take the memory of what is saved, and one
-product has as many terms as all of them. Where a slice of an array has them already, that is used.
+In each iteration of a recurrent network the gradient of its weights gets a product of what is saved of the iteration
+and the cotangent there, and that of its inputs one of the cotangent and the weights. Such products are small, or of
+rank one, and each goes over all of the weights. Kept until the end the cotangents take the memory of what is saved, and
+one product has as many terms as all of them. Where a slice of an array has them already, that is used.
 
 A sum is taken out of a loop if nothing else in the loop looks at it, if it is recognised as a product, and if some
-factor, or the sum, has a part for each trip already: then memory grows by as much as there is of that.
+factor, or the sum, has a part for each iteration already: then memory grows by as much as there is of that.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def _block(block: anf.Block, sizes: set[anf.Var]) -> anf.Block:
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """A state of a loop that a comprehension adds to. code: of the value added. kept: the arrays of a trip in it."""
+    """A state of a loop that a comprehension adds to. code: of the value added. kept: the arrays of an iteration in
+    it."""
 
     state: int
     at: int
@@ -71,10 +72,10 @@ def _loop(let: anf.Let, op: anf.For, sizes: set[anf.Var], zeros: set[anf.Var]) -
         return [let]
     b = Builder({}, let.span)
     with b.scope() as before:
-        trips = op.high - op.low
-        if trips.atom is None or trips.atom not in sizes:
-            trips = anf.poly(b.prim("maximum", b.size(trips), anf.Lit(0, "i64"), name="trips"))
-    made = _Deferred(let, op, trips, found, zeros)
+        iterations = op.high - op.low
+        if iterations.atom is None or iterations.atom not in sizes:
+            iterations = anf.poly(b.prim("maximum", b.size(iterations), anf.Lit(0, "i64"), name="iterations"))
+    made = _Deferred(let, op, iterations, found, zeros)
     after = made.products()
     if after is None:
         return [let]
@@ -116,7 +117,7 @@ class _Finder:
         return []
 
     def kept(self, op: anf.Comp, code: Sequence[anf.Let], d: anf.Destination) -> tuple[anf.Var, ...] | None:
-        """The arrays of a trip that the code reads; None if it needs anything else of the trip."""
+        """The arrays of an iteration that the code reads; None if it needs anything else of the iteration."""
         names = {a.var for a in op.axes} | {v for let in code for v in let.vars}
         found: dict[anf.Var, None] = {}
         growing = False
@@ -126,7 +127,7 @@ class _Finder:
         for entry in d.index:
             if not self.is_outside(entry, names, {self.op.index}):
                 return None
-            growing |= slope(self.opened(entry), self.op.index) in (1, -1)  # a slice for each trip
+            growing |= slope(self.opened(entry), self.op.index) in (1, -1)  # a slice for each iteration
         for let in code:
             match let.op:
                 case anf.Read(array, index):
@@ -156,24 +157,26 @@ class _Finder:
         return size.substitute(self.fixed.get)
 
     def is_outside(self, size: anf.Size, names: set[anf.Var], also: set[anf.Var] | None = None) -> bool:
-        """Whether it mentions nothing of a trip but `names`, and `also`."""
+        """Whether it mentions nothing of an iteration but `names`, and `also`."""
         return not any(a in self.inside and a not in names and a not in (also or ()) for a in self.opened(size).atoms())
 
 
 class _Deferred:
     """A loop and the products after it."""
 
-    def __init__(self, let: anf.Let, op: anf.For, trips: anf.Size, sums: Sequence[_Sum], zeros: set[anf.Var]) -> None:
-        self.let, self.op, self.trips, self.zeros = let, op, trips, zeros
+    def __init__(
+        self, let: anf.Let, op: anf.For, iterations: anf.Size, sums: Sequence[_Sum], zeros: set[anf.Var]
+    ) -> None:
+        self.let, self.op, self.iterations, self.zeros = let, op, iterations, zeros
         self.sums = list(sums)
         self.fixed = sizes_named(op.body)
         self.stacks = _stacks(let, op)
         self.before: list[anf.Let] = []
-        self.arrays: dict[anf.Var, anf.Var] = {}  # what is kept of the trips, after the loop
+        self.arrays: dict[anf.Var, anf.Var] = {}  # what is kept of the iterations, after the loop
         self.backwards = any(self._falls(s) for s in sums)
 
     def _falls(self, s: _Sum) -> bool:
-        """Whether the last trip reads the first part of what has a part for each trip."""
+        """Whether the last iteration reads the first part of what has a part for each iteration."""
         comp = self.op.body.lets[s.at].op
         assert isinstance(comp, anf.Comp)
         read = [i for let in s.code if isinstance(let.op, anf.Read) for i in let.op.index]
@@ -181,12 +184,12 @@ class _Deferred:
         return any(e.terms.get((self.op.index,), 0) < 0 for e in entries)
 
     def row(self, index: anf.Size) -> anf.Size:
-        """Where the part of a trip stands: in the order of what it is multiplied with."""
+        """Where the part of an iteration stands: in the order of what it is multiplied with."""
         at = index - self.op.low
-        return self.trips - 1 - at if self.backwards else at
+        return self.iterations - 1 - at if self.backwards else at
 
     def products(self) -> list[anf.Let] | None:
-        """The sums over all trips at once; None if none of them is a product."""
+        """The sums over all iterations at once; None if none of them is a product."""
         made = []
         for s in list(self.sums):
             product = self.product(s)
@@ -202,9 +205,9 @@ class _Deferred:
         d = comp.destinations[s.result]
         assert isinstance(d, anf.Reduce)
         t = anf.fresh(self.op.index.name, I64)
-        trip = self.op.low + (self.trips - 1 - anf.poly(t) if self.backwards else anf.poly(t))
-        renaming = Renaming({self.op.index: trip}, renew=True)
-        axes = [anf.Axis(t, (Poly({}),), (self.trips,))]
+        iteration = self.op.low + (self.iterations - 1 - anf.poly(t) if self.backwards else anf.poly(t))
+        renaming = Renaming({self.op.index: iteration}, renew=True)
+        axes = [anf.Axis(t, (Poly({}),), (self.iterations,))]
         for a in comp.axes:
             lows, highs = tuple(map(renaming.size, a.lows)), tuple(map(renaming.size, a.highs))
             axes.append(anf.Axis(renaming.bind(a.var), lows, highs))
@@ -213,7 +216,11 @@ class _Deferred:
             op = let.op
             if isinstance(op, anf.Read):
                 index = tuple([renaming.size(i.substitute(self.fixed.get)) for i in op.index])
-                op = self.kept(op.array, index, anf.poly(t), trip) if op.array in s.kept else anf.Read(op.array, index)
+                op = (
+                    self.kept(op.array, index, anf.poly(t), iteration)
+                    if op.array in s.kept
+                    else anf.Read(op.array, index)
+                )
             else:
                 op = renaming.op(op)
             lets.append(anf.Let(tuple([renaming.bind(v) for v in let.vars]), op, let.span))
@@ -227,17 +234,17 @@ class _Deferred:
             return None
         return anf.Let((self.let.vars[s.state],), whole, self.op.body.lets[s.at].span)
 
-    def kept(self, var: anf.Var, index: tuple[anf.Size, ...], row: anf.Size, trip: anf.Size) -> anf.Read:
-        """The read, after the loop, of what an array was in a trip."""
+    def kept(self, var: anf.Var, index: tuple[anf.Size, ...], row: anf.Size, iteration: anf.Size) -> anf.Read:
+        """The read, after the loop, of what an array was in an iteration."""
         if var not in self.stacks:
             return anf.Read(self.array(var), (row, *index))
         stack, at, entry = self.stacks[var]
-        return anf.Read(stack, (*index[:at], entry.substitute({self.op.index: trip}.get), *index[at:]))
+        return anf.Read(stack, (*index[:at], entry.substitute({self.op.index: iteration}.get), *index[at:]))
 
     def array(self, var: anf.Var) -> anf.Var:
         if var not in self.arrays:
             assert isinstance(var.type, anf.Array)
-            self.arrays[var] = anf.fresh(f"{var.name}s", anf.Array(var.type.dtype, (self.trips, *var.type.shape)))
+            self.arrays[var] = anf.fresh(f"{var.name}s", anf.Array(var.type.dtype, (self.iterations, *var.type.shape)))
         return self.arrays[var]
 
     def loop(self) -> anf.Let:
@@ -271,7 +278,8 @@ class _Deferred:
 
 
 def _stacks(let: anf.Let, op: anf.For) -> dict[anf.Var, tuple[anf.Var, int, anf.Size]]:
-    """The arrays of which each trip keeps a copy in a slice of its own: where, along which axis, at which entry."""
+    """The arrays of which each iteration keeps a copy in a slice of its own: where, along which axis, at which
+    entry."""
     found = {}
     uses = count_uses(op.body)
     fixed = sizes_named(op.body)

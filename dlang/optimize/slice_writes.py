@@ -1,9 +1,9 @@
-"""What each trip of a loop adds to a slice of zeros of its own, it sets.
+"""What each iteration of a loop adds to a slice of zeros of its own, it sets.
 
     s = zeros; for t { …; s[t] += v }        becomes        s = empty; for t { …; s[t] = v }
 
-The cotangent of what a loop reads a slice of in each trip is made in this way. If the slices are all of the array, it
-is not filled before.
+The cotangent of what a loop reads a slice of in each iteration is made in this way. If the slices are all of the array,
+it is not filled before.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def _loop(let: Let, op: For, zeros: set[Var]) -> list[Let]:
 
 
 def _set(comp: Comp, k: int, loop: For, param: Var) -> bool | None:
-    """Whether the slices that a destination adds to are all of its array; None if they aren't one for each trip."""
+    """Whether the slices that a destination adds to are all of its array; None if they aren't one for each
+    iteration."""
     d = comp.destinations[k]
     if not isinstance(d, Reduce) or d.monoid != "sum" or d.into is not param or not is_float(param.type):
         return None

@@ -13,7 +13,7 @@ stays a call: a loop would have to copy what is only looked at. So does one of a
 effects of which each arm calls it again: no result would leave the loop, and as calls it exhausts the stack.
 
 This comes after derivatives: the reverse of a call keeps on the stack what it needs of each call, that of a loop would
-keep the state of every trip in arrays that grow.
+keep the state of every iteration in arrays that grow.
 """
 
 from __future__ import annotations
@@ -81,19 +81,20 @@ def _recursive(program: anf.Program) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Calls:
-    """Which calls in tail position are another trip. parts: the arguments that are parts of the parameters there."""
+    """Which calls in tail position are another iteration. parts: the arguments that are parts of the parameters
+    there."""
 
     name: str
     parts: frozenset[int]
     windows: Windows
 
-    def are_trips(self, call: anf.Call) -> bool:
+    def are_iterations(self, call: anf.Call) -> bool:
         if call.function != self.name:
             return False
         return not any(self.windows.shows(a) for k, a in enumerate(call.args) if k not in self.parts)
 
     def within(self, block: anf.Block) -> bool:
-        return any(self.are_trips(c) for c in tail_calls(block))
+        return any(self.are_iterations(c) for c in tail_calls(block))
 
 
 def _looped(f: anf.Function) -> anf.Function:
@@ -107,17 +108,18 @@ def _looped(f: anf.Function) -> anf.Function:
         and all(windows.start(c.args[k], p) is not None for c in own)
     )
     calls = _Calls(f.name, parts, windows)
-    trips = [c for c in own if calls.are_trips(c)]
+    iterations = [c for c in own if calls.are_iterations(c)]
     tokens = any(isinstance(r.type, anf.Token) for r in f.results)
-    if not trips or not (tokens or any(True for _ in _ends(f.body, calls))):
+    if not iterations or not (tokens or any(True for _ in _ends(f.body, calls))):
         return f
     changing = tuple(
         p
         for k, p in enumerate(f.params)
-        if k not in parts and (any(c.args[k] is not p for c in trips) or (tokens and isinstance(p.type, anf.Token)))
+        if k not in parts
+        and (any(c.args[k] is not p for c in iterations) or (tokens and isinstance(p.type, anf.Token)))
     )
     if any(v in changing for r in f.results for v in type_vars(r.type)):
-        return f  # the sizes of the results would change from trip to trip
+        return f  # the sizes of the results would change from iteration to iteration
     left = _left_in(f, calls)
     changing = tuple([p for k, p in enumerate(f.params) if p in changing or (p in left and k not in parts)])
     slots = refresh_vars(changing, {})
@@ -147,7 +149,7 @@ def _left_in(f: anf.Function, calls: _Calls) -> set[anf.Var]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A parameter of which each trip sees a part: all of it, the part in the body, and where that begins."""
+    """A parameter of which each iteration sees a part: all of it, the part in the body, and where that begins."""
 
     all: anf.Var
     var: anf.Var
@@ -164,7 +166,7 @@ class _Part:
 class _Loop:
     """A function that becomes a loop. changing: the parameters that are state, and `slots` in their place in the body.
 
-    parts: the parameters of which a trip sees a part. shared: the slot of a result that has none of its own.
+    parts: the parameters of which an iteration sees a part. shared: the slot of a result that has none of its own.
     extra: the state of the other results, whose positions are `own`.
     """
 
@@ -195,9 +197,9 @@ class _Loop:
             blanks.env[formal] = value
             first.append(value)
         state = (*self.slots, *starts, *self.extra)
-        trip = self.trip(self.body, ())
-        trip = anf.Block((*(part.let() for part in self.parts.values()), *trip.lets), trip.results)
-        loop = anf.While(state, tuple(first), anf.Block((), (TRUE,)), trip, early=True)
+        iteration = self.iteration(self.body, ())
+        iteration = anf.Block((*(part.let() for part in self.parts.values()), *iteration.lets), iteration.results)
+        loop = anf.While(state, tuple(first), anf.Block((), (TRUE,)), iteration, early=True)
         last = refresh_vars(state, {})
         lets.append(anf.Let(last, loop, f.span))
         results = [
@@ -222,14 +224,14 @@ class _Loop:
                     self.shared[k] = j
                     break
 
-    def trip(self, block: anf.Block, scope: tuple[anf.Var, ...]) -> anf.Block:
+    def iteration(self, block: anf.Block, scope: tuple[anf.Var, ...]) -> anf.Block:
         """A block in tail position as the body of the loop: it gives whether to go on, and the next state.
 
         scope: what the blocks around it have bound.
         """
         last = tail_let(block)
         match last.op if last is not None else None:
-            case anf.Call() as call if self.calls.are_trips(call):
+            case anf.Call() as call if self.calls.are_iterations(call):
                 args = [a for a, p in zip(call.args, self.f.params, strict=True) if p in self.changing]
                 lets = list(block.lets[:-1])
                 for k, part in self.parts.items():
@@ -238,7 +240,7 @@ class _Loop:
             case anf.If(condition, then, otherwise) if self.calls.within(block):
                 before = block.lets[:-1]
                 scope = (*scope, *(v for let in before for v in let.vars))
-                op = anf.If(condition, self.trip(then, scope), self.trip(otherwise, scope))
+                op = anf.If(condition, self.iteration(then, scope), self.iteration(otherwise, scope))
                 vars = refresh_vars(
                     (anf.fresh("on", anf.Scalar("bool")), *self.slots, *self._starts(), *self.extra), {}
                 )
@@ -250,7 +252,7 @@ class _Loop:
         return anf.Block(block.lets, (FALSE, *kept, *self._starts(), *(block.results[k] for k in self.own)))
 
     def _moved(self, part: _Part, arg: anf.Atom, lets: list[anf.Let]) -> list[anf.Atom]:
-        """Where the part of the next trip begins."""
+        """Where the part of the next iteration begins."""
         skipped = self.calls.windows.start(arg, part.var)
         assert skipped is not None
         out: list[anf.Atom] = []
@@ -274,7 +276,7 @@ def _ends(block: anf.Block, calls: _Calls) -> Iterator[anf.Block]:
     """The blocks in tail position that give the results of the function."""
     last = tail_let(block)
     match last.op if last is not None else None:
-        case anf.Call() as call if calls.are_trips(call):
+        case anf.Call() as call if calls.are_iterations(call):
             pass
         case anf.If(then=then, otherwise=otherwise) if calls.within(block):
             yield from _ends(then, calls)

@@ -2,7 +2,7 @@
 
 A float is *bounded* if it is no infinity, and NaN only where something that the program computes with it is NaN, too.
 Given data are taken to be finite, and sums of a few of them, or of an array, not to overflow. Products may overflow, so
-they are not bounded unless a factor is at most 1; nor is what grows from trip to trip.
+they are not bounded unless a factor is at most 1; nor is what grows from iteration to iteration.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dlang.ir.types import dtype_of, is_float
 from dlang.ops.dtypes import FLOATS, WIDTHS
 from dlang.optimize.agenda import Agenda
 
-# At most 1; finite; finite if it is what it was a trip (or a call) earlier; anything. NaN excepted.
+# At most 1; finite; finite if it is what it was an iteration (or a call) earlier; anything. NaN excepted.
 UNIT, FINITE, CARRIED, WILD = range(4)
 
 MODERATE = 1e6  # a product with such a literal is like a sum of a few
@@ -80,7 +80,7 @@ class ValueRanges:
             self.mark((var,), self.of(atom))
 
     def again(self, vars: Sequence[anf.Var], atoms: Sequence[anf.Atom]) -> None:
-        """What a trip or a call gets from the one before: a sum with that may grow."""
+        """What an iteration or a call gets from the one before: a sum with that may grow."""
         for var, atom in zip(vars, atoms, strict=True):
             size = self.of(atom)
             self.mark((var,), max(size, CARRIED) if size > UNIT else UNIT)

@@ -1,4 +1,4 @@
-"""A loop whose trips need nothing of each other is done for all trips at once.
+"""A loop whose iterations need nothing of each other is done for all iterations at once.
 
     for i (rows) {                                   m[i, a, b] = sum(q[i, a, p] * k[i, b, p] for p)
       m[a, b] = sum(q[i, a, p] * k[i, b, p] for p)   s[i, a] = max(m[i, a, b] for b)
@@ -6,13 +6,13 @@
       rows[i, a, b] = m[a, b] - s[a]
     }
 
-Each array that a trip makes becomes one of all trips, with one more axis. So a comprehension whose elements are arrays
-made by functions (attention, of several heads) is in the normal form that derivatives and the passes on products know,
-and its adjoint saves what that of the same code with indices would.
+Each array that an iteration makes becomes one of all iterations, with one more axis. So a comprehension whose elements
+are arrays made by functions (attention, of several heads) is in the normal form that derivatives and the passes on
+products know, and its adjoint saves what that of the same code with indices would.
 
-A trip may write the slice of a state that its number determines, and may read no state. What it does is comprehensions,
-views, checks and scalar code; scalars are computed again in each comprehension that needs them. A loop in a trip, a
-call, a library's operation or an effect leaves the loop as it is.
+An iteration may write the slice of a state that its number determines, and may read no state. What it does is
+comprehensions, views, checks and scalar code; scalars are computed again in each comprehension that needs them. A loop
+in an iteration, a call, a library's operation or an effect leaves the loop as it is.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from dlang.ir.types import dtype_of, type_of
 
 
 def vectorise_loops(program: anf.Program) -> anf.Program:
-    """The program with comprehensions in the place of loops whose trips need nothing of each other."""
+    """The program with comprehensions in the place of loops whose iterations need nothing of each other."""
 
     def function(f: anf.Function) -> anf.Function:
         known = Knowledge()
@@ -71,7 +71,8 @@ def vectorised(block: anf.Block, known: Knowledge) -> anf.Block:
 
 
 def _at_once(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] | None:
-    """What does the same as a loop, without one; None if its trips are not independent or can't be done at once."""
+    """What does the same as a loop, without one; None if its iterations are not independent or can't be done at
+    once."""
     if loop.early or not loop.params or not known.at_least_zero(loop.high - loop.low):
         return None
     if not all(isinstance(p.type, anf.Array) for p in loop.params):
@@ -91,26 +92,27 @@ class _Batch:
     """A loop being done at once.
 
     results: what the last state is called outside of the loop. lets: what takes its place. scalars: the scalar code of
-    a trip. arrays: those of a trip, and those of all trips. sizes: the variables of a trip that name sizes.
+    an iteration. arrays: those of an iteration, and those of all iterations. sizes: the variables of an iteration that
+    name sizes.
     """
 
     loop: anf.For
     results: dict[anf.Atom, anf.Var]
-    trips: anf.Size
+    iterations: anf.Size
     lets: list[anf.Let] = field(default_factory=list)
     scalars: list[anf.Let] = field(default_factory=list)
     arrays: dict[anf.Var, anf.Var] = field(default_factory=dict)
     sizes: dict[anf.Var, anf.Size] = field(default_factory=dict)
-    local: set[anf.Var] = field(default_factory=set)  # what a trip binds
+    local: set[anf.Var] = field(default_factory=set)  # what an iteration binds
     finished: set[anf.Var] = field(default_factory=set)
 
     @property
     def place(self) -> anf.Size:
-        """The index of a trip along the new axis."""
+        """The index of an iteration along the new axis."""
         return anf.poly(self.loop.index) - self.loop.low
 
     def takes(self, let: anf.Let) -> bool:
-        """Does a let of the body for all trips; False if that can't be done."""
+        """Does a let of the body for all iterations; False if that can't be done."""
         self.local |= set(let.vars)
         match let.op:
             case anf.Prim() | anf.Cast() | anf.IndexExpr() | anf.Read() | anf.If() | anf.StopGradient() if _scalar(let):
@@ -131,19 +133,19 @@ class _Batch:
                 shape = self._open(shape)
                 if array not in self.arrays or self._inside(shape):
                     return False
-                self._array(let, anf.Reshape(self.arrays[array], (self.trips, *shape)), (self.trips, *shape))
+                self._array(let, anf.Reshape(self.arrays[array], (self.iterations, *shape)), (self.iterations, *shape))
                 return True
             case _:
                 return False
 
     # ---- operations --------------------------------------------------------------------------------------------------
     def _check(self, let: anf.Let) -> bool:
-        """A check of each trip; what it certifies is stored."""
+        """A check of each iteration; what it certifies is stored."""
         if self._whole(let.op) or not all(_storable(v) and isinstance(v.type, anf.Scalar) for v in let.vars):
             return False
-        keep = anf.Reduce((self.trips,), (self.place,), "set")
+        keep = anf.Reduce((self.iterations,), (self.place,), "set")
         check = anf.Comp((), anf.Block((let,), let.vars), tuple([keep] * len(let.vars)))
-        stored = tuple([anf.fresh(v.name, type_of(dtype_of(v), (self.trips,))) for v in let.vars])
+        stored = tuple([anf.fresh(v.name, type_of(dtype_of(v), (self.iterations,))) for v in let.vars])
         self._emit(anf.Let(stored, check, let.span))
         for v, array in zip(let.vars, stored, strict=True):
             self.scalars.append(anf.Let((v,), anf.Read(array, (self.place,)), let.span))
@@ -153,7 +155,7 @@ class _Batch:
         if self._whole(op):
             return False
         axes = tuple([anf.Axis(a.var, self._open(a.lows), self._open(a.highs)) for a in op.axes])
-        if any(self._inside(ends, trip=False) for a in axes for ends in (a.lows, a.highs)):
+        if any(self._inside(ends, iteration=False) for a in axes for ends in (a.lows, a.highs)):
             return False
         destinations: list[anf.Destination] = []
         vars: list[anf.Var] = []
@@ -172,7 +174,7 @@ class _Batch:
             if d.into is not None and d.into not in self.arrays:
                 return False
             into = None if d.into is None else self.arrays[d.into]
-            shape, place = (self.trips, *shape), (self.place, *d.index)
+            shape, place = (self.iterations, *shape), (self.place, *d.index)
             keeps = (
                 anf.Reduce(shape, place, d.monoid, into)
                 if isinstance(d, anf.Reduce)
@@ -190,7 +192,8 @@ class _Batch:
         return True
 
     def _slice(self, op: anf.Comp, v: anf.Var, d: anf.Destination) -> anf.Destination | None:
-        """Where all trips write what each writes into its own slice of a state; None if slices may share an element."""
+        """Where all iterations write what each writes into its own slice of a state; None if slices may share an
+        element."""
         if v not in self.results:
             return None
         assert d.into is not None
@@ -208,8 +211,8 @@ class _Batch:
         if isinstance(d, anf.ScatterAdd):
             return anf.ScatterAdd(d.shape, entries, init)
         whole = anf.Reduce(d.shape, entries, d.monoid)
-        trip = anf.Axis(self.loop.index, (self.loop.low,), (self.loop.high,))
-        axes = (trip, *[anf.Axis(a.var, self._open(a.lows), self._open(a.highs)) for a in op.axes])
+        iteration = anf.Axis(self.loop.index, (self.loop.low,), (self.loop.high,))
+        axes = (iteration, *[anf.Axis(a.var, self._open(a.lows), self._open(a.highs)) for a in op.axes])
         if d.monoid == "set" and point_of(anf.Comp(axes, op.body, (whole,)), 0) is not None:
             return whole
         return anf.Reduce(d.shape, entries, d.monoid, init)
@@ -223,12 +226,14 @@ class _Batch:
         index: Sequence[anf.Size],
     ) -> bool:
         shape, index = self._open(shape), self._open(index)
-        trip = anf.fresh("i", self.loop.index.type)
-        if array in self.loop.params or self._inside(shape) or self._inside(index, trip=False):
+        iteration = anf.fresh("i", self.loop.index.type)
+        if array in self.loop.params or self._inside(shape) or self._inside(index, iteration=False):
             return False
-        at = tuple([e.substitute({self.loop.index: anf.poly(trip) + self.loop.low}.get) for e in index])
-        of = (array, at) if array not in self.arrays else (self.arrays[array], (anf.poly(trip), *at))
-        self._array(let, anf.View(of[0], (trip, *axes), (self.trips, *shape), of[1]), (self.trips, *shape))
+        at = tuple([e.substitute({self.loop.index: anf.poly(iteration) + self.loop.low}.get) for e in index])
+        of = (array, at) if array not in self.arrays else (self.arrays[array], (anf.poly(iteration), *at))
+        self._array(
+            let, anf.View(of[0], (iteration, *axes), (self.iterations, *shape), of[1]), (self.iterations, *shape)
+        )
         return True
 
     # ---- code --------------------------------------------------------------------------------------------------------
@@ -238,21 +243,21 @@ class _Batch:
         self.lets.append(anf.Let((self.arrays[v],), op, let.span))
 
     def _emit(self, let: anf.Let) -> None:
-        """A comprehension of a trip, with the scalar code that it needs, at every trip."""
+        """A comprehension of an iteration, with the scalar code that it needs, at every iteration."""
         op = let.op
         assert isinstance(op, anf.Comp)
         wanted = set(free_vars(op))
         needed = pruned(self.scalars, wanted)
         highs: tuple[anf.Size, ...] = (self.loop.high,)
         if not op.destinations and not wanted & {self.loop.index, *self.local}:
-            highs = (self.loop.high, self.loop.low + 1)  # the same check in every trip
+            highs = (self.loop.high, self.loop.low + 1)  # the same check in every iteration
         axis = anf.Axis(self.loop.index, (self.loop.low,), highs)
         body = anf.Block((*needed, *op.body.lets), op.body.results)
         whole = self._of_all(anf.Comp((axis, *op.axes), body, op.destinations))
         self.lets.append(anf.Let(let.vars, Renaming({}, renew=True).op(whole), let.span))
 
     def _of_all(self, op: anf.Op) -> anf.Op:
-        """An operation that reads the arrays of all trips."""
+        """An operation that reads the arrays of all iterations."""
         if isinstance(op, anf.Read) and op.array in self.arrays:
             return anf.Read(self.arrays[op.array], (self.place, *op.index))
         return map_blocks(op, self._block_of_all)
@@ -268,12 +273,13 @@ class _Batch:
     def _open(self, sizes: Sequence[anf.Size]) -> tuple[anf.Size, ...]:
         return tuple([s.substitute(self.sizes.get) for s in sizes])
 
-    def _inside(self, sizes: Sequence[anf.Size], trip: bool = True) -> bool:
-        """Whether sizes mention what a trip binds."""
-        return any(s.mentions(self.local) or (trip and s.mentions((self.loop.index,))) for s in sizes)
+    def _inside(self, sizes: Sequence[anf.Size], iteration: bool = True) -> bool:
+        """Whether sizes mention what an iteration binds."""
+        return any(s.mentions(self.local) or (iteration and s.mentions((self.loop.index,))) for s in sizes)
 
     def _whole(self, op: anf.Op) -> bool:
-        """Whether an operation uses an array of a trip otherwise than by its elements, or as what it continues."""
+        """Whether an operation uses an array of an iteration otherwise than by its elements, or as what it
+        continues."""
         if isinstance(op, anf.Comp) and any(a in self.arrays for a in op.body.results):
             return True
         blocks = parts(op).blocks

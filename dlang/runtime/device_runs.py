@@ -49,7 +49,7 @@ class State(ctypes.Structure):
 
     _fields_ = [
         ("partials", ctypes.c_uint64),
-        ("trip", ctypes.c_uint64),
+        ("iteration", ctypes.c_uint64),
         ("site", ctypes.c_int64),
         ("lock", ctypes.c_uint32),
         ("ticket", ctypes.c_uint32),
@@ -196,9 +196,9 @@ class DeviceProgram:
         """Returns what a state says has failed in a kernel, then resets the state; waits for all kernels."""
         if not self.careful:
             return None
-        trip = ctypes.c_uint64()
-        self.driver.download(ctypes.addressof(trip), address + State.trip.offset, 8)
-        if trip.value == NEVER:
+        iteration = ctypes.c_uint64()
+        self.driver.download(ctypes.addressof(iteration), address + State.iteration.offset, 8)
+        if iteration.value == NEVER:
             return None
         state = State()
         self.driver.download(ctypes.addressof(state), address, ctypes.sizeof(state))
@@ -207,7 +207,7 @@ class DeviceProgram:
 
     def reset(self, address: int) -> None:
         """Has nothing failed."""
-        state = State(partials=address + ctypes.sizeof(State), trip=NEVER)
+        state = State(partials=address + ctypes.sizeof(State), iteration=NEVER)
         self.driver.upload(address, ctypes.addressof(state), ctypes.sizeof(state))
 
 

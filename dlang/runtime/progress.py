@@ -36,9 +36,9 @@ class Progress:
     shown: float = float("-inf")
 
     def report(self, done: int, total: int, label: str) -> int:
-        """A loop has done so many trips of a total; gives the number at which it should say so again.
+        """A loop has done so many iterations of a total; gives the number at which it should say so again.
 
-        total: -1 where the loop has ended, at whatever trip.
+        total: -1 where the loop has ended, at whatever iteration.
         """
         now = self.clock()
         label = "".join(c if c.isprintable() else " " for c in label)
@@ -99,8 +99,8 @@ class Progress:
         self.erase()
         if not self.loops:
             name = f"{loop.label}: " if loop.label else ""
-            trips = f"{loop.done}" if loop.done == loop.total else f"{loop.done} of {loop.total}"
-            self._out.write(f"{name}{trips} in {duration(now - loop.start)}\n")
+            iterations = f"{loop.done}" if loop.done == loop.total else f"{loop.done} of {loop.total}"
+            self._out.write(f"{name}{iterations} in {duration(now - loop.start)}\n")
             self._out.flush()
 
 

@@ -245,14 +245,14 @@ def scan(f: Frame, function: Value, init: Value, xs: Value, kind: Mono) -> Value
     e = f.emitter
     n = leading_shape(xs)[0]
     trial_axis = e.axis(n, "k").var
-    trips = points(f, draws_by(f, function))
+    iterations = points(f, draws_by(f, function))
     before = f.world.token
     acts = before is not None and bool(WORLD & effects_of(function))
     inside = fresh("world", anf.Token()) if acts else None
     while True:  # a trial, for the type of the outputs, and whether the state stays of one structure
         params = tuple([fresh("s", a.type) for a in leaves(init)])
-        restart(trips)
-        with f.block(), at(f, trips, (trial_axis,)):
+        restart(iterations)
+        with f.block(), at(f, iterations, (trial_axis,)):
             f.world.token = inside
             trial = apply(f, function, [rebuild(init, iter(params)), select(f, xs, [Element(poly(trial_axis))])])
             assert isinstance(trial, TupleV)
@@ -263,7 +263,7 @@ def scan(f: Frame, function: Value, init: Value, xs: Value, kind: Mono) -> Value
         init = general
     start = rebuild(init, iter(params))
     e.facts.forget(trial_axis)
-    restart(trips)
+    restart(iterations)
     outs = []
     for t in kinds:
         assert isinstance(t, Scalar | anf.Array)
@@ -272,7 +272,7 @@ def scan(f: Frame, function: Value, init: Value, xs: Value, kind: Mono) -> Value
     slots = tuple([fresh("out", o.type) for o in outs])
     index = e.axis(n, "k").var
     here = [Element(poly(index))]
-    with f.block() as body, at(f, trips, (index,)):
+    with f.block() as body, at(f, iterations, (index,)):
         f.world.token = inside
         result = apply(f, function, [start, select(f, xs, here)])
         assert isinstance(result, TupleV)

@@ -53,7 +53,7 @@ ZERO_WORD = anf.Lit(0, "u64")
 
 @dataclass(slots=True)
 class Level:
-    """Where random events are numbered: in a function, at an element of a comprehension, in a trip of a loop.
+    """Where random events are numbered: in a function, at an element of a comprehension, in an iteration of a loop.
 
     key, place: each a u64. path: the events (lambdas and arms) inside of which the code is. See `randomness.py`.
     """

@@ -1,8 +1,8 @@
-"""Loops: what a body assigns is the state, of one structure for all trips.
+"""Loops: what a body assigns is the state, of one structure for all iterations.
 
-That structure is found by trying: where a trip gives another one than it got, the state gets the more general one, and
-the body is emitted again. So a function that a loop changes becomes dynamic, and a size that changes one more i64 of
-the state, before the arrays that mention it.
+That structure is found by trying: where an iteration gives another one than it got, the state gets the more general
+one, and the body is emitted again. So a function that a loop changes becomes dynamic, and a size that changes one more
+i64 of the state, before the arrays that mention it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def flag_value(f: Frame, flags: Sequence[core.Local]) -> Atom:
 class Carried:
     """A local in the state. varying: which of the sizes of its value, in order, are of the state too.
 
-    formal: what it stands for in a trip. like: a value that a trip gave, if it is of another structure.
+    formal: what it stands for in an iteration. like: a value that an iteration gave, if it is of another structure.
     """
 
     local: core.Local
@@ -109,13 +109,13 @@ class Carried:
         return [*sizes, *leaves(f.fit(v, mono_of(with_sizes(v, iter(target)))))]
 
     def adapt(self, f: Frame) -> None:
-        """Before another try, the first value gets the structure of what the trip gave."""
+        """Before another try, the first value gets the structure of what the iteration gave."""
         if self.like is None:
             return
         key = shape_key(self.init, no_size)
         self.init = reconciled(f, self.init, self.like, self.type(f))
         if shape_key(self.init, no_size) == key:
-            raise unsupported(f"`{self.local.name}` of another structure after each trip", f.emitter.span)
+            raise unsupported(f"`{self.local.name}` of another structure after each iteration", f.emitter.span)
         self.like, self.varying = None, set()
 
     def after(self, f: Frame) -> list[Var]:
@@ -232,19 +232,19 @@ def loop(f: Frame, binders: Sequence[core.Binder], body: core.Expr) -> None:
     outer = f.exits
     early = start_loop(f, body, nested=len(binders) > 1)
     inside = [body, *[x for inner in binders[1:] for x in binder_children(inner)]]
-    trips = points(f, draws_in(f, *inside))
+    iterations = points(f, draws_in(f, *inside))
     state = state_of(f, loop_state(f, body), *inside)
     while True:
-        restart(trips)
+        restart(iterations)
         index = em.axis(b.size, b.name).var
         params = state.enter(f)
-        with f.block() as lets, at(f, trips, (index,)):
+        with f.block() as lets, at(f, iterations, (index,)):
             b.bind(f, [poly(index)])
             state.name(f)
             if len(binders) > 1:
                 loop(f, binders[1:], body)
             else:
-                trip(f, body)
+                iteration(f, body)
             results = next_state(f, state, early)
         if results is not None:
             break
@@ -257,29 +257,29 @@ def loop(f: Frame, binders: Sequence[core.Binder], body: core.Expr) -> None:
 
 
 def while_loop(f: Frame, condition: core.Expr, body: core.Expr) -> None:
-    """Emits a `while`, again with a more general state as long as that of a trip does not fit."""
+    """Emits a `while`, again with a more general state as long as that of an iteration does not fit."""
     em = f.emitter
     outer = f.exits
     early = start_loop(f, body)
-    trips = points(f, draws_in(f, condition, body))
-    number = core.Local("trip", ty.TypeCon("u64"))
+    iterations = points(f, draws_in(f, condition, body))
+    number = core.Local("iteration", ty.TypeCon("u64"))
     f.env[number] = ScalarV(Lit(0, "u64"))
     locals_ = loop_state(f, condition, body)
-    state = state_of(f, locals_ if trips is None else [*locals_, number], condition, body)
+    state = state_of(f, locals_ if iterations is None else [*locals_, number], condition, body)
     while True:
-        restart(trips)
+        restart(iterations)
         params = state.enter(f)
         inside, token = dict(f.env), f.world.token
-        with f.block() as test, at(f, trips, list(leaves(f.env[number]))):
+        with f.block() as test, at(f, iterations, list(leaves(f.env[number]))):
             f.world.token = None
             state.name(f)
             holds = f.bool(condition)
         f.env, f.world.token = inside, token
         with f.block() as lets:
-            with at(f, trips, list(leaves(f.env[number]))):
+            with at(f, iterations, list(leaves(f.env[number]))):
                 state.name(f)
-                trip(f, body)
-            if trips is not None:
+                iteration(f, body)
+            if iterations is not None:
                 f.env[number] = ScalarV(em.prim("add", scalar(f.env[number]), Lit(1, "u64")))
             results = next_state(f, state, early)
         if results is not None:
@@ -305,13 +305,13 @@ def start_loop(f: Frame, body: core.Expr, nested: bool = False) -> frozenset[str
 
 
 def loop_state(f: Frame, *trees: Tree) -> list[core.Local]:
-    """What a loop carries: what its trips may change, without the flag of a trip that was cut short."""
+    """What a loop carries: what its iterations may change, without the flag of an iteration that was cut short."""
     state = changing(f, *trees)
     kinds = frozenset[str]().union(*[escapes(t) for t in trees])
     return state if "continue" not in kinds else [local for local in state if local is not f.exits.continued]
 
 
-def trip(f: Frame, body: core.Expr) -> None:
+def iteration(f: Frame, body: core.Expr) -> None:
     """One run of a loop's body."""
     if f.exits.continued is not None:
         f.env[f.exits.continued] = ScalarV(FALSE)

@@ -2,8 +2,8 @@
 
 The *random events* of a function's body are numbered as it is specialised: draws, and what contains draws — calls,
 comprehensions, loops. A draw hashes (key, number); a call passes a key that is such a hash; the elements of a
-comprehension and the trips of a loop hash their index too. Nothing is counted while the program runs, so draws have no
-order, run in parallel, and are the same in every pass over them.
+comprehension and the iterations of a loop hash their index too. Nothing is counted while the program runs, so draws
+have no order, run in parallel, and are the same in every pass over them.
 
 The hash is Threefry-2x64 of the words (key, stem) and (place, number). In a function's own body stem and place are 0;
 in a comprehension or a loop, stem is the event's number in what is around it, and place the index. So a draw in a
@@ -107,7 +107,8 @@ def arm_levels(f: Frame, draws: bool) -> tuple[Level | None, Level | None]:
 
 @dataclass(slots=True)
 class Points:
-    """The level of each element of a comprehension, or of each trip of a loop; `events` counts those at a point."""
+    """The level of each element of a comprehension, or of each iteration of a loop; `events` counts those at a
+    point."""
 
     key: Atom
     stem: int
@@ -143,10 +144,10 @@ def at(f: Frame, points: Points | None, index: Sequence[Atom]) -> Iterator[None]
     points.events = here.events
 
 
-def restart(trips: Points | None) -> None:
+def restart(iterations: Points | None) -> None:
     """Another try, or another pass, draws the same numbers."""
-    if trips is not None:
-        trips.events = 0
+    if iterations is not None:
+        iterations.events = 0
 
 
 def joined(f: Frame, words: Sequence[Atom]) -> Atom:

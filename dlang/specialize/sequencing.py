@@ -61,7 +61,7 @@ def separated_statement(s: core.Statement) -> list[core.Statement]:
 
 
 def endless(s: core.While) -> core.While:
-    """`while c { … }` as `while true { if not c { break }; … }`: what the condition does is done in a trip."""
+    """`while c { … }` as `while true { if not c { break }; … }`: what the condition does is done in an iteration."""
     span = s.condition.span
     truth = TypeCon("bool")
     stop = core.BlockExpr(UNIT, span, (core.Break(span),), core.TupleExpr(UNIT, span, ()))

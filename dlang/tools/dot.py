@@ -31,7 +31,7 @@ class Cluster:
 
 @dataclass(slots=True)
 class Graph:
-    """edges: from node to node; dashed: of what one trip of a loop hands to the next."""
+    """edges: from node to node; dashed: of what one iteration of a loop hands to the next."""
 
     root: Cluster = field(default_factory=Cluster)
     edges: dict[tuple[str, str], bool] = field(default_factory=dict)

@@ -9,7 +9,7 @@
     }
     if done > 0 { let _ = report(done, -1, "training") }
 
-`report` draws, and says at which trip it wants to be asked again, so that a short trip costs a comparison.
+`report` draws, and says at which iteration it wants to be asked again, so that a short iteration costs a comparison.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NAME = "progress"
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A loop that is to show how far it is. text: what it does, in words. The locals count its trips."""
+    """A loop that is to show how far it is. text: what it does, in words. The locals count its iterations."""
 
     text: core.Expr
     span: Span

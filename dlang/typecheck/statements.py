@@ -421,7 +421,7 @@ def loop_body(cx: Checker, scope: Scope, inner: Scope, body: s.Block, mark: int)
         mark,
         (e.local.type for e in scope.locals()),
         body.span,
-        "a size opened in a trip of the loop would become part of a variable outside it",
+        "a size opened in an iteration of the loop would become part of a variable outside it",
     )
     return value
 

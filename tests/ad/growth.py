@@ -496,7 +496,7 @@ fn f(x: f64[n], k: i64[n]) -> f64 {
   s
 }
 """),
-    "a whole array changed in one trip": Case("""
+    "a whole array changed in one iteration": Case("""
 fn f(x: f64[n], k: i64[n]) -> f64 {
   var q = x
   for i < n { if i == 3 { q = q * q * 0.9 }
@@ -504,7 +504,7 @@ fn f(x: f64[n], k: i64[n]) -> f64 {
   sum(q)
 }
 """),
-    "a whole array changed in one trip of a while": Case("""
+    "a whole array changed in one iteration of a while": Case("""
 fn f(x: f64[n], k: i64[n]) -> f64 {
   var q = x
   var i = 0

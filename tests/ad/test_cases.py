@@ -34,7 +34,7 @@ CASES: dict[str, tuple[str, list[Any]]] = {
         [5, X],
     ),
     "a product in place of a sum": ("fn f(x: f64[n]) -> f64 = prod(sin(x)) * sum(x)", [5, X]),
-    "trips that depend on data": (
+    "iterations that depend on data": (
         (
             "fn f(x: f64[n]) -> f64 { var s = 0.0; for v in x { var y = v; while abs(y) < 2.0 { y = 1.5 * y + 0.1 * v }"
             "; s += y * y }; s }"
@@ -184,7 +184,7 @@ CASES: dict[str, tuple[str, list[Any]]] = {
         ),
         [5, X],
     ),
-    "an array that is halved in every trip": (
+    "an array that is halved in every iteration": (
         (
             "fn f(x: f64[n]) -> f64 { var a: f64[?] = concat(x, sin(x)); while len(a) > 1 { let h = len(a) // 2; "
             "a = [a[2 * i] * a[2 * i + 1] + a[i] for i < h] }; a[0] }"

@@ -1,4 +1,4 @@
-"""`checkpoint`: right derivatives, memory like the root of the trips, one more run of the body."""
+"""`checkpoint`: right derivatives, memory like the root of the iterations, one more run of the body."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_the_body_runs_twice_more(loop: str) -> None:
 
 @pytest.mark.plain_code
 @pytest.mark.parametrize("loop", ["counted", "while", "until it breaks", "two states", "in a loop"])
-def test_memory_grows_like_the_root_of_the_trips(loop: str) -> None:
+def test_memory_grows_like_the_root_of_the_iterations(loop: str) -> None:
     text = TEXT.format(LOOPS[loop])
     few, many = (memory(text, "again", 0.7, n) for n in (10_000, 1_000_000))
     assert many <= 15 * few and many < 200_000
@@ -122,8 +122,8 @@ def test_a_recurrent_network_saves_states_of_segments() -> None:
     assert memory(ARRAYS, "plain", *args[1600]) >= 2 * returned
 
 
-def test_a_loop_that_changes_elements_is_saved_trip_by_trip() -> None:
-    """Its states would take more: the operations stay in proportion to the trips."""
+def test_a_loop_that_changes_elements_is_saved_iteration_by_iteration() -> None:
+    """Its states would take more: the operations stay in proportion to the iterations."""
     x = np.linspace(0.2, 1.0, 50)
     close(counted(PLACES, "again", 50, x)[0][0], counted(PLACES, "plain", 50, x)[0][0], 1e-12)
     few, many = (counted(PLACES, "again", n, np.linspace(0.2, 1.0, n))[1] for n in (100, 1600))
@@ -166,7 +166,7 @@ def test_many_changes_of_few_elements_take_memory_like_their_root() -> None:
 
 @pytest.mark.plain_code
 def test_loops_in_loops_are_taken_apart_too() -> None:
-    """Each level runs its body once more, and the memory is that of the roots of both numbers of trips."""
+    """Each level runs its body once more, and the memory is that of the roots of both numbers of iterations."""
     for n, m in ((0, 3), (3, 0), (1, 1), (5, 40), (30, 7)):
         close(counted(NESTED, "again", 0.7, n, m)[0][0], counted(NESTED, "plain", 0.7, n, m)[0][0], 1e-12)
     (_, value), (_, plain), (_, again) = (counted(NESTED, f, 0.7, 60, 60) for f in ("value", "plain", "again"))
@@ -225,7 +225,7 @@ def test_what_needs_nothing_saved_is_not_run_again(name: str) -> None:
 
 @pytest.mark.plain_code
 @pytest.mark.parametrize("name", ["whole", "steps"])
-def test_what_needs_nothing_saved_takes_no_memory_for_each_trip(name: str) -> None:
+def test_what_needs_nothing_saved_takes_no_memory_for_each_iteration(name: str) -> None:
     n, s = 40, 100
     args = [n, np.sin(np.arange(float(n))), 0.2, s]
     bytes = memory(LINEAR, name, *args)

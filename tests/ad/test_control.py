@@ -67,7 +67,7 @@ def test_a_wavefront_of_squares_overwrites_what_it_reads_next() -> None:
     close(jacobian("wavefront", np.array([1.0, 3, 4, 5, 6]))[:, 0], [1.0, 2, 4, 8, 16])
 
 
-def test_only_the_last_trip_of_a_loop_that_overwrites_counts() -> None:
+def test_only_the_last_iteration_of_a_loop_that_overwrites_counts() -> None:
     close(gradient("keep_last"), [0.0, 0.0, 26.0])
 
 
@@ -121,7 +121,7 @@ def test_both_arms_of_a_branch_in_one_program() -> None:
         check_gradient(f, wrt, [x, 0.7])
 
 
-def test_a_loop_of_no_trips_passes_the_cotangent_on() -> None:
+def test_a_loop_of_no_iterations_passes_the_cotangent_on() -> None:
     f, wrt, _ = CASES["power_loop"]()
     program = expanded(differentiated(program_of(f), f.name, wrt))
     close(run(program, "grad", [0, 3.0]), [1.0, 0.0])

@@ -87,12 +87,12 @@ fn slope_of_early(x: f64[n, n], m: i64) -> f64[n, n] = grad(early)(x, m)
 
 
 def test_reads_of_single_elements_add_to_single_elements() -> None:
-    """The cotangent of x is made once: a trip costs the same however long x is."""
-    per_trip = []
+    """The cotangent of x is made once: an iteration costs the same however long x is."""
+    per_iteration = []
     for n in (10, 1000):
         few, many = (run(ZEROS, "slope", [n, np.ones(n), m]).operations for m in (10, 110))
-        per_trip.append((many - few) / 100)
-    assert per_trip[0] == per_trip[1] <= 20
+        per_iteration.append((many - few) / 100)
+    assert per_iteration[0] == per_iteration[1] <= 20
 
 
 def test_an_arm_that_is_not_taken_makes_no_zeros() -> None:
@@ -166,7 +166,7 @@ fn slope_of_power(x: f64, n: i64) -> f64 = grad(power)(x, n)
 
 @pytest.mark.plain_code
 @pytest.mark.parametrize("name", ["slope", "slope_of_down"])
-def test_a_million_trips_take_a_number_or_two_each(name: str) -> None:
+def test_a_million_iterations_take_a_number_or_two_each(name: str) -> None:
     p, entry = program(LONG, name)
     compiled = Engine(Host(io.StringIO())).compile(p, [entry])
     (found,) = compiled.run(entry, [0.7, 1_000_000])
@@ -209,11 +209,11 @@ def saved(name: str) -> list[str]:
     return [line for s in found for line in written(s).splitlines()]
 
 
-def test_what_a_loop_saves_is_reported_for_each_trip_and_in_all() -> None:
+def test_what_a_loop_saves_is_reported_for_each_iteration_and_in_all() -> None:
     head, loop, once, whole = saved("slope")
     assert head == "# the derivative of test.f(n.0: i64, n.1: i64, w.2: f64[n.0, n.0], xs.3: f64[n.1, n.0]) saves"
-    assert loop.startswith("#   8*n.0 bytes in each of n.1 trips of a loop  # test.dl:4:3")
-    assert once == "#   8*n.0 bytes outside of loops"  # the state before the first trip
+    assert loop.startswith("#   8*n.0 bytes in each of n.1 iterations of a loop  # test.dl:4:3")
+    assert once == "#   8*n.0 bytes outside of loops"  # the state before the first iteration
     assert whole == "#   8*n.0*n.1 + 8*n.0 bytes in all"
 
 
@@ -224,7 +224,7 @@ def test_a_checkpoint_is_reported_by_segments() -> None:
 
 
 def test_a_loop_of_unknown_length_is_reported_by_nodes() -> None:
-    assert any("bytes in a node for each trip of a loop" in line for line in saved("slope_of_until"))
+    assert any("bytes in a node for each iteration of a loop" in line for line in saved("slope_of_until"))
 
 
 def test_the_product_of_a_chain_saves_no_more_than_its_factors() -> None:

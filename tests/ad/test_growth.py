@@ -1,7 +1,7 @@
 """A derivative grows no faster than its function: with twice the input, its operations and bytes grow by as much.
 
 Loops, branches and recursions over arrays that change in place are where this is won or lost: one array of zeros, one
-copy or one array saved in each trip makes a linear program quadratic.
+copy or one array saved in each iteration makes a linear program quadratic.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SECOND = (
     "a while in a while",
 )
 SECOND += (
-    "a whole array changed in one trip of a while",
+    "a whole array changed in one iteration of a while",
     "the greatest of a window",
     "two recursive calls that change an array",
 )

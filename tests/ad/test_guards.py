@@ -260,7 +260,7 @@ def test_what_may_be_infinite_or_chosen_is_guarded(name: str, expected: int) -> 
 
 
 def chain(loop: For, k: int) -> int:
-    """How many operations a trip does one after another, on a scalar of the state, for its next value."""
+    """How many operations an iteration does one after another, on a scalar of the state, for its next value."""
     depth = {loop.params[k]: 0}
     for let in loop.body.lets:
         before = [depth[v] for v in free_vars(let.op) if v in depth]
@@ -270,7 +270,7 @@ def chain(loop: For, k: int) -> int:
 
 
 @pytest.mark.parametrize(("name", "k", "operations"), [("logistic", 0, 1), ("along", 1, 2)])
-def test_the_derivative_of_a_loop_waits_for_one_product_in_a_trip(name: str, k: int, operations: int) -> None:
+def test_the_derivative_of_a_loop_waits_for_one_product_in_a_iteration(name: str, k: int, operations: int) -> None:
     """x̄ · (p · (1 - x) - p · x), where the factor waits for nothing. Where that is not finite a loop has its guards."""
     made = lowered(PLAIN, name)
     program = optimise(made.program, [made.entry.name])

@@ -114,9 +114,9 @@ def counted(name: str, args: list[Any]) -> int:
 
 # ---- what is saved ---------------------------------------------------------------------------------------------------
 def test_of_a_sigmoid_only_the_hyperbolic_tangent_is_saved() -> None:
-    """h, which the products need; c before each trip; of each gate what `tanh` gave, but not 1/2 tanh + 1/2."""
+    """h, which the products need; c before each iteration; of each gate what `tanh` gave, but not 1/2 tanh + 1/2."""
     text = lines("of_gated")
-    assert any(line.startswith("#   32*n.0 bytes in each of n.1 trips of a loop") for line in text), text
+    assert any(line.startswith("#   32*n.0 bytes in each of n.1 iterations of a loop") for line in text), text
     again = "#   not 8*n.0 bytes more: 2*n.0 operations compute them again"
     assert any(line.startswith(again) for line in text), text
 
@@ -124,7 +124,7 @@ def test_of_a_sigmoid_only_the_hyperbolic_tangent_is_saved() -> None:
 def test_what_is_cheap_is_computed_from_what_is_saved() -> None:
     """z and the state, which a product needs: the sine is saved, its cosine is of z."""
     text = lines("of_scaled")
-    assert any(line.startswith("#   24*n.0 bytes in each of n.1 trips of a loop") for line in text), text
+    assert any(line.startswith("#   24*n.0 bytes in each of n.1 iterations of a loop") for line in text), text
 
 
 @pytest.mark.parametrize("name", ["of_gated", "of_scaled", "of_rectified"])
@@ -143,7 +143,7 @@ def test_what_a_product_needs_is_saved_so_that_it_is_one_product_after_the_loop(
 
 def test_numbers_are_computed_again_from_fewer() -> None:
     text = lines("of_scalars")
-    assert any(line.startswith("#   16 bytes in each of n.1 trips of a loop") for line in text), text
+    assert any(line.startswith("#   16 bytes in each of n.1 iterations of a loop") for line in text), text
 
 
 def test_no_check_is_made_twice() -> None:
@@ -172,7 +172,7 @@ def test_a_gradient_takes_at_most_four_times_the_operations(name: str) -> None:
 
 
 def test_a_comprehension_that_runs_again_joins_the_pass_that_reads_it() -> None:
-    """The adjoint of a trip goes over vectors as often as before: nothing that is computed again is an array."""
+    """The adjoint of an iteration goes over vectors as often as before: nothing that is computed again is an array."""
     backward = list(loops(compiled("of_gated")[1]))[1]
     passes = [let for let in backward.body.lets if isinstance(let.op, Comp)]
     assert len(passes) <= 3, passes

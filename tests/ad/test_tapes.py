@@ -55,8 +55,8 @@ def test_there_is_no_tape_where_the_arm_that_was_taken_is_known() -> None:
     assert nodes(optimised(text)) == 0
 
 
-def test_a_loop_that_prints_runs_once_and_keeps_a_node_for_each_trip() -> None:
+def test_a_loop_that_prints_runs_once_and_keeps_a_node_for_each_iteration() -> None:
     text = 'fn f(x: f64) -> f64 = grad(|a: f64| { var y = a; while y < 9.0 { print("."); y *= a }; y })(x)'
     program = optimised(text)
-    assert nodes(program) == 2  # the empty list, and one that is longer by a trip
+    assert nodes(program) == 2  # the empty list, and one that is longer by an iteration
     assert sum(isinstance(let.op, While) for f in program.functions.values() for let in walk(f.body)) == 2

@@ -17,7 +17,8 @@ DTYPES: dict[str, type[np.float64] | type[np.float32]] = {"f64": np.float64, "f3
 
 
 def loop(name: str, dtype: str, width: int, avx512: bool) -> tuple[str, str]:
-    """`void loop_…(inputs…, out, blocks)`: out = f(inputs), `width` elements a trip. And the routine that it calls."""
+    """`void loop_…(inputs…, out, blocks)`: out = f(inputs), `width` elements an iteration. And the routine that it
+    calls."""
     found = routine(name, dtype, width, avx512)
     assert found is not None
     symbol, text = found
@@ -25,14 +26,14 @@ def loop(name: str, dtype: str, width: int, avx512: bool) -> tuple[str, str]:
     type_ = scalar if width == 1 else f"<{width} x {scalar}>"
     arrays = ["%x", "%y"][: FUNCTIONS[name]]
     lines = [f"define void @loop_{symbol}({', '.join(f'ptr {a}' for a in [*arrays, '%out'])}, i64 %n) {{"]
-    lines += ["entry:", "  br label %trip", "trip:", "  %i = phi i64 [ 0, %entry ], [ %next, %trip ]"]
+    lines += ["entry:", "  br label %iteration", "iteration:", "  %i = phi i64 [ 0, %entry ], [ %next, %iteration ]"]
     for a in [*arrays, "%out"]:
         lines.append(f"  {a}p = getelementptr {type_}, ptr {a}, i64 %i")
     for a in arrays:
         lines.append(f"  {a}v = load {type_}, ptr {a}p, align 4")
     lines.append(f"  %r = call {type_} @{symbol}({', '.join(f'{type_} {a}v' for a in arrays)})")
     lines += [f"  store {type_} %r, ptr %outp, align 4", "  %next = add i64 %i, 1", "  %more = icmp ult i64 %next, %n"]
-    lines += ["  br i1 %more, label %trip, label %done", "done:", "  ret void", "}"]
+    lines += ["  br i1 %more, label %iteration, label %done", "done:", "  ret void", "}"]
     return "\n".join(lines) + "\n", text
 
 

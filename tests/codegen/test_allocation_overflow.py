@@ -15,7 +15,7 @@ fn product(n: i64, m: i64) -> f64 = sum(f64(i) for i < n * m)
 fn four(n: i64) -> f64 = sum(1.0 for i < 4 * n)
 fn nested(n: i64, k: i64) -> f64 = sum(sum(f64(i + j) for i < n * n) for j < k)
 fn in_a_loop(n: i64, k: i64) -> f64 { var s = 0.0; for j < k { s += sum(f64(i) + s for i < n * n) }; s }
-fn trips(n: i64) -> f64 { var s = 1.0; for j < n * n { s = 0.5 * s }; s }
+fn iterations(n: i64) -> f64 { var s = 1.0; for j < n * n { s = 0.5 * s }; s }
 fn largest(n: i64) -> f64 = max(f64(i) for i < n * n)
 fn length(n: i64) -> i64 { let m = n * n; len([i for i < m]) }
 fn literal() -> f64 = square(4_294_967_296)
@@ -40,7 +40,7 @@ def m(request: Any) -> Any:
         ("four", (2**62,)),
         ("nested", (LARGE, 2)),
         ("in_a_loop", (LARGE, 2)),
-        ("trips", (LARGE,)),
+        ("iterations", (LARGE,)),
         ("largest", (LARGE,)),
         ("length", (LARGE,)),
         ("literal", ()),
@@ -59,7 +59,7 @@ def test_a_size_that_wraps_ends_the_run_where_it_is_used(m: Any, name: str, args
 
 def test_sizes_that_do_not_wrap_are_as_before(m: Any) -> None:
     assert m.square(5) == 25.0 and m.square(0) == 0.0 and m.product(3, 4) == 66.0 and m.product(-3, 4) == 0.0
-    assert m.four(3) == 12.0 and m.nested(3, 2) == 81.0 and m.in_a_loop(2, 2) == 36.0 and m.trips(2) == 0.0625
+    assert m.four(3) == 12.0 and m.nested(3, 2) == 81.0 and m.in_a_loop(2, 2) == 36.0 and m.iterations(2) == 0.0625
     assert m.largest(3) == 8.0 and m.length(3) == 9 and m.slope(3) == 36.0
 
 

@@ -257,7 +257,7 @@ def test_versions_of_a_search_tree_share_their_nodes_through_many_collections() 
     assert peak(program) <= 4 * MIB
 
 
-def test_what_a_loop_makes_and_does_not_carry_ends_with_the_trip() -> None:
+def test_what_a_loop_makes_and_does_not_carry_ends_with_the_iteration() -> None:
     main = """
 fn main(n.0: i64, k.1: i64) -> (s.2: i64) {
   s.3: i64 = for i.4 in 0..n.0 (s.5: i64 = 0) {

@@ -97,14 +97,14 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("trips", [0, 1, 2, 3, 4])
-def test_the_old_array_is_overwritten_only_where_nothing_looks_at_it(name: str, trips: int) -> None:
+@pytest.mark.parametrize("iterations", [0, 1, 2, 3, 4])
+def test_the_old_array_is_overwritten_only_where_nothing_looks_at_it(name: str, iterations: int) -> None:
     before, value, after, shared, *arm = CASES[name]
     first, last = [*arm, "", ""][0], (arm[1] if len(arm) > 1 else "      yield w.16\n")
     text = LOOP.format(before=before, value=value, after=after, first=first, last=last)
     program = ownership(read_program(text))
-    wanted = Interpreter(program).run("main", [5, trips])
-    found = Engine(Host(io.StringIO())).compile(program, ["main"]).run("main", [5, trips])
+    wanted = Interpreter(program).run("main", [5, iterations])
+    found = Engine(Host(io.StringIO())).compile(program, ["main"]).run("main", [5, iterations])
     for f, w in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(f, w)
     assert continues(program.functions["main"].body) == shared

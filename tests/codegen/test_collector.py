@@ -49,7 +49,7 @@ class Loops:
         return at + 8
 
     def look(self, mark: int, trigger: int, root: int) -> tuple[int, int]:
-        """The root and the next trigger after the end of a trip."""
+        """The root and the next trigger after the end of an iteration."""
         if self.top <= trigger:
             return root, trigger
         words = self.context.words
@@ -85,13 +85,13 @@ def test_a_loop_around_a_loop_has_its_turn(kept: int) -> None:
     loops, outer = Loops(), 0
     outer_mark = loops.top
     outer_trigger = outer_mark + NURSERY
-    for trip in range(40):
+    for iteration in range(40):
         mark = loops.top
         trigger = mark + NURSERY
         for _ in range(NURSERY // NODE // 4):
             made = loops.place(0)
             _, trigger = loops.look(mark, trigger, made)
-        held = outer if trip % 2 else 0
+        held = outer if iteration % 2 else 0
         for _ in range(kept):
             held = loops.place(held)
         outer, outer_trigger = loops.look(outer_mark, outer_trigger, held)

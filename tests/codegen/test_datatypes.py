@@ -177,7 +177,7 @@ def test_arrays_of_nodes_are_made_changed_joined_and_held_by_nodes() -> None:
     assert (total, count) == (2 * sum(one) + sum(range(12)), 12)
 
 
-def test_loops_over_nodes_take_one_trip_at_a_time() -> None:
+def test_loops_over_nodes_take_one_iteration_at_a_time() -> None:
     optimised = optimise(read_program(ARRAYS), ["main"])
     lines = print_program(schedule(optimised, Lanes(512))).splitlines()
     copies = [k for k, line in enumerate(lines) if "= &trees" in line and "loop" in lines[k - 1]]

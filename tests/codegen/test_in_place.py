@@ -21,7 +21,7 @@ from dlang.runtime.host import Host
 from dlang.runtime.platform.threads import Pool, new_pool
 from tests.specialize.support import lowered
 
-TINY = 2_000  # picoseconds: every loop of a few trips is in pieces
+TINY = 2_000  # picoseconds: every loop of a few iterations is in pieces
 
 
 def allocated(text: str) -> list[str]:

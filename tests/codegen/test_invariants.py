@@ -1,4 +1,4 @@
-"""What is made once in front of a loop is what each trip needs."""
+"""What is made once in front of a loop is what each iteration needs."""
 
 from __future__ import annotations
 

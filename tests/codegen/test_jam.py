@@ -1,4 +1,4 @@
-"""Trips of a loop whose inner loops become one: what they share is loaded once, and sums keep their order."""
+"""Iterations of a loop whose inner loops become one: what they share is loaded once, and sums keep their order."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def loops(text: str) -> list[Loop]:
 
 
 def rows(text: str) -> list[int]:
-    """How many trips at a time the loops of a program make."""
+    """How many iterations at a time the loops of a program make."""
     return [jam.rows for loop in loops(text) if (jam := jammed(loop)) is not None]
 
 

@@ -43,7 +43,7 @@ from tests.fuzz.programs import program as random_program
 from tests.fuzz.threads import different_bits, outcome
 
 THREADS = (1, 2, 3, 7)
-TINY = 2_000  # picoseconds: every loop of a few trips is in pieces
+TINY = 2_000  # picoseconds: every loop of a few iterations is in pieces
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +206,7 @@ fn main(k: i64[n]) -> i64[n] = [fib(j) for j in k]
         (SCATTERED, ["pieces", "pieces", "pieces adding to 1"]),
     ],
 )
-def test_large_loops_of_independent_trips_are_in_pieces(text: str, loops: list[str]) -> None:
+def test_large_loops_of_independent_iterations_are_in_pieces(text: str, loops: list[str]) -> None:
     assert outermost(text) == loops
 
 
@@ -239,9 +239,9 @@ def test_a_large_product_is_in_blocks_and_a_small_one_is_not() -> None:
 
 
 STEPS = """
-fn main(w: f64[k, 4 * k], x: f64[b, k], trips: i64) -> f64[b, k] {
+fn main(w: f64[k, 4 * k], x: f64[b, k], iterations: i64) -> f64[b, k] {
   var h = x
-  for _ < trips { h = tanh((h @ w)[.., ..k]) }
+  for _ < iterations { h = tanh((h @ w)[.., ..k]) }
   h
 }
 """
@@ -319,10 +319,14 @@ def test_sizes_alone_decide_how_many_pieces_there_are() -> None:
     from dlang.codegen.llvm import jit
 
     length = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)(jit.support_address("dl_length"))
-    for trips, work, grain, align in [(1000, 10**9, 10**7, 1), (1000, 10**9, 10**8, 8), (10**9, 10**15, 10**7, 32)]:
-        each = length(trips, work, grain, align)
-        count = -(-trips // each)
+    for iterations, work, grain, align in [
+        (1000, 10**9, 10**7, 1),
+        (1000, 10**9, 10**8, 8),
+        (10**9, 10**15, 10**7, 32),
+    ]:
+        each = length(iterations, work, grain, align)
+        count = -(-iterations // each)
         assert each % align == 0 and count <= 64 and count <= work // grain
-        assert count == min(64, work // grain) or each * count - trips < align * count
+        assert count == min(64, work // grain) or each * count - iterations < align * count
     assert length(1000, 10**7, 10**7, 1) == 1000
     assert length(1000, -1, 10**7, 1) == 1000

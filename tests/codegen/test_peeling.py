@@ -1,4 +1,4 @@
-"""Loops whose ends are apart: nothing is gathered between them, and no trip is left out or done twice."""
+"""Loops whose ends are apart: nothing is gathered between them, and no iteration is left out or done twice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
 from dlang.runtime.platform.threads import Pool, new_pool
 
-TINY = 2_000  # picoseconds: every loop of a few trips is in pieces
+TINY = 2_000  # picoseconds: every loop of a few iterations is in pieces
 ASKS = ("maximum", "minimum", "select", "lt", "ge")
 
 PERIODIC = "[x[i] + 0.5 * (x[(i + 1) % n] - x[(i + n - 1) % n]) for i < n]"

@@ -12,7 +12,7 @@ from tests.specialize.support import lowered
 
 
 def asked(text: str) -> int:
-    """How many lines of 64 bytes a program's trips ask for."""
+    """How many lines of 64 bytes a program's iterations ask for."""
     found = lowered(text)
     nests = schedule(optimise(found.program, [found.entry.name]), Lanes(512))
     return emit(nests, [found.entry.name]).llvm.count("call void @llvm.prefetch")

@@ -99,7 +99,7 @@ def test_reads_whose_indices_differ_by_a_constant_count_together() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 9, 40])
-def test_a_loop_whose_bounds_depend_on_another_counts_each_of_its_trips(n: int) -> None:
+def test_a_loop_whose_bounds_depend_on_another_counts_each_of_its_iterations(n: int) -> None:
     found = profile("triangle", numbers(n))
     pairs = n * (n - 1) // 2
     assert total(found) == (8 * (pairs + n), pairs)
@@ -124,18 +124,18 @@ def test_a_product_counts_its_matrices_once_and_two_operations_a_term(sizes: tup
         assert row.bytes == 8 * (n * m + m * k + n * k)
 
 
-def test_a_nest_in_a_loop_is_called_in_each_trip() -> None:
+def test_a_nest_in_a_loop_is_called_in_each_iteration() -> None:
     (row,) = [row for row in nests(profile("repeated", numbers(10), 7)) if row.operations]
     assert (row.calls, row.operations) == (7, 7 * 2 * 10)
 
 
-def test_a_loop_in_order_is_one_nest_with_all_its_trips() -> None:
+def test_a_loop_in_order_is_one_nest_with_all_its_iterations() -> None:
     (row,) = nests(profile("logistic", 0.3, 1000))
     assert (row.calls, row.bytes, row.operations) == (1, 0, 3000)
     assert profile("logistic", 0.3, 0).rows[-1].operations == 0
 
 
-def test_a_loop_without_known_trips_counts_those_that_it_makes() -> None:
+def test_a_loop_without_known_iterations_counts_those_that_it_makes() -> None:
     (row,) = nests(profile("until", 3.0))
     assert row.operations == 6
 

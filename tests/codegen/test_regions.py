@@ -180,7 +180,7 @@ def test_a_loop_that_may_set_an_element_twice_collects(index: str) -> None:
     assert collects(table(index))
 
 
-def test_a_loop_that_sets_two_elements_in_a_trip_collects() -> None:
+def test_a_loop_that_sets_two_elements_in_a_iteration_collects() -> None:
     assert collects(table("i.6, j.9", '      a.13: "L"[n.0, n.0] = update a.12[i.6, j.9] = nil.3\n'))
 
 

@@ -1,4 +1,5 @@
-"""Adding to places that data say: lanes compute the terms, and add them one after another in the order of trips."""
+"""Adding to places that data say: lanes compute the terms, and add them one after another in the order of
+iterations."""
 
 from __future__ import annotations
 

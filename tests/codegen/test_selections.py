@@ -1,4 +1,4 @@
-"""Branches in loops: when both arms are computed, several trips at a time."""
+"""Branches in loops: when both arms are computed, several iterations at a time."""
 
 from __future__ import annotations
 

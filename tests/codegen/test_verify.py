@@ -76,7 +76,7 @@ def room(buffer: Buffer) -> Allocate:
     return Allocate(buffer, (poly(n),))
 
 
-def trips(*stmts: Stmt, reductions: tuple[Reduction, ...] = ()) -> Loop:
+def iterations(*stmts: Stmt, reductions: tuple[Reduction, ...] = ()) -> Loop:
     return Loop(i, (ZERO,), (poly(n),), stmts, reductions)
 
 
@@ -87,7 +87,7 @@ BROKEN: list[tuple[str, list[Stmt], list[Value]]] = [
     # scopes
     ("is not in scope", [Compute(t, "neg", (u,))], []),
     ("is bound twice", [Convert(t, s), Convert(t, s)], []),
-    ("is not in scope", [trips(Convert(t, s)), Convert(u, t)], []),
+    ("is not in scope", [iterations(Convert(t, s)), Convert(u, t)], []),
     ("is not in scope", [Branch(flag, Body((Convert(t, s),), ()), NOTHING, ()), Convert(u, t)], []),
     ("is not in scope", [Evaluate(k, poly(m))], []),
     ("is no literal", [Convert(t, Lit(True, "i64"))], []),
@@ -115,11 +115,11 @@ BROKEN: list[tuple[str, list[Stmt], list[Value]]] = [
     ("used after it was freed", [room(a), Slice(b, a, poly(1)), Free(a), Load(t, b, ZERO)], []),
     ("used after it was freed", [room(a), Free(a), Free(a)], []),
     ("neither freed nor handed on", [room(a)], []),
-    ("neither freed nor handed on", [trips(room(a))], []),
+    ("neither freed nor handed on", [iterations(room(a))], []),
     ("neither freed nor handed on", [Branch(flag, Body((room(a),), ()), NOTHING, ())], []),
     ("freed by a block that does not own it", [Free(x)], []),
     ("freed by a block that does not own it", [room(a), Slice(b, a, poly(1)), Free(b)], []),
-    ("freed by a block that does not own it", [room(a), trips(Free(a)), Free(a)], []),
+    ("freed by a block that does not own it", [room(a), iterations(Free(a)), Free(a)], []),
     ("freed by a block that does not own it", [room(a), Branch(flag, Body((Free(a),), ()), NOTHING, ()), Free(a)], []),
     ("handed on by a block that does not own it", [], [x]),
     ("used after it was freed or handed on", [room(a)], [a, a]),
@@ -138,9 +138,9 @@ BROKEN: list[tuple[str, list[Stmt], list[Value]]] = [
     ("not of the buffers", [room(b), For(i, ZERO, poly(n), (a,), (x,), Body((), (b,)), (c,)), Free(b)], []),
     ("handed on by a block", [room(b), For(i, ZERO, poly(n), (a,), (b,), Body((Free(a),), (x,)), (c,)), Free(c)], []),
     ("neither freed", [room(a), For(i, ZERO, poly(n), (c,), (a,), Body((room(b),), (b,)), (r,)), Free(r)], []),
-    ("is not of the dtype", [trips(reductions=(Reduction("sum", k, s),))], []),
-    ("there is no monoid", [trips(reductions=(Reduction("mean", t, s),))], []),
-    ("a position for", [trips(reductions=(Reduction("argmax", t, s),))], []),
+    ("is not of the dtype", [iterations(reductions=(Reduction("sum", k, s),))], []),
+    ("there is no monoid", [iterations(reductions=(Reduction("mean", t, s),))], []),
+    ("a position for", [iterations(reductions=(Reduction("argmax", t, s),))], []),
     ("no variable of a loop", [Loop(i, (), (poly(n),), ())], []),
     # pieces
     ("is not in scope", [Parallel(i, j, m, (ZERO,), (poly(n),), n, (out,), (Store(out, poly(j), s),))], []),
@@ -173,7 +173,7 @@ def test_what_is_handed_on_and_freed_once_on_every_path_is_accepted() -> None:
     points = Branch(flag, Body((), (x,)), Body((), (a,)), (c,))
     verify_loops(Program({"f": function([room(a), points, Load(t, c, ZERO), Free(a)])}))
     assert "used after" in refused([room(a), points, Free(a), Load(t, c, ZERO)])
-    fetched = function([trips(Fetch(t, x, ZERO)), Fetch(t, x, ZERO)])
+    fetched = function([iterations(Fetch(t, x, ZERO)), Fetch(t, x, ZERO)])
     verify_loops(Program({"f": replace(fetched, device=True)}))  # each block that needs a number fetches it
     with pytest.raises(IRError, match="is bound twice"):
         verify_loops(Program({"f": fetched}))

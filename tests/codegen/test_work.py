@@ -46,7 +46,7 @@ def test_of_straight_code_it_is_a_number(points):
     assert points["number"].work.constant < LONG / 1000
 
 
-def test_it_knows_loops_in_loops_blocks_of_products_and_computed_trips(points):
+def test_it_knows_loops_in_loops_blocks_of_products_and_computed_iterations(points):
     assert 3 < at(points["triangle"], 2000) / at(points["triangle"], 1000) < 5
     assert 6 < at(points["rows"], 4000) / at(points["rows"], 2000) < 9
     assert 1.9 < at(points["halves"], 200_000) / at(points["halves"], 100_000) < 2.1

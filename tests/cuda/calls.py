@@ -86,7 +86,7 @@ def downloaded(driver: Driver, address: int, shape: Sequence[int], dtype: str = 
 
 def run_of(driver: Driver, blocks: int = 16) -> int:
     """The address of a run in which nothing has failed."""
-    state = State(partials=driver.allocate(8 * WORDS * blocks), trip=NEVER)
+    state = State(partials=driver.allocate(8 * WORDS * blocks), iteration=NEVER)
     address = driver.allocate(ctypes.sizeof(state))
     driver.upload(address, ctypes.addressof(state), ctypes.sizeof(state))
     return address

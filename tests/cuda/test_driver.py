@@ -20,8 +20,8 @@ from dlang.runtime.emulation.arrays import EmulatedArray
 from dlang.runtime.emulation.driver import EmulatedDriver
 from tests.cuda import calls
 
-TWICE = """extern "C" __global__ void twice(dl_run *run, i64 site, i64 trips, DL_GLOBAL(f64) x, DL_GLOBAL(f64) y) {
-  for (i64 t = dl_first(); t < trips; t += dl_stride()) y[t] = 2.0 * x[t];
+TWICE = """extern "C" __global__ void twice(dl_run *run, i64 site, i64 iterations, DL_GLOBAL(f64) x, DL_GLOBAL(f64) y) {
+  for (i64 t = dl_first(); t < iterations; t += dl_stride()) y[t] = 2.0 * x[t];
 }
 """
 NARROW = """extern "C" __global__ void narrow(dl_run *run, bool flag, f32 scale, u8 byte, i64 last, DL_GLOBAL(f32) y) {

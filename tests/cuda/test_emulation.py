@@ -87,7 +87,7 @@ WRONG = {
 }
 
 
-HEAD = "dl_run *run, i64 site, i64 trips, DL_GLOBAL(f64) x, DL_GLOBAL(f64) out, DL_GLOBAL(f64) fresh"
+HEAD = "dl_run *run, i64 site, i64 iterations, DL_GLOBAL(f64) x, DL_GLOBAL(f64) out, DL_GLOBAL(f64) fresh"
 
 
 @cache

@@ -155,8 +155,8 @@ def test_no_terms_leave_an_array_as_it_is() -> None:
 
 
 # ---- which loops -----------------------------------------------------------------------------------------------------
-def with_memory_of_trips(given: bool, looks: bool = False) -> Function:
-    """Trips that store in memory of their own, look at it, and add that to an array, which is given or is the
+def with_memory_of_iterations(given: bool, looks: bool = False) -> Function:
+    """Iterations that store in memory of their own, look at it, and add that to an array, which is given or is the
     function's own. looks: they look at another array too, in which they store.
     """
     n, i, j, k, m = (fresh(name, I64) for name in "nijkm")
@@ -187,8 +187,8 @@ def placed(f: Function) -> tuple[list[Stmt], list[str]]:
     return list(walk(made.functions["f"].body.stmts)), [kernel.text for kernel in made.kernels]
 
 
-def test_memory_of_trips_is_filled_twice_and_nothing_else_is_stored_twice() -> None:
-    stmts, texts = placed(with_memory_of_trips(False))
+def test_memory_of_iterations_is_filled_twice_and_nothing_else_is_stored_twice() -> None:
+    stmts, texts = placed(with_memory_of_iterations(False))
     assert not any(isinstance(s, OnHost) for s in stmts)
     (largest,) = [text for text in texts if "dl_atomic_max" in text]
     (added,) = [text for text in texts if "dl_atomic_sum" in text]
@@ -198,7 +198,7 @@ def test_memory_of_trips_is_filled_twice_and_nothing_else_is_stored_twice() -> N
 
 @pytest.mark.parametrize(("given", "looks"), [(True, False), (False, True)])
 def test_the_host_adds_up_where_it_can_not_be_done_twice(given: bool, looks: bool) -> None:
-    """To an array of which it is not known how large it is, or where trips change what they look at."""
-    stmts, texts = placed(with_memory_of_trips(given, looks))
+    """To an array of which it is not known how large it is, or where iterations change what they look at."""
+    stmts, texts = placed(with_memory_of_iterations(given, looks))
     assert any(isinstance(s, OnHost) for s in stmts) or not texts  # where there is nothing else for a device
     assert not any("dl_atomic" in text for text in texts)

@@ -1,4 +1,4 @@
-"""Guards that fail in kernels: the message is that of the interpreter, about the first trip that fails."""
+"""Guards that fail in kernels: the message is that of the interpreter, about the first iteration that fails."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_row_with_a_guard_is_done_by_a_warp() -> None:
 @pytest.mark.parametrize("order", [0, 1, 2])
 @pytest.mark.parametrize("wrong", [[0], [64], [SIZE - 1], [150, 70, 71, 199], list(range(SIZE))])
 @pytest.mark.parametrize("build", [checked_gather, sum_of_gathered, row_sums_of_gathered])
-def test_the_first_trip_that_fails_is_reported(
+def test_the_first_iteration_that_fails_is_reported(
     build: Callable[[Builder], list[Atom]], wrong: list[int], order: int
 ) -> None:
     p = program(build)

@@ -1,4 +1,4 @@
-"""Each way in which threads share the trips of a nest, at sizes around those of warps and blocks."""
+"""Each way in which threads share the iterations of a nest, at sizes around those of warps and blocks."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_form_gives_what_the_interpreter_gives_in_any_order(name: str, size: i
 
 
 @pytest.mark.parametrize("name", ["scaled", "several", "row_sums", "column_sums", "scattered", "shifted"])
-def test_so_it_does_for_many_trips(name: str) -> None:
+def test_so_it_does_for_many_iterations(name: str) -> None:
     x = np.random.default_rng(LARGE).standard_normal(LARGE)
     program().agree(name, [LARGE], [x], 1e-11, fixed=name != "scattered")
 

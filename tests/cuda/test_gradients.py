@@ -8,7 +8,7 @@ from dlang.runtime.emulation.driver import EmulatedDriver
 from tests.ad.four_ways import four_ways
 from tests.ad.test_cases import CASES
 
-QUICK = ("a product in place of a sum", "trips that depend on data", "an array that grows in a loop")
+QUICK = ("a product in place of a sum", "iterations that depend on data", "an array that grows in a loop")
 QUICK += ("neighbours beyond the ends of two axes",)
 
 

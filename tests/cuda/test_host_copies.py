@@ -1,4 +1,4 @@
-"""The host copies the elements that it looks at in a loop, and not whole arrays in every trip."""
+"""The host copies the elements that it looks at in a loop, and not whole arrays in every iteration."""
 
 from __future__ import annotations
 

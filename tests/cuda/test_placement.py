@@ -48,7 +48,7 @@ def test_between_kernels_the_device_decides() -> None:
     assert "fetch" not in text and "if" not in text and text.count("launch kernel") == 3
 
 
-def test_few_trips_are_the_devices_where_their_arrays_are_there() -> None:
+def test_few_iterations_are_the_devices_where_their_arrays_are_there() -> None:
     text = host("fn f(x: f64[3], y: f64[n]) -> f64[3] { let s = sum(y); [v * s for v in x] }")
     assert text.count("launch kernel") == 2 and "on host" not in text
 
@@ -109,7 +109,7 @@ fn slope(a: f32[n, m], c: f32[m, k]) -> (f32[n, m], f32[m, k]) =
             np.testing.assert_allclose(x, y, rtol=2e-3 if dtype == "f16" else 1.6e-2)
 
 
-def test_memory_of_a_trip_is_there_for_all_trips() -> None:
+def test_memory_of_a_iteration_is_there_for_all_iterations() -> None:
     text = host("""fn sorted_sum(x: f64[m]) -> f64 { var y = x; for i < m { y[i] = sin(y[i]) * y[m - 1 - i] }; sum(y) }
 fn f(x: f64[n, m]) -> f64[n] = [sorted_sum(x[i]) for i]""")
     assert text.count("launch kernel") == 1 and "loop" not in text
@@ -122,7 +122,7 @@ fn f(t: Tree, w: f64[n]) -> f64[n] = match t { Leaf(x) => w * sum(exp(x)), Node(
     assert "upload" in text and "launch kernel" in text
 
 
-def test_few_trips_are_no_reason_for_a_kernel() -> None:
+def test_few_iterations_are_no_reason_for_a_kernel() -> None:
     assert "launch" not in host("fn f(x: f64[3]) -> f64 = sum(sin(x))")
 
 

@@ -156,7 +156,7 @@ def test_a_device_counts_what_native_code_counts(name: str, args: tuple[Any, ...
     assert total(there) == total(here) != (0, 0)
 
 
-def test_what_trips_find_is_counted_by_a_kernel_of_its_own() -> None:
+def test_what_iterations_find_is_counted_by_a_kernel_of_its_own() -> None:
     found = emulated().branches.profile(numbers(60))
     (loop,), (counts,) = rows(found, "loop"), rows(found, "counts")
     assert len(loop.nest.kernels) == len(counts.nest.kernels) == 1 and counts.nest.kernels != loop.nest.kernels

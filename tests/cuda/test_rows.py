@@ -57,7 +57,7 @@ def test_several_blocks_may_share_a_long_row(name: str, shape: tuple[int, int]) 
     draw = np.random.default_rng(sum(shape))
     x = draw.standard_normal(shape).astype(np.float64 if name == "means" else np.float32)
     program().agree(name, shape, [x, 2 * x] if name == "products" else [x], {"means": 1e-12}.get(name, 1e-2))
-    assert any("turn * dl_quotient(trips" in k.text for k in program().kernels(name) if k.form == "rows")
+    assert any("turn * dl_quotient(iterations" in k.text for k in program().kernels(name) if k.form == "rows")
 
 
 def test_a_row_of_a_softmax_is_read_once_and_written_once_if_it_is_kept() -> None:

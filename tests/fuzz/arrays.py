@@ -96,7 +96,7 @@ def sliced(w: Writer, t: Arr, depth: int) -> str:
 def gathered(w: Writer, t: Arr, depth: int) -> str:
     """The elements at an array of positions, which may repeat."""
     source, i = w.size(), w.fresh("i")
-    with w.inner(mutable=False, trips=EACH):
+    with w.inner(mutable=False, iterations=EACH):
         w.bind(i, I64)
         at = f"[({w.expr(I64, min(depth - 1, 2))}) % ({source}) for {i} < {t.shape[0]}]"
     return f"{named(w.expr(Arr(t.element, (source,)), depth - 1))}[{at}]"
@@ -107,7 +107,7 @@ def scanned(w: Writer, t: Arr, depth: int) -> str | None:
         return None
     acc, v = w.fresh("acc"), w.fresh("v")
     first, source = w.expr(F64, depth - 1), w.expr(t, depth - 1)
-    with w.inner(mutable=False, trips=EACH):
+    with w.inner(mutable=False, iterations=EACH):
         w.bind(acc, F64)
         w.bind(v, F64)
         body, out = w.expr(F64, depth - 1), w.expr(F64, depth - 2)
@@ -160,7 +160,7 @@ def matrix_product(w: Writer, t: Arr, depth: int) -> str:
 def rows(w: Writer, t: Arr, depth: int) -> str | None:
     if not w.affords():
         return None
-    with w.inner(mutable=False, trips=EACH):
+    with w.inner(mutable=False, iterations=EACH):
         i = w.fresh("r")
         w.scope.indices.append((i, t.shape[0]))
         row = w.expr(vector(t.shape[1]), depth - 1)

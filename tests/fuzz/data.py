@@ -74,7 +74,7 @@ def element(w: Writer, t: Type, depth: int) -> str | None:
     if isinstance(t, Arr | Fn) or not w.affords():
         return None
     size = w.size()
-    with w.inner(mutable=False, trips=EACH):
+    with w.inner(mutable=False, iterations=EACH):
         i = w.fresh("i")
         w.scope.indices.append((i, size))
         body = w.expr(t, depth - 2)

@@ -43,7 +43,7 @@ def parameter(w: Writer) -> Type:
 
 def function(w: Writer, t: Type, result: Type, depth: int) -> str:
     """A lambda, in whose body the parameter is used often."""
-    with w.inner(mutable=False, trips=2, order=1):
+    with w.inner(mutable=False, iterations=2, order=1):
         x = w.fresh("x")
         w.bind(x, t)
         w.scope.favourite = x

@@ -8,7 +8,7 @@ from tests.fuzz.writer import Writer
 
 def function(w: Writer, t: Fn, depth: int) -> str:
     """A lambda; or one of those in reach, after another."""
-    with w.inner(mutable=False, trips=2):
+    with w.inner(mutable=False, iterations=2):
         names = [w.fresh("x") for _ in t.params]
         for name, p in zip(names, t.params, strict=True):
             w.bind(name, p)

@@ -13,7 +13,7 @@ def comprehension(w: Writer, element: Type, size: Size, depth: int) -> str:
 def comprehended(w: Writer, element: Type, shape: tuple[Size, ...], depth: int, form: str = "{}") -> str:
     """`e for i < n, v in x`: without brackets. form: what to write around the element."""
     binders = []
-    with w.inner(mutable=False, trips=EACH ** len(shape)):
+    with w.inner(mutable=False, iterations=EACH ** len(shape)):
         for s in shape:
             binders.append(binder(w, s, depth, last=len(shape) == 1))
         body = w.expr(element, depth - 1)
@@ -21,7 +21,7 @@ def comprehended(w: Writer, element: Type, shape: tuple[Size, ...], depth: int, 
 
 
 def binder(w: Writer, size: Size, depth: int, last: bool) -> str:
-    """A binder of as many trips as a size; what it binds is in reach afterwards."""
+    """A binder of as many iterations as a size; what it binds is in reach afterwards."""
     kind = w.random.randrange(12)
     if kind > 3 or depth < 2:
         i = w.fresh("i")
@@ -46,7 +46,7 @@ def binder(w: Writer, size: Size, depth: int, last: bool) -> str:
 
 def filtered(w: Writer, depth: int) -> str:
     size = w.size()
-    with w.inner(mutable=False, trips=EACH):
+    with w.inner(mutable=False, iterations=EACH):
         bound = binder(w, size, depth, last=True)
         body, condition = w.expr(F64, depth - 1), w.expr(BOOL, depth - 1)
     return f"[{body} for {bound} if {condition}]"

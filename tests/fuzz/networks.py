@@ -33,7 +33,7 @@ def network(w: Writer, pad: str) -> list[str]:
         i, outer = w.fresh("i"), pad + "  "
         out = weights(w, pad, (width, width)) if w.chance(50) else None
         made, value = layers(w, pad, h, rows, width)
-        with w.inner(trips=EACH):
+        with w.inner(iterations=EACH):
             w.scope.indices.append((i, Size(one=1)))
             found, number = loss(w, outer, h if out is None else f"{h} @ {out[0]}", rows, width, f"{i} + ")
         lines += [*(out[1] if out else []), *made, f"{pad}var {total} = 0.0", f"{pad}for {i} < {w.size()} {{"]

@@ -100,7 +100,7 @@ def triangle(w: Writer, depth: int) -> str:
     """A sum over pairs, of which the second index has a range that depends on the first."""
     size, i, j = w.size(), w.fresh("i"), w.fresh("j")
     low, high = w.random.choice([("", f" < {i}"), ("", f" < {i} + 1"), (f" in {i}..", f"{size}")])
-    with w.inner(mutable=False, trips=EACH_PAIR):
+    with w.inner(mutable=False, iterations=EACH_PAIR):
         w.scope.indices += [(i, size), (j, size)]
         body = w.expr(F64, depth - 1)
     return f"sum({body} for {i} < {size}, {j}{low}{high})"
@@ -123,7 +123,7 @@ def folded(w: Writer, depth: int) -> str | None:
     size = w.size()
     first, source = w.expr(F64, depth - 1), w.expr(vector(size), depth - 1)
     acc, v = w.fresh("acc"), w.fresh("v")
-    with w.inner(mutable=False, trips=EACH):
+    with w.inner(mutable=False, iterations=EACH):
         w.bind(acc, F64)
         w.bind(v, F64)
         w.scope.favourite = acc

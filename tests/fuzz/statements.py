@@ -109,7 +109,7 @@ def recursive_local(w: Writer, place: Place) -> list[str]:
     if not w.has("recursion") or not w.affords(2 * EACH):
         return local(w, place)
     go, d, a = w.fresh("go"), w.fresh("d"), w.fresh("a")
-    with w.inner(mutable=False, trips=2 * EACH):
+    with w.inner(mutable=False, iterations=2 * EACH):
         w.bind(d, I64)
         w.bind(a, F64)
         w.scope.favourite = a
@@ -189,7 +189,7 @@ def looped(w: Writer, place: Place) -> list[str]:
 def counted(w: Writer, place: Place) -> list[str]:
     i, size = w.fresh("i"), w.size()
     head = f"for {i} < {size}"
-    with w.inner(trips=EACH):
+    with w.inner(iterations=EACH):
         match w.random.randrange(6):
             case 0:
                 first, step = w.random.choice([(0, 2), (1, 1), (size.least - 1, -1)])
@@ -211,7 +211,7 @@ def counted(w: Writer, place: Place) -> list[str]:
 def over_elements(w: Writer, place: Place) -> list[str]:
     v, size = w.fresh("v"), w.size()
     source = w.expr(vector(size), 2)
-    with w.inner(trips=EACH):
+    with w.inner(iterations=EACH):
         w.bind(v, F64)
         head = f"{v} in {source}"
         if w.chance(40):
@@ -225,17 +225,17 @@ def while_counted(w: Writer, place: Place) -> list[str]:
     c = w.fresh("c")
     condition = f"{c} > 0" if w.chance(60) else f"{c} > 0 and {w.expr(BOOL, 1)}"
     lines = [f"{place.pad}var {c} = {w.random.randrange(1, 5)}", f"{place.pad}while {condition} {{"]
-    with w.inner(trips=EACH):
+    with w.inner(iterations=EACH):
         w.bind(c, I64)
         lines += [f"{place.pad}  {c} -= 1", *body(w, place.inside(loop=True)), f"{place.pad}}}"]
     return lines
 
 
 def while_small(w: Writer, place: Place) -> list[str]:
-    """Trips whose number depends on floats."""
+    """Iterations whose number depends on floats."""
     u = w.fresh("u")
     lines = [f"{place.pad}var {u} = {w.expr(F64, 2)}", f"{place.pad}while abs({u}) < 2.0 {{"]
-    with w.inner(trips=EACH):
+    with w.inner(iterations=EACH):
         w.bind(u, F64)
         w.scope.favourite = u
         lines += body(w, replace(place.inside(loop=True), in_loop=False))
@@ -248,7 +248,7 @@ def scattered(w: Writer, place: Place) -> list[str]:
     """Elements added or written at positions that repeat."""
     h, i, bins, size = w.fresh("h"), w.fresh("i"), w.size(), w.size()
     lines = [f"{place.pad}var {h} = {w.expr(vector(bins), 1)}", f"{place.pad}for {i} < {size} {{"]
-    with w.inner(trips=EACH):
+    with w.inner(iterations=EACH):
         w.bind(h, vector(bins))
         w.scope.indices.append((i, size))
         position = f"({w.random.randrange(1, 4)} * {i} + {w.expr(I64, 1)}) % ({bins})"
@@ -260,7 +260,7 @@ def scattered(w: Writer, place: Place) -> list[str]:
 
 
 def layered(w: Writer, place: Place) -> list[str]:
-    """Trips that multiply a matrix by others that stay as they are, and by their transposes."""
+    """Iterations that multiply a matrix by others that stay as they are, and by their transposes."""
     if place.loops >= 2 or not w.affords(EACH**2):
         return variable(w, place)
     u, g, s, i = w.fresh("u"), w.fresh("a"), w.fresh("a"), w.fresh("i")
@@ -282,7 +282,7 @@ def layered(w: Writer, place: Place) -> list[str]:
     ]
     terms = [f"0.{w.random.randrange(2, 8)} * ({w.random.choice(chains)})" for _ in range(w.random.randrange(1, 4))]
     lines += [f"{place.pad}for {i} < {w.size()} {{", f"{place.pad}  {u} = tanh({' + '.join(terms)})"]
-    with w.inner(trips=EACH):
+    with w.inner(iterations=EACH):
         w.bind(u, Arr(F64, (rows, columns)), True)
         w.scope.indices.append((i, Size(one=1)))
         if w.chance(40):

@@ -203,7 +203,7 @@ AROUND = """
 rows: { let m = [$v * f for f in [0.5, 1.0, 2.0]]; sum([#(row) for row in m], axis = 0) }
 rows of a size: sum([#(row) for row in [$v * f for f in q]], axis = 0)
 a loop: { var u = $v; for t < 3 { u = tanh(#(u)) + 0.1 * $v }; u }
-a loop of some trips: { var u = $v; for t < j % 4 { u = 0.3 * #(u) }; u }
+a loop of some iterations: { var u = $v; for t < j % 4 { u = 0.3 * #(u) }; u }
 a loop that breaks: { var u = $v; for t < 5 { u = tanh(#(u)) + 0.3; if sum(u * u) > 4.0 { break } }; u }
 a loop that goes on: { var u = $v; for y in q { if y < 0.0 { continue }; u = tanh(#(u)) * y }; u }
 while: { var u = $v; var c = 3; while c > 0 and sum(u * u) < 9.0 { c -= 1; u = u + 0.5 * sin(#(u)) }; u }

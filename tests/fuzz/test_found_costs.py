@@ -20,14 +20,14 @@ MAIN {
     "a function that a branch chooses at each point captures an array": """
 MAIN = sum([(if p[1] > 1.0 { |y: f64| y } else { |y: f64| y * p[0] })(x) for i < n])
 """,
-    "a trip of a loop needs one row of an array": """
+    "an iteration of a loop needs one row of an array": """
 MAIN {
   var u = p
   for i < n { u *= ([u for a < 2, b < n] ** 2)[0, 0] }
   sum(u)
 }
 """,
-    "a trip of a loop needs one element of an array": """
+    "an iteration of a loop needs one element of an array": """
 MAIN {
   var u = x
   for i < n { u *= (1.0 + [u for a < 2, b < n] ** 2)[0, 0] }
@@ -117,7 +117,7 @@ MAIN {
   sum(u)
 }
 """,
-    "a loop each trip of which sets an array to the same values": """
+    "a loop each iteration of which sets an array to the same values": """
 MAIN {
   var u = [x for a < n, b < k]
   for i < k {

@@ -12,7 +12,7 @@ from tests.fuzz.types import BOOL, F64, I64, Arr, Enum, Fn, K, N, Size, Struct, 
 
 T = TypeVar("T")
 MOST_POINTS = 400  # how often the code at a place may run in one call of its function, about
-EACH = 4  # how many trips a loop has, about
+EACH = 4  # how many iterations a loop has, about
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +120,15 @@ class Writer:
 
     # ---- scopes ------------------------------------------------------------------------------------------------------
     @contextmanager
-    def inner(self, mutable: bool = True, trips: int = 1, order: int = 0) -> Iterator[None]:
-        """A scope inside that runs `trips` times; without `mutable` the locals around it can't be assigned there."""
+    def inner(self, mutable: bool = True, iterations: int = 1, order: int = 0) -> Iterator[None]:
+        """A scope inside that runs `iterations` times; without `mutable` the locals around it can't be assigned
+        there."""
         outer = self.scope
         self.scope = replace(
             outer,
             locals=[(name, t, assignable and mutable) for name, t, assignable in outer.locals],
             indices=list(outer.indices),
-            points=outer.points * trips,
+            points=outer.points * iterations,
             order=outer.order + order,
         )
         self.cost = max(self.cost, self.scope.points)
@@ -136,8 +137,8 @@ class Writer:
         finally:
             self.scope = outer
 
-    def affords(self, trips: int = EACH) -> bool:
-        return self.scope.points * trips <= MOST_POINTS
+    def affords(self, iterations: int = EACH) -> bool:
+        return self.scope.points * iterations <= MOST_POINTS
 
     def bind(self, name: str, t: Type, assignable: bool = False) -> None:
         self.scope.locals = [(n, have, can) for n, have, can in self.scope.locals if n != name]

@@ -209,7 +209,7 @@ def test_a_loop_in_a_comprehension_runs_at_every_point() -> None:
     np.testing.assert_allclose(run(b, [3, 4, p], b.map([m, n], element))[0], np.cumsum(p, axis=1), rtol=1e-13)
 
 
-def test_a_loop_ends_early_with_the_state_of_that_trip() -> None:
+def test_a_loop_ends_early_with_the_state_of_that_iteration() -> None:
     b = Builder()
     n = b.param("n", I64)
 

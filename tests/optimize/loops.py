@@ -15,16 +15,16 @@ class Loops:
     def function(self) -> str:
         first = [self.choose.choice(["0", "0", "1", "n", "n - 1", "m", "-1"]) for _ in "ij"]
         loops = "; ".join(self.loop(["i", "j"], 2) for _ in range(self.choose.randint(1, 2)))
-        state = f"var s = 0.0; var a = x; var trips = 0; var i = {first[0]}; var j = {first[1]}"
+        state = f"var s = 0.0; var a = x; var iterations = 0; var i = {first[0]}; var j = {first[1]}"
         return f"fn f(x: f64[n], m: i64) -> (f64, i64, i64) {{ {state}; {loops}; (s + sum(a), i, j) }}"
 
     def loop(self, names: list[str], depth: int) -> str:
-        """A loop that ends: what it counts by it changes alone, or it gives up after some trips."""
-        trips = "trips += 1; if trips > 40 { break }"
+        """A loop that ends: what it counts by it changes alone, or it gives up after some iterations."""
+        iterations = "iterations += 1; if iterations > 40 { break }"
         match self.choose.randint(0, 5):
             case 0 | 1:
                 k, low, high = f"k{depth}", self.choose.choice(["0", "1", names[0]]), self.choose.choice("nm")
-                return f"for {k} in {low}..{high} {{ {trips}; {self.block([*names, k], names, depth)} }}"
+                return f"for {k} in {low}..{high} {{ {iterations}; {self.block([*names, k], names, depth)} }}"
             case 2 | 3:
                 own, up = self.choose.choice(names[:2]), self.choose.random() < 0.6
                 ends = ["n", "m", "n - 1", "3"] if up else ["0", "1", "-1", "m"]
@@ -39,7 +39,7 @@ class Loops:
                 return f"while {test}{more} {{ {'; '.join(parts)} }}"
             case _:
                 test = f"{self.comparison(names)}{self.choose.choice(['', ' and ' + self.test(names)])}"
-                return f"while {test} {{ {self.block(names, names, depth)}; {trips}; {self.step(names)} }}"
+                return f"while {test} {{ {self.block(names, names, depth)}; {iterations}; {self.step(names)} }}"
 
     def block(self, names: list[str], changed: list[str], depth: int) -> str:
         return "; ".join(self.statement(names, changed, depth) for _ in range(self.choose.randint(1, 3)))

@@ -164,7 +164,7 @@ class _Random:
                 self.vectors.append(v)
             case 8 if depth > 0:
 
-                def trip(i: Var, s: Var, v: Var, u: Var) -> list[Atom]:
+                def iteration(i: Var, s: Var, v: Var, u: Var) -> list[Atom]:
                     def inside() -> list[Atom]:
                         self.scalars.append(s)
                         self.vectors += [v, u]
@@ -178,7 +178,7 @@ class _Random:
                     return list(self.inner(inside))
 
                 init = [self.pick(self.scalars), self.pick(self.vectors), self.pick(self.vectors)]
-                s, v, u = b.for_(0, self.pick([n, n, poly(0)]), init, trip)
+                s, v, u = b.for_(0, self.pick([n, n, poly(0)]), init, iteration)
                 self.scalars.append(s)
                 self.vectors += [v, u]
             case _:

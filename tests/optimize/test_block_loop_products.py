@@ -1,4 +1,4 @@
-"""Products of the inputs of a loop are done for a block of trips at a time."""
+"""Products of the inputs of a loop are done for a block of iterations at a time."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def contracts(block: Block) -> list[Let]:
 
 
 def nest(program: Program, entry: str) -> tuple[For, For]:
-    """The first loop over blocks, and that over the trips of a block."""
+    """The first loop over blocks, and that over the iterations of a block."""
     for outer in program.functions[entry].body.lets:
         if isinstance(outer.op, For):
             for inner in outer.op.body.lets:
@@ -118,7 +118,7 @@ def nest(program: Program, entry: str) -> tuple[For, For]:
     ("name", "outside", "inside"),
     [("last", 1, 1), ("of_batches", 1, 1), ("backwards", 1, 1), ("gates", 2, 1), ("windows", 1, 1), ("before", 1, 1)],
 )
-def test_a_block_of_trips_has_one_product_of_its_inputs(name: str, outside: int, inside: int) -> None:
+def test_a_block_of_iterations_has_one_product_of_its_inputs(name: str, outside: int, inside: int) -> None:
     program, entry = optimised(name)
     outer, inner = nest(program, entry)
     assert len(contracts(outer.body)) == outside
@@ -159,7 +159,7 @@ def test_blocks_of_any_size_give_the_same(name: str, room: int, monkeypatch: pyt
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
-def test_no_trip_costs_more_than_before() -> None:
+def test_no_iteration_costs_more_than_before() -> None:
     def operations(n: int) -> int:
         program, entry = optimised("last")
         interpreter = Interpreter(program)
@@ -175,7 +175,7 @@ def test_the_derivative_of_inputs_is_one_product_too() -> None:
     after = contracts(program.functions[entry].body)
     assert len(after) >= 2  # of the weights and of the inputs
     loops = [let.op for let in walk(program.functions[entry].body) if isinstance(let.op, For)]
-    assert len(contracts(loops[-1].body)) == 1  # what passes from trip to trip
+    assert len(contracts(loops[-1].body)) == 1  # what passes from iteration to iteration
 
 
 def test_an_empty_loop_does_nothing() -> None:

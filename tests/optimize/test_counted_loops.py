@@ -79,7 +79,7 @@ def test_a_while_that_counts_is_a_for_and_its_indices_are_proven(loop: str) -> N
     made.agree_on_arrays()
 
 
-def test_what_the_index_determines_is_no_state_and_the_trips_are_done_at_once() -> None:
+def test_what_the_index_determines_is_no_state_and_the_iterations_are_done_at_once() -> None:
     loop = "for i < n { y[i] = f64(k) * x[i]; k -= 2 }"
     made = made_of(f"fn f(x: f64[n]) -> (f64[n], i64) {{ var y = x; var k = 7; {loop}; (y, k) }}")
     assert made.kinds() == (0, 0, 0)
@@ -145,7 +145,7 @@ def test_loops_count_alike_where_integers_wrap(order: str, step: int, ahead: int
 
 
 def counted_by_hand(a: int, b: int, order: str, step: int, ahead: int) -> tuple[int, int] | None:
-    """The sum and the last number; None where there are more than a hundred trips."""
+    """The sum and the last number; None where there are more than a hundred iterations."""
     s, i = 1, a
     for _ in range(100):
         compared = wrapped(i + ahead)

@@ -211,7 +211,9 @@ def test_invariant_arithmetic_and_arrays_leave_a_loop_and_run_once() -> None:
     after = through(p, hoist)
     kinds = [type(let.op) for let in after.functions["f"].body.lets]
     assert kinds == [Comp, For]
-    assert cost(p, ARGS) - cost(after, ARGS) == (6 - 1) * 6 * 3  # a read, an exponential, an element, in five trips
+    assert (
+        cost(p, ARGS) - cost(after, ARGS) == (6 - 1) * 6 * 3
+    )  # a read, an exponential, an element, in five iterations
     assert_same(run(p, ARGS), run(after, ARGS))
 
 
@@ -269,7 +271,7 @@ def test_a_read_that_is_only_in_range_while_the_loop_runs_stays_in_it() -> None:
     assert run(after, [0, np.zeros(0), np.zeros((0, 0))]) == [0.0]
 
 
-def test_what_a_loop_consumes_is_made_anew_in_every_trip() -> None:
+def test_what_a_loop_consumes_is_made_anew_in_every_iteration() -> None:
     s = Setup()
     b = s.b
 
@@ -306,18 +308,18 @@ def test_an_element_that_is_read_outside_of_comprehensions_is_computed_alone() -
     assert cost(after, ARGS) == 2
 
 
-@pytest.mark.parametrize("by", ["a loop", "a loop of as many trips as rows"])
-def test_what_a_loop_reads_is_computed_there_if_each_element_is_read_in_one_trip_only(by: str) -> None:
+@pytest.mark.parametrize("by", ["a loop", "a loop of as many iterations as rows"])
+def test_what_a_loop_reads_is_computed_there_if_each_element_is_read_in_one_iteration_only(by: str) -> None:
     s = Setup()
     b = s.b
     y = b.map([s.n, s.n], lambda i, j: b.prim("exp", b.read(s.m, [i, j])))
     b.reduce([s.n], lambda i: b.read(s.x, [i]))
 
-    def trip(t: Var, v: Var) -> Var:
+    def iteration(t: Var, v: Var) -> Var:
         row = t if by != "a loop" else poly(0)
         return b.reduce([s.n], lambda j: b.mul(v, b.read(y, [row, j])))
 
-    (last,) = b.for_(0, s.n, [f64(1.0)], trip)
+    (last,) = b.for_(0, s.n, [f64(1.0)], iteration)
     program = s.program(last)
     after = fuse(program)
     verify(after)

@@ -117,7 +117,7 @@ def test_what_all_pairs_share_is_no_matrix_of_pairs() -> None:
 
 
 def loops_over_a_row(stmts: tuple[Stmt, ...]) -> int:
-    """Counts the loops that may have more than one trip."""
+    """Counts the loops that may have more than one iteration."""
     return sum(isinstance(s, Loop) and poly(1) not in s.highs for s in walk_loops(stmts))
 
 

@@ -1,4 +1,4 @@
-"""What only a loop needs that may have no trips costs nothing where it has none."""
+"""What only a loop needs that may have no iterations costs nothing where it has none."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SPELLINGS = {
     "behind a filter": f"{{ var y = 0.0\n for v in {KEPT} {{ y = y * v + sum(a @ a) }}\n y }}",
     "of a check": f"{{ var y = 0.0\n for v in {KEPT} {{ y = y * v + sum(cumsum({MATRIX}[0])) }}\n y }}",
     "some points": f"{{ let m = i64(8.0 - 8.0 * c)\n sum(sum({ROW}) * q[0] * f64(i) for i < m) }}",
-    "some trips": "{ let m = i64(8.0 - 8.0 * c)\n var y = 0.0\n for i < m { y = y * 0.5 + sum(a @ a) }\n y }",
+    "some iterations": "{ let m = i64(8.0 - 8.0 * c)\n var y = 0.0\n for i < m { y = y * 0.5 + sum(a @ a) }\n y }",
     "of a slice": f"{{ let w = p[..i64(6.0 - 6.0 * c)]\n sum([v * sum({ROW}) for v in w]) }}",
     "while": f"{{ var y = 2.0 - 2.0 * c\n while y > 0.1 {{ y = y - 1.0 - abs(sum({ROW})) }}\n y }}",
     "while an element is large": f"{{ var y = 0.0\n var i = 0\n while i < n and p[n - 1 - i] > c {{ i += 1\n"
@@ -128,7 +128,7 @@ def test_no_derivative_fills_an_array_that_is_larger_than_what_is_given(body: st
         assert cost(tangent, of_tangent, args)[1] <= own + 2 * given
 
 
-def test_a_loop_of_which_others_need_its_start_runs_only_where_it_has_trips() -> None:
+def test_a_loop_of_which_others_need_its_start_runs_only_where_it_has_iterations() -> None:
     for name in ("a product with the state", "an element of rows"):
         _, gradient, entry, before = compiled(LARGER[name], "small")
         _, value, of_value, extra = compiled(LARGER[name], "f")
@@ -149,7 +149,7 @@ def test_what_one_arm_alone_needs_is_made_there() -> None:
 
 
 def test_products_stay_products() -> None:
-    for name in ("a product", "behind a filter", "some trips"):
+    for name in ("a product", "behind a filter", "some iterations"):
         _, optimised, _, _ = compiled(SPELLINGS[name], "f")
         assert count(optimised, Contract) == 1
 

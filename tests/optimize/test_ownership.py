@@ -64,7 +64,7 @@ def read_after_write(b: Builder, n: Var, x: Var) -> list[Atom]:
 
 
 def captured(b: Builder, n: Var, x: Var) -> list[Atom]:
-    """Each trip writes into an array from outside the loop, so each needs its own."""
+    """Each iteration writes into an array from outside the loop, so each needs its own."""
     y = zeros(b, n)
     return list(b.for_(0, n, [f64(0.0)], lambda i, t: [b.add(t, b.read(b.update(y, [i], f64(1.0)), [i]))]))
 
@@ -94,7 +94,7 @@ def through_a_view(b: Builder, n: Var, x: Var) -> list[Atom]:
 
 
 def accumulated(b: Builder, n: Var, x: Var) -> list[Atom]:
-    """A cotangent that every trip adds to."""
+    """A cotangent that every iteration adds to."""
 
     def body(i: Var, y: Var) -> list[Atom]:
         return list(b.comp([n], lambda j: b.read(x, [j]), lambda j: [Reduce((poly(n),), (poly(j),), "sum", y)]))

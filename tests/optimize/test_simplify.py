@@ -221,7 +221,7 @@ def test_a_check_that_holds_becomes_its_subjects_and_one_that_fails_stays() -> N
     assert count(checked(False), Assert) == 1
 
 
-def test_a_loop_of_no_trips_is_its_first_state_and_of_one_trip_its_body() -> None:
+def test_a_loop_of_no_iterations_is_its_first_state_and_of_one_iteration_its_body() -> None:
     b = Builder()
     n, x = b.param("n", I64), b.param("x", F64)
     (none,) = b.for_(n, n, [x], lambda i, s: [b.prim("exp", s)])
@@ -241,8 +241,8 @@ def test_state_that_a_loop_hands_on_unchanged_is_no_state() -> None:
     assert run(p, [3, 1.0, 2.0]) == [8.0, 2.0]
 
 
-def test_state_that_each_trip_sets_to_one_value_is_no_state() -> None:
-    """But where a trip reads what was there before."""
+def test_state_that_each_iteration_sets_to_one_value_is_no_state() -> None:
+    """But where an iteration reads what was there before."""
     b = Builder()
     n, x, y = b.param("n", I64), b.param("x", F64), b.param("y", F64)
     s, t, first, r = b.for_(2, n, [x, x, x, x], lambda i, s, t, first, r: [b.mul(s, r), y, f64(7.0), y])

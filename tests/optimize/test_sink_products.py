@@ -56,12 +56,12 @@ def loops(program: Program, entry: str) -> list[For]:
     return [let.op for let in program.functions[entry].body.lets if isinstance(let.op, For)]
 
 
-def test_the_gradient_of_weights_is_one_product_for_all_trips() -> None:
+def test_the_gradient_of_weights_is_one_product_for_all_iterations() -> None:
     program, entry = optimised("of_batches")
     *_, backward = loops(program, entry)
     inside = [let.op for let in walk(backward.body) if isinstance(let.op, Contract)]
     after = [let.op for let in program.functions[entry].body.lets if isinstance(let.op, Contract)]
-    assert len(inside) == 1 and len(after) == 2  # that of the state is needed in the next trip
+    assert len(inside) == 1 and len(after) == 2  # that of the state is needed in the next iteration
 
 
 def test_products_of_rank_one_become_a_product_of_matrices() -> None:
@@ -71,7 +71,9 @@ def test_products_of_rank_one_become_a_product_of_matrices() -> None:
         let for let in walk(backward.body) if isinstance(let.op, Comp) and any(d.into for d in let.op.destinations)
     ]
     kept = [d for let in square for d in let.op.destinations if isinstance(let.op, Comp) and d.into is not None]
-    assert all(len(d.shape) == 2 and d.monoid == "set" for d in kept)  # cotangents of trips, and nothing is added up
+    assert all(
+        len(d.shape) == 2 and d.monoid == "set" for d in kept
+    )  # cotangents of iterations, and nothing is added up
     assert sum(isinstance(let.op, Contract) for let in program.functions[entry].body.lets) == 2
 
 
@@ -94,19 +96,21 @@ def of_vectors(w: Any, u: Any, xs: Any) -> float:
     return float(np.sum(h**2))
 
 
-@pytest.mark.parametrize("trips", [0, 1, 6])
+@pytest.mark.parametrize("iterations", [0, 1, 6])
 @pytest.mark.parametrize(
     ("name", "f", "u", "xs", "sizes"),
     [("of_batches", of_batches, U, XS, [4, 3, 6, 2]), ("of_vectors", of_vectors, U.T, XS[:, 0], [4, 3, 6])],
 )
-def test_the_gradient_is_that_of_differences(name: str, f: Any, u: Any, xs: Any, sizes: list[int], trips: int) -> None:
-    sizes = [trips if s == 6 else s for s in sizes]
-    found = results(name, [*sizes, W, u, xs[:trips]])
+def test_the_gradient_is_that_of_differences(
+    name: str, f: Any, u: Any, xs: Any, sizes: list[int], iterations: int
+) -> None:
+    sizes = [iterations if s == 6 else s for s in sizes]
+    found = results(name, [*sizes, W, u, xs[:iterations]])
     for k, g in enumerate(found):
         for at in np.ndindex(g.shape):
             ends = []
             for step in (1e-6, -1e-6):
                 moved = [W.copy(), u.copy()]
                 moved[k][at] += step
-                ends.append(f(*moved, xs[:trips]))
+                ends.append(f(*moved, xs[:iterations]))
             np.testing.assert_allclose(g[at], (ends[0] - ends[1]) / 2e-6, rtol=1e-5, atol=1e-8)

@@ -1,4 +1,4 @@
-"""What each trip of a loop adds to a slice of zeros of its own, it sets."""
+"""What each iteration of a loop adds to a slice of zeros of its own, it sets."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ fn main(n.0: i64) -> (m.1: i64, r.2: f64[m.1]) {
 """
 
 
-def test_an_array_may_have_another_size_in_each_trip() -> None:
+def test_an_array_may_have_another_size_in_each_iteration() -> None:
     assert loops_and_calls(looped(GROW))[0] == 1
     size, values = agrees(GROW, 100)
     assert (size, values.tolist()) == (128, [7.5] * 128)

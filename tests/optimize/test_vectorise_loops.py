@@ -1,4 +1,4 @@
-"""Loops whose trips need nothing of each other: what becomes of them, what they cost, and which stay."""
+"""Loops whose iterations need nothing of each other: what becomes of them, what they cost, and which stay."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def rows(low: str = "0", where: str = "i.6", monoid: str = "set", check: str = "
 @pytest.mark.parametrize("low", ["0", "1"])
 @pytest.mark.parametrize("where", ["i.6", "n.0 - 1 - i.6"])
 @pytest.mark.parametrize("monoid", ["set", "sum"])
-def test_each_trip_writes_a_slice_of_its_own(low: str, where: str, monoid: str) -> None:
+def test_each_iteration_writes_a_slice_of_its_own(low: str, where: str, monoid: str) -> None:
     before = rows(low, where, monoid)
     args = ARGS if low == "0" else [3, 2, *ARGS[2:]]
     after = vectorise_loops(before) if low == "0" else before
@@ -145,16 +145,16 @@ def test_each_trip_writes_a_slice_of_its_own(low: str, where: str, monoid: str) 
 
 
 @pytest.mark.parametrize("where", ["0", "2*i.6", "i.6 - i.6"])
-def test_trips_that_may_write_the_same_slice_stay_in_order(where: str) -> None:
+def test_iterations_that_may_write_the_same_slice_stay_in_order(where: str) -> None:
     assert count(vectorise_loops(rows(where=where)), For) == 1
 
 
-def test_a_trip_that_reads_what_another_wrote_stays_in_order() -> None:
+def test_a_iteration_that_reads_what_another_wrote_stays_in_order() -> None:
     more = "t.30: f64 = read s.7[i.6, j.19]"
     assert count(vectorise_loops(rows(more=more)), For) == 1
 
 
-def test_a_check_of_each_trip_is_still_made() -> None:
+def test_a_check_of_each_iteration_is_still_made() -> None:
     check = """ok.22: bool = gt(b.13, -1.5)
     c.23: f64 = check ok.22 "E0801" ("small") () for (c.8)"""
     before = rows(check=check)

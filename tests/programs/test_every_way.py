@@ -71,7 +71,7 @@ CHANGING = {
           go([sin(v) for v in z if v > -0.5], k - 1) * z[0]
         }
         fn f(x: f64[n]) -> f64 = go(x, 2)""",
-    "no trips, updates of an array that shrinks, and a return": """
+    "no iterations, updates of an array that shrinks, and a return": """
         fn f(x: f64[n]) -> f64 {
           var y: f64[?] = x
           for k < n - 8 { y = concat(y, y) }
@@ -103,7 +103,7 @@ EFFECTS = {
           for i < 9 { print("{i}"); if y > 6.0 { break }; y *= 2.0 + x[i] }
           y
         }""",
-    "arrays of each trip, in a function that calls itself": """
+    "arrays of each iteration, in a function that calls itself": """
         fn go(x: f64[n], y: f64, k: i64) -> f64 {
           print("call {k}")
           var s = y
@@ -118,7 +118,7 @@ EFFECTS = {
 PRINTED = {
     "a while loop": ["false", "false", "true"],
     "a loop that ends early": ["0", "1", "2", "3"],
-    "arrays of each trip, in a function that calls itself": ["call 1", "3", "3", "call 0", "3", "3"],
+    "arrays of each iteration, in a function that calls itself": ["call 1", "3", "3", "call 0", "3", "3"],
     "what is computed again": ["g"],
 }
 

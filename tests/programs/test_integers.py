@@ -26,7 +26,7 @@ fn put(x: f64[n], a: i64) -> f64[n] {
   y
 }
 fn slope(x: f64[n], a: i64) -> f64[n] = grad(|x: f64[n]| sum(x[a..a + 2] * x[a + 1..a + 3]))(x)
-fn trips(a: i64, b: i64) -> i64 {
+fn iterations(a: i64, b: i64) -> i64 {
   var s = 0
   for i in a..b {
     s += 1
@@ -109,7 +109,7 @@ def expected(name: str, x: list[float], args: list[int]) -> Any:
         case "put", _:
             good = part(x, a, wrapped(a + 2)) != "E0801"
             return [*x[:a], 7.0, 8.0, *x[a + 2 :]] if good else "E0801"
-        case "trips", (_, b):
+        case "iterations", (_, b):
             return min(max(b - a, 0), 10)
         case "last", (_, b, s):
             if s == 0:
@@ -132,12 +132,12 @@ def test_numbers_at_the_ends_of_i64_mean_what_they_mean_in_python(module: Any) -
     n = len(x)
     edges = [0, 1, -1, 2, n - 2, n - 1, n, n + 1, 2**31, -(2**31) - 1, 2**32, 2**62, -(2**62), MOST, MOST - 1, LEAST]
     edges += [LEAST + 1, MOST - n]
-    counts = {"at": 2, "part": 2, "moved": 2, "stepped": 3, "two": 1, "put": 1, "trips": 2, "last": 3, "total": 2}
+    counts = {"at": 2, "part": 2, "moved": 2, "stepped": 3, "two": 1, "put": 1, "iterations": 2, "last": 3, "total": 2}
     counts |= {"seen": 1, "clipped": 1, "halves": 1}
     draw = random.Random(3)
     for name, count in counts.items():
         call = getattr(module, name)
-        arrays = [np.array(x)] if name not in ("trips", "last", "halves") else []
+        arrays = [np.array(x)] if name not in ("iterations", "last", "halves") else []
         tries = [[e] for e in edges] if count == 1 else [[draw.choice(edges) for _ in range(count)] for _ in range(60)]
         for args in tries:
             assert outcome(call, *arrays, *args) == expected(name, x, args), (name, args)

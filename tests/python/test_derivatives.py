@@ -267,9 +267,9 @@ fn doubled(x: f64, n: i64) -> f64 {
   for k < n { y = 2.0 * y }
   y
 }
-fn several(x: f64[n], n_trips: i64) -> f64 {
+fn several(x: f64[n], n_iterations: i64) -> f64 {
   var y = x
-  for k < n_trips { y = if y[0] > 1.0 { sin(y) } else { y * x + 1.0 } }
+  for k < n_iterations { y = if y[0] > 1.0 { sin(y) } else { y * x + 1.0 } }
   sum(y)
 }
 """
@@ -303,7 +303,7 @@ def test_misuse_and_failures_are_reported(w, call, words):
     assert all(word in str(caught.value) for word in words), str(caught.value)
 
 
-def test_another_number_of_trips_is_no_other_gradient(w):
+def test_another_number_of_iterations_is_no_other_gradient(w):
     slope = dlang.grad(w.doubled)
     assert slope(1.5, 1) == 2.0
     before = dlang.compilations()
@@ -322,7 +322,7 @@ def test_the_same_array_twice_has_two_gradients(w):
 
 
 def test_a_compiled_gradient_is_that_of_its_arguments_and_not_of_those_before(w):
-    """Other branches, other numbers of trips, other sizes, and the first ones again."""
+    """Other branches, other numbers of iterations, other sizes, and the first ones again."""
     slope = dlang.grad(w.several)
     points = [(np.array([0.5, 2.0]), 3), (np.array([1.5, 0.1]), 3), (np.array([0.5, 2.0]), 0), (np.full(4, 0.3), 5)]
     first = [slope(*p) for p in points]

@@ -1,4 +1,4 @@
-"""Derivatives of loops of a million trips and of recursions a hundred thousand calls deep, in both modes."""
+"""Derivatives of loops of a million iterations and of recursions a hundred thousand calls deep, in both modes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ fn list(n: i64, x: f64) -> List<f64> = if n == 0 { Nil } else { Cons(x * f64(n),
 fn total(l: List<f64>) -> f64 = match l { Nil => 0.0, Cons(v, rest) => v + total(rest) }
 fn listed(x: f64, n: i64) -> f64 = total(list(n, x * x))
 """
-TRIPS, CALLS = 1_000_000, 100_000
+ITERATIONS, CALLS = 1_000_000, 100_000
 A_SECOND = 5.0  # seconds; the machine may be busy
 
 
@@ -70,8 +70,8 @@ def both_modes(m: dlang.Module, name: str, n: int) -> tuple[float, float]:
 
 
 CLOSED: dict[str, tuple[int, Callable[[int], float]]] = {
-    "product": (TRIPS, lambda n: n),
-    "counted": (TRIPS, lambda n: 2.0 * float(np.cos(1.0))),
+    "product": (ITERATIONS, lambda n: n),
+    "counted": (ITERATIONS, lambda n: 2.0 * float(np.cos(1.0))),
     "average": (CALLS, lambda n: 1.0),
     "listed": (CALLS, lambda n: 2.0 * n * (n + 1) / 2),
 }
@@ -92,6 +92,6 @@ def test_a_million_updates_in_place(m: dlang.Module) -> None:
     x, direction = np.linspace(-1.0, 1.0, 50), np.cos(np.arange(50.0))
     dlang.grad(m.spread)(x, 1)
     with soon():
-        slope = dlang.grad(m.spread)(x, TRIPS)
-    _, along = dlang.jvp(m.spread, (x, TRIPS), (direction, 0))
+        slope = dlang.grad(m.spread)(x, ITERATIONS)
+    _, along = dlang.jvp(m.spread, (x, ITERATIONS), (direction, 0))
     assert along == pytest.approx(float(slope @ direction), rel=1e-9, abs=1e-12)

@@ -25,16 +25,16 @@ class Clock:
         return self.now
 
 
-def run(out, trips, seconds, label="training"):
-    """A loop whose trips take so many seconds each; gives how often it has asked."""
+def run(out, iterations, seconds, label="training"):
+    """A loop whose iterations take so many seconds each; gives how often it has asked."""
     clock = Clock()
     meter = Progress(out, clock)
     asked, upcoming = 0, 0
-    for done in range(trips):
+    for done in range(iterations):
         if done >= upcoming:
-            upcoming, asked = meter.report(done, trips, label), asked + 1
+            upcoming, asked = meter.report(done, iterations, label), asked + 1
         clock.now += seconds
-    meter.report(trips, -1, label)
+    meter.report(iterations, -1, label)
     return asked
 
 
@@ -75,7 +75,7 @@ def test_elsewhere_there_is_a_line_now_and_then():
     assert len(lines) == 10 and lines[-1] == "training: 100 in 1:40 min"
 
 
-def test_short_trips_do_not_ask():
+def test_short_iterations_do_not_ask():
     assert run(io.StringIO(), 1_000_000, 1e-6) < 40
     assert run(Terminal(), 100, 1.0) == 100
 
@@ -126,7 +126,7 @@ def test_times_are_as_long_as_they_are_exact(seconds, text):
     assert duration(seconds) == text
 
 
-def test_slow_trips_are_told_in_seconds():
+def test_slow_iterations_are_told_in_seconds():
     assert described("", 2, 4, 8.0) == "[############············] 50 % 2/4, 4 s each, 8 s left"
     assert described("", 0, 0, 0.0).endswith("100 % 0/0")
 

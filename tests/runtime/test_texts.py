@@ -215,9 +215,9 @@ GROWING = """
 IN_FRONT = """
     fn f(n: i64) -> str { var s = ""; for i < n { s = "y{s}" }; s }"""
 LEVEL = {
-    "texts that no trip hands on": """
+    "texts that no iteration hands on": """
         fn f(n: i64) -> i64 { var c = 0; for i < n { if "row {i} of the table" == "x" { c += 1 } }; c }""",
-    "a text that is made anew in each trip": """
+    "a text that is made anew in each iteration": """
         fn f(n: i64) -> i64 { var s = ""; for i < n { s = "{i} of many, and a word" }; if s == "" { 1 } else { 0 } }""",
     "long texts that are joined and dropped": """
         fn f(n: i64) -> i64 {

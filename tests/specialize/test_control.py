@@ -78,7 +78,7 @@ def test_break_leaves_all_binders_of_a_loop():
     assert run("pairs", 2, 3, m, 7.0) == [-1, -1]
 
 
-def test_continue_ends_a_trip_only():
+def test_continue_ends_a_iteration_only():
     assert run("odd_sum", 10) == [25]
 
 

@@ -189,7 +189,7 @@ def test_a_draw_in_a_comprehension_costs_one_hash():
     assert len(hashes) == 1
 
 
-def test_a_loop_counts_its_trips_only_if_they_draw():
+def test_a_loop_counts_its_iterations_only_if_they_draw():
     def state(body):
         program = lowered(f"import random\nfn f(n: i64) -> i64 {{ var k = 0\n while k < n {{ {body} }}\n k }}")
         (loop,) = [op for op in ops(program.program) if isinstance(op, anf.While)]

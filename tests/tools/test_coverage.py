@@ -90,7 +90,7 @@ def test_loops_and_ways_out_of_them():
     assert lines(text) == ([2, 3, 4, 5, 9, 11, 14], [6, 7, 12])
 
 
-def test_a_loop_without_a_trip_reaches_nothing_in_it():
+def test_a_loop_without_a_iteration_reaches_nothing_in_it():
     text = "fn f(n: i64) -> f64 {\n  var t = 0.0\n  for i < n {\n    t += 1.0\n  }\n  t\n}\n"
     assert lines(text + 'test "t" { assert f(0) == 0.0 }\n') == ([2, 3, 6], [4])
 

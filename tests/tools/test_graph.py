@@ -83,7 +83,7 @@ def test_loops_branches_and_calls_are_seen():
     graph = drawn(TEXT, "steps")
     heads = [label for label, _ in frames(graph.root)]
     assert any(h.endswith("in order  fit.dl:5") for h in heads) and "while  fit.dl:6" in heads
-    assert any(graph.edges.values())  # what a trip hands to the next
+    assert any(graph.edges.values())  # what an iteration hands to the next
     graph = drawn(TEXT, "choose")
     assert "if  fit.dl:9" in [label for label, _ in frames(graph.root)]
     assert any(label.startswith("check E0801") for label in labels(drawn(TEXT, "pick").root))

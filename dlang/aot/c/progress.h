@@ -16,7 +16,7 @@ typedef struct {
     double shown; /* when there was one last */
 } dl_progress;
 
-/* A loop has done so many trips of a total, -1 where it has ended; gives the number at which it should say so again. */
+/* A loop has done so many iterations of a total, -1 where it has ended; gives the number at which it should say so again. */
 int64_t dl_report_progress(dl_progress *p, int64_t done, int64_t total, const char *label);
 /* Makes room for something else on the terminal. */
 void dl_erase_progress(dl_progress *p);

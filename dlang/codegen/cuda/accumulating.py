@@ -1,4 +1,4 @@
-"""Loops in a trip that add to an element as reductions, and perfect nests of them as one loop.
+"""Loops in an iteration that add to an element as reductions, and perfect nests of them as one loop.
 
 loop i in 0..n                    loop i in 0..n
   t = &x[m*i + j]                   t = &x[m*i + j]
@@ -18,7 +18,8 @@ from dlang.ir.anf import Scalar, Var, fresh
 
 
 def accumulated(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
-    """Statements of a trip in which no loop, from the innermost on, adds to an element that all its trips share."""
+    """Statements of an iteration in which no loop, from the innermost on, adds to an element that all its iterations
+    share."""
     out: list[Stmt] = []
     for stmt in stmts:
         stmt = map_inside(stmt, accumulated)
@@ -59,7 +60,7 @@ def _is_only_use(store: Store, loop: Loop) -> bool:
 
 
 def _as_one(loop: Loop) -> Loop:
-    """A loop with one loop inside as one loop, if what each trip does depends on both together alone."""
+    """A loop with one loop inside as one loop, if what each iteration does depends on both together alone."""
     inside = [s for s in loop.stmts if not isinstance(s, At)]
     if len(inside) != 1 or not isinstance(inside[0], Loop):
         return loop

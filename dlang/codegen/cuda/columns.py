@@ -39,7 +39,8 @@ _STRAIGHT = (loops.Compute, loops.Convert, loops.Evaluate, loops.Load, loops.Sli
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The statements of a trip, which is a column: `before` the loop over its rows, that loop, and `behind` it."""
+    """The statements of an iteration, which is a column: `before` the loop over its rows, that loop, and `behind`
+    it."""
 
     before: tuple[loops.Stmt, ...]
     loop: loops.Loop
@@ -55,7 +56,8 @@ class Split:
 
 
 def columns_of(level: loops.Loop, stmts: Sequence[loops.Stmt]) -> Columns | None:
-    """A trip as a column, if what its loop loads lies side by side from trip to trip; `level` is the innermost one."""
+    """An iteration as a column, if what its loop loads lies side by side from iteration to iteration; `level` is the
+    innermost one."""
     columns = around_loop(level, stmts)
     if columns is None:
         return None
@@ -66,7 +68,8 @@ def columns_of(level: loops.Loop, stmts: Sequence[loops.Stmt]) -> Columns | None
 
 
 def around_loop(level: loops.Loop, stmts: Sequence[loops.Stmt]) -> Columns | None:
-    """A trip that is one reduction and straight code, if threads can share it, whose trips stand for themselves."""
+    """An iteration that is one reduction and straight code, if threads can share it, whose iterations stand for
+    themselves."""
     stmts = [s for s in stmts if not isinstance(s, loops.At)]
     places = [k for k, s in enumerate(stmts) if isinstance(s, loops.Loop)]
     if len(places) != 1:
@@ -108,18 +111,18 @@ def column_plan(level: loops.Loop, columns: Columns, joined: frozenset[int], unc
 def column_text(
     p: Printer, levels: Sequence[loops.Loop], columns: Columns, plan: Plan, split: Split | None, name: str
 ) -> str:
-    """The kernel: its trips are tiles of columns, each as often as several blocks share it.
+    """The kernel: its iterations are tiles of columns, each as often as several blocks share it.
 
     Gives the struct of its totals, which has this name.
     """
     level, width, structs = levels[-1], plan.width, list[str]()
     low, high = p.range(level)
     blocks = "1" if split is None else p.names[split.count]
-    p.line("if (trips == 0) return;")
+    p.line("if (iterations == 0) return;")
     pieces = quotient(f"{distance(low, high)} + {width - 1}", str(width))
     p.line(f"const dl_index pieces = {pieces};")
     warps = quotient("pieces + DL_WARP - 1", "DL_WARP") + f" * {blocks}"
-    p.line(f"const dl_index outer = {quotient('trips', warps)};")
+    p.line(f"const dl_index outer = {quotient('iterations', warps)};")
     p.line("const i32 columns = dl_columns(pieces, outer), rows = (i32)blockDim.x / columns;")
     p.line("const i32 column = (i32)threadIdx.x % columns, row = (i32)threadIdx.x / columns;")
     p.line(f"const dl_index tiles = {quotient('pieces + columns - 1', 'columns')};")
@@ -201,7 +204,7 @@ def parts_of(columns: Columns) -> tuple[loops.Buffer, ...]:
 
 
 def adding(levels: Sequence[loops.Loop], columns: Columns, split: Split) -> tuple[loops.Stmt, ...]:
-    """The statements of a trip that adds what the blocks of a column have left, in their order."""
+    """The statements of an iteration that adds what the blocks of a column have left, in their order."""
     position, total = ZERO, poly(1)
     for level in levels:
         extent = level.highs[0] - level.lows[0]

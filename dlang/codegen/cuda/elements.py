@@ -11,7 +11,7 @@ from dlang.codegen.loops import Load, Store
 
 
 def read(p: Printer, access: Load | Store, array: str, many: str, head: str = "") -> None:
-    """Fills an array of registers; the loop's variable stands for the first trip. head: a condition."""
+    """Fills an array of registers; the loop's variable stands for the first iteration. head: a condition."""
     p.line(f"{head}dl_load({array}, {p.names[access.buffer]}, {p.size(access.offset)}, {many});")
 
 
@@ -29,7 +29,7 @@ def declare(p: Printer, place: Place, shape: str) -> str:
 def compute(
     p: Printer, plan: Plan, first: str, many: str, arrays: Mapping[Place, str], more: Callable[[], None]
 ) -> None:
-    """The trips from `first` on, whose elements are in arrays. more: what else is done in each."""
+    """The iterations from `first` on, whose elements are in arrays. more: what else is done in each."""
     for access in plan.accesses:
         p.held[id(access)] = f"{arrays[plan.place(access)]}[k]"
     p.line("#pragma unroll")
@@ -40,7 +40,7 @@ def compute(
 
 
 def at_once(p: Printer, plan: Plan, first: str, high: str, more: Callable[[], None] = lambda: None) -> None:
-    """As many trips as the plan is for, from `first` on and below `high`."""
+    """As many iterations as the plan is for, from `first` on and below `high`."""
     p.statements(plan.before)
     p.names[plan.var] = first
     many = p.fresh("n")

@@ -63,7 +63,7 @@ def _exact(loop: loops.Loop, shapes: Mapping[loops.Buffer, tuple[Size, ...]]) ->
     if not targets or any(target not in shapes for target in targets) or arrays.are_changed_and_looked_at():
         return None
     sums = {target: _Sum.of(target, product(shapes[target])) for target in targets}
-    largest, added = _Trips(arrays, sums, True), _Trips(arrays, sums, False)
+    largest, added = _Iterations(arrays, sums, True), _Iterations(arrays, sums, False)
     first = replace(_without_results(replace(loop, stmts=largest.statements(loop.stmts))), reductions=())
     second = replace(loop, stmts=added.statements(loop.stmts))
     if _nest(first) is None or (made := _nest(second)) is None or _targets(made):
@@ -75,7 +75,7 @@ def _exact(loop: loops.Loop, shapes: Mapping[loops.Buffer, tuple[Size, ...]]) ->
 
 
 def _nest(loop: loops.Loop) -> Nest | None:
-    """A loop as a nest for a kernel, with memory for all of its trips if they need some."""
+    """A loop as a nest for a kernel, with memory for all of its iterations if they need some."""
     nest = nest_of(loop)
     for stmt in (with_memory(loop) or ()) if nest is None else ():
         nest = nest_of(stmt) if isinstance(stmt, loops.Loop) else nest
@@ -123,7 +123,7 @@ def _without_results(loop: loops.Loop) -> loops.Loop:
 # ---- arrays ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class _Arrays:
-    """Those that statements use. slices: parts of others, with where they begin. own: memory of single trips."""
+    """Those that statements use. slices: parts of others, with where they begin. own: memory of single iterations."""
 
     slices: Mapping[loops.Buffer, tuple[loops.Buffer, Size]]
     own: frozenset[loops.Buffer]
@@ -153,7 +153,8 @@ class _Arrays:
         return buffer, offset
 
     def are_changed_and_looked_at(self) -> bool:
-        """Whether there are such but for memory of single trips: then doing the trips twice is not the same."""
+        """Whether there are such but for memory of single iterations: then doing the iterations twice is not the
+        same."""
         return not (self.stored & self.loaded) <= self.own
 
 
@@ -279,8 +280,8 @@ class _Sum:
 
 
 @dataclass(frozen=True, slots=True)
-class _Trips:
-    """The trips of the loop, of which what is added to the arrays of sums becomes something else.
+class _Iterations:
+    """The iterations of the loop, of which what is added to the arrays of sums becomes something else.
 
     first: whether they are to give the largest terms, and nothing else.
     """

@@ -1,4 +1,4 @@
-"""Loops whose trips need memory of their own, made such that one of these memories is there for each trip.
+"""Loops whose iterations need memory of their own, made such that one of these memories is there for each iteration.
 
 loop i in 0..n                  &B = allocate f64[n, m]
   &b = allocate f64[m]          loop i in 0..n
@@ -22,7 +22,7 @@ from dlang.ir.types import I64, product
 
 
 def expanded(body: loops.Body) -> loops.Body:
-    """A body whose outermost loops are nests for kernels, where memory for all of their trips makes them such."""
+    """A body whose outermost loops are nests for kernels, where memory for all of their iterations makes them such."""
 
     def statements(stmts: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
         out: list[loops.Stmt] = []
@@ -35,7 +35,7 @@ def expanded(body: loops.Body) -> loops.Body:
 
 
 def with_memory(loop: loops.Loop) -> list[loops.Stmt] | None:
-    """The loop with memory for its trips around it; None if that makes no nest."""
+    """The loop with memory for its iterations around it; None if that makes no nest."""
     if not any(isinstance(s, loops.Allocate | loops.Move) for s in walk(loop.stmts)):
         return None
     levels = [loop]
@@ -45,7 +45,7 @@ def with_memory(loop: loops.Loop) -> list[loops.Stmt] | None:
         levels.append(inner)
     if any(len(level.lows) > 1 or len(level.highs) > 1 for level in levels):
         return None
-    trip, trips = ZERO, ZERO + 1
+    iteration, iterations = ZERO, ZERO + 1
     before: list[loops.Stmt] = []
     for level in levels:
         extent = level.highs[0] - level.lows[0]
@@ -53,8 +53,8 @@ def with_memory(loop: loops.Loop) -> list[loops.Stmt] | None:
             count, found = fresh("count", I64), fresh("extent", I64)
             before += [loops.Evaluate(count, extent), loops.Compute(found, "maximum", (count, Lit(0, "i64")))]
             extent = poly(found)
-        trip, trips = trip * extent + poly(level.var) - level.lows[0], trips * extent
-    maker = _Expansion(trip, trips)
+        iteration, iterations = iteration * extent + poly(level.var) - level.lows[0], iterations * extent
+    maker = _Expansion(iteration, iterations)
     made = maker.statement(loop)
     outside = {*captures((loop,), ()), *[slot for stmt in before for slot in bound_by(stmt)]}
     if any(v not in outside for buffer in maker.made for size in buffer.shape for v in size.atoms()):
@@ -72,10 +72,10 @@ def _only(loop: loops.Loop) -> loops.Loop | None:
 
 @dataclass(slots=True)
 class _Expansion:
-    """The walk over a loop. trip: the number of a trip, of so many; made: the memory for all of them."""
+    """The walk over a loop. iteration: the number of an iteration, of so many; made: the memory for all of them."""
 
-    trip: Size
-    trips: Size
+    iteration: Size
+    iterations: Size
     made: list[loops.Allocate] = field(default_factory=list)
     own: set[loops.Buffer] = field(default_factory=set)
 
@@ -87,9 +87,9 @@ class _Expansion:
             case loops.Allocate(buffer, shape, extra, span) if is_number(buffer.dtype):
                 all = loops.Buffer(buffer.name, buffer.dtype)
                 size = product(shape) + extra
-                self.made.append(loops.Allocate(all, (self.trips, size), 0, span))
+                self.made.append(loops.Allocate(all, (self.iterations, size), 0, span))
                 self.own.add(buffer)
-                return loops.Slice(buffer, all, self.trip * size)
+                return loops.Slice(buffer, all, self.iteration * size)
             case loops.Free(buffer) if buffer in self.own:
                 return None
             case loops.Move(target, source, count):

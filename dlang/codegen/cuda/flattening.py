@@ -1,6 +1,6 @@
-"""Levels of a nest whose trips are one range: `x[m*i + j]` for i and j is `x[k]` for one k.
+"""Levels of a nest whose iterations are one range: `x[m*i + j]` for i and j is `x[k]` for one k.
 
-Then no thread divides, and the elements of a trip lie side by side however short the rows are.
+Then no thread divides, and the elements of an iteration lie side by side however short the rows are.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Merged = tuple[tuple[Loop, ...], tuple[Stmt, ...], tuple[tuple[Loop, ...], ...]]
 
 
 def flattened(levels: Sequence[Loop], stmts: tuple[Stmt, ...], reductions: Sequence[Reduction]) -> Merged:
-    """The levels that are left, the statements of a trip, and for each level those that it stands for."""
+    """The levels that are left, the statements of an iteration, and for each level those that it stands for."""
     out = [levels[0]]
     merged: list[tuple[Loop, ...]] = [(levels[0],)]
     for level in levels[1:]:
@@ -36,7 +36,7 @@ def flattened(levels: Sequence[Loop], stmts: tuple[Stmt, ...], reductions: Seque
 
 
 def _are_one(outer: Loop, inner: Loop, stmts: Sequence[Stmt], reductions: Sequence[Reduction]) -> bool:
-    """Whether nothing depends on the trip of either loop but for that of both together."""
+    """Whether nothing depends on the iteration of either loop but for that of both together."""
     if outer.lows != (ZERO,) or inner.lows != (ZERO,) or len(outer.highs) != 1 or len(inner.highs) != 1:
         return False
     pair, extent = (outer.var, inner.var), inner.highs[0]

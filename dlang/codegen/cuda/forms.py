@@ -1,8 +1,8 @@
-"""The kernel of a nest as text: how threads share its trips, around the statements of a trip.
+"""The kernel of a nest as text: how threads share its iterations, around the statements of an iteration.
 
-A kernel is given the run (`dl_run` in `device.cuh`), the number of its first guard, that of its trips, what the nest
-uses from outside, and where results of its reductions go. Grids and blocks may be of any size, as long as a block is
-whole warps.
+A kernel is given the run (`dl_run` in `device.cuh`), the number of its first guard, that of its iterations, what the
+nest uses from outside, and where results of its reductions go. Grids and blocks may be of any size, as long as a block
+is whole warps.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ NAME = "@"
 class Text:
     """A kernel.
 
-    guards: what may fail in it, by their numbers. threads: how many a trip keeps busy. shares: of a row. reach: up to
-    where its indices go, but for the number of its trips.
+    guards: what may fail in it, by their numbers. threads: how many an iteration keeps busy. shares: of a row. reach:
+    up to where its indices go, but for the number of its iterations.
     """
 
     text: str
@@ -99,7 +99,7 @@ def kernel_text(
 
 def _heads(p: Printer, slots: Sequence[Slot]) -> list[str]:
     """The parameters of a kernel."""
-    return ["dl_run *run", "i64 site", f"{NARROW} trips", *[f"{p.type(slot)} {p.name(slot)}" for slot in slots]]
+    return ["dl_run *run", "i64 site", f"{NARROW} iterations", *[f"{p.type(slot)} {p.name(slot)}" for slot in slots]]
 
 
 def _indices(nest: Nest, prelude: Sequence[Stmt], split: Split | None) -> Indices:
@@ -119,14 +119,15 @@ def scan_texts(
     scan: Scan, params: Sequence[Slot], buffers: tuple[Sequence[Buffer], Sequence[Buffer]], prelude: Sequence[Stmt],
     careful: bool,
 ) -> tuple[Text, Text]:  # fmt: skip
-    """The kernels of a scan: one that adds up parts of the trips, and one that begins each part with those before it.
+    """The kernels of a scan: one that adds up parts of the iterations, and one that begins each part with those before
+    it.
 
-    buffers: where the totals of parts go, and those of all trips.
+    buffers: where the totals of parts go, and those of all iterations.
     """
     parts, outs = buffers
-    uncertain = uncertain_loads((*prelude, scan.trip()), ())
+    uncertain = uncertain_loads((*prelude, scan.iteration()), ())
     plan = plan_of_scan(scan, uncertain)
-    indices, made = indices_of((*prelude, scan.trip())), list[Text]()
+    indices, made = indices_of((*prelude, scan.iteration())), list[Text]()
     for number in range(2):
         p, structs = Printer(indices, frozenset(), uncertain, "return;"), list[str]()
         heads = _heads(p, (*params, *parts, *(outs if number else ())))
@@ -144,7 +145,7 @@ def scan_texts(
 
 
 def plan_of(nest: Nest, uncertain: frozenset[Var]) -> Plan | None:
-    """How a thread does several trips of the innermost level at once; None where it does one."""
+    """How a thread does several iterations of the innermost level at once; None where it does one."""
     if nest.columns is not None:
         return column_plan(nest.levels[-1], nest.columns, nest.joined, uncertain)
     if nest.form == "rows" or nest.crossed:
@@ -154,8 +155,8 @@ def plan_of(nest: Nest, uncertain: frozenset[Var]) -> Plan | None:
     return plan if plan is not None and plan.width > 1 else None
 
 
-def trips_at_once(nest: Nest, prelude: Sequence[Stmt]) -> tuple[int, ...]:
-    """How many trips of each level are one for the kernel."""
+def iterations_at_once(nest: Nest, prelude: Sequence[Stmt]) -> tuple[int, ...]:
+    """How many iterations of each level are one for the kernel."""
     outer = len(nest.levels) - 1
     if nest.crossed:
         return (*[1] * (outer - 1), SIDE, SIDE)
@@ -164,8 +165,8 @@ def trips_at_once(nest: Nest, prelude: Sequence[Stmt]) -> tuple[int, ...]:
 
 
 def _items(p: Printer, nest: Nest, plan: Plan | None, totals: Sequence[str]) -> None:
-    """Each thread does trips, or some of the innermost level at a time."""
-    with p.block("for (dl_index t = dl_first(); t < trips; t += dl_stride())"):
+    """Each thread does iterations, or some of the innermost level at a time."""
+    with p.block("for (dl_index t = dl_first(); t < iterations; t += dl_stride())"):
         if plan is None:
             place_levels(p, nest.levels, "t")
             p.statements(nest.stmts)
@@ -189,7 +190,7 @@ def _items(p: Printer, nest: Nest, plan: Plan | None, totals: Sequence[str]) -> 
 
 def _rows(p: Printer, nest: Nest, rows: Rows, totals: Sequence[str]) -> None:
     rows.heads()
-    with p.block("for (dl_index t = dl_first_row(width); t < trips; t += dl_rows(width))"):
+    with p.block("for (dl_index t = dl_first_row(width); t < iterations; t += dl_rows(width))"):
         if rows.split is None:
             place_levels(p, nest.levels, "t")
         else:

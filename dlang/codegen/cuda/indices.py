@@ -83,7 +83,7 @@ class _Search:
         return bound
 
     def range(self, var: Var, lows: Sequence[Size], highs: Sequence[Size]) -> None:
-        """The variable of a loop, and how many trips that has."""
+        """The variable of a loop, and how many iterations that has."""
         ends = [self.size(size) for size in (*lows, *highs)]
         known = [end for end in ends if end is not None]
         if len(known) < len(ends):
@@ -136,9 +136,10 @@ class _Search:
 
 
 def indices_of(stmts: Sequence[Stmt], spread: Sequence[Sequence[Loop]] = (), shared: Size = ZERO) -> Indices:
-    """The indices of a kernel that does statements, the loops whose trips are spread among them.
+    """The indices of a kernel that does statements, the loops whose iterations are spread among them.
 
-    spread: loops right inside each other whose trips the threads of a row number. shared: what else an index goes to.
+    spread: loops right inside each other whose iterations the threads of a row number. shared: what else an index goes
+    to.
     """
     inside = list(walk(stmts))
     bound = {slot for stmt in inside for slot in binds(stmt)}

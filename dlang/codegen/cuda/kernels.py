@@ -1,7 +1,7 @@
 """The kernels of a program, and the statements of the host that launch them.
 
 loop i in 0..n                    pieces = floordiv(n + 1, 2)
-  t = &x[i]                       launch kernel 0, pieces trips (n, &x, &y)
+  t = &x[i]                       launch kernel 0, pieces iterations (n, &x, &y)
   &y[i] = t
 """
 
@@ -14,7 +14,7 @@ from dlang.codegen import loops
 from dlang.codegen.captures import captures
 from dlang.codegen.cuda.columns import Split, adding, parts_of
 from dlang.codegen.cuda.foreign import foreign_text
-from dlang.codegen.cuda.forms import NAME, Text, kernel_text, scan_texts, trips_at_once
+from dlang.codegen.cuda.forms import NAME, Text, iterations_at_once, kernel_text, scan_texts
 from dlang.codegen.cuda.indices import with_bound
 from dlang.codegen.cuda.nests import Nest
 from dlang.codegen.cuda.rows import Shares
@@ -70,39 +70,39 @@ class Kernels:
     def launch(
         self, nest: Nest, sums: Mapping[Var, loops.Buffer], prelude: Sequence[loops.Stmt] = ()
     ) -> tuple[loops.Stmt, ...]:
-        """The statements of the host for a nest that fits: how many trips it has, and the launch.
+        """The statements of the host for a nest that fits: how many iterations it has, and the launch.
 
-        sums: where the results of its reductions go. prelude: what each thread computes before its trips. Of rows and
-        columns there may be two launches, and memory of the device between them.
+        sums: where the results of its reductions go. prelude: what each thread computes before its iterations. Of rows
+        and columns there may be two launches, and memory of the device between them.
         """
         split = _split(nest, prelude)
         more: tuple[loops.Slot, ...] = () if split is None else (split.count, *split.parts)
         params, outs = (*_params(nest, prelude), *more), [sums[var] for var in results_of(nest)]
         written = kernel_text(nest, params, outs, prelude, self.careful, split)
         out: list[loops.Stmt] = []
-        each = trips_at_once(nest, prelude)
-        trips = _trips(nest.merged, each, out)
+        each = iterations_at_once(nest, prelude)
+        iterations = _iterations(nest.merged, each, out)
         if nest.columns is not None:
-            pieces = _trips(nest.merged[-1:], each[-1:], out)
+            pieces = _iterations(nest.merged[-1:], each[-1:], out)
             lanes = _computed("minimum", pieces, Lit(LANES, "i64"), out)
             tiles = _computed("floordiv", _value(poly(pieces) + (LANES - 1), out), Lit(LANES, "i64"), out)
-            trips = _value(poly(tiles) * poly(_trips(nest.merged[:-1], each[:-1], out)), out)
+            iterations = _value(poly(tiles) * poly(_iterations(nest.merged[:-1], each[:-1], out)), out)
         else:
             lanes = Lit(1, "i64")
         block = _block(written.shares, {slot for s in prelude for slot in bound_by(s)}, out)
         if split is None:
-            return (*out, self._launch(nest.form, written, trips, (*params, *outs), block))
+            return (*out, self._launch(nest.form, written, iterations, (*params, *outs), block))
         assert nest.single is not None
         most = _value(_extent(nest.single.loop, out) * poly(lanes), out)
         most = _computed("floordiv", most, Lit(LEAST if nest.columns is not None else LEAST_OF_ROW, "i64"), out)
-        wanted = _computed("floordiv", Lit(BLOCKS, "i64"), _computed("maximum", trips, Lit(1, "i64"), out), out)
+        wanted = _computed("floordiv", Lit(BLOCKS, "i64"), _computed("maximum", iterations, Lit(1, "i64"), out), out)
         few = _computed("minimum", most, wanted, out)
         out.append(loops.Compute(split.count, "maximum", (few, Lit(1, "i64"))))
         several = _computed("minimum", _value(poly(split.count) - 1, out), Lit(1, "i64"), out)
-        room = poly(_trips(nest.merged, [1] * len(nest.merged), out)) * poly(split.count) * poly(several) + 1
+        room = poly(_iterations(nest.merged, [1] * len(nest.merged), out)) * poly(split.count) * poly(several) + 1
         out += [loops.OnDevice(loops.Allocate(part, (room,))) for part in split.parts]
-        trips = _value(poly(trips) * poly(split.count), out)
-        out.append(self._launch(nest.form, written, trips, (*params, *outs), block))
+        iterations = _value(poly(iterations) * poly(split.count), out)
+        out.append(self._launch(nest.form, written, iterations, (*params, *outs), block))
         stmts = adding(nest.levels, nest.single, split)
         again = self.launch(replace(nest, form="map", stmts=stmts, columns=None, single=None), {}, prelude)
         condition = fresh("split", Scalar("bool"))
@@ -114,7 +114,7 @@ class Kernels:
     def scan(
         self, scan: Scan, sums: Mapping[Var, loops.Buffer], prelude: Sequence[loops.Stmt] = ()
     ) -> tuple[loops.Stmt, ...]:
-        """The statements of the host for a scan, whose number of trips it knows. sums: where its results go."""
+        """The statements of the host for a scan, whose number of iterations it knows. sums: where its results go."""
         parts, outs = parts_of_scan(scan), [sums[var] for var in scan.loop.results if isinstance(var, Var)]
         params, out = captures((*prelude, scan.loop), ()), list[loops.Stmt]()
         texts = scan_texts(scan, params, (parts, outs), prelude, self.careful)
@@ -131,12 +131,12 @@ class Kernels:
         return (*out, *[loops.OnDevice(loops.Free(part)) for part in reversed(parts)])
 
     def _launch(
-        self, form: str, written: Text, trips: Atom, args: tuple[loops.Slot, ...], block: Atom | None = None
+        self, form: str, written: Text, iterations: Atom, args: tuple[loops.Slot, ...], block: Atom | None = None
     ) -> loops.Launch:
-        reach = tuple(with_bound(written.reach, poly(trips)))
+        reach = tuple(with_bound(written.reach, poly(iterations)))
         known = [bound.constant for bound in reach]
         sure = all(number is not None and number <= SURE for number in known)
-        return loops.Launch(self.number(form, written), trips, args, written.guards, block, () if sure else reach)
+        return loops.Launch(self.number(form, written), iterations, args, written.guards, block, () if sure else reach)
 
     def number(self, form: str, written: Text) -> int:
         """The kernel of a text."""
@@ -163,8 +163,8 @@ def _split(nest: Nest, prelude: Sequence[loops.Stmt]) -> Split | None:
 
 
 def _params(nest: Nest, prelude: Sequence[loops.Stmt]) -> tuple[loops.Slot, ...]:
-    """What a kernel uses from outside; where its outermost loop ends, the number of trips says."""
-    stmts, each = nest.stmts, trips_at_once(nest, prelude)
+    """What a kernel uses from outside; where its outermost loop ends, the number of iterations says."""
+    stmts, each = nest.stmts, iterations_at_once(nest, prelude)
     for number, level in reversed(list(enumerate(nest.levels))):
         innermost = level is nest.levels[-1]
         known = number > 0 or each[0] > 1 or (nest.columns is not None and innermost)
@@ -188,8 +188,8 @@ def _block(shares: Shares | None, inside: Set[loops.Slot], out: list[loops.Stmt]
     return _value(poly(count) * BLOCK, out)
 
 
-def _trips(merged: Sequence[Sequence[loops.Loop]], each: Sequence[int], out: list[loops.Stmt]) -> Atom:
-    """How many trips a kernel has, computed by the host: each is so many of each level."""
+def _iterations(merged: Sequence[Sequence[loops.Loop]], each: Sequence[int], out: list[loops.Stmt]) -> Atom:
+    """How many iterations a kernel has, computed by the host: each is so many of each level."""
     total = poly(1)
     for nest, many in zip(merged, each, strict=True):
         extents = poly(1)
@@ -203,7 +203,7 @@ def _trips(merged: Sequence[Sequence[loops.Loop]], each: Sequence[int], out: lis
 
 
 def _extent(loop: loops.Loop, out: list[loops.Stmt]) -> Size:
-    """How many trips a loop has, at least none."""
+    """How many iterations a loop has, at least none."""
     return _between(loop.lows, loop.highs, out)
 
 

@@ -1,10 +1,10 @@
-"""Which loop nests can run as kernels, and how their trips are spread over threads.
+"""Which loop nests can run as kernels, and how their iterations are spread over threads.
 
-The trips of a perfect nest of independent loops are one range, and each is done by a thread (`map`), or by a warp or a
-block whose threads share the loops inside (`rows`), where these are long. Sums over an axis that is not the innermost
-are done by threads that lie side by side (`columns`), and what is loaded across the order of what is stored goes
-through memory that a block shares (`tiles`). Of a nest that reduces over all of its trips each thread makes a part
-(`reduction`).
+The iterations of a perfect nest of independent loops are one range, and each is done by a thread (`map`), or by a warp
+or a block whose threads share the loops inside (`rows`), where these are long. Sums over an axis that is not the
+innermost are done by threads that lie side by side (`columns`), and what is loaded across the order of what is stored
+goes through memory that a block shares (`tiles`). Of a nest that reduces over all of its iterations each thread makes a
+part (`reduction`).
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from dlang.codegen.cuda.flattening import flattened
 from dlang.codegen.cuda.tiles import crossed_loads
 from dlang.codegen.kernel import SHARED, WARP, WORDS
 from dlang.codegen.traverse import binds, walk
-from dlang.codegen.vectorize import known_trips
+from dlang.codegen.vectorize import known_iterations
 from dlang.ir.anf import DTYPES, HALF, Lit, Size, Var
 from dlang.ir.types import dtype_of
 
-LONG = 32  # trips of a reduction from which the lanes of a warp share it, and trips whose number is not known
+LONG = 32  # iterations of a reduction from which the lanes of a warp share it, and iterations whose number is not known
 
 _STRAIGHT = (loops.Compute, loops.Convert, loops.Evaluate, loops.Load, loops.Slice, loops.At)
 
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """Loops whose trips are spread, the outermost first, around the statements of a trip.
+    """Loops whose iterations are spread, the outermost first, around the statements of an iteration.
 
-    form: `map`, `tiles`, `rows`, `columns` or `reduction`. reductions: over all trips. joined: the stores that combine
-    with what other threads store in the same element, by their identities. merged: for each level the loops whose trips
-    it has. columns: what a trip is, if it is a column. spread: of a row, by the identities of its loops, how many loops
-    right inside each other its threads share. single: what a trip is if several blocks may share the one loop in it.
-    crossed: what tiles load across the order in which they store.
+    form: `map`, `tiles`, `rows`, `columns` or `reduction`. reductions: over all iterations. joined: the stores that
+    combine with what other threads store in the same element, by their identities. merged: for each level the loops
+    whose iterations it has. columns: what an iteration is, if it is a column. spread: of a row, by the identities of
+    its loops, how many loops right inside each other its threads share. single: what an iteration is if several blocks
+    may share the one loop in it. crossed: what tiles load across the order in which they store.
     """
 
     form: str
@@ -55,7 +55,7 @@ class Nest:
 def nest_of(loop: loops.Loop, plain: bool = False) -> Nest | None:
     """A loop as a nest for a kernel; None where something in it is the host's.
 
-    plain: whether each thread is to do trips of its own, in little code, as the kernel hardly ever does anything.
+    plain: whether each thread is to do iterations of its own, in little code, as the kernel hardly ever does anything.
     """
     if not all(map(can_run, walk([loop]))):
         return None
@@ -153,10 +153,10 @@ def _flattened(loop: loops.Loop) -> tuple[tuple[loops.Loop, ...], tuple[loops.St
 def _without_meetings(
     levels: tuple[loops.Loop, ...], stmts: tuple[loops.Stmt, ...]
 ) -> tuple[tuple[loops.Loop, ...], tuple[loops.Stmt, ...]]:
-    """The nest with the loops inside whose trips meet in an element, so that one thread does them in their order.
+    """The nest with the loops inside whose iterations meet in an element, so that one thread does them in their order.
 
     A sum over the rows of a matrix is then done column by column. If all loops are such, it stays as it is; so it does
-    where a guard may fail, as the first trip that fails is the one to be told.
+    where a guard may fail, as the first iteration that fails is the one to be told.
     """
     stores = list(_combining(stmts))
     if not stores or any(isinstance(s, loops.Assert) for s in walk(stmts)):
@@ -177,7 +177,8 @@ def _combining(stmts: Sequence[loops.Stmt]) -> Iterator[loops.Store]:
 def _keeps_apart(
     level: loops.Loop, levels: Sequence[loops.Loop], stmts: Sequence[loops.Stmt], buffer: loops.Buffer, offset: Size
 ) -> bool:
-    """Whether different trips of a loop never combine in one element, for given trips of the loops around it."""
+    """Whether different iterations of a loop never combine in one element, for given iterations of the loops around
+    it."""
     roots = {s.result: s.source for s in walk((*levels[0].stmts, *stmts)) if isinstance(s, loops.Slice)}
     known: loops.Buffer | None = buffer
     while known is not None:
@@ -197,7 +198,8 @@ def _keeps_apart(
 
 
 def _is_rows(stmts: Sequence[loops.Stmt]) -> bool:
-    """Whether several threads are to do a trip: long loops in it, and nothing else but straight code and loops."""
+    """Whether several threads are to do an iteration: long loops in it, and nothing else but straight code and
+    loops."""
     for s in stmts:
         match s:
             case loops.Loop():
@@ -207,12 +209,12 @@ def _is_rows(stmts: Sequence[loops.Stmt]) -> bool:
                 pass
             case _ if not isinstance(s, _STRAIGHT):
                 return False
-    return any(isinstance(s, loops.Loop) and trips_inside(_flattened(s)[0]) >= LONG for s in stmts)
+    return any(isinstance(s, loops.Loop) and iterations_inside(_flattened(s)[0]) >= LONG for s in stmts)
 
 
-def trips_inside(levels: Sequence[loops.Loop]) -> int:
-    """About how many trips loops right inside each other have."""
-    return prod(LONG if (count := known_trips(level)) is None else count for level in levels)
+def iterations_inside(levels: Sequence[loops.Loop]) -> int:
+    """About how many iterations loops right inside each other have."""
+    return prod(LONG if (count := known_iterations(level)) is None else count for level in levels)
 
 
 def _spread_inside(stmts: Sequence[loops.Stmt]) -> tuple[tuple[loops.Stmt, ...], dict[int, int]]:

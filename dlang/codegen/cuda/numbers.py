@@ -34,7 +34,7 @@ class Numbers:
     spaces: Spaces
 
     def is_for_device(self, loop: loops.Loop) -> bool:
-        """Whether a loop is a kernel: of many trips, or on arrays that are on the device anyway."""
+        """Whether a loop is a kernel: of many iterations, or on arrays that are on the device anyway."""
         if self.launches.nest(loop) is None:
             return False
         arrays = [v for v in captures((loop,), ()) if isinstance(v, loops.Buffer)]

@@ -3,8 +3,8 @@
 Numbers that the device has made stay there: what is computed of them is computed again by each kernel that uses them,
 and the host gets them only where it must know them. What no kernel can do is done by the host, on copies of arrays:
 
-    loop i in 0..n                  launch kernel 0, n trips (&x, &s)
-      s = s + &x[i]                 launch kernel 1, n trips (&s, &y)        which loads s
+    loop i in 0..n                  launch kernel 0, n iterations (&x, &s)
+      s = s + &x[i]                 launch kernel 1, n iterations (&s, &y)        which loads s
     m = s / n                       on host (&y)
     loop i in 0..n                    runtime print(&y)
       &y[i] = m

@@ -146,7 +146,7 @@ class Placer:
                 nest = self.launches.nest(stmt)
                 assert nest is not None
                 self.flush(s)
-                self._trips_known(s, nest, captures((stmt,), ()))
+                self._iterations_known(s, nest, captures((stmt,), ()))
                 self.launch(s, stmt, self.counted(s, stmt))
             case loops.For() if (scan := scan_of(stmt)) is not None:
                 self.flush(s)
@@ -259,7 +259,7 @@ class Placer:
         nest = self.launches.plain(loop) if s.rare else self.launches.nest(loop)
         assert nest is not None
         outside = captures((loop,), ())
-        self._trips_known(s, nest, outside)
+        self._iterations_known(s, nest, outside)
         first = needed(s.there, s.conditions)  # the rest may never have been written
         wanted = [var for var in needed(s.there, [v for v in outside if isinstance(v, Var)]) if var not in first]
         sums = {var: self._temporary(s, var) for var in results_of(nest)}
@@ -269,15 +269,15 @@ class Placer:
         for var, buffer in sums.items():
             s.there[var] = loops.Load(var, buffer, ZERO)
 
-    def _trips_known(self, s: Scope, nest: Nest, outside: Sequence[loops.Slot]) -> None:
-        trips = [v for level in nest.levels for size in (*level.lows, *level.highs) for v in size.atoms()]
-        self.known(s, [v for v in trips if v in outside])
+    def _iterations_known(self, s: Scope, nest: Nest, outside: Sequence[loops.Slot]) -> None:
+        iterations = [v for level in nest.levels for size in (*level.lows, *level.highs) for v in size.atoms()]
+        self.known(s, [v for v in iterations if v in outside])
 
     def scan(self, s: Scope, scan: Scan) -> None:
-        """Launches the kernels of a scan; the totals of all trips stay on the device."""
+        """Launches the kernels of a scan; the totals of all iterations stay on the device."""
         outside = captures((scan.loop,), ())
-        trips = [*scan.loop.low.atoms(), *scan.loop.high.atoms()]
-        self.known(s, [v for v in trips if v in outside])
+        iterations = [*scan.loop.low.atoms(), *scan.loop.high.atoms()]
+        self.known(s, [v for v in iterations if v in outside])
         number = self.counted(s, scan.loop)
         wanted = needed(s.there, [v for v in outside if isinstance(v, Var)])
         sums = {var: self._temporary(s, var) for var in scan.loop.results if isinstance(var, Var)}
@@ -451,7 +451,8 @@ class Placer:
         return self.measure.around(number, stmts, self.kernels.made)
 
     def counted(self, s: Scope, loop: loops.Loop | loops.For) -> int | None:
-        """Counts what a loop will do whose trips the host knows: in front of it, or by a kernel that looks at them.
+        """Counts what a loop will do whose iterations the host knows: in front of it, or by a kernel that looks at
+        them.
 
         Gives the number of the nest.
         """

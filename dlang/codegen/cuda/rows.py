@@ -1,4 +1,4 @@
-"""Rows as text: a warp or a block does a trip, and its threads share the loops in it.
+"""Rows as text: a warp or a block does an iteration, and its threads share the loops in it.
 
 Loops over the same range give each thread the same elements, so that what one of them reads or writes, the next finds
 in registers: a row that the threads can keep is read once and written once. Of longer rows all loops go over memory.
@@ -14,14 +14,14 @@ from dlang.codegen.cuda import scalars
 from dlang.codegen.cuda.columns import Split
 from dlang.codegen.cuda.elements import compute, declare, read, write
 from dlang.codegen.cuda.indices import NARROW, WIDE
-from dlang.codegen.cuda.nests import Nest, shared_levels, trips_inside
+from dlang.codegen.cuda.nests import Nest, iterations_inside, shared_levels
 from dlang.codegen.cuda.statements import Printer, accumulators, behind, distance, left, place_levels, quotient
 from dlang.codegen.cuda.totals import fold_into, totals_of
 from dlang.codegen.cuda.vectors import Place, Plan, Roots, accesses, planned
 from dlang.codegen.kernel import BLOCK, WARP
 from dlang.codegen.loops import Buffer, Loop, Stmt, Store
 from dlang.codegen.traverse import bound_by, walk
-from dlang.codegen.vectorize import known_trips, work
+from dlang.codegen.vectorize import known_iterations, work
 from dlang.ir.anf import Size, Var
 from dlang.ir.terms import WIDTHS
 
@@ -86,7 +86,10 @@ def shares_of(nest: Nest, uncertain: frozenset[Var]) -> Shares:
     shares = Shares(plans, common, vectors, each, None, largest)
     if longest is None:
         return shares
-    if all(known_trips(level) is not None for level in longest) and trips_inside(longest) <= WARP * shares.share:
+    if (
+        all(known_iterations(level) is not None for level in longest)
+        and iterations_inside(longest) <= WARP * shares.share
+    ):
         return shares
     added: list[tuple[Plan, Store]] = []
     for plan in [plans[id(s)] for s in members]:
@@ -99,18 +102,18 @@ def shares_of(nest: Nest, uncertain: frozenset[Var]) -> Shares:
 
 
 def _longest(nest: Nest, loops: Sequence[Loop], inside: Sequence[Var]) -> tuple[Loop, ...] | None:
-    """Of loops that are the same in all rows the one that seems to have most trips, with those right inside it."""
+    """Of loops that are the same in all rows the one that seems to have most iterations, with those right inside it."""
     found = [shared_levels(loop, nest.spread[id(loop)]) for loop in loops]
     same = [
         levels
         for levels in found
         if not any(size.mentions(inside) for level in levels for size in (*level.lows, *level.highs))
     ]
-    return max(same, key=trips_inside, default=None)
+    return max(same, key=iterations_inside, default=None)
 
 
 def _product(p: Printer, ranges: Sequence[Range]) -> str:
-    """How many trips loops right inside each other have."""
+    """How many iterations loops right inside each other have."""
     factors = [distance(p.bound("dl_maximum", lows), p.bound("dl_minimum", highs)) for lows, highs in ranges]
     if len(factors) == 1:
         return factors[0]
@@ -168,7 +171,7 @@ class Rows:
         if not self.sums or shares.longest is None:
             return
         low, high = (p.bound(*ends) for ends in zip(("dl_maximum", "dl_minimum"), shares.longest[0], strict=True))
-        with p.block(f"if ({self.kept} && dl_first_row(width) < trips)"):
+        with p.block(f"if ({self.kept} && dl_first_row(width) < iterations)"):
             p.line("#pragma unroll")
             with p.block(f"for (i32 k = 0; k < {shares.each}; ++k)"):
                 for plan, store, name in self.sums:
@@ -203,7 +206,7 @@ class Rows:
         with p.block(f"if ({count} > 1)"):
             for part, (var, _) in zip(split.parts, accumulators(loop.reductions), strict=True):
                 value = scalars.encode(p.names[var], part.dtype)
-                p.line(f"if (rank == 0) {p.names[part]}[turn * {quotient('trips', count)} + row] = {value};")
+                p.line(f"if (rank == 0) {p.names[part]}[turn * {quotient('iterations', count)} + row] = {value};")
             p.line("continue;")
 
     def range(self, loop: Loop) -> tuple[str, str]:
@@ -278,7 +281,7 @@ class Rows:
             p.names.update((var, total) for (var, _), total in zip(accumulators(loop.reductions), totals, strict=True))
 
     def elements(self, loop: Loop, plan: Plan, totals: Sequence[str], following: Sequence[Stmt]) -> None:
-        """A loop of which each thread does several trips at once."""
+        """A loop of which each thread does several iterations at once."""
         p, shares = self.p, self.shares
         p.statements(plan.before)
         low, high = self.range(loop)

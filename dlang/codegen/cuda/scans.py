@@ -1,7 +1,8 @@
-"""Loops in order that keep a running total, as in a cumulative sum: blocks have parts of the trips.
+"""Loops in order that keep a running total, as in a cumulative sum: blocks have parts of the iterations.
 
 A first kernel has each block add up its part, and a second one begins each part with what comes before: a block goes
-over its trips in pieces, each thread adds up some neighbouring ones, and the totals of threads are scanned in between.
+over its iterations in pieces, each thread adds up some neighbouring ones, and the totals of threads are scanned in
+between.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ MOST = (SHARED - 1) // (8 * (BLOCK + WARP))
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """A loop whose totals are combinations of what its trips give. own: what computes that, before any total is used.
+    """A loop whose totals are combinations of what its iterations give. own: what computes that, before any total is
+    used.
 
-    totals: for each variable that the loop carries what a trip adds to it.
+    totals: for each variable that the loop carries what an iteration adds to it.
     """
 
     loop: For
@@ -42,14 +44,14 @@ class Scan:
     def params(self) -> list[Var]:
         return [param for param in self.loop.params if isinstance(param, Var)]
 
-    def trip(self, reductions: Sequence[Reduction] = ()) -> Loop:
-        """All that a trip does, as if trips were independent."""
+    def iteration(self, reductions: Sequence[Reduction] = ()) -> Loop:
+        """All that an iteration does, as if iterations were independent."""
         f = self.loop
         return Loop(f.index, (f.low,), (f.high,), f.body.stmts, tuple(reductions))
 
 
 def scan_of(stmt: For) -> Scan | None:
-    """A loop in order as a scan; None if its trips depend on each other in another way."""
+    """A loop in order as a scan; None if its iterations depend on each other in another way."""
     params = [param for param in stmt.params if isinstance(param, Var)]
     if stmt.early or not 0 < len(params) <= MOST or len(params) != len(stmt.params):
         return None
@@ -76,7 +78,7 @@ def scan_of(stmt: For) -> Scan | None:
             return None
         totals.append(Reduction(added[0], result, added[1]))
     scan = Scan(stmt, tuple(own), tuple(totals))
-    return None if planned(scan.trip(scan.totals), frozenset(), frozenset(), scan.params) is None else scan
+    return None if planned(scan.iteration(scan.totals), frozenset(), frozenset(), scan.params) is None else scan
 
 
 def _added(stmt: Compute | None, param: Var) -> tuple[str, Atom] | None:
@@ -89,7 +91,7 @@ def _added(stmt: Compute | None, param: Var) -> tuple[str, Atom] | None:
 
 
 def _keeps_apart(stmt: For) -> bool:
-    """Whether no trip looks at what another stores, and each stores in elements of its own."""
+    """Whether no iteration looks at what another stores, and each stores in elements of its own."""
     roots = root_of(stmt.body.stmts)
     inside = [v for s in stmt.body.stmts for v in bound_by(s) if isinstance(v, Var)] + list(stmt.params)
     stores = [s for s in stmt.body.stmts if isinstance(s, Store)]
@@ -111,15 +113,15 @@ def _keeps_apart(stmt: For) -> bool:
 
 
 def plan_of_scan(scan: Scan, uncertain: frozenset[Var]) -> Plan:
-    """What a thread does with several trips at once."""
-    plan = planned(scan.trip(scan.totals), frozenset(), uncertain, scan.params)
+    """What a thread does with several iterations at once."""
+    plan = planned(scan.iteration(scan.totals), frozenset(), uncertain, scan.params)
     assert plan is not None, "otherwise it is no scan"
     return plan
 
 
 def parts_text(p: Printer, scan: Scan, plan: Plan, parts: Sequence[Buffer], structs: list[str], name: str) -> None:
     """The kernel that adds up the parts of blocks."""
-    with p.block("for (dl_index t = blockIdx.x; t < trips; t += gridDim.x)"):
+    with p.block("for (dl_index t = blockIdx.x; t < iterations; t += gridDim.x)"):
         first, last = _part(p, scan, plan)
         totals = totals_of(p, scan.totals, name, structs)
         index, type = p.name(scan.loop.index), p.type(scan.loop.index)
@@ -139,10 +141,10 @@ def scan_text(
 ) -> None:  # fmt: skip
     """The kernel that goes over the parts again, with what comes before.
 
-    buffers: where what the parts add up to is, and where the totals of all trips go.
+    buffers: where what the parts add up to is, and where the totals of all iterations go.
     """
     parts, outs = buffers
-    with p.block("for (dl_index t = blockIdx.x; t < trips; t += gridDim.x)"):
+    with p.block("for (dl_index t = blockIdx.x; t < iterations; t += gridDim.x)"):
         first, last = _part(p, scan, plan)
         before = totals_of(p, scan.totals, name, structs)
         with p.block("for (dl_index b = threadIdx.x; b < t; b += blockDim.x)"):
@@ -160,11 +162,11 @@ def scan_text(
         _pieces(p, scan, plan, (first, last), carried, name)
         for out, total in zip(outs, before, strict=True):
             value = scalars.encode(f"{carried}.{total.partition('.')[2]}", out.dtype)
-            p.line(f"if (t == trips - 1 && threadIdx.x == 0) {p.names[out]}[0] = {value};")
+            p.line(f"if (t == iterations - 1 && threadIdx.x == 0) {p.names[out]}[0] = {value};")
 
 
 def _pieces(p: Printer, scan: Scan, plan: Plan, ends: tuple[str, str], carried: str, name: str) -> None:
-    """The trips of a block, as many at a time as its threads do at once."""
+    """The iterations of a block, as many at a time as its threads do at once."""
     width, fields = plan.width, [f"a{k}" for k in range(len(scan.totals))]
     first, many, mine = p.fresh("j"), p.fresh("n"), p.fresh("a")
     p.line("#pragma unroll 1")
@@ -194,11 +196,11 @@ def _pieces(p: Printer, scan: Scan, plan: Plan, ends: tuple[str, str], carried: 
 
 
 def _part(p: Printer, scan: Scan, plan: Plan) -> tuple[str, str]:
-    """The trips of a block, which begin with a whole vector."""
+    """The iterations of a block, which begin with a whole vector."""
     low, high = p.size(scan.loop.low), p.size(scan.loop.high)
     each, first, last = p.fresh("n"), p.fresh("r"), p.fresh("r")
     type = p.type(scan.loop.index)
-    p.line(f"const {type} {each} = (({distance(low, high)}) / {plan.width} / trips + 1) * {plan.width};")
+    p.line(f"const {type} {each} = (({distance(low, high)}) / {plan.width} / iterations + 1) * {plan.width};")
     p.line(f"const {type} {first} = {behind(low, f't * {each}')};")
     p.line(f"const {type} {last} = dl_minimum({type}({high}), {type}({first} + {each}));")
     return first, last

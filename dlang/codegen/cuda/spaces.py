@@ -16,11 +16,11 @@ from dlang.codegen.cuda.kernels import fits
 from dlang.codegen.cuda.nests import Nest, is_number, nest_of
 from dlang.codegen.cuda.scans import scan_of
 from dlang.codegen.traverse import walk
-from dlang.codegen.vectorize import known_trips
+from dlang.codegen.vectorize import known_iterations
 from dlang.ir.anf import FLOATS
 from dlang.ir.kernels import is_kernel
 
-FEW = 32  # trips in all, that are no reason to use a device
+FEW = 32  # iterations in all, that are no reason to use a device
 
 
 @dataclass(slots=True)
@@ -129,14 +129,14 @@ class Launching:
 
 
 def is_worth_it(loop: loops.Loop) -> bool:
-    """Whether the trips of a loop, with those of all loops inside it, may be many."""
+    """Whether the iterations of a loop, with those of all loops inside it, may be many."""
     total = 1
     for stmt in walk([loop]):
         if isinstance(stmt, loops.Loop | loops.For | loops.While):
-            trips = known_trips(stmt) if isinstance(stmt, loops.Loop) else None
-            if trips is None:
+            iterations = known_iterations(stmt) if isinstance(stmt, loops.Loop) else None
+            if iterations is None:
                 return True
-            total *= max(trips, 1)
+            total *= max(iterations, 1)
     return total >= FEW
 
 
@@ -203,7 +203,7 @@ def spaces_of(f: loops.Function, launches: Launching, functions: Mapping[str, lo
     """Where the arrays of a function that launches kernels live."""
     classes = _Classes()
     classes.put((*f.params, *[out.buffer for out in f.outs], *f.body.results))
-    few: list[loops.Loop] = []  # whose trips are few: they are the device's too if it has some of their arrays
+    few: list[loops.Loop] = []  # whose iterations are few: they are the device's too if it has some of their arrays
 
     def statements(stmts: Sequence[loops.Stmt]) -> None:
         for stmt in stmts:

@@ -1,4 +1,5 @@
-"""The statements of a trip as CUDA C. Names come in the order in which they are met, so equal nests have one text."""
+"""The statements of an iteration as CUDA C. Names come in the order in which they are met, so equal nests have one
+text."""
 
 from __future__ import annotations
 
@@ -38,8 +39,8 @@ class Printer:
     indices: which numbers are indices. joined: stores that combine with what other threads store, by their identities.
     uncertain: what is loaded and may never have been written. leave: what a guard does that has failed. guards: those
     met so far. held: the elements that loads and stores find in registers, by the identities of these. collected: where
-    what joined stores add is kept for the time being, and the condition that it is. alone: where threads share a trip,
-    the condition that a thread is the one that stores for all.
+    what joined stores add is kept for the time being, and the condition that it is. alone: where threads share a
+    iteration, the condition that a thread is the one that stores for all.
     """
 
     indices: Indices
@@ -195,15 +196,15 @@ class Printer:
 
     # ---- control -----------------------------------------------------------------------------------------------------
     def loop(self, stmt: loops.Loop) -> None:
-        """Trips one by one."""
+        """Iterations one by one."""
         for var, start in accumulators(stmt.reductions):
             self.variable(var, start)
-        with self.trips(stmt.var, *self.range(stmt)):
+        with self.iterations(stmt.var, *self.range(stmt)):
             self.statements(stmt.stmts)
             self.accumulate(stmt.reductions, [self.names[var] for var, _ in accumulators(stmt.reductions)])
 
     @contextmanager
-    def trips(self, var: Var, low: str, high: str, step: str = "++{}") -> Iterator[None]:
+    def iterations(self, var: Var, low: str, high: str, step: str = "++{}") -> Iterator[None]:
         name = self.name(var)
         end = self.fresh("n")
         head = f"for ({self.type(var)} {name} = {low}, {end} = {high}; {name} < {end}; {step.format(name)})"
@@ -211,7 +212,7 @@ class Printer:
             yield
 
     def accumulate(self, reductions: Sequence[loops.Reduction], totals: Sequence[str]) -> None:
-        """Adds what a trip gives."""
+        """Adds what an iteration gives."""
         names = iter(totals)
         for r in reductions:
             total = next(names)
@@ -227,7 +228,7 @@ class Printer:
 
     def for_(self, stmt: loops.For) -> None:
         state = self.state(stmt)
-        with self.trips(stmt.index, self.size(stmt.low), self.size(stmt.high)):
+        with self.iterations(stmt.index, self.size(stmt.low), self.size(stmt.high)):
             self.follow(stmt, state)
 
     def while_(self, stmt: loops.While) -> None:
@@ -245,7 +246,7 @@ class Printer:
         return state
 
     def follow(self, stmt: loops.For | loops.While, state: Sequence[str]) -> None:
-        """A trip, and what it hands to the next one."""
+        """An iteration, and what it hands to the next one."""
         self.statements(stmt.body.stmts)
         results = [self.value(v) for v in stmt.body.results]
         if stmt.early:
@@ -294,7 +295,7 @@ def left(first: str, high: str) -> str:
 
 
 def distance(low: str, high: str) -> str:
-    """How many trips lie between two bounds."""
+    """How many iterations lie between two bounds."""
     return high if low == "0" else f"({high}) - ({low})"
 
 
@@ -308,7 +309,7 @@ def remainder(x: str, y: str, type: str = NARROW) -> str:
 
 
 def place_levels(p: Printer, levels: Sequence[loops.Loop], number: str, type: str = NARROW) -> None:
-    """The variables of loops, from the number of a trip: the innermost moves first. type: of that number."""
+    """The variables of loops, from the number of an iteration: the innermost moves first. type: of that number."""
     ranges = [p.range(level) for level in levels[1:]]
     rest = number
     for level, (low, high) in zip(reversed(levels), reversed(ranges), strict=False):

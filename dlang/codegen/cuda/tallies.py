@@ -1,4 +1,4 @@
-"""Loops that count what other loops move and compute, where that depends on what these find in their trips.
+"""Loops that count what other loops move and compute, where that depends on what these find in their iterations.
 
 A kernel that counted would be another kernel; so one that does nothing else is launched in front of it.
 
@@ -117,7 +117,7 @@ def _inside(stmt: loops.Loop | loops.For | loops.While | loops.Branch) -> tuple[
                 return None
             first, each = NOTHING, made[1]
             head: tuple[loops.Stmt, ...] = ()
-            if isinstance(stmt, loops.While):  # its condition is also looked at when no trip follows
+            if isinstance(stmt, loops.While):  # its condition is also looked at when no iteration follows
                 condition = _counting(stmt.condition.stmts)
                 if condition is None or any(list(amount.atoms()) for amount in condition[1]):
                     return None

@@ -15,7 +15,7 @@ from dlang.codegen.cuda import scalars
 from dlang.codegen.cuda.statements import Printer, behind, distance, place_levels, quotient, remainder
 from dlang.codegen.loops import At, Branch, Compute, Convert, Evaluate, Load, Loop, Slice, Stmt, Store
 from dlang.codegen.traverse import bound_by, walk
-from dlang.codegen.vectorize import known_trips
+from dlang.codegen.vectorize import known_iterations
 from dlang.ir.anf import Size, Var
 
 SIDE = 32
@@ -45,11 +45,11 @@ def crossed_loads(levels: Sequence[Loop], stmts: Sequence[Stmt]) -> tuple[int, t
                     loads.append(stmt)
             case _:
                 pass
-    if not stored or (known_trips(levels[-1]) or SIDE) < SIDE // 2:
+    if not stored or (known_iterations(levels[-1]) or SIDE) < SIDE // 2:
         return 0, ()
     for number, level in enumerate(levels[:-1]):
         found = tuple(load for load in loads if _step(load.offset, level.var) == 1)
-        if 0 < len(found) <= MOST and (known_trips(level) or SIDE) >= SIDE // 2:
+        if 0 < len(found) <= MOST and (known_iterations(level) or SIDE) >= SIDE // 2:
             return number, found
     return 0, ()
 
@@ -64,11 +64,11 @@ def _step(offset: Size, var: Var) -> int | str | None:
 
 
 def tile_text(p: Printer, levels: Sequence[Loop], stmts: Sequence[Stmt], crossed: Sequence[Load]) -> None:
-    """The kernel, whose trips are tiles."""
+    """The kernel, whose iterations are tiles."""
     row, column = levels[-2:]
     ends, sides = [p.range(level) for level in levels[-2:]], (p.fresh("n"), p.fresh("n"))
     p.line(f"const i32 x = (i32)threadIdx.x % {SIDE}, y = (i32)threadIdx.x / {SIDE}, step = (i32)blockDim.x / {SIDE};")
-    p.line("if (trips == 0) return;")
+    p.line("if (iterations == 0) return;")
     for side, (low, high) in zip(sides, ends, strict=True):
         count = quotient(f"{distance(low, high)} + {SIDE - 1}", str(SIDE))
         p.line(f"const dl_index {side} = {count};")
@@ -76,7 +76,7 @@ def tile_text(p: Printer, levels: Sequence[Loop], stmts: Sequence[Stmt], crossed
     for load in crossed:
         kept.append(p.fresh("s"))
         p.line(f"DL_SHARED({scalars.memory_type(load.buffer.dtype)}, {kept[-1]}, {SIDE} * {SIDE + 1});")
-    with p.block("for (dl_index t = blockIdx.x; t < trips; t += gridDim.x)"):
+    with p.block("for (dl_index t = blockIdx.x; t < iterations; t += gridDim.x)"):
         if len(levels) > 2:
             place_levels(p, levels[:-2], quotient(above, sides[0]))
         first = p.fresh("i"), p.fresh("j")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from dlang.codegen import loops
 from dlang.codegen.captures import captures
 from dlang.codegen.traverse import bound_by, walk
-from dlang.codegen.vectorize import known_trips, work
+from dlang.codegen.vectorize import known_iterations, work
 from dlang.ir.anf import Size, Var
 from dlang.ir.terms import WIDTHS
 
@@ -21,15 +21,17 @@ MOST = 8  # elements
 CODE = 400  # about as many operations may the elements of a thread have in all: each is text for the compiler
 
 Place = tuple[loops.Buffer, Size]
-"""A part of memory side by side: a buffer, and the offset of what the first trip (whose number is 0) finds there."""
+"""A part of memory side by side: a buffer, and the offset of what the first iteration (whose number is 0) finds
+there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The statements of a trip, sorted: `before`, the same in all trips, then what each trip has `inside`.
+    """The statements of an iteration, sorted: `before`, the same in all iterations, then what each iteration has
+    `inside`.
 
-    loads, stores: those of them that are side by side from trip to trip. width: how many trips a thread does at once.
-    careful: whether only trips that there are may be done, as they do more than compute.
+    loads, stores: those of them that are side by side from iteration to iteration. width: how many iterations a thread
+    does at once. careful: whether only iterations that there are may be done, as they do more than compute.
     """
 
     var: Var
@@ -62,11 +64,11 @@ class Plan:
 def planned(
     loop: loops.Loop, joined: frozenset[int], uncertain: frozenset[Var], carried: Sequence[Var] = ()
 ) -> Plan | None:
-    """The trips of a loop that is straight code; None of any other.
+    """The iterations of a loop that is straight code; None of any other.
 
     joined: stores that combine with what other threads store. uncertain: what is loaded and may not have been written.
-    carried: what else is not the same in all trips. Nothing may be loaded after what is stored, so that all loads of
-    several trips can come first.
+    carried: what else is not the same in all iterations. Nothing may be loaded after what is stored, so that all loads
+    of several iterations can come first.
     """
     varying: set[loops.Slot] = {loop.var, *carried}
     before: list[loops.Stmt] = []
@@ -124,13 +126,13 @@ def _is_contiguous(access: loops.Load | loops.Store, var: Var, varying: Set[loop
 
 
 def _width(loop: loops.Loop, inside: Sequence[loops.Stmt], accesses: Sequence[loops.Load | loops.Store]) -> int:
-    """As many trips as the widest elements fill the bytes that are moved at once; fewer where much is computed."""
+    """As many iterations as the widest elements fill the bytes that are moved at once; fewer where much is computed."""
     if not accesses:
         return 1
     width = min(BYTES // max(WIDTHS[a.buffer.dtype] for a in accesses), MOST)
     while width > 1 and width * work(inside) > CODE:
         width //= 2
-    count = known_trips(loop)
+    count = known_iterations(loop)
     return width if count is None or count >= 2 * width else 1
 
 

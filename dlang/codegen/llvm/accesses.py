@@ -263,7 +263,8 @@ def _vector_store(w: Writer, stmt: loops.Store) -> None:
 
 
 def _one_by_one(w: Writer, stmt: loops.Store, values: str) -> None:
-    """Each lane joins what is in memory at a place of its own, which may be that of another: in the order of trips."""
+    """Each lane joins what is in memory at a place of its own, which may be that of another: in the order of
+    iterations."""
     assert w.lane is not None
     width, mask, dtype = w.lane.width, w.lane.mask, stmt.buffer.dtype
     ops, type = w.ops(), memory_type(dtype)

@@ -1,4 +1,4 @@
-"""Branches, and loops whose trips go one after another: what they carry and bind becomes phis."""
+"""Branches, and loops whose iterations go one after another: what they carry and bind becomes phis."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def branch(w: Writer, stmt: loops.Branch) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Ring:
-    """The blocks of a loop and what its head carries: the number of the trip and the state."""
+    """The blocks of a loop and what its head carries: the number of the iteration and the state."""
 
     ahead: str
     pre: str
@@ -59,16 +59,16 @@ def for_(w: Writer, stmt: loops.For) -> None:
     entering = w.block
     w.fork(w.emit(f"icmp slt i64 {low}, {high}"), r.ahead, r.done)
 
-    def trip() -> list[str]:
+    def iteration() -> list[str]:
         w.bind(stmt.index, r.index)
         results = w.body(stmt.body)
-        trips = chunk(stmt.body.stmts)
+        iterations = chunk(stmt.body.stmts)
         count = (stmt.high - stmt.low).constant
-        if count is None or count > trips:
-            look_every(w, r.index, trips)
+        if count is None or count > iterations:
+            look_every(w, r.index, iterations)
         return results
 
-    results = _trips_around(w, stmt, r, low, trip)
+    results = _iterations_around(w, stmt, r, low, iteration)
     w.code.append(f"  {r.following} = add nsw i64 {r.index}, 1")
     w.fork(w.emit(f"icmp slt i64 {r.following}, {high}"), r.head, r.done)
     _stopped(w, stmt, r)
@@ -78,12 +78,12 @@ def for_(w: Writer, stmt: loops.For) -> None:
 
 
 def while_(w: Writer, stmt: loops.While) -> None:
-    """A loop as long as its condition holds; its trips are counted only to know when to look up."""
+    """A loop as long as its condition holds; its iterations are counted only to know when to look up."""
     r = _ring(w, stmt)
-    going, fall = w.label("trip"), w.label("fall")
+    going, fall = w.label("iteration"), w.label("fall")
     w.jump(r.ahead)
 
-    def trip() -> list[str]:
+    def iteration() -> list[str]:
         (condition,) = w.body(stmt.condition)
         w.fork(condition, going, fall)
         w.begin(going)
@@ -91,7 +91,7 @@ def while_(w: Writer, stmt: loops.While) -> None:
         look_every(w, r.index, chunk((*stmt.condition.stmts, *stmt.body.stmts)))
         return results
 
-    results = _trips_around(w, stmt, r, "0", trip)
+    results = _iterations_around(w, stmt, r, "0", iteration)
     w.code.append(f"  {r.following} = add i64 {r.index}, 1")
     w.jump(r.head)
     _stopped(w, stmt, r)
@@ -102,13 +102,13 @@ def while_(w: Writer, stmt: loops.While) -> None:
         _leaves(w, stmt, r, slot, f"[ {name}, %{fall} ]", value)
 
 
-def _trips_around(
-    w: Writer, stmt: loops.For | loops.While, r: _Ring, first: str, trip: Callable[[], list[str]]
+def _iterations_around(
+    w: Writer, stmt: loops.For | loops.While, r: _Ring, first: str, iteration: Callable[[], list[str]]
 ) -> list[str]:
-    """Writes the head, one trip, and the beginning of the latch; gives the state after the trip.
+    """Writes the head, one iteration, and the beginning of the latch; gives the state after the iteration.
 
-    The head's phis name what the trip gives, and what is computed once stands before the head: so the trip is written
-    first, apart.
+    The head's phis name what the iteration gives, and what is computed once stands before the head: so the iteration is
+    written first, apart.
     """
     outer = w.code
     with w.scope(loads=False) as scope:
@@ -117,7 +117,7 @@ def _trips_around(
         for slot, name in zip(stmt.params, r.state, strict=True):
             w.bind(slot, name)
         w.conditional += 1
-        results = trip()
+        results = iteration()
         w.conditional -= 1
         if stmt.early:
             w.fork(results[0], r.latch, r.stop)
@@ -137,7 +137,7 @@ def _trips_around(
 
 
 def _stopped(w: Writer, stmt: loops.For | loops.While, r: _Ring) -> None:
-    """Where a trip that is the last by its own decision goes."""
+    """Where an iteration that is the last by its own decision goes."""
     if stmt.early:
         w.begin(r.stop)
         w.jump(r.done)

@@ -53,12 +53,12 @@ def launch(w: Writer, stmt: loops.Launch) -> None:
     first = len(w.sites)
     for guard in stmt.guards:
         w.new_site(Site("check", guard.code, guard.parts, signatures(guard.values), span=guard.span))
-    trips = w.scalar(stmt.trips)
+    iterations = w.scalar(stmt.iterations)
     site = _numbered(w, first) if stmt.guards else str(first)
     handle = _handle(w, stmt)
     words = [_word(w, value) for value in stmt.args]
     if kernel.form != FOREIGN:
-        words = [_entry(w, RUN), site, trips, *words]
+        words = [_entry(w, RUN), site, iterations, *words]
     for k, word in enumerate(words):
         put(w, word, "%slots", k)
         address = w.emit(f"getelementptr i64, ptr %slots, i64 {k}")
@@ -66,10 +66,10 @@ def launch(w: Writer, stmt: loops.Launch) -> None:
     w.slots = max(w.slots, 2 * len(words))
     if stmt.block is None:
         size = str(kernel.block)
-        threads = w.emit(f"mul i64 {trips}, {kernel.threads}")
+        threads = w.emit(f"mul i64 {iterations}, {kernel.threads}")
         wanted = w.emit(f"sdiv i64 {w.emit(f'add i64 {threads}, {kernel.block - 1}')}, {size}")
     else:
-        size, wanted = w.scalar(stmt.block), trips
+        size, wanted = w.scalar(stmt.block), iterations
     most = w.emit(f"sdiv i64 {_entry(w, THREADS)}, {size}")
     w.module.declare("llvm.smin.i64", "i64", "i64", "i64")
     w.module.declare("llvm.smax.i64", "i64", "i64", "i64")

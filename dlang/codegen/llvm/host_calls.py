@@ -54,7 +54,7 @@ def guard(w: Writer, stmt: loops.Assert) -> None:
 
 
 def _bail_unless(w: Writer, fine: str) -> None:
-    """Leaves the loop of lanes before these trips; the loop of one lane finds the one that fails."""
+    """Leaves the loop of lanes before these iterations; the loop of one lane finds the one that fails."""
     assert w.lane is not None
     w.lane.bailed = True
     going = w.label("fine")

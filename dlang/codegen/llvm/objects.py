@@ -158,8 +158,8 @@ def _library() -> str:
 def prepared(text: str, level: int = 2, optimize: int = 0) -> Any:
     """A module parsed, with mathematics inlined; `optimize` above 0 runs LLVM's own passes of that level.
 
-    Without them what sizes that are known decide is decided, which is worth its time: of a loop whose trips fill whole
-    vectors nothing is left but the vectors.
+    Without them what sizes that are known decide is decided, which is worth its time: of a loop whose iterations fill
+    whole vectors nothing is left but the vectors.
     """
     return _prepared(text, machine(level), optimize)
 

@@ -1,6 +1,7 @@
 """Loops in pieces: each piece is a call of a function of its own, which finds what it needs in words on the stack.
 
-    words:  low · high · the trips of a piece · where results go · captures… · for each partial: whole, others, bytes
+    words:  low · high · the iterations of a piece · where results go · captures… · for each partial: whole, others,
+    bytes
 
 `pool.py` calls the pieces, on several threads or one. Each leaves its results in words of its own, and they are
 combined in order when all are there.
@@ -24,11 +25,11 @@ from dlang.ir.types import dtype_of
 
 
 def pieces(w: Writer, stmt: Pieces) -> None:
-    """Decides how many trips a piece has."""
+    """Decides how many iterations a piece has."""
     low, high = bounds(w, stmt.lows, stmt.highs)
-    trips = w.emit(f"sub i64 {high}, {low}")
+    iterations = w.emit(f"sub i64 {high}, {low}")
     work, grain = size_value(w, stmt.work), size_value(w, stmt.grain)
-    w.bind(stmt.length, w.emit(f"call i64 @dl_length(i64 {trips}, i64 {work}, i64 {grain}, i64 {stmt.align})"))
+    w.bind(stmt.length, w.emit(f"call i64 @dl_length(i64 {iterations}, i64 {work}, i64 {grain}, i64 {stmt.align})"))
 
 
 def parallel(w: Writer, stmt: Parallel) -> None:

@@ -27,19 +27,19 @@ def text() -> str:
 
 
 LENGTHS = f"""
-; how many trips a piece has: all of them if the work, in picoseconds, is less than that of two pieces.
+; how many iterations a piece has: all of them if the work, in picoseconds, is less than that of two pieces.
 ; A multiple of `align` otherwise
-define i64 @dl_length(i64 %trips, i64 %work, i64 %grain, i64 %align) nounwind {{
+define i64 @dl_length(i64 %iterations, i64 %work, i64 %grain, i64 %align) nounwind {{
 entry:
   %twice = shl i64 %grain, 1
   %little = icmp slt i64 %work, %twice
   br i1 %little, label %whole, label %split
 whole:
-  ret i64 %trips
+  ret i64 %iterations
 split:
   %wanted = udiv i64 %work, %grain
   %pieces = call i64 @llvm.umin.i64(i64 %wanted, i64 {PIECES})
-  %more = add i64 %trips, %pieces
+  %more = add i64 %iterations, %pieces
   %upper = sub i64 %more, 1
   %even = udiv i64 %upper, %pieces
   %next = add i64 %even, %align
@@ -50,14 +50,14 @@ split:
 }}
 
 ; how many pieces there are besides the first
-define i64 @dl_further(i64 %trips, i64 %length) nounwind {{
+define i64 @dl_further(i64 %iterations, i64 %length) nounwind {{
 entry:
-  %some = icmp sgt i64 %trips, %length
+  %some = icmp sgt i64 %iterations, %length
   br i1 %some, label %divide, label %none
 none:
   ret i64 0
 divide:
-  %last = sub i64 %trips, 1
+  %last = sub i64 %iterations, 1
   %n = sdiv i64 %last, %length
   ret i64 %n
 }}

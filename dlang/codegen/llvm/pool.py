@@ -47,7 +47,7 @@ OF_POOL, NUMBER, ENDED = range(3)
 WORKER_CONTEXT = 8
 WORKER_WORDS = WORKER_CONTEXT + SLOTS + MESSAGE_ROOM
 
-# words that a region is given by the loop: its range, the trips of a piece, and where pieces leave their results
+# words that a region is given by the loop: its range, the iterations of a piece, and where pieces leave their results
 LOW, HIGH, LENGTH, RESULTS, CAPTURES = range(5)
 
 SPIN = 1000  # looks until a thread that waits gives way to others
@@ -96,20 +96,20 @@ entry:
   %high = load i64, ptr %highp
   %lengthp = getelementptr i64, ptr %env, i64 {LENGTH}
   %length = load i64, ptr %lengthp
-  %trips = sub i64 %high, %low
-  %some = icmp sgt i64 %trips, 0
+  %iterations = sub i64 %high, %low
+  %some = icmp sgt i64 %iterations, 0
   br i1 %some, label %one, label %none
 none:
   ret i64 0
 one:
-  %whole = icmp sge i64 %length, %trips
+  %whole = icmp sge i64 %length, %iterations
   br i1 %whole, label %single, label %several
 single:
   %bad = call i1 %body(ptr %ctx, ptr %env, i64 0)
   %answer = select i1 %bad, i64 -1, i64 1
   ret i64 %answer
 several:
-  %more = add i64 %trips, %length
+  %more = add i64 %iterations, %length
   %upper = sub i64 %more, 1
   %n = sdiv i64 %upper, %length
   %slot = call ptr @dl_slot(ptr %ctx)

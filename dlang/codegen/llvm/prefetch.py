@@ -1,7 +1,7 @@
-"""Arrays that a loop reads from one end to the other: it asks for what later trips read.
+"""Arrays that a loop reads from one end to the other: it asks for what later iterations read.
 
 Processors do so on their own, but not beyond the end of a page, and not for memory that they have just begun to read.
-Where a trip takes long, they also see few trips at a time.
+Where an iteration takes long, they also see few iterations at a time.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from dlang.codegen import loops
 from dlang.codegen.llvm.scalars import BITS
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import Buffer, Loop
-from dlang.codegen.vectorize import is_float, known_trips, work
+from dlang.codegen.vectorize import is_float, known_iterations, work
 from dlang.ir.anf import Size, Var
 
 AHEAD = 2048  # bytes
 LINE = 64
 COVERED = 8  # operations that hide that a load needs another instruction
-FEW = 1024  # trips that are too few for it
+FEW = 1024  # iterations that are too few for it
 
 
 def has_room(w: Writer, stmt: Loop) -> bool:
-    """Whether a trip of a loop of lanes takes so long that further instructions hardly count.
+    """Whether an iteration of a loop of lanes takes so long that further instructions hardly count.
 
     A sum of the elements of one array waits for its additions.
     """
-    count = known_trips(stmt)
+    count = known_iterations(stmt)
     if stmt.short or (count is not None and count < FEW) or any(isinstance(s, Loop) for s in stmt.stmts):
         return False
     loads = [s for s in stmt.stmts if isinstance(s, loops.Load)]
@@ -34,7 +34,8 @@ def has_room(w: Writer, stmt: Loop) -> bool:
 
 
 def ask_ahead(w: Writer, buffer: Buffer, offset: Size, address: str) -> None:
-    """Before the lanes of a trip are read from an address: asks for those of later trips, once for each stream.
+    """Before the lanes of an iteration are read from an address: asks for those of later iterations, once for each
+    stream.
 
     What a loop before has read, inside the same loop, is in the cache.
     """
@@ -54,7 +55,7 @@ def ask_ahead(w: Writer, buffer: Buffer, offset: Size, address: str) -> None:
 
 
 def _is_new(w: Writer, buffer: Buffer, offset: Size, lane: Var) -> bool:
-    """Whether elements side by side are others in each trip of the loops around the one at hand."""
+    """Whether elements side by side are others in each iteration of the loops around the one at hand."""
     others = [a for a in offset.atoms() if a is not lane]
     if any(a not in w.depths for a in others) or not offset.mentions((lane,)):
         return False

@@ -43,7 +43,7 @@ def accumulator_types(w: Writer, reductions: Sequence[Reduction]) -> list[str]:
 
 
 def accumulate(w: Writer, reductions: Sequence[Reduction], totals: Sequence[str], masked: bool = False) -> list[str]:
-    """The accumulators with this trip's values; if masked, only those of lanes in use."""
+    """The accumulators with this iteration's values; if masked, only those of lanes in use."""
     mask = w.lane.mask if masked and w.lane is not None else None
     ops = w.ops(width=w.width())
     out: list[str] = []
@@ -71,7 +71,7 @@ def accumulate(w: Writer, reductions: Sequence[Reduction], totals: Sequence[str]
 def finish(
     w: Writer, reductions: Sequence[Reduction], start: Sequence[str], entering: str, totals: Sequence[str], leaving: str
 ) -> None:
-    """Binds the results: the totals, or the identities where no trip came from `entering`, if that can be."""
+    """Binds the results: the totals, or the identities where no iteration came from `entering`, if that can be."""
     merged = list(totals)
     if entering:
         merged = []

@@ -1,8 +1,8 @@
 """Where long runs look up: whether somebody has pressed Ctrl-C.
 
-A loop looks once in a chunk of trips, so what it costs can't be measured, and in every trip that is long; a loop of few
-trips, which is over soon, does not look at all. The clock decides when the host is asked, which lets Python run its
-handlers of signals.
+A loop looks once in a chunk of iterations, so what it costs can't be measured, and in every iteration that is long; a
+loop of few iterations, which is over soon, does not look at all. The clock decides when the host is asked, which lets
+Python run its handlers of signals.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dlang.codegen import loops
 from dlang.codegen.llvm import support
 from dlang.codegen.llvm.writer import Writer
-from dlang.codegen.vectorize import known_trips
+from dlang.codegen.vectorize import known_iterations
 
-SHORT = 1 << 14  # trips of straight code between two looks
-LONG = 1 << 6  # trips with loops, calls or work of the host in them
+SHORT = 1 << 14  # iterations of straight code between two looks
+LONG = 1 << 6  # iterations with loops, calls or work of the host in them
 LONG_PRODUCT = 1 << 19  # multiplications
 _STRAIGHT = (
     loops.At,
@@ -32,7 +32,7 @@ _STRAIGHT = (
 
 
 def chunk(stmts: Sequence[loops.Stmt]) -> int:
-    """How many trips of a loop with this body may go by without a look; a power of two."""
+    """How many iterations of a loop with this body may go by without a look; a power of two."""
     if any(map(_is_long, stmts)):
         return 1
     weight = _weight(stmts)
@@ -52,7 +52,7 @@ def _is_long(s: loops.Stmt) -> bool:
 
 
 def _weight(stmts: Sequence[loops.Stmt]) -> int | None:
-    """How often the innermost code of a body runs in one trip; None where that isn't known."""
+    """How often the innermost code of a body runs in one iteration; None where that isn't known."""
     most = 1
     for s in stmts:
         found: int | None = None
@@ -61,8 +61,8 @@ def _weight(stmts: Sequence[loops.Stmt]) -> int | None:
                 arms = _weight(s.then.stmts), _weight(s.otherwise.stmts)
                 found = None if arms[0] is None or arms[1] is None else max(arms[0], arms[1])
             case loops.Loop():
-                trips, inner = known_trips(s), _weight(s.stmts)
-                found = None if trips is None or inner is None else max(trips, 1) * inner
+                iterations, inner = known_iterations(s), _weight(s.stmts)
+                found = None if iterations is None or inner is None else max(iterations, 1) * inner
             case _ if isinstance(s, _STRAIGHT):
                 found = 1
             case _:
@@ -73,11 +73,11 @@ def _weight(stmts: Sequence[loops.Stmt]) -> int | None:
     return most
 
 
-def look_every(w: Writer, index: str, trips: int, step: int = 1) -> None:
-    """Looks in one of so many trips, a power of two, as is the step of the index from one time to the next."""
-    low = w.emit(f"and i64 {index}, {trips - 1}")
-    fuel = support.FUEL_OF_TRIPS if trips > 1 else support.FULL + 1
-    look_if(w, w.emit(f"icmp uge i64 {low}, {max(trips - step, 0)}"), fuel)
+def look_every(w: Writer, index: str, iterations: int, step: int = 1) -> None:
+    """Looks in one of so many iterations, a power of two, as is the step of the index from one time to the next."""
+    low = w.emit(f"and i64 {index}, {iterations - 1}")
+    fuel = support.FUEL_OF_ITERATIONS if iterations > 1 else support.FULL + 1
+    look_if(w, w.emit(f"icmp uge i64 {low}, {max(iterations - step, 0)}"), fuel)
 
 
 def look_if(w: Writer, due: str, fuel: int) -> None:
@@ -88,7 +88,7 @@ def look_if(w: Writer, due: str, fuel: int) -> None:
     w.begin(fine)
 
 
-def look(w: Writer, fine: str, fuel: int = support.FUEL_OF_TRIPS) -> list[str]:
+def look(w: Writer, fine: str, fuel: int = support.FUEL_OF_ITERATIONS) -> list[str]:
     """The lines of a block that looks and goes on at a label, or ends the run."""
     end = w.name("end")
     return [

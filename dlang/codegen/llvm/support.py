@@ -43,8 +43,8 @@ LOOK, DEEPER, START = -1, -2, -3
 STOPPED = -4
 """The failure of a piece of a loop that ended because one before it had failed."""
 
-FUEL_OF_A_CALL, FUEL_OF_TRIPS, FULL = 1, 512, 1024
-"""What recursive calls and chunks of trips use up until the clock is read."""
+FUEL_OF_A_CALL, FUEL_OF_ITERATIONS, FULL = 1, 512, 1024
+"""What recursive calls and chunks of iterations use up until the clock is read."""
 
 FINE = 1
 """What the host answers; anything else is a failure, as where its answer is lost."""

@@ -27,14 +27,14 @@ class Scope:
     pre: list[str]
     memo: dict[object, str]
     conditional: int
-    loads: bool  # whether what it reads stays the same over its trips
+    loads: bool  # whether what it reads stays the same over its iterations
 
 
 @dataclass(slots=True)
 class LaneContext:
-    """A loop being written for several trips at once. mask: which lanes are in use, if not all.
+    """A loop being written for several iterations at once. mask: which lanes are in use, if not all.
 
-    asks: whether it asks for what later trips read (`prefetch.py`).
+    asks: whether it asks for what later iterations read (`prefetch.py`).
     """
 
     var: Var

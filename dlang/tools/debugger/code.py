@@ -83,7 +83,7 @@ class Instruction:
     spot: None if it belongs to no statement that a person has written. via: of a mark, the calls in whose place it
     stands; name: what it names, and key: that of what is known of it. starts: whether a person stops there. enters:
     of a comprehension, whether there is something to see at its points; rows: its axes along which each element is
-    an array, named: those that have names. reversed: of a loop, whether it goes through the trips of another, the
+    an array, named: those that have names. reversed: of a loop, whether it goes through the iterations of another, the
     last first.
     """
 
@@ -168,7 +168,7 @@ class Library:
             [self._code(b, function, element) for b in op_blocks(op)]
         )  # fmt: skip
         back = isinstance(op, anf.For | anf.While) and is_reversed(op.body)
-        if back or kind == FOR:  # one stops at the condition of a `while` that runs forward, in each trip
+        if back or kind == FOR:  # one stops at the condition of a `while` that runs forward, in each iteration
             for code in inner:
                 _belongs(code, spot)
         return Instruction(kind, let, spot, evaluate, reversed=back, blocks=inner)

@@ -135,7 +135,7 @@ class Debugger:
         """The cotangents that a backward pass has found so far, also of variables that are out of scope by then."""
         v = view or self.view
         via = v.spot.via if v.spot is not None else ()
-        found = [s for s in v.frame.cotangents.values() if s.holds(v.frame.trips, via)]
+        found = [s for s in v.frame.cotangents.values() if s.holds(v.frame.iterations, via)]
         return list({(s.name.text, s.kinds): s for s in found}.values())
 
     def _in_scope(self, v: View) -> Iterator[Seen]:

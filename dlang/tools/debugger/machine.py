@@ -130,7 +130,7 @@ class Machine:
         known = around.names.values() if around.spot is None else around.variables(around.spot)
         here = around.backward(i.spot.via) if i.spot is not None else bool(around.passes)
         frame.names = {s.key: replace(s, backward=here) for s in known}
-        frame.cotangents, frame.passes, frame.trips = around.cotangents, around.passes, around.trips
+        frame.cotangents, frame.passes, frame.iterations = around.cotangents, around.passes, around.iterations
         frame.caller, frame.base, frame.spot = around.caller, True, i.spot
         return State(frame, 0, s.effects)
 
@@ -255,26 +255,26 @@ class Machine:
         assert isinstance(op, anf.For | anf.While)
         env = frame.env
         state = [value_of(a, env) for a in op.init]
-        frame.trips = (*frame.trips, self._trips(frame, i) if i.reversed else -1)
+        frame.iterations = (*frame.iterations, self._iterations(frame, i) if i.reversed else -1)
         if isinstance(op, anf.While):
-            self._trip(s, Cell(i, WHILE, frame.code, frame.pc, frame.cell), state, first=True)
+            self._iteration(s, Cell(i, WHILE, frame.code, frame.pc, frame.cell), state, first=True)
             return
         low, high = np.int64(size_of(op.low, env)), np.int64(size_of(op.high, env))  # beyond an i64: refused, not run
-        self._trip(s, Cell(i, FOR, frame.code, frame.pc, frame.cell, int(low), int(high)), state)
+        self._iteration(s, Cell(i, FOR, frame.code, frame.pc, frame.cell, int(low), int(high)), state)
 
-    def _trips(self, frame: Frame, loop: Instruction) -> int:
-        """How many trips the loop had that another one goes through backward; 0 if nobody knows."""
-        return 0 if frame.past is None or loop.spot is None else frame.past.count(loop.spot, frame.trips)
+    def _iterations(self, frame: Frame, loop: Instruction) -> int:
+        """How many iterations the loop had that another one goes through backward; 0 if nobody knows."""
+        return 0 if frame.past is None or loop.spot is None else frame.past.count(loop.spot, frame.iterations)
 
-    def _trip(self, s: State, cell: Cell, state: Sequence[Any], first: bool = False) -> None:
-        """Begins the next trip of a loop, or ends it."""
+    def _iteration(self, s: State, cell: Cell, state: Sequence[Any], first: bool = False) -> None:
+        """Begins the next iteration of a loop, or ends it."""
         frame = s.frame
         i, op, env = cell.instruction, cell.instruction.let.op, frame.env
         assert isinstance(op, anf.For | anf.While)
         if isinstance(op, anf.For) and cell.number >= cell.high:
             self._end(frame, cell, state)
             return
-        frame.trips = (*frame.trips[:-1], frame.trips[-1] + (-1 if i.reversed else 1))
+        frame.iterations = (*frame.iterations[:-1], frame.iterations[-1] + (-1 if i.reversed else 1))
         if isinstance(op, anf.For) or not first:  # a `while` that begins looks at its condition, and stops once
             frame.spot = None
         for param, value in zip(op.params, state, strict=True):
@@ -288,10 +288,10 @@ class Machine:
             self._enter(frame, Cell(i, WHILE, cell.code, cell.at, cell.around, testing=True), i.blocks[0])
 
     def _begun(self, s: State, loop: Instruction) -> None:
-        """Notes the trip of a loop that begins."""
+        """Notes the iteration of a loop that begins."""
         frame = s.frame
         if frame.past is not None and not frame.passes and loop.spot is not None:
-            frame.past.trip(s.steps, loop.spot, frame.trips)
+            frame.past.iteration(s.steps, loop.spot, frame.iterations)
 
     def _end(self, frame: Frame, cell: Cell, results: Sequence[Any]) -> None:
         """After a branch or a loop."""
@@ -300,7 +300,7 @@ class Machine:
             frame.env[var] = value
         frame.cell, frame.code, frame.pc = cell.around, cell.code, cell.at + 1
         if cell.kind != IF:
-            frame.trips = frame.trips[:-1]
+            frame.iterations = frame.iterations[:-1]
             frame.spot = i.spot
 
     def _leave(self, s: State) -> bool:
@@ -325,7 +325,7 @@ class Machine:
                 if op.early and not results.pop(0):
                     self._end(frame, cell, results)
                 else:
-                    self._trip(s, cell, results)
+                    self._iteration(s, cell, results)
             return False
         if frame.base or frame.parent is None:
             s.results = results

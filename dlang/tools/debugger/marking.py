@@ -28,7 +28,7 @@ def pass_mark(s: State, i: Instruction) -> None:
     backward = bool(passes) and frame.backward(via)
     others = [value_of(a, env) for a in op.values]
     if kinds:
-        seen = Seen(name, tuple(values), kinds, mark.subjects, backward, frame.trips, i.spot, via)
+        seen = Seen(name, tuple(values), kinds, mark.subjects, backward, frame.iterations, i.spot, via)
         if kinds[-1] != COTANGENT:
             _tangent(s, seen)
             return
@@ -41,7 +41,7 @@ def pass_mark(s: State, i: Instruction) -> None:
         others = values + others
     else:
         others = [*values[: len(name.passed)], *others]
-    seen = Seen(name, tuple(others), (), (), backward, frame.trips, i.spot, via)
+    seen = Seen(name, tuple(others), (), (), backward, frame.iterations, i.spot, via)
     names = frame.names
     if key in names:
         del names[key]  # the last one comes last

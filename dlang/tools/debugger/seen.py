@@ -18,7 +18,7 @@ OBJECT = 250  # bytes of a variable with a number, about
 class Seen:
     """A variable with its value, or its cotangent or tangent: which of the subjects it has, and what they are.
 
-    It is not changed, only replaced; a frozen class takes longer to make. kinds: as of its mark. backward, trips,
+    It is not changed, only replaced; a frozen class takes longer to make. kinds: as of its mark. backward, iterations,
     spot, via: where that was found. tangents: those of the value, or of the cotangent.
     """
 
@@ -27,7 +27,7 @@ class Seen:
     kinds: tuple[str, ...] = ()
     subjects: tuple[int, ...] = ()
     backward: bool = False
-    trips: tuple[int, ...] = ()
+    iterations: tuple[int, ...] = ()
     spot: Spot | None = None
     via: Via = ()
     tangents: tuple[Seen, ...] = ()
@@ -53,9 +53,10 @@ class Seen:
             + sum([t.nbytes for t in self.tangents])
         )
 
-    def holds(self, trips: tuple[int, ...], via: Via) -> bool:
-        """Whether it still does: in the same trips of the loops, and in the same calls in whose place code stands."""
-        return trips[: len(self.trips)] == self.trips and reached(via, self.via)
+    def holds(self, iterations: tuple[int, ...], via: Via) -> bool:
+        """Whether it still does: in the same iterations of the loops, and in the same calls in whose place code
+        stands."""
+        return iterations[: len(self.iterations)] == self.iterations and reached(via, self.via)
 
 
 def reached(via: Via, inner: Via) -> bool:

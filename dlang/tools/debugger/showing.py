@@ -53,8 +53,8 @@ def position(d: Debugger) -> list[str]:
     spot = view.spot
     if spot is None:
         return [f"{number(d)}  before the first statement"]
-    trips = view.frame.trips if d.selected == 0 else ()
-    more = [f"trip {', '.join([trip(t) for t in trips])}"] if trips else []
+    iterations = view.frame.iterations if d.selected == 0 else ()
+    more = [f"iteration {', '.join([iteration(t) for t in iterations])}"] if iterations else []
     if len(d.levels) > 1 and d.selected == 0:
         more += ["element " + ", ".join(elements(d))]
     more += view.mode
@@ -80,8 +80,8 @@ def names_in(code: str) -> set[str]:
     return set(re.findall(r"[^\W\d][\w']*", code))
 
 
-def trip(number: int) -> str:
-    """The number of a trip. Of a loop that runs backward one may only know where it ends."""
+def iteration(number: int) -> str:
+    """The number of an iteration. Of a loop that runs backward one may only know where it ends."""
     return str(number) if number >= 0 else "last" if number == -1 else f"{-number - 1} before the last"
 
 

@@ -36,15 +36,15 @@ class Frame:
     """A call under way. names, cotangents: by their keys; fresh: the cotangents that the statement begins with.
 
     began: how many operations ran before the call.
-    trips: of the loops around, counted from 0; of one that runs backward and of which nobody knows how many it has,
-    counted from the end, from -1. passes: the backward passes under way, by the calls in whose place they stand. past:
-    what is remembered for one. depth: how many calls are around. base: whether the machine ends with it. shared:
+    iterations: of the loops around, counted from 0; of one that runs backward and of which nobody knows how many it
+    has, counted from the end, from -1. passes: the backward passes under way, by the calls in whose place they stand.
+    past: what is remembered for one. depth: how many calls are around. base: whether the machine ends with it. shared:
     whether a copy of the state has it too.
     """
 
     __slots__ = (
         "base", "began", "caller", "cell", "code", "cotangents", "depth", "fresh", "label", "names", "parent", "passes",
-        "past", "pc", "shared", "spot", "trips", "view",
+        "past", "pc", "shared", "spot", "iterations", "view",
     )  # fmt: skip
 
     def __init__(self, label: str, code: Code, env: dict[Var, Any], depth: int, parent: Frame | None) -> None:
@@ -53,7 +53,7 @@ class Frame:
         self.pc = 0
         self.cell: Cell | None = None
         self.spot: Spot | None = None
-        self.trips: tuple[int, ...] = ()
+        self.iterations: tuple[int, ...] = ()
         self.names: dict[Key, Seen] = {}
         self.cotangents: dict[Key, Seen] = {}
         self.fresh: tuple[Seen, ...] = ()
@@ -69,7 +69,7 @@ class Frame:
 
     def copy(self) -> Frame:
         new = Frame(self.label, self.code, dict(self.env), self.depth, self.parent)
-        new.pc, new.cell, new.spot, new.trips = self.pc, self.cell, self.spot, self.trips
+        new.pc, new.cell, new.spot, new.iterations = self.pc, self.cell, self.spot, self.iterations
         new.names, new.cotangents = dict(self.names), dict(self.cotangents)
         new.passes, new.past, new.base = self.passes, self.past, self.base
         new.caller, new.fresh, new.began = self.caller, self.fresh, self.began
@@ -82,7 +82,7 @@ class Frame:
     def variables(self, spot: Spot) -> list[Seen]:
         """Those that have a value at a statement of this call."""
         backward = self.backward(spot.via)
-        known = [s for s in self.names.values() if s.backward == backward and s.holds(self.trips, spot.via)]
+        known = [s for s in self.names.values() if s.backward == backward and s.holds(self.iterations, spot.via)]
         if not backward or self.past is None:
             return known
         past = self.past.at(spot, *self._around(spot)) or []
@@ -103,16 +103,16 @@ class Frame:
         return None if cell is None else cell.instruction.spot
 
     def _around(self, spot: Spot) -> tuple[Spot | None, tuple[int, ...]]:
-        """The innermost of the loops around a statement that are under way, and their trips."""
-        cell, trips = self.cell, self.trips
+        """The innermost of the loops around a statement that are under way, and their iterations."""
+        cell, iterations = self.cell, self.iterations
         while cell is not None:
             if cell.kind != IF:
                 loop = cell.instruction.spot
                 if loop is not None and spot.inside(loop):
-                    return loop, trips
-                trips = trips[:-1]
+                    return loop, iterations
+                iterations = iterations[:-1]
             cell = cell.around
-        return None, trips
+        return None, iterations
 
     @property
     def depth_here(self) -> int:

@@ -1,6 +1,6 @@
-extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, dl_index trips, dl_index v1, DL_GLOBAL(f64) p2, DL_GLOBAL(f64) p3) {
+extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, dl_index iterations, dl_index v1, DL_GLOBAL(f64) p2, DL_GLOBAL(f64) p3) {
   // map
-  for (dl_index t = dl_first(); t < trips; t += dl_stride()) {
+  for (dl_index t = dl_first(); t < iterations; t += dl_stride()) {
     const dl_index n5 = dl_quotient(v1 + 1, 2);
     const dl_index t6 = dl_quotient(t, n5);
     const dl_index j4 = dl_remainder(t, n5) * 2;

@@ -1,6 +1,6 @@
-extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, dl_index trips, dl_index v1, DL_GLOBAL(f64) p2) {
+extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, dl_index iterations, dl_index v1, DL_GLOBAL(f64) p2) {
   // map
-  for (dl_index t = dl_first(); t < trips; t += dl_stride()) {
+  for (dl_index t = dl_first(); t < iterations; t += dl_stride()) {
     const dl_index j3 = t * 2;
     const i32 n4 = dl_left(v1 - j3);
     f64 a5[2];
@@ -23,11 +23,11 @@ struct dl_columns_1_totals {
   template <class W> __device__ void put(W &&words, i64 at) const { words[at + 0] = dl_word(a0); }
   template <class W> __device__ void get(W &&words, i64 at) { a0 = dl_of_word<f64>(words[at + 0]); }
 };
-extern "C" __global__ void __launch_bounds__(256, 3) dl_columns_1(dl_run *run, i64 site, dl_index trips, dl_index v1, dl_index v2, DL_GLOBAL(f64) p3, DL_GLOBAL(f64) p4, dl_index v5, DL_GLOBAL(f64) p6) {
+extern "C" __global__ void __launch_bounds__(256, 3) dl_columns_1(dl_run *run, i64 site, dl_index iterations, dl_index v1, dl_index v2, DL_GLOBAL(f64) p3, DL_GLOBAL(f64) p4, dl_index v5, DL_GLOBAL(f64) p6) {
   // columns
-  if (trips == 0) return;
+  if (iterations == 0) return;
   const dl_index pieces = dl_quotient(v1 + 1, 2);
-  const dl_index outer = dl_quotient(trips, dl_quotient(pieces + DL_WARP - 1, DL_WARP) * v5);
+  const dl_index outer = dl_quotient(iterations, dl_quotient(pieces + DL_WARP - 1, DL_WARP) * v5);
   const i32 columns = dl_columns(pieces, outer), rows = (i32)blockDim.x / columns;
   const i32 column = (i32)threadIdx.x % columns, row = (i32)threadIdx.x / columns;
   const dl_index tiles = dl_quotient(pieces + columns - 1, columns);
@@ -77,9 +77,9 @@ extern "C" __global__ void __launch_bounds__(256, 3) dl_columns_1(dl_run *run, i
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256) dl_map_2(dl_run *run, i64 site, dl_index trips, dl_index v1, DL_GLOBAL(f64) p2, dl_index v3, DL_GLOBAL(f64) p4) {
+extern "C" __global__ void __launch_bounds__(256) dl_map_2(dl_run *run, i64 site, dl_index iterations, dl_index v1, DL_GLOBAL(f64) p2, dl_index v3, DL_GLOBAL(f64) p4) {
   // map
-  for (dl_index t = dl_first(); t < trips; t += dl_stride()) {
+  for (dl_index t = dl_first(); t < iterations; t += dl_stride()) {
     const dl_index v5 = t;
     f64 v6 = 0.0;
     for (dl_index v7 = 0, n8 = v1; v7 < n8; ++v7) {

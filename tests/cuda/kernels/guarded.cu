@@ -1,7 +1,7 @@
-extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, dl_index trips, DL_GLOBAL(i64) p1, dl_index v2, DL_GLOBAL(f64) p3, DL_GLOBAL(f64) p4) {
+extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, dl_index iterations, DL_GLOBAL(i64) p1, dl_index v2, DL_GLOBAL(f64) p3, DL_GLOBAL(f64) p4) {
   // map
   if (dl_failed(run, site, 1)) return;
-  for (dl_index t = dl_first(); t < trips; t += dl_stride()) {
+  for (dl_index t = dl_first(); t < iterations; t += dl_stride()) {
     const dl_index v5 = t;
     const i64 v6 = p1[v5];
     const bool v7 = v6 < i64(v2);

@@ -1,6 +1,6 @@
-extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, dl_index trips, dl_index v1, DL_GLOBAL(u64) p2, DL_GLOBAL(i8) p3, DL_GLOBAL(u64) p4) {
+extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, dl_index iterations, dl_index v1, DL_GLOBAL(u64) p2, DL_GLOBAL(i8) p3, DL_GLOBAL(u64) p4) {
   // map
-  for (dl_index t = dl_first(); t < trips; t += dl_stride()) {
+  for (dl_index t = dl_first(); t < iterations; t += dl_stride()) {
     const dl_index j5 = t * 2;
     const i32 n6 = dl_left(v1 - j5);
     u64 a7[2];

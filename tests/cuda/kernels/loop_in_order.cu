@@ -1,6 +1,6 @@
-extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, dl_index trips, DL_GLOBAL(f64) p1, DL_GLOBAL(i64) p2) {
+extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, dl_index iterations, DL_GLOBAL(f64) p1, DL_GLOBAL(i64) p2) {
   // map
-  for (dl_index t = dl_first(); t < trips; t += dl_stride()) {
+  for (dl_index t = dl_first(); t < iterations; t += dl_stride()) {
     const dl_index v3 = t;
     const f64 v4 = p1[v3];
     f64 v5 = v4;

@@ -1,7 +1,7 @@
-extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, dl_index trips, bool v1, dl_index v2, dl_index v3, dl_index v4, DL_GLOBAL(f64) p5, DL_GLOBAL(f64) p6) {
+extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, dl_index iterations, bool v1, dl_index v2, dl_index v3, dl_index v4, DL_GLOBAL(f64) p5, DL_GLOBAL(f64) p6) {
   // map
   if (dl_failed(run, site, 3)) return;
-  for (dl_index t = dl_first(); t < trips; t += dl_stride()) {
+  for (dl_index t = dl_first(); t < iterations; t += dl_stride()) {
     const dl_index v7 = t;
     if (!v1) {
       dl_fail(run, t, site + 0, 0, nullptr);

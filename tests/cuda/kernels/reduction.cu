@@ -11,11 +11,11 @@ struct dl_reduction_0_totals {
   template <class W> __device__ void put(W &&words, i64 at) const { words[at + 0] = dl_word(a0); words[at + 1] = dl_word(a1); words[at + 2] = dl_word(a2); }
   template <class W> __device__ void get(W &&words, i64 at) { a0 = dl_of_word<f64>(words[at + 0]); a1 = dl_of_word<f64>(words[at + 1]); a2 = dl_of_word<i64>(words[at + 2]); }
 };
-extern "C" __global__ void __launch_bounds__(256) dl_reduction_0(dl_run *run, i64 site, dl_index trips, dl_index v1, DL_GLOBAL(f64) p2, DL_GLOBAL(f64) p3, DL_GLOBAL(f64) p4, DL_GLOBAL(i64) p5) {
+extern "C" __global__ void __launch_bounds__(256) dl_reduction_0(dl_run *run, i64 site, dl_index iterations, dl_index v1, DL_GLOBAL(f64) p2, DL_GLOBAL(f64) p3, DL_GLOBAL(f64) p4, DL_GLOBAL(i64) p5) {
   // reduction
   if (dl_failed(run, site, 0)) return;
   dl_reduction_0_totals a6;
-  for (dl_index t = dl_first(); t < trips; t += dl_stride()) {
+  for (dl_index t = dl_first(); t < iterations; t += dl_stride()) {
     const dl_index j7 = t * 2;
     const i32 n8 = dl_left(v1 - j7);
     f64 a9[2];
@@ -39,14 +39,14 @@ extern "C" __global__ void __launch_bounds__(256) dl_reduction_0(dl_run *run, i6
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256) dl_map_1(dl_run *run, i64 site, dl_index trips, DL_GLOBAL(f64) p1, DL_GLOBAL(i64) p2, DL_GLOBAL(f64) p3, DL_GLOBAL(i64) p4) {
+extern "C" __global__ void __launch_bounds__(256) dl_map_1(dl_run *run, i64 site, dl_index iterations, DL_GLOBAL(f64) p1, DL_GLOBAL(i64) p2, DL_GLOBAL(f64) p3, DL_GLOBAL(i64) p4) {
   // map
   if (dl_failed(run, site, 0)) return;
   const f64 v5 = p1[0];
   const i64 v6 = p2[0];
   const i64 v7 = dl_maximum(v6, 0ll);
   const i64 v8 = v7;
-  for (dl_index t = dl_first(); t < trips; t += dl_stride()) {
+  for (dl_index t = dl_first(); t < iterations; t += dl_stride()) {
     const dl_index v9 = t;
     p3[0] = v5;
     p4[0] = v8;

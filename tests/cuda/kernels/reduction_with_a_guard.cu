@@ -8,11 +8,11 @@ struct dl_reduction_0_totals {
   template <class W> __device__ void put(W &&words, i64 at) const { words[at + 0] = dl_word(a0); }
   template <class W> __device__ void get(W &&words, i64 at) { a0 = dl_of_word<f64>(words[at + 0]); }
 };
-extern "C" __global__ void __launch_bounds__(256) dl_reduction_0(dl_run *run, i64 site, dl_index trips, DL_GLOBAL(i64) p1, i64 v2, DL_GLOBAL(f64) p3, DL_GLOBAL(f64) p4) {
+extern "C" __global__ void __launch_bounds__(256) dl_reduction_0(dl_run *run, i64 site, dl_index iterations, DL_GLOBAL(i64) p1, i64 v2, DL_GLOBAL(f64) p3, DL_GLOBAL(f64) p4) {
   // reduction
   if (dl_failed(run, site, 1)) return;
   dl_reduction_0_totals a5;
-  for (dl_index t = dl_first(); t < trips; t += dl_stride()) {
+  for (dl_index t = dl_first(); t < iterations; t += dl_stride()) {
     const dl_index v6 = t;
     const i64 v7 = p1[v6];
     const bool v8 = v7 < v2;
@@ -33,11 +33,11 @@ done:
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256) dl_map_1(dl_run *run, i64 site, dl_index trips, DL_GLOBAL(f64) p1, DL_GLOBAL(f64) p2) {
+extern "C" __global__ void __launch_bounds__(256) dl_map_1(dl_run *run, i64 site, dl_index iterations, DL_GLOBAL(f64) p1, DL_GLOBAL(f64) p2) {
   // map
   if (dl_failed(run, site, 0)) return;
   const f64 v3 = p1[0];
-  for (dl_index t = dl_first(); t < trips; t += dl_stride()) {
+  for (dl_index t = dl_first(); t < iterations; t += dl_stride()) {
     const dl_index v4 = t;
     p2[0] = v3;
   }

@@ -8,11 +8,11 @@ struct dl_rows_0_totals0 {
   template <class W> __device__ void put(W &&words, i64 at) const { words[at + 0] = dl_word(a0); }
   template <class W> __device__ void get(W &&words, i64 at) { a0 = dl_of_word<f64>(words[at + 0]); }
 };
-extern "C" __global__ void __launch_bounds__(256) dl_rows_0(dl_run *run, i64 site, dl_index trips, DL_GLOBAL(f64) p1, dl_index v2, DL_GLOBAL(f64) p3) {
+extern "C" __global__ void __launch_bounds__(256) dl_rows_0(dl_run *run, i64 site, dl_index iterations, DL_GLOBAL(f64) p1, dl_index v2, DL_GLOBAL(f64) p3) {
   // rows
   const i32 width = dl_width(v2, 4), rank = (i32)threadIdx.x % width;
   const bool kept4 = v2 <= width * 4;
-  for (dl_index t = dl_first_row(width); t < trips; t += dl_rows(width)) {
+  for (dl_index t = dl_first_row(width); t < iterations; t += dl_rows(width)) {
     const dl_index v5 = t;
     DL_GLOBAL(f64) p6 = p1 + (v2*v5);
     dl_rows_0_totals0 a7;

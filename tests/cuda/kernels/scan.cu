@@ -8,10 +8,10 @@ struct dl_scan_0_totals {
   template <class W> __device__ void put(W &&words, i64 at) const { words[at + 0] = dl_word(a0); }
   template <class W> __device__ void get(W &&words, i64 at) { a0 = dl_of_word<f32>(words[at + 0]); }
 };
-extern "C" __global__ void __launch_bounds__(256) dl_scan_0(dl_run *run, i64 site, dl_index trips, dl_index v1, DL_GLOBAL(f32) p2, DL_GLOBAL(f32) p3, DL_GLOBAL(f32) p4) {
+extern "C" __global__ void __launch_bounds__(256) dl_scan_0(dl_run *run, i64 site, dl_index iterations, dl_index v1, DL_GLOBAL(f32) p2, DL_GLOBAL(f32) p3, DL_GLOBAL(f32) p4) {
   // scan
-  for (dl_index t = blockIdx.x; t < trips; t += gridDim.x) {
-    const dl_index n5 = ((v1) / 4 / trips + 1) * 4;
+  for (dl_index t = blockIdx.x; t < iterations; t += gridDim.x) {
+    const dl_index n5 = ((v1) / 4 / iterations + 1) * 4;
     const dl_index r6 = t * n5;
     const dl_index r7 = dl_minimum(dl_index(v1), dl_index(r6 + n5));
     dl_scan_0_totals a8;
@@ -34,10 +34,10 @@ struct dl_scan_1_totals {
   template <class W> __device__ void put(W &&words, i64 at) const { words[at + 0] = dl_word(a0); }
   template <class W> __device__ void get(W &&words, i64 at) { a0 = dl_of_word<f32>(words[at + 0]); }
 };
-extern "C" __global__ void __launch_bounds__(256) dl_scan_1(dl_run *run, i64 site, dl_index trips, dl_index v1, DL_GLOBAL(f32) p2, DL_GLOBAL(f32) p3, DL_GLOBAL(f32) p4, DL_GLOBAL(f32) p5) {
+extern "C" __global__ void __launch_bounds__(256) dl_scan_1(dl_run *run, i64 site, dl_index iterations, dl_index v1, DL_GLOBAL(f32) p2, DL_GLOBAL(f32) p3, DL_GLOBAL(f32) p4, DL_GLOBAL(f32) p5) {
   // scan
-  for (dl_index t = blockIdx.x; t < trips; t += gridDim.x) {
-    const dl_index n6 = ((v1) / 4 / trips + 1) * 4;
+  for (dl_index t = blockIdx.x; t < iterations; t += gridDim.x) {
+    const dl_index n6 = ((v1) / 4 / iterations + 1) * 4;
     const dl_index r7 = t * n6;
     const dl_index r8 = dl_minimum(dl_index(v1), dl_index(r7 + n6));
     dl_scan_1_totals a9;
@@ -75,6 +75,6 @@ extern "C" __global__ void __launch_bounds__(256) dl_scan_1(dl_run *run, i64 sit
       }
       dl_store(p3, j12, a16, n13);
     }
-    if (t == trips - 1 && threadIdx.x == 0) p5[0] = a11.a0;
+    if (t == iterations - 1 && threadIdx.x == 0) p5[0] = a11.a0;
   }
 }

@@ -1,7 +1,7 @@
-extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, dl_index trips, DL_GLOBAL(i64) p1, i64 v2) {
+extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, dl_index iterations, DL_GLOBAL(i64) p1, i64 v2) {
   // map
   if (dl_failed(run, site, 1)) return;
-  for (dl_index t = dl_first(); t < trips; t += dl_stride()) {
+  for (dl_index t = dl_first(); t < iterations; t += dl_stride()) {
     const dl_index v3 = t;
     const i64 v4 = p1[v3];
     const bool v5 = v4 < v2;
@@ -16,10 +16,10 @@ extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256) dl_map_1(dl_run *run, i64 site, dl_index trips, dl_index v1, DL_GLOBAL(f64) p2) {
+extern "C" __global__ void __launch_bounds__(256) dl_map_1(dl_run *run, i64 site, dl_index iterations, dl_index v1, DL_GLOBAL(f64) p2) {
   // map
   if (dl_failed(run, site, 0)) return;
-  for (dl_index t = dl_first(); t < trips; t += dl_stride()) {
+  for (dl_index t = dl_first(); t < iterations; t += dl_stride()) {
     const dl_index j3 = t * 2;
     const i32 n4 = dl_left(v1 - j3);
     f64 a5[2];
@@ -32,10 +32,10 @@ extern "C" __global__ void __launch_bounds__(256) dl_map_1(dl_run *run, i64 site
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256) dl_map_2(dl_run *run, i64 site, dl_index trips, dl_index v1, DL_GLOBAL(i64) p2, DL_GLOBAL(f64) p3, DL_GLOBAL(f64) p4) {
+extern "C" __global__ void __launch_bounds__(256) dl_map_2(dl_run *run, i64 site, dl_index iterations, dl_index v1, DL_GLOBAL(i64) p2, DL_GLOBAL(f64) p3, DL_GLOBAL(f64) p4) {
   // map
   if (dl_failed(run, site, 0)) return;
-  for (dl_index t = dl_first(); t < trips; t += dl_stride()) {
+  for (dl_index t = dl_first(); t < iterations; t += dl_stride()) {
     const dl_index j5 = t * 2;
     const i32 n6 = dl_left(v1 - j5);
     i64 a7[2];

@@ -1,7 +1,7 @@
-extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, dl_index trips, bool v1) {
+extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, dl_index iterations, bool v1) {
   // map
   if (dl_failed(run, site, 1)) return;
-  for (dl_index t = dl_first(); t < trips; t += dl_stride()) {
+  for (dl_index t = dl_first(); t < iterations; t += dl_stride()) {
     const dl_index v2 = t;
     if (!v1) {
       dl_fail(run, t, site + 0, 0, nullptr);
@@ -30,12 +30,12 @@ struct dl_rows_1_totals1 {
   template <class W> __device__ void put(W &&words, i64 at) const { words[at + 0] = dl_word(a0); }
   template <class W> __device__ void get(W &&words, i64 at) { a0 = dl_of_word<f32>(words[at + 0]); }
 };
-extern "C" __global__ void __launch_bounds__(512) dl_rows_1(dl_run *run, i64 site, dl_index trips, DL_GLOBAL(f32) p1, dl_index v2, DL_GLOBAL(f32) p3) {
+extern "C" __global__ void __launch_bounds__(512) dl_rows_1(dl_run *run, i64 site, dl_index iterations, DL_GLOBAL(f32) p1, dl_index v2, DL_GLOBAL(f32) p3) {
   // rows
   if (dl_failed(run, site, 0)) return;
   const i32 width = dl_width(v2, 8), rank = (i32)threadIdx.x % width;
   const bool kept4 = v2 <= width * 8;
-  for (dl_index t = dl_first_row(width); t < trips; t += dl_rows(width)) {
+  for (dl_index t = dl_first_row(width); t < iterations; t += dl_rows(width)) {
     const dl_index v5 = t;
     DL_GLOBAL(f32) p6 = p1 + (v2*v5);
     dl_rows_1_totals0 a7;

@@ -1,11 +1,11 @@
-extern "C" __global__ void __launch_bounds__(256) dl_tiles_0(dl_run *run, i64 site, dl_index trips, dl_index v1, dl_index v2, DL_GLOBAL(f32) p3, DL_GLOBAL(f32) p4, DL_GLOBAL(f32) p5) {
+extern "C" __global__ void __launch_bounds__(256) dl_tiles_0(dl_run *run, i64 site, dl_index iterations, dl_index v1, dl_index v2, DL_GLOBAL(f32) p3, DL_GLOBAL(f32) p4, DL_GLOBAL(f32) p5) {
   // tiles
   const i32 x = (i32)threadIdx.x % 32, y = (i32)threadIdx.x / 32, step = (i32)blockDim.x / 32;
-  if (trips == 0) return;
+  if (iterations == 0) return;
   const dl_index n6 = dl_quotient(v1 + 31, 32);
   const dl_index n7 = dl_quotient(v2 + 31, 32);
   DL_SHARED(f32, s8, 32 * 33);
-  for (dl_index t = blockIdx.x; t < trips; t += gridDim.x) {
+  for (dl_index t = blockIdx.x; t < iterations; t += gridDim.x) {
     const dl_index i9 = dl_remainder(dl_quotient(t, n7), n6) * 32;
     const dl_index j10 = dl_remainder(t, n7) * 32;
     for (i32 k = y; k < 32; k += step) {

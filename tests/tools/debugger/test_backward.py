@@ -104,13 +104,14 @@ TREES = TREE.replace("  total(t, w) * 2.0", "  let ts = [t, Leaf(w)]\n  sum([tot
 
 
 def statements(talk):
-    """Each statement that begins: whether in a backward pass, the line with the trips around, and the variables."""
+    """Each statement that begins: whether in a backward pass, the line with the iterations around, and the
+    variables."""
     d, out = talk.debugger, []
     while d.step() is Why.STEP:
         variables = {name: shown(s, d.trees) for name, s in d.seen().items()}
         place = d.view.spot.place
         line = place.source.line(place.line)
-        out.append((d.view.backward, (f" {line}", d.view.frame.trips), variables))
+        out.append((d.view.backward, (f" {line}", d.view.frame.iterations), variables))
     return out
 
 
@@ -121,44 +122,46 @@ def test_variables_have_the_values_that_they_had_when_the_statement_ran(text):
     """Those that the statement found, and the one that it gave."""
     seen = statements(Talk(text))
     compared = 0
-    for _, (line, trips), variables in [s for s in seen if s[0] and not re.match(r" +(for|while) ", s[1][0])]:
-        found = [v for backward, place, v in seen if not backward and place == (line, trips)]
+    for _, (line, iterations), variables in [s for s in seen if s[0] and not re.match(r" +(for|while) ", s[1][0])]:
+        found = [v for backward, place, v in seen if not backward and place == (line, iterations)]
         given = re.match(r" +(?:let |var )?(\w+) [-+]?= ", line)
         own = {given[1]} if given else set()
         if found:
             assert any(
                 f.keys() | own == variables.keys() and all(variables[n] == f[n] for n in f.keys() - own) for f in found
-            ), (line, trips, variables)
+            ), (line, iterations, variables)
             assert all(variables[n] in [v.get(n) for backward, _, v in seen if not backward] for n in own)
             compared += 1
     assert compared > 0.85 * sum(backward for backward, _, _ in seen)
 
 
-def test_passes_and_trips_of_a_gradient_of_a_gradient():
-    """The inner pass is over before the function goes on, and trips have the numbers that they had forward."""
+def test_passes_and_iterations_of_a_gradient_of_a_gradient():
+    """The inner pass is over before the function goes on, and iterations have the numbers that they had forward."""
     talk = Talk(TWICE)
     headings = [talk("step").splitlines()[0] for _ in range(35)]
     assert headings[2:10] == [
-        "#3  p.dl:13 in total  (trip 0)",
-        "#4  p.dl:7 in slope  (trip 0)",
-        "#5  p.dl:3 in f  (trip 0)",
-        "#6  p.dl:4 in f  (trip 0)",
-        "#7  p.dl:4 in f  (trip 0; backward pass)",
-        "#8  p.dl:3 in f  (trip 0; backward pass)",
-        "#9  p.dl:8 in slope  (trip 0)",
-        "#10  p.dl:14 in total  (trip 0)",
+        "#3  p.dl:13 in total  (iteration 0)",
+        "#4  p.dl:7 in slope  (iteration 0)",
+        "#5  p.dl:3 in f  (iteration 0)",
+        "#6  p.dl:4 in f  (iteration 0)",
+        "#7  p.dl:4 in f  (iteration 0; backward pass)",
+        "#8  p.dl:3 in f  (iteration 0; backward pass)",
+        "#9  p.dl:8 in slope  (iteration 0)",
+        "#10  p.dl:14 in total  (iteration 0)",
     ]
-    assert [h.split("(")[1] for h in headings[21:35]] == ["trip 1; backward pass)"] * 7 + ["trip 0; backward pass)"] * 7
+    assert [h.split("(")[1] for h in headings[21:35]] == ["iteration 1; backward pass)"] * 7 + [
+        "iteration 0; backward pass)"
+    ] * 7
 
 
 def test_the_line_of_a_call_is_a_statement_in_a_gradient_too():
     """The code of the called function stands there in its place."""
     talk = Talk(LOOPS)
     talk("break 12")
-    assert talk("continue").splitlines()[1] == "#6  p.dl:12 in loss  (trip 0, 0)"
-    assert talk("step").splitlines()[0] == "#7  p.dl:3 in cell  (trip 0, 0)"
-    assert talk("continue").splitlines()[:2] == ["breakpoint 1", "#10  p.dl:12 in loss  (trip 0, 1)"]
-    assert talk("rcontinue").splitlines()[1] == "#6  p.dl:12 in loss  (trip 0, 0)"
+    assert talk("continue").splitlines()[1] == "#6  p.dl:12 in loss  (iteration 0, 0)"
+    assert talk("step").splitlines()[0] == "#7  p.dl:3 in cell  (iteration 0, 0)"
+    assert talk("continue").splitlines()[:2] == ["breakpoint 1", "#10  p.dl:12 in loss  (iteration 0, 1)"]
+    assert talk("rcontinue").splitlines()[1] == "#6  p.dl:12 in loss  (iteration 0, 0)"
 
 
 def test_calls_in_whose_place_code_stands_are_all_among_the_calls():
@@ -176,7 +179,7 @@ def test_what_a_backward_pass_remembers_has_bounds():
     talk = Talk(LOOPS, memory=4000)
     assert any("backward pass" in talk("step") for _ in range(100))
     assert "no room to remember the variables" in talk("locals")
-    assert any("trip 0, 0; backward pass" in talk("step") for _ in range(100))
+    assert any("iteration 0, 0; backward pass" in talk("step") for _ in range(100))
     assert "no room" not in talk("locals") and talk("print x") == "x = 0.0"
 
 

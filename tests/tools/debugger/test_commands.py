@@ -145,8 +145,8 @@ def test_what_is_captured_stays_a_variable_outside():
 def test_next_goes_over_a_call_and_step_goes_into_it():
     talk = Talk(DATA)
     talk("run to 18")
-    assert "p.dl:19 in main  (trip 0)" in talk("next")
-    assert "p.dl:18 in main  (trip 0)" in talk("rnext")
+    assert "p.dl:19 in main  (iteration 0)" in talk("next")
+    assert "p.dl:18 in main  (iteration 0)" in talk("rnext")
     assert "p.dl:8 in inner" in talk("step")
     assert talk("where").splitlines() == [
         "▸ 0  p.dl:8 in inner: let twice = k * 2",
@@ -156,7 +156,7 @@ def test_next_goes_over_a_call_and_step_goes_into_it():
     assert "p.dl:18 in main" in talk("up") and talk("print i") == "i = 0"
     assert "outermost" in talk("up") and "p.dl:8 in inner" in talk("down")
     said = talk("finish")
-    assert "p.dl:19 in main  (trip 0)" in said and said.endswith("it gave 1")
+    assert "p.dl:19 in main  (iteration 0)" in said and said.endswith("it gave 1")
     assert "p.dl:9 in inner" in talk("back")
     assert "p.dl:18 in main" in talk("rfinish")
 
@@ -170,15 +170,15 @@ def test_the_statements_of_a_script_are_stepped_through():
     assert talk("where") == '▸ 0  p.dl:3 in the script: print("{x}")'
 
 
-def test_a_loop_shows_its_trips():
+def test_a_loop_shows_its_iterations():
     talk = Talk(DATA)
     talk("break 19")
-    trips = [talk("continue").splitlines()[1] for _ in range(3)]
-    assert [t.split("(")[1] for t in trips] == ["trip 0)", "trip 1)", "trip 2)"]
-    assert "trip 1" in talk("rcontinue")
+    iterations = [talk("continue").splitlines()[1] for _ in range(3)]
+    assert [t.split("(")[1] for t in iterations] == ["iteration 0)", "iteration 1)", "iteration 2)"]
+    assert "iteration 1" in talk("rcontinue")
 
 
-def test_the_condition_of_a_while_sees_what_the_trip_before_has_left():
+def test_the_condition_of_a_while_sees_what_the_iteration_before_has_left():
     talk = Talk('fn main() {\n  var k = 0\n  while k < 3 {\n    k += 1\n  }\n  print("{k}")\n}')
     talk("break 3")
     assert [talk("continue") and talk("print k") for _ in range(4)] == ["k = 0", "k = 1", "k = 2", "k = 3"]
@@ -186,7 +186,9 @@ def test_the_condition_of_a_while_sees_what_the_trip_before_has_left():
 
 def test_a_loop_over_an_array_begins_once():
     talk = Talk('fn main() {\n  for x in [1.0, 2.0] {\n    print("{x}")\n  }\n}')
-    assert [talk("next").splitlines()[0] for _ in range(2)] == [f"#{k}  p.dl:3 in main  (trip {k - 1})" for k in (1, 2)]
+    assert [talk("next").splitlines()[0] for _ in range(2)] == [
+        f"#{k}  p.dl:3 in main  (iteration {k - 1})" for k in (1, 2)
+    ]
 
 
 def test_where_a_function_returns_before_its_end_the_last_line_is_no_statement():
@@ -196,7 +198,7 @@ def test_where_a_function_returns_before_its_end_the_last_line_is_no_statement()
     found = [talk("step").splitlines() for _ in range(25)]
     lines = [int(said[0].split("p.dl:")[1].split()[0]) for said in found]
     assert lines[:13] == [2, 3, 4, 5, 4, 11, 2, 3, 4, 5, 4, 5, 7] and lines.count(7) == 1
-    assert [said[2] for said in found if "p.dl:4 in f  (trip 1; backward pass)" in said[0]] == [
+    assert [said[2] for said in found if "p.dl:4 in f  (iteration 1; backward pass)" in said[0]] == [
         "     cotangent of the result = 1.0"
     ]
     talk("goto 0")
@@ -288,7 +290,7 @@ def test_a_place_is_found_where_there_is_no_statement():
     talk = Talk(DATA)
     talk("continue")
     assert talk("break 19") == "breakpoint 1 at p.dl:19"
-    assert "p.dl:19 in main  (trip 2)" in talk("rcontinue")
+    assert "p.dl:19 in main  (iteration 2)" in talk("rcontinue")
     talk("continue")
     assert "the program has ended" in talk("run to 7")
     assert "error[E0983]: there is no statement in line 99" in talk("run to 99")
@@ -397,7 +399,7 @@ def test_a_gradient_goes_through_the_lines_and_back_through_them():
     assert "p.dl:9 in loss  (backward pass)" in talk("back")
 
 
-def test_in_the_backward_pass_of_a_loop_variables_have_the_values_of_the_trip():
+def test_in_the_backward_pass_of_a_loop_variables_have_the_values_of_the_iteration():
     text = "fn f(x: f64) -> f64 {\n  var y = x\n  for i < 3 {\n    let t = y * y\n    y = t + 1.0\n  }\n  y\n}\n"
     talk = Talk(text + 'fn main() { print("{grad(f)(1.0)}") }')
     talk("run to 7")
@@ -413,7 +415,7 @@ def test_the_first_nan_of_a_backward_pass_has_its_variable_and_its_line():
         "     a cotangent of -2.0 times the derivative inf gives -inf",
         "     it goes into the cotangent of `q` (line 3): let q = sum(p ** 2)",
         "     q = 0.0",
-        "#18  p.dl:4 in length  (trip 0; backward pass)",
+        "#18  p.dl:4 in length  (iteration 0; backward pass)",
     ]
 
 

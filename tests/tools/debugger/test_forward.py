@@ -80,7 +80,7 @@ def test_tangents_and_cotangents_are_values_in_expressions():
     assert talk("continue").splitlines()[0] == "watch 1: `q` was 25.0  tangent 6.0, is 1.0  tangent 0.0"
     talk("delete")
     talk("break 11 if tangent(l) == 0.0")
-    assert "trip 1; forward mode" in talk("continue")
+    assert "iteration 1; forward mode" in talk("continue")
     talk = Talk(HVP)
     talk("break length")
     talk("break 5 if cotangent(q) > 0.0")
@@ -116,7 +116,7 @@ def test_a_product_with_the_hessian_has_tangents_of_cotangents():
     of_q = [re.findall(r"= (\S+)  tangent (\S+)", line)[0] for line in said if "cotangent of `q`" in line]
     assert [tuple(map(float, pair)) for pair in of_l] == [(4.0, 0.0), (20.0, pytest.approx(2.4))]
     assert [tuple(map(float, pair)) for pair in of_q] == [(4.0, 0.0), (4.0, pytest.approx(0.0, abs=1e-12))]
-    assert any("(trip 1; forward mode; backward pass)" in line for line in said)
+    assert any("(iteration 1; forward mode; backward pass)" in line for line in said)
 
 
 def test_a_gradient_of_a_tangent_has_cotangents_of_both():

@@ -78,7 +78,7 @@ def test_states_share_no_array_that_is_changed_in_place():
     talk("continue")
     talk("goto 60")
     assert talk("print x") == before
-    assert "trip 19" in talk("goto 60")
+    assert "iteration 19" in talk("goto 60")
 
 
 def test_effects_happen_once():

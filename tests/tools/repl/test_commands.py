@@ -83,7 +83,9 @@ def test_code_is_shown_at_every_stage(say):
     assert "comp" in say(":ir f(x)")
     assert " # <input 1>:1:30\n" in say(":ir f") and "<session>" not in say(":grad f ir")
     assert re.search(r"\bret", say(":asm |a: f64| 2.0 * a"))
-    assert "__global__" in say(":cuda f") and "__global__" not in say(":cuda 2.0 * x")  # three trips are the host's
+    assert "__global__" in say(":cuda f") and "__global__" not in say(
+        ":cuda 2.0 * x"
+    )  # three iterations are the host's
     assert "x.0: f64[2], t.1: f64" in say(":ir |t: f64| t + x[0]")
     assert "x.0: f64[2], t.1: f64" in say(":ir grad(|t: f64| t * x[0])")
     shown = say(":ir { |t: f64| t * x[0] }")

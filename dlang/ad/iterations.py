@@ -1,10 +1,12 @@
-"""The adjoint of a loop that saves its trips in a list: one node for each trip, of what the adjoint mentions of it.
+"""The adjoint of a loop that saves its iterations in a list: one node for each iteration, of what the adjoint mentions
+of it.
 
-    for i { s = B(i, s, w) }      trips = Trip(saved, trips) after each      while trips = Trip(saved, rest) { pull B }
+    for i { s = B(i, s, w) }      iterations = Iteration(saved, iterations) after each      while iterations =
+    Iteration(saved, rest) { pull B }
 
-The loop runs once, so it may have effects; its number of trips need not be known; and a node holds arrays of any sizes,
-so the state may change its own from trip to trip. The backward loop carries the sizes that the cotangents of the state
-have at that time.
+The loop runs once, so it may have effects; its number of iterations need not be known; and a node holds arrays of any
+sizes, so the state may change its own from iteration to iteration. The backward loop carries the sizes that the
+cotangents of the state have at that time.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from dlang.ir.sizes import defined_sizes
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import bound_vars, free_vars, type_vars
 
-END, TRIP = 0, 1  # the variants of a list
+END, ITERATION = 0, 1  # the variants of a list
 
 
 def needs_list(op: anf.For | anf.While, active: set[anf.Var]) -> bool:
@@ -101,9 +103,9 @@ def _save(
     body = anf.Block((*again, *body.lets), body.results)
     opened = Renaming(dict(defined))
     saved = with_all_sizes([v for v in free_vars(body) if v in bound], opened)
-    variant = _trip(scope, saved, opened)
+    variant = _iteration(scope, saved, opened)
     list_type = anf.Scalar(variant.datatype)
-    before, whole, node = (anf.fresh("trips", list_type) for _ in range(3))
+    before, whole, node = (anf.fresh("iterations", list_type) for _ in range(3))
     with b.scope() as lets:
         for inner in forward:
             b.append(inner)
@@ -125,11 +127,13 @@ def _save(
     return [*start, anf.Let((*let.vars, whole), loop, let.span)], backward, whole, node
 
 
-def _trip(scope: Scope, saved: Sequence[anf.Var], opened: Renaming) -> anf.Variant:
+def _iteration(scope: Scope, saved: Sequence[anf.Var], opened: Renaming) -> anf.Variant:
     """The variant of a node that holds the variables and the node before it, of a datatype of its own."""
     datatypes = scope.nodes.datatypes
-    name = unused("trips.0", datatypes)
+    name = unused("iterations.0", datatypes)
     end = anf.Variant(name, END, "End", ())
-    trip = anf.Variant(name, TRIP, "Trip", (*fields_of(saved, opened), anf.fresh("rest", anf.Scalar(name))))
-    datatypes[name] = anf.Datatype(name, (end, trip), "what a derivative saves of a loop")
-    return trip
+    iteration = anf.Variant(
+        name, ITERATION, "Iteration", (*fields_of(saved, opened), anf.fresh("rest", anf.Scalar(name)))
+    )
+    datatypes[name] = anf.Datatype(name, (end, iteration), "what a derivative saves of a loop")
+    return iteration

@@ -1,9 +1,9 @@
-"""Loops of independent trips: one by one, or several lanes at once.
+"""Loops of independent iterations: one by one, or several lanes at once.
 
-A loop of lanes is a main loop of whole vectors, then what is left: trips with a mask, or a loop of single trips where a
-mask would be dear, or where a guard may fail: the main loop then leaves before the trips in which it does, and the loop
-of single trips reports the first. Where two copies of the body would be long, or the loop is to be short, all trips
-have a mask.
+A loop of lanes is a main loop of whole vectors, then what is left: iterations with a mask, or a loop of single
+iterations where a mask would be dear, or where a guard may fail: the main loop then leaves before the iterations in
+which it does, and the loop of single iterations reports the first. Where two copies of the body would be long, or the
+loop is to be short, all iterations have a mask.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from dlang.codegen.llvm.scalars import BITS, bits, iota
 from dlang.codegen.llvm.sites import WRITE
 from dlang.codegen.llvm.writer import LaneContext, Writer
 from dlang.codegen.loops import Loop, Stmt
-from dlang.codegen.vectorize import known_trips
+from dlang.codegen.vectorize import known_iterations
 from dlang.ir.anf import Lit, Var, poly
 
 NARROW = 8  # lanes for whose mask numbers of 64 bits are compared
-LANES_PER_TRIP = 4  # vectors go so much faster
+LANES_PER_ITERATION = 4  # vectors go so much faster
 
 
 def loop(w: Writer, stmt: loops.Loop) -> None:
-    """A loop of independent trips; its totals are bound behind it, those of no trips too."""
+    """A loop of independent iterations; its totals are bound behind it, those of no iterations too."""
     low, high = bounds(w, stmt.lows, stmt.highs)
     start = first_totals(w, stmt.reductions)
     pre, done = w.label("pre"), w.label("done")
     entering = w.block
-    certain = (known_trips(stmt) or 0) > 0
+    certain = (known_iterations(stmt) or 0) > 0
     ahead = w.ahead_of(pre)
     first = w.label("room") if stmt.rooms else ahead
     if certain:
@@ -50,7 +50,7 @@ def loop(w: Writer, stmt: loops.Loop) -> None:
     outer = w.code
     with w.scope(loads=True) as scope:
         w.code = []
-        w.depths.update((room.buffer, w.depth) for room in stmt.rooms)  # another array in each trip, in one place
+        w.depths.update((room.buffer, w.depth) for room in stmt.rooms)  # another array in each iteration, in one place
         cleared = _cleared(stmt) if w.lane is None else None
         if cleared is not None:
             totals = _clear(w, stmt, cleared, low, high)
@@ -61,7 +61,7 @@ def loop(w: Writer, stmt: loops.Loop) -> None:
         elif w.lane is None and (jam := jammed(stmt)) is not None:
             totals = _jammed_loop(w, stmt, jam, low, high, start, pre)
         else:
-            totals = _trips(w, stmt, low, high, start, pre)
+            totals = _iterations(w, stmt, low, high, start, pre)
         inner, w.code = w.code, outer
     leaving = w.block
     w.begin_ahead(ahead, pre, scope)
@@ -86,7 +86,7 @@ def _cleared(stmt: Loop) -> loops.Store | None:
 
 
 def _clear(w: Writer, stmt: Loop, store: loops.Store, low: str, high: str) -> list[str]:
-    """Stores the zeros of all trips."""
+    """Stores the zeros of all iterations."""
     w.bind(stmt.var, low)
     address = element_address(w, store.buffer, store.offset)
     bytes = w.emit(f"mul i64 {w.emit(f'sub i64 {high}, {low}')}, {bits(store.buffer.dtype) // 8}")
@@ -96,8 +96,8 @@ def _clear(w: Writer, stmt: Loop, store: loops.Store, low: str, high: str) -> li
     return []
 
 
-def _trips(w: Writer, stmt: loops.Loop, low: str, high: str, start: Sequence[str], entering: str) -> list[str]:
-    """The loop itself, at least one trip, one by one (in a loop of lanes: for all of them); gives the totals."""
+def _iterations(w: Writer, stmt: loops.Loop, low: str, high: str, start: Sequence[str], entering: str) -> list[str]:
+    """The loop itself, at least one iteration, one by one (in a loop of lanes: for all of them); gives the totals."""
     head, latch, after = w.label("head"), w.label("latch"), w.label("after")
     index, following = w.name("i"), w.name("i")
     types = accumulator_types(w, stmt.reductions)
@@ -110,9 +110,9 @@ def _trips(w: Writer, stmt: loops.Loop, low: str, high: str, start: Sequence[str
     totals = accumulate(w, stmt.reductions, names)
     carried = [("i64", index, low, following), *zip(types, names, start, totals, strict=True)]
     w.code[position:position] = _phis(carried, entering, latch)
-    trips = chunk(stmt.stmts)
-    if not _few(stmt, trips):
-        look_every(w, index, trips)
+    iterations = chunk(stmt.stmts)
+    if not _few(stmt, iterations):
+        look_every(w, index, iterations)
     w.jump(latch)
     w.begin(latch)
     w.code.append(f"  {following} = add nsw i64 {index}, 1")
@@ -124,7 +124,8 @@ def _trips(w: Writer, stmt: loops.Loop, low: str, high: str, start: Sequence[str
 def _jammed_loop(
     w: Writer, stmt: Loop, jam: Jam, low: str, high: str, start: Sequence[str], entering: str
 ) -> list[str]:
-    """The loop with at least one trip, several trips at once and the last ones one by one; gives the totals."""
+    """The loop with at least one iteration, several iterations at once and the last ones one by one; gives the
+    totals."""
     head, latch, rest, tail, over = (w.label(s) for s in ("rows", "latch", "rest", "tail", "over"))
     count = w.emit(f"sub i64 {high}, {low}")
     main = w.emit(f"and i64 {count}, {-jam.rows}")
@@ -142,9 +143,9 @@ def _jammed_loop(
         totals = accumulate(w, reductions, totals)
     carried = [("i64", index, low, following), *zip(types, names, start, totals, strict=True)]
     w.code[position:position] = _phis(carried, entering, latch)
-    trips = chunk(stmt.stmts)
-    if not _few(stmt, trips):
-        look_every(w, index, trips, jam.rows)
+    iterations = chunk(stmt.stmts)
+    if not _few(stmt, iterations):
+        look_every(w, index, iterations, jam.rows)
     w.jump(latch)
     w.begin(latch)
     w.code.append(f"  {following} = add nsw i64 {index}, {jam.rows}")
@@ -154,7 +155,7 @@ def _jammed_loop(
     merged = _merged(w, edges, entering, latch)
     w.fork(w.emit(f"icmp slt i64 {merged[0]}, {high}"), tail, over)
     w.begin(tail)
-    last = _trips(w, stmt, merged[0], high, merged[1:], tail)
+    last = _iterations(w, stmt, merged[0], high, merged[1:], tail)
     after = w.block
     w.jump(over)
     w.begin(over)
@@ -162,9 +163,9 @@ def _jammed_loop(
 
 
 def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str], entering: str) -> list[str]:
-    """Writes the loop, which has at least one trip; gives the totals of its reductions."""
+    """Writes the loop, which has at least one iteration; gives the totals of its reductions."""
     width = stmt.lanes
-    known = known_trips(stmt)
+    known = known_iterations(stmt)
     if known is not None and known < width and _can_mask(stmt.stmts):
         return _one_partial(w, stmt, low, known)
     exact = known is not None and known > 0 and known % width == 0 and not _may_bail(stmt.stmts)
@@ -172,7 +173,7 @@ def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str
     count = w.emit(f"sub i64 {high}, {low}")
     main = w.emit(f"and i64 {count}, {-width}")
     middle = w.emit(f"add i64 {low}, {main}")
-    span = 0 if _few(stmt, chunk(stmt.stmts)) else chunk(stmt.stmts) * LANES_PER_TRIP
+    span = 0 if _few(stmt, chunk(stmt.stmts)) else chunk(stmt.stmts) * LANES_PER_ITERATION
     begin = _chunk_end(w, low, span, middle) if span else middle
     if exact:
         w.jump(head)
@@ -238,7 +239,7 @@ def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str
     over = w.label("over")
     w.fork(w.emit(f"icmp slt i64 {merged[0]}, {high}"), tail, over)
     w.begin(tail)
-    last = _trips(w, stmt, merged[0], high, merged[1:], tail)
+    last = _iterations(w, stmt, merged[0], high, merged[1:], tail)
     after = w.block
     w.jump(over)
     w.begin(over)
@@ -246,7 +247,7 @@ def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str
 
 
 def _one_partial(w: Writer, stmt: Loop, low: str, count: int) -> list[str]:
-    """All trips of a loop that has fewer than there are lanes."""
+    """All iterations of a loop that has fewer than there are lanes."""
     width = stmt.lanes
     partial = w.label("partial")
     w.jump(partial)
@@ -262,22 +263,22 @@ def _one_partial(w: Writer, stmt: Loop, low: str, count: int) -> list[str]:
 
 
 def _masked_loop(w: Writer, stmt: Loop, low: str, high: str, entering: str) -> list[str]:
-    """All trips of a loop of lanes, at least one, each with a mask unless whole vectors are known to be enough."""
-    known = known_trips(stmt)
+    """All iterations of a loop of lanes, at least one, each with a mask unless whole vectors are known to be enough."""
+    known = known_iterations(stmt)
     if known is not None and known < stmt.lanes:
         return _one_partial(w, stmt, low, known)
     w.lane = LaneContext(stmt.var, stmt.lanes, None, "", {}, asks=has_room(w, stmt))
     masked = known is None or known % stmt.lanes > 0
-    totals = _lane_trips(w, stmt, low, high, entering, first_totals(w, stmt.reductions), masked, chunk(stmt.stmts))
+    totals = _lane_iterations(w, stmt, low, high, entering, first_totals(w, stmt.reductions), masked, chunk(stmt.stmts))
     totals = horizontal(w, stmt.reductions, totals)
     w.lane = None
     return totals
 
 
-def _lane_trips(
+def _lane_iterations(
     w: Writer, stmt: Loop, low: str, high: str, entering: str, start: Sequence[str], masked: bool, looks: int = 0
 ) -> list[str]:
-    """A loop of lanes, as many as the context says, with at least one trip; gives the accumulators.
+    """A loop of lanes, as many as the context says, with at least one iteration; gives the accumulators.
 
     looks: looks up once in so many times the lanes, unless it is 0 or the loop is over before.
     """
@@ -327,10 +328,10 @@ def _may_bail(stmts: Sequence[Stmt]) -> bool:
     return any(isinstance(s, loops.Assert) or (isinstance(s, Loop) and _may_bail(s.stmts)) for s in stmts)
 
 
-def _few(stmt: Loop, trips: int) -> bool:
+def _few(stmt: Loop, iterations: int) -> bool:
     """Whether a loop is known to be over before it has to look up."""
-    known = known_trips(stmt)
-    return known is not None and known <= trips
+    known = known_iterations(stmt)
+    return known is not None and known <= iterations
 
 
 def _chunk_end(w: Writer, low: str, span: int, middle: str) -> str:
@@ -338,7 +339,7 @@ def _chunk_end(w: Writer, low: str, span: int, middle: str) -> str:
 
 
 def _another_chunk(w: Writer, again: str, head: str, following: str, later: str, span: int, middle: str) -> list[str]:
-    """The block that goes on with the next chunk of trips."""
+    """The block that goes on with the next chunk of iterations."""
     w.module.declare("llvm.smin.i64", "i64", "i64", "i64")
     far = w.name("far")
     return [
@@ -362,7 +363,7 @@ def _masked_rest(
     first: Sequence[str],
     totals: Sequence[str],
 ) -> list[str]:
-    """The trips that do not fill a vector, with a mask: one, or several if fewer lanes than before go at once."""
+    """The iterations that do not fill a vector, with a mask: one, or several if fewer lanes than before go at once."""
     assert w.lane is not None
     partial, over = w.label("partial"), w.label("over")
     w.begin(rest)
@@ -376,7 +377,7 @@ def _masked_rest(
     w.fork(w.emit(f"icmp slt i64 {index}, {high}"), partial, over)
     w.begin(partial)
     if fewer:
-        after = _lane_trips(w, stmt, index, high, partial, before, masked=True)
+        after = _lane_iterations(w, stmt, index, high, partial, before, masked=True)
     else:
         _bind_lanes(w, stmt.var, index)
         _mask_from(w, index, high)
@@ -392,7 +393,7 @@ def _masked_rest(
 
 
 def _phis(carried: Iterable[tuple[str, str, str, str]], entering: str, latch: str) -> list[str]:
-    """What a loop carries: for each (type, name, at first, after a trip) the phi at its head."""
+    """What a loop carries: for each (type, name, at first, after an iteration) the phi at its head."""
     return [f"  {name} = phi {type} [ {x}, %{entering} ], [ {y}, %{latch} ]" for type, name, x, y in carried]
 
 
