@@ -31,10 +31,8 @@ ALL = [
 ]
 STEPS = 15_000  # of the interpreter, for each run
 
-ELEMENT = "an array in an element, which a loop reads, is made for all elements at once"
 FEW = "what needs the outer axes alone is counted at each point of a sum of a few terms"
 KNOWN: dict[str, str] = {
-    "tests/programs/textbook/fft.dl direct value bytes of memory": ELEMENT,
     "examples/convnet/convnet.dl moved value operations": FEW,
     "examples/convnet/convnet.dl varied value operations": FEW,
 }

@@ -97,16 +97,17 @@ class _Group:
             return False
         if any(v not in self.made and v in self.mentioned for v in intos):
             return False
-        if m.product and not self.outgrown(m, needed):
+        if m.product and not _outgrown(m, needed, self.mentioned - self.made):
             return False
         return needed <= self.rows and m.changed <= self.rows and _by_rows(m, needed)
 
-    def outgrown(self, m: _Member, needed: set[anf.Var]) -> bool:
-        """Tells whether an array that a comprehension needs grows faster than all that it and the others begin with."""
-        given = {*self.mentioned, *mentioned(m.op.body)} - self.made
-        sizes = [product(v.type.shape) for v in (*given, *m.let.vars) if isinstance(v.type, anf.Array)]
-        between = [product(v.type.shape) for v in needed if isinstance(v.type, anf.Array)]
-        return any(all(far_fewer(size, large) for size in sizes) for large in between)
+
+def _outgrown(m: _Member, needed: set[anf.Var], given: set[anf.Var]) -> bool:
+    """Tells whether an array that a comprehension needs grows faster than all that it makes or reads beside."""
+    others = {*m.let.vars, *given, *mentioned(m.op.body)} - needed
+    sizes = [product(v.type.shape) for v in others if isinstance(v.type, anf.Array)]
+    between = [product(v.type.shape) for v in needed if isinstance(v.type, anf.Array)]
+    return any(all(far_fewer(size, large) for size in sizes) for large in between)
 
 
 def _by_rows(m: _Member, made: set[anf.Var]) -> bool:
@@ -283,7 +284,10 @@ class _Blocks:
 
 
 def _peeled(members: Sequence[_Member]) -> tuple[list[_Member], list[_Member], list[_Member]]:
-    """Members of the shared axis alone that can stand before or after the others, where several are done at once."""
+    """Members of the shared axis alone that can stand before or after the others, where several are done at once.
+
+    One that reads, in a loop, rows of an array that is larger than all else stays: that array is then never whole.
+    """
     needs: list[set[int]] = []
     continued: list[set[int]] = [set() for _ in members]
     home: dict[anf.Var, int] = {}
@@ -298,9 +302,12 @@ def _peeled(members: Sequence[_Member]) -> tuple[list[_Member], list[_Member], l
         home.update(dict.fromkeys(m.let.vars, k))
         for v in mentioned(m.op):
             users.setdefault(v, set()).add(k)
-    wide = {k for k, m in enumerate(members) if m.inner}
     if _narrow(members):
         return [], list(members), []
+    wide = {k for k, m in enumerate(members) if m.inner}
+    made = {v for k in wide for v in members[k].let.vars}
+    given = {v for k in wide for v in mentioned(members[k].op.body)} - made
+    wide |= {k for k, m in enumerate(members) if _outgrown(m, made & {*mentioned(m.op.body)}, given)}  # by its loops
     before = {k for k in range(len(members)) if k not in wide and not needs[k] & wide}
     while inside := {k for k in before if needs[k] - before or continued[k] - before}:
         before -= inside  # rows that are continued have to be there

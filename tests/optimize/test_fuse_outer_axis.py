@@ -288,3 +288,16 @@ fn f(n.0: i64, m.1: i64, x.2: f64[n.0, m.1], k.3: i64[n.0]) -> (r.4: f64[m.1]) {
     args = [2, 3, np.arange(6.0).reshape(2, 3), np.array([2, 0])]
     assert_same(run(before, args), run(after, args))
     assert_same(ENGINE.compile(ownership(after), ["f"]).run("f", args), run(before, args))
+
+
+@pytest.mark.parametrize("loops", [
+    "for k < n { s = s * 0.9 + r[k] }",
+    "for k < n { s = s * 0.9 + r[k] }; for k < n { s += r[n - 1 - k] * cos(s) }",
+    "for k < n { if r[k] > s { s = 0.5 * r[k] } }",
+])  # fmt: skip
+def test_an_array_in_an_element_that_a_loop_reads_is_never_made_for_all_elements(loops: str) -> None:
+    text = f"fn f(x: f64[n]) -> f64[n] = [{{ let r = [sin(x[j] * x[k]) for k]; var s = 0.0; {loops}; s }} for j < n]"
+    p = optimised(text, "f")
+    assert not matrices(p), matrices(p)
+    x = np.array([0.3, -1.2, 2.0])
+    assert_same(run(lowered(text, "f").program, [3, x], name(p)), run(p, [3, x], name(p)))
