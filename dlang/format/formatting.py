@@ -20,13 +20,13 @@ _FRAMES = 20_000  # for trees as deep as the grammar allows
 
 
 def format_source(source: Source) -> str:
-    """The text of a file in the one style. Lines end as the first one of the file does.
+    """The text of a file in the one style. Lines end as the first one of the file does; a byte order mark goes.
 
     Raises `DlangError` with the messages if there are syntax errors. What is given has the same syntax tree and the
     same comments in the same order, and is given back unchanged when it is formatted again.
     """
     ending = "\r\n" if source.text.split("\n", 1)[0].endswith("\r") else "\n"
-    before = Source(source.path, source.text.replace("\r\n", "\n"))
+    before = Source(source.path, source.text.removeprefix("\ufeff").replace("\r\n", "\n"))
     with recursion(_FRAMES), gc_paused():
         tree, diagnostics = parse(before)
         if any(d.severity == "error" for d in diagnostics):

@@ -83,6 +83,8 @@ def test_lines_end_as_they_did():
         ("fn f() = 1#", "fn f() = 1  #\n"),
         ("# a\n\n\n\n# b", "# a\n\n# b\n"),
         ("\ufefffn f() = 1", "fn f() = 1\n"),
+        ("\ufeff## Of a file.\r\nfn f() = 1\r\n", "## Of a file.\r\nfn f() = 1\r\n"),
+        ("\ufeff# a comment\nfn f() = 1", "# a comment\nfn f() = 1\n"),
     ],
 )
 def test_texts_with_little_in_them(text, result):
