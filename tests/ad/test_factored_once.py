@@ -87,4 +87,4 @@ def _counted(name: str, args: list[object]) -> int:
     p, entry = program(name)
     interpreter = Interpreter(p)
     interpreter.run(entry, args)
-    return interpreter.counts["Library"] + interpreter.counts["Contract"] // 2  # which counts loads and stores too
+    return interpreter.counts["LinalgOp"] + interpreter.counts["Contract"] // 2  # which counts loads and stores too
