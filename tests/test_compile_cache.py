@@ -50,8 +50,8 @@ print(dlang.compilations(), *[x for x in ("lark", "dlang.ad.expand", "dlang.type
 NEEDED_BY_A_CALL = {
     *("dlang.codegen.node_layout", "dlang.codegen.panel_layout", "dlang.codegen.llvm"),
     *(f"dlang.codegen.llvm.{x}" for x in (
-        "prefetch_next", "call_values", "capi", "collector", "dispatch", "emitter", "jit", "microkernel", "objects", "panels",
-        "pieces", "pool", "registry", "sites", "support", "symbols", "texts", "waiting", "windows",
+        "call_values", "capi", "collector", "dispatch", "emitter", "jit", "microkernel", "objects", "panels",
+        "pieces", "prefetch_next", "pool", "registry", "sites", "support", "symbols", "texts", "waiting", "windows",
     )),
     *("dlang.grammar.parts", "dlang.ir.errors", "dlang.ir.node", "dlang.ir.rounding", "dlang.ir.terms"),
     *("dlang.specialize.structs", "dlang.specialize.types"),
