@@ -1,19 +1,24 @@
-"""The order of the passes: the one file of this folder that knows derivatives.
+"""The passes of the core IR: what each is for, what it relies on, and their order.
 
-normalise     inline · bounds · guards · simplify · CSE · DCE · early reads · hoist · batching ·
-              distribute, so that every comprehension is a perfect nest · narrow
-derivatives   idle, limits, then the innermost first, each result normalised again, until none is left; cofactors
-products      collect · tail calls · slices · defer · jacobians · guards · symmetry · contractions · hoist;
-              then functions that get arguments early are split
-afterwards    fuse · simplify · CSE · DCE · hoist · idle · inputs · blocking · rows · unroll · CSE · DCE ·
-              segments · fills · ownership
+normalise     every comprehension a perfect nest, each derivative of a named function: what `ad/` differentiates
+derivatives   the innermost first, each result normalised again, until none is left
+products      products of arrays are found while nothing is fused; then functions that get arguments early are split
+afterwards    fused, in blocks and rows, and each array has one owner
+
+`steps` runs them, and gives the program after each: to be verified, printed (`dlc ir --after`), compared (`dlc
+bisect`), or thrown away. This is the one file of the folder that knows derivatives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from itertools import chain
 from operator import is_
+from typing import Any
 
 from dlang.ad.determinants import cofactors_in_products
 from dlang.ad.expand import expand_innermost
@@ -66,97 +71,193 @@ Observer = Callable[[str, Program], None]
 Witness = Callable[[Residuals], None]
 
 
+class Form(Enum):
+    """A property of a whole program on which passes rely."""
+
+    NESTS = "perfect nests"  # nothing is computed at more points than it depends on: `ir/sharing.py`
+    EXPANDED = "no derivatives"
+    CONTRACTED = "products found"  # what is a product of arrays is a `Contract`
+    OWNED = "owned"  # an array that is consumed is used nowhere else
+
+
 @dataclass(frozen=True, slots=True)
 class Pass:
     """One pass: `function(program, entries)`, run in the order of `PASSES` in the phase `when`.
 
-    again: it tidies for the second time in its phase, and has nothing to do if no pass changed a function since.
-    on_device: what is run in its place where the program is for a device.
+    purpose: what it is for, in a line. needs: what holds of a program that it is given; gives, ends: what holds, or no
+    longer holds, of the program that it makes. again: it tidies for the second time in its phase, and has nothing to do
+    if no pass changed a function since. on_device: what is run in its place where the program is for a device.
     """
 
     name: str
     function: Callable[[Program, Sequence[str]], Program]
     when: str
+    purpose: str
+    needs: frozenset[Form] = frozenset()
+    gives: frozenset[Form] = frozenset()
+    ends: frozenset[Form] = frozenset()
     again: bool = False
     on_device: Callable[[Program, Sequence[str]], Program] | None = None
 
+    def after(self, forms: frozenset[Form]) -> frozenset[Form]:
+        """What holds of the program that it makes of one of which `forms` hold."""
+        return (forms | self.gives) - self.ends
 
-def _plain(name: str, function: Callable[[Program], Program], when: str, again: bool = False) -> Pass:
-    return Pass(name, lambda program, entries: function(program), when, again)
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A program as one step leaves it. name: of a pass, or one of `STAGES` at the end of a stage (`stage` then)."""
+
+    name: str
+    program: Program
+    forms: frozenset[Form]
+    stage: bool = False
+
+
+def _plain(name: str, function: Callable[[Program], Program], when: str, purpose: str, **more: Any) -> Pass:
+    return Pass(name, lambda program, entries: function(program), when, purpose, **more)
+
+
+_NESTS, _OWNED = frozenset({Form.NESTS}), frozenset({Form.OWNED})
+_EXPANDED, _CONTRACTED = frozenset({Form.EXPANDED}), frozenset({Form.CONTRACTED})
+_SIMPLIFY = "rewrites operations by the laws of arithmetic, and folds constants"
+_CSE = "computes equal values once"
+_DCE = "drops what nobody uses, and results and state that nobody reads"
+_HOIST = "moves out of loops what does not change in them"
 
 PASSES: tuple[Pass, ...] = (
-    Pass("inline", inline, NORMAL),
-    _plain("parts", parts, NORMAL),
-    _plain("index_checks", remove_index_checks, NORMAL),
-    Pass("guards", guards, NORMAL),  # before a product with 1 is simplified: then it is a tangent without a factor
-    _plain("simplify", simplify, NORMAL),
-    _plain("cse", cse, NORMAL),
-    _plain("jump_threading", jump_threading, NORMAL),
-    _plain("simplify", simplify, NORMAL),
-    _plain("dce", dce, NORMAL),
-    _plain("early_reads", early_reads, NORMAL),
-    _plain("hoist", hoist, NORMAL),  # what a loop computes in every iteration would be saved in every iteration
-    _plain("vectorise_loops", vectorise_loops, NORMAL),
-    _plain("distribute", distribute, NORMAL),
-    _plain("narrow", narrow, NORMAL),  # what fusion would leave out has no derivative
-    _plain("simplify", simplify, NORMAL, again=True),
-    _plain("cse", cse, NORMAL, again=True),
-    _plain("dce", dce, NORMAL, again=True),
-    Pass("batch_outer_products", batch_outer_products, PRODUCTS),  # as long as recursion is calls
-    _plain("tail_calls", tail_calls_to_loops, PRODUCTS),
-    _plain("slice_writes", slice_writes, PRODUCTS),
-    _plain("sink_products", sink_products, PRODUCTS),
-    _plain("jacobians", jacobians, PRODUCTS),
-    Pass("last_guards", lambda program, entries: guards(program, entries, last=True), PRODUCTS),
-    _plain("symmetry", symmetry, PRODUCTS),
-    _plain("contractions", contractions, PRODUCTS),
-    _plain("hoist", hoist, PRODUCTS),  # before fusion, which would take invariant arrays into the loop
-    _plain("fuse", fuse, AFTER),
-    _plain("simplify", simplify, AFTER),
-    _plain("cse", cse, AFTER),
-    _plain("dce", dce, AFTER),
-    _plain("hoist", hoist, AFTER),
-    _plain("idle", lambda program: idle(program, last=True), AFTER),  # behind what moves code out of loops
-    _plain(
-        "block_loop_products", block_loop_products, AFTER
-    ),  # when fusion has left of a product what the iterations of a loop read
-    Pass(
-        "blocking",
-        lambda program, entries: blocking(program),
-        AFTER,
-        on_device=lambda program, entries: blocking(program, device=True),
-    ),
-    _plain("fuse_outer_axis", fuse_outer_axis, AFTER),
-    _plain("unroll", unroll, AFTER),
-    _plain("cse", cse, AFTER, again=True),
-    _plain("dce", dce, AFTER, again=True),
-    _plain("coalesce_writes", coalesce_writes, AFTER),
-    _plain("dead_fill", dead_fill, AFTER),
-    Pass("ownership", ownership, AFTER),
-)
+    Pass("inline", inline, NORMAL, "puts bodies of functions in the place of calls, callees before callers"),
+    _plain("parts", parts, NORMAL, "hands recursive functions a whole array and an offset in place of a part"),
+    _plain("index_checks", remove_index_checks, NORMAL, "removes checks of indices that loops and conditions prove"),
+    # before a product with 1 is simplified: then it is a tangent without a factor
+    Pass("guards", guards, NORMAL, "makes zero-safe products plain where no zero meets what is not finite"),
+    _plain("simplify", simplify, NORMAL, _SIMPLIFY),
+    _plain("cse", cse, NORMAL, _CSE),
+    _plain("jump_threading", jump_threading, NORMAL, "joins branches whose conditions another has decided"),
+    _plain("simplify", simplify, NORMAL, _SIMPLIFY),
+    _plain("dce", dce, NORMAL, _DCE),
+    _plain("early_reads", early_reads, NORMAL, "puts what reads an array before what consumes it"),
+    # what a loop computes in every iteration would be saved in every iteration
+    _plain("hoist", hoist, NORMAL, _HOIST),
+    _plain("vectorise_loops", vectorise_loops, NORMAL, "does loops whose iterations are independent at once"),
+    _plain("distribute", distribute, NORMAL, "splits comprehensions into perfect nests", gives=_NESTS),
+    _plain("narrow", narrow, NORMAL, "computes where they are read elements of which few are read", needs=_NESTS),
+    _plain("simplify", simplify, NORMAL, _SIMPLIFY, again=True),
+    _plain("cse", cse, NORMAL, _CSE, again=True),
+    _plain("dce", dce, NORMAL, _DCE, again=True),
+    # as long as recursion is calls
+    Pass("batch_outer_products", batch_outer_products, PRODUCTS,
+         "adds up the outer products of a recursion a few dozen at a time", needs=_EXPANDED),
+    _plain("tail_calls", tail_calls_to_loops, PRODUCTS, "makes loops of recursion in tail position"),
+    _plain("slice_writes", slice_writes, PRODUCTS, "sets what each iteration adds to a slice of zeros of its own"),
+    _plain("sink_products", sink_products, PRODUCTS,
+           "does the products that a loop adds up as one product behind it", needs=_EXPANDED),
+    _plain("jacobians", jacobians, PRODUCTS,
+           "finds the local Jacobians of iterations before they are applied", needs=_EXPANDED),
+    Pass("last_guards", partial(guards, last=True), PRODUCTS,
+         "the same once more, when derivatives are expanded", needs=_EXPANDED),
+    _plain("symmetry", symmetry, PRODUCTS, "adds up sums over both sides of pairs once", needs=_NESTS),
+    _plain("contractions", contractions, PRODUCTS, "finds the products of arrays", needs=_NESTS | _EXPANDED,
+           gives=_CONTRACTED),
+    # before fusion, which would take invariant arrays into the loop
+    _plain("hoist", hoist, PRODUCTS, _HOIST),
+    _plain("fuse", fuse, AFTER, "computes arrays where they are read", needs=_NESTS | _CONTRACTED),
+    _plain("simplify", simplify, AFTER, _SIMPLIFY),
+    _plain("cse", cse, AFTER, _CSE),
+    _plain("dce", dce, AFTER, _DCE),
+    _plain("hoist", hoist, AFTER, _HOIST),
+    # behind what moves code out of loops
+    _plain("idle", partial(idle, last=True), AFTER, "makes nothing for loops without iterations"),
+    # when fusion has left of a product what the iterations of a loop read
+    _plain("block_loop_products", block_loop_products, AFTER,
+           "does the products of a loop's inputs for a block of iterations at once", needs=_CONTRACTED),
+    Pass("blocking", lambda program, entries: blocking(program), AFTER,
+         "does chains of products and comprehensions a block of rows at a time", needs=_CONTRACTED, ends=_NESTS,
+         on_device=lambda program, entries: blocking(program, device=True)),
+    _plain("fuse_outer_axis", fuse_outer_axis, AFTER,
+           "makes one loop of comprehensions that share an outer axis", needs=_CONTRACTED, ends=_NESTS),
+    _plain("unroll", unroll, AFTER, "writes out comprehensions over a few known points as scalar code"),
+    _plain("cse", cse, AFTER, _CSE, again=True),
+    _plain("dce", dce, AFTER, _DCE, again=True),
+    _plain("coalesce_writes", coalesce_writes, AFTER, "writes the segments of an array in one pass", needs=_EXPANDED),
+    _plain("dead_fill", dead_fill, AFTER, "leaves arrays empty that are overwritten as a whole", needs=_EXPANDED),
+    Pass("ownership", ownership, AFTER, "copies what is consumed while something else holds it", needs=_EXPANDED,
+         gives=_OWNED),
+)  # fmt: skip
 
 
-def run(program: Program, entries: Sequence[str], when: str, verify: bool = False, device: bool = False) -> Program:
-    """The passes of one phase; with `verify` the result of each is checked. device: whether the program is for one."""
-    tidy = program
-    perfect = when != NORMAL  # from here on comprehensions are perfect nests, until their axes are taken apart
-    for step in PASSES:
-        if step.when == when:
-            if step.again and _same_functions(program, tidy):
-                continue
-            before = program
-            with timed(step.name):
-                function = step.on_device if device and step.on_device is not None else step.function
-                program = function(program, entries)
-            if step.name == "dce":
+def unmet(passes: Sequence[Pass] = PASSES) -> list[str]:
+    """The contracts that an order of passes breaks: a pass that needs a form which no pass before it gives."""
+    found: list[str] = []
+    forms: frozenset[Form] = frozenset()
+    for when in (NORMAL, PRODUCTS, AFTER):
+        for step in passes:
+            if step.when == when:
+                found += [f"{step.name} needs {form.value}" for form in step.needs - forms]
+                forms = step.after(forms)
+        if when == NORMAL:
+            forms |= _EXPANDED
+    return found
+
+
+def steps(
+    program: Program,
+    entries: Sequence[str],
+    saw: Witness | None = None,
+    given: Mapping[str, Set[int]] | None = None,
+    device: bool = False,
+    passes: Sequence[Pass] | None = None,
+) -> Iterator[Step]:
+    """The program after each pass and at the end of each stage; parameters as for `optimise`."""
+    passes = PASSES if passes is None else passes
+    step = Step("mono", program, frozenset(), True)
+    yield step
+    step = yield from _phase(step, entries, NORMAL, device, passes)
+    if any(isinstance(let.op, Derivative) for f in step.program.functions.values() for let in walk(f.body)):
+        yield (step := _become(step, "idle", idle(step.program)))
+    yield (step := Step("normal", step.program, step.forms, True))
+    yield (step := _become(step, "limits", with_limits(step.program), _NESTS))
+    for _ in range(DEEPEST):
+        with timed("derivatives"):
+            expanded = expand_innermost(step.program, saw)
+        if expanded is None:
+            break
+        yield (step := _become(step, "derivatives", expanded, _NESTS))
+        step = yield from _phase(step, entries, NORMAL, device, passes)
+    products = cofactors_in_products(step.program)
+    if not _same_functions(products, step.program):
+        yield (step := _become(step, "cofactors", products, _NESTS))
+        step = yield from _phase(step, entries, NORMAL, device, passes)
+    yield (step := Step("ad", step.program, step.forms | _EXPANDED, True))
+    step = yield from _phase(step, entries, PRODUCTS, device, passes)
+    for name, positions in (given or {}).items():  # before fusion, which would mix what is early with the rest
+        yield (step := _become(step, "staging", staged(step.program, name, positions)))
+        entries = [*entries, early_name(name)]
+    if device:
+        yield (step := _become(step, "scatters", scatters(step.program)))
+    step = yield from _phase(step, entries, AFTER, device, passes)
+    yield Step("opt", step.program, step.forms, True)
+
+
+def _phase(
+    step: Step, entries: Sequence[str], when: str, device: bool, passes: Sequence[Pass]
+) -> Generator[Step, None, Step]:
+    """The steps of one phase; the last of them is returned."""
+    tidy = step.program
+    for p in passes:
+        if p.when == when and not (p.again and _same_functions(step.program, tidy)):
+            function = p.on_device if device and p.on_device is not None else p.function
+            with timed(p.name):
+                program = function(step.program, entries)
+            yield (step := Step(p.name, program, p.after(step.forms)))
+            if p.name == "dce":
                 tidy = program
-            if verify:
-                verified(program, f"the pass `{step.name}`", before, step.name == "ownership")
-                perfect = (perfect or step.name == "distribute") and step.name != "blocking"
-                if perfect:
-                    shared(program, f"the pass `{step.name}`", None if step.name == "distribute" else before)
-    return program
+    return step
+
+
+def _become(step: Step, name: str, program: Program, ends: frozenset[Form] = frozenset()) -> Step:
+    """What became of a program by what is no pass of a phase."""
+    return Step(name, program, step.forms if _same_functions(program, step.program) else step.forms - ends)
 
 
 def verified(program: Program, maker: str, since: Program | None = None, ownership: bool = False) -> Program:
@@ -169,13 +270,28 @@ def verified(program: Program, maker: str, since: Program | None = None, ownersh
     return program
 
 
-def shared(program: Program, maker: str, since: Program | None = None) -> None:
+def _shared(program: Program, maker: str, since: Program | None = None) -> None:
     """Checks that a program keeps the law of sharing: else an IRError says who broke it. since: what it was made of."""
     with timed("verify"):
         try:
             verify_sharing(program, since)
         except IRError as error:
             raise IRError(f"{maker} has something computed more often than it has to be: {error}") from None
+
+
+def verify_steps(made: Iterable[Step]) -> Iterator[Step]:
+    """The same steps, each verified: it is well formed and has the forms that it should have, or an IRError says who
+    made it."""
+    before: Step | None = None
+    for step in made:
+        maker = "specialisation" if before is None else f"the pass `{step.name}`"
+        if not step.stage or before is None:
+            since = None if before is None else before.program
+            verified(step.program, maker, since, Form.OWNED in step.forms)
+            if Form.NESTS in step.forms:
+                _shared(step.program, maker, since if before is not None and Form.NESTS in before.forms else None)
+        yield step
+        before = step
 
 
 def _same_functions(a: Program, b: Program) -> bool:
@@ -185,7 +301,9 @@ def _same_functions(a: Program, b: Program) -> bool:
 
 def normalise(program: Program, entries: Sequence[str], verify: bool = False) -> Program:
     """The normal form that `ad/` differentiates."""
-    return run(program, entries, NORMAL, verify)
+    begin = Step("mono", program, frozenset(), True)
+    made = chain([begin], _phase(begin, entries, NORMAL, False, PASSES))
+    return deque(verify_steps(made) if verify else made, maxlen=1).pop().program
 
 
 def optimise(
@@ -196,45 +314,17 @@ def optimise(
     saw: Witness | None = None,
     given: Mapping[str, Set[int]] | None = None,
     device: bool = False,
+    passes: Sequence[Pass] | None = None,
 ) -> Program:
     """The program as the back ends want it; `entries` are the functions that are called from outside.
 
-    verify: whether it is checked after each pass; None leaves that to the environment. observe: called after each of
-    `STAGES` with its name and the program. saw: with what each derivative saves. given: of entries that are to be split
-    (`staging.py`), the positions of the parameters that are known early. device: whether the program is for one.
+    verify: whether it is checked after each pass; None leaves that to the environment. observe: called after each pass
+    and each of `STAGES` with its name and the program. saw: with what each derivative saves. given: of entries that are
+    to be split (`staging.py`), the positions of the parameters that are known early. device: whether the program is for
+    one.
     """
-    seen = observe or (lambda stage, program: None)
-    if verify is None:
-        verify = verifying()
-    if verify:
-        verified(program, "specialisation")
-
-    def made(after: Program, maker: str) -> Program:
-        """What became of the program, with its maker, for what is no pass of a phase."""
-        return verified(after, maker, program) if verify else after
-
-    seen("mono", program)
-    program = normalise(program, entries, verify)
-    if any(isinstance(let.op, Derivative) for f in program.functions.values() for let in walk(f.body)):
-        program = made(idle(program), "making nothing for loops without iterations")
-    seen("normal", program)
-    program = made(with_limits(program), "noting limits")
-    for _ in range(DEEPEST):
-        with timed("derivatives"):
-            expanded = expand_innermost(program, saw)
-        if expanded is None:
-            break
-        program = normalise(made(expanded, "the expansion of derivatives"), entries, verify)
-    products = made(cofactors_in_products(program), "the expansion of cofactors")
-    if not _same_functions(products, program):
-        program = normalise(products, entries, verify)
-    seen("ad", program)
-    program = run(program, entries, PRODUCTS, verify)
-    for name, positions in (given or {}).items():  # before fusion, which would mix what is early with the rest
-        program = made(staged(program, name, positions), "splitting by what is known early")
-        entries = [*entries, early_name(name)]
-    if device:
-        program = made(scatters(program), "taking loops for scatters")
-    program = run(program, entries, AFTER, verify, device)
-    seen("opt", program)
-    return program
+    made = steps(program, entries, saw, given, device, passes)
+    for step in verify_steps(made) if (verifying() if verify is None else verify) else made:
+        if observe is not None:
+            observe(step.name, step.program)
+    return step.program
