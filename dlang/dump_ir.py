@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from difflib import unified_diff
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from dlang.diagnostics import error
@@ -85,6 +87,57 @@ def nests_of(program: anf.Program, entries: Sequence[str]) -> loops.Program:
     return schedule(reachable(program, entries), Lanes(objects.vector_bits()), GRAIN)
 
 
+# ---- after each pass -------------------------------------------------------------------------------------------------
+Trace = list[tuple[str, "anf.Program"]]
+"""The program after each pass and each stage of the core IR, in order; `mono` comes first."""
+
+
+def traced(decls: Sequence[core.FnDecl], verify: bool | None = None) -> Trace:
+    """What each pass makes of the program that functions need. verify: as in `lower`."""
+    trace: Trace = []
+    lower([request(d) for d in decls], observe=lambda name, program: trace.append((name, program)), verify=verify)
+    return trace
+
+
+def after(trace: Trace, name: str, time: int) -> str:
+    """The program after a pass has run for the first, second … time. E0950 if it does not run so often."""
+    from dlang.ir.printer import print_program
+
+    made = [program for found, program in trace if found == name]
+    if time > len(made):
+        often = "does not run" if not made else "runs once" if len(made) == 1 else f"runs {len(made)} times"
+        help = ("`--changed` shows the passes that change something",)
+        raise error("E0950", f"the pass `{name}` {often} here", None, help=help)
+    return print_program(made[time - 1])
+
+
+def changes(trace: Trace) -> Iterator[tuple[str, str]]:
+    """Each pass that changes a function, with its time as in `simplify:2`, and the changes as a unified diff.
+
+    A variable has one name in all of them, so what a pass leaves alone looks the same before and after it.
+    """
+    from dlang.ir.printer import Printer
+
+    printers: dict[str, Printer] = {}
+    times: dict[str, int] = {}
+
+    def lines(program: anf.Program, name: str) -> list[str]:
+        if name not in program.functions:
+            return []
+        printers[name] = Printer.of(program.functions[name], printers.get(name))
+        return printers[name].lines
+
+    for (_, before), (name, program) in pairwise(trace):
+        times[name] = times.get(name, 0) + 1
+        label = f"{name}:{times[name]}"
+        functions = {**before.functions, **program.functions}
+        changed = [f for f in functions if before.functions.get(f) is not program.functions.get(f)]
+        diffs = ["\n".join(unified_diff(lines(before, f), lines(program, f), f, f, lineterm="")) for f in changed]
+        if text := "\n".join(filter(None, diffs)):
+            yield label, text
+
+
+# ---- requests --------------------------------------------------------------------------------------------------------
 def open_variable(decl: core.FnDecl) -> str | None:
     """A variable of the scheme that a use must choose, such as a number of axes."""
     for v in decl.variables:

@@ -62,6 +62,7 @@ ALLOWED = {
         "format",
         "typecheck",
         "ir",
+        "optimize",
         "codegen",
         "specialize",
         "runtime",

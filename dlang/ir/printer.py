@@ -60,18 +60,21 @@ def written_sizes(params: Sequence[anf.Var]) -> tuple[str, Callable[[anf.Size], 
 
 
 class Printer:
-    """Writes programs, or parts of one function, in which variables are numbered as they come."""
+    """Writes programs, or parts of one function, in which variables are numbered as they come.
 
-    def __init__(self) -> None:
+    since: the variables that another has written keep the names that they have there.
+    """
+
+    def __init__(self, since: Printer | None = None) -> None:
         self.lines: list[str] = []
         self._depth = 0
-        self._names: dict[anf.Var, str] = {}
-        self._numbers: dict[anf.Var, int] = {}
+        self._names: dict[anf.Var, str] = {} if since is None else since._names
+        self._numbers: dict[anf.Var, int] = {} if since is None else since._numbers
 
     @classmethod
-    def of(cls, function: anf.Function) -> Printer:
+    def of(cls, function: anf.Function, since: Printer | None = None) -> Printer:
         """One that has written a function: what it writes then names its variables as its text does."""
-        printer = cls()
+        printer = cls(since)
         params = printer.bindings(function.params)
         results = printer.bindings(function.results)
         label = f" {_quoted(function.label)}" if function.label != function.name else ""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from dlang.ir.errors import IRError
+from dlang.ir.errors import Unreadable
 
 _TOKEN = re.compile(
     r"""(?P<skip>\s+|\#[^\n]*)
@@ -31,7 +31,7 @@ class Tokens:
         while at < len(text):
             m = _TOKEN.match(text, at)
             if m is None:
-                raise IRError(f"line {text.count(chr(10), 0, at) + 1}: {text[at]!r} starts nothing")
+                raise Unreadable(text, at, f"{text[at]!r} starts nothing")
             if m.lastgroup != "skip":
                 self._tokens.append((str(m.lastgroup), m.group(), at))
             at = m.end()
@@ -40,9 +40,9 @@ class Tokens:
     def done(self) -> bool:
         return self._at >= len(self._tokens)
 
-    def fail(self, wanted: str) -> IRError:
+    def fail(self, wanted: str) -> Unreadable:
         _, text, offset = ("end", "the end", len(self._text)) if self.done() else self._tokens[self._at]
-        return IRError(f"line {self._text.count(chr(10), 0, offset) + 1}: expected {wanted}, found {text}")
+        return Unreadable(self._text, offset, f"expected {wanted}, found {text}")
 
     def peek(self) -> tuple[str, str]:
         return ("end", "") if self.done() else self._tokens[self._at][:2]

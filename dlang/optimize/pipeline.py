@@ -63,7 +63,7 @@ from dlang.optimize.vectorise_loops import vectorise_loops
 from dlang.timings import timed
 from dlang.verification import verifying
 
-NORMAL, PRODUCTS, AFTER = "normal", "products", "after"
+NORMAL, DERIVATIVES, PRODUCTS, AFTER = "normal", "derivatives", "products", "after"
 STAGES = ("mono", "normal", "ad", "opt")
 DEEPEST = 64  # derivatives of derivatives; each round removes one
 
@@ -186,6 +186,19 @@ PASSES: tuple[Pass, ...] = (
 )  # fmt: skip
 
 
+BETWEEN: tuple[Pass, ...] = (
+    _plain("limits", with_limits, DERIVATIVES, "notes where a derivative is a limit, beside products with zeros"),
+    _plain("derivatives", lambda program: expand_innermost(program) or program, DERIVATIVES,
+           "expands the innermost derivatives", ends=_NESTS),
+    _plain("cofactors", cofactors_in_products, DERIVATIVES, "expands the cofactors of determinants", ends=_NESTS),
+    _plain("scatters", scatters, PRODUCTS, "makes scatters of loops that only a device does at once"),
+)  # fmt: skip
+"""What is run at one place only: derivatives are normalised after each round, `scatters` is for a device."""
+
+NAMED: Mapping[str, Pass] = {p.name: p for p in reversed((*PASSES, *BETWEEN))}
+"""Each pass by its name, as it is where it comes first."""
+
+
 def unmet(passes: Sequence[Pass] = PASSES) -> list[str]:
     """The contracts that an order of passes breaks: a pass that needs a form which no pass before it gives."""
     found: list[str] = []
@@ -253,6 +266,14 @@ def _phase(
             if p.name == "dce":
                 tidy = program
     return step
+
+
+def run_passes(program: Program, entries: Sequence[str], passes: Sequence[Pass]) -> Program:
+    """A program after some passes, in any order; it is verified after each, but not for forms that it may lack."""
+    for p in passes:
+        before, program = program, p.function(program, entries)
+        verified(program, f"the pass `{p.name}`", before, Form.OWNED in p.gives)
+    return program
 
 
 def _become(step: Step, name: str, program: Program, ends: frozenset[Form] = frozenset()) -> Step:

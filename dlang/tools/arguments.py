@@ -14,6 +14,7 @@ from dlang.spelling import closest
 _CHOICE = re.compile(r"argument (?P<what>\S+): invalid choice: '(?P<found>[^']*)' \(choose from (?P<known>.*)\)")
 _VALUE = re.compile(r"argument (?P<what>\S+): invalid (?P<type>\S+) value: '(?P<found>.*)'", re.DOTALL)
 _MISSING = re.compile(r"the following arguments are required: (?P<what>.*)", re.DOTALL)
+_ONE_OF = re.compile(r"one of the arguments (?P<what>.*) is required")
 _OTHER = re.compile(r"argument (?P<what>\S+): (?P<said>.*)", re.DOTALL)
 _UNKNOWN = re.compile(r"unrecognized arguments: (?P<found>\S+)")
 _SAID = {"expected one argument": "expected a value"}
@@ -71,6 +72,9 @@ class Parser(argparse.ArgumentParser):
             ]
             names = [what.split("/")[0] for what in match["what"].split(", ") if what not in rest]
             return f"expected {' and '.join(names)}"
+        if match := _ONE_OF.fullmatch(message):
+            *names, last = match["what"].split(" ")
+            return f"expected {', '.join(names)} or {last}"
         if match := _OTHER.fullmatch(message):
             said = _SAID.get(match["said"], match["said"]).replace("not allowed with argument", "not together with")
             return f"{match['what'].split('/')[0]}: {said}"

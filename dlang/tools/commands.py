@@ -134,6 +134,22 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             examples=("fit.dl --stage opt --fn loss", "fit.dl --stage ad --costs", "fit.dl --stage llvm"),
         ),
         Command(
+            "opt",
+            "opt",
+            "run passes of the optimiser on a program in the textual form of the IR",
+            "Reads what `dlc ir` prints before the stage `loops`, runs the passes in the order that is given, verifies "
+            "the program after each, and prints it.",
+            examples=("--list", "loss.ir --passes simplify,cse,dce"),
+        ),
+        Command(
+            "bisect",
+            "bisect",
+            "find the pass of the compiler that changes what a function means",
+            "Runs a function, or its gradient, at random arguments: on the interpreter after each pass, then as native "
+            "code. Names the first step after which the results differ, and shows what it changed.",
+            examples=("fit.dl --fn loss", "fit.dl --fn loss --grad --size n=4 --seed 1"),
+        ),
+        Command(
             "graph",
             "graph",
             "draw a program, or a gradient, with its fused kernels",

@@ -11,7 +11,7 @@ from dlang.diagnostics import DlangError, error
 from dlang.driver import check, errors_of, failure, read_source
 from dlang.runtime.errors import RunError
 from dlang.tools.arguments import Parser, add_json, whole
-from dlang.tools.ir import unknown
+from dlang.tools.ir import function_named
 from dlang.tools.report import report
 from dlang.tools.slots import refuse_unknown, sizes_given
 from dlang.typecheck import core
@@ -65,7 +65,7 @@ def show_costs(path: str, name: str, ways: Sequence[Way], sizes: Sequence[str], 
         checked = check(read_source(path))
         if report(checked.diagnostics, as_json) or errors_of(checked):
             return 1
-        decl = _chosen(checked.module.functions, name, path)
+        decl = function_named(checked, name)
         function = prepared(decl, ways)
         refuse_unknown(named, {*function.names, *function.numbers}, "is counted")
         _refuse_without(function, decl, ways)
@@ -82,14 +82,6 @@ def show_costs(path: str, name: str, ways: Sequence[Way], sizes: Sequence[str], 
     if not as_json:
         print("the law of cost is broken" if broken else "the law of cost holds")
     return 1 if broken else 0
-
-
-def _chosen(functions: dict[str, core.FnDecl], name: str, path: str) -> core.FnDecl:
-    found = [d for d in functions.values() if d.body is not None and d.kind == "fn"]
-    for decl in found:
-        if decl.name == name:
-            return decl
-    raise unknown(name, path, [d.name for d in found])
 
 
 def _refuse_without(function: Counted, decl: core.FnDecl, ways: Sequence[Way]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from dlang.runtime.host import Host
 from dlang.specialize.specialize import Entry
 from dlang.tools.drawing import Kind, Leaf, drawn, leaves_of
 from dlang.typecheck.core import FnDecl
+
+if TYPE_CHECKING:
+    from dlang.optimize.pipeline import Observer
 
 Way = Literal["as written", "value", "gradient", "tangent", "second", "twice"]
 WAYS: tuple[Way, ...] = ("as written", "value", "gradient", "tangent", "second", "twice")
@@ -153,7 +156,12 @@ class Counted:
 
 
 def counted(
-    decl: FnDecl, wanted: Request, variables: Sequence[object], names: Sequence[str], ways: Sequence[Way] = WAYS
+    decl: FnDecl,
+    wanted: Request,
+    variables: Sequence[object],
+    names: Sequence[str],
+    ways: Sequence[Way] = WAYS,
+    observe: Observer | None = None,
 ) -> Counted:
     """A function with its derivatives in all of its floats, along the cotangents and tangents that are given.
 
@@ -183,7 +191,12 @@ def counted(
             _reverse(made, made[REVERSE], wrt, cotangents, TWICE)
         return Program(made, program.datatypes, program.python), names
 
-    program, (entry,) = lower([wanted], observe=seen.__setitem__, extend=extend)
+    def saw(step: str, program: Program) -> None:
+        seen[step] = program
+        if observe is not None:
+            observe(step, program)
+
+    program, (entry,) = lower([wanted], observe=saw, extend=extend)
     wrt, seeded = kept[0]
     f = seen["mono"].functions[entry.name]
     wrt, seeded = _without_tokens(wrt, f.params), _without_tokens(seeded, f.results)

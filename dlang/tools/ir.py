@@ -1,20 +1,22 @@
-"""`dlc ir`: the program after a stage of the compiler."""
+"""`dlc ir`: the program after a stage of the compiler or one of its passes, and what each pass changes."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error, shown
 from dlang.driver import check, errors_of, read_source
-from dlang.dump_ir import STAGES as LOWER, listing, open_variable
+from dlang.dump_ir import STAGES as LOWER, after, changes, listing, open_variable, traced
 from dlang.spelling import closest
 from dlang.tools.arguments import Parser, add_json
 from dlang.tools.report import report
 from dlang.typecheck import core, types as ty
 from dlang.typecheck.printing import show
+from dlang.verification import VARIABLE
 
 if TYPE_CHECKING:
     from dlang.typecheck.program import Checked
@@ -26,25 +28,75 @@ STAGES = ("syntax", "core", *LOWER)
 def options(parser: Parser) -> None:
     add_json(parser)
     parser.add_argument("file", metavar="FILE")
-    parser.add_argument("--stage", required=True, choices=STAGES)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--stage", choices=STAGES, help="after a stage")
+    what.add_argument(
+        "--after",
+        type=pass_and_time,
+        metavar="PASS[:N]",
+        help="after a pass has run, for the Nth time; `dlc opt --list` lists the passes",
+    )
+    what.add_argument("--changed", action="store_true", help="what each pass changes, as a diff")
+    parser.add_argument("--verify", action="store_true", help="check that each pass leaves a well-formed program")
     parser.add_argument("--fn", metavar="NAME", help="only this function, and what it calls")
     parser.add_argument("--costs", action="store_true", help="also what derivatives save, in bytes")
 
 
 def main(args: argparse.Namespace) -> int:
-    return print_ir(args.file, args.stage, args.fn, args.costs, args.json)
+    if args.verify:
+        os.environ[VARIABLE] = "1"
+    if args.stage:
+        return print_ir(args.file, args.stage, args.fn, args.costs, args.json)
+    return print_passes(args.file, args.after, args.fn, args.json)
+
+
+def pass_and_time(text: str) -> tuple[str, int]:
+    """Reads `simplify` or `simplify:2`: a pass, and which of its runs."""
+    name, _, time = text.partition(":")
+    if time and not (time.isdecimal() and int(time)):
+        raise argparse.ArgumentTypeError(f"`{text}` is no pass and number, such as `simplify:2`")
+    return pass_named(name), int(time or 1)
+
+
+def pass_named(name: str) -> str:
+    """The name of a pass, read from the command line."""
+    from dlang.optimize.pipeline import NAMED
+
+    if name not in NAMED:
+        close = closest(name, NAMED)
+        help = "`dlc opt --list` lists them" if close is None else f"did you mean `{close}`?"
+        raise argparse.ArgumentTypeError(f"there is no pass `{name}`; {help}")
+    return name
 
 
 def print_ir(path: str, stage: str, only: str | None, costs: bool, as_json: bool) -> int:
     """Prints a file, or one function of it and what that calls, after a stage."""
+    if stage == "syntax":
+        return _print(lambda: _syntax(read_source(path), only), as_json)
+    return _print(lambda: _checked(path, lambda checked: _after(checked, stage, only, costs)), as_json)
+
+
+def print_passes(path: str, wanted: tuple[str, int] | None, only: str | None, as_json: bool) -> int:
+    """Prints a file, or one function of it and what that calls, after a pass; without one, what each pass changes."""
+
+    def text(checked: Checked) -> str:
+        trace = traced(chosen(checked, only))
+        if wanted is not None:
+            return after(trace, *wanted)
+        return "\n".join(f"# ---- {name}\n{diff}" for name, diff in changes(trace))
+
+    return _print(lambda: _checked(path, text), as_json)
+
+
+def _checked(path: str, text: Callable[[Checked], str]) -> tuple[str, list[Diagnostic]]:
+    """A text made of a checked file, unless there are errors; and all messages."""
+    checked = check(read_source(path))
+    return "" if errors_of(checked) else text(checked), checked.diagnostics
+
+
+def _print(made: Callable[[], tuple[str, list[Diagnostic]]], as_json: bool) -> int:
     try:
-        source = read_source(path)
-        if stage == "syntax":
-            text, found = _syntax(source, only)
-        else:
-            checked = check(source)
-            found = checked.diagnostics
-            text = "" if errors_of(checked) else _after(checked, stage, only, costs)
+        text, found = made()
     except DlangError as e:
         text, found = "", e.diagnostics
     if text:
@@ -85,6 +137,15 @@ def chosen(checked: Checked, only: str | None, generic: bool = False) -> list[co
         return found
     help = ("a function has code only where it is used, unless its own types say which",) if written else ()
     raise error("E0955", f"`{module.path}` has no function, test or statement to look at", None, help=help)
+
+
+def function_named(checked: Checked, name: str) -> core.FnDecl:
+    """A function with a body, by its name. E0955 if there is none."""
+    found = [d for d in checked.module.functions.values() if d.body is not None and d.kind == "fn"]
+    for decl in found:
+        if decl.name == name:
+            return decl
+    raise unknown(name, checked.module.path, [d.name for d in found])
 
 
 def unknown(name: str, path: str, known: list[str]) -> DlangError:

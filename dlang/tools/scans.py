@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dlang.diagnostics import error
 from dlang.driver import failure
@@ -15,6 +16,9 @@ from dlang.tools.law import Breach, breaches
 from dlang.tools.slots import requested
 from dlang.tools.stand_ins import with_stand_ins
 from dlang.typecheck import core
+
+if TYPE_CHECKING:
+    from dlang.optimize.pipeline import Observer
 
 KINDS: tuple[Kind, ...] = ("normal", "positive", "fractions")
 LARGEST, LEAST = 32, 2
@@ -35,11 +39,11 @@ class Scan:
     breaches: tuple[Breach, ...]
 
 
-def prepared(decl: core.FnDecl, ways: Sequence[Way] = WAYS) -> Counted:
-    """A function whose costs can be counted; what no array can be drawn for has a stand-in."""
+def prepared(decl: core.FnDecl, ways: Sequence[Way] = WAYS, observe: Observer | None = None) -> Counted:
+    """A function whose costs can be counted; what no array can be drawn for has a stand-in. observe: as in `lower`."""
     drawable, _ = with_stand_ins(decl)
     wanted, slots = requested(drawable)
-    return counted(drawable, wanted, [s.variable for s in slots], [s.name for s in slots], ways)
+    return counted(drawable, wanted, [s.variable for s in slots], [s.name for s in slots], ways, observe)
 
 
 def scans(

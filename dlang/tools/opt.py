@@ -1,0 +1,110 @@
+"""`dlc opt`: runs passes on a program of the core IR that is given as text, as `dlc ir` prints it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from dlang.diagnostics import DlangError, Source, Span, error, shown
+from dlang.driver import read_source
+from dlang.ir.errors import IRError, Unreadable
+from dlang.tools.arguments import Parser, add_json
+from dlang.tools.ir import pass_named
+from dlang.tools.report import report
+
+if TYPE_CHECKING:
+    from dlang.ir.anf import Program
+
+
+def options(parser: Parser) -> None:
+    add_json(parser)
+    parser.add_argument(
+        "file", metavar="FILE", nargs="?", help="a text that `dlc ir` printed, of a stage before `loops`"
+    )
+    parser.add_argument(
+        "--passes",
+        type=_passes,
+        metavar="PASS,…",
+        help="the passes to run, in order; the program is verified after each",
+    )
+    parser.add_argument(
+        "--entry",
+        action="append",
+        metavar="NAME",
+        help="a function that is called from outside; those that no other calls, unless given",
+    )
+    parser.set_defaults(refuse=parser.error)
+    parser.add_argument("--list", action="store_true", help="list the passes, with what each needs, gives and is for")
+
+
+def main(args: argparse.Namespace) -> int:
+    if args.list:
+        print(listed())
+        return 0
+    if args.file is None or args.passes is None:
+        args.refuse("expected FILE and --passes, or --list")
+    try:
+        print(shown(run(read_source(args.file), args.passes, args.entry)), end="")
+    except DlangError as e:
+        report(e.diagnostics, args.json)
+        return 1
+    return 0
+
+
+def run(source: Source, passes: list[str], entries: list[str] | None) -> str:
+    """The text of a program after some passes. E0949 if it is no well-formed program of the IR, or lacks an entry."""
+    from dlang.ir.printer import print_program
+    from dlang.optimize.pipeline import NAMED, run_passes
+
+    program = _read(source)
+    if entries is None:
+        entries = _uncalled(program)
+    for name in entries:
+        if name not in program.functions:
+            known = ", ".join(f"`{n}`" for n in program.functions)
+            raise error("E0949", f"`{source.path}` has no function `{name}`", None, help=(f"there are {known}",))
+    return print_program(run_passes(program, entries, [NAMED[name] for name in passes]))
+
+
+def listed() -> str:
+    """A table of the passes in the order in which they run first."""
+    from dlang.optimize.pipeline import BETWEEN, PASSES, Form
+
+    def forms(of: frozenset[Form]) -> str:
+        return ", ".join(form.value for form in Form if form in of)
+
+    rows = [("pass", "phase", "needs", "gives", "purpose")]
+    for p in {p.name: p for p in reversed((*PASSES, *BETWEEN))}.values():
+        rows.insert(1, (p.name, p.when, forms(p.needs), forms(p.gives), p.purpose))
+    widths = [max(len(row[k]) for row in rows) for k in range(4)]
+    lines = ["  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[4]]) for row in rows]
+    return "\n".join(lines)
+
+
+def _read(source: Source) -> Program:
+    from dlang.ir.reader import read_program
+    from dlang.ir.verify import verify
+
+    help = ("`dlc ir FILE --stage mono` prints a program as it is read here",)
+    try:
+        program = read_program(source.text)
+    except Unreadable as e:
+        at = Span(source, e.offset, min(e.offset + 1, len(source.text)))
+        raise error("E0949", f"this is no program of the IR: {e.message}", at, help=help) from None
+    try:
+        verify(program)
+    except IRError as e:
+        raise error("E0949", f"`{source.path}` is no well-formed program: {e}", None, help=help) from None
+    return program
+
+
+def _uncalled(program: Program) -> list[str]:
+    """The functions that no other calls; all if each is called."""
+    from dlang.ir.call_graph import called_by
+
+    called = {name for f in program.functions.values() for name in called_by(f) if name != f.name}
+    return [name for name in program.functions if name not in called] or list(program.functions)
+
+
+def _passes(text: str) -> list[str]:
+    return [pass_named(name.strip()) for name in text.split(",")]
