@@ -1,4 +1,4 @@
-"""What an earlier process has compiled, found again by the source: without checking, specialising or optimising it.
+"""Finds functions that an earlier process compiled, by source: without checking, specialising or optimising it again.
 
 The key of a compiled function is made of its module with all that this imports, of what the function is (a declaration,
 or a derivative of one), of the dtypes and ranks that it is compiled for, of the processor and of the compiler. What is
@@ -36,14 +36,14 @@ STRUCT = -1  # the number of the class of a struct; those of the variants of an 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a compiled function is kept, for one program."""
+    """The place in the cache of a compiled function, for one program."""
 
     checked: Checked
     classes: StructClasses
     key: str
 
     def find(self) -> tuple[Compiled, Face, dict[str, PythonFunction]] | None:
-        """What was kept, and the functions of Python that it calls; None if nothing was."""
+        """Returns the function kept, and the Python functions that it calls; None if there is none."""
         from dlang.runtime.compiled import Compiled
         from dlang.runtime.faces import Face
         from dlang.runtime.foreign import Missing, found_again
@@ -61,7 +61,7 @@ class Place:
         self.put(KIND, (compiled, face, forgotten(python)))
 
     def get(self, kind: str) -> Any | None:
-        """What was kept beside the function; None if nothing was."""
+        """Returns the record kept beside the function; None if there is none."""
         record = self.checked.program.cache.stored.store.get(kind, self.key)
         try:
             return None if record is None else load(record, self._class)[0]
@@ -87,7 +87,7 @@ class Place:
 
 
 def place_of(checked: Checked, decl: FnDecl, bindings: Bindings, classes: StructClasses, options: str) -> Place | None:
-    """Where a function is kept at what its variables stand for; None for one that can't be.
+    """Returns the place of a function in the cache, at the bindings of its variables; None if it can't be kept.
 
     options: what else its code depends on.
     """

@@ -96,7 +96,7 @@ class Span(NamedTuple):
         return Span(self.source, self.end - length, self.end, self.via)
 
     def word(self, text: str) -> Span:
-        """Where a word stands in it; all of it, if it doesn't."""
+        """Returns the span of a word in this one; all of it, if the word isn't there."""
         match = re.search(rf"(?<!\w){re.escape(text)}(?!\w)", self.text)
         return self if match is None else self._replace(start=self.start + match.start(), end=self.start + match.end())
 

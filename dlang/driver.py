@@ -267,7 +267,7 @@ def ready(
 
 
 def is_deterministic(asked: bool = False) -> bool:
-    """Whether floats are to be the same in every run: because it is asked for, or the environment says so."""
+    """Tells whether floats must be the same in every run: because it is asked for, or the environment says so."""
     return asked or os.environ.get(DETERMINISTIC, "0") not in ("", "0")
 
 

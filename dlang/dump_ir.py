@@ -55,7 +55,7 @@ def listing(
 
 
 def _generated(program: anf.Program, entries: list[str], stage: str, deterministic: bool) -> str:
-    """What a back end makes of a program: loop nests, LLVM's text or instructions for the CPU, or kernels."""
+    """Prints the code that a back end generates: loop nests, LLVM IR or assembly for the CPU, or kernels."""
     from dlang.codegen.llvm import modules, objects
     from dlang.codegen.printing import print_program
     from dlang.codegen.schedule import schedule

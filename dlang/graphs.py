@@ -21,7 +21,8 @@ def reached(starts: Iterable[str], successors: Callable[[str], Iterable[str]]) -
 
 
 def components(graph: Mapping[Node, Collection[Node]], roots: Iterable[Node] | None = None) -> list[list[Node]]:
-    """Those that the roots (by default all nodes) reach, each after those that it leads to, in the order found.
+    """Lists the strongly connected components that the roots (by default all nodes) reach, each after those that it
+    leads to, in the order found.
 
     Without recursion, as call graphs may be deep (Tarjan: Depth-first search and linear graph algorithms, 1972).
     """

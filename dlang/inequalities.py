@@ -1,4 +1,4 @@
-"""What is known of whole numbers, and a prover for inequalities between polynomials: conservative and linear time.
+"""Facts about integers, and a prover for inequalities between polynomials: conservative and linear time.
 
 Sizes are at least 0 and at most `LARGEST`; an index lies between its bounds; h = p // q gives q·h <= p.
 `proves_nonnegative` substitutes the worst case of each bounded variable, indices first and the innermost of them, and
@@ -86,7 +86,7 @@ class Facts(Generic[A]):
         del self._learned[mark:]
 
     def proves_nonnegative(self, p: Poly[A], depth: int = 0) -> bool:
-        """Whether p >= 0 follows."""
+        """Tells whether p >= 0 follows."""
         if self._obvious(p):
             return True
         if depth > 6:
@@ -117,7 +117,7 @@ class Facts(Generic[A]):
         return self._obvious(self._inhabited(p))
 
     def _obvious(self, p: Poly[A]) -> bool:
-        """Whether every term is at least 0."""
+        """Tells whether every term is at least 0."""
         return all(c >= 0 and all(a in self.sizes for a in m) for m, c in p.terms.items())
 
     def _inhabited(self, p: Poly[A]) -> Poly[A]:
@@ -152,17 +152,17 @@ class Facts(Generic[A]):
             self._spanned[v] = list(found)
 
     def proves_less(self, p: Poly[A], q: Poly[A]) -> bool:
-        """Whether p < q follows."""
+        """Tells whether p < q follows."""
         return self.proves_nonnegative(q - p - 1)
 
     # ---- what does not wrap ------------------------------------------------------------------------------------------
     def exact(self, p: Poly[A]) -> bool:
-        """Whether p, computed with i64s that wrap, is the number that it is in mathematics."""
+        """Tells whether p, computed with i64s that wrap, is the number that it is in mathematics."""
         low, high = self.ends(p)
         return low >= LEAST and high <= GREATEST
 
     def small(self, p: Poly[A]) -> bool:
-        """Whether all variables of p are sizes, or lie between numbers that are no larger than sums of sizes."""
+        """Tells whether all variables of p are sizes, or lie between numbers that are no larger than sums of sizes."""
         ends = [self._ends_of(v, 0) for v in dict.fromkeys(p.atoms())]
         return all(low >= -SUM and high <= SUM for low, high in ends)
 

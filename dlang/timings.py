@@ -47,7 +47,7 @@ def timings_of() -> Iterator[list[Timing]]:
 
 @contextmanager
 def timed(name: str) -> Iterator[None]:
-    """What the block does is called so."""
+    """Times the block under a name, if timings are asked for."""
     asked = _asked.get()
     if asked is None:
         yield

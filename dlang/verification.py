@@ -1,4 +1,4 @@
-"""Whether the compiler verifies what it makes: after each pass, and before code is generated."""
+"""Tells whether the compiler verifies its programs: after each pass, and before code is generated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VARIABLE = "DLANG_VERIFY"
 
 
 def verifying() -> bool:
-    """Whether the environment asks for verification."""
+    """Tells whether the environment asks for verification."""
     return os.environ.get(VARIABLE, "0") not in ("", "0")
 
 

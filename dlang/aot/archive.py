@@ -80,7 +80,7 @@ def _parameter(p: Param, shown: str, has_default: bool, names: Names) -> Paramet
 
 
 def _direct(built: Built, types: Mapping[tuple[str, int], type]) -> Direct | None:
-    """What calls without a detour take, for a Python that lays out its objects as this one does."""
+    """Compiles the callers for direct calls, which serve a Python that lays out its objects as this one does."""
     quick = callable_class(BuiltFunction)
     if quick is None or not can_call():
         return None

@@ -66,7 +66,7 @@ class Types:
         self.taken.update(f"{self.prefix}_{name}" for name in OWN)
 
     def function(self, name: str) -> str:
-        """What C calls a function."""
+        """Returns the name of a function in C."""
         if name not in self.functions:
             self.functions[name] = self._unused(f"{self.prefix}_{c_name(name)}")
         return self.functions[name]

@@ -162,7 +162,7 @@ class _Body:
         return size.render(lambda v: own.get(v, "_"))
 
     def own_names(self) -> dict[Var, str]:
-        """What the author of the function calls its sizes."""
+        """Returns the names that the author of the function gave to its sizes."""
         names, decl, sizes = Names(), self.export.decl, self.export.face.sizes
         own = [v for v in decl.variables if isinstance(v, SizeVar) and v not in decl.opened]
         return {v: names.of(s) for s, v in zip(own, sizes, strict=True)} if len(own) == len(sizes) else {}

@@ -29,7 +29,8 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """What a program takes: the parameters of `main` in order, `--seed` and `--threads` where they are not among these.
+    """The arguments of a program: the parameters of `main` in order, `--seed` and `--threads` where they are not among
+    these.
 
     usage, help: what it says of itself.
     """

@@ -77,13 +77,14 @@ class Export:
 
     @property
     def defaults(self) -> list[bool]:
-        """Which parameters have a default outside: one that isn't a literal is computed by the function itself."""
+        """Tells which parameters have a default outside: one that isn't a literal is computed by the function
+        itself."""
         return [p.has_default and isinstance(p.default, core.Literal) for p in self.decl.params]
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What is left of a file. left_out: those that were not asked for by name and cannot be called, with why."""
+    """A compiled file. left_out: functions not asked for by name that cannot be called, with the reason."""
 
     checked: Checked
     exports: tuple[Export, ...]
@@ -124,7 +125,7 @@ def chosen(checked: Checked, wanted: Sequence[Wanted]) -> list[Chosen]:
 
 
 def _is_closed(decl: FnDecl) -> bool:
-    """Whether a function can be built as it stands."""
+    """Tells whether a function can be built as it stands."""
     return decl.kind == "fn" and not decl.name.startswith("_") and not _is_open(decl)
 
 

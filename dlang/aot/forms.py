@@ -1,4 +1,5 @@
-"""What the runtime in c/ has to know of values in files, as C: the leaves of a value, and what nodes hold."""
+"""Emits as C what the runtime in c/ needs to know of values in files: the leaves of a value, and the fields of
+nodes."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def fits_c(e: Export) -> None:
 
 
 def prefix_of(name: str) -> str:
-    """What all names of a library begin with."""
+    """Returns the prefix of all names of a library."""
     return c_name(name)
 
 

@@ -96,7 +96,7 @@ def _site(w: Writer, k: int, site: Site, datatypes: Mapping[str, Datatype]) -> s
 
 
 def _values(site: Site) -> Iterable[Signature]:
-    """What the runtime reads before it writes results; of a check, what its message shows."""
+    """Lists the values that the runtime reads before it writes results; for a check, those that its message shows."""
     return site.args if site.name in HOST or site.kind != "runtime" else (*site.args, *site.outs)
 
 

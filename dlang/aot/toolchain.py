@@ -34,7 +34,7 @@ PATIENCE = 300.0  # seconds, for what takes one
 
 @dataclass(frozen=True, slots=True)
 class Libraries:
-    """What a library or program needs beside libc. beside: those that lie where it does."""
+    """The libraries that a library or program needs beside libc. beside: those in its own folder."""
 
     options: tuple[str, ...] = ()
     beside: tuple[Path, ...] = ()
@@ -68,7 +68,7 @@ class Shared:
 
 
 def shared_modules(built: Built) -> list[Shared]:
-    """What a program refers to: memory, threads and the rest, and the products of matrices that it has."""
+    """Compiles the modules that a program refers to: memory, threads and the rest, and its matrix products."""
     texts = {"support": jit.support_text()}
     for name in built.compiled.imports:
         for module, kind in ((microkernel, "product"), (windows, "windows")):

@@ -54,7 +54,7 @@ def _file(name: str) -> Path | None:
 
 
 def _imports(node: ast.AST) -> Iterator[str]:
-    """What may be a module among what is imported, but not what is only for types."""
+    """Lists the imported names that may be modules, without imports that are only for types."""
     for child in ast.iter_child_nodes(node):
         match child:
             case ast.If(test=ast.Name("TYPE_CHECKING"), orelse=other):

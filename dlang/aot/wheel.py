@@ -83,7 +83,7 @@ def _unfit(package: str) -> str | None:
 
 
 def _calls_lapack(built: Built) -> bool:
-    """Whether the runtime may call LAPACK for a program."""
+    """Tells whether the runtime may call LAPACK for a program."""
     return any(s.name == "library" and s.parts[0] != "argsort" for s in built.compiled.sites)
 
 

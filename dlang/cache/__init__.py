@@ -1,4 +1,4 @@
-"""What is kept between processes: tables of the grammar, checked modules, machine code.
+"""Keeps data between processes: tables of the grammar, checked modules, machine code.
 
     store.py      files by kind and key: written whole or not at all, verified when read, the oldest removed
     records.py    objects as bytes: graphs of the compiler's own dataclasses, and nothing else

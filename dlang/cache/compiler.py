@@ -1,4 +1,4 @@
-"""Which compiler this is: two that differ in anything never read what the other has kept."""
+"""Identifies this compiler: two that differ in anything never read what the other has kept."""
 
 from __future__ import annotations
 

@@ -32,7 +32,8 @@ _PYTHON = {("builtins", "set"): set, ("builtins", "frozenset"): frozenset, ("fra
 
 
 class Elsewhere(NamedTuple):
-    """What is not in a record itself: an object of another one, by its number there, or a class that a program has."""
+    """A reference out of a record: to an object of another one, by its number there, or to a class that a program
+    has."""
 
     record: str
     number: int
@@ -132,7 +133,7 @@ class _Unpickler(pickle.Unpickler):
 
 @cache
 def _is_object(kind: Any) -> bool:
-    """Whether objects of a class are compared by identity: dataclasses with eq=False."""
+    """Tells whether objects of a class are compared by identity: dataclasses with eq=False."""
     return is_dataclass(kind) and not _params(kind).eq
 
 

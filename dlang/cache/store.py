@@ -58,7 +58,7 @@ class Store:
     limit: int = DEFAULT_LIMIT
 
     def get(self, kind: str, key: str) -> bytes | None:
-        """What was kept; None if nothing was, or if it is damaged or can't be read."""
+        """Returns the content kept; None if there is none, or if it is damaged or can't be read."""
         path = self._path(kind, key)
         try:
             if not _is_ours(os.stat(self.directory)):
@@ -145,7 +145,7 @@ def user_store() -> Store:
 
 
 def misread() -> str | None:
-    """What `$DLANG_CACHE_SIZE` holds, if it is given and says no size; the default counts then."""
+    """Returns the value of `$DLANG_CACHE_SIZE` if it is set but no valid size; the default applies then."""
     text = os.environ.get(SIZE, "")
     return text if text and limit_of(text) is None else None
 
@@ -191,7 +191,7 @@ def _removed(path: str) -> bool:
 
 
 def _is_ours(status: os.stat_result) -> bool:
-    """Whether nobody but this user and the administrator can have written it; Windows has other means for that."""
+    """Tells whether only this user and the administrator can have written it; Windows has other means for that."""
     if sys.platform == "win32":
         return True
     return status.st_uid in (os.geteuid(), 0) and not status.st_mode & 0o022
