@@ -31,7 +31,7 @@ _CLOSED = frozenset(
 
 
 def closed(p: Printer, part: Part) -> bool:
-    """Whether lines can go on behind it when it takes several: it begins like a word and ends with its bracket."""
+    """Tells whether lines can go on behind a part of several lines: it begins like a word and ends with its bracket."""
     if isinstance(part, Token):
         return False
     match part.kind:
@@ -47,7 +47,7 @@ def closed(p: Printer, part: Part) -> bool:
 
 
 def _opens(part: Part, alone: bool) -> bool:
-    """Whether a list may end with it in its long form, while the list itself stays on the line."""
+    """Tells whether a list may end with this part in its long form, while the list itself stays on the line."""
     if isinstance(part, Token):
         return False
     match part.kind:
@@ -145,7 +145,7 @@ def braced(
     closing: Token,
     separator: str,
 ) -> Doc:
-    """What stands in `{` `}`: on one line if it does so and fits, else with a line for each item.
+    """Lays out the content of `{` `}`: on one line if it was on one and fits, else with a line for each item.
 
     separators: the tokens behind the items, None where there is none. separator: what is written on one line.
     """

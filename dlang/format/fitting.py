@@ -1,4 +1,4 @@
-"""Whether documents fit: where their last lines end if they are laid out, and what may follow on these."""
+"""Tells whether documents fit: where their last lines end if they are laid out, and what may follow on these."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dlang.format.document import WIDTH, Above, Break, Choice, Concat, Doc, Eith
 
 @dataclass(slots=True, eq=False)
 class Rest:
-    """What is left of a `Fill` from a break on. line: the one on which the content before it began."""
+    """The rest of a `Fill` from a break on. line: the one on which the content before it began."""
 
     fill: Fill
     at: int
@@ -34,7 +34,7 @@ class Fitting:
     ends: dict[tuple[int, int, int], int | None] = field(default_factory=dict)
 
     def fits(self, doc: Doc, indent: int, column: int, behind: Sequence[Item]) -> bool:
-        """Whether the lines of a document are short enough, the last one with what comes on it behind the document."""
+        """Tells whether all lines of a document fit, the last one with what follows the document on it."""
         end = self._end(doc, indent, column)
         return end is not None and _continues(end, behind)
 
@@ -96,18 +96,18 @@ class Fitting:
 
 
 def reaches_a_break(doc: Doc, column: int, behind: Sequence[Item]) -> bool:
-    """Whether the line on which a document begins is short enough up to where the next may begin."""
+    """Tells whether the line on which a document begins fits, up to where the next may begin."""
     return column <= WIDTH and _reaches_a_break(column, [doc], behind, len(behind))
 
 
 def _continues(column: int, behind: Sequence[Item]) -> bool:
-    """Whether a line that has come to a column is short enough with what is behind it."""
+    """Tells whether a line that has reached a column fits with what is behind it."""
     return column <= WIDTH and _reaches_a_break(column, [], behind, len(behind))
 
 
 def _reaches_a_break(column: int, first: list[Doc | Rest], behind: Sequence[Item], at: int) -> bool:
-    """Whether what follows on the line is short enough, up to where the next line may begin: `first`, from its end on,
-    and what is behind it."""
+    """Tells whether what follows on the line fits, up to where the next line may begin: `first`, from its end on, and
+    what is behind it."""
     while first or at:
         if first:
             item = first.pop()

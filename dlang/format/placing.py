@@ -1,4 +1,4 @@
-"""Where a value stands that belongs to what is before it: behind `=`, `=>` or the parameters of a lambda; and `if`."""
+"""Places a value that belongs to what is before it: behind `=`, `=>` or the parameters of a lambda; and `if`."""
 
 from __future__ import annotations
 

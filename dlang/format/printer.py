@@ -1,4 +1,4 @@
-"""What all rules of the style share: the document of a token with its comments, and where the author began lines."""
+"""Shared by all rules of the style: the document of a token with its comments, and where the author began lines."""
 
 from __future__ import annotations
 
@@ -81,19 +81,19 @@ class Printer:
 
     # ---- what the author did -----------------------------------------------------------------------------------------
     def broken(self, part: Part) -> bool:
-        """Whether the author began a line with it."""
+        """Tells whether the author began a line with the part."""
         return self.starts[part.start].broken
 
     def apart(self, part: Part) -> bool:
-        """Whether an empty line is before it."""
+        """Tells whether an empty line is before the part."""
         return self.starts[part.start].apart
 
     def behind(self, part: Part) -> bool:
-        """Whether a comment is behind it."""
+        """Tells whether a comment is behind the part."""
         return self.ends[part.end].behind is not None
 
     def commented(self, part: Part) -> bool:
-        """Whether a comment is directly before or behind it."""
+        """Tells whether a comment is directly before or behind the part."""
         return bool(self.starts[part.start].above) or self.behind(part)
 
 

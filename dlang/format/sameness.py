@@ -1,4 +1,4 @@
-"""Whether two texts mean the same: their syntax trees are equal, and so are their comments."""
+"""Tells whether two texts mean the same: their syntax trees are equal, and so are their comments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PARTS = {
 
 
 def same_tree(left: s.Module, right: s.Module) -> bool:
-    """Whether two trees differ at most in their spans."""
+    """Tells whether two trees differ at most in their spans."""
     stack: list[tuple[Any, Any]] = [(left, right)]
     while stack:
         a, b = stack.pop()

@@ -1,4 +1,4 @@
-"""What stands between tokens and means nothing: comments, empty lines, where the author began a new line."""
+"""Finds the trivia between tokens: comments, empty lines, where the author began a new line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Trivia:
 
     @property
     def apart(self) -> bool:
-        """Whether an empty line is before it and its comments."""
+        """Tells whether an empty line is before the token and its comments."""
         return self.above[0].blank if self.above else self.blank
 
 
@@ -41,7 +41,7 @@ def trivia(text: str, tokens: list[Token]) -> list[Trivia]:
 
 
 def _between(text: str, start: int, end: int, last: Trivia | None, here: Trivia) -> None:
-    """What is between two tokens."""
+    """Records the trivia between two tokens."""
     newlines = 0
     for match in _PIECE.finditer(text, start, end):
         if match[0] == "\n":

@@ -1,4 +1,4 @@
-"""Which bracket lacks its partner. Called only where they don't match."""
+"""Finds the brackets that lack their partners. Called only where they don't match."""
 
 from __future__ import annotations
 
@@ -83,8 +83,9 @@ def _start(d: Diagnostic) -> int:
 
 
 def _best_partner(stack: list[str], partner: int, kind: str, tokens: list[Token], position: int) -> int:
-    """What a bracket closes that isn't the partner of the innermost open one, by the fewest mistakes in total: the
-    bracket at `partner` (those above are never closed), nothing (-1), or the innermost, in its stead (`len(stack)`)."""
+    """Chooses what a bracket closes that isn't the partner of the innermost open one, by the fewest mistakes in total:
+    the bracket at `partner` (those above are never closed), nothing (-1), or the innermost, in its stead
+    (`len(stack)`)."""
     rest = [token.kind for token in tokens[position + 1 :] if token.kind in OPENERS or token.kind in CLOSERS]
     choices: list[tuple[int, int]] = []
     if partner >= 0:

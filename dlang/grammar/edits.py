@@ -47,7 +47,7 @@ def in_text(edit: Edit, tokens: Sequence[Token], source: Source, help: Sequence[
 
 
 def _difference(edit: Edit, tokens: Sequence[Token]) -> tuple[list[Token], list[Token], Token]:
-    """What an edit takes out and puts in, without what it leaves as it is, and the token behind."""
+    """Returns the tokens that an edit removes and inserts, without those it leaves unchanged, and the token behind."""
     old, new = list(tokens[edit.start : edit.end]), list(edit.tokens)
     while old and new and old[0] == new[0]:
         del old[0], new[0]
@@ -73,7 +73,7 @@ def _written(new: list[Token], made: list[Token], text: str, start: int) -> str:
 
 
 def _touch(before: str, after: str) -> bool:
-    """Whether two texts side by side would be one word."""
+    """Tells whether two texts side by side would be one word."""
     if not before or not after:
         return False
     return (before[-1].isalnum() or before[-1] in "_'") and (after[0].isalnum() or after[0] == "_")

@@ -1,4 +1,4 @@
-"""What to tell a person about the first token that can't stand where it does.
+"""Explains the first token that can't stand where it does.
 
 First what a person may have meant is recognised (`_RULES`, in order), also in other languages (signs.py, constructs.py,
 words.py); else the message says what was expected.

@@ -60,7 +60,7 @@ def _number(builder: Builder, token: Token, suffixes: tuple[str, ...], what: str
 
 
 def _suffix_of_elsewhere(written: str, number: str, suffix: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    """What to write for a notation of numbers that is none here."""
+    """Returns help for a notation of numbers that the language lacks."""
     if re.fullmatch(r"0([xX][0-9a-fA-F_]+|[oO][0-7_]+|[bB][01_]+)", written):
         return (f"numbers are decimal: write `{int(written.replace('_', ''), 0)}`",)
     if suffix in ("e", "E"):

@@ -133,5 +133,5 @@ def _leading(token: Token, before: Token, source: Source) -> Diagnostic:
 
 
 def _is_comment(token: Token, source: Source) -> bool:
-    """Whether a line begins with a comment as other languages have it."""
+    """Tells whether a line begins with a comment as other languages have it."""
     return source.text.startswith(("//", "/*"), token.start)

@@ -231,7 +231,7 @@ class _Parser:
     def _run(
         self, tokens: list[Token], start: str, unclosed: set[int], extent: tuple[int, int], mistakes: list[int]
     ) -> s.Item:
-        """What the tokens stand for, repaired if need be; a hole if that can't be."""
+        """Returns the item that the tokens form, repaired if need be; a hole if that can't be."""
         tokens.append(_end(tokens[-1].end if tokens else extent[1]))
 
         def new_machine() -> Machine:

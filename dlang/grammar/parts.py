@@ -1,4 +1,4 @@
-"""What a parser keeps of the files that it has seen."""
+"""Keeps the declarations of files that were parsed, for the next time that a file is parsed."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _EXPONENTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", strict=True))
 
 
 def _character(stop: Stop) -> Explanation | None:
-    """What is no token of the language."""
+    """Explains a character that is no token of the language."""
     token = stop.token
     text = token.text
     if token.kind != "bad":

@@ -1,4 +1,4 @@
-"""Where parsing stopped, and what could stand there."""
+"""The position at which parsing stopped, and the tokens that could stand there."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Explanation = tuple[Diagnostic, Edit | None]
 
 @dataclass(frozen=True)
 class Stop:
-    """Where parsing stopped: before the token at `at`.
+    """The position at which parsing stopped: before the token at `at`.
 
     machine: as it was when it had taken the token before. stuck: after what it did for this token in vain.
     """
@@ -78,11 +78,11 @@ class Stop:
         return 0 <= index < len(self.tokens) and self.tokens[index].kind == kind
 
     def text(self, begin: int, end: int) -> str:
-        """What is written from one token to before another."""
+        """Returns the source text from one token to before another."""
         return self.source.text[self.tokens[begin].start : self.tokens[end - 1].end]
 
     def rewritten(self, begin: int, end: int, changes: Mapping[int, str]) -> str:
-        """What is written from one token to before another, but for some tokens."""
+        """Returns the source text from one token to before another, with some tokens replaced."""
         out, at = "", self.tokens[begin].start
         for index in range(begin, end):
             token = self.tokens[index]
@@ -194,7 +194,7 @@ def found(stop: Stop) -> str:
 
 
 def expected(stop: Stop) -> str:
-    """What could stand at a stop, in words: `an operator, `)` or a name`."""
+    """Returns in words what could stand at a stop: `an operator, `)` or a name`."""
     accepted = set(stop.accepted)
     words: list[str] = []
     if stop.expects_value:

@@ -429,7 +429,7 @@ class Builder:
         return s.Comprehension(Span(self.source, start, end), element, tuple(binders), condition)
 
     def declares(self, constructor: str) -> bool:
-        """Whether the file has an enum or an import with a constructor of that name."""
+        """Tells whether the file has an enum or an import with a constructor of that name."""
         return re.search(rf"\b(?:enum|import)\b[^{{}}]*\{{[^{{}}]*\b{constructor}\b", self.source.file.text) is not None
 
     def no_one_tuple(self, comma: Token | None, what: str) -> None:
