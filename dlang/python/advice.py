@@ -1,4 +1,4 @@
-"""What helps with an argument that does not fit, in the words of its library."""
+"""Gives advice on an argument that does not fit, in the words of its library."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dlang.typecheck.types import Type
 
 
 def advice(value: Any, t: Type, dtype: str | None, kind: Kind | None) -> str:
-    """What to do with a value so that it is of a type, nothing where that is not plain.
+    """Returns advice on how to convert a value to a type; empty where that is not plain.
 
     dtype: what the type asks for, if it is known; kind: the library whose array the value was.
     """

@@ -47,7 +47,7 @@ from dlang.typecheck.types import (
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """What a variable of the scheme stands for, and the argument that said so."""
+    """The value of a variable of the scheme, and the argument that fixed it."""
 
     value: Any
     by: str
@@ -144,7 +144,7 @@ class Matcher:
                     raise self._wrong()
 
     def _is_known(self, t: TypeData) -> bool:
-        """Whether no part of a value can say more of the type; that it is of the type is seen when it crosses."""
+        """Tells whether a type is known in full; that a value is of the type is checked when it crosses."""
         if t not in self._known:
             if not all(isinstance(v, TypeVar) and v in self.types for v in _variables(t)):
                 return False
@@ -318,7 +318,7 @@ class Matcher:
 
     # ---- what was found ----
     def bindings(self) -> Bindings:
-        """What the variables of the scheme stand for at this call, after `match`."""
+        """Returns the bindings of the scheme's variables at this call, after `match`."""
         found: Bindings = {}
         for v in self.decl.variables:
             match v:
@@ -377,7 +377,7 @@ class Matcher:
 
     @property
     def _role(self) -> str:
-        """What the argument is, in words: those of a tangent, which no one has named, are of its parameter."""
+        """Describes the argument in words: an unnamed tangent by the parameter that it belongs to."""
         name = self._name
         of = name.rstrip("'")
         tangent = self.decl.name.startswith("jvp(") and of != name and of in [p.local.name for p in self.decl.params]
@@ -408,7 +408,7 @@ class Matcher:
         return error("E0960", message + (f" ({why})" if why else ""), local.span, help=(help,) if help else ())
 
     def _reasons(self, t: Type, names: Names) -> Iterator[tuple[str, str]]:
-        """What the variables of a type stand for, and which argument said so."""
+        """Lists the bindings of the variables of a type, each with the argument that fixed it."""
         for v in dict.fromkeys(_variables(t)):
             name = names.of(v)
             if isinstance(v, SizeVar) and v in self.sizes:
@@ -443,7 +443,7 @@ def _variables(t: Type | Shape | Size) -> Iterator[TypeVar | SizeVar | RowVar]:
 
 
 def contains_itself(decl: DataDecl) -> bool:
-    """Whether the fields of a declaration lead back to it."""
+    """Tells whether a declaration is recursive: its fields lead back to it."""
     seen: set[DataDecl] = set()
     work: list[Type | Shape | Size] = [t for v in decl.variants for _, t in v.fields]
     while work:
@@ -485,7 +485,7 @@ def _element(mono: Mono) -> Mono:
 
 
 def mono_text(mono: Mono) -> str:
-    """What an argument is, in the words of the language."""
+    """Returns the type of an argument, in the notation of the language."""
     match mono:
         case Scalar(dtype):
             return dtype

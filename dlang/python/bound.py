@@ -126,7 +126,8 @@ class Bound:
         return {p.local.name: v for p, v in self.values.items()}
 
     def once(self, key: object, make: Callable[[], Bound]) -> Bound:
-        """What is made of it when it is first asked for: what depends on bound arguments is computed once in it too."""
+        """Returns what is derived from the function, made on first request: what depends on bound arguments is computed
+        once in it too."""
         if key not in self._derived:
             self._derived[key] = make()
         return self._derived[key]
@@ -172,7 +173,7 @@ class Bound:
 
     @property
     def key(self) -> str:
-        """What names the function and the bound arguments, in this process."""
+        """Returns a name for the function with its bound arguments, unique in this process."""
         return f"{self.function.key}.{id(self)}"
 
     def ir(self, stage: str = "opt") -> str:
@@ -194,7 +195,8 @@ class Bound:
         return f.assigned((), {**{p.local.name: v for p, v in given.items()}, **named}, complete)
 
     def early_of(self, prepared: Prepared, leaves: list[Any]) -> list[Any] | None:
-        """What the bound arguments give; None if that fails, as then the whole says what fails first."""
+        """Returns the values computed from bound arguments; None if that fails, as then the whole says what fails
+        first."""
         if not prepared.instance.bound:
             return []
         key = id(prepared.instance)

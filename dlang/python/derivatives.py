@@ -210,7 +210,7 @@ def _products(kind: str, f: Function, names: tuple[str, ...]) -> Function:
 
 
 def made_again(f: Function, key: Any) -> Function:
-    """What has been made of a function by this module, by its key there."""
+    """Makes a function again that this module has derived from another, by its key there."""
     match key:
         case ("jvp" | "vjp" as kind, tuple() as names):
             return _products(kind, f, names)

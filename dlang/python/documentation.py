@@ -1,4 +1,4 @@
-"""What `help`, `inspect.signature` and editors tell of a function of the language."""
+"""Documents functions of the language for `help`, `inspect.signature` and editors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Documentation:
 
 
 def is_name(name: str) -> bool:
-    """Whether Python takes it for a name."""
+    """Tells whether Python takes it for a name."""
     return name.isidentifier() and not keyword.iskeyword(name)
 
 
@@ -44,7 +44,7 @@ def parameter_names(decl: FnDecl) -> tuple[list[str], int]:
 
 
 def is_named(name: str) -> bool:
-    """Whether a parameter has a name, and is no pattern."""
+    """Tells whether a parameter has a name, and is no pattern."""
     return name != "_" and name.replace("'", "_").isidentifier()
 
 
@@ -69,5 +69,5 @@ def signature(decl: FnDecl, draws: bool) -> inspect.Signature:
 
 
 def listed(names: Sequence[str], constants: Sequence[str]) -> list[str]:
-    """What `dir` gives of a module: its names, and constants that nobody has asked for yet."""
+    """Returns the `dir` of a module: its names, and constants that nobody has asked for yet."""
     return sorted({*names, *constants})

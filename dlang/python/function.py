@@ -48,7 +48,7 @@ class Known:
 
 
 def is_traced() -> bool:
-    """Whether PyTorch's compiler traces what runs."""
+    """Tells whether PyTorch's compiler traces what runs."""
     if COMPILER not in sys.modules:
         return False
     from dlang.python.torch_graphs import is_compiling
@@ -118,7 +118,7 @@ class Function:
     def retold(
         self, assigned: Callable[[Any, Any], Mapping[Param, Any]], failure: DlangError, theirs: Borrowed
     ) -> DlangError:
-        """What a call has failed with, in the words of the library whose arrays it was given.
+        """Returns the error of a call, in the words of the library whose arrays it was given.
 
         assigned: gives the value of each parameter.
         """
@@ -163,7 +163,8 @@ class Function:
         return result
 
     def seen(self, values: tuple[Any, ...], which: int) -> Seen | None:
-        """What a call looks like; None where its arguments have to be matched. which: the parameters given."""
+        """Returns the `Seen` form of a call's arguments; None where they have to be matched. which: the parameters
+        given."""
         return None if self.asks_for_indices else seen_before(values, self._sizes, which)
 
     def set_of(self, given: Mapping[Param, Any]) -> int:
@@ -252,12 +253,12 @@ class Function:
         return to_jax(self)
 
     def __dir__(self) -> list[str]:
-        """What those who call it need."""
+        """Lists the attributes that callers need."""
         return sorted([*dir(object), "__name__", "__qualname__", "__signature__", *OFFERED])
 
     @property
     def key(self) -> str:
-        """What names the function and its program, in every process."""
+        """Returns a key that identifies the function and its program, in every process."""
         return digest(self.program.key, self.expression)
 
     def measured(self) -> Function:
@@ -279,7 +280,7 @@ class Function:
         return listing([self.decl], stage, bound=early, deterministic=self.program.deterministic)
 
     def draws(self, args: Sequence[Any] = ()) -> bool:
-        """Whether a call takes a seed; it may also be an argument that draws."""
+        """Tells whether a call takes a seed; an argument may be a function that draws, too."""
         functions = [self, *[a for a in args if isinstance(a, Function)]]
         return not self._own_seed and any("random" in f.decl.effects for f in functions)
 

@@ -1,4 +1,4 @@
-"""What Python's values plainly are, before they are compared with types."""
+"""Classifies Python's values, before they are compared with types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_AXES = 64  # of an array of NumPy
 
 
 def is_weak(value: Any) -> bool:
-    """Whether a value takes the dtype that is asked for: Python's numbers, and lists of them."""
+    """Tells whether a value takes the dtype that is asked for: Python's numbers, and lists of them."""
     return isinstance(value, int | float | list) and not isinstance(value, np.generic)
 
 
@@ -34,7 +34,7 @@ def type_of(value: Any) -> Type | None:
 
 
 def first(value: Any) -> Any:
-    """What a nested list begins with."""
+    """Returns the first element of a nested list."""
     return _descended(value)[0]
 
 

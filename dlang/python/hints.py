@@ -48,8 +48,8 @@ class Hints:
         return f"{name} as {self.word(name)}" if name in self.taken else name
 
     def of(self, t: Type, *, given: bool = False, strict: bool = False) -> str:
-        """What a value of the type is to Python. given: as an argument, for which more will do; strict: but where that
-        would not tell one type from another.
+        """Returns the Python hint for a type. given: for an argument, which accepts more types; strict: but not where
+        that would fail to tell one type from another.
         """
         t = resolve(t)
         match t:

@@ -19,7 +19,7 @@ from dlang.typecheck.types import Below, DataDecl, Elements, Items, Refinement, 
 
 
 def asks_for_indices(decl: FnDecl) -> bool:
-    """Whether an argument may be refused for what its integers are."""
+    """Tells whether an argument may be refused because of the values of its integers."""
     return any(p.local.refinement is not None or _holds(p.local.type, set()) for p in decl.params)
 
 
@@ -107,7 +107,7 @@ def _indices(whole: Any, of: Type, asked: Refinement | None) -> Iterator[tuple[A
 
 
 def _holds(t: Type | Shape | Size, seen: set[DataDecl]) -> bool:
-    """Whether a value of the type may have fields that are indices."""
+    """Tells whether a value of the type may have fields that are indices."""
     if isinstance(t, Shape | Size):
         return False
     t = ty.resolve(t)

@@ -67,7 +67,8 @@ class Instance:
     direct: DirectEntry | None = None
 
     def table(self, arguments: Sequence[Any], word: int, generic: bool, passed: Sequence[Any] = ()) -> Table | None:
-        """What calls like this need to do without Python; None if they need it, or are too few for the trouble.
+        """Returns the table by which calls like this do without Python; None if they need it, or are too few for the
+        trouble.
 
         word: where what is called has the address of its record. generic: whether arguments say what types it is at.
         passed: of a split function, all that is passed.
@@ -119,7 +120,7 @@ class Prepared:
         return built((border.result,), iter(results), border.trees)[0]
 
     def early(self, leaves: Sequence[Any]) -> list[Any]:
-        """What a split function gives early, from the leaves of its bound arguments among all; raises RunError."""
+        """Runs the early part of a split function, on the leaves of its bound arguments among all; raises RunError."""
         from dlang.ir.anf import early_name
 
         known = self.entry.early(self.instance.bound)
@@ -158,13 +159,13 @@ class Program:
 
     @property
     def key(self) -> str:
-        """What names the program: its text and what it imports, how it is run, and the primitives of this process."""
+        """Returns the key of the program: its text and imports, how it is run, and the primitives of this process."""
         given = str([id(p) for p in self.origin.primitives]) if self.origin is not None else ""
         return digest(self.checked.table.key, self.backend, str(self.deterministic), given)
 
     @property
     def on_device(self) -> bool:
-        """Whether arrays that it takes and gives may be on a device."""
+        """Tells whether arrays that it takes and gives may be on a device."""
         return self.backend in DEVICES
 
     def measured(self) -> Program:
@@ -178,7 +179,7 @@ class Program:
             return self._twin
 
     def compiled(self) -> list[CompiledProgram]:
-        """What there is as machine code."""
+        """Lists the instances that are machine code."""
         from dlang.runtime.engine import CompiledProgram
 
         return [i.runner for i in self._instances.values() if isinstance(i.runner, CompiledProgram)]
@@ -214,7 +215,7 @@ class Program:
 
 
 def terms_of(decl: FnDecl, bindings: Bindings, entry: Face, bound: tuple[int, ...]) -> Terms | None:
-    """What a caller has to know of a function; None where Python has to look at arguments."""
+    """Returns the terms on which a caller can call a function; None where Python has to look at arguments."""
     from dlang.ir.terms import poly
 
     found: dict[object, Var] = {}

@@ -47,7 +47,7 @@ from dlang.runtime.values import BF16, describe, outside_dtype
 
 @dataclass(frozen=True)
 class Pushed:
-    """What is pushed: tangents of the parameters `wanted` through a function, to the leaves `take` of its result."""
+    """A pushforward: tangents of the parameters `wanted` through a function, to the leaves `take` of its result."""
 
     base: Called
     wanted: tuple[int, ...]
@@ -157,7 +157,7 @@ def _native(value: Any) -> Any:
 
 
 def _is(plan: Plan, value: Any) -> bool:
-    """Whether a value is a tuple of as many items, or of the struct."""
+    """Tells whether a value is a tuple of as many items, or of the struct."""
     if isinstance(plan, tuple):
         return (isinstance(value, tuple) and len(value) == len(plan)) or (not plan and value is None)
     return plan is not None and same_class(type(value), plan.type)
@@ -228,7 +228,7 @@ def _describe_push(*arrays: Any, what: Pushed) -> list[Any]:
 
 
 def _lowered(primitive: Any, *arrays: Any, what: Called | Pushed) -> list[Any]:
-    """What a compiled program does where XLA can't call the function itself: it calls Python, which calls it."""
+    """Lowers a call where XLA can't call the function itself: the program calls Python, which calls it."""
     import jax
 
     shapes = primitive.abstract_eval(*[jax.typeof(a) for a in arrays], what=what)[0]
@@ -245,7 +245,7 @@ def _lowered(primitive: Any, *arrays: Any, what: Called | Pushed) -> list[Any]:
 
 
 def _compiled(primitive: Any, *arrays: Any, what: Called | Pushed) -> list[Any]:
-    """What a compiled program does on the processor: XLA calls machine code."""
+    """Lowers a call for the processor: XLA calls machine code."""
     import jax
 
     called, take = (what, None) if isinstance(what, Called) else (what.whole(), what.take)

@@ -84,7 +84,7 @@ def dtype_of(array: Any) -> str:
 
 @cache
 def _targets() -> dict[str, Any]:
-    """What XLA may call, by name; None for what it can't. It stays, as compiled programs of JAX may."""
+    """Returns the targets of XLA by name; None for what it can't call. They stay, as compiled programs of JAX may."""
     return {}
 
 
@@ -146,7 +146,7 @@ def _registered(name: str, what: Called, take: tuple[int, ...] | None, arrays: S
 
 
 def _has_sizes_in_arrays(what: Called) -> bool:
-    """Whether a parameter that is a size is given as an array."""
+    """Tells whether a parameter that is a size is given as an array."""
     letters = dict(zip(what.plans.names, what.letters.split(NEXT)))
     params = function_of(what.f).decl.params
     return any(p.local.size is not None and letters.get(p.local.name) == ARRAY for p in params if not _is_opened(p))
@@ -157,7 +157,7 @@ def _is_opened(p: Param) -> bool:
 
 
 def _buffers(what: Called, params: Sequence[Any], entry: Any) -> dict[int, int]:
-    """Which of all arguments of an entry are arrays, and which ones. params: those that are given, in order."""
+    """Maps each argument of an entry that is an array to its number among the arrays. params: those given, in order."""
     letters = dict(zip(what.plans.names, what.letters.split(NEXT)))
     at, count = len(entry.sizes) + entry.seed, 0
     out: dict[int, int] = {}

@@ -1,4 +1,5 @@
-"""What a function is to a library that traces programs: leaves in, leaves out, whose dtypes and sizes are known before.
+"""Functions as operators of a library that traces programs: leaves in, leaves out, whose dtypes and sizes are known
+before.
 
     plans = Plans.of(f)                    how arguments and result are made of leaves
     described(f, arguments)                the dtypes and sizes of the result, for arguments of which no more is known
@@ -77,7 +78,7 @@ def whole(plan: Plan, given: Iterator[Any]) -> Any:
 
 
 def paths(plan: Plan, prefix: str = "") -> Iterator[str]:
-    """What the language writes behind a value for each of its leaves: `.0`, `.w`."""
+    """Lists the path of each leaf, as the language writes it behind a value: `.0`, `.w`."""
     if plan is None:
         yield prefix
     elif isinstance(plan, tuple):
@@ -218,7 +219,7 @@ def function_of(f: Target) -> Function:
 
 
 def draws(f: Target) -> bool:
-    """Whether a call takes a seed."""
+    """Tells whether a call takes a seed."""
     return function_of(f).draws()
 
 
@@ -235,7 +236,7 @@ class Described:
     shape: tuple[Any, ...]
 
     def stand_in(self) -> Any:
-        """What stands for it in an argument."""
+        """Returns the placeholder for it in an argument."""
         if not self.shape:
             return np.zeros((), outside_dtype(self.dtype))[()]
         return Placed(None, self.shape, ELSEWHERE[self.dtype])

@@ -1,4 +1,4 @@
-"""Where programs come from: what of them goes to another process goes there as its source and a hash of that.
+"""The origins of programs: a function or value goes to another process as its program's source and a hash of that.
 
     pickle.dumps(module.f)      a file or a text, its hash, how it is run, and the name `f`
     pickle.loads(…)             the function of the program as this process has it, or else read and checked now
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a program is made of. name: of its module; path: of its file, or nothing where `text` is all there is; key:
-    a hash of the text, of what it imports, and of the language's own library.
+    """The origin of a program. name: of its module; path: of its file, or nothing where `text` is all there is; key: a
+    hash of the text, of what it imports, and of the language's own library.
     """
 
     name: str
@@ -105,7 +105,7 @@ def _class_named(origin: Origin, module: str, name: str, variant: str | None) ->
 
 
 def reducing(origin: Origin) -> Mapping[str, Callable[[Any], Any]]:
-    """What the classes of a program need to have their objects pickled."""
+    """Returns the methods by which classes of a program pickle their objects."""
 
     def reduce(value: Any) -> tuple[Any, ...]:
         parts = flattened(value)

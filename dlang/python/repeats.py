@@ -73,7 +73,7 @@ Conversion = type | None  # the class that a leaf is converted to; None leaves i
 
 
 def conversions(seen: Sequence[Any], matched: Sequence[Any]) -> tuple[Conversion, ...] | None:
-    """What matching does to each leaf, and does at every call with the same key; None if that can't be said.
+    """Returns the conversion of each leaf by matching, the same at every call with this key; None if it may vary.
 
     An integer that becomes u64 is perhaps too large for i64, and a smaller one would be that.
     """

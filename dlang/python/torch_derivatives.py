@@ -57,7 +57,7 @@ def tangents(invoke: Invoke, call: Call, tensors: Sequence[Any], dots: Sequence[
 
 # ---- calls that are no part of a graph -------------------------------------------------------------------------------
 class Differentiated(torch.autograd.Function):
-    """What PyTorch does with what `_remember` has kept of a call."""
+    """Computes the derivatives of a call for PyTorch, from what `_remember` has kept of it."""
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Any) -> Any:

@@ -140,7 +140,7 @@ def take(
 
 
 def is_nested(plan: Plan, inside: bool = False) -> bool:
-    """Whether a struct is in a struct: PyTorch's compiler does not see the slots of objects in slots."""
+    """Tells whether a struct is in a struct: PyTorch's compiler does not see the slots of objects in slots."""
     if plan is None:
         return False
     if isinstance(plan, tuple):
@@ -149,7 +149,7 @@ def is_nested(plan: Plan, inside: bool = False) -> bool:
 
 
 def is_struct(value: Any, plan: Struct) -> bool:
-    """Whether a value is of a struct, perhaps as another program made its class."""
+    """Tells whether a value is of a struct, perhaps as another program made its class."""
     return same_class(type(value), plan.type)
 
 
@@ -179,7 +179,8 @@ def _operator() -> Any:
 
 @cache
 def _traced() -> Any:
-    """What is a node of a graph: the operator, with the transforms of `torch.func` that are active there around it.
+    """Returns the function that is a node of a graph: the operator, with the transforms of `torch.func` that are active
+    there around it.
 
     PyTorch's compiler does not look into it, but runs it with its transforms when it takes the graph apart.
     """

@@ -38,7 +38,7 @@ _DERIVED = re.compile(r"(.+)([|>])([\d,]+)")
 # ---- functions by their keys -----------------------------------------------------------------------------------------
 @cache
 def _targets() -> dict[str, Target]:
-    """What can be called, by key. It stays, as the operators of PyTorch do."""
+    """Returns the targets that can be called, by key. They stay, as the operators of PyTorch do."""
     return {}
 
 
@@ -73,7 +73,8 @@ def target(key: str) -> Target:
 # ---- calls -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What of a call is no tensor: which function, what its leaves are, and the numbers among them, then a seed."""
+    """The parts of a call that are no tensors: its function, the kinds of its leaves, the numbers among them, then a
+    seed."""
 
     key: str
     letters: str

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def has_lazy(values: Iterable[Any]) -> bool:
-    """Whether something lazy is among values, or in the tuples and structs among them."""
+    """Tells whether something lazy is among values, or in the tuples and structs among them."""
     return any(isinstance(v, Lazy) or (bool(found := _parts(v)) and has_lazy(found)) for v in values)
 
 

@@ -1,4 +1,4 @@
-"""What NumPy's functions of elements are in the language."""
+"""NumPy's elementwise functions, in terms of the language."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _whole(ufunc: np.ufunc, expression: str) -> Callable[..., Lazy]:
 
 
 def _tested(ufunc: np.ufunc, expression: str) -> Callable[..., Lazy]:
-    """What is asked of floats; whole numbers are floats for that."""
+    """Makes a test of floats, which converts integers to floats first."""
 
     def apply(x: Any) -> Lazy:
         given = lazy(x)

@@ -1,4 +1,4 @@
-"""What is recorded: operations on what was recorded before. A node has a greater number than all that it uses."""
+"""The recorded graph: operations on what was recorded before. A node has a greater number than all that it uses."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def pull(ats: Sequence[Node], ofs: Sequence[Node], seeds: Sequence[Node], way: S
 
 
 def between(at: Node, of: Node) -> list[Node]:
-    """What is computed from one node on the ways to another, which is the last, in order; nothing if there is none."""
+    """Lists the nodes on the paths from one node to another, which is the last, in order; empty if there is no path."""
     seen: dict[Node, None] = {}
     work = [of]
     while work:
@@ -101,7 +101,7 @@ def _number(n: Node) -> int:
 
 
 def is_float(n: Node) -> bool:
-    """Whether a node can have a derivative: structures are asked part by part."""
+    """Tells whether a node can have a derivative: structures are asked part by part."""
     return n.shape is not None and (n.dtype.kind == "f" or dtype_name(n.dtype) == "bf16")
 
 

@@ -41,7 +41,7 @@ def pieces(nodes: Sequence[Node], outputs: Sequence[Node], given: Sequence[Node]
 
 
 def _cuts(nodes: Sequence[Node], given: Sequence[Node], last: dict[Node, int]) -> list[int]:
-    """Where pieces end: among the places that are near enough the last of those with the fewest values."""
+    """Chooses where pieces end: among the places near enough, the last of those with the fewest live values."""
     changes, structures = [0] * (len(nodes) + 2), [0] * (len(nodes) + 2)
     for k, n in [*((-1, n) for n in given), *enumerate(nodes)]:
         if n in last:

@@ -1,4 +1,4 @@
-"""What NumPy's functions along axes are in the language."""
+"""NumPy's functions along axes, in terms of the language."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def reduced(name: str, x: Lazy, axis: Any = None, keepdims: bool = False) -> Laz
 
 
 def _prepared(name: str, x: Lazy) -> tuple[Lazy, np.dtype[Any]]:
-    """What is reduced, and the dtype of the result."""
+    """Returns the operand of a reduction, and the dtype of the result."""
     if name in ("any", "all"):
         return (x if x.dtype.kind == "b" else x != 0), np.dtype(np.bool_)
     dtype = x.dtype

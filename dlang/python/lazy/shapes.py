@@ -1,4 +1,4 @@
-"""What NumPy's functions of shapes and positions are in the language."""
+"""NumPy's functions of shapes and positions, in terms of the language."""
 
 from __future__ import annotations
 

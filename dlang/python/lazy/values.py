@@ -44,7 +44,7 @@ def _kept(array: Any) -> Any:
 
 
 def _folder(nodes: Sequence[Node]) -> str:
-    """Where the modules of recorded functions lie."""
+    """Returns the folder of the modules of recorded functions."""
     folders = {str(Path(path).parent) for path in modules(nodes)} - {str(f) for f in library_folders()}
     if len(folders) > 1:
         message = f"functions of modules in several folders are recorded: {', '.join(sorted(folders))}"
