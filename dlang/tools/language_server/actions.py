@@ -1,4 +1,4 @@
-"""What an editor offers to do: the edits that messages suggest, and types that were found written out."""
+"""Code actions: the edits that messages suggest, and annotations of inferred types."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUICK, REWRITE = lsp.CodeActionKind.QuickFix, lsp.CodeActionKind.RefactorRewrite
 def code_actions(
     document: Document, within: lsp.Range, only: tuple[str, ...] = ()
 ) -> list[lsp.CodeAction | lsp.Command]:
-    """What can be done in a range. only: the kinds that are asked for, all if there are none."""
+    """Lists the code actions in a range. only: the kinds that are asked for, all if there are none."""
 
     def wanted(kind: lsp.CodeActionKind) -> bool:
         return not only or any(kind.value == o or kind.value.startswith(o + ".") for o in only)
@@ -49,7 +49,7 @@ def _pages(document: Document, first: int, last: int) -> Iterator[lsp.Command]:
 
 
 def _about(document: Document, d: Diagnostic, first: int, last: int) -> bool:
-    """Whether a message is about the place."""
+    """Tells whether a message is about the place."""
     return d.span is not None and d.span.source.path == document.path and d.span.first <= last and d.span.last >= first
 
 
@@ -65,7 +65,7 @@ def _fixes(document: Document, first: int, last: int) -> Iterator[lsp.CodeAction
 
 
 def helps(document: Document, d: Diagnostic, fix: Fix) -> bool:
-    """Whether an edit of the file makes the message go away, and no other come for it."""
+    """Tells whether an edit of the file makes the message go away, and no other come for it."""
     if fix.span.source.path != document.path:
         return False
     before = [o.message for o in document.analysis.diagnostics]
@@ -124,7 +124,7 @@ def _insertion(document: Document, title: str, edits: list[tuple[int, str]]) -> 
 
 
 def still_checks(document: Document, edits: list[tuple[int, str]]) -> bool:
-    """Whether insertions bring no mistake: not every type that can be shown can be written."""
+    """Tells whether insertions bring no mistake: not every type that can be shown can be written."""
     before = len(document.analysis.diagnostics)
     text = document.text
     for at, more in sorted(edits, reverse=True):

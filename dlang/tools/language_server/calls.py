@@ -18,14 +18,14 @@ _FAR = 8_000  # characters that a call is not longer than, in one declaration
 
 
 def situation_at(document: Document, offset: int) -> Situation:
-    """Where an offset is in the text, of which only the lines shortly before it are looked at."""
+    """Returns the situation of an offset in the text, of which only the lines shortly before it are looked at."""
     text = document.analysis.source.text[:offset]
     far = text.rfind("\n", 0, max(0, offset - _FAR)) + 1
     return situation(text, far + declarations(text[far:])[-1][0])
 
 
 def called(document: Document, call: CallAt) -> Definition | None:
-    """What is called."""
+    """Returns the definition of the function called."""
     head, _, name = call.path.rpartition(".")
     space = "constructor" if name[:1].isupper() else "value"
     local = document.analysis.scope(call.start).value(head.partition(".")[0] or name)
@@ -53,7 +53,7 @@ def signature_help(document: Document, position: lsp.Position) -> lsp.SignatureH
 
 
 def _places(signature: Signature) -> list[tuple[int, int]]:
-    """Where each parameter stands in the text of the signature, in units of UTF-16."""
+    """Returns the span of each parameter in the text of the signature, in UTF-16 code units."""
     at = units(f"{signature.name}{signature.bounds}(")
     out: list[tuple[int, int]] = []
     for p in signature.parameters:

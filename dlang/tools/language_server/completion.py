@@ -1,4 +1,4 @@
-"""What could be written at a place: names in scope, fields, members of modules, arguments, imports, keywords."""
+"""Completions at a place: names in scope, fields, members of modules, arguments, imports, keywords."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ _LET = re.compile(r"\b(?:let|var)\b([^=]*)=(?!=)[^;{}]*\Z")
 
 
 def completion(document: Document, position: lsp.Position) -> lsp.CompletionList:
-    """What fits at a position. The editor asks again when a word begins: only then names are offered that are not
-    imported, and those alone that have its letters in their order, from which the editor chooses further."""
+    """Returns the completions at a position. The editor asks again when a word begins: only then names are offered that
+    are not imported, and those alone that have its letters in their order, from which the editor chooses further."""
     at = situation_at(document, offset_at(document.analysis.source, position))
     return lsp.CompletionList(not at.prefix, _items(document, at))
 
@@ -158,7 +158,7 @@ def _functions_behind(document: Document, at: Situation) -> set[str]:
 
 
 def _variants_matched(document: Document, at: Situation) -> set[str]:
-    """Where an arm begins, the variants of what is matched."""
+    """Returns the variants of the matched value where an arm begins."""
     bracket = next(reversed(open_brackets(at.before)), None)
     begins = at.previous in ("{", ",", "|") or not at.text[at.text.rfind("\n") + 1 : at.start].strip()
     if bracket is None or bracket.kind != "{" or not begins:
@@ -185,7 +185,7 @@ def _locals(document: Document, at: Situation) -> Iterable[Local]:
 
 
 def _global_names(document: Document, spaces: tuple[str, ...]) -> Iterator[Definition]:
-    """What the module has, by itself, by its imports and from the prelude."""
+    """Lists the names that the module has: its own, its imports, and the prelude's."""
     for (space, _), found in declarations(document).items():
         if space in spaces:
             yield found
@@ -220,7 +220,7 @@ def _types(document: Document, at: Situation) -> Iterator[lsp.CompletionItem]:
 
 
 def _sizes(document: Document, at: Situation) -> Iterator[lsp.CompletionItem]:
-    """What a size is made of: variables, constants and whole numbers that are known where the type stands."""
+    """Lists the parts that a size can have: variables, constants and integers that are known where the type stands."""
     for local in _locals(document, at):
         if local.kind in ("size", "shape") or document.analysis.type_at(local.span) == I64:
             yield item_of(document, _of_local(document, local), LOCAL)

@@ -1,4 +1,4 @@
-"""What the names of a file stand for, over all files: where each is declared, and by what."""
+"""Resolves the names of a file, over all files: where each is declared, and by what."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Definition:
 
 
 def definition(document: Document, target: Target) -> Definition | None:
-    """What a name of the document stands for; None if that is not known."""
+    """Returns the definition of a name of the document; None if it is not known."""
     match target:
         case Local(name, kind, span):
             return Definition(name, kind, span, None, document)
@@ -87,7 +87,7 @@ def own(document: Document, name: str, space: str) -> Definition | None:
 
 
 def declarations(document: Document) -> dict[tuple[str, str], Definition]:
-    """What a file declares, by space and name."""
+    """Returns the declarations of a file, by space and name."""
     tree = document.outline
     if document.declared is None or document.declared[0] is not tree:
         found: dict[tuple[str, str], Definition] = {}

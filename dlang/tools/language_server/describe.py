@@ -19,7 +19,7 @@ from dlang.typecheck.types import MISTAKE, Type, TypeFn, resolve
 
 
 def entry_of(document: Document, found: Definition) -> FnEntry | None:
-    """What the checker knows of a function or constant, of this or another module."""
+    """Returns the checker's entry of a function or constant, of this or another module."""
     checked = document.analysis.checked
     if checked is None or found.document is None or found.kind not in ("function", "constant"):
         return None
@@ -70,7 +70,7 @@ def of_local(name: str, t: TypeFn, parameters: tuple[s.Parameter, ...]) -> Signa
 
 
 def local_parameters(document: Document, name: Span) -> tuple[s.Parameter, ...]:
-    """Those of the local function, or of the lambda of a `let`, that has its name there."""
+    """Returns the parameters of the local function, or of the lambda of a `let`, that has its name there."""
     for item in document.analysis.module.items:
         if item.span.source is name.source:
             for node in walk(item):
@@ -138,7 +138,7 @@ def headline(document: Document, found: Definition, here: Type | None = None) ->
 
 
 def index_type(document: Document, name: Span | None) -> str:
-    """What is written behind a name that is bound with an `Idx` in its type, which is `i64` for all else."""
+    """Returns the annotation of a name that is bound with an `Idx` in its type, which is `i64` for all else."""
     for item in document.analysis.module.items:
         for node in walk(item) if name is not None and item.span.source is name.source else ():
             match node:

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class Analysis:
-    """What is known of one state of a file. checked: None if the checker failed, which is its mistake. files: on whose
+    """The analysis of one state of a file. checked: None if the checker failed, which is its mistake. files: on whose
     texts it depends, None if that is not known. known_names: of the state before, by the identity of items;
     known_since: names that the module has and had not, or had."""
 
@@ -101,7 +101,8 @@ class Analysis:
         return found
 
     def _means_the_same(self, item: s.Item) -> bool:
-        """Whether names in an item stand for what they did: the module has all those that it had, and no others."""
+        """Tells whether names in an item stand for what they did: the module has all those that it had, and no
+        others."""
         text = item.span.text
         return not isinstance(item, s.Rule) and not any(name in text for name in self.known_since)
 
@@ -174,7 +175,7 @@ class Document:
 
     @property
     def analysis(self) -> Analysis:
-        """What is known of the present text."""
+        """Returns the analysis of the present text."""
         if self._analysis is None or self.project.changed(self._analysis[1].files, self._analysis[0]):
             if self.project.trial is not None:
                 self.project.trial.enter_context(self._restored())
@@ -183,14 +184,15 @@ class Document:
 
     @contextmanager
     def rewritten(self, text: str) -> Iterator[Analysis]:
-        """What would be known of another text of the file. While it lasts, spans of what is known are those of that."""
+        """Analyses another text of the file. While the block lasts, the spans of the analysis are those of that
+        text."""
         _ = self.analysis
         with self.project.rewritten({self.path: text}):
             yield self.analysis
 
     @contextmanager
     def _restored(self) -> Iterator[None]:
-        """What is found out meanwhile is forgotten."""
+        """Forgets at the end of the block all that was found out in it."""
         known = self.workspace, self._analysis, self._known_names, self.declared
         try:
             with self.workspace.trial() if self.workspace is not None else nullcontext():
@@ -265,7 +267,7 @@ class Project:
         self.others = self.edits
 
     def changed(self, files: frozenset[str] | None, since: int) -> bool:
-        """Whether some files may have other texts than they had, or others been found instead of them."""
+        """Tells whether some files may have other texts than they had, or others been found instead of them."""
         if files is None:
             return self.edits > since
         return self.others > since or any(self.changes.get(path, 0) > since for path in files)
@@ -341,7 +343,7 @@ class Project:
 
     @staticmethod
     def standard(path: str) -> bool:
-        """Whether a file is of the standard library."""
+        """Tells whether a file is of the standard library."""
         return any(Path(path).is_relative_to(folder) for folder in library_folders())
 
 

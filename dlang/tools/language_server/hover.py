@@ -1,4 +1,4 @@
-"""What is shown of the name or the expression under the pointer: its type, its effects, its documentation."""
+"""Describes the name or the expression under the pointer: its type, its effects, its documentation."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _KINDS = {"const": lsp.CompletionItemKind.Constant, "struct": lsp.CompletionItem
 
 
 def importable(document: Document, stem: str) -> Iterator[lsp.CompletionItem]:
-    """What begins with `stem` and is not imported, each with the edit that imports it."""
+    """Lists names that begin with `stem` and are not imported, each with the edit that imports it."""
     if not stem:
         return
     whole = {i.path[0] for i in imports(document) if i.names is None}

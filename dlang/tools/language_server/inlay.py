@@ -74,7 +74,7 @@ def of_const(document: Document, item: s.Const) -> Iterator[tuple[int, str]]:
 
 
 def of_signature(document: Document, f: s.Fn) -> Iterator[tuple[int, str]]:
-    """What the signature of a function leaves out."""
+    """Lists the types and bounds that the signature of a function leaves out, with their offsets."""
     if f.result is not None and all(p.type is not None for p in f.parameters):
         return
     found = own(document, f.name, "value")

@@ -37,7 +37,7 @@ def plain_item(name: str, kind: Kind, order: str = OWN, detail: str | None = Non
 
 
 def item_of(document: Document, found: Definition, order: str, kind: Kind | None = None) -> lsp.CompletionItem:
-    """What takes time to say is said when it is looked at."""
+    """Returns the completion item of a definition; details that take time are added when it is selected."""
     item = plain_item(found.name, kind or _KINDS.get(found.kind, Kind.Variable), order)
     where = found.span
     item.data = {"path": document.path, "name": found.name, "kind": found.kind}

@@ -1,4 +1,4 @@
-"""What can be done with a declaration, above it: run a test, a bench or the program, see the type of a gradient."""
+"""Code lenses above declarations: run a test, a bench or the program, see the type of a gradient."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def gradient_type(entry: FnEntry) -> str | None:
 
 
 def holds_floats(t: Type, around: frozenset[DataDecl] = frozenset()) -> bool:
-    """Whether there are floats in a value of the type. around: structs that it is in, which may contain themselves."""
+    """Tells whether a value of the type holds floats. around: structs that it is in, which may contain themselves."""
     t = resolve(t)
     match t:
         case TypeCon(name):

@@ -1,4 +1,4 @@
-"""What can stand behind a `.` or a `|>`: what a module has, the parts of a value, functions that take it."""
+"""Completions behind a `.` or a `|>`: members of a module, parts of a value, functions that take it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STRING = re.compile(r'"(?:[^"\\\n]|\\[^\n])*(?P<closed>")?')
 
 
 def members(document: Document, at: Situation) -> list[lsp.CompletionItem]:
-    """What can stand behind the `.` in front of a place."""
+    """Lists the completions behind the `.` in front of a place."""
     module = _module_before(document, at)
     if module is not None:
         return list(public(document, module))
@@ -40,7 +40,7 @@ def members(document: Document, at: Situation) -> list[lsp.CompletionItem]:
 
 
 def public(document: Document, other: Document) -> Iterator[lsp.CompletionItem]:
-    """What a module has for others."""
+    """Lists the public names of a module."""
     seen: set[str] = set()
     for (_, name), found in declarations(other).items():
         if not name.startswith("_") and name not in seen:
@@ -83,7 +83,7 @@ def _finished(text: str, at: Situation) -> str:
 
 
 def _base(document: Document, at: Situation, name: str) -> Span | None:
-    """What stands in front of the `.`, as far as the checker knows its type. name: what stands behind it."""
+    """Finds the expression in front of the `.`, if the checker knows its type. name: the name behind it."""
     point = at.before[-1]
     for item in document.analysis.module.items:
         for node in walk(item) if name and item.span.first <= point.start <= item.span.last else ():

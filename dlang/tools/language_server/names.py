@@ -1,4 +1,4 @@
-"""Which name stands for what: the scopes of a syntax tree, without types, so also of what does not check.
+"""Resolves names by the scopes of a syntax tree, without types, so also in code that does not check.
 
 What a name of the module, of an import or of the prelude is, and what needs a type (a field, an argument with a name),
 is left open here and decided in `definitions.py`: so the names of a declaration depend on its own text, and on which
@@ -283,7 +283,7 @@ class _Resolver:
         return name in self.known.modules and scope.value(name) is None
 
     def function_of(self, e: s.Expr, scope: Scope) -> Target | None:
-        """What is called, if it has a name."""
+        """Returns the function called, if it has a name."""
         match e:
             case s.Name(_, name) if name and name[0].isupper():
                 head, _, last = name.rpartition(".")

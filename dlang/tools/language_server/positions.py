@@ -34,7 +34,7 @@ def range_between(file: Source, first: int, last: int) -> lsp.Range:
 
 
 def range_of(span: Span) -> lsp.Range:
-    """Where a span is in its file."""
+    """Returns the range of a span in its file."""
     file = span.source.file
     return range_between(file, span.first, span.last)
 

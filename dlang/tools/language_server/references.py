@@ -1,4 +1,4 @@
-"""Where a name is declared, and everywhere that it is used."""
+"""Finds the declaration of a name, and all its uses."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def uses(document: Document, found: Definition) -> Steps[list[tuple[Document, Oc
 
 
 def is_local(found: Definition) -> bool:
-    """Whether it is a name inside of a declaration."""
+    """Tells whether it is a name inside of a declaration."""
     return found.item is None and found.kind not in ("module", "builtin", "class")
 
 
 def is_parameter_of_module(document: Document, found: Definition) -> bool:
-    """Whether it is a parameter of a function that other files may call, with a name for the argument."""
+    """Tells whether it is a parameter of a function that other files may call, with a name for the argument."""
     made = declarations(document).values() if found.kind == "parameter" else ()
     return any(p.key == found.key for d in made if d.kind == "function" for p in parameters_of(d))
 

@@ -38,7 +38,7 @@ class Refused:
 
 
 def prepare(document: Document, position: lsp.Position) -> lsp.Range | None:
-    """Where the name stands that would be changed; None if there is none that could be."""
+    """Returns the range of the name that would be changed; None if there is none that could be."""
     found = at(document, offset_at(document.analysis.source, position))
     if found is None or isinstance(_changeable(document, *found), Refused):
         return None
@@ -70,7 +70,7 @@ def rename(document: Document, position: lsp.Position, name: str) -> Steps[lsp.W
 
 
 def is_name(name: str, before: str) -> bool:
-    """Whether it is a name of the same sort: a value or a type, private or not."""
+    """Tells whether it is a name of the same sort: a value or a type, private or not."""
     tokens = tokenize(name)
     kinds = [t.kind for t in tokens if t.kind != "newline"]
     if kinds != ["UNAME" if before[:1].isupper() else "NAME"] or tokens[0].text != name:
@@ -83,7 +83,7 @@ def _refused(message: str, span: Span | None, *help: str) -> Refused:
 
 
 def _places(document: Document, o: Occurrence, found: Definition) -> Steps[list[tuple[Document, Occurrence]]]:
-    """Where the name stands; another name of a module is known in its file alone."""
+    """Finds the uses of the name; another name of a module is known in its file alone."""
     if found.kind == "module":
         return [(document, use) for use in document.analysis.occurrences if use.target == o.target]
     return (yield from uses(document, found))
@@ -188,7 +188,7 @@ def _differs(document: Document, before: Before, edits: Edits, name: str, span: 
 
 @dataclass(slots=True)
 class _Meanings:
-    """What names of a document stand for, found once for all that stands for the same."""
+    """The meanings of the names of a document, found once for all names with the same target."""
 
     document: Document
     known: dict[Target, Meaning] = field(default_factory=dict)
@@ -201,7 +201,7 @@ class _Meanings:
 
 
 class _Moved:
-    """Where offsets in a file are after the edits, which have these places, in order."""
+    """Maps offsets in a file to those after the edits, which have these places, in order."""
 
     def __init__(self, places: list[tuple[int, int]], name: str) -> None:
         self.ends = [last for _, last in places]

@@ -1,4 +1,4 @@
-"""What a name can stand for, and where names hold: what `names.py` finds in a syntax tree."""
+"""The targets of names, and the scopes of names: what `names.py` finds in a syntax tree."""
 
 from __future__ import annotations
 
@@ -156,7 +156,8 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the module has: constants, which may be sizes; values, which sizes hide unless they are called; modules."""
+    """The names of the module: constants, which may be sizes; values, which sizes hide unless they are called;
+    modules."""
 
     constants: frozenset[str]
     values: frozenset[str]

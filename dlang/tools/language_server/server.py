@@ -55,7 +55,7 @@ class Protocol(LanguageServerProtocol):
         return super()._serialize_message(data)
 
     def structure_message(self, data: Any) -> Any:
-        """What a message says. A request that can't be understood is answered here, and None."""
+        """Decodes a message. A request that can't be decoded is answered here, and gives None."""
         try:
             return super().structure_message(data)
         except JsonRpcException as e:
@@ -111,7 +111,7 @@ class Server(LanguageServer):
         self.project.folders = [Path(p) for p in folders or ([root] if root else [])]
 
     def watches(self) -> bool:
-        """Whether the client can be asked to tell of files that are written outside of it."""
+        """Tells whether the client can be asked to tell of files that are written outside of it."""
         workspace = self.client_capabilities.workspace
         watching = workspace.did_change_watched_files if workspace is not None else None
         return watching is not None and bool(watching.dynamic_registration)
@@ -218,7 +218,7 @@ def _answered(document: Document, ask: Callable[[Document], T], otherwise: T) ->
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Whether something went wrong here: not where a request was refused, which its answer says."""
+    """Tells whether something went wrong here: not where a request was refused, which its answer says."""
     refused = record.exc_info is not None and isinstance(record.exc_info[1], JsonRpcException)
     return not refused and not str(record.msg).startswith("Unable to deserialize")
 

@@ -86,6 +86,6 @@ def workspace_symbols(project: Project, wanted: str) -> list[lsp.WorkspaceSymbol
 
 
 def fits(wanted: str, name: str) -> bool:
-    """Whether the letters stand in the name, in this order, perhaps with others between them."""
+    """Tells whether the letters stand in the name, in this order, perhaps with others between them."""
     letters = iter(name.lower())
     return all(c in letters for c in wanted.lower())

@@ -1,4 +1,4 @@
-"""What each name is, for colours that a grammar of regular expressions can't find."""
+"""Semantic tokens: the kind of each name, for colours that a grammar of regular expressions can't find."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def semantic_tokens(document: Document, lines: tuple[int, int] | None = None) ->
 
 
 def semantic_tokens_since(document: Document, number: str) -> lsp.SemanticTokens | lsp.SemanticTokensDelta:
-    """What is no longer as in an answer, if that was the last one; else all names."""
+    """Returns the changes since an answer, if that was the last one; else all names."""
     known = document.coloured or Coloured()
     old, known_number = known.data, str(known.number)
     now = semantic_tokens(document)
@@ -208,5 +208,5 @@ def _kind(target: Target, found: Definition | None) -> str | None:
 
 
 def _is_type(target: Target) -> bool:
-    """Whether a name of the compiler stands as a type here: `f64`, which is a function where it converts."""
+    """Tells whether a name of the compiler stands as a type here: `f64`, which is a function where it converts."""
     return not isinstance(target, Global)

@@ -20,8 +20,8 @@ def converter() -> Converter:
 
 @dataclass(slots=True)
 class Kept(Generic[T]):
-    """What the declarations of a document have in an answer, as plain data. Most of a long answer is as it was before
-    an edit, and turning it into data would cost more than finding it. parts: by the identity of a declaration."""
+    """The parts of an answer by declaration, as plain data. Most of a long answer is as it was before an edit, and
+    turning it into data would cost more than finding it. parts: by the identity of a declaration."""
 
     parts: dict[int, tuple[object, object, Any]] = field(default_factory=dict)
 
