@@ -1,4 +1,4 @@
-"""Where a person wants to stop: at lines, in functions, and where the value of an expression changes."""
+"""Breakpoints and watches: at lines, in functions, and where the value of an expression changes."""
 
 from __future__ import annotations
 

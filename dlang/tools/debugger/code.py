@@ -40,7 +40,7 @@ class Spot:
     parent: Spot | None
 
     def inside(self, other: Spot | None) -> bool:
-        """Whether the other spot is around this one."""
+        """Tells whether the other spot is around this one."""
         p = self.parent
         while p is not None:
             if p is other:
@@ -180,7 +180,7 @@ class Library:
         return frozenset([t.dtype for t in given if isinstance(t, anf.Scalar)])
 
     def remembers(self, function: anf.Function) -> bool:
-        """Whether there is a backward pass in which somebody may ask for the variables of a call."""
+        """Tells whether there is a backward pass in which somebody may ask for the variables of a call."""
         if function.name not in self._remembers:
             last = function.results[-1].type if function.results else None
             saves = isinstance(last, anf.Scalar) and last.dtype in self.tapes
@@ -215,7 +215,7 @@ class Library:
 
     # ---- comprehensions
     def _enters(self, let: Let) -> bool:
-        """Whether a comprehension is one that somebody wrote, or calls a function that somebody wrote."""
+        """Tells whether a comprehension is one that somebody wrote, or calls a function that somebody wrote."""
         if let.span is not None and self.sources.is_comprehension(let.span):
             return True
         op = let.op
@@ -273,7 +273,8 @@ def _named(op: anf.Comp) -> frozenset[Var]:
 
 
 def _belongs(code: Code, spot: Spot | None) -> None:
-    """What stands in a block for the statement around, such as what binds its names, is no statement of the block."""
+    """Clears the statement starts in a block that belong to the statement around, such as the code that binds its
+    names."""
     if spot is not None:
         for inner in code.instructions:
             inner.starts &= not (inner.spot is spot or spot.inside(inner.spot))

@@ -1,4 +1,4 @@
-"""What a person can type: one row for each command."""
+"""The debugger's commands: one row for each."""
 
 from __future__ import annotations
 

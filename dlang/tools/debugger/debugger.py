@@ -1,4 +1,4 @@
-"""What a person can do with a run: step, go on and back, look at variables."""
+"""The operations of the debugger on a run: step, go on and back, look at variables."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ class View:
 
     @property
     def forward(self) -> bool:
-        """Whether there are tangents: the code is run by a derivative in forward mode."""
+        """Tells whether there are tangents: the code is run by a derivative in forward mode."""
         return self.spot is not None and any(s.tangents for s in self.frame.variables(self.spot))
 
     @property
     def backward(self) -> bool:
-        """Whether it is of a backward pass."""
+        """Tells whether it is of a backward pass."""
         return self.spot is not None and self.frame.backward(self.spot.via)
 
     @property
     def mode(self) -> list[str]:
-        """What derivatives do here."""
+        """Lists the modes of the derivatives at work here."""
         return ["forward mode"] * self.forward + ["backward pass"] * self.backward
 
 
@@ -229,7 +229,7 @@ class Debugger:
         return self.move(ahead, done)
 
     def _call(self) -> object:
-        """Which call the statement is in."""
+        """Identifies the call that the statement is in."""
         return self.top.timeline.call(self.top.moment) if self.top.moment >= 0 else None
 
     def go_on(self, ahead: bool = True) -> Why:
@@ -271,7 +271,7 @@ class Debugger:
         return bool(self.met)
 
     def _holds(self, b: Breakpoint, condition: str) -> bool:
-        """Whether a condition does here. Where it cannot be evaluated a person is to know, so one stops there."""
+        """Tells whether a condition holds here. If it cannot be evaluated, the run stops there to say so."""
         b.problem = ""
         try:
             return self.expressions.holds(condition, self.known(condition), self.module)
@@ -295,7 +295,7 @@ class Debugger:
         return bool(self.met)
 
     def _look_at(self, w: Watch) -> bool:
-        """Whether the value of a watch is another one than where it had one last."""
+        """Tells whether the value of a watch differs from its last one."""
         if self.function != w.function:
             return False
         seen = self.seen()

@@ -23,7 +23,7 @@ WITHOUT = "it does not depend on what is varied, or the derivative does not depe
 
 
 def variable(word: str, name: str) -> str:
-    """What the tangent of a variable is called in place of `tangent(x)`: nothing that a person can write."""
+    """Returns the name of the variable that replaces `tangent(x)`: one that nobody can write."""
     return f"{word} of {name}"
 
 

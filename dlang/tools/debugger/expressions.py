@@ -55,7 +55,7 @@ class Here:
 
 @dataclass(slots=True)
 class Expressions:
-    """Those of one program, compiled once for each types of what they mention."""
+    """The expressions of one program, compiled once for each combination of their variables' types."""
 
     checked: Checked
     kept: dict[object, Compiled] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Expressions:
         return self._value(written, seen, module, ANY)
 
     def holds(self, written: str, seen: Mapping[str, Seen], module: str) -> bool:
-        """Whether a condition does. Raises `DlangError`."""
+        """Tells whether a condition holds. Raises `DlangError`."""
         return bool(self._value(written, seen, module, CONDITION)[-1])
 
     def check(self, written: str) -> None:
@@ -121,7 +121,7 @@ class Expressions:
         return Interpreter(program, Host()), entry
 
     def _module(self, path: str) -> Checked:
-        """What a function of a file sees."""
+        """Returns the module that a function of a file sees."""
         for table in self.checked.program.tables.values():
             if table.path == path:
                 return replace(self.checked, table=table)

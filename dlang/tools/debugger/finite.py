@@ -67,7 +67,7 @@ def is_float(var: Var) -> bool:
 
 
 def is_finite(value: Any) -> bool:
-    """Whether a scalar, or each element of an array, is finite."""
+    """Tells whether a scalar, or each element of an array, is finite."""
     if type(value) is Version:
         value = value.read()
     if isinstance(value, np.ndarray):
@@ -112,7 +112,7 @@ class Finder:
 
 
 class Found(RunError):
-    """What stops the search."""
+    """Raised to stop the search."""
 
 
 class Searching(Interpreter):
@@ -129,7 +129,7 @@ class Searching(Interpreter):
         return self._known[id(block)][1]
 
     def finds(self, sought: Sought, let: Let, env: Env) -> bool:
-        """Whether there is one in a comprehension."""
+        """Tells whether a comprehension computes a value that is sought."""
         self._sought = sought
         try:
             super()._block(Block((let,), ()), Frame(dict(env), None))

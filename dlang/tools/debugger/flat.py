@@ -153,7 +153,8 @@ def box_of(ends: Sequence[tuple[int, int]]) -> Box | None:
 
 
 def _simple(env: Env, out: Out, values: NDArray, box: Box) -> Any:
-    """What goes to a new array, or a number, with just the axes that are kept; None if it is not so."""
+    """Computes a new array, or a number, with just the axes that are kept; None if the destination is no such
+    result."""
     d, kept = out.destination, out.kept
     assert isinstance(d, anf.Reduce) and kept is not None
     plan = out.plan or _plan([size_of(s, env) for s in d.shape], kept, box)
@@ -174,7 +175,7 @@ def _plan(shape: Sequence[int], kept: Sequence[int], box: Box) -> Plan | None:
 
 
 def _apart(env: Env, out: Out, values: NDArray, index: Sequence[Any]) -> Any:
-    """What puts each value in an element of its own."""
+    """Stores each value in an element of its own."""
     d = out.destination
     monoid = d.monoid if isinstance(d, anf.Reduce) else "sum"
     shape = [size_of(s, env) for s in d.shape]

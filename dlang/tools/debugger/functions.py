@@ -63,7 +63,7 @@ def _own_type(v: FnV) -> TypeFn | None:
 
 
 def written(v: Value, own: Sequence[Any], known: Dynamic) -> Span | None:
-    """Where a function was written."""
+    """Returns the span at which a function was written."""
     if not isinstance(v, FnV):
         return None
     found, _ = _opened(v, iter(own), known)

@@ -1,4 +1,4 @@
-"""Where somebody is in a run: a stack of levels, and the moments before and after.
+"""The position in a run: a stack of levels, and the moments before and after.
 
 The outermost level is the run; a level inside is one point of a comprehension, a timeline of its own. What happens at a
 point touches nothing else, so points are looked at in any order, after the whole ran.
@@ -19,7 +19,7 @@ from dlang.tools.debugger.timeline import Timeline
 
 
 class Why(Enum):
-    """What has ended a movement."""
+    """The reason why a movement ended."""
 
     STEP = "step"
     BREAKPOINT = "breakpoint"

@@ -63,7 +63,7 @@ class Stop(Enum):
 
 @dataclass(slots=True)
 class Machine:
-    """What runs states of one program. log: the results of effects, so that they happen once.
+    """Runs the states of one program. log: the results of effects, so that they happen once.
 
     memory: bytes that what is remembered for one backward pass may take. sought: where to stop beside, as
     `finite.py` says. entered: where to note comprehensions that can be entered, with the number of operations before
@@ -304,7 +304,7 @@ class Machine:
             frame.spot = i.spot
 
     def _leave(self, s: State) -> bool:
-        """What follows a block that has run; whether that is nothing."""
+        """Continues after a block that has run; returns whether nothing follows."""
         frame = s.frame
         env, cell = frame.env, frame.cell
         results = [value_of(a, env) for a in frame.code.results]

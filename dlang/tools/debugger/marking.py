@@ -1,4 +1,4 @@
-"""What a run knows of variables: it passes the marks that name them."""
+"""Records what a run knows of variables: it passes the marks that name them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pass forward leaves for the one backward: the values that variables had, and when statements began.
+"""The record that a forward pass leaves for the backward one: the values that variables had, and when statements began.
 
 When a backward pass comes to a statement, the variables of the function have got other values since, or the call has
 returned. So whoever looks is shown what was remembered of that statement in that iteration of its loops. A call that

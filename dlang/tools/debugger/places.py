@@ -1,4 +1,4 @@
-"""Where a person can stop in a source: its statements. And where the names of its locals are seen."""
+"""The places of a source where a run can stop: its statements; and the scopes of its locals."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is declared in `start..end` is seen in `first..last`."""
+    """The scope `first..last` of names that are declared in `start..end`."""
 
     start: int
     end: int
@@ -82,7 +82,7 @@ class Places:
         return None
 
     def scope(self, declared: int) -> Scope:
-        """Where a name is seen that is declared at a position."""
+        """Returns the scope of a name that is declared at a position."""
         if declared not in self.seen:
             around = [c for c in self.scopes if c.start <= declared < c.end]
             everywhere = Scope(0, 0, 0, len(self.source.text))
@@ -200,7 +200,7 @@ class Sources:
         return self.of(span.source).at(span.first, elements)
 
     def is_comprehension(self, span: Span) -> bool:
-        """Whether a span is that of a comprehension that somebody wrote."""
+        """Tells whether a span is that of a comprehension that somebody wrote."""
         return (span.first, span.last) in self.of(span.source).comprehensions
 
     def functions(self, name: str) -> Iterator[Place]:

@@ -1,4 +1,4 @@
-"""What the machine has of a variable of the source."""
+"""A variable of the source as the machine sees it."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class Seen:
         )
 
     def holds(self, iterations: tuple[int, ...], via: Via) -> bool:
-        """Whether it still does: in the same iterations of the loops, and in the same calls in whose place code
-        stands."""
+        """Tells whether it still holds: in the same iterations of the loops, and in the same calls that code was
+        inlined for."""
         return iterations[: len(self.iterations)] == self.iterations and reached(via, self.via)
 
 
 def reached(via: Via, inner: Via) -> bool:
-    """Whether code that is reached by some calls sees what is known in others of them: those around."""
+    """Tells whether code that is reached by some calls sees what is known in others of them: those around."""
     return via[len(via) - len(inner) :] == inner

@@ -1,4 +1,4 @@
-"""What a person reads of a position: the statement, the variables, the calls."""
+"""Describes a position to a person: the statement, the variables, the calls."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def index_of(level: Level) -> str:
 
 
 def position(d: Debugger) -> list[str]:
-    """Where it is: a heading, and the line."""
+    """Describes the position: a heading, and the line."""
     if d.at_end:
         return ENDED[:1]
     view = d.view
@@ -118,7 +118,7 @@ def derivative_of(s: Seen) -> str:
 
 
 def stop(d: Debugger, why: Why) -> list[str]:
-    """What is said where a movement has ended."""
+    """Reports why a movement has ended."""
     out: list[str] = []
     for met in d.met:
         match met:
@@ -184,7 +184,7 @@ def listing(d: Debugger, around: int | None = None) -> list[str]:
 
 
 def _beside(d: Debugger, source: Source) -> dict[int, str]:
-    """What derivatives know of the variables that are declared in the lines of a source."""
+    """Describes the derivatives of the variables that are declared in the lines of a source."""
     found: dict[int, list[str]] = {}
     known = d.cotangents() if d.view.backward else [t for s in d.seen().values() for t in s.tangents]
     for s in known:
@@ -265,7 +265,7 @@ def _call(view: View) -> str:
 
 # ---- what is not finite ----------------------------------------------------------------------------------------------
 def origin(o: Origin, d: Debugger) -> list[str]:
-    """What made a NaN or an infinity, of what."""
+    """Describes the operation that made a NaN or an infinity, and its operands."""
     let, env = o.instruction.let, o.before.frame.env
     span, spot = let.span, o.instruction.spot
     dropped = o.sought is Sought.DROPPED

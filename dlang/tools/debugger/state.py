@@ -1,4 +1,4 @@
-"""Where a run is: a state that can be copied, made of the calls under way."""
+"""The state of a run, which can be copied: the calls under way."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dlang.tools.debugger.seen import Seen, reached
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What goes on when a block has run. `around` is the next cell."""
+    """A continuation: what to do when a block has run. `around` is the next cell."""
 
     instruction: Instruction
     kind: int
@@ -76,11 +76,11 @@ class Frame:
         return new
 
     def backward(self, via: Via) -> bool:
-        """Whether code that stands in the place of calls is of a backward pass."""
+        """Tells whether code that stands in the place of calls is of a backward pass."""
         return bool(self.passes) and any(reached(via, p) for p in self.passes)
 
     def variables(self, spot: Spot) -> list[Seen]:
-        """Those that have a value at a statement of this call."""
+        """Lists the variables that have a value at a statement of this call."""
         backward = self.backward(spot.via)
         known = [s for s in self.names.values() if s.backward == backward and s.holds(self.iterations, spot.via)]
         if not backward or self.past is None:
@@ -90,7 +90,7 @@ class Frame:
         return [*past, *(s for s in known if s.name.local not in remembered)]
 
     def forgot(self, spot: Spot) -> bool:
-        """Whether there was no room to remember the variables at a statement of a backward pass."""
+        """Tells whether there was no room to remember the variables at a statement of a backward pass."""
         past = self.past if self.backward(spot.via) else None
         return past is not None and past.full and past.at(spot, *self._around(spot)) is None
 
@@ -122,7 +122,7 @@ class Frame:
 
 @dataclass(slots=True)
 class State:
-    """Where a run is. steps: how many operations ran; effects: how many of them the world has seen.
+    """The state of a run. steps: how many operations ran; effects: how many of them the world has seen.
 
     returned: the depth of the function that has returned last, and what it gave: its result, or the cotangents of its
     parameters if it is a derivative. begun: whether a statement of a backward pass begins here, whose cotangents are
@@ -180,6 +180,6 @@ class Entered:
         self.which.append(self.numbers[id(i)])
 
     def between(self, low: int, high: int) -> list[tuple[int, Instruction]]:
-        """Those before which at least `low` operations ran, and less than `high`."""
+        """Lists the instructions before which at least `low` operations ran, and less than `high`."""
         first, last = bisect_left(self.steps, low), bisect_left(self.steps, high)
         return [(self.steps[k], self.known[self.which[k]]) for k in range(first, last)]

@@ -1,4 +1,4 @@
-"""Where a run has been. It goes on as far as somebody looks, and back by running again from a state that was kept.
+"""The history of a run. It goes on as far as somebody looks, and back by running again from a state that was kept.
 
 A *moment* is where a statement begins; moments are numbered from 0. Of each the log has how many operations ran before
 it, its spot, how many calls are around it and whether it is of a backward pass. So what somebody looks for in the past
@@ -167,7 +167,7 @@ class Timeline:
         return self.machine.library.spots[self.log.spots[k]]
 
     def call(self, k: int) -> object:
-        """Which call a moment is in, counting those in whose place code stands."""
+        """Identifies the call that a moment is in; inlined calls count too."""
         return self.log.calls[k], self.spot(k).via
 
     def last_before(self, steps: int) -> int:

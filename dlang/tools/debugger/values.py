@@ -64,7 +64,7 @@ def shown(seen: Seen, trees: Trees, brief: bool = False) -> str:
 
 
 def identity(values: Sequence[Any]) -> tuple[object, ...]:
-    """What tells values from others, down to the last bit."""
+    """Returns a key that distinguishes values, down to the last bit."""
     out: list[object] = []
     todo = list(reversed(values))
     while todo:
@@ -187,7 +187,7 @@ def cotangent(seen: Seen, trees: Trees, brief: bool = False) -> str:
 
 
 def tangents(seen: Seen, trees: Trees, brief: bool = False) -> str:
-    """What is written behind a value, or a cotangent, that has tangents."""
+    """Shows the tangents of a value, or of a cotangent, to be written behind it."""
     found = [f"{called(t.kinds[len(seen.kinds) :])} {cotangent(t, trees, brief)}" for t in seen.tangents]
     return "".join(["  " + text for text in found])
 
