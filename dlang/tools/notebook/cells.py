@@ -19,7 +19,7 @@ _LISTINGS = ("llvm", "asm", "cuda")
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a cell shows: plain text, and the type that stands behind it."""
+    """A value that a cell shows: plain text, and the type that stands behind it."""
 
     text: str
     type: str

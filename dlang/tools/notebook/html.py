@@ -1,4 +1,4 @@
-"""What cells show, as HTML; with Pygments, where that is installed, in colours."""
+"""Renders cells as HTML; in colours, where Pygments is installed."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class DlangKernel(Kernel):
         return {"status": "error", "execution_count": self.execution_count, **content}
 
     async def do_complete(self, code: str, cursor_pos: int) -> dict[str, Any]:
-        """What may stand at the cursor."""
+        """Returns the completions at the cursor."""
         before = code[:cursor_pos]
         start = before.rfind("\n") + 1 if before.rpartition("\n")[2].startswith(":") else 0
         found = candidates(self.notebook.session, before[start:])
@@ -106,7 +106,7 @@ class DlangKernel(Kernel):
         return {"status": "ok", "found": False, "data": {}, "metadata": {}}
 
     async def do_is_complete(self, code: str) -> dict[str, Any]:
-        """Whether Enter runs a cell in a console."""
+        """Tells whether Enter runs a cell in a console."""
         if incomplete(code):
             return {"status": "incomplete", "indent": indentation(code)}
         return {"status": "complete"}

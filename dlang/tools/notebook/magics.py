@@ -70,7 +70,7 @@ class DlangMagics(Magics):
 
     @property
     def _number(self) -> int:
-        """That of the cell, which is in the history before it runs."""
+        """Returns the number of the cell, which is in the history before it runs."""
         return len(self.shell.history_manager.input_hist_parsed) - 1
 
     def _given(self, name: str) -> Any:
@@ -107,5 +107,5 @@ def _show(shown: Display) -> None:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """What `%load_ext dlang` calls."""
+    """Registers the magics; `%load_ext dlang` calls it."""
     shell.register_magics(DlangMagics)

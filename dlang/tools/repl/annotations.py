@@ -41,7 +41,7 @@ def items_of(t: Type) -> tuple[Type, ...]:
 
 
 def leaves_a_run(t: Type) -> bool:
-    """Whether values of a type are numbers, texts and arrays when taken apart, which then tell all its sizes."""
+    """Tells whether values of a type are numbers, texts and arrays when taken apart, which then tell all its sizes."""
     seen: set[DataDecl] = set()
 
     def holds(u: Type, within: tuple[DataDecl, ...]) -> bool:
@@ -62,7 +62,7 @@ def leaves_a_run(t: Type) -> bool:
 
 
 def _is_empty(t: Type) -> bool:
-    """Whether values of a type are made of nothing, or nothing says of what."""
+    """Tells whether values of a type have no leaves, or nothing says what leaves they have."""
     r = resolve(t)
     return isinstance(r, TypeVar) or (isinstance(r, TypeTuple) and all(map(_is_empty, r.items)))
 

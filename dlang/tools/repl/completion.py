@@ -1,4 +1,4 @@
-"""What an input may go on with: by the names in scope, and by type."""
+"""Completions of an input: by the names in scope, and by type."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Candidate:
 
 
 def candidates(session: Session, text: str) -> list[Candidate]:
-    """What may stand at the end of a text, the best first."""
+    """Lists the completions at the end of a text, the best first."""
     if text.startswith(":"):
         return list(_of_command(session, text))
     at = situation(text)
@@ -152,7 +152,8 @@ def _matching(at: Situation, named: Iterable[tuple[str, str]]) -> Iterator[Candi
 
 
 def _behind_point(session: Session, checked: Checked, at: Situation) -> Iterator[Candidate]:
-    """What a module has, or fields of a value; then the functions that take it, which are called by `|>`."""
+    """Lists the members of a module, or fields of a value; then the functions that take it, which are called by
+    `|>`."""
     expression = value_before(at, len(at.before) - 1)
     if not expression:
         return

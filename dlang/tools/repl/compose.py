@@ -134,7 +134,7 @@ def _with_keys(pattern: s.Pattern, names: Set[str]) -> s.Pattern:
 
 
 def _leaving(body: Sequence[s.Node]) -> Iterator[s.Return]:
-    """Where statements return, outside of functions of their own."""
+    """Lists the `return`s of statements, outside of functions of their own."""
     work = list(body)
     while work:
         node = work.pop()
@@ -170,7 +170,7 @@ def _of_let(d: Diagnostic, state: State) -> Diagnostic:
 
 # ---- what is to be kept ----------------------------------------------------------------------------------------------
 def assignable(body: Sequence[s.Statement], values: Mapping[str, Kept | Recipe]) -> Iterator[str]:
-    """What has a value after the statements that it may not have had before."""
+    """Lists the names that have a value after the statements but may have had none before."""
     targets = assigned(body)
     for n, v in values.items():
         if isinstance(v, Kept) and v.mutable and n in targets:
@@ -234,7 +234,8 @@ def decide_numbers(decl: core.FnDecl) -> None:
 
 
 def decide(decl: core.FnDecl, types: Mapping[str, Type], span: Span) -> None:
-    """What else nothing decides can be shown, but not kept under a name. Raises `DlangError`."""
+    """Decides all other variables as the unit type: such a value can be shown, but not kept under a name. Raises
+    `DlangError`."""
     decide_numbers(decl)
     for v in decl.variables:
         if not isinstance(v, TypeVar) or v.ref is not None:

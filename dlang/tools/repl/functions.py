@@ -71,8 +71,9 @@ def function_of(
 
 
 def derivative(session: Session, source: Source, e: s.Expr) -> tuple[FnDecl, int] | None:
-    """What an expression such as `grad(f)` gives, if `f` may be for all sizes or types: then the derivative is so too,
-    but only as a function with parameters of its own. And how many values it sees. Raises `DlangError`."""
+    """Returns the derivative that an expression such as `grad(f)` gives, if `f` may be for all sizes or types: then the
+    derivative is so too, but only as a function with parameters of its own. And how many values it sees. Raises
+    `DlangError`."""
     values, checked = session.state.values, session.checked
     match e:
         case s.Call(function=s.Name(name=form), arguments=(s.Argument(value=of), *_)):

@@ -1,4 +1,4 @@
-"""What is said below an input while it is typed: the signature of the call at hand, or the type of what is written."""
+"""Hints below an input while it is typed: the signature of the call at hand, or the type of what is written."""
 
 from __future__ import annotations
 

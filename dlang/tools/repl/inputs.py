@@ -1,4 +1,4 @@
-"""What the text of an input is, by its tokens: whether it goes on, how its next line is indented, where it is split."""
+"""Reads the text of an input by its tokens: whether it goes on, how its next line is indented, where it is split."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ PROMPT, MORE = "> ", "| "
 
 
 def incomplete(text: str) -> bool:
-    """Whether an input goes on: a bracket is open, the last line ends with an operator, or it is the documentation of
-    what follows; a command doesn't go on behind an operator."""
+    """Tells whether an input goes on: a bracket is open, the last line ends with an operator, or it is the
+    documentation of what follows; a command doesn't go on behind an operator."""
     tokens = tokenize(text)
     last = next((t.kind for t in reversed(tokens) if t.kind != "newline"), "")
     command = text.lstrip().startswith(":")
@@ -25,8 +25,8 @@ def incomplete(text: str) -> bool:
 
 
 def indentation(text: str) -> str:
-    """What a line after a text begins with: one step for each line with a bracket that is still open, and one more
-    behind an operator."""
+    """Returns the indentation of a line after a text: one step for each line with a bracket that is still open, and one
+    more behind an operator."""
     opened: list[int] = []
     line = 0
     last = ""
@@ -75,7 +75,7 @@ def _without_prompts(text: str) -> list[str]:
 
 
 def with_file(text: str, formats: Sequence[str]) -> tuple[str, str | None]:
-    """What stands in front of `> FILE`, and that file, if its name ends as one of some formats."""
+    """Splits a text in front of `> FILE`; the file is None unless its name ends as one of some formats."""
     found = re.search(rf"\s*>\s*(\S+\.(?:{'|'.join(formats)}))\s*$", text, re.IGNORECASE)
     return (text, None) if found is None else (text[: found.start()], os.path.expanduser(found[1]))
 

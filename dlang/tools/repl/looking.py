@@ -74,7 +74,7 @@ def ir_of(session: Session, text: str) -> str:
 
 
 def _ends_before(text: str) -> bool:
-    """Whether what stands before the last word is an expression by itself, and with the word is none."""
+    """Tells whether the text before the last word is an expression by itself, and with the word is none."""
     from dlang.grammar.parser import parse_expression
 
     whole = parse_expression(Source("<expression>", text))[1]
@@ -131,7 +131,7 @@ def _program_of(session: Session, text: str, what: str) -> core.FnDecl:
 
 # ---- names -----------------------------------------------------------------------------------------------------------
 def doc_of(session: Session, name: str) -> str:
-    """What is known of a name. Raises `DlangError`."""
+    """Describes a name: its type or signature, and its documentation. Raises `DlangError`."""
     checked = session.checked
     if name in session.state.values:
         return f"{name}: {session.state.values[name].shown}"

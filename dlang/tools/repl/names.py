@@ -1,4 +1,4 @@
-"""What names stand for, and what is said of it: signatures and documentation."""
+"""Resolves names, and describes their meanings: signatures and documentation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Meaning = FnEntry | BuiltinEntry | ModuleTable | DataDecl
 
 
 def meaning(checked: Checked, path: str) -> Meaning | None:
-    """What `f`, `nn.relu`, `nn` or `Point` stands for in a module; None if nothing."""
+    """Returns the meaning of `f`, `nn.relu`, `nn` or `Point` in a module; None if it has none."""
     table = checked.table
     *modules, name = path.split(".")
     for module in modules:

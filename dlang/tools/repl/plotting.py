@@ -73,7 +73,7 @@ def picture_of(session: Session, text: str) -> Picture:
 
 
 def _along(x: Any, y: Any, name: str) -> Any:
-    """What stands on the horizontal axis: numbers of another array, or indices."""
+    """Returns the values of the horizontal axis: numbers of another array, or indices."""
     import numpy as np
 
     if x is None:

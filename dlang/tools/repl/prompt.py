@@ -42,7 +42,7 @@ def prompt_of(
     output: Output | None = None,
     history: History | None = None,
 ) -> PromptSession[str]:
-    """What reads inputs. input, output: a terminal, unless it is that of the process."""
+    """Returns the prompt that reads inputs. input, output: a terminal, unless it is that of the process."""
     return PromptSession(
         PROMPT,
         multiline=True,
@@ -132,8 +132,8 @@ def _keys(session: Session) -> KeyBindings:
 
 
 def ends(text: str, cursor: int) -> bool:
-    """Whether Enter ends an input rather than a line: it is whole, and the cursor behind all that is written; or its
-    last two lines are empty."""
+    """Tells whether Enter ends an input rather than a line: it is whole, and the cursor behind all that is written; or
+    its last two lines are empty."""
     before, behind = text[:cursor], text[cursor:]
     if behind.strip():
         return not incomplete(text) and "\n" not in text
@@ -160,7 +160,7 @@ def _toolbar(session: Session) -> StyleAndTextTuples:
 
 
 def _unless_defect(offer: Callable[[], list[T]]) -> list[T]:
-    """What is offered, or nothing where that fails: a mistake of the compiler must not end what is typed.
+    """Returns the offers, or none where that fails: a mistake of the compiler must not end what is typed.
 
     It is told when the input is done, or at once to who looks for it with `DLANG_DEBUG`.
     """

@@ -14,7 +14,7 @@ from dlang.tools.repl.state import LAST, Kept, Recipe, mentions
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value of an input comes from. own: the names of the input itself that its `let` sees."""
+    """The origin of a value of an input. own: the names of the input itself that its `let` sees."""
 
     let: s.Let
     own: frozenset[str]

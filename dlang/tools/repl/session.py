@@ -65,8 +65,8 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What an input has done. declared: names and types of functions; stale: values computed with what it replaced, and
-    replaced: what that was."""
+    """The effects of an input. declared: names and types of functions; stale: values computed with what it replaced,
+    and replaced: what that was."""
 
     value: Shown | None = None
     declared: tuple[tuple[str, str], ...] = ()
@@ -199,7 +199,7 @@ class Session:
 
     @property
     def checked(self) -> Checked:
-        """That module as it is now."""
+        """Returns the module of all declarations as it is now, checked."""
         text = self.state.text
         if self._checked is None or self._checked[0] != text:
             self._checked = text, self._check(text)
@@ -232,7 +232,8 @@ class Session:
         return Answer(None, declared, told, tuple(sorted(replaced)))
 
     def _refused(self, new: State, items: Sequence[Item], wrong: Sequence[Diagnostic]) -> list[Diagnostic]:
-        """What is wrong with declarations; first, if that is others which use them, that it is these."""
+        """Returns the mistakes in declarations; first, if others that use them are wrong, that it is because of
+        these."""
         keys = {key_of(i) for i in items}
         own = {d.text for k, d in new.declarations.items() if k in keys}
         broken: dict[str, None] = {}
@@ -327,7 +328,8 @@ class Session:
         return load(program, [entry], self.backend, Host(), tiers=tiers), entry
 
     def leaves(self, given: Sequence[Kept]) -> list[Any]:
-        """Those of the values that an input sees, with which it is called, where the back end can read them."""
+        """Returns the leaves of the values that an input sees, with which it is called, where the back end can read
+        them."""
         found = [leaf for k in given if known_size(k) is None for leaf in k.leaves]
         if self.backend in DEVICES:
             return found
@@ -407,7 +409,7 @@ def _leaves(state: State) -> Iterator[Any]:
 
 # ---- the last value --------------------------------------------------------------------------------------------------
 def _blanks(module: s.Module) -> Iterator[int]:
-    """Where `_` stands as a value; on the left of `=` it drops a part."""
+    """Lists the offsets where `_` stands as a value; on the left of `=` it drops a part."""
     targets = {n for a in walk(*module.items) if isinstance(a, s.Assign) for n in walk(a.target)}
     for n in walk(*module.items):
         if isinstance(n, s.Name) and n.name == "_" and n not in targets:

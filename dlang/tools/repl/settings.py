@@ -1,4 +1,4 @@
-"""What `:set` sets."""
+"""The settings of `:set`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a session knows between two inputs. Nothing here changes: an input makes a new state, and `:undo` goes back."""
+"""The state of a session between two inputs. Nothing here changes: an input makes a new state, and `:undo` goes
+back."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ class Declaration:
     imports: bool = False
 
     def place(self, start: int, end: int) -> Span:
-        """Where a part of its text was written."""
+        """Returns the span of a part of its text."""
         start, end = (self.span.start + max(0, k - self.lead) for k in (start, end))
         return Span(self.span.source, start, end)
 
@@ -222,7 +223,8 @@ def separate(items: Iterable[Item]) -> list[Item]:
 
 
 def key_of(item: Item) -> Key:
-    """What a declaration takes the place of. An import is one of those that are separate."""
+    """Returns the key of a declaration, which replaces another with the same key. An import is one of those that are
+    separate."""
     match item:
         case s.Fn() | s.Const() | s.Extern():
             return "value", item.name

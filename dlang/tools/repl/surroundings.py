@@ -1,4 +1,4 @@
-"""What an input that is not finished has around the cursor: the value in front of it, the names that it binds."""
+"""The context of the cursor in an unfinished input: the value in front of it, the names that it binds."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def local_names(at: Situation) -> list[str]:
 # ---- types of what stands before ------------------------------------------------------------------------------------
 @dataclass(slots=True)
 class _Around:
-    """What counts where the cursor stands: the parameters and the statements before it. declared: in a `fn`, which does
-    not see the values of the session."""
+    """The context of the cursor: the parameters and the statements before it. declared: in a `fn`, which does not see
+    the values of the session."""
 
     declared: bool = False
     parameters: list[str] = field(default_factory=list)
@@ -75,7 +75,7 @@ def type_at(session: Session, at: Situation, expression: str) -> Type | None:
 
 
 def _around(at: Situation) -> _Around:
-    """What the blocks around the cursor bind, the outer ones first."""
+    """Returns the bindings of the blocks around the cursor, the outer ones first."""
     around = _Around()
     start, arms = 0, False
     for brace in [b for b in open_brackets(at.before) if b.kind == "{"]:
@@ -110,7 +110,7 @@ def _finished(text: str) -> tuple[str, str]:
 
 
 def _parameters(text: str) -> str | None:
-    """What stands in the brackets of `fn f(…)`."""
+    """Returns the text in the brackets of `fn f(…)`."""
     tokens = [t for t in tokenize(text) if t.kind != "newline"]
     if len(tokens) < 3 or tokens[0].kind != "fn" or tokens[2].kind != "(":
         return None
@@ -138,7 +138,7 @@ def _of_lambdas(text: str) -> list[str]:
 
 
 def _of_loop(text: str) -> list[str]:
-    """What a loop binds: `for i < n`, `for i in a..b`, `for x in xs`."""
+    """Returns statements that bind the variables of a loop: `for i < n`, `for i in a..b`, `for x in xs`."""
     head = text.strip()
     if not head.startswith("for "):
         return []
