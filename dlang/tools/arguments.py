@@ -88,7 +88,7 @@ def _asked(found: str, known: list[str]) -> str:
 
 # ---- numbers ---------------------------------------------------------------------------------------------------------
 def positive(text: str) -> float:
-    """What reads a number that is more than 0, and finite."""
+    """Parses a number that is more than 0, and finite."""
     value = float(text)
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"`{text}` is not a positive number")
@@ -99,7 +99,7 @@ positive.__name__ = "number"  # argparse says: expected a number
 
 
 def whole(what: str, least: int, most: int | None = None) -> Callable[[str], int]:
-    """What reads a whole number, which is called `what`, in a range."""
+    """Makes a parser of integers in a range, called `what` in its errors."""
 
     def convert(text: str) -> int:
         if not text.isascii() or not text.isdigit() or int(text) < least or (most is not None and int(text) > most):

@@ -154,7 +154,7 @@ class _Session:
                     self._tell(path, b, width)
 
     def _attempt(self, bench: FnDecl, work: Callable[[], T]) -> T | None:
-        """What some work for a benchmark gives; None if it failed, which is told."""
+        """Returns the result of some work for a benchmark; reports a failure and returns None."""
         try:
             return work()
         except DlangError as e:

@@ -109,7 +109,7 @@ def _program(args: argparse.Namespace, checked: Checked, name: str) -> int:
 
 
 def _refusal(args: argparse.Namespace) -> Callable[[Export], None]:
-    """What raises for a function that what is built cannot have."""
+    """Returns the check that raises an error for a function that this kind of output cannot have."""
     from dlang.aot.interface import fits_c
 
     return fits_c if args.shared else lambda export: None
@@ -128,7 +128,7 @@ def _made(args: argparse.Namespace, built: Built, name: str, folder: Path) -> li
 
 
 def _wanted(args: argparse.Namespace) -> list[Wanted]:
-    """What the options ask for. The types of a function are also those of its derivatives."""
+    """Lists the exports that the options ask for. The types of a function are also those of its derivatives."""
     from dlang.aot.exports import Wanted
 
     out = []

@@ -29,7 +29,7 @@ KINDS: tuple[Kind, ...] = ("normal", "positive", "fractions")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command is asked for. sizes: of variables by name; size: of all others."""
+    """The options of the command. sizes: of variables by name; size: of all others."""
 
     only: str | None
     every: bool
@@ -182,7 +182,7 @@ def _agrees(decl: core.FnDecl, options: Options) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """What arguments are drawn for: a function with its derivatives, the leaves of what it takes, and sizes."""
+    """The function whose arguments are drawn, with its derivatives, the leaves of its parameters, and sizes."""
 
     made: Gradients
     entry: Entry
@@ -193,7 +193,7 @@ class Draw:
 
     @property
     def chosen(self) -> list[Leaf]:
-        """Those that say which variant an enum is, if it is one enum and no array of them."""
+        """Lists the leaves that hold the variant of an enum, if it is one enum and no array of them."""
         return [leaf for leaf in self.leaves if leaf.variants and not hasattr(leaf.atom.type, "shape")]
 
 
@@ -270,7 +270,7 @@ def _table(rows: Sequence[Row]) -> None:
 
 
 def _verdict(r: Row) -> str:
-    """Which way stands alone, if one does."""
+    """Says which derivative disagrees with the others, if just one does."""
     for way, slope in r.slopes.items():
         others = [s for w, s in r.slopes.items() if w != way]
         near = max(others) - min(others)

@@ -1,4 +1,4 @@
-"""What a machine has of all that dlang uses: each finding by itself, so that one that fails hides no other."""
+"""Checks what dlang uses of a machine: each finding is made by itself, so that one that fails hides no other."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def _settings() -> Iterator[Finding]:
 
 
 def _first_line(command: Sequence[str]) -> str:
-    """What a command prints first; empty if it can't be run."""
+    """Returns the first line that a command prints; empty if it can't be run."""
     import subprocess
 
     try:

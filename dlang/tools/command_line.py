@@ -68,7 +68,7 @@ def _failed(e: Exception) -> int:
 
 
 def _is_short_of_memory(e: BaseException) -> bool:
-    """Whether something failed because there was no memory, which libraries say in many ways."""
+    """Tells whether something failed because there was no memory, which libraries say in many ways."""
     if isinstance(e, MemoryError) or (isinstance(e, OSError) and e.errno == errno.ENOMEM):
         return True
     if not isinstance(e, OSError | ImportError | SystemError | RuntimeError):
@@ -103,7 +103,7 @@ def _open_all() -> None:
 
 
 def parser_of_all() -> Parser:
-    """What reads the words before the name of a command, and that."""
+    """Returns the parser of the arguments before the name of a command, and of that name."""
     form = argparse.RawDescriptionHelpFormatter
     parser = Parser(
         prog="dlc",

@@ -27,7 +27,7 @@ class Command(NamedTuple):
 
 
 class Implementation(Protocol):
-    """What the module of a command has."""
+    """The interface of a command's module."""
 
     def options(self, parser: Parser) -> None: ...
 
@@ -239,7 +239,7 @@ def implementation(command: Command) -> Implementation:
 
 
 def parser_of(command: Command) -> Parser:
-    """What reads the words that follow the command."""
+    """Returns the parser of the arguments of a command."""
     about = command.about or f"{command.help.capitalize()}."
     parser = Parser(prog=f"dlc {command.name}", description=about, examples=command.examples)
     add_colour(parser)

@@ -66,12 +66,13 @@ class Comparison:
 
     @property
     def finite(self) -> bool:
-        """Whether the function has a finite value: else there are no differences, and nothing is known to be right."""
+        """Tells whether the value of the function is finite: else there are no differences, and nothing is known to be
+        right."""
         return abs(self.value) < float("inf")
 
     @property
     def known(self) -> bool:
-        """Whether differences say of any derivative that it is right."""
+        """Tells whether differences can confirm any derivative."""
         return self.finite and (self.hollow < self.compared or not self.compared)
 
     @property
@@ -165,7 +166,7 @@ def _row(name: str, slopes: dict[str, float], dtype: str, value: float, stopped:
 
 
 def _hollow(slopes: dict[str, float], dtype: str, value: float) -> bool:
-    """Whether differences are far off, and acceptable for the size of the value alone.
+    """Tells whether differences are far off, and acceptable for the size of the value alone.
 
     A derivative that is exactly 0 may well be so: then the value does not depend on the element.
     """
@@ -198,7 +199,7 @@ def error(slopes: dict[str, float], dtype: str, value: float, stopped: bool) -> 
 def edges(
     made: Gradients, args: Sequence[Any], names: Sequence[str], values: Sequence[float], seconds: float, seed: int
 ) -> list[Edge]:
-    """Where elements are 0, or another of some values, and a derivative may be a convention and no limit.
+    """Finds where elements are 0, or another of some values, and a derivative may be a convention and no limit.
 
     At a kink, where the differences of both sides are finite and not the same, all may be right: that is left out. As
     many elements are tried as time allows.

@@ -19,7 +19,7 @@ Kind = Literal["fn", "test", "bench", "option"]
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What may stand in a place: some words, files, and names of a kind in the programs that stand on the line.
+    """The completions of a place: some words, files, and names of a kind in the programs that stand on the line.
 
     taken: whether anything stands there at all.
     """
@@ -97,7 +97,7 @@ def _options(command: str, parser: argparse.ArgumentParser) -> Iterator[Option]:
 
 
 def _words(command: str, action: argparse.Action) -> Words:
-    """What the value of an argument may be: its choices, or what its name or the name of its value says."""
+    """Returns the possible values of an argument: its choices, or what its name or the name of its value says."""
     if action.nargs == 0:
         return Words(taken=False)
     if action.choices is not None:

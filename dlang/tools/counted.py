@@ -41,7 +41,7 @@ FUNCTIONS: Mapping[Way, str] = {"gradient": REVERSE, "tangent": FORWARD, "second
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a run took.
+    """The costs of a run.
 
     shared: operations, if none were done again for axes that it does not depend on. moved: bytes read and written.
     peak: bytes of what it made, and held at once. allocated: of all that it made. kinds: the operations by the name of
@@ -139,7 +139,7 @@ class Counted:
         return Costs(counts, numbers, bytes, sum(map(np.size, dots)))
 
     def run(self, program: Program, name: str, args: Sequence[Any], limit: int) -> tuple[Counts, list[Any]]:
-        """What a run takes, and its results. What it prints is not shown."""
+        """Counts the costs of a run, and returns them with its results. Its prints are not shown."""
         metered = Metered(program, Host(StringIO()), limit)
         results = metered.run(name, [a.copy() if isinstance(a, np.ndarray) else a for a in args])
         counts = Counts(

@@ -1,4 +1,4 @@
-"""Which lines and branches of the sources the tests reach.
+"""Measures the lines and branches of the sources that the tests reach.
 
 Before a program is specialised, each statement and each arm gets a *spot*: an assertion that fails, with a text of its
 own. No pass may take a check away, or move it to where it runs more often, so the spots stay at their places in

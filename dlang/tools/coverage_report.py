@@ -1,4 +1,4 @@
-"""What tests have reached, as a table for a person and in the format of LCOV for other tools."""
+"""Reports the coverage of tests, as a table for a person and in the format of LCOV for other tools."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def _own(args: argparse.Namespace, checked: Checked) -> list[str]:
 
 
 def _start(checked: Checked, args: argparse.Namespace, rest: Sequence[str]) -> tuple[FnDecl, int]:
-    """What is to run, and the seed of its random numbers."""
+    """Returns the function to run, and the seed of its random numbers."""
     if args.test is None:
         main = checked.module.functions.get("main")
         given, _, seed, _ = own_options(rest, main or checked.module.script, "interp")

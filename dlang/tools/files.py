@@ -50,7 +50,7 @@ def programs_in(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[None]:
-    """What fails to be written in it is a message: E0822."""
+    """Reports a failure to write the file in the block as a diagnostic: E0822."""
     try:
         yield
     except OSError as e:

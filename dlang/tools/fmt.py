@@ -53,7 +53,7 @@ def format_files(files: Sequence[str], check: bool, as_json: bool) -> int:
 
 
 def _format_file(path: str, check: bool) -> bool:
-    """Whether the file is written otherwise; then it is written anew, unless it is only checked."""
+    """Tells whether formatting changes the file; then it is rewritten, unless it is only checked."""
     before = read_exactly(path)
     after = format_source(Source(path, before))
     if after == before:

@@ -64,7 +64,7 @@ class Gradients:
         return self.compiled().run(name, args)
 
     def stops(self) -> bool:
-        """Whether a derivative is stopped somewhere in the function (`stop_gradient`)."""
+        """Tells whether a derivative is stopped somewhere in the function (`stop_gradient`)."""
         fixed = set(self.fixed)
         for let in _reached(self.mono, self.function):
             if isinstance(let.op, StopGradient):
@@ -174,7 +174,7 @@ class Gradients:
 
 
 def _reached(program: Program, function: Function) -> Iterator[Let]:
-    """What a function computes, itself and in the functions that it calls."""
+    """Lists the operations of a function, and of the functions that it calls."""
 
     def callees(name: str) -> list[str]:
         return [callee for let in walk(program.functions[name].body) if (callee := named_function(let.op)) is not None]

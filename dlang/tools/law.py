@@ -51,7 +51,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """Where the law is broken. kind: `more` than it may be, or `faster` growing. found: the ratio, or the exponent;
+    """A breach of the law. kind: `more` than it may be, or `faster` growing. found: the ratio, or the exponent;
     allowed: what it may be. lines: where the surplus is, the largest first.
     """
 

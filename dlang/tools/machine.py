@@ -1,4 +1,4 @@
-"""What this machine is, as far as that decides how long things take."""
+"""Describes this machine, as far as that decides how long things take."""
 
 from __future__ import annotations
 

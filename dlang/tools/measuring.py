@@ -1,4 +1,4 @@
-"""What `dlc run` measures beside running: memory, and where time goes."""
+"""The measurements of `dlc run`: memory, and where time goes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Measures:
 
     @property
     def of_nests(self) -> bool:
-        """Whether the program has to measure itself."""
+        """Tells whether the program has to measure itself."""
         return self.profile or self.trace is not None
 
     def joined(self, other: Measures) -> Measures:
@@ -33,7 +33,7 @@ class Measures:
 
 
 def measures(given: argparse.Namespace) -> Measures:
-    """What options ask for."""
+    """Returns the measurements that options ask for."""
     memory, profile = (bool(getattr(given, name, False)) for name in ("memory", "profile"))
     return Measures(memory, profile, getattr(given, "profile_out", None))
 

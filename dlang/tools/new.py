@@ -83,7 +83,7 @@ def _refuse_name(name: str, module: str, library: bool) -> None:
 
 
 def _texts(folder: Path, words: dict[str, str]) -> dict[str, str]:
-    """What the templates of a folder say for these words, by the names of the files."""
+    """Fills in the templates of a folder with these words; the texts by the names of the files."""
     files = sorted(folder.glob("*.template"), key=lambda file: (".dl" not in file.suffixes, file.name))
     named = {file.name.removesuffix(".template"): file for file in files}
     named[".gitignore"] = TEMPLATES / "gitignore.template"

@@ -12,7 +12,7 @@ from dlang.typecheck.types import FLOATS, TypeCon, TypeVar, resolve
 
 
 def parser_of_main(prog: str, main: FnDecl, options: Sequence[str]) -> Parser:
-    """What reads the options, which are also needed to know whether defaults will be shown."""
+    """Returns the parser of the options of `main`, which are also needed to know whether defaults will be shown."""
     with_defaults = not {"-h", "--help"}.isdisjoint(options)
     doc = main.doc.replace("%", "%%") if "%(prog)" in main.doc else main.doc  # which is when argparse looks at it
     parser = Parser(prog=prog, description=doc, conflict_handler="resolve")
@@ -56,12 +56,12 @@ def dtype_of(p: Param) -> str:
 
 
 def default_dtype(v: TypeVar) -> str:
-    """What a number of any dtype is where nothing decides it."""
+    """Returns the dtype of a number whose dtype nothing decides."""
     return "f64" if v.literal == "float" or "Float" in v.classes else "i64"
 
 
 def integer(dtype: str) -> Callable[[str], int]:
-    """What reads an integer of a dtype."""
+    """Makes a parser of integers of a dtype."""
     bits = int(dtype[1:])
     low, high = (0, 2**bits - 1) if dtype[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 

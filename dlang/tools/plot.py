@@ -66,7 +66,7 @@ def main(args: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be drawn, as the options say."""
+    """The plot that the options ask for."""
 
     files: Sequence[str]
     x: str | None
@@ -118,7 +118,7 @@ def _rows(path: str) -> list[tuple[int, list[str]]]:
 
 
 def _number(cell: str) -> float | None:
-    """What a cell stands for, if it is a number; an empty one is NaN."""
+    """Returns the number in a cell, None if it is no number; an empty one is NaN."""
     try:
         return _TRUTH[cell] if cell in _TRUTH else float(cell) if cell else float("nan")
     except ValueError:

@@ -50,8 +50,8 @@ def main(args: argparse.Namespace) -> int:
 
 
 def compile_laps(path: str, backend: Backend, function: str | None) -> list[Timing]:
-    """What the compiler does of a file, from its text to code that could run: of a function with what it calls, or of
-    `main`, of the script, or of all functions and tests. Only imports are taken as they were kept.
+    """Times the phases of the compiler for a file, from its text to code that could run: of a function with what it
+    calls, or of `main`, of the script, or of all functions and tests. Only imports are taken as they were kept.
     """
     from dlang.runtime.drivers import driver_of
     from dlang.runtime.engine import Engine
@@ -81,7 +81,7 @@ def _compiled(checked: Checked, function: str | None) -> list[FnDecl]:
 
 
 def table(laps: Sequence[Timing]) -> str:
-    """What took most comes first; laps inside of others do not count for these."""
+    """Returns a table of laps, the longest first; laps inside of others do not count for these."""
     found: dict[str, list[Timing]] = {}
     for lap in laps:
         found.setdefault(lap.name, []).append(lap)

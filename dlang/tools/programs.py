@@ -1,4 +1,4 @@
-"""What `dlc build --exe` builds: `main` with its parameters as options, or a file of statements."""
+"""Prepares programs for `dlc build --exe`: `main` with its parameters as options, or a file of statements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dlang.typecheck.types import TypeVar
 
 
 def start_of(checked: Checked, path: str) -> Chosen:
-    """What a program runs, followed by a `print` of what that gives."""
+    """Returns the function that a program runs, followed by a `print` of its result."""
     main = checked.module.functions.get("main")
     if main is None or main.kind != "fn":
         script = checked.module.script

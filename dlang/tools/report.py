@@ -1,4 +1,4 @@
-"""Where messages go: to the standard error for a person, to the standard output as JSON for a program."""
+"""Writes messages: to the standard error for a person, to the standard output as JSON for a program."""
 
 from __future__ import annotations
 

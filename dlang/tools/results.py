@@ -50,7 +50,7 @@ def save(path: str, times: Mapping[Key, Times]) -> None:
 
 
 def read_saved(path: str) -> Saved:
-    """What `save` has written. E0951 if there is no such file, E0993 if it is something else."""
+    """Reads a file that `save` has written. E0951 if there is no such file, E0993 if it is something else."""
     try:
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
@@ -76,7 +76,7 @@ def _not_saved(path: str) -> DlangError:
 
 
 def verdict(before: Times, now: Times, threshold: float) -> Verdict:
-    """Whether the time has changed by more than a part of it, and by more than its noise.
+    """Compares times: they differ if it is by more than a part of them, and by more than their noise.
 
     The least times, which a busy neighbour can only make longer, have to agree with the medians.
     """

@@ -93,7 +93,7 @@ def no_main(path: str) -> DlangError:
 
 
 def start_of(checked: Checked, path: str, options: Sequence[str], command: str = "run") -> FnDecl:
-    """What runs when a file does: its `main` with the options of the command line, or its statements."""
+    """Returns the entry point of a file: its `main` with the options of the command line, or its statements."""
     main = checked.module.functions.get("main")
     if main is not None and main.kind == "fn":
         return call_of_main(path, main, options, command)

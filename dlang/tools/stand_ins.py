@@ -45,7 +45,7 @@ def with_stand_ins(decl: core.FnDecl) -> tuple[core.FnDecl, list[str]]:
 
 
 def made_up(t: ty.Type) -> bool:
-    """Whether a type holds functions, or may contain itself."""
+    """Tells whether a type holds functions, or may contain itself."""
     return _holds(ty.resolve(t), ())
 
 
@@ -213,20 +213,20 @@ class Builder:
 
 
 def _known(a: ty.SizeAtom, decl: core.FnDecl) -> bool:
-    """Whether the function has a size; a `?` of a function's result it has not."""
+    """Tells whether the function has a size; a `?` of a function's result it has not."""
     if isinstance(a, ty.Floor):
         return all(_known(x, decl) for s in (a.dividend, a.divisor) for x in s.poly.atoms())
     return a in decl.variables and a not in decl.opened
 
 
 def _alike(a: ty.Type, b: ty.Type) -> bool:
-    """Whether types are the same, as they are written."""
+    """Tells whether types are the same, as they are written."""
     names = Names()
     return names(a) == names(b)
 
 
 def _differs(t: ty.Type) -> bool:
-    """Whether values of a type are floats, or of a type not known, whatever it is then."""
+    """Tells whether values of a type are floats, or of a type not known, whatever it is then."""
     return isinstance(t, ty.TypeVar) or _holds_floats(t)
 
 
@@ -264,7 +264,7 @@ def _height(t: ty.Type, inside: tuple[ty.DataDecl, ...]) -> float:
 
 
 def _leads(t: ty.Type, decl: ty.DataDecl, inside: tuple[ty.DataDecl, ...]) -> bool:
-    """Whether a value may hold one of `decl`."""
+    """Tells whether a value may hold one of `decl`."""
     match t:
         case ty.TypeArray():
             return _leads(ty.resolve(t.element), decl, inside)

@@ -106,7 +106,7 @@ def _bound(s: core.Statement) -> Iterator[core.Local]:
 
 
 def _functions(s: core.Statement) -> Iterator[core.Local | core.FnDecl]:
-    """What a statement binds that is a function; several names of one statement go together."""
+    """Lists the functions that a statement binds; several names of one statement go together."""
     if isinstance(s, core.LocalFn):
         yield s.decl
     elif any(isinstance(resolve(x.type), TypeFn) for x in _bound(s)):

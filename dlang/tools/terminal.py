@@ -1,4 +1,4 @@
-"""What a terminal shows: colours, and a screen that is drawn anew."""
+"""Writes to terminals: colours, and a screen that is drawn anew."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CLEARED = "\x1b[H\x1b[2J\x1b[3J"
 
 
 def coloured(stream: IO[str]) -> bool:
-    """Whether to write colours there: see https://no-color.org and https://force-color.org."""
+    """Tells whether to write colours there: see https://no-color.org and https://force-color.org."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR", "0") != "0":

@@ -54,8 +54,8 @@ class Totals:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which tests, and how. filter: a text in their names. doc: with the examples in `##` lines. colour: what became
-    of them is told in colours."""
+    """The tests to run, and how. filter: a text in their names. doc: with the examples in `##` lines. colour: results
+    are printed in colours."""
 
     filter: str
     backend: Backend
@@ -97,7 +97,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def run_tests(files: Sequence[str], wanted: Wanted, jobs: int = 1) -> Totals:
-    """What became of the tests of files, which are told as they end."""
+    """Runs the tests of files, and reports their results as they end."""
     totals = Totals()
     if jobs == 1 or len(files) < 2:
         for path in files:

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def in_processes(files: Sequence[str], jobs: int, test: Callable[[str], T], ended: Callable[[str], T]) -> Iterator[T]:
-    """What a function gives for each file; what it has printed is printed when the files before have been.
+    """Applies a function to each file in processes; its output is printed when that of the files before has been.
 
     The function and what it gives must be such that `pickle` knows them. Processors are shared out among processes.
     ended: gives what stands for a file whose process has come to a sudden end, as a foreign function may bring about.

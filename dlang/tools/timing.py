@@ -87,7 +87,7 @@ def timed(call: Callable[[], object], seconds: float) -> Times:
 
 
 def _loop(call: Callable[[], object]) -> Callable[[int], float]:
-    """What calls so many times, and says how long that took."""
+    """Makes a function that calls so many times, and returns how long that took."""
 
     def loop(count: int) -> float:
         start = time.perf_counter()

@@ -30,7 +30,7 @@ State = dict[str, tuple[object, ...]]
 
 @dataclass
 class Watcher:
-    """What is known of the watched files. seen: how they and their imports were when they were last checked."""
+    """The state of the watched files. seen: how they and their imports were when they were last checked."""
 
     paths: Sequence[str]
     as_json: bool = False

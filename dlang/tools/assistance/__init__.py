@@ -1,4 +1,4 @@
-"""What helps while a program is written, in an editor and in the session, whatever shows it.
+"""Help while a program is written, in an editor and in the session, whatever shows it.
 
 `situation.py` finds where a place is in a text that may be half written, `calls.py` the call around it; `signatures.py`
 has functions in a line; `fitting.py` tells whether a parameter may take a value; `builtin_words.py` describes what the

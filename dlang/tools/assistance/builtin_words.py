@@ -1,4 +1,4 @@
-"""What the functions that the compiler knows take, where no signature can say it, and what they give, in words."""
+"""Signatures of builtin functions, where no type scheme can give them, and descriptions of their results."""
 
 from __future__ import annotations
 
@@ -129,12 +129,12 @@ _WORDS_OF_TYPES = {
 
 
 def signature(name: str) -> str | None:
-    """What stands behind the name of a function that the compiler knows: `(x: a[n]) -> i64`."""
+    """Returns the signature of a builtin function without its name: `(x: a[n]) -> i64`."""
     return SIGNATURES.get(name) or _FORMS.get(name)
 
 
 def words(name: str) -> str:
-    """What it gives."""
+    """Describes its result."""
     if name in DTYPES and name not in _WORDS:
         kind = "float" if "f" in name else "unsigned integer" if name.startswith("u") else "integer"
         return f"The {kind} of {name.lstrip('bfiu')} bits; as a function, the conversion to it."

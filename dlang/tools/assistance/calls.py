@@ -59,7 +59,8 @@ def _call(tokens: Sequence[Token], opening: int) -> CallAt | None:
 
 
 def _path(tokens: Sequence[Token], end: int) -> int:
-    """Where the name begins, perhaps with modules, that touches a token; the token itself if no name is called."""
+    """Returns the first token of the name, perhaps with modules, that touches a token; the token itself if no name is
+    called."""
     k = first = end
     while k > 0 and tokens[k - 1].kind in ("NAME", "UNAME") and tokens[k - 1].end == tokens[k].start:
         first = k - 1
@@ -71,7 +72,7 @@ def _path(tokens: Sequence[Token], end: int) -> int:
 
 
 def _arguments(tokens: Sequence[Token], first: int, opening: int) -> CallAt:
-    """What there is of a call, whose name is from the first token to the bracket."""
+    """Returns the call whose name is from the first token to the bracket, as far as it is written."""
     depth = 0
     argument = 1 if first > 0 and tokens[first - 1].kind == "|>" else 0
     name: str | None = None

@@ -44,7 +44,7 @@ def taking(checked: Checked, t: Type | None) -> Iterator[tuple[str, FnEntry]]:
 
 
 def takes(parameter: Type, value: Type) -> bool:
-    """Whether a value of a type may be an argument, as far as dtypes and ranks say."""
+    """Tells whether a value of a type may be an argument, judged by dtypes and ranks."""
     wanted, found = resolve(parameter), resolve(value)
     if isinstance(found, TypeVar):
         return True

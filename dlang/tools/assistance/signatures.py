@@ -26,7 +26,8 @@ class Signature:
     bounds: str = ""
 
     def inside(self, form: str) -> Signature:
-        """That of `grad(f)`, or of the function itself; what a form gives depends on its other arguments."""
+        """Returns the signature of `grad(f)`, or of the function itself; the result of a form depends on its other
+        arguments."""
         return replace(self, name=f"{form}({self.name})", result="") if form else self
 
     def __str__(self) -> str:
@@ -85,7 +86,7 @@ def from_text(name: str, text: str) -> Signature:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """What stands between commas up to the `)` that closes, and what is behind that."""
+    """Lists the texts between commas up to the `)` that closes, and the text behind that."""
     depth, start = 0, 0
     for k, letter in enumerate(text):
         closes = letter == ")" and depth == 0

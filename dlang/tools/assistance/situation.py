@@ -1,4 +1,5 @@
-"""Where a place is in a text that may be half written: in text or code, behind what, and what may stand there."""
+"""Finds the situation of a place in a text that may be half written: in text or code, behind what, and what may stand
+there."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ class Situation:
 
 
 def situation(text: str, since: int = 0) -> Situation:
-    """That at the end of a text, of which what stands before `since`, the start of a line, is not looked at."""
+    """Returns the situation at the end of a text; lines that start before `since`, the start of a line, are not looked
+    at."""
     tokens, quiet = _tokens(text, since)
     last = tokens[-1] if tokens else None
     if last is not None and not quiet and last.kind in _WORDS and last.end == len(text):
@@ -63,7 +65,8 @@ def _tokens(text: str, since: int) -> tuple[list[Token], bool]:
 
 
 def _interpolation(text: str, at: int) -> int | None:
-    """Where the code begins in which a string ends that is not closed; None if it ends in text, or in a format."""
+    """Finds where the code of an interpolation begins in an unclosed string; None if the string ends in text, or in a
+    format."""
     while (match := _TEXT.match(text, at)) is not None and match.end() < len(text):
         code = at = match.end() + 1
         depth = 0
@@ -80,8 +83,8 @@ def _interpolation(text: str, at: int) -> int | None:
 
 # ---- what may stand here ---------------------------------------------------------------------------------------------
 def expected(at: Situation) -> str:
-    """What sort of word the place is for: `path` or `member` of an import, `new` (a name that nothing has yet), `type`,
-    `size` (in the brackets of an array type), `effect`, or `value`."""
+    """Returns the sort of word that the place takes: `path` or `member` of an import, `new` (a name that nothing has
+    yet), `type`, `size` (in the brackets of an array type), `effect`, or `value`."""
     tokens = at.before
     if (part := _of_import(at)) is not None:
         return part
@@ -109,7 +112,7 @@ def path_of_import(at: Situation) -> tuple[str, ...]:
 
 
 def _of_type(tokens: Sequence[Token], end: int) -> str | None:
-    """What of a type stands behind a token, if it does."""
+    """Returns the part of a type that stands behind a token, None if it is none."""
     found = "type"
     while end > 0:
         previous = tokens[end - 1].kind
@@ -138,7 +141,7 @@ def _opening(tokens: Sequence[Token], end: int) -> int:
 
 
 def _binds(tokens: Sequence[Token]) -> bool:
-    """Whether a name is bound behind tokens: by a keyword, as a parameter, as a field or a variant."""
+    """Tells whether a name is bound behind tokens: by a keyword, as a parameter, as a field or a variant."""
     previous = tokens[-1].kind if tokens else ""
     if previous in (*_DECLARED, *_PATTERNS):
         return True
@@ -152,7 +155,7 @@ def _binds(tokens: Sequence[Token]) -> bool:
 
 
 def _of_variant(tokens: Sequence[Token], opening: int) -> bool:
-    """Whether a bracket has the fields of a variant."""
+    """Tells whether a bracket has the fields of a variant."""
     brace = _opening(tokens, opening)
     return brace > 0 and tokens[brace].kind == "{" and _declaration(tokens, brace) == "enum"
 
@@ -181,7 +184,7 @@ def open_brackets(tokens: Sequence[Token]) -> list[Token]:
 
 
 def receiver(at: Situation, end: int) -> tuple[int, int] | None:
-    """Where the expression stands that ends in front of a token, as far as names, calls, indices and fields go."""
+    """Finds the expression that ends in front of a token, as far as names, calls, indices and fields go."""
     tokens = at.before
     k = end - 1
     start = None

@@ -1,4 +1,4 @@
-"""Where names lead: to the pages of the modules that declare them."""
+"""Links names to the pages of the modules that declare them."""
 
 from __future__ import annotations
 

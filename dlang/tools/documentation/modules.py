@@ -1,4 +1,4 @@
-"""What there is to say about modules: their public names, with kinds, signatures, words and places."""
+"""Documents modules: their public names, with kinds, signatures, words and places."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ _PARTS: dict[str, list[Rule]] = {
 
 
 def configuration() -> Rule:
-    """What VS Code has to know of brackets, comments and indentation."""
+    """Returns VS Code's configuration of brackets, comments and indentation."""
     brackets = [[open_, close] for open_, close in v.BRACKETS.items()]
     quotes = {"open": '"', "close": '"', "notIn": ["string", "comment"]}
     return {

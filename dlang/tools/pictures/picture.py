@@ -1,4 +1,4 @@
-"""What is in a picture."""
+"""The content of a picture."""
 
 from __future__ import annotations
 
