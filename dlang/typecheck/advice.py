@@ -1,4 +1,4 @@
-"""What to do about two sizes that differ, or shapes that don't fit."""
+"""Suggests fixes for two sizes that differ, or shapes that don't fit."""
 
 from __future__ import annotations
 

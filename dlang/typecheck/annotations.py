@@ -66,7 +66,7 @@ class Annotator:
 
     # ---- types -------------------------------------------------------------------------------------------------------
     def type(self, t: s.TypeExpr) -> Type:
-        """Where nothing is asked of a value but its type."""
+        """Converts a type annotation; refuses one that refines its type by `Idx`."""
         found = self.converted(t)
         if self.refinement(t) is not None:
             raise misplaced(t.span, "here", "write `i64`, and `e as Idx<n>` where a value has to be an index")

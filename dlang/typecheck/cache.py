@@ -1,4 +1,4 @@
-"""What a check may reuse of the one before it: an editor or a REPL passes the same `Cache` again and again.
+"""The results that a check may reuse of the one before it: an editor or a REPL passes the same `Cache` again and again.
 
 A result is kept under a digest of all that it depends on: its own text, the interfaces of the functions that it names,
 the module's types and imports. Its spans are relative to its declaration, which only moves when something above it is

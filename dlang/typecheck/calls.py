@@ -267,7 +267,7 @@ def call_value(cx: Checker, scope: Scope, function: core.Expr, e: s.Call) -> cor
 
 
 def no_function(t: Type, e: s.Call) -> tuple[str, ...]:
-    """What may have been meant by the call of what can't be called."""
+    """Suggests what the author may have meant by the call of a value that is no function."""
     function, inside = e.function.span.text, ", ".join(a.span.text for a in e.arguments)
     if isinstance(t, TypeArray) and e.arguments:
         return (f"an element is `{function}[{inside}]`",)

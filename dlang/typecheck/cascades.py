@@ -1,4 +1,4 @@
-"""What follows from a mistake elsewhere: it is not said again, or it is said why."""
+"""Handles messages that follow from a mistake elsewhere: they are dropped, or give it as their cause."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def without_cascades(found: list[Diagnostic], module: s.Module, problems: list[D
 
 
 def of_mistakes(d: Diagnostic) -> bool:
-    """Whether a message speaks of a type that a mistake has left unknown: the mistake has its own message."""
+    """Tells whether a message speaks of a type that a mistake has left unknown: the mistake has its own message."""
     return MISTAKE.name in d.message
 
 

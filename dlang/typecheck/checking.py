@@ -293,7 +293,7 @@ def check_rest(program: Program, table: ModuleTable, module: s.Module) -> None:
 
 
 def forget(program: Program, item: s.Item) -> None:
-    """What was found out about the expressions of an item, which is checked again, or not at all."""
+    """Forgets the observations about the expressions of an item, which is checked again, or not at all."""
     if program.cache.observed is not None:
         program.cache.observed.forget(item.span)
 
@@ -322,5 +322,5 @@ def check_named_block(
 
 
 def kinds_of(t: TypeEntry) -> list[str]:
-    """What the arguments of a type are: sizes or types."""
+    """Returns the kinds of a type's arguments: sizes or types."""
     return ["size" if isinstance(p, SizeVar) else "type" for p in t.params]

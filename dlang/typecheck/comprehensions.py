@@ -158,7 +158,7 @@ def check_pairs(binders: tuple[s.Binder, ...], *body: s.Node | None) -> None:
 
 
 def indexes(name: str, *roots: s.Node | None) -> bool:
-    """Whether a name stands alone as an index in pieces of the syntax tree."""
+    """Tells whether a name stands alone as an index in pieces of the syntax tree."""
     indices = (i for n in trees.walk(*roots) if isinstance(n, s.Index) for i in n.indices)
     return any(isinstance(i, s.Name) and i.name == name for i in indices)
 
@@ -195,5 +195,5 @@ def check_rectangular(binders: list[core.Binder], inside: frozenset[SizeVar]) ->
 
 
 def mentions(sources: Iterable[core.Expr], locals: set[core.Local]) -> bool:
-    """Whether one of these locals occurs in core trees."""
+    """Tells whether one of these locals occurs in core trees."""
     return any(isinstance(node, core.Ref) and node.local in locals for source in sources for node in walk(source))

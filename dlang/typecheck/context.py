@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class Names(Protocol):
-    """What a checker asks of the program: a name of a module, of its imports, or of the prelude."""
+    """The program's lookups for a checker: a name of a module, of its imports, or of the prelude."""
 
     def value(self, table: ModuleTable, name: str) -> Entry | None: ...
 
@@ -313,7 +313,7 @@ class Checker:
         return frozenset(v for v in self.st.opened if self.births.get(v, v.serial) > mark)
 
     def confine(self, mark: int, outside: Iterable[Type], span: Span, message: str) -> None:
-        """What was opened since `mark` must not be part of `outside`, now or later."""
+        """Forbids variables opened since `mark` to be part of `outside`, now or later."""
         inner = self.opened_since(mark)
         if inner:
             escape = Escape(inner, tuple(outside), span, message)

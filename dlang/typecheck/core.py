@@ -407,7 +407,7 @@ class IndexStep:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What an assignment changes: a part of a mutable local. `type` is that of the part."""
+    """The target of an assignment: a part of a mutable local. `type` is that of the part."""
 
     local: Local
     steps: tuple[FieldStep | IndexStep, ...]

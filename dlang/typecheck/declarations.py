@@ -52,7 +52,7 @@ def any_entry(name: str, module: str, span: Span, parameters: tuple[s.Parameter,
 
 # ---- functions -------------------------------------------------------------------------------------------------------
 def parts(item: Function) -> tuple[tuple[s.Bound, ...], tuple[s.Parameter, ...], s.TypeExpr | None]:
-    """What is written of the type of a function: bounds, parameters and result."""
+    """Returns the written parts of a function's type: bounds, parameters and result."""
     match item:
         case s.Fn():
             return item.bounds, item.parameters, item.result
@@ -118,7 +118,7 @@ def check_functions(
 def announced(
     cx: Checker, root: Scope, table: ModuleTable, items: Sequence[Function]
 ) -> tuple[dict[str, Signature], dict[str, FnEntry]]:
-    """What functions say of their types, and their entries in the table; those with a mistake there are left out."""
+    """Returns the signatures of functions, and their entries in the table; those with a mistake there are left out."""
     signatures: dict[str, Signature] = {}
     entries: dict[str, FnEntry] = {}
     for item in items:
@@ -201,7 +201,7 @@ def attempt(cx: Checker, span: Span, action: Callable[[], T]) -> T | None:
 
 
 def conclude(cx: Checker, span: Span) -> None:
-    """What waits for the end of a group: escapes, late checks, defaults."""
+    """Concludes a group by the work that waits for its end: escapes, late checks, defaults."""
     if not cx.st.diagnostics:
         for escape in cx.escapes:
             attempt(cx, escape.span, partial(cx.check_escape, escape))

@@ -28,7 +28,7 @@ _LIBRARY = frozenset(("random", "stats", "nn", "prelude", "linalg", "optim", "od
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What a value depends on."""
+    """The dependences of a value: `moving` where it varies with floats, `drawn` where it depends on random numbers."""
 
     moving: bool = False
     drawn: bool = False
@@ -116,7 +116,7 @@ class _Draws:
             self.changed = True
 
     def of(self, e: core.Expr) -> Flow:
-        """What an expression depends on; a value without floats moves nothing."""
+        """Returns the dependences of an expression; a value without floats moves nothing."""
         flow = self._of(e)
         return flow if not flow.moving or has_floats(e.type) else Flow(False, flow.drawn)
 

@@ -127,13 +127,13 @@ _ARGUMENTS = {"dim": "axis", "dims": "axis", "axes": "axis", "keepdim": "keepdim
 
 
 def of_argument(name: str, known: list[str]) -> tuple[str, ...]:
-    """What the argument is called, if a parameter is."""
+    """Suggests the name of an argument here for its name in another library, if a parameter has that name."""
     meant = _ARGUMENTS.get(name)
     return (f"it is called `{meant}` here",) if meant in known else ()
 
 
 def of_value(name: str) -> str | None:
-    """What to write for a name that is none here; None where nothing is known of it."""
+    """Suggests a replacement for a name that is none here; None where nothing is known of it."""
     if name in _MODULES:
         return "arrays and their functions are part of the language: `zeros(n)`, `sum(x)`, `exp(x)`"
     return _VALUES.get(name)
@@ -148,6 +148,6 @@ def of_module(name: str) -> str | None:
 
 
 def of_method(name: str, receiver: str) -> str | None:
-    """What to write for `receiver.name`."""
+    """Suggests a replacement for `receiver.name`."""
     form = _METHODS.get(name)
     return form.format(receiver) if form is not None else None

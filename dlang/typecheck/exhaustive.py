@@ -110,7 +110,8 @@ class Search:
     steps: int
 
     def can_be_reached(self, rows: list[Row], row: Row) -> bool:
-        """Whether `row` may match a value that none of `rows` does: said of what takes too long to find out, too."""
+        """Tells whether `row` may match a value that none of `rows` does; true as well if that takes too long to find
+        out."""
         try:
             return self.useful(rows, row) is not None
         except TooComplicated:
@@ -167,7 +168,7 @@ class Search:
 
 
 def matches_all(p: core.Pattern) -> bool:
-    """Whether a pattern matches every value of its type, as far as its form says."""
+    """Tells whether a pattern matches every value of its type, as far as its form says."""
     return head(p) is None and not isinstance(p, core.Alternatives)
 
 

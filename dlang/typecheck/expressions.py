@@ -94,7 +94,7 @@ def check(cx: Checker, scope: Scope, e: s.Expr, want: Type, unknown: tuple[SizeV
 
 
 def taken(want: Type, unknown: tuple[SizeVar, ...]) -> tuple[Type, ...]:
-    """What a function of a written type takes."""
+    """Returns the parameter types of a written function type."""
     t = resolve(want)
     return t.params if isinstance(t, TypeFn) and not unknown else ()
 
@@ -111,7 +111,7 @@ Wanted = tuple[Type, tuple[SizeVar, ...], str]
 
 
 def can_push(want: Type) -> bool:
-    """Whether branches may be checked one by one: an open size would be decided by the first of them."""
+    """Tells whether branches may be checked one by one: an open size would be decided by the first of them."""
     return all(v.rigid for v in variables(want) if isinstance(v, SizeVar))
 
 
@@ -144,7 +144,7 @@ def no_value(span: Span) -> DlangError:
 
 
 def name(cx: Checker, scope: Scope, e: s.Name) -> core.Expr:
-    """What a name stands for here. Raises E0201 with what may have been meant."""
+    """Resolves a name. Raises E0201 with suggestions."""
     if e.name == "_":
         raise no_value(e.span)
     if e.name[:1].isupper():
@@ -429,7 +429,7 @@ def lambda_parts(
 
 
 def result_span(e: s.Block) -> Span:
-    """Where the value of a block is written."""
+    """Returns the span of a block's value."""
     return e.statements[-1].span if e.statements else e.span
 
 

@@ -1,4 +1,4 @@
-"""What a declaration says, as a digest that is the same in every process: so what was made of it can be found again.
+"""Digests a declaration, the same way in every process: so what was made of it can be found again.
 
 The functions, structs and enums of modules are said by their names; the digest of the module is another part of a key.
 """

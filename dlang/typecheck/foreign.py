@@ -60,7 +60,7 @@ def given_by(decl: core.FnDecl, function: Callable[..., object]) -> None:
 
 
 def problems(decl: core.FnDecl, item: s.Extern) -> Iterator[Diagnostic]:
-    """What is wrong with a declaration whose types are known."""
+    """Lists the mistakes of a declaration whose types are known."""
     if item.target != PRIMITIVE and not _TARGET.fullmatch(item.target):
         message = f"`{item.target}` does not say which function is meant"
         yield Diagnostic(REFUSED, message, item.span, help=(f"write {_FORMS}",))

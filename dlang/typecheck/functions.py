@@ -21,7 +21,7 @@ from dlang.typecheck.types import DTYPES, Effects, Refinement, Size, SizeVar, Ty
 
 @dataclass(slots=True)
 class Signature:
-    """What the annotations of a function say. full: all of them are there, so they are the whole contract.
+    """The annotations of a function. full: all of them are there, so they are the whole contract.
 
     unknown: the `?` of the result. names: the variables that the annotations introduce. asked, promised: what `Idx`
     says of the parameters and of the result.

@@ -1,4 +1,4 @@
-"""What is known of a function without its body, and of a module: the part of the core tree that callers see.
+"""The headers of functions and modules: the part of the core tree that callers see, without bodies.
 
 Of a module that an earlier process has checked, this is all that is read until a body is asked for.
 """

@@ -1,4 +1,4 @@
-"""What is said where a value is not proven to be the index that `Idx<n>` asks for."""
+"""Messages about values that are not proven to be the index that `Idx<n>` asks for."""
 
 from __future__ import annotations
 

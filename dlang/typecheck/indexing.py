@@ -136,7 +136,7 @@ def check_not_past_the_end(cx: Checker, index: core.Expr, axis: Size) -> None:
 
 
 def of_sizes(e: core.Expr) -> bool:
-    """Whether a value is arithmetic of sizes that types mention, not of numbers alone."""
+    """Tells whether a value is arithmetic of sizes that types mention, not of numbers alone."""
     match e:
         case core.SizeValue() | core.Builtin(name="len"):
             return True
@@ -148,7 +148,7 @@ def of_sizes(e: core.Expr) -> bool:
 
 
 def note_of(axis: Size) -> tuple[Note, ...]:
-    """Where the size of an axis comes from."""
+    """Returns a note on the origin of an axis' size."""
     return tuple(where_from(axis, Names())) if constant(axis) is not None else ()
 
 

@@ -96,7 +96,7 @@ class Prover:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """What is learned inside is forgotten."""
+        """Forgets at the end of the block the facts learned in it."""
         with self.facts.scope(), self.sure.scope():
             yield
 
@@ -262,7 +262,7 @@ class Prover:
         return found
 
     def either(self, a: core.Expr, ra: Refinement | None, b: core.Expr, rb: Refinement | None) -> Refinement | None:
-        """What is known of a value that is one of two."""
+        """Returns the refinement of a value that is one of two."""
         if isinstance(a, core.Fail):
             return rb
         return ra if isinstance(b, core.Fail) or ra == rb else None
@@ -334,7 +334,7 @@ class Prover:
                 return
 
     def of_place(self, place: core.Place) -> Refinement | None:
-        """What is asked of a value for a part of a `var`."""
+        """Returns the refinement that a part of a `var` requires of its values."""
         r, t = self.known.get(place.local), resolve(place.local.type)
         for step in place.steps:
             if isinstance(step, core.FieldStep):
@@ -417,7 +417,8 @@ class Prover:
     def required(
         self, e: core.Expr, want: Refinement | None, found: Refinement | None, *, asked: bool = False
     ) -> Refinement | None:
-        """Whether a value with the refinement `found` is as `want` says; asked: its parts have answered already."""
+        """Checks that a value with the refinement `found` meets `want`, and reports it if not; asked: its parts have
+        been checked already."""
         if want is None:
             return found
         if not asked and not self.meets(e, want, found):
@@ -463,7 +464,7 @@ class Prover:
 
 
 def leaves(e: core.Expr) -> bool:
-    """Whether what stands behind it is not reached."""
+    """Tells whether an expression never gives a value, so that the code behind it is not reached."""
     if isinstance(e, core.BlockExpr):
         last = e.statements[-1] if e.statements else None
         return isinstance(last, core.Return | core.Break | core.Continue) or leaves(e.result)

@@ -1,4 +1,5 @@
-"""What callers see of a function, as text: two with the same interface are checked alike by whoever names them."""
+"""Writes the interface of a function, which its callers see, as text: two with the same interface are checked alike by
+whoever names them."""
 
 from __future__ import annotations
 

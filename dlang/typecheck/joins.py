@@ -22,7 +22,7 @@ from dlang.typecheck.types import (
 
 
 def may_be_opened(open_: Type, known: Type) -> bool:
-    """Whether the first type is still open where the second has a size that was opened from a `?`."""
+    """Tells whether the first type is still open where the second has a size that was opened from a `?`."""
     if not opened_in(known):
         return False
     if isinstance(open_, TypeVar):

@@ -62,7 +62,7 @@ class Keys:
         return known if known is not None else f"{text_of(table.functions[name])} {self.written}"
 
     def uses_of(self, table: ModuleTable, items: Iterable[s.Item]) -> Uses:
-        """What items mention of the functions of their module, as far as these have been checked."""
+        """Returns the functions of their module that items mention, as far as these have been checked."""
         names = {n for item in items for n in self.mentions.among(table.functions, item)}
         return {n: e.decl for n in names if isinstance(e := table.entries.get(n), FnEntry)}
 

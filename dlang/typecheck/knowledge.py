@@ -1,4 +1,4 @@
-"""What is known of integers where a piece of code runs: sizes, indices of binders, conditions that were tested."""
+"""Facts about integers where a piece of code runs: sizes, indices of binders, conditions that were tested."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Knowledge:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """What is learned inside is forgotten."""
+        """Forgets at the end of the block the facts learned in it."""
         mark, count = self.facts.mark(), len(self.tested)
         yield
         self.facts.undo(mark)
@@ -156,7 +156,7 @@ class Knowledge:
         return v in self.facts.sizes
 
     def small(self, p: SizePoly) -> bool:
-        """Whether arithmetic with these numbers doesn't wrap: sizes, and what lies between two such numbers."""
+        """Tells whether arithmetic with these numbers doesn't wrap: sizes, and what lies between two such numbers."""
         return all(self.is_size(v) or self.enclosed(v) for v in p.atoms())
 
     def enclosed(self, v: SizeAtom) -> bool:
@@ -170,7 +170,7 @@ class Knowledge:
         return self.small(difference) and self.facts.proves_nonnegative(difference)
 
     def within(self, index: Size, size: Size) -> bool:
-        """Whether 0 <= index < size follows, or was tested."""
+        """Tells whether 0 <= index < size follows, or was tested."""
         p, last = self.polynomial(index), resolve_size(size).poly - 1
         low = self.at_least(p, ZERO) or any(self.at_least(x, ZERO) for x in self.below.get(p, ()))
         return low and (self.at_least(last, p) or any(self.at_least(last, q) for q in self.above.get(p, ())))

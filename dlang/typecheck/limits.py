@@ -1,4 +1,4 @@
-"""What a program may not exceed: the size of a type, and the depth to which the stages recurse."""
+"""Limits of a program: the size of a type, and the depth to which the stages recurse."""
 
 from __future__ import annotations
 

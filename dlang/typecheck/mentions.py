@@ -1,4 +1,5 @@
-"""What trees mention, found once for each tree: an editor has the same declarations checked again and again."""
+"""The names that trees mention, found once for each tree: an editor has the same declarations checked again and
+again."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ class Mentioned(NamedTuple):
 
 @dataclass(slots=True)
 class Mentions:
-    """Those of the trees of one module. kept: by the identity of a tree; before: of the check before."""
+    """The names that the trees of one module mention. kept: by the identity of a tree; before: of the check before."""
 
     before: Mapping[int, Mentioned] = field(default_factory=dict)
     kept: dict[int, Mentioned] = field(default_factory=dict)

@@ -126,7 +126,7 @@ def helps(
     operands: tuple[Type, ...] = (),
     parts: tuple[Span, ...] = (),
 ) -> tuple[str, ...]:
-    """What to do. found, wanted: the whole types; operator, operands, parts: where it is one of operands."""
+    """Suggests fixes. found, wanted: the whole types; operator, operands, parts: where it is one of operands."""
     a, b = m.found, m.wanted
     if "infinite" in m.note:
         return ()
@@ -226,7 +226,7 @@ def conversions(m: Mismatch, operands: tuple[Type, ...], parts: tuple[Span, ...]
 
 
 def text_of(span: Span) -> str:
-    """What is written there, if it is short."""
+    """Returns the text of a span, if it is short."""
     text = span.text
     return text if len(text) <= 40 and "\n" not in text else "…"
 

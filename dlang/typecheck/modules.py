@@ -1,4 +1,4 @@
-"""Where the file of an imported module is."""
+"""Finds the files of imported modules."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Finder:
         return next((p for d in library_folders() if is_file(p := d / f"{name}.dl")), None)
 
     def hidden(self, path: Path) -> bool:
-        """Whether a file has the name of a module of the standard library, and is not that module."""
+        """Tells whether a file has the name of a module of the standard library, and is not that module."""
         library = self.standard(path.stem)
         return library is not None and library != path
 
@@ -55,7 +55,7 @@ class Finder:
         return [stem for stem in known if declares.search(files[stem].read_text(encoding="utf-8"))]
 
     def instead_of(self, path: tuple[str, ...], importing: Path) -> tuple[str, ...]:
-        """What to write for a module that isn't there."""
+        """Suggests a replacement for a module that isn't there."""
         from dlang.typecheck import elsewhere
         from dlang.typecheck.messages import did_you_mean
 
@@ -117,7 +117,7 @@ def _example(folder: Path) -> str:
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is a readable file; a name that the system can't have is none."""
+    """Tells whether there is a readable file; a name that the system can't have is none."""
     try:
         return path.is_file()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What inference finds out about the expressions and names of one file, for editors.
+"""Records the types that inference finds for the expressions and names of one file, for editors.
 
 A declaration with a mistake has no core tree, but most of its expressions have a type, and that is when an editor is
 asked for it. So inference notes types as it goes; they are looked at when all is known.
@@ -33,7 +33,7 @@ class Observed:
             self.types.setdefault(span.source, {})[span.start, span.end] = t
 
     def knows(self, span: Span) -> bool:
-        """Whether a type is noted, if only that there is none."""
+        """Tells whether a type is noted, if only that there is none."""
         return (span.start, span.end) in self.types.get(span.source, {})
 
     def at(self, span: Span) -> Type | None:
@@ -42,7 +42,7 @@ class Observed:
         return None if found is None or (found := resolve(found)) is MISTAKE else found
 
     def forget(self, span: Span) -> None:
-        """What is written there is checked again, and may have no type then."""
+        """Forgets the types in a span, which is checked again, and may have none then."""
         known = self.types.get(span.source)
         if known is not None:
             self.types[span.source] = {

@@ -146,7 +146,7 @@ def scalar_of(st: Inference, t: Type) -> Type:
 
 
 def has_floats(t: Type) -> bool:
-    """Whether there is, or may be, a float in a value of a type."""
+    """Tells whether there is, or may be, a float in a value of a type."""
     found: set[str] = set()
     float_leaves(t, found, set())
     return bool(found) or any(isinstance(v, TypeVar) for v in free(t, {}))

@@ -108,7 +108,7 @@ class Program:
         return [*table.constructors, *self.the_prelude().constructors]
 
     def is_standard(self, name: str) -> bool:
-        """Whether a module of the standard library has the name."""
+        """Tells whether a module of the standard library has the name."""
         return name != "prelude" and self.finder.standard(name) is not None
 
     def standard_modules_with(self, name: str) -> list[str]:
@@ -176,7 +176,7 @@ class Program:
         return table
 
     def unchanged(self, kept: CachedModule, at: Span) -> bool:
-        """Whether the modules that a module imports are those of before."""
+        """Tells whether the modules that a module imports are those of before."""
         for path, name, key in kept.imports:
             if not self.finder.exists(Path(path)) or self.load(Path(path), name, at).key != key:
                 return False

@@ -70,7 +70,7 @@ def _arguments(cx: Checker, scope: Scope, e: s.Call) -> tuple[s.Expr, core.Expr]
 
 
 def ending(w: Watched) -> core.Statement:
-    """What tells that the loop has ended, wherever that is."""
+    """Returns the statement that reports the end of the loop, wherever that is."""
     nothing = core.TupleExpr(UNIT, w.span, ())
     report = core.Let(core.Wildcard(), _report(w, _number(w, -1)), (), w.span)
     told = core.BlockExpr(UNIT, w.span, (report,), nothing)

@@ -1,4 +1,4 @@
-"""What is known of values beside their types: where `Idx` stands, and what that says for other sizes."""
+"""Refinements, the facts about values beside their types: where `Idx` stands, and what that says for other sizes."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def written(t: Type, r: Refinement | None, names: Names) -> str:
 
 
 def opened_here(t: Type, actual: Type) -> dict[Var, Term]:
-    """What the sizes `?` of a type stand for in a value of it."""
+    """Maps the sizes `?` of a type to those of a value's type."""
     found: dict[Var, Term] = {}
 
     def match(x: Term, y: Term) -> None:

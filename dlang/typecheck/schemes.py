@@ -197,7 +197,7 @@ def default_literals(st: Inference, members: list[Member]) -> bool:
 
 
 def default_rest(st: Inference) -> None:
-    """What nothing determines, at the end of a group: any choice is right."""
+    """Defaults the variables that nothing determines, at the end of a group: any choice is right."""
     for v in st.created:
         if v.ref is not None or v.rigid:
             continue

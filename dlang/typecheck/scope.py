@@ -1,4 +1,4 @@
-"""What a name stands for: locals, functions, modules, builtins, constructors, types."""
+"""Entries of names: locals, functions, modules, builtins, constructors, types."""
 
 from __future__ import annotations
 

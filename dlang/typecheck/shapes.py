@@ -127,7 +127,7 @@ def reduce(st: Inference, c: Constraint) -> bool:
 
 
 def reached(st: Inference, x: Shape, count: int, front: bool) -> bool:
-    """Whether so many axes at an end of a shape stand before its row; an open row is taken apart for that."""
+    """Tells whether so many axes at an end of a shape stand before its row; an open row is taken apart for that."""
     part = x.pre if front else x.post
     if len(part) >= count:
         return True
@@ -163,7 +163,7 @@ def axis(st: Inference, c: Constraint) -> bool:
 
 
 def no_axis(count: int) -> str:
-    """Which axes an array has."""
+    """Says which axes an array has."""
     if count == 0:
         return "it is a scalar"
     return "it has the axis 0 alone" if count == 1 else f"it has the axes 0 to {count - 1}"

@@ -125,7 +125,7 @@ def current_reason(st: Inference) -> Reason:
 
 
 def where_from(s: Size, names: Names) -> list[Note]:
-    """Where a size comes from: its own origin, else those of the variables in it."""
+    """Returns notes on the origin of a size: its own, else those of the variables in it."""
     s = resolve_size(s)
     atom = s.poly.atom
     if isinstance(atom, SizeVar) and atom.rigid and atom.origin is not None:

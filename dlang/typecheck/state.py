@@ -1,4 +1,4 @@
-"""What inference carries along: the level, the constraints that wait, the variables that may have to be defaulted."""
+"""The state of inference: the level, the constraints that wait, the variables that may have to be defaulted."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def new_function(name: str, result: Type | None, unknown: tuple[SizeVar, ...] = 
 
 
 def has_return(node: s.Node) -> bool:
-    """Whether there is a `return` of this function inside; lambdas have their own."""
+    """Tells whether there is a `return` of this function inside; lambdas have their own."""
     if isinstance(node, s.Return):
         return True
     return not isinstance(node, s.Lambda | s.Fn) and any(has_return(n) for n in children(node))
@@ -299,7 +299,7 @@ def leaves(target: s.Expr) -> list[s.Expr]:
 def assign_part(
     cx: Checker, scope: Scope, target: s.Expr, e: s.Assign, t: Type, given: core.Local | None = None
 ) -> tuple[core.Pattern, list[core.Statement]]:
-    """What takes a value of type t apart for a target, and the assignments of its parts."""
+    """Returns the pattern that takes a value of type t apart for a target, and the assignments of its parts."""
     if isinstance(target, s.Tuple):
         types = tuple([cx.st.type_var() for _ in target.items])
         cx.expect(TypeTuple(types), t, e.value.span, "the assignment: ")
@@ -319,7 +319,7 @@ def assign_part(
 
 
 def is_blank(target: s.Expr) -> bool:
-    """Whether what would be assigned here is dropped."""
+    """Tells whether the value assigned here is dropped."""
     return isinstance(target, s.Name) and target.name == "_"
 
 
@@ -338,7 +338,8 @@ def place(cx: Checker, scope: Scope, e: s.Expr) -> core.Place:
 
 
 def place_of(cx: Checker, scope: Scope, e: s.Expr) -> core.Place:
-    """What an assignment changes: a `var`, an element or a field of one. Raises E0208, and E0210 inside a lambda."""
+    """Returns the target of an assignment: a `var`, an element or a field of one. Raises E0208, and E0210 inside a
+    lambda."""
     match e:
         case s.Name(span, "_"):
             raise expr.no_value(span)
@@ -445,7 +446,7 @@ def for_loop(cx: Checker, scope: Scope, e: s.For) -> list[core.Statement]:
 
 
 def left(scope: Scope) -> list[core.Statement]:
-    """What tells that a `return` ends the loops around it."""
+    """Returns the statements that report that a `return` ends the loops around it."""
     loops = [] if scope.function is None else scope.function.watched
     return [progress.ending(w) for w in reversed(loops)]
 

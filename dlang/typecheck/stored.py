@@ -38,7 +38,7 @@ OWN = ""
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """What an import found: the module of a file, and the name of its record."""
+    """The module that an import found: its file, and the name of its record."""
 
     path: tuple[str, ...]
     file: str

@@ -1,4 +1,4 @@
-"""What a derivative has of the function that it is of: the names of its parameters, and their defaults."""
+"""Gives a derivative the names of its function's parameters, and their defaults."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def walk(t: Tree) -> Iterator[Tree]:
 
 
 def pattern_locals(p: core.Pattern) -> Iterator[core.Local]:
-    """What a pattern binds."""
+    """Lists the locals that a pattern binds."""
     stack = [p]
     while stack:
         match stack.pop():

@@ -66,7 +66,7 @@ class TypeVar:
 
     @property
     def prefers_float(self) -> bool:
-        """Whether it is f64 where nothing decides. `zeros(n)` is, unless its elements have to be integers."""
+        """Tells whether it is f64 where nothing decides. `zeros(n)` is, unless its elements have to be integers."""
         return bool(self.classes & {"Float", "Vector"}) or (
             self.literal == "float" and not self.classes & {"Int", "Bits"}
         )

@@ -48,7 +48,7 @@ def strongest(classes: frozenset[str]) -> frozenset[str]:
 
 
 def has_classes(t: Type, classes: frozenset[str]) -> bool:
-    """Whether a type that is not a flexible variable belongs to all these classes."""
+    """Tells whether a type that is not a flexible variable belongs to all these classes."""
     match t:
         case TypeCon(name):
             return t is MISTAKE or all(name in CLASSES[c] if c in CLASSES else name in FLOATS for c in classes)
@@ -65,7 +65,7 @@ def has_classes(t: Type, classes: frozenset[str]) -> bool:
 
 
 def possible(classes: frozenset[str]) -> bool:
-    """Whether there is a dtype that belongs to all these classes."""
+    """Tells whether there is a dtype that belongs to all these classes."""
     members = [CLASSES.get(c, FLOATS) for c in classes]
     return not members or bool(frozenset.intersection(*members))
 
