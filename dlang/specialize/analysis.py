@@ -18,7 +18,7 @@ def assigned(*trees: Tree) -> list[core.Local]:
 
 
 def escapes(t: Tree) -> frozenset[str]:
-    """Which of `return`, `break` and `continue` may leave what is asked about; loops inside keep their own."""
+    """Returns which of `return`, `break` and `continue` may leave a tree; loops inside keep their own."""
     return facts_of(t).leaves
 
 

@@ -122,7 +122,7 @@ def cast_like(e: Emitter, x: Atom, like: Atom) -> Atom:
 
 
 def all_of(f: Frame, v: Value) -> Atom:
-    """Whether every element is true."""
+    """Emits the test whether every element is true."""
     if isinstance(v, ScalarV):
         return v.atom
     assert isinstance(v, ArrayV)

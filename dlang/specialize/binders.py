@@ -193,7 +193,8 @@ def chosen(f: Frame, b: core.Binder) -> Chosen:
 
 
 def is_part(b: core.Binder | core.Expr) -> bool:
-    """Whether a range is one of integers, or a part of an array that is there: to find an element costs nothing."""
+    """Tells whether a range is one of integers, or a part of an array that is there: to find an element costs
+    nothing."""
     match b:
         case core.Count() | core.Range() | core.Ref():
             return True
@@ -229,7 +230,7 @@ def bind_all(f: Frame, binders: Sequence[Bound], index: Index) -> None:
 
 
 def open_variables(f: Frame, c: core.Comprehension) -> None:
-    """What a `var` of unknown size holds may bound an index: its sizes are found before what mentions it runs."""
+    """Finds the sizes of each `var` of unknown size before the code that mentions it runs: they may bound an index."""
     for part in parts_of(c):
         for node in walk(part):
             if isinstance(node, core.Ref) and node.opened and node.local in f.env:
@@ -254,12 +255,12 @@ def places_of(f: Frame, c: core.Comprehension) -> Points | None:
 
 
 def parts_of(c: core.Comprehension) -> list[core.Expr]:
-    """What runs at every point."""
+    """Lists the expressions that run at every point."""
     return [c.element] if c.condition is None else [c.condition, c.element]
 
 
 def acts(f: Frame, c: core.Comprehension) -> bool:
-    """Whether what runs at the points touches the world: then they come in order."""
+    """Tells whether the code that runs at the points touches the world: then they come in order."""
     if f.world.token is None:
         return False
     sources = [x for b, later in with_chosen(c.binders) if later for x in binder_children(b)]

@@ -114,7 +114,7 @@ def build(
 
 
 def existing_sizes(closure: ClosureV, args: Sequence[Value]) -> Iterator[Size]:
-    """Those sizes at a call that are known to be at least 0: of arrays, and of the variables of schemes.
+    """Lists the sizes at a call that are known to be at least 0: of arrays, and of the variables of schemes.
 
     The others are the values of i64 locals, which types may mention too.
     """
@@ -238,7 +238,7 @@ def formal_results(instance: Instance, result: Value) -> tuple[Var, ...]:
 
 
 def result_span(body: core.Expr) -> Span:
-    """Where a function gives its result: the last expression of a block, if it has one."""
+    """Returns the span of a function's result: the last expression of a block, if it has one."""
     while isinstance(body, core.BlockExpr) and body.result.span.start < body.result.span.end:
         body = body.result
     return body.span

@@ -234,7 +234,7 @@ def logsumexp(f: Frame, x: ArrayV, over: list[int], top: Value) -> Value:
 
 
 def finite(e: Emitter, m: Atom) -> Atom:
-    """What is subtracted before `exp`: an infinite maximum would give ∞ - ∞."""
+    """Emits the number to subtract before `exp`, 0 for an infinite maximum, which would give ∞ - ∞."""
     assert isinstance(m.type, Scalar)
     return e.prim("select", e.prim("isfinite", m), m, Lit(0.0, m.type.dtype))
 
@@ -299,7 +299,7 @@ def some(token: Atom | None) -> tuple[Atom, ...]:
 
 # ---- effects ---------------------------------------------------------------------------------------------------------
 def text(f: Frame, v: Value) -> Atom:
-    """What `print` writes of a value: itself if it is a text."""
+    """Emits the text that `print` writes of a value: itself if it is a text."""
     return v.atom if isinstance(v, ScalarV) and v.dtype == "str" else atom(whole(f, hole(f, v, "")))
 
 

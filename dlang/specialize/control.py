@@ -52,7 +52,7 @@ def run(f: Frame, e: core.BlockExpr) -> Value:
 
 
 def guarded(f: Frame, flags: Sequence[core.Local], rest: core.BlockExpr) -> Value:
-    """What follows a statement that may have set one of the flags."""
+    """Runs the rest of a block behind a statement that may have set one of the flags."""
     if not rest.statements and rest.result == core.TupleExpr(rest.result.type, rest.result.span, ()):
         return UNIT
     left = flag_value(f, flags)
@@ -102,7 +102,7 @@ def body_with_returns(f: Frame, e: core.BlockExpr) -> Value:
 
 
 def last_value(f: Frame, e: core.BlockExpr, value: Value) -> Value:
-    """What a body gives that has not returned before; for someone who follows it, its last expression."""
+    """Returns the value of a body that has not returned before, marked for a debugger at its last expression."""
     names = f.instances.names
     return value if names is None else names.mark(f.emitter, core.Local(RESULT, e.type), value, result_span(e))
 

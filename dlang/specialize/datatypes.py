@@ -137,7 +137,7 @@ def mentioned(decl: ty.DataDecl, args: tuple[Bound, ...]) -> Iterator[tuple[ty.D
 
 
 def effects_within(decl: ty.DataDecl, args: tuple[Bound, ...], seen: set[ty.DataDecl]) -> frozenset[str]:
-    """What calling the functions in a value may do, by the types of the fields and the arguments."""
+    """Returns the effects of calling the functions in a value, by the types of the fields and the arguments."""
     found: frozenset[str] = frozenset()
     for b in args:
         if isinstance(b, Mono):
@@ -228,7 +228,7 @@ def name_key(decl: ty.DataDecl, args: tuple[Bound, ...]) -> Key:
 
 
 def bound_key(b: Bound) -> object:
-    """What a type is known by, whatever its sizes."""
+    """Returns the key of a type, whatever its sizes."""
     match b:
         case tuple():
             return len(b)

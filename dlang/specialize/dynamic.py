@@ -147,7 +147,7 @@ def reconciled(f: Frame, v: Value, other: Value, wanted: Mono) -> Value:
 
 
 def is_null(v: Value) -> bool:
-    """Whether this is no function at all: what stands where none is looked at."""
+    """Tells whether this is the null function, which stands where none is looked at."""
     return isinstance(v, DynamicV) and isinstance(v.handle, ScalarV) and isinstance(v.handle.atom, Lit)
 
 
@@ -186,7 +186,7 @@ def each(f: Frame, v: Many, function: Callable[[Value], Value]) -> Value:
 
 
 def element(f: Frame, a: Var, index: tuple[Size, ...]) -> Atom:
-    """What an array has at a point of its first axes."""
+    """Emits the part of an array at a point of its first axes."""
     assert isinstance(a.type, anf.Array)
     rest = a.type.shape[len(index) :]
     if not rest:
@@ -255,7 +255,7 @@ def type_of_closure(f: Frame, closure: ClosureV) -> MonoFn:
 
 
 def without_itself(f: Frame, code: object, v: Value) -> Value:
-    """What a function captures, with closures of its own code made dynamic: so their nesting is bounded."""
+    """Makes closures of a function's own code among its captures dynamic: so their nesting is bounded."""
     if not contains_function(v) or isinstance(v, DynamicV):
         return v
     if isinstance(v, Many):

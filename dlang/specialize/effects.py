@@ -1,4 +1,4 @@
-"""Which effects running code may have, where it is known which functions its locals hold."""
+"""Finds the effects that running code may have, where it is known which functions its locals hold."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BUILTINS = {
 
 
 def effects_of(v: Value) -> Effects:
-    """What calling a function value may do; of a structure, what calling a function in it may do."""
+    """Returns the effects of calling a function value; for a structure, of calling a function in it."""
     match v:
         case ClosureV():
             captured = dict(v.captured)
@@ -52,18 +52,19 @@ def effects_of(v: Value) -> Effects:
 
 
 def stated(t: Type) -> Effects:
-    """What calling a value may do by its type; that says nothing of a function whose type allows any effect."""
+    """Returns the effects of calling a value by its type; that says nothing of a function whose type allows any
+    effect."""
     t = resolve(t)
     return frozenset(effects_root(t.effects).names) if isinstance(t, TypeFn) else NONE
 
 
 def acts_in(env: Env, *trees: Tree) -> bool:
-    """Whether running code may touch the world."""
+    """Tells whether running code may touch the world."""
     return any(WORLD & effects_in(t, env) for t in trees)
 
 
 def effects_in(t: Tree, env: Env) -> Effects:
-    """What running code may do. A function that it only mentions counts as called."""
+    """Returns the effects of running code. A function that it only mentions counts as called."""
     match t:
         case core.Builtin(name="random_run", args=(seed, function)):
             return effects_in(seed, env) | (effects_in(function, env) - RANDOM)

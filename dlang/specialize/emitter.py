@@ -147,11 +147,11 @@ class Emitter:
         return self.modulo(atom)
 
     def exact(self, p: Size) -> bool:
-        """Whether a polynomial is known not to wrap: all that it can be is an i64, or it counts within some array."""
+        """Tells whether a polynomial can't wrap: all its possible values are i64s, or it counts within some array."""
         return self.facts.exact(p) or self.counts(p)
 
     def counts(self, p: Size) -> bool:
-        """Whether a polynomial lies within a size that is settled."""
+        """Tells whether a polynomial lies within a size that is settled."""
         prove = self.facts.proves_nonnegative
         return p in self.settled or any(prove(s - p) and (prove(p) or prove(s + p)) for s in self.settled)
 

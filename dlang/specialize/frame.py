@@ -53,7 +53,8 @@ ZERO_WORD = anf.Lit(0, "u64")
 
 @dataclass(slots=True)
 class Level:
-    """Where random events are numbered: in a function, at an element of a comprehension, in an iteration of a loop.
+    """The level at which random events are numbered: in a function, at an element of a comprehension, in an iteration
+    of a loop.
 
     key, place: each a u64. path: the events (lambdas and arms) inside of which the code is. See `randomness.py`.
     """
@@ -137,7 +138,8 @@ class Frame:
         )
 
     def define(self, local: core.Local, v: Value) -> bool:
-        """Whether a local is a `size` that types give; uses of its value are then uses of that size."""
+        """Binds a local that is a `size` of types: uses of its value are then uses of that size. Tells whether it is
+        one."""
         size = None if local.size is None else ty.Size(Poly.of(local.size))
         if size is None or self.erased or not self.knows(size):
             return False
@@ -234,7 +236,7 @@ class Frame:
         return tuple([self.mono(t) for _, t in variant.fields])
 
     def expanded(self, b: Bound) -> Bound:
-        """What is known by name, with its fields."""
+        """Expands types known by name to those with their fields."""
         match b:
             case MonoName(decl, args):
                 return self.data(decl, args)
@@ -255,7 +257,7 @@ class Frame:
         return inner
 
     def binding(self, term: ty.Type | ty.Size | ty.Shape) -> Bound:
-        """What a variable stands for."""
+        """Returns the binding of a variable to a term."""
         if isinstance(term, ty.Size):
             return self.size(term)
         return self.shape(term) if isinstance(term, ty.Shape) else self.mono(term)

@@ -73,7 +73,7 @@ def stopped(f: Frame, v: Value) -> Value:
 
 
 def stands_in_place(closure: ClosureV) -> bool:
-    """Whether a call is the body, with the parameters standing for the arguments."""
+    """Tells whether a call is inlined: it is the body, with the arguments bound to the parameters."""
     decl = closure.decl
     return decl is None or decl.kind in ("const", "call") or (decl.local and not decl.recursive)
 
@@ -115,7 +115,7 @@ def closure_of(f: Frame, params: tuple[core.Local, ...], body: core.Expr, span: 
 
 
 def captures(f: Frame, body: core.Expr) -> tuple[tuple[core.Local | core.FnDecl, Value], ...]:
-    """What the free variables of a body stand for."""
+    """Returns the values of the free variables of a body."""
     return tuple([(k, f.env[k]) for k in mentioned(body) if k in f.env])
 
 

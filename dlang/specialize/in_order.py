@@ -39,7 +39,7 @@ Start = Callable[[Sequence[Type]], list[Atom]]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What runs at the point of an index."""
+    """The code that runs at the point of an index."""
 
     condition: Callable[[], Atom] | None
     element: Callable[[Index], Value]
@@ -47,7 +47,8 @@ class Point:
 
 @dataclass(slots=True)
 class Rows:
-    """What the loops carry: the number of elements (`counts`), for how many there is room (`grows`), their arrays."""
+    """The state that the loops carry: the number of elements (`counts`), for how many there is room (`grows`), their
+    arrays."""
 
     counts: bool
     grows: bool

@@ -78,7 +78,7 @@ class Instance:
         return [found[v] for v in self.own]
 
     def arg_positions(self, k: int) -> range:
-        """Where the leaves of argument k stand among the parameters."""
+        """Returns the positions of the leaves of argument k among the parameters."""
         start = len(self.sizes) + self.token + self.key + sum(len(list(leaves(c))) for c in self.captured)
         start += sum(len(list(leaves(a))) for a in self.args[:k])
         return range(start, start + len(list(leaves(self.args[k]))))
@@ -183,7 +183,7 @@ class Instances:
         return f.fit(actual, mono_of(formal(wanted, into(mapping))))
 
     def crowded(self, closure: ClosureV) -> bool:
-        """Whether there are so many instances of a function that literal sizes are forgotten."""
+        """Tells whether there are so many instances of a function that literal sizes are forgotten."""
         owner = owner_of(closure)
         return self.nested.get(owner, 0) >= LITERAL_NESTING or self.counts.get(owner, 0) >= LITERAL_LIMIT
 
@@ -274,5 +274,5 @@ def used_datatypes(functions: Iterable[Function], datatypes: dict[str, anf.Datat
 
 
 def owner_of(closure: ClosureV) -> object:
-    """What instances are counted by."""
+    """Returns the key by which instances are counted."""
     return closure.decl if closure.decl is not None else closure.span

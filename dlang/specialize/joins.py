@@ -16,7 +16,7 @@ from dlang.typecheck import types as ty
 
 @dataclass(slots=True)
 class Arm:
-    """What an arm emitted, what it gives, and the world after it if it may touch it."""
+    """The code that an arm emitted, its values, and the world after it if it may touch it."""
 
     lets: list[anf.Let]
     values: list[Value]

@@ -1,4 +1,4 @@
-"""What an instance of a function depends on.
+"""Computes the key of a function's instance, from all that the instance depends on.
 
 A literal size is part of a key, so code for small arrays is specialised to them. A recursion through sizes would need
 an instance for each, so what `erased` names forgets that its sizes are literals: they are parameters like the others.
@@ -51,7 +51,7 @@ def erasable(closure: ClosureV, args: Sequence[Value]) -> frozenset[Var]:
 
 
 def is_large(key: object) -> bool:
-    """Whether a key has so many parts that types must grow from call to call."""
+    """Tells whether a key has so many parts that types must grow from call to call."""
     return any(True for _ in islice(_parts(key), LARGE, None))
 
 

@@ -58,7 +58,7 @@ def marked(m: Mono) -> Mono:
 
 
 def packed(f: Frame, layout: Layout, values: Sequence[Value]) -> list[Atom]:
-    """What goes where the layout says, from values of the same structure."""
+    """Returns the sizes and leaves that a layout asks for, from values of the same structure."""
     found: dict[Var, Size] = {}
     for wanted, actual in zip(layout.values, values, strict=True):
         for s, known in zip(sizes_of(wanted), sizes_of(actual), strict=True):

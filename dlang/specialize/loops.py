@@ -40,7 +40,7 @@ from dlang.typecheck.trees import Tree, binder_children
 
 # ---- what a loop carries ---------------------------------------------------------------------------------------------
 def changing(f: Frame, *trees: Tree) -> list[core.Local]:
-    """What code inside may change: locals of this frame that it assigns, and the flags of how it may leave."""
+    """Lists the locals of this frame that code inside assigns, and the flags of how it may leave."""
     kinds = frozenset[str]().union(*[escapes(t) for t in trees])
     flags = f.exits.of(kinds)
     if "return" in kinds and f.exits.result is not None:
@@ -49,7 +49,7 @@ def changing(f: Frame, *trees: Tree) -> list[core.Local]:
 
 
 def flag_value(f: Frame, flags: Sequence[core.Local]) -> Atom:
-    """Whether one of the flags is set."""
+    """Emits the test whether one of the flags is set."""
     out: Atom = FALSE
     for flag in flags:
         (here,) = leaves(f.env[flag])
@@ -131,7 +131,7 @@ class Carried:
 
 @dataclass(slots=True)
 class State:
-    """What a loop carries; the token comes last. outer: the world before the loop, also if it is not touched."""
+    """The state of a loop; the token comes last. outer: the world before the loop, also if it is not touched."""
 
     carried: list[Carried]
     before: dict[core.Local | core.FnDecl, Value]
@@ -198,7 +198,7 @@ def state_of(f: Frame, locals_: Sequence[core.Local], *trees: Tree) -> State:
 
 
 def changes_size(t: ty.Type) -> bool:
-    """Whether a `var` was declared with `?`: only then may its size change."""
+    """Tells whether a `var` was declared with `?`: only then may its size change."""
     stack: list[ty.Type | ty.Shape | ty.Size] = [ty.resolve(t)]
     while stack:
         part = stack.pop()
@@ -305,7 +305,8 @@ def start_loop(f: Frame, body: core.Expr, nested: bool = False) -> frozenset[str
 
 
 def loop_state(f: Frame, *trees: Tree) -> list[core.Local]:
-    """What a loop carries: what its iterations may change, without the flag of an iteration that was cut short."""
+    """Lists the state of a loop: locals that its iterations may change, without the flag of an iteration that was cut
+    short."""
     state = changing(f, *trees)
     kinds = frozenset[str]().union(*[escapes(t) for t in trees])
     return state if "continue" not in kinds else [local for local in state if local is not f.exits.continued]

@@ -63,7 +63,7 @@ def targets_of(call: Differentiated) -> list[Value]:
 
 
 def units(v: Value) -> list[Value]:
-    """What tuples of tuples hold."""
+    """Lists the leaves of tuples of tuples."""
     return [u for x in v.items for u in units(x)] if isinstance(v, TupleV) else [v]
 
 
@@ -72,7 +72,7 @@ def inputs_of(call: Differentiated) -> list[Value]:
 
 
 def is_plain(v: Value) -> bool:
-    """Whether a value is a scalar or an array of scalars, and no structure."""
+    """Tells whether a value is a scalar or an array of scalars, and no structure."""
     return isinstance(v, ScalarV | ArrayV)
 
 
@@ -93,7 +93,7 @@ def shape_of(v: Value) -> Shape:
 
 
 def result_of(f: Frame, call: Differentiated) -> Value:
-    """What the result is like; its sizes may be known only when it is computed."""
+    """Returns the form of the result; its sizes may be known only when it is computed."""
     results = f.instances.result_vars(call.use)
     if call.instance.extra:
         f.emitter.bind(anf.Call(call.instance.name, call.use.actuals), results)

@@ -88,7 +88,7 @@ class Names:
 
 
 def is_passed(a: Atom) -> bool:
-    """Whether a leaf is a subject of the mark: a float, or a node that may hold some."""
+    """Tells whether a leaf is a subject of the mark: a float, or a node that may hold some."""
     if not isinstance(a, Var) or isinstance(a.type, anf.Token):
         return False
     return a.type.dtype in anf.FLOATS or is_handle(a.type.dtype)

@@ -29,7 +29,7 @@ def tag_of(f: Frame, v: NodeV) -> Atom:
 
 
 def fields_of(f: Frame, v: NodeV, tag: int) -> tuple[Value, ...]:
-    """What a node holds, with sizes of its own; it is of the variant `tag`."""
+    """Reads the fields of a node, with sizes of their own; it is of the variant `tag`."""
     node = f.instances.nodes.of(f, v.type.dtype)
     vars, values = unpacked(f, node.layouts[tag])
     f.emitter.bind(anf.Fields(node.variants[tag], handle_of(v)), vars)
@@ -37,7 +37,8 @@ def fields_of(f: Frame, v: NodeV, tag: int) -> tuple[Value, ...]:
 
 
 def opened(f: Frame, v: NodeV, tag: int, wanted: Sequence[bool] | None = None) -> list[Value]:
-    """What a node holds, under the sizes that its type says; `wanted`: for which of the fields that matters."""
+    """Reads the fields of a node, under the sizes that its type says; `wanted`: for which of the fields that
+    matters."""
     types = f.field_types(v.type.decl, v.type.args, tag)
     held = fields_of(f, v, tag)
     return [f.fit(x, t) if wanted is None or wanted[k] else x for k, (x, t) in enumerate(zip(held, types, strict=True))]

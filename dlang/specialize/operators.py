@@ -235,7 +235,7 @@ def near(f: Frame, held: tuple[Value, ...], x: Atom, y: Atom) -> Atom:
 
 
 def agree(f: Frame, what: str, held: tuple[Value, ...], at: Agreement, a: Value, b: Value) -> Atom:
-    """Whether two values of a type are alike, where `at` says it of two scalars."""
+    """Emits the test whether two values of a type are alike, where `at` says it of two scalars."""
     match a, b:
         case ((ScalarV() | ArrayV()), (ScalarV() | ArrayV())):
             return alike_arrays(f, held, at, a, b)

@@ -80,7 +80,7 @@ def names(p: core.Pattern) -> list[core.Local]:
 
 # ---- tests -----------------------------------------------------------------------------------------------------------
 def test(f: Frame, p: core.Pattern, v: Value) -> Atom:
-    """Whether a value matches, as a bool that is the literal true where it must."""
+    """Emits the test whether a value matches, as a bool that is the literal true where it must."""
     e = f.emitter
     match p, v:
         case ((core.Wildcard() | core.Bind()), _):
@@ -117,7 +117,7 @@ def test(f: Frame, p: core.Pattern, v: Value) -> Atom:
 
 
 def refutable(p: core.Pattern) -> bool:
-    """Whether a value of the type may fail to match."""
+    """Tells whether a value of the type may fail to match."""
     match p:
         case core.Wildcard() | core.Bind():
             return False
@@ -139,7 +139,8 @@ def tests(f: Frame, items: Sequence[core.Pattern], parts: Sequence[Value]) -> It
 
 
 def conjunction(f: Frame, conditions: Iterator[Callable[[], Atom]]) -> Atom:
-    """Whether all conditions hold. One that is not cheap, or not total, is computed only if those before it hold."""
+    """Emits the conjunction of conditions. One that is not cheap, or not total, is computed only if those before it
+    hold."""
     out: Atom = TRUE
     for condition in conditions:
         out = both(f, out, condition)

@@ -165,12 +165,12 @@ def joined(f: Frame, words: Sequence[Atom]) -> Atom:
 
 # ---- what draws ------------------------------------------------------------------------------------------------------
 def draws_in(f: Frame, *trees: core.Expr | core.Statement) -> bool:
-    """Whether code may draw at the level where it stands."""
+    """Tells whether code may draw at the level where it stands."""
     return f.world.level is not None and any("random" in effects_in(t, f.env) for t in trees)
 
 
 def draws_by(f: Frame, *values: Value) -> bool:
-    """Whether calling these values may draw at this level."""
+    """Tells whether calling these values may draw at this level."""
     return f.world.level is not None and any("random" in effects_of(v) for v in values)
 
 

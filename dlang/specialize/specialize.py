@@ -58,7 +58,7 @@ class Entry:
 
     @property
     def face(self) -> Face:
-        """What a caller needs of it."""
+        """Returns the facts about it that a caller needs."""
         return Face(self.name, self.sizes, self.seed, self.extra, self.border)
 
 
@@ -80,7 +80,7 @@ class Specializer:
 
     @property
     def program(self) -> Program:
-        """What has been made so far."""
+        """Returns the program made so far."""
         program = self.instances.program
         refuse_endless(program.functions)
         return program

@@ -68,7 +68,7 @@ def written_names(variant: Variant) -> tuple[str, ...]:
 
 
 def is_none(variant: Variant) -> bool:
-    """Whether a variant is Python's `None`."""
+    """Tells whether a variant is Python's `None`."""
     return variant.name == "None" and not variant.fields
 
 
@@ -101,7 +101,7 @@ def declaration_of(kind: type) -> DataDecl | None:
 
 
 def is_a(value: object, decl: DataDecl) -> bool:
-    """Whether a value is of a struct; one of the same name, module and fields that another program made is."""
+    """Tells whether a value is of a struct; one of the same name, module and fields that another program made is."""
     found = declaration(value)
     if found is None:
         return False

@@ -12,7 +12,7 @@ from dlang.specialize.values import EnumV, FnV, Value, leaves, parts, rebuild
 
 
 def carries(a: Atom) -> bool:
-    """Whether a derivative may pass through a leaf: a float, or a node, which may hold one."""
+    """Tells whether a derivative may pass through a leaf: a float, or a node, which may hold one."""
     t = a.type
     return not isinstance(t, anf.Token) and (t.dtype in anf.FLOATS or anf.is_handle(t.dtype))
 
@@ -23,7 +23,7 @@ def overlaid(v: Value, tangents: Iterator[Atom]) -> Value:
 
 
 def tags_in(v: Value) -> Iterator[Value]:
-    """Which variants the outermost enums in a value are."""
+    """Lists the tags of the outermost enums in a value."""
     if isinstance(v, EnumV):
         yield v.tag
     elif not isinstance(v, FnV):

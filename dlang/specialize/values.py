@@ -1,4 +1,4 @@
-"""What an expression evaluates to while it is specialised: leaves of the IR in the structure of its type.
+"""The values of expressions during specialisation: leaves of the IR in the structure of their type.
 
 A tuple or struct is known by its parts, a function by its code and what it captured; only scalars and arrays exist at
 run time. An array of structures is one array per leaf, each with the axes of the whole in front (`Many`).
@@ -152,7 +152,7 @@ class DynamicV:
 
 @dataclass(frozen=True, slots=True)
 class PullV:
-    """What `vjp` gives: cotangents of a result to those of arguments, any number of times.
+    """The pullback that `vjp` gives: cotangents of a result to those of arguments, any number of times.
 
     function, positions, seeded: as in `anf.VjpBackward`. result, targets: values of these types, over variables that
     nothing binds. held: the tape, then the i64 arguments; tags: of the enums in the result; rest: what the arguments
@@ -178,7 +178,7 @@ UNIT = TupleV(())
 
 # ---- parts and leaves ------------------------------------------------------------------------------------------------
 def parts(v: Value) -> tuple[Value, ...]:
-    """What a structure directly consists of; what a function captured."""
+    """Returns the direct parts of a structure, or the captures of a function."""
     match v:
         case ScalarV() | ArrayV():
             return ()
@@ -280,7 +280,7 @@ def formal(v: Value, translate: Callable[[Size], Size]) -> Value:
 
 
 def contains_function(v: Value) -> bool:
-    """Whether a value says more than its type: which functions are in it, or what they do."""
+    """Tells whether a value says more than its type: which functions are in it, or what they do."""
     if isinstance(v, NodeV):
         return bool(v.type.effects)
     return isinstance(v, FnV) or any(map(contains_function, parts(v)))
@@ -328,7 +328,7 @@ def with_sizes(v: Value, given: Iterator[Size], front: tuple[Size, ...] = ()) ->
 
 # ---- keys ------------------------------------------------------------------------------------------------------------
 def shape_key(v: Value, size: Callable[[Size], object]) -> object:
-    """What an instance depends on: structure, dtypes, ranks, functions, and what `size` says of each size."""
+    """Returns the key of a value: structure, dtypes, ranks, functions, and what `size` says of each size."""
     match v:
         case ScalarV():
             return v.dtype
@@ -360,7 +360,7 @@ def shape_key(v: Value, size: Callable[[Size], object]) -> object:
 
 
 def code_of(closure: ClosureV) -> object:
-    """What identifies the code of a function."""
+    """Returns the identity of a function's code."""
     return closure.decl if closure.decl is not None else (closure.span.source, closure.span.start, closure.span.end)
 
 
