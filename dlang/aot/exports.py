@@ -77,8 +77,7 @@ class Export:
 
     @property
     def defaults(self) -> list[bool]:
-        """Tells which parameters have a default outside: one that isn't a literal is computed by the function
-        itself."""
+        """Tells which parameters have a default outside: one that isn't a literal is computed by the function."""
         return [p.has_default and isinstance(p.default, core.Literal) for p in self.decl.params]
 
 

@@ -1,5 +1,4 @@
-"""Emits as C what the runtime in c/ needs to know of values in files: the leaves of a value, and the fields of
-nodes."""
+"""Emits as C what the runtime in c/ needs to know of values in files: their leaves, and the fields of nodes."""
 
 from __future__ import annotations
 

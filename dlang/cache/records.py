@@ -32,8 +32,7 @@ _PYTHON = {("builtins", "set"): set, ("builtins", "frozenset"): frozenset, ("fra
 
 
 class Elsewhere(NamedTuple):
-    """A reference out of a record: to an object of another one, by its number there, or to a class that a program
-    has."""
+    """A reference out of a record: to an object of another, by its number there, or to a program's class."""
 
     record: str
     number: int

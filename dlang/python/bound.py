@@ -195,8 +195,7 @@ class Bound:
         return f.assigned((), {**{p.local.name: v for p, v in given.items()}, **named}, complete)
 
     def early_of(self, prepared: Prepared, leaves: list[Any]) -> list[Any] | None:
-        """Returns the values computed from bound arguments; None if that fails, as then the whole says what fails
-        first."""
+        """Returns the values of the early part; None if that fails, as then the whole says what fails first."""
         if not prepared.instance.bound:
             return []
         key = id(prepared.instance)

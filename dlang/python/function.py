@@ -163,8 +163,7 @@ class Function:
         return result
 
     def seen(self, values: tuple[Any, ...], which: int) -> Seen | None:
-        """Returns the `Seen` form of a call's arguments; None where they have to be matched. which: the parameters
-        given."""
+        """Returns the `Seen` form of a call; None where arguments have to be matched. which: the parameters given."""
         return None if self.asks_for_indices else seen_before(values, self._sizes, which)
 
     def set_of(self, given: Mapping[Param, Any]) -> int:

@@ -85,8 +85,7 @@ def signatures(decl: FnDecl, settled: Settled, hints: Hints) -> list[Signature]:
 
 
 def _choices(open: Sequence[Var], params: Sequence[Type], pending: bool) -> Iterator[Mapping[Var, Type | Shape]]:
-    """Lists possible bindings of variables: all dtypes the same, numbers or arrays. pending: there are constraints
-    too."""
+    """Lists bindings of variables: all dtypes the same, numbers or arrays. pending: there are constraints too."""
     dtypes = [v for v in open if isinstance(v, TypeVar)]
     whole = [v for v in dtypes if not v.atomic and any(resolve(t) is v for t in params)] if pending else []
     rows = [v for v in open if isinstance(v, RowVar)]

@@ -73,8 +73,7 @@ def target(key: str) -> Target:
 # ---- calls -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The parts of a call that are no tensors: its function, the kinds of its leaves, the numbers among them, then a
-    seed."""
+    """The parts of a call besides tensors: its function, the kinds of leaves, the numbers among them, a seed."""
 
     key: str
     letters: str

@@ -193,8 +193,7 @@ def chosen(f: Frame, b: core.Binder) -> Chosen:
 
 
 def is_part(b: core.Binder | core.Expr) -> bool:
-    """Tells whether a range is one of integers, or a part of an array that is there: to find an element costs
-    nothing."""
+    """Tells whether a range has integers, or parts of an existing array: to find an element costs nothing."""
     match b:
         case core.Count() | core.Range() | core.Ref():
             return True

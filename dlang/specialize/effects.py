@@ -52,8 +52,7 @@ def effects_of(v: Value) -> Effects:
 
 
 def stated(t: Type) -> Effects:
-    """Returns the effects of calling a value by its type; that says nothing of a function whose type allows any
-    effect."""
+    """Returns the effects of calling a value, as its type states them; none if that allows any effect."""
     t = resolve(t)
     return frozenset(effects_root(t.effects).names) if isinstance(t, TypeFn) else NONE
 

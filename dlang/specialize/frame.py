@@ -138,8 +138,7 @@ class Frame:
         )
 
     def define(self, local: core.Local, v: Value) -> bool:
-        """Binds a local that is a `size` of types: uses of its value are then uses of that size. Tells whether it is
-        one."""
+        """Binds a local that is a `size` of types, so that its uses are uses of that size; tells if it is one."""
         size = None if local.size is None else ty.Size(Poly.of(local.size))
         if size is None or self.erased or not self.knows(size):
             return False

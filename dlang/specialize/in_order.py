@@ -47,8 +47,7 @@ class Point:
 
 @dataclass(slots=True)
 class Rows:
-    """The state that the loops carry: the number of elements (`counts`), for how many there is room (`grows`), their
-    arrays."""
+    """The state of the loops: the number of elements (`counts`), their room (`grows`), their arrays."""
 
     counts: bool
     grows: bool

@@ -305,8 +305,7 @@ def start_loop(f: Frame, body: core.Expr, nested: bool = False) -> frozenset[str
 
 
 def loop_state(f: Frame, *trees: Tree) -> list[core.Local]:
-    """Lists the state of a loop: locals that its iterations may change, without the flag of an iteration that was cut
-    short."""
+    """Lists the state of a loop: locals that iterations may change, without the flag of one cut short."""
     state = changing(f, *trees)
     kinds = frozenset[str]().union(*[escapes(t) for t in trees])
     return state if "continue" not in kinds else [local for local in state if local is not f.exits.continued]

@@ -37,8 +37,7 @@ def fields_of(f: Frame, v: NodeV, tag: int) -> tuple[Value, ...]:
 
 
 def opened(f: Frame, v: NodeV, tag: int, wanted: Sequence[bool] | None = None) -> list[Value]:
-    """Reads the fields of a node, under the sizes that its type says; `wanted`: for which of the fields that
-    matters."""
+    """Reads the fields of a node, under the sizes of its type; `wanted`: for which of the fields that matters."""
     types = f.field_types(v.type.decl, v.type.args, tag)
     held = fields_of(f, v, tag)
     return [f.fit(x, t) if wanted is None or wanted[k] else x for k, (x, t) in enumerate(zip(held, types, strict=True))]

@@ -139,8 +139,7 @@ def tests(f: Frame, items: Sequence[core.Pattern], parts: Sequence[Value]) -> It
 
 
 def conjunction(f: Frame, conditions: Iterator[Callable[[], Atom]]) -> Atom:
-    """Emits the conjunction of conditions. One that is not cheap, or not total, is computed only if those before it
-    hold."""
+    """Emits a conjunction. A condition that is not cheap, or not total, is computed only if those before hold."""
     out: Atom = TRUE
     for condition in conditions:
         out = both(f, out, condition)

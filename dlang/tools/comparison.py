@@ -66,8 +66,7 @@ class Comparison:
 
     @property
     def finite(self) -> bool:
-        """Tells whether the value of the function is finite: else there are no differences, and nothing is known to be
-        right."""
+        """Tells whether the function's value is finite: else there are no differences to compare derivatives with."""
         return abs(self.value) < float("inf")
 
     @property

@@ -28,7 +28,7 @@ _LIBRARY = frozenset(("random", "stats", "nn", "prelude", "linalg", "optim", "od
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """The dependences of a value: `moving` where it varies with floats, `drawn` where it depends on random numbers."""
+    """Dependences of a value: `moving` on what is differentiated, `drawn` on random numbers."""
 
     moving: bool = False
     drawn: bool = False

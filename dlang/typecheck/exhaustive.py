@@ -110,8 +110,7 @@ class Search:
     steps: int
 
     def can_be_reached(self, rows: list[Row], row: Row) -> bool:
-        """Tells whether `row` may match a value that none of `rows` does; true as well if that takes too long to find
-        out."""
+        """Tells whether `row` may match a value that none of `rows` does; true if that takes too long to find out."""
         try:
             return self.useful(rows, row) is not None
         except TooComplicated:

@@ -1,5 +1,4 @@
-"""The names that trees mention, found once for each tree: an editor has the same declarations checked again and
-again."""
+"""The names that trees mention, found once for each tree: an editor checks the same declarations again and again."""
 
 from __future__ import annotations
 

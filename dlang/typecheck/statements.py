@@ -338,8 +338,7 @@ def place(cx: Checker, scope: Scope, e: s.Expr) -> core.Place:
 
 
 def place_of(cx: Checker, scope: Scope, e: s.Expr) -> core.Place:
-    """Returns the target of an assignment: a `var`, an element or a field of one. Raises E0208, and E0210 inside a
-    lambda."""
+    """Returns the target of an assignment: a `var`, its element or field. Raises E0208, and E0210 inside a lambda."""
     match e:
         case s.Name(span, "_"):
             raise expr.no_value(span)

@@ -59,8 +59,7 @@ def _call(tokens: Sequence[Token], opening: int) -> CallAt | None:
 
 
 def _path(tokens: Sequence[Token], end: int) -> int:
-    """Returns the first token of the name, perhaps with modules, that touches a token; the token itself if no name is
-    called."""
+    """Finds where the name begins, perhaps with modules, that touches a token; the token if no name is called."""
     k = first = end
     while k > 0 and tokens[k - 1].kind in ("NAME", "UNAME") and tokens[k - 1].end == tokens[k].start:
         first = k - 1

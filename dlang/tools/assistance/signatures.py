@@ -26,8 +26,7 @@ class Signature:
     bounds: str = ""
 
     def inside(self, form: str) -> Signature:
-        """Returns the signature of `grad(f)`, or of the function itself; the result of a form depends on its other
-        arguments."""
+        """The signature of `grad(f)`, or of the function; a form's result depends on its other arguments."""
         return replace(self, name=f"{form}({self.name})", result="") if form else self
 
     def __str__(self) -> str:

@@ -1,5 +1,4 @@
-"""Finds the situation of a place in a text that may be half written: in text or code, behind what, and what may stand
-there."""
+"""Finds the situation of a place in a text, perhaps half written: in text or code, behind what, and what fits there."""
 
 from __future__ import annotations
 
@@ -41,8 +40,7 @@ class Situation:
 
 
 def situation(text: str, since: int = 0) -> Situation:
-    """Returns the situation at the end of a text; lines that start before `since`, the start of a line, are not looked
-    at."""
+    """Returns the situation at the end of a text, without looking before `since`, the start of a line."""
     tokens, quiet = _tokens(text, since)
     last = tokens[-1] if tokens else None
     if last is not None and not quiet and last.kind in _WORDS and last.end == len(text):
@@ -65,8 +63,7 @@ def _tokens(text: str, since: int) -> tuple[list[Token], bool]:
 
 
 def _interpolation(text: str, at: int) -> int | None:
-    """Finds where the code of an interpolation begins in an unclosed string; None if the string ends in text, or in a
-    format."""
+    """Finds where the code begins in which an unclosed string ends; None if it ends in text, or in a format."""
     while (match := _TEXT.match(text, at)) is not None and match.end() < len(text):
         code = at = match.end() + 1
         depth = 0

@@ -273,8 +273,7 @@ def _named(op: anf.Comp) -> frozenset[Var]:
 
 
 def _belongs(code: Code, spot: Spot | None) -> None:
-    """Clears the statement starts in a block that belong to the statement around, such as the code that binds its
-    names."""
+    """Ends statements of a block that belong to the one around, such as the code that binds its names."""
     if spot is not None:
         for inner in code.instructions:
             inner.starts &= not (inner.spot is spot or spot.inside(inner.spot))

@@ -153,8 +153,7 @@ def box_of(ends: Sequence[tuple[int, int]]) -> Box | None:
 
 
 def _simple(env: Env, out: Out, values: NDArray, box: Box) -> Any:
-    """Computes a new array, or a number, with just the axes that are kept; None if the destination is no such
-    result."""
+    """Computes a new array, or a number, with just the kept axes; None if the destination is another."""
     d, kept = out.destination, out.kept
     assert isinstance(d, anf.Reduce) and kept is not None
     plan = out.plan or _plan([size_of(s, env) for s in d.shape], kept, box)

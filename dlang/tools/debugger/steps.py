@@ -51,8 +51,7 @@ class Unusual(Exception):
 
 
 def step_of(let: Let, axes: Axes | None = None) -> Step | None:
-    """Makes the step of an operation; None if there is none for it. axes: of the points; None outside of
-    comprehensions."""
+    """Makes the step of an operation; None if it has none. axes: of the points; None outside of comprehensions."""
     op = let.op
     match op:
         case anf.Prim() | anf.Cast() | anf.IndexExpr() | anf.StopGradient() | anf.Read():

@@ -62,8 +62,7 @@ class Site:
         return self._page(f"{m.name}, source · {self.title}", main, "../", m, contents=False)
 
     def index(self) -> str:
-        """Returns the search index, as JSON that a page may load from a file: names, modules, kinds, addresses,
-        words."""
+        """Returns the search index, as JSON to load from a file: names, modules, kinds, addresses, words."""
         rows = [
             [name, m.name, e.kind if name == e.name else "constructor", f"{address(m.name)}#{quote(e.name)}", e.summary]
             for m in self.modules

@@ -101,8 +101,7 @@ class Analysis:
         return found
 
     def _means_the_same(self, item: s.Item) -> bool:
-        """Tells whether names in an item stand for what they did: the module has all those that it had, and no
-        others."""
+        """Tells whether names in an item keep their meaning: the module has all that it had, and no others."""
         text = item.span.text
         return not isinstance(item, s.Rule) and not any(name in text for name in self.known_since)
 
@@ -184,8 +183,7 @@ class Document:
 
     @contextmanager
     def rewritten(self, text: str) -> Iterator[Analysis]:
-        """Analyses another text of the file. While the block lasts, the spans of the analysis are those of that
-        text."""
+        """Analyses another text of the file. In the block, the spans of the analysis are those of that text."""
         _ = self.analysis
         with self.project.rewritten({self.path: text}):
             yield self.analysis

@@ -156,8 +156,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The names of the module: constants, which may be sizes; values, which sizes hide unless they are called;
-    modules."""
+    """Names of the module: constants, perhaps sizes; values, which sizes hide unless they are called; modules."""
 
     constants: frozenset[str]
     values: frozenset[str]

@@ -152,8 +152,7 @@ def _matching(at: Situation, named: Iterable[tuple[str, str]]) -> Iterator[Candi
 
 
 def _behind_point(session: Session, checked: Checked, at: Situation) -> Iterator[Candidate]:
-    """Lists the members of a module, or fields of a value; then the functions that take it, which are called by
-    `|>`."""
+    """Lists members of a module, or fields of a value; then functions that take it, which are called by `|>`."""
     expression = value_before(at, len(at.before) - 1)
     if not expression:
         return

@@ -234,8 +234,7 @@ def decide_numbers(decl: core.FnDecl) -> None:
 
 
 def decide(decl: core.FnDecl, types: Mapping[str, Type], span: Span) -> None:
-    """Decides all other variables as the unit type: such a value can be shown, but not kept under a name. Raises
-    `DlangError`."""
+    """Makes undecided types the unit type, for a value to be shown; raises `DlangError` if it has a name."""
     decide_numbers(decl)
     for v in decl.variables:
         if not isinstance(v, TypeVar) or v.ref is not None:

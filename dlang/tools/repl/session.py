@@ -232,8 +232,7 @@ class Session:
         return Answer(None, declared, told, tuple(sorted(replaced)))
 
     def _refused(self, new: State, items: Sequence[Item], wrong: Sequence[Diagnostic]) -> list[Diagnostic]:
-        """Returns the mistakes in declarations; first, if others that use them are wrong, that it is because of
-        these."""
+        """Lists the mistakes in declarations; first, if these break others that use them, a message about that."""
         keys = {key_of(i) for i in items}
         own = {d.text for k, d in new.declarations.items() if k in keys}
         broken: dict[str, None] = {}
@@ -328,8 +327,7 @@ class Session:
         return load(program, [entry], self.backend, Host(), tiers=tiers), entry
 
     def leaves(self, given: Sequence[Kept]) -> list[Any]:
-        """Returns the leaves of the values that an input sees, with which it is called, where the back end can read
-        them."""
+        """Lists the leaves of the values that are arguments of an input, where the back end can read them."""
         found = [leaf for k in given if known_size(k) is None for leaf in k.leaves]
         if self.backend in DEVICES:
             return found

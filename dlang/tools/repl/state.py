@@ -1,5 +1,4 @@
-"""The state of a session between two inputs. Nothing here changes: an input makes a new state, and `:undo` goes
-back."""
+"""The state of a session between inputs. Nothing here changes: an input makes a new state, `:undo` goes back."""
 
 from __future__ import annotations
 
@@ -223,8 +222,7 @@ def separate(items: Iterable[Item]) -> list[Item]:
 
 
 def key_of(item: Item) -> Key:
-    """Returns the key of a declaration, which replaces another with the same key. An import is one of those that are
-    separate."""
+    """Returns the key of a declaration: one with the same key replaces it. Imports are separated before."""
     match item:
         case s.Fn() | s.Const() | s.Extern():
             return "value", item.name
