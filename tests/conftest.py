@@ -26,9 +26,21 @@ def pytest_collection_finish() -> None:
 
     Trees and programs hold no cycles, so there is little garbage, and looking for it seldom is enough.
     """
+    collect_and_keep()
+    gc.set_threshold(500_000, 20, 20)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """What a file of tests leaves behind is garbage, or stays until the end as well."""
+    if nextitem is None or nextitem.path != item.path:
+        collect_and_keep()
+
+
+def collect_and_keep() -> None:
+    """Collects garbage; what is left is not looked at again, here or where a test asks for a collection."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -61,9 +61,9 @@ def large() -> Iterator[tuple[str, str]]:
     yield "a long name", f"fn f() = {'x' * 1_000_000}\n"
     yield "a long integer", f"fn f() = {'9' * 1_000_000}\n"
     yield "a long index", f"fn f(x: (f64, f64)) = x.{'9' * 100_000}\n"
-    yield "junk", "\x01" * 1_000_000
+    yield "junk", "\x01" * 300_000
     yield "quotes", '"' * 100_000
-    yield "statements", "fn f() {\nvar a = 1\n" + "a = a + 1\n" * 100_000 + "}\n"
+    yield "statements", "fn f() {\nvar a = 1\n" + "a = a + 1\n" * 40_000 + "}\n"
     yield "a script", "1\n" * 50_000
     yield "arms", "fn f(a: i64) = match a {" + "".join(f"{i} => {i}\n" for i in range(5_000)) + " _ => 0 }\n"
     yield "pairs", "fn p(x) = (x, x)\nfn f(x) = " + "p(" * 40 + "x" + ")" * 40 + "\n"

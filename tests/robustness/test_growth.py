@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +11,7 @@ import pytest
 
 from dlang.diagnostics import Diagnostic, Source
 from dlang.driver import check
+from dlang.gc_pause import gc_paused
 from dlang.optimize.pipeline import optimise
 from tests.specialize.support import lowered
 
@@ -39,12 +39,12 @@ def counted(run: Callable[[], T]) -> tuple[int, T]:
         nonlocal count
         count += event in ("call", "c_call")
 
-    gc.collect()
-    sys.setprofile(one)
-    try:
-        found = run()
-    finally:
-        sys.setprofile(None)
+    with gc_paused():  # which might call what clears references
+        sys.setprofile(one)
+        try:
+            found = run()
+        finally:
+            sys.setprofile(None)
     return count, found
 
 
@@ -154,6 +154,7 @@ MEMORY = """
 import resource
 from dlang.diagnostics import Source
 from dlang.driver import check
+from dlang.gc_pause import gc_paused
 BEGIN = "fn main() { print(1) }\\n"
 TAILS = "\\n" * 400_000, " \\n" * 200_000, "# a\\n" * 100_000, " " * 400_000, "let a = \\"" + "a" * 400_000 + "\\"\\n"
 check(Source("a.dl", BEGIN))
