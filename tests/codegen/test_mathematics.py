@@ -116,7 +116,7 @@ EXACT: dict[str, Callable[..., mpmath.mpf]] = {
 def _samples(name: str, dtype: str) -> list[Floats]:
     """Arguments without NaN, infinities and the special values of `test_special_values…`."""
     random = np.random.default_rng(len(name))
-    count = 600
+    count = 300
     float_ = DTYPES[dtype]
     with np.errstate(over="ignore", invalid="ignore"):
         word = np.uint64 if dtype == "f64" else np.uint32

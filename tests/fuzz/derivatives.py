@@ -17,6 +17,7 @@ from dlang.driver import Request, check, errors_of
 from dlang.ir.anf import poly
 from dlang.ir.pointwise_values import NoDerivative
 from dlang.runtime.errors import RunError
+from dlang.runtime.tiers import Tiers
 from dlang.tools.gradients import Gradients, gradients
 from tests.fuzz.compare import NEARBY, SIZES, Disagreement, arguments, nearby, rounded
 
@@ -27,6 +28,8 @@ FINER = (1e2, 1e4)  # where slopes are steep, a smaller step may tell what the u
 def wrong_derivative(text: str, verify: bool = True) -> Disagreement | None:
     """What is wrong with the derivatives of a well-typed program whose `main` gives one f64.
 
+    They run in quick code, which has the same bits as the best: `threads.py` compares the two.
+
     verify: whether the program is verified after every pass, which takes a third of the time.
     """
     try:
@@ -34,7 +37,7 @@ def wrong_derivative(text: str, verify: bool = True) -> Disagreement | None:
         if errors_of(checked):
             return Disagreement("check", "no mistakes", errors_of(checked)[0].message)
         decl = checked.module.functions["main"]
-        made, _ = gradients(Request(decl, dict.fromkeys(decl.variables, poly(0))), verify)
+        made, _ = gradients(Request(decl, dict.fromkeys(decl.variables, poly(0))), verify, Tiers().quick)
     except DlangError as e:
         return Disagreement("compile", "a program that compiles", f"{e.diagnostics[0].code} {e.diagnostics[0].message}")
     except Exception as e:
