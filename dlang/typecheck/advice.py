@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from dlang.diagnostics import Fix, Span, replacement
+from dlang.typecheck.mismatches import NoMultiple
 from dlang.typecheck.printing import Names
 from dlang.typecheck.sizes import same
 from dlang.typecheck.state import Constraint, Mismatch
@@ -38,8 +39,8 @@ def of_types(m: Mismatch, span: Span, found: Type, wanted: Type, names: Names) -
         return (_named_first(),)
     if opened_in(m.found, m.wanted):
         return (f"{_OPENED}: write {assertion} to have it checked there",)
-    if "multiple" in m.note:
-        return of_multiple(m, span, names)
+    if isinstance(m.why, NoMultiple):
+        return of_multiple(m.found, m.why, span, names)
     if target is None:
         return ()
     return (f"if these sizes are always equal, write {assertion}: it is checked when the program runs",)
@@ -56,21 +57,20 @@ def assertions(m: Mismatch, span: Span, found: Type, wanted: Type, names: Names)
     """The `as` that is advised for two whole types that differ in a size."""
     assert isinstance(m.found, Size) and isinstance(m.wanted, Size)
     target = asserted(found, wanted)
-    if never_equal(m.found, m.wanted) or target is None or "multiple" in m.note or written(span) == "…":
+    if never_equal(m.found, m.wanted) or target is None or isinstance(m.why, NoMultiple) or written(span) == "…":
         return ()
     return (replacement(span, f"{written(span)} as {names(target)}", certain=False),)
 
 
-def of_multiple(m: Mismatch, span: Span, names: Names) -> tuple[str, ...]:
+def of_multiple(found: Size, why: NoMultiple, span: Span, names: Names) -> tuple[str, ...]:
     """Of a size that a multiple of another is wanted for."""
-    factor = m.note.rpartition(" ")[2]
-    assert isinstance(m.found, Size)
-    if resolve_size(m.found).poly.constant is not None or not factor.isdigit():
+    if resolve_size(found).poly.constant is not None or why.factor.denominator != 1:
         return ()
-    whole = names(m.found)
+    whole = names(found)
     whole = f"({whole})" if " " in whole else whole
-    part = f"let part = {whole} // {factor}"
-    return (f"if it always is one, write `{part}`, then `{written(span)} as …[{factor} * part]`: it is checked there",)
+    part = f"let part = {whole} // {why.factor}"
+    end = f"{written(span)} as …[{why.factor} * part]"
+    return (f"if it always is one, write `{part}`, then `{end}`: it is checked there",)
 
 
 def of_constraint(c: Constraint, m: Mismatch) -> tuple[str, ...]:

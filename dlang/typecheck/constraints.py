@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dlang.polynomials import TooManyTerms
 from dlang.typecheck.limits import size_too_large
 from dlang.typecheck.messages import constraint_error
+from dlang.typecheck.mismatches import NoField
 from dlang.typecheck.operators import arith, exponent, matmul, power, split
 from dlang.typecheck.shapes import (
     append,
@@ -47,7 +48,7 @@ def field(st: Inference, c: Constraint) -> bool:
             if name == c.data:
                 found = substitute(t, arguments)
     if found is None:
-        raise Mismatch(base, result, f"it has no field `{c.data}`")
+        raise Mismatch(base, result, NoField(c.data))
     unify(st, found, result)
     return True
 

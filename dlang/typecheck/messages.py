@@ -8,9 +8,24 @@ from dlang.diagnostics import Diagnostic, Fix, Note, Span, replacement
 from dlang.ops.dtypes import DTYPES
 from dlang.spelling import closest, plural
 from dlang.typecheck import advice
+from dlang.typecheck.mismatches import (
+    DIFFERENT,
+    AxisTwice,
+    EachCall,
+    FunctionOperand,
+    HasEffect,
+    Infinite,
+    Lacks,
+    NoArray,
+    NoAxis,
+    NoMultiple,
+    NotOnStructures,
+    Ranks,
+    said,
+)
 from dlang.typecheck.printing import Names
 from dlang.typecheck.sizes import where_from
-from dlang.typecheck.state import EACH_CALL, NO_OPERAND, Constraint, Mismatch, Term
+from dlang.typecheck.state import Constraint, Mismatch, Term
 from dlang.typecheck.terms import opened_in, view
 from dlang.typecheck.types import (
     FLOATS,
@@ -29,73 +44,79 @@ from dlang.typecheck.types import (
 )
 
 _BOUNDS = ("Num", "Float", "Int", "Ord", "Eq", "Vector")
-_RANKS = "different numbers of axes"
-_UNDEFINED = "is not defined on structures"
 _HOLDS = tuple(DTYPES)  # from the one that holds most
 # What a class of dtypes holds.
 _MEMBERS = {"Num": "number", "Float": "float", "Int": "integer"}
 
 
 def code_of(m: Mismatch) -> str:
-    if isinstance(m.found, Size):
-        if "multiple" in m.note:
+    match m.found, m.why:
+        case Size(), NoMultiple():
             return "E0404"
-        return "E0403" if opened_in(m.found, m.wanted) else "E0401"
-    if isinstance(m.found, Shape) or ("axes" in m.note and not isinstance(m.wanted, TypeFn)):
-        return "E0402"
-    if "infinite" in m.note:
-        return "E0304"
-    if m.note == EACH_CALL:
-        return "E0414"
-    return "E0302" if m.note.startswith("needs") else "E0301"
+        case Size(), _:
+            return "E0403" if opened_in(m.found, m.wanted) else "E0401"
+        case Shape(), _:
+            return "E0402"
+        case _, Ranks() | NoArray() if not isinstance(m.wanted, TypeFn):
+            return "E0402"
+        case _, Infinite():
+            return "E0304"
+        case _, EachCall():
+            return "E0414"
+        case _, Lacks() | NoArray():
+            return "E0302"
+        case _:
+            return "E0301"
 
 
 def detail(m: Mismatch, names: Names) -> str:
     """Why two types do not fit, in a few words."""
-    if "infinite" in m.note:
-        return "infinite (recursive) type"
-    if m.note == EACH_CALL:
-        return m.note
-    if m.note.startswith("needs"):
-        return without_class(lacking(m), m.note.removeprefix("needs "), names)
-    if m.note == _RANKS and isinstance(m.wanted, TypeFn):
-        return f"{names(m.found)} is no function"
-    if m.note == _RANKS:
-        for side in (m.found, m.wanted):
-            if isinstance(side, TypeData | TypeTuple | TypeFn) or is_text(side):
-                return f"{names(side)} has no axes"
-    if m.note.startswith("it has the effect") or m.note.endswith(_UNDEFINED) or m.note.startswith(NO_OPERAND):
-        return m.note
-    if isinstance(m.found, Shape) and m.note.startswith("there is"):
-        return m.note
-    if isinstance(m.found, TypeFn) and isinstance(m.wanted, TypeFn) and len(m.found.params) != len(m.wanted.params):
-        return f"it takes {plural(len(m.found.params), 'argument')}, not {len(m.wanted.params)}"
-    if isinstance(m.found, Size):
-        return f"size {names(m.found)} is not {names(m.wanted)}" + (f", {m.note}" if m.note else "")
-    if m.note == _RANKS and isinstance(m.found, TypeArray) and isinstance(m.wanted, TypeArray):
-        a, b = m.found.shape, m.wanted.shape
-        if a.row is None and b.row is None:
-            return f"it has {axes(len(a.pre))}, not {len(b.pre)}"
-    if m.note == _RANKS and isinstance(m.found, TypeArray) and isinstance(m.wanted, TypeCon):
-        return "it is an array"
-    if m.note == _RANKS and isinstance(m.wanted, TypeArray) and isinstance(m.found, TypeCon):
-        return f"{names(m.found)} has no axes"
-    return f"{names(m.found)} is not {names(m.wanted)}" + (f" ({m.note})" if m.note else "")
+    found, wanted = m.found, m.wanted
+    note = said(m.why)
+    match m.why:
+        case Infinite():
+            return "infinite (recursive) type"
+        case Lacks() | NoArray():
+            return without_class(lacking(m), m.why, names)
+        case Ranks() if isinstance(wanted, TypeFn):
+            return f"{names(found)} is no function"
+        case Ranks():
+            for side in (found, wanted):
+                if isinstance(side, TypeData | TypeTuple | TypeFn) or is_text(side):
+                    return f"{names(side)} has no axes"
+        case EachCall() | HasEffect() | NotOnStructures() | FunctionOperand() | NoAxis() | AxisTwice():
+            return note
+        case _:
+            pass
+    match m.why, found, wanted:
+        case _, TypeFn(params=given), TypeFn(params=expected) if len(given) != len(expected):
+            return f"it takes {plural(len(given), 'argument')}, not {len(expected)}"
+        case _, Size(), _:
+            return f"size {names(found)} is not {names(wanted)}" + (f", {note}" if note else "")
+        case Ranks(), TypeArray(shape=Shape(pre=a, row=None)), TypeArray(shape=Shape(pre=b, row=None)):
+            return f"it has {axes(len(a))}, not {len(b)}"
+        case Ranks(), TypeArray(), TypeCon():
+            return "it is an array"
+        case Ranks(), TypeCon(), TypeArray():
+            return f"{names(found)} has no axes"
+        case _:
+            return f"{names(found)} is not {names(wanted)}" + (f" ({note})" if note else "")
 
 
-def without_class(t: Term, lacks: str, names: Names) -> str:
-    """Of a type that should be in a class; what is said after a colon stays."""
-    cls, colon, more = lacks.partition(":")
+def without_class(t: Term, why: Lacks | NoArray, names: Names) -> str:
+    """Of a type that should be in a class."""
     shown = names(t)
-    if isinstance(t, TypeVar) and t.rigid and t.name and not t.classes:
-        said = f"`{shown}` stands for any type"
-    elif cls == "axes":
-        said = f"{shown} has no axes"
-    elif cls in _MEMBERS:
-        said = f"{shown} is no {_MEMBERS[cls]}"
-    else:
-        said = f"{shown} is not of the class {cls}"
-    return said + colon + more
+    match why:
+        case _ if isinstance(t, TypeVar) and t.rigid and t.name and not t.classes:
+            lacks = f"`{shown}` stands for any type"
+        case NoArray():
+            lacks = f"{shown} has no axes"
+        case Lacks((cls,)) if cls in _MEMBERS:
+            lacks = f"{shown} is no {_MEMBERS[cls]}"
+        case Lacks(classes):
+            lacks = f"{shown} is not of the class {' and '.join(classes)}"
+    more = "`@` takes arrays" if isinstance(why, NoArray) else why.more
+    return f"{lacks}: {more}" if more else lacks
 
 
 def one_of(cls: str) -> str:
@@ -127,24 +148,26 @@ def helps(
     parts: tuple[Span, ...] = (),
 ) -> tuple[str, ...]:
     """Suggests fixes. found, wanted: the whole types; operator, operands, parts: where it is one of operands."""
-    a, b = m.found, m.wanted
-    if "infinite" in m.note:
-        return ()
+    a, b, lacks = m.found, m.wanted, lacking(m)
+    match m.why, lacks:
+        case Infinite(), _:
+            return ()
+        case EachCall(), _:
+            return ("wrap it in a lambda whose result has a known size: `|x| … as f64[3]`",)
+        case Lacks(classes), TypeArray() if "Vector" not in classes:
+            return ("a bounded variable stands for one number: for arrays write `a[..s]`",)
+        case NoArray(), TypeArray():
+            return ("a bounded variable stands for one number: for arrays write `a[..s]`",)
+        case Lacks(("Float",), ""), TypeCon(name) if name in INTS:
+            return (as_floats(operator, parts),)
+        case Lacks((cls,), ""), TypeVar(rigid=True, name=str(name)) if name and cls in _BOUNDS:
+            return (f"bound it: `<{name}: {cls}>`",)
+        case Lacks() | NoArray(), TypeVar(rigid=True, name=str(name)) if name:
+            return ()
+        case _:
+            pass
     if a == UNIT and wanted is not None and not isinstance(b, TypeVar):
         return ("this gives nothing: the value of a block is its last expression",)
-    if m.note.startswith("needs") and isinstance(lacking(m), TypeArray) and "Vector" not in m.note:
-        return ("a bounded variable stands for one number: for arrays write `a[..s]`",)
-    if m.note == EACH_CALL:
-        return ("wrap it in a lambda whose result has a known size: `|x| … as f64[3]`",)
-    if m.note == "needs Float" and isinstance(t := lacking(m), TypeCon) and t.name in INTS:
-        if operator == "/" and len(parts) == 2:
-            left, right = (text_of(p) for p in parts)
-            floats = " / ".join(f"{side}.0" if side.isdigit() else f"f64({side})" for side in (left, right))
-            return (f"integers are divided by `{_factor(left)} // {_factor(right)}`, or as floats by `{floats}`",)
-        return (f"convert it: `f64({text_of(parts[0]) if parts else 'x'})`",)
-    if m.note.startswith("needs ") and isinstance(t := lacking(m), TypeVar) and t.rigid and t.name:
-        cls = m.note.removeprefix("needs ")
-        return (f"bound it: `<{t.name}: {cls}>`",) if cls in _BOUNDS else ()
     if isinstance(b, TypeCon) and b.name == "bool" and found is not None and isinstance(resolve(found), TypeArray):
         if wanted is not None and isinstance(resolve(wanted), TypeArray):
             return ("compare with something to get a mask, such as `x > 0.0`",)
@@ -152,31 +175,36 @@ def helps(
     if isinstance(b, TypeCon) and b.name == "bool" and is_number(a):
         zero = "0" if isinstance(a, TypeCon) and a.name in INTS else "0.0"
         return (f"compare with something to get a `bool`, such as `{text_of(parts[0]) if parts else 'x'} != {zero}`",)
-    if m.note.startswith("needs ") and isinstance(t := lacking(m), TypeCon) and t.name == "bool":
-        return (f"as a number, 0 or 1, it is `i64({text_of(parts[0]) if len(parts) == 1 else 'x'})`",)
     if operator in ("+", "-", "*", "/") and (is_structure(a) or is_structure(b)):
         return ("a function of the floats in it is applied by `map_floats(|v| …, x)`, of two by `map_floats(f, x, y)`",)
     if wanted is not None and isinstance(resolve(wanted), TypeFn) and not isinstance(resolve(found or wanted), TypeFn):
         return ("a function is expected here: `|x| …`, or the name of one",)
-    if m.note == "needs Scalar" and is_text(lacking(m)):
-        return ("texts are not read as numbers: `io.csv` reads those of a file, and `main` takes numbers as options",)
-    if operator == "+" and is_text(lacking(m)):
-        return ('texts are joined by a text that holds them: `"{a}{b}"`',)
-    if operator == "%" and is_text(lacking(m)):
-        return ('a value is written into a text: `"{x:.3f}"`',)
-    if m.note == _RANKS and (is_text(a) or is_text(b)):
-        return ("a text has no elements: it is printed, compared and written into others",)
+    match m.why, lacks:
+        case Lacks() | NoArray(), TypeCon("bool"):
+            return (f"as a number, 0 or 1, it is `i64({text_of(parts[0]) if len(parts) == 1 else 'x'})`",)
+        case Lacks(("Scalar",), ""), TypeCon("str"):
+            return (
+                "texts are not read as numbers: `io.csv` reads those of a file, and `main` takes numbers as options",
+            )
+        case _, TypeCon("str") if operator == "+":
+            return ('texts are joined by a text that holds them: `"{a}{b}"`',)
+        case _, TypeCon("str") if operator == "%":
+            return ('a value is written into a text: `"{x:.3f}"`',)
+        case Ranks(), _ if is_text(a) or is_text(b):
+            return ("a text has no elements: it is printed, compared and written into others",)
+        case NotOnStructures(), _:
+            return ("compare what is in them, field by field",)
+        case _:
+            pass
     if is_text(a) != is_text(b) and (is_number(a) or is_number(b)):
         return ('a number is written into a text by `"{x}"`; texts are not read as numbers',)
     if isinstance(a, TypeFn) and isinstance(b, TypeFn) and len(a.params) != len(b.params):
         return ("give it as many parameters as it is called with arguments",)
-    if m.note.endswith(_UNDEFINED):
-        return ("compare what is in them, field by field",)
     if operator not in ("", "==", "!=") and (is_option(a) or is_option(b)):
         return ("take it apart: `match o { Some(v) => …, None => … }`",)
     if is_option(a) and wanted is not None and not is_option(b):
         return ("take it apart: `match o { Some(v) => …, None => … }`, or let the type say `Option`",)
-    if m.note.startswith(NO_OPERAND) and len(parts) == len(operands):
+    if isinstance(m.why, FunctionOperand) and len(parts) == len(operands):
         for t, p in zip(operands, parts, strict=True):
             if isinstance(f := resolve(t), TypeFn):
                 return (f"call it: `{text_of(p)}({'…' if f.params else ''})`",)
@@ -195,6 +223,15 @@ def helps(
         if wanted is not None and not isinstance(resolve(wanted), TypeFn):
             return ("call the function to get its result",)
     return ()
+
+
+def as_floats(operator: str, parts: tuple[Span, ...]) -> str:
+    """What to write where an integer stands in the place of a float."""
+    if operator != "/" or len(parts) != 2:
+        return f"convert it: `f64({text_of(parts[0]) if parts else 'x'})`"
+    left, right = (text_of(p) for p in parts)
+    floats = " / ".join(f"{side}.0" if side.isdigit() else f"f64({side})" for side in (left, right))
+    return f"integers are divided by `{_factor(left)} // {_factor(right)}`, or as floats by `{floats}`"
 
 
 def conversion(operands: tuple[Type, ...], parts: tuple[Span, ...]) -> str:
@@ -265,13 +302,13 @@ def mismatch(
     names = Names().prepare(found, wanted, m.found, m.wanted)
     w, f = names(wanted), names(found)
     whole = f"{what}expected {w}, found {f}"
-    if m.note.startswith("needs") and isinstance(w_ := resolve(wanted), TypeVar) and w_.classes and not w_.name:
+    if isinstance(m.why, Lacks | NoArray) and isinstance(w_ := resolve(wanted), TypeVar) and w_.classes and not w_.name:
         whole = f"{what}expected {' and '.join(one_of(c) for c in sorted(w_.classes))}, found {f}"
         help = helps(m, found, wanted, parts=(span,))
         return Diagnostic("E0302", whole, span, label=f"this is {f}", notes=extra, help=help)
     label = f"this is {f}"
     message = whole
-    if isinstance(m.found, Size) or m.note or isinstance(m.wanted, TypeFn):
+    if isinstance(m.found, Size) or m.why != DIFFERENT or isinstance(m.wanted, TypeFn):
         message = f"{whole}: {detail(m, names)}"
     if isinstance(m.found, Size) and opened_in(m.found, m.wanted):
         message += " (a size `?` needs `as`)"
@@ -287,7 +324,8 @@ def mismatch(
 
 def size_mismatch(m: Mismatch, span: Span, wanted: Size, found: Size, what: str = "") -> Diagnostic:
     names = Names().prepare(found, wanted, m.found, m.wanted)
-    text = f"{what}expected the size {names(wanted)}, found {names(found)}" + (f": {m.note}" if m.note else "")
+    note = said(m.why)
+    text = f"{what}expected the size {names(wanted)}, found {names(found)}" + (f": {note}" if note else "")
     return Diagnostic(code_of(m), text, span, "", notes_of(m, names))
 
 
@@ -312,7 +350,7 @@ def constraint_error(c: Constraint, m: Mismatch) -> Diagnostic:
                 code = "E0409"
             elif code == "E0401" and c.kind != "axis":
                 code = "E0410"
-        elif isinstance(m.found, TypeCon) and isinstance(m.wanted, TypeCon) and not m.note:
+        elif isinstance(m.found, TypeCon) and isinstance(m.wanted, TypeCon) and m.why == DIFFERENT:
             label = "both sides need the same dtype"
     elif c.kind == "join":
         message = f"{reason.operator}{message}"

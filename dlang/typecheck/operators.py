@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dlang.typecheck.mismatches import FunctionOperand, Lacks, NoArray, NotOnStructures, OneStructure
 from dlang.typecheck.shapes import state
-from dlang.typecheck.state import NO_OPERAND, Constraint, Inference, Mismatch
+from dlang.typecheck.state import Constraint, Inference, Mismatch
 from dlang.typecheck.terms import BOOL, F64, free
 from dlang.typecheck.types import (
     CLASSES,
@@ -90,16 +91,16 @@ def arith(st: Inference, c: Constraint) -> bool:
         return structures(st, op, a, b, r)
     for x, y in ((a, b), (b, a)):
         if isinstance(x, TypeFn):
-            raise Mismatch(x, y, f"{NO_OPERAND} of `{op}`")
+            raise Mismatch(x, y, FunctionOperand(op))
         if isinstance(x, TypeVar) and x.rigid and not known(x):
             if "Vector" not in x.classes:
                 cls = _CLASS_OF.get(op, "Num")
                 better = f"write `<{x.name}: {cls or 'Num'}>` to bound it" + (
                     f", or `<{x.name}: Vector>`" if op in "+-*/" else ""
                 )
-                raise Mismatch(x, x, f"needs {cls or 'Num'}: {better}")
+                raise Mismatch(x, x, Lacks((cls or "Num",), better))
             if op not in ("+", "-", "*", "/"):
-                raise Mismatch(x, x, f"needs Ord: `{op}` is not defined for every `Vector`")
+                raise Mismatch(x, x, Lacks(("Ord",), f"`{op}` is not defined for every `Vector`"))
             unify(st, y, F64 if scaling else x)
             unify(st, r, x)
             return True
@@ -125,14 +126,14 @@ def structures(st: Inference, op: str, a: Type, b: Type, r: Type) -> bool:
         unify(st, r, structure)
     elif op in ("*", "/"):
         if is_structure(other) or (op == "/" and structure is b):
-            raise Mismatch(b, a, f"`{op}` takes one structure and a scalar")
+            raise Mismatch(b, a, OneStructure(op))
         unify(st, other, scalar_of(st, structure))
         unify(st, r, structure)
     elif op in ("==", "!="):
         unify(st, other, structure)
         unify(st, r, TypeArray(BOOL, structure.shape) if isinstance(structure, TypeArray) else BOOL)
     else:
-        raise Mismatch(other, structure, f"`{op}` is not defined on structures")
+        raise Mismatch(other, structure, NotOnStructures(op))
     return True
 
 
@@ -183,9 +184,9 @@ def power(st: Inference, c: Constraint) -> bool:
     a, b, r = (resolve(t) for t in c.types)
     for x in (a, b):
         if isinstance(x, TypeFn) or is_structure(x):
-            raise Mismatch(x, x, "needs Num")
+            raise Mismatch(x, x, Lacks(("Num",)))
         if isinstance(x, TypeVar) and x.rigid and not known(x):
-            raise Mismatch(x, x, f"needs Num: write `<{x.name}: Num>` to bound it")
+            raise Mismatch(x, x, Lacks(("Num",), f"write `<{x.name}: Num>` to bound it"))
     if not (known(a) or known(b) or known(r)):
         return False
     # A scalar exponent says nothing about the rank of an open base, and the other way round.
@@ -221,9 +222,9 @@ def matmul(st: Inference, c: Constraint) -> bool:
     for x in (a, b):
         t = resolve(x)
         if isinstance(t, TypeFn | TypeData | TypeTuple) or (isinstance(t, TypeVar) and t.rigid and not known(t)):
-            raise Mismatch(t, t, "needs Num: `@` takes arrays")
+            raise Mismatch(t, t, Lacks(("Num",), "`@` takes arrays"))
         if known(t) and not isinstance(t, TypeArray):
-            raise Mismatch(t, t, "needs axes: `@` takes arrays")
+            raise Mismatch(t, t, NoArray())
     da, sa = split(st, a, "Num")
     db, sb = split(st, b)
     unify(st, db, da)

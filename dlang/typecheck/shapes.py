@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dlang.diagnostics import Note
+from dlang.typecheck.mismatches import AxisTwice, NoAxis, NoVector
 from dlang.typecheck.sizes import bind_size, closed, constant, product, same, unify_size
 from dlang.typecheck.state import Constraint, Inference, Mismatch
 from dlang.typecheck.terms import I64, is_empty, number, of_var, variables, view
@@ -85,7 +86,7 @@ def matrix_shapes(st: Inference, c: Constraint) -> bool:
         return False
     x, y = (s.post if s.row is not None else s.pre for s in (a, b))
     if not x or not y:
-        raise Mismatch(a, b, "`@` needs at least one axis on each side")
+        raise Mismatch(a, b, NoVector())
     unify_size(st, y[-2] if len(y) > 1 else y[0], x[-1])
     lead_a = Shape(a.pre, a.row, x[:-2]) if a.row is not None else Shape(x[:-2])
     lead_b = Shape(b.pre, b.row, y[:-2]) if b.row is not None else Shape(y[:-2])
@@ -105,9 +106,9 @@ def reduce(st: Inference, c: Constraint) -> bool:
         places = {a if a >= 0 else a + len(x.pre) for a in axes}
         for a in axes:
             if not -len(x.pre) <= a < len(x.pre):
-                raise Mismatch(x, r, f"there is no axis {a}: {no_axis(len(x.pre))}")
+                raise Mismatch(x, r, NoAxis(a, len(x.pre)))
         if len(places) < len(axes):
-            raise Mismatch(x, r, "there is an axis that is named twice")
+            raise Mismatch(x, r, AxisTwice())
         one = [number(1, Note("the axis that is kept", c.reason.span))] if c.kind == "reduce-keep" else []
         unify_shape(st, r, Shape(tuple([s for k, own in enumerate(x.pre) for s in (one if k in places else [own])])))
         return True
@@ -147,7 +148,7 @@ def axis(st: Inference, c: Constraint) -> bool:
     assert isinstance(at, int)
     if x.row is None:
         if not -len(x.pre) <= at < len(x.pre):
-            raise Mismatch(x, r, f"there is no axis {at}: {no_axis(len(x.pre))}")
+            raise Mismatch(x, r, NoAxis(at, len(x.pre)))
         at %= len(x.pre)
         unify_size(st, size, x.pre[at])
         unify_shape(st, r, Shape(x.pre[:at] + x.pre[at + 1 :]))
@@ -155,18 +156,11 @@ def axis(st: Inference, c: Constraint) -> bool:
     if r.row is None:
         count = len(r.pre) + 1
         if not -count <= at < count:
-            raise Mismatch(x, r, f"there is no axis {at}: {no_axis(count)}")
+            raise Mismatch(x, r, NoAxis(at, count))
         at %= count
         unify_shape(st, x, Shape((*r.pre[:at], size, *r.pre[at:])))
         return True
     return False
-
-
-def no_axis(count: int) -> str:
-    """Says which axes an array has."""
-    if count == 0:
-        return "it is a scalar"
-    return "it has the axis 0 alone" if count == 1 else f"it has the axes 0 to {count - 1}"
 
 
 def product_of(st: Inference, c: Constraint) -> bool:

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from dlang.diagnostics import Note
 from dlang.polynomials import Poly
+from dlang.typecheck.mismatches import Infinite, Negative, NoMultiple, OnlyInside
 from dlang.typecheck.printing import Names
 from dlang.typecheck.state import Constraint, Inference, Mismatch, Reason
 from dlang.typecheck.terms import size_variables
@@ -56,10 +57,10 @@ def exact_division(a: Size, b: Size) -> Size | None:
 def bind_size(st: Inference, v: SizeVar, s: Size) -> None:
     for w in size_variables(s):
         if w is v:
-            raise Mismatch(Size(Poly.of(v)), s, "infinite size")
+            raise Mismatch(Size(Poly.of(v)), s, Infinite("size"))
         if w.rigid:
             if w.level > v.level and not w.opened:
-                raise Mismatch(Size(Poly.of(v)), s, f"`{Names().of(w)}` is known only inside")
+                raise Mismatch(Size(Poly.of(v)), s, OnlyInside(Names().of(w)))
         elif w.level > v.level:
             w.level = v.level
     v.ref = s if s.origin is not None or v.origin is None else Size(s.poly, v.origin)
@@ -93,11 +94,12 @@ def unify_size(st: Inference, a: Size, b: Size) -> None:
         if abs(k) == 1 or all(isinstance(c, int) for c in rest.terms.values()):
             value = rest.constant
             if value is not None and value < 0:
-                raise Mismatch(a, b, "a size cannot be negative")
+                raise Mismatch(a, b, Negative())
             bind_size(st, v, Size(rest, (b if (v,) in a.poly.terms else a).origin))
             return
     if len(solvable) == 1 and all(v.rigid for v in hidden):
-        raise Mismatch(a, b, f"not provably a multiple of {abs(difference.terms[(solvable[0],)])}")
+        k = difference.terms[(solvable[0],)]
+        raise Mismatch(a, b, NoMultiple(max(k, -k)))
     if any(not v.rigid for v in size_variables(Size(difference))):
         st.defer(Constraint("size", current_reason(st), sizes=(a, b)))
         return

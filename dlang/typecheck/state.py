@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from dlang.diagnostics import Diagnostic, Note, Span
 from dlang.polynomials import Poly
+from dlang.typecheck.mismatches import DIFFERENT, Why
 from dlang.typecheck.types import Refinement, RowVar, Shape, Size, SizeVar, Type, TypeVar, Var
 
 Term = Type | Size | Shape
@@ -40,10 +41,6 @@ class Constraint:
         return (*self.types, *self.shapes, *self.sizes)
 
 
-EACH_CALL = "each call gives a size of its own"
-NO_OPERAND = "a function is no operand"
-
-
 @dataclass(slots=True)
 class Scheme:
     """For all `variables` with `constraints`: a function from `params` to `result`.
@@ -66,10 +63,14 @@ class Scheme:
 
 
 class Mismatch(Exception):
-    """Two terms that cannot be equal. `note` says why, where that isn't plain."""
+    """Two terms that cannot be equal, and why."""
 
-    def __init__(self, found: Term, wanted: Term, note: str = "") -> None:
-        self.found, self.wanted, self.note = found, wanted, note
+    def __init__(self, found: Term, wanted: Term, why: Why = DIFFERENT) -> None:
+        self.found, self.wanted, self.why = found, wanted, why
+
+    def swapped(self) -> Mismatch:
+        """The same of what is wanted and what is found."""
+        return Mismatch(self.wanted, self.found, self.why)
 
 
 @dataclass(slots=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dlang.typecheck.limits import within_size
+from dlang.typecheck.mismatches import DIFFERENT, EachCall, HasEffect, Infinite, Lacks, OnlyInside, Ranks
 from dlang.typecheck.printing import Names
 from dlang.typecheck.sizes import current_reason, unify_size
-from dlang.typecheck.state import EACH_CALL, Constraint, Inference, Mismatch, Term
+from dlang.typecheck.state import Constraint, Inference, Mismatch, Term
 from dlang.typecheck.terms import free, is_empty, of_var, substitute, variables, view
 from dlang.typecheck.types import (
     CLASSES,
@@ -70,18 +71,18 @@ def possible(classes: frozenset[str]) -> bool:
     return not members or bool(frozenset.intersection(*members))
 
 
-def needs(classes: frozenset[str]) -> str:
-    return "needs " + " and ".join(sorted(classes))
+def lacks(classes: frozenset[str]) -> Lacks:
+    return Lacks(tuple(sorted(classes)))
 
 
 def bind_type(st: Inference, v: TypeVar, t: Type) -> None:
     within_size(t, st.reason.span if st.reason is not None else None)
     for w in variables(t):
         if w is v:
-            raise Mismatch(v, t, "infinite (recursive) type")
+            raise Mismatch(v, t, Infinite("(recursive) type"))
         if w.rigid:
             if w.level > v.level and not (isinstance(w, SizeVar) and w.opened):
-                raise Mismatch(v, t, f"`{Names().of(w)}` is known only inside")
+                raise Mismatch(v, t, OnlyInside(Names().of(w)))
         elif w.level > v.level:
             w.level = v.level
     v.ref = t
@@ -91,10 +92,10 @@ def bind_type(st: Inference, v: TypeVar, t: Type) -> None:
 def bind_row(st: Inference, v: RowVar, s: Shape) -> None:
     for w in free(s, {}):
         if w is v:
-            raise Mismatch(Shape((), v), s, "infinite (recursive) shape")
+            raise Mismatch(Shape((), v), s, Infinite("(recursive) shape"))
         if w.rigid:
             if w.level > v.level and not (isinstance(w, SizeVar) and w.opened):
-                raise Mismatch(Shape((), v), s, f"`{Names().of(w)}` is known only inside")
+                raise Mismatch(Shape((), v), s, OnlyInside(Names().of(w)))
         elif w.level > v.level:
             w.level = v.level
     v.ref = s
@@ -116,7 +117,7 @@ def unify(st: Inference, a: Type, b: Type) -> None:
         try:
             unify_variable(st, b, a)
         except Mismatch as m:
-            raise swapped(m) from None
+            raise m.swapped() from None
     elif isinstance(a, TypeVar) and not a.rigid:
         unify_variable(st, a, b)
     elif isinstance(a, TypeArray) or isinstance(b, TypeArray):
@@ -145,7 +146,7 @@ def unify_results(st: Inference, a: TypeFn, b: TypeFn) -> None:
         return
     first, second = bound_in_order(a), bound_in_order(b)
     if len(first) != len(second):
-        raise Mismatch(a, b, EACH_CALL)
+        raise Mismatch(a, b, EachCall())
     st.level += 1  # what is bound has no name outside: nothing there may be found to be it
     try:
         bound: list[Term] = [of_var(SizeVar(st.level, rigid=True, origin=v.origin)) for v in first]
@@ -180,10 +181,6 @@ def bound_in_order(f: TypeFn) -> list[SizeVar]:
     return [v for v in variables(f.result) if isinstance(v, SizeVar) and v in f.opened]
 
 
-def swapped(m: Mismatch) -> Mismatch:
-    return Mismatch(m.wanted, m.found, m.note)
-
-
 def unify_term(st: Inference, a: Term, b: Term) -> None:
     if isinstance(a, Size):
         assert isinstance(b, Size)
@@ -202,7 +199,7 @@ def unify_effects(f: TypeFn, g: TypeFn) -> None:
         return
     for closed, other in ((a, b), (b, a)):
         if closed.closed and not other.names <= closed.names:
-            raise Mismatch(f, g, f"it has the effect `{min(other.names - closed.names)}`")
+            raise Mismatch(f, g, HasEffect(min(other.names - closed.names)))
     if a.closed and b.closed:
         return
     b.names |= a.names
@@ -220,7 +217,7 @@ def unify_variable(st: Inference, a: TypeVar, b: Type) -> None:
     """A flexible variable and any other resolved type."""
     if isinstance(b, TypeVar) and not b.rigid:
         if not possible(a.classes | b.classes):
-            raise Mismatch(a, b, needs(b.classes if a.literal else a.classes))
+            raise Mismatch(a, b, lacks(b.classes if a.literal else a.classes))
         b.classes = strongest(a.classes | b.classes)
         b.atomic = b.atomic or a.atomic
         b.literal = "float" if "float" in (a.literal, b.literal) else a.literal or b.literal
@@ -228,7 +225,7 @@ def unify_variable(st: Inference, a: TypeVar, b: Type) -> None:
         return
     if isinstance(b, TypeArray) and a.atomic:
         if b.shape.pre or b.shape.post:
-            raise Mismatch(a, b, needs(a.classes) if a.classes and not a.literal else "")
+            raise Mismatch(a, b, lacks(a.classes) if a.classes and not a.literal else DIFFERENT)
         unify_shape(st, b.shape, Shape())
         unify(st, a, b.element)
         return
@@ -236,7 +233,7 @@ def unify_variable(st: Inference, a: TypeVar, b: Type) -> None:
         if not e.rigid:
             e.classes = strongest(e.classes | {"Vector"})
     if a.classes and not has_classes(b, a.classes):
-        raise Mismatch(a, b, "" if a.literal else needs(a.classes))
+        raise Mismatch(a, b, DIFFERENT if a.literal else lacks(a.classes))
     if a.atomic and isinstance(b, TypeFn):
         raise Mismatch(a, b)
     bind_type(st, a, b)
@@ -275,7 +272,7 @@ def unify_arrays(st: Inference, a: Type, b: Type) -> None:
         unify_shape(st, sa, sb)
     except Mismatch as m:
         if isinstance(m.found, Shape):
-            raise Mismatch(a, b, m.note) from None
+            raise Mismatch(a, b, m.why) from None
         raise
     unify(st, ea, eb)
 
@@ -292,7 +289,7 @@ def unify_shape(st: Inference, a: Shape, b: Shape) -> None:
     a, b = resolve_shape(Shape(a.pre[n:], a.row, a.post)), resolve_shape(Shape(b.pre[n:], b.row, b.post))
     if a.row is None and b.row is not None:
         a, b = b, a
-    different = Mismatch(a, b, "different numbers of axes")
+    different = Mismatch(a, b, Ranks())
     if a.row is None or b.row is None:
         if a.row is None:
             if a.pre or b.pre:
