@@ -15,9 +15,10 @@ Everything is immutable; a variable is its identity. Blocks nest: an inner block
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from dlang.diagnostics import Span
+from dlang.ir.roles import Binder, Bounds, Consumed, FunctionName, Hint, Index, Initial, Inside, Role
 from dlang.ir.terms import (
     DTYPES as DTYPES,
     FLOATS as FLOATS,
@@ -114,9 +115,9 @@ class Read:
 class Axis:
     """max(lows) <= var < min(highs): polynomials in sizes and outer axes of the same comprehension."""
 
-    var: Var
-    lows: tuple[Size, ...]
-    highs: tuple[Size, ...]
+    var: Index
+    lows: Bounds
+    highs: Bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +134,9 @@ class Reduce:
     """
 
     shape: tuple[Size, ...]
-    index: tuple[Size, ...]
+    index: tuple[Inside, ...]
     monoid: str = "sum"
-    into: Var | None = None
+    into: Consumed | None = None
     after: int | None = None
 
 
@@ -144,8 +145,8 @@ class ScatterAdd:
     """A scatter-add: points may meet in an element of `shape`; all values are summed, in an unspecified order."""
 
     shape: tuple[Size, ...]
-    index: tuple[Size, ...]
-    into: Var | None = None
+    index: tuple[Inside, ...]
+    into: Consumed | None = None
 
 
 Destination = Reduce | ScatterAdd
@@ -183,11 +184,11 @@ class For:
     state. Binds the last state.
     """
 
-    index: Var
+    index: Index
     low: Size
     high: Size
-    params: tuple[Var, ...]
-    init: tuple[Atom, ...]
+    params: tuple[Binder, ...]
+    init: tuple[Initial, ...]
     body: Block
     early: bool = False
 
@@ -196,8 +197,8 @@ class For:
 class While:
     """Runs the body while the condition (a block of one bool, over `params`) holds. Otherwise as `For`."""
 
-    params: tuple[Var, ...]
-    init: tuple[Atom, ...]
+    params: tuple[Binder, ...]
+    init: tuple[Initial, ...]
     condition: Block
     body: Block
     early: bool = False
@@ -210,14 +211,14 @@ class If:
     condition: Atom
     then: Block
     otherwise: Block
-    rare: bool = field(default=False, kw_only=True)
+    rare: Hint = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
     """A function of the program, recursive or not. Binds its results."""
 
-    function: str
+    function: FunctionName
     args: tuple[Atom, ...]
 
 
@@ -255,9 +256,9 @@ class View:
     """
 
     array: Var
-    axes: tuple[Var, ...]
+    axes: tuple[Index, ...]
     shape: tuple[Size, ...]
-    index: tuple[Size, ...]
+    index: tuple[Inside, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +287,7 @@ class Compact:
 class Update:
     """The array with one element replaced; consumes the array, so it is done in place where nothing else holds it."""
 
-    array: Var
+    array: Consumed
     index: tuple[Size, ...]
     value: Atom
 
@@ -341,7 +342,7 @@ class Vjp:
     cotangents, and what else it holds is that of the value.
     """
 
-    function: str
+    function: FunctionName
     args: tuple[Atom, ...]
     wrt: tuple[int, ...]
     cotangents: tuple[Atom | None, ...]
@@ -354,7 +355,7 @@ class Jvp:
     `tangents`: one for each argument, None where it is zero. A tangent of a handle is as a cotangent in `Vjp`.
     """
 
-    function: str
+    function: FunctionName
     args: tuple[Atom, ...]
     tangents: tuple[Atom | None, ...]
 
@@ -367,7 +368,7 @@ class VjpForward:
     tape: a datatype of the program, whose variants `ad/` gives it. seeded: the results that may have cotangents.
     """
 
-    function: str
+    function: FunctionName
     args: tuple[Atom, ...]
     wrt: tuple[int, ...]
     seeded: tuple[bool, ...]
@@ -382,7 +383,7 @@ class VjpBackward:
     the order of the parameters. cotangents: one for each result, None where it is not seeded.
     """
 
-    function: str
+    function: FunctionName
     wrt: tuple[int, ...]
     seeded: tuple[bool, ...]
     tape: Atom
@@ -462,6 +463,7 @@ class Block:
     sound: kept by `verify.py`: that the block is well formed wherever what it mentions from outside is in scope.
     """
 
+    ROLE: ClassVar[Role] = Role.BLOCK
     lets: tuple[Let, ...]
     results: tuple[Atom, ...]
     mentions: Mentions | None = field(default=None, init=False, repr=False, compare=False)

@@ -6,10 +6,11 @@ What an operation binds inside itself is numbered in the order of binding, so ke
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from typing import Any
 
 from dlang.ir import anf
-from dlang.ir.traverse import parts
+from dlang.ir.roles import Generated, Leaf, Many, Mark, Record, Role, Shape, defined, shapes
 from dlang.ops.primitives import PRIMITIVES
 
 Key = Hashable
@@ -31,8 +32,14 @@ class Keys:
     def __init__(self) -> None:
         self.numbers: dict[anf.Var, int] = {}
 
-    def bind(self, var: anf.Var) -> None:
+    def index(self, var: anf.Var) -> None:
+        """Numbers a variable, whose type is known, for what follows."""
         self.numbers[var] = len(self.numbers)
+
+    def bind(self, var: anf.Var) -> Key:
+        """Numbers a variable for what follows; gives the key of its type."""
+        self.numbers[var] = len(self.numbers)
+        return self.type(var.type)
 
     def atom(self, atom: anf.Atom) -> Key:
         if isinstance(atom, anf.Lit):
@@ -63,90 +70,42 @@ class Keys:
 
     def axis(self, axis: anf.Axis) -> Key:
         """The bounds of an axis, whose variable is numbered for what follows."""
-        bounds = frozenset([self.size(s) for s in axis.lows]), frozenset([self.size(s) for s in axis.highs])
-        self.bind(axis.var)
-        return bounds
+        return _KEYS[anf.Axis](axis, self)
 
     def block(self, block: anf.Block) -> Key:
         lets = []
         for let in block.lets:
             lets.append(self.op(let.op))
             for var in let.vars:
-                self.bind(var)
+                self.index(var)
         return tuple(lets), self.atoms(block.results)
 
     def op(self, op: anf.Op) -> Key:
         """The key of an operation; everything that its variables depend on outside it must be the same variable."""
-        match op:
-            case anf.Prim(name=name, args=args):
-                keys = [self.atom(a) for a in args]
-                if PRIMITIVES[name].commutative:
-                    return "Prim", name, frozenset(keys)
-                return "Prim", name, tuple(keys)
-            case anf.Comp():
-                axes = tuple([self.axis(a) for a in op.axes])
-                body = self.block(op.body)
-                destinations = []
-                for d in op.destinations:
-                    monoid = None if isinstance(d, anf.ScatterAdd) else d.monoid
-                    into = None if d.into is None else self.atom(d.into)
-                    after = None if isinstance(d, anf.ScatterAdd) else d.after
-                    destinations.append((monoid, self.sizes(d.shape), self.sizes(d.index), into, after))
-                return "Comp", axes, body, tuple(destinations)
-            case anf.For():
-                bounds = self.size(op.low), self.size(op.high)
-                init = self.atoms(op.init)
-                self.bind(op.index)
-                for param in op.params:
-                    self.bind(param)
-                types = tuple([self.type(p.type) for p in op.params])
-                return "For", bounds, init, types, op.early, self.block(op.body)
-            case anf.While():
-                init = self.atoms(op.init)
-                for param in op.params:
-                    self.bind(param)
-                types = tuple([self.type(p.type) for p in op.params])
-                return "While", init, types, op.early, self.block(op.condition), self.block(op.body)
-            case anf.View():
-                for v in op.axes:
-                    self.bind(v)
-                return "View", self.atom(op.array), self.sizes(op.shape), self.sizes(op.index)
-            case _:
-                p = parts(op)
-                blocks = tuple([self.block(b) for b in p.blocks])
-                return type(op).__name__, _static(op), self.atoms(p.atoms), self.sizes(p.sizes), blocks
+        if isinstance(op, anf.Prim) and PRIMITIVES[op.name].commutative:
+            return "Prim", op.name, frozenset([self.atom(a) for a in op.args])
+        return _KEYS[type(op)](op, self)
 
 
-def _static(op: anf.Op) -> Key:
-    """What an operation holds that is neither an operand, nor a size, nor a block."""
-    match op:
-        case anf.Cast(dtype=dtype) | anf.Empty(dtype=dtype):
-            return dtype
-        case anf.Format(parts=text):
-            return text
-        case anf.Assert():
-            return op.code, op.parts, len(op.values)
-        case anf.Scan(monoid=monoid):
-            return monoid
-        case anf.Call(function=function):
-            return function
-        case anf.Contract():
-            return op.left, op.right, op.out
-        case anf.Foreign(target=target):
-            return target
-        case anf.LinalgOp(name=name):
-            return name
-        case anf.Construct(variant=variant) | anf.Fields(variant=variant):
-            return variant.datatype, variant.tag
-        case anf.Vjp():
-            return op.function, len(op.args), op.wrt, tuple([c is not None for c in op.cotangents])
-        case anf.Jvp():
-            return op.function, len(op.args), tuple([t is not None for t in op.tangents])
-        case anf.VjpForward():
-            return op.function, op.wrt, op.seeded, op.tape
-        case anf.VjpBackward():
-            return op.function, op.wrt, op.seeded, tuple([c is not None for c in op.cotangents])
-        case anf.Effect():
-            return op.name, op.static
-        case _:
-            return None
+def _written_key(cls: type) -> Callable[[Any, Keys], Key]:
+    """Makes a function for the keys of a class: its name, and what its fields hold, but for hints."""
+    parts = [text for name, shape in shapes(cls).items() if (text := _key_of(shape, f"op.{name}")) is not None]
+    return defined(f"made = lambda op, keys: ({cls.__name__!r}, {', '.join(parts)})", cls, keyed=_KEYS)
+
+
+def _key_of(shape: Shape, of: str) -> str | None:
+    match shape:
+        case Leaf(role, _, optional, marks):
+            if role is Role.HINT:
+                return None
+            method = "index" if Mark.INDEX in marks else _METHODS.get(role)
+            text = of if method is None else f"keys.{method}({of})"
+            return f"(None if {of} is None else {text})" if optional else text
+        case Many(inner, marks):
+            return f"{'frozenset' if Mark.SET in marks else 'tuple'}([{_key_of(inner, 'x')} for x in {of}])"
+        case Record():
+            return f"keyed[type({of})]({of}, keys)"
+
+
+_METHODS = {Role.OPERAND: "atom", Role.SIZE: "size", Role.BINDER: "bind", Role.BLOCK: "block"}
+_KEYS = Generated(_written_key)
