@@ -19,14 +19,14 @@ COMPILERS = frozenset({
     "dlang.runtime.cuda.libraries", "dlang.runtime.cuda.arrays", "dlang.runtime.emulation",
 })  # fmt: skip
 """What is imported only where something is compiled, or runs on a device."""
-_IMPORT = re.compile(r"^(\s*)(from|import) dlang(?=[.\s])", re.MULTILINE)
+_IMPORT = re.compile(r"^(\s*(?:from|import) |.* = lazy\(\")dlang(?=[.\s])", re.MULTILINE)
 
 
 def runtime_files(package: str) -> dict[str, str]:
     """The files of the runtime as a package of that name: their texts by their paths in it."""
     files = {"__init__.py": f'"""What runs the functions of this package: a part of dlang {__version__}."""\n'}
     for name in loading_files():
-        files[name] = _IMPORT.sub(rf"\1\2 {package}", (PACKAGE / name).read_text(encoding="utf-8"))
+        files[name] = _IMPORT.sub(rf"\g<1>{package}", (PACKAGE / name).read_text(encoding="utf-8"))
     for name in list(files):
         for folder in Path(name).parents:
             files.setdefault((folder / "__init__.py").as_posix(), "")
@@ -65,5 +65,7 @@ def _imports(node: ast.AST) -> Iterator[str]:
             case ast.ImportFrom(module=str() as module, names=names) if module.partition(".")[0] == "dlang":
                 yield module
                 yield from [f"{module}.{a.name}" for a in names]
+            case ast.Call(ast.Name("lazy"), [ast.Constant(str() as module)]) if module.startswith("dlang."):
+                yield module
             case _:
                 yield from _imports(child)

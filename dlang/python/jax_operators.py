@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from dlang.diagnostics import error
+from dlang.lazy_modules import jax
 from dlang.python.jax_targets import Called, Shapes, dtype_of, target_name
 from dlang.python.kinds import JAX, X64
 from dlang.python.operators import (
@@ -87,8 +88,6 @@ class Pushed:
 # ---- the function that JAX sees --------------------------------------------------------------------------------------
 def to_jax(f: Target) -> Operator:
     """A function of JAX. Raises `DlangError` for one that can't be an operator."""
-    import jax
-
     plans, function = Plans.of(f), function_of(f)
     call_p, _ = _primitives()
     others = aliases(f)
@@ -192,8 +191,6 @@ def _primitives() -> tuple[Any, Any]:
 
 def _bound(primitive: Any, arrays: Sequence[Any], what: Called | Pushed) -> Any:
     """A call of a primitive. In a `shard_map`, all arrays are to vary over the same axes of the mesh."""
-    import jax
-
     axes = [jax.typeof(a).manual_axis_type.varying for a in arrays]
     missing = [tuple(sorted(frozenset().union(*axes) - own)) for own in axes]
     ready = [jax.lax.pcast(a, more, to="varying") if more else a for a, more in zip(arrays, missing)]
@@ -229,8 +226,6 @@ def _describe_push(*arrays: Any, what: Pushed) -> list[Any]:
 
 def _lowered(primitive: Any, *arrays: Any, what: Called | Pushed) -> list[Any]:
     """Lowers a call where XLA can't call the function itself: the program calls Python, which calls it."""
-    import jax
-
     shapes = primitive.abstract_eval(*[jax.typeof(a) for a in arrays], what=what)[0]
 
     def host(*given: Any) -> list[Any]:
@@ -246,8 +241,6 @@ def _lowered(primitive: Any, *arrays: Any, what: Called | Pushed) -> list[Any]:
 
 def _compiled(primitive: Any, *arrays: Any, what: Called | Pushed) -> list[Any]:
     """Lowers a call for the processor: XLA calls machine code."""
-    import jax
-
     called, take = (what, None) if isinstance(what, Called) else (what.whole(), what.take)
     name = target_name(called, take, [(a.shape, dtype_of(a)) for a in arrays])
     if name is None:
@@ -259,8 +252,6 @@ def _compiled(primitive: Any, *arrays: Any, what: Called | Pushed) -> list[Any]:
 
 def _mapped(primitive: Any, arrays: Sequence[Any], axes: Sequence[Any], what: Called | Pushed) -> tuple[Any, Any]:
     """Over a further axis it is another function of the language, or else called once for each element."""
-    import jax
-
     moved = [a if axis is None else jax.numpy.moveaxis(a, axis, 0) for a, axis in zip(arrays, axes)]
     (size,) = {a.shape[0] for a, axis in zip(moved, axes) if axis is not None}
     over = [axis is not None for axis in axes]
@@ -311,7 +302,6 @@ def _along(
     where: Sequence[int],
 ) -> list[Any]:
     """The tangents of values. take: the leaves of the result that have some; where: which values they are."""
-    import jax
     from jax.interpreters import ad
 
     _, push_p = _primitives()
@@ -341,7 +331,6 @@ def _along(
 
 def _transposed(bars: Sequence[Any], *arrays: Any, what: Pushed) -> list[Any]:
     """The cotangents of the tangents that were pushed: those of the parameters, pulled back."""
-    import jax
     from jax.interpreters import ad
 
     call_p, _ = _primitives()
@@ -361,8 +350,6 @@ def _transposed(bars: Sequence[Any], *arrays: Any, what: Pushed) -> list[Any]:
 # ---- dtypes ----------------------------------------------------------------------------------------------------------
 def _own_dtype(dtype: str) -> Any:
     """A dtype for JAX. Raises `DlangError` where it does not have it."""
-    import jax
-
     wanted = outside_dtype(dtype)
     if jax.dtypes.canonicalize_dtype(wanted) != wanted:
         raise error("E0966", f"a result is {dtype}, and JAX has numbers of 32 bits only", None, help=(X64,))

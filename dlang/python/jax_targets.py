@@ -11,6 +11,7 @@ import numpy as np
 
 from dlang.cache.store import digest
 from dlang.driver import failure
+from dlang.lazy_modules import jax
 from dlang.python.bound import Bound
 from dlang.python.kinds import JAX
 from dlang.python.mapped import each_leaf, mapped
@@ -102,8 +103,6 @@ def target_name(what: Called, take: tuple[int, ...] | None, arrays: Shapes) -> s
 
 
 def _registered(name: str, what: Called, take: tuple[int, ...] | None, arrays: Shapes) -> Any:
-    import jax
-
     from dlang.runtime.xla import target
 
     f = function_of(what.f)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from dlang.diagnostics import DlangError, error
+from dlang.lazy_modules import jax, torch
 from dlang.ops.dtypes import ELSEWHERE
 from dlang.runtime.classes import fields_of
 from dlang.runtime.placed import is_own, placed
@@ -73,8 +74,6 @@ _TO_TORCH = "an operator that PyTorch differentiates is `f.to_torch()`"
 
 
 def _seen_by_torch(tensor: Any) -> Any:
-    import torch
-
     _keep_gradient(tensor)
     if tensor.layout is not torch.strided:
         raise Unseen(f"its layout is {tensor.layout}", "pass `.to_dense()` of it")
@@ -88,8 +87,6 @@ def _seen_by_torch(tensor: Any) -> Any:
 
 
 def _made_for_torch(array: Any) -> Any:
-    import torch
-
     if not array.flags.writeable:
         array = array.copy()
     if array.dtype.name == BF16:
@@ -98,8 +95,6 @@ def _made_for_torch(array: Any) -> Any:
 
 
 def _torch_there(array: Any) -> Any:
-    import torch
-
     return torch.from_dlpack(array)
 
 
@@ -111,8 +106,6 @@ def _is_on_gpu(tensor: Any) -> bool:
 
 def _keep_gradient(tensor: Any) -> None:
     """Refuses a tensor that requires a gradient where PyTorch records what is done with it."""
-    import torch
-
     if tensor.requires_grad and torch.is_grad_enabled():
         raise Unseen("it requires a gradient, which a plain call would lose", _TO_TORCH, "or pass `.detach()` of it")
 
@@ -129,8 +122,6 @@ X64 = 'have JAX keep 64 bits: `jax.config.update("jax_enable_x64", True)`'
 
 
 def _seen_by_jax(array: Any) -> Any:
-    import jax
-
     if isinstance(array, jax.core.Tracer):
         help = ("a function that JAX can trace and differentiate is `f.to_jax()`",)
         raise Unseen("JAX is tracing it, so that it has no numbers yet", *help)
@@ -141,8 +132,6 @@ def _seen_by_jax(array: Any) -> Any:
 
 
 def _made_for_jax(array: Any) -> Any:
-    import jax
-
     if array.dtype.itemsize == 8 and array.dtype.kind in "iuf" and not jax.config.jax_enable_x64:
         raise Unseen(f"a result is {array.dtype}, and JAX has numbers of 32 bits only", X64)
     if array.dtype.name == BF16 or not array.flags.writeable:  # what NumPy does not export by DLPack
@@ -151,14 +140,10 @@ def _made_for_jax(array: Any) -> Any:
 
 
 def _jax_there(array: Any) -> Any:
-    import jax
-
     return jax.numpy.from_dlpack(array)
 
 
 def _converted_by_jax(dtype: str) -> str:
-    import jax
-
     if dtype in ("f64", "i64", "u64") and not jax.config.jax_enable_x64:
         return X64
     return f"convert it: `.astype(jax.numpy.{ELSEWHERE[dtype]})`"

@@ -23,6 +23,7 @@ from dlang.codegen.llvm.processors import Processor
 from dlang.diagnostics import DlangError, Span, error
 from dlang.inequalities import LARGEST
 from dlang.ir.terms import Size, Var
+from dlang.lazy_modules import np
 from dlang.runtime.calling import call, failure
 from dlang.runtime.classes import MEMBERS
 from dlang.runtime.compiled import Compiled
@@ -431,8 +432,6 @@ class BuiltFunction:
     def _check_indices(self, known: Mapping[Var, int], values: Sequence[Any]) -> None:
         if not self.kept.terms.indices:
             return
-        import numpy as np
-
         for k, below in self.kept.terms.indices:
             limit = _value(below, known)
             given = np.asarray(values[k])

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dlang.lazy_modules import np
 from dlang.ops.dtypes import DTYPES, WHOLE
 from dlang.runtime.foreign import Missing
 
@@ -64,8 +65,6 @@ def address_of(target: str) -> int:
 
 def call_c(target: str, args: Sequence[Any], types: Sequence[Type], results: Sequence[tuple[str, Any]]) -> list[Any]:
     """The result of a C function. results: the dtype and the shape, None for a scalar, of its result, if it has one."""
-    import numpy as np
-
     from dlang.ir.anf import Scalar
     from dlang.runtime.values import NUMPY
 

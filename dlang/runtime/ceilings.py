@@ -12,6 +12,7 @@ from threading import Barrier, Thread
 from typing import Any
 
 from dlang.cache.store import digest, user_store
+from dlang.lazy_modules import np
 
 BYTES = 128 << 20  # of a copy, on all threads together: more than caches hold
 STEPS = 2_000_000  # of a loop of multiplications with additions
@@ -65,8 +66,6 @@ def _read(kept: bytes | None) -> Ceilings | None:
 
 
 def _copying(threads: int) -> float:
-    import numpy as np
-
     share = BYTES // threads // 8
     arrays = [(np.ones(share), np.ones(share)) for _ in range(threads)]
     return 2 * 8 * share * threads / _at_once([partial(np.copyto, a, b) for a, b in arrays])

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from dlang.cache.store import digest, user_store
 from dlang.diagnostics import DlangError
+from dlang.lazy_modules import np
 from dlang.runtime.devices import PRODUCT, Driver
 
 if TYPE_CHECKING:
@@ -89,8 +90,6 @@ def _multiplying(driver: Driver, side: int) -> dict[str, float]:
 
 
 def _of_product(driver: Driver, product: Callable[..., int], handle: int, side: int, dtype: str) -> float:
-    import numpy as np
-
     factor, result, computed = _TYPES[dtype]
     numbers = np.random.default_rng(0).standard_normal((side, side)).astype(_NUMPY[factor])
     one, zero = (ctypes.c_double(x) if computed == IN_F64 else ctypes.c_float(x) for x in (1.0, 0.0))

@@ -17,6 +17,7 @@ from dlang.codegen import kernel
 from dlang.codegen.kernel import BEYOND, NUMBERS, WORDS, Kernel
 from dlang.gc_pause import gc_paused
 from dlang.ir.errors import IRError
+from dlang.lazy_modules import np
 from dlang.ops.dtypes import ELSEWHERE
 from dlang.runtime.device_memory import Holding, Repeat, allocate, can_keep, drop, give_back, held, use
 from dlang.runtime.devices import Driver
@@ -39,8 +40,6 @@ def array_dtype(dtype: str) -> str:
 
 def item_size(dtype: str) -> int:
     """The bytes of an element in memory."""
-    import numpy as np
-
     return int(np.dtype(memory_dtype(dtype)).itemsize)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+from dlang.lazy_modules import np
 from dlang.runtime.crossing import Part, Trees
 from dlang.runtime.errors import RunError
 
@@ -62,8 +63,6 @@ def found_again(name: str, f: PythonFunction) -> PythonFunction:
 
 def call_python(f: PythonFunction, leaves: Sequence[Any]) -> list[Any]:
     """The leaves of the result; an exception, or a result of another type, is a `RunError`."""
-    import numpy as np
-
     from dlang.runtime.inward import flattened
     from dlang.runtime.outward import built
 

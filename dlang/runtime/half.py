@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dlang.lazy_modules import np
+
 
 def to_memory(array: Any, dtype: str) -> Any:
     """Numbers as they lie in memory: bf16 as bits, others as they are."""
@@ -17,8 +19,6 @@ def from_memory(array: Any, dtype: str) -> Any:
 
 def bits_of_bf16(array: Any) -> Any:
     """The upper halves of f32 numbers rounded to bf16."""
-    import numpy as np
-
     from dlang.ir.values import to_bf16
 
     floats = np.ascontiguousarray(to_bf16(np.asarray(array, np.float32)))
@@ -27,6 +27,4 @@ def bits_of_bf16(array: Any) -> Any:
 
 def bf16_of_bits(array: Any) -> Any:
     """Returns the bf16 values that bits stand for, in f32."""
-    import numpy as np
-
     return (np.ascontiguousarray(array).astype(np.uint32) << np.uint32(16)).view(np.float32)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dlang.lazy_modules import np
+
 
 def perform(name: str, args: Sequence[Any]) -> list[Any]:
     """The results of an operation. Its arguments, arrays in row-major order and scalars, are left as they are."""
-    import numpy as np
-
     if name == "argsort":
         return [np.argsort(args[0], kind="stable")]
     from dlang.runtime import cholesky, lapack

@@ -11,6 +11,7 @@ from dlang.codegen.llvm.sites import Signature
 from dlang.ir.errors import IRError
 from dlang.ir.node import Node
 from dlang.ir.terms import is_handle, is_reference
+from dlang.lazy_modules import np
 from dlang.ops.dtypes import DTYPES
 from dlang.runtime.half import from_memory, to_memory
 from dlang.runtime.nodes import NodeMemory
@@ -48,8 +49,6 @@ class Marshal:
     # ---- arrays ------------------------------------------------------------------------------------------------------
     def array(self, value: Any, dtype: str, shape: tuple[int, ...], name: str) -> Any:
         """An array of NumPy with elements as they lie in memory, in a row. Raises IRError unless it has the shape."""
-        import numpy as np
-
         if is_reference(dtype) or not DTYPES[dtype].in_numpy:
             array = self.inward(value, dtype)
         else:
@@ -65,8 +64,6 @@ class Marshal:
         """An array as it lies in memory: texts and nodes as their addresses, bf16 as bits."""
         if not is_reference(dtype):
             return to_memory(array, dtype)
-        import numpy as np
-
         given = np.asarray(array, object)
         objects = list(given.reshape(-1))
         if dtype == "str":
@@ -79,8 +76,6 @@ class Marshal:
         """An array from memory: addresses as their texts or nodes, bf16 in f32."""
         if not is_reference(dtype):
             return from_memory(array, dtype)
-        import numpy as np
-
         words = array.reshape(-1).tolist()
         out = np.empty(array.shape, object)
         out.reshape(-1)[:] = [read_text(k) for k in words] if dtype == "str" else self.nodes.read(words, dtype, made)
@@ -88,8 +83,6 @@ class Marshal:
 
     def hand_in(self, value: Any, dtype: str) -> int:
         """The address of a block of the run with an array. Raises MemoryError."""
-        import numpy as np
-
         from dlang.runtime import memory
 
         array = np.ascontiguousarray(self.inward(value, dtype), memory_dtype(dtype))
@@ -110,8 +103,6 @@ class Marshal:
         for s in signatures:
             raw = (ctypes.c_int64 * s.words).from_address(address)
             if s.rank:
-                import numpy as np
-
                 shape = tuple(raw[1:])
                 count = 1
                 for size in shape:

@@ -13,6 +13,7 @@ from threading import get_ident, main_thread
 from typing import TYPE_CHECKING, Any
 
 from dlang.codegen.llvm import jit, registry, support
+from dlang.lazy_modules import np
 from dlang.runtime import interruptions
 from dlang.runtime.platform.arena import Reservation, reserve
 from dlang.runtime.platform.stack import Stack, new_stack
@@ -321,16 +322,12 @@ class Lease:
 
 def adopted(context: Context, address: int, shape: Sequence[int], dtype: Any) -> Array:
     """An array over a block that a run hands over."""
-    import numpy as np
-
     _detach()(address)
     return np.asarray(Lease(context, address, shape, np.dtype(dtype).str))
 
 
 def fresh(context: Context, shape: Sequence[int], dtype: Any) -> Array:
     """A new array for a result."""
-    import numpy as np
-
     bytes = np.dtype(dtype).itemsize
     for size in shape:
         bytes *= max(size, 0)

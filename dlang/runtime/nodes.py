@@ -15,6 +15,7 @@ from dlang.codegen.llvm import collector
 from dlang.codegen.node_layout import holds_reference, words
 from dlang.ir.node import Node
 from dlang.ir.terms import Array, Datatype, Size, Var, Variant, is_handle, is_reference
+from dlang.lazy_modules import np
 from dlang.ops.dtypes import DTYPES, HALF
 from dlang.runtime.arena import room
 from dlang.runtime.half import from_memory, to_memory
@@ -87,15 +88,11 @@ class NodeMemory:
         if p.is_reference:
             return address(value, p.dtype)
         if p.dtype in HALF:
-            import numpy as np
-
             numbers = np.asarray(value, DTYPES[p.dtype].numpy)
             return int(to_memory(numbers, p.dtype).view(np.uint16))
         return word_of(value, p.dtype)
 
     def _write_array(self, context: Any, p: Place, value: Any, address: Address) -> int:
-        import numpy as np
-
         if is_handle(p.dtype):
             data: Any = np.array([address(n, p.dtype) for n in np.asarray(value, object).reshape(-1)], np.int64)
         elif p.dtype == "str":
@@ -155,8 +152,6 @@ class NodeMemory:
         return tuple(values)
 
     def _scalar(self, word: int, dtype: str) -> Any:
-        import numpy as np
-
         if dtype == "str":
             return read_text(word)
         if dtype in HALF:
@@ -167,8 +162,6 @@ class NodeMemory:
     def _outward(self, array: Any, dtype: str, node: Callable[[int, str], Node | None]) -> Any:
         if not is_reference(dtype):
             return from_memory(array, dtype)
-        import numpy as np
-
         out = np.empty(array.shape, object)
         words = array.reshape(-1).tolist()
         out.reshape(-1)[:] = [read_text(k) if dtype == "str" else node(k, dtype) for k in words]
@@ -184,8 +177,6 @@ def _places(variant: Variant) -> Iterator[Place]:
 
 def _array(address: int, shape: Sequence[int], dtype: str) -> Any:
     """A copy of an array in the arena."""
-    import numpy as np
-
     kind = np.dtype(memory_dtype(dtype))
     count = int(np.prod(shape, dtype=np.int64))
     data: Any = (ctypes.c_char * (count * kind.itemsize)).from_address(address)

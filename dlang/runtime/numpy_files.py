@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from dlang.lazy_modules import np
 from dlang.runtime import saved
 from dlang.runtime.contents import Form
 from dlang.runtime.errors import RunError
@@ -28,8 +29,6 @@ def member(path: str, name: str, dtype: str, rank: str) -> list[Any]:
 
 def array(path: str, dtype: str, rank: str) -> list[Any]:
     """The sizes and the array of a file that has one."""
-    import numpy as np
-
     with _named(path), _loaded(path) as loaded:
         if not isinstance(loaded, np.ndarray):
             raise RunError(CANNOT_READ, "it holds several arrays; use `io.npz`")
@@ -66,8 +65,6 @@ def _archive(path: str) -> Iterator[NpzFile]:
 @contextmanager
 def _loaded(path: str) -> Iterator[Any]:
     """Loads a file, which is open meanwhile and no longer, whatever NumPy makes of it."""
-    import numpy as np
-
     with ExitStack() as files:
         file = _read(lambda: files.enter_context(open(path, "rb")), "it is no file")
         why = "it is not a file of NumPy arrays, or was cut short"
@@ -78,8 +75,6 @@ def _loaded(path: str) -> Iterator[Any]:
 
 
 def _held(archive: NpzFile, name: str) -> Array:
-    import numpy as np
-
     if name not in archive.files:
         held = ", ".join(f"`{n}`" for n in archive.files) or "nothing"
         raise RunError(NO_MEMBER, f"it has no array `{name}`; it holds {held}")

@@ -20,6 +20,7 @@ from itertools import chain
 from typing import IO, TYPE_CHECKING, Any
 
 from dlang.ir.node import Node
+from dlang.lazy_modules import np
 from dlang.runtime.contents import Case, Form, Member, page, titles
 from dlang.runtime.errors import RunError
 from dlang.runtime.stored import CANNOT_READ, CANNOT_WRITE, numpy_dtype, ranked, taken, written
@@ -38,8 +39,6 @@ WRONG_FORM = "E0828"
 # ---- writing ---------------------------------------------------------------------------------------------------------
 def write(out: IO[bytes], form: Form, leaves: Sequence[Any]) -> None:
     """Writes a value. Raises `RunError` for a text that NumPy would shorten."""
-    import numpy as np
-
     named = titles(form)
     nodes = _Nodes(form)
     arrays: dict[str, Array] = {}
@@ -70,8 +69,6 @@ def write(out: IO[bytes], form: Form, leaves: Sequence[Any]) -> None:
 
 def write_array(out: IO[bytes], value: Any) -> None:
     """Writes a file of one array, without a name."""
-    import numpy as np
-
     np.lib.format.write_array(out, written(value), allow_pickle=False)
 
 
@@ -90,16 +87,12 @@ class _Nodes:
 
     def numbers(self, leaf: Any, dtype: str) -> Array:
         """The numbers of the nodes of a leaf."""
-        import numpy as np
-
         if not isinstance(leaf, np.ndarray):
             return self.all([leaf], dtype).reshape(())
         return self.all(leaf.reshape(-1), dtype).reshape(leaf.shape)
 
     def all(self, nodes: Iterable[Node | None], dtype: str) -> Array:
         """Their numbers; -1 for null."""
-        import numpy as np
-
         for node in nodes:
             self._visit(node, dtype)
         return np.array([-1 if n is None else self._number[id(n), dtype] for n in nodes], np.int64)
@@ -124,8 +117,6 @@ class _Nodes:
 
 def _column(name: str, m: Member, values: Sequence[Any], numbered: bool) -> dict[str, Array]:
     """Returns the arrays of one field of a variant's nodes, by their names in the archive."""
-    import numpy as np
-
     kind = np.dtype(np.int64) if numbered else numpy_dtype(m.dtype)
     if not m.axes:
         return {name: written(np.array(values, kind))}
@@ -217,8 +208,6 @@ def _listed(names: Sequence[str]) -> str:
 
 def _values(name: str, m: Member, found: Array, nodes: Nodes, tags: dict[str, Array]) -> Array:
     """Returns a stored member in the form of run leaves. tags: of the members before it in the value or the node."""
-    import numpy as np
-
     if m.dtype in nodes:
         out = np.empty(found.shape, object)
         numbers = found.reshape(-1).tolist()
@@ -243,8 +232,6 @@ def _values(name: str, m: Member, found: Array, nodes: Nodes, tags: dict[str, Ar
 
 def _plain(name: str, m: Member, found: Array) -> Array:
     """Returns the array of a member that holds no nodes, checked."""
-    import numpy as np
-
     array = taken(found, m.dtype, name)
     if m.variants and not np.isin(array, np.arange(len(m.variants))).all():
         raise RunError(CANNOT_READ, f"it is damaged: `{name}` is the number of no variant")
@@ -296,8 +283,6 @@ class _Columns:
 
     def row(self, nodes: Nodes) -> tuple[Any, ...]:
         """The fields of the next node: its own sizes, then its members."""
-        import numpy as np
-
         case = self.case
         sizes: list[int | None] = [*[None] * case.own, *case.literals]
         values: list[Any] = []

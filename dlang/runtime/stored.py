@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dlang.lazy_modules import np
 from dlang.ops.dtypes import DTYPES
 from dlang.runtime.errors import RunError
 from dlang.runtime.half import bf16_of_bits, bits_of_bf16
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
@@ -19,8 +19,6 @@ CANNOT_READ, CANNOT_WRITE, WRONG_RANK, WRONG_DTYPE = "E0821", "E0822", "E0824", 
 
 def numpy_dtype(dtype: str) -> np.dtype[Any]:
     """The dtype of NumPy in which the leaves of a run are: bf16 in float32, texts as objects."""
-    import numpy as np
-
     return np.dtype(DTYPES[dtype].numpy)
 
 
@@ -29,8 +27,6 @@ def written(value: Any, dtype: np.dtype[Any] | None = None) -> Array:
 
     Raises `RunError` for a text that NumPy would shorten.
     """
-    import numpy as np
-
     array = np.asarray(value, object if isinstance(value, str) else dtype)
     if array.dtype != object:
         return array
@@ -54,8 +50,6 @@ def _axes(rank: int) -> str:
 
 def taken(array: Array, dtype: str, what: str) -> Array:
     """An array that was stored, as the leaves of a run are, by rows, where no value changes; else a `RunError`."""
-    import numpy as np
-
     from dlang.runtime.values import dtype_name
 
     name = dtype_name(array.dtype) or {"U": "texts", "S": "bytes"}.get(array.dtype.kind, array.dtype.name)
@@ -72,8 +66,6 @@ def taken(array: Array, dtype: str, what: str) -> Array:
 
 
 def _texts(array: Array, what: str) -> Array:
-    import numpy as np
-
     if array.size and array.dtype.itemsize:
         codes = np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(-1).view(np.uint32)
         if (codes >= 0x110000).any() or (codes >> 11 == 0xD800 >> 11).any():
@@ -82,7 +74,5 @@ def _texts(array: Array, what: str) -> Array:
 
 
 def _is_bf16(array: Array) -> bool:
-    import numpy as np
-
     flat = array.reshape(-1)
     return bool(np.array_equal(bf16_of_bits(bits_of_bf16(flat)), flat, equal_nan=True))

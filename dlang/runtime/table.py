@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from dlang.drafts import add, appending
+from dlang.lazy_modules import csv, np
 from dlang.runtime.errors import RunError
 from dlang.runtime.half import from_memory, to_memory
 from dlang.runtime.stored import numpy_dtype
@@ -38,10 +39,6 @@ def read(path: str, header: bool, dtype: str, rank: str) -> list[Any]:
 
     A table has two axes, or one if it has one column. An empty cell is NaN where floats are wanted.
     """
-    import csv
-
-    import numpy as np
-
     if int(rank) not in (1, 2):
         raise RunError(WRONG_RANK, f"`{path}` is a table and has 2 axes (1 if it is a column), not {rank}")
     cell = _cell_of(dtype)
@@ -109,8 +106,6 @@ def _cell_of(dtype: str) -> Callable[[str], Cell]:
 
 def written(header: str, value: Any) -> str:
     """An array as a table of the shortest numbers that read back as they were, under a header that isn't empty."""
-    import numpy as np
-
     array = np.asarray(value)
     rows = array.reshape(len(array), math.prod(array.shape[1:])) if array.ndim else array.reshape(1, 1)
     return (header + "\n" if header else "") + _lines(rows)
@@ -158,8 +153,6 @@ def _first_line(file: IO[bytes]) -> bytes:
 
 
 def _check_columns(path: str, first: bytes, names: Sequence[str]) -> None:
-    import csv
-
     try:
         head = next(csv.reader([first.decode("utf-8-sig")], skipinitialspace=True))
     except (UnicodeDecodeError, csv.Error):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dlang.lazy_modules import np
+
 
 def format_parts(parts: Sequence[str], values: Sequence[Any]) -> str:
     """`parts` alternates literal text and a format specification for each value: text, spec, text, …, text.
@@ -36,8 +38,6 @@ _NOTHING = "\0"
 
 
 def _array(array: Any, spec: str) -> str:
-    import numpy as np
-
     if spec or array.dtype == object:
         found = np.array2string(array, separator=" ", formatter={"all": lambda v: format_value(v, spec) or _NOTHING})
         return found.replace(_NOTHING, "")

@@ -7,6 +7,7 @@ from typing import Any
 
 from dlang.ir.rounding import rounded
 from dlang.ir.terms import FLOATS
+from dlang.lazy_modules import np
 from dlang.ops.dtypes import DTYPES, WHOLE
 
 NUMPY = {d.name: d.memory for d in DTYPES.values()}
@@ -68,6 +69,4 @@ def register_word(word: int, dtype: str) -> int:
 
 def scalar_class(dtype: str) -> Any:
     """The class of NumPy's scalars; bf16 is in f32."""
-    import numpy as np
-
     return np.dtype(DTYPES[dtype].numpy).type

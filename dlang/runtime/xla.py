@@ -10,6 +10,7 @@ from typing import Any
 
 from dlang.codegen.llvm import jit, objects, xla
 from dlang.ir.terms import Array, Scalar, Token, is_reference
+from dlang.lazy_modules import np
 from dlang.runtime.engine import CompiledProgram, Run
 from dlang.runtime.entries import CODE
 from dlang.runtime.errors import RunError
@@ -105,6 +106,4 @@ def _is_plain(param: Any) -> bool:
 
 
 def _width(dtype: str) -> int:
-    import numpy as np
-
     return np.dtype(NUMPY[dtype]).itemsize

@@ -13,6 +13,7 @@ from typing import Literal
 
 from dlang import __version__
 from dlang.diagnostics import DlangError, Source
+from dlang.lazy_modules import subprocess
 from dlang.tools.cache import size
 from dlang.tools.machine import processor_features, processor_name
 
@@ -239,8 +240,6 @@ def _settings() -> Iterator[Finding]:
 
 def _first_line(command: Sequence[str]) -> str:
     """Returns the first line that a command prints; empty if it can't be run."""
-    import subprocess
-
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from dlang.diagnostics import DlangError, Source, shown
 from dlang.format.formatting import format_source
+from dlang.lazy_modules import json
 from dlang.tools.arguments import HERE, Parser, add_json, add_paths
 from dlang.tools.files import programs, replace_file
 from dlang.tools.report import report
@@ -65,8 +66,6 @@ def _format_file(path: str, check: bool) -> bool:
 
 def _say(path: str, written: bool, as_json: bool) -> None:
     if as_json:
-        import json
-
         print(json.dumps({"file": path, "written": written}, ensure_ascii=False))
     else:
         print(shown(path))

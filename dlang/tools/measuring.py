@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dlang.diagnostics import error, shown
+from dlang.lazy_modules import json
 from dlang.tools.files import replace_file
 
 if TYPE_CHECKING:
@@ -50,8 +51,6 @@ def show_profile(profile: Profile, wanted: Measures) -> None:
     elif wanted.memory:
         show_memory(profile.memory)
     if wanted.trace is not None:
-        import json
-
         replace_file(wanted.trace, json.dumps(profile.trace()))
         if profile.lost:
             kept = "a trace has room for the first 65,536"

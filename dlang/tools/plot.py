@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dlang.diagnostics import DlangError, error, shown
+from dlang.lazy_modules import np
 from dlang.spelling import closest
 from dlang.tools.arguments import Parser
 from dlang.tools.report import report
@@ -82,8 +83,6 @@ def columns(path: str) -> dict[str, Any]:
     An empty cell is NaN, and so is one that is cut off. Columns that begin with something else are left out. Raises
     `DlangError`.
     """
-    import numpy as np
-
     rows = _rows(path)
     if rows and all(_number(cell) is not None for cell in rows[0][1]):
         names = [str(k + 1) for k in range(len(rows[0][1]))]
@@ -138,8 +137,6 @@ _TRUTH = {"true": 1.0, "false": 0.0}
 # ---- pictures --------------------------------------------------------------------------------------------------------
 def picture_of(wanted: Wanted) -> Picture:
     """The curves of all files. Raises `DlangError`."""
-    import numpy as np
-
     from dlang.tools.pictures.picture import Picture
 
     curves: list[tuple[Any, Any]] = []

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from dlang.diagnostics import DEFECTS, Diagnostic, DlangError, Note, Span, render, to_json
+from dlang.lazy_modules import json, traceback
 from dlang.tools.terminal import coloured
 
 
@@ -17,8 +18,6 @@ def report(diagnostics: Iterable[Diagnostic], as_json: bool) -> int:
     for d in diagnostics:
         errors += d.severity == "error"
         if as_json:
-            import json
-
             print(json.dumps(to_json(d), ensure_ascii=False))
         else:
             print(render(d, colour=coloured(sys.stderr)), end="\n\n", file=sys.stderr)
@@ -49,8 +48,6 @@ def report_defect(e: Exception) -> None:
     summary = (str(e).splitlines() or [""])[0]
     print(f"dlc: this is a bug in dlang, not in your program: {type(e).__name__}: {summary}", file=sys.stderr)
     if os.environ.get("DLANG_DEBUG"):
-        import traceback
-
         traceback.print_exception(e)
     else:
         print("Please report it with the program. DLANG_DEBUG=1 shows where it happened.", file=sys.stderr)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from dlang.diagnostics import DEFECTS, DlangError, Source, error, shown
 from dlang.driver import Backend, Request, Runner, call, check, load, lower, read_source
+from dlang.lazy_modules import json
 from dlang.runtime.host import Host
 from dlang.specialize.specialize import Entry
 from dlang.spelling import plural
@@ -210,8 +211,6 @@ def _test_source(path: str, source: Source | None, wanted: Wanted, totals: Total
 
 def _tell_test(path: str, name: str, passed: bool, wanted: Wanted) -> None:
     if wanted.as_json:
-        import json
-
         print(json.dumps({"file": path, "test": name, "passed": passed}, ensure_ascii=False), flush=True)
     else:
         outcome, style = ("ok", "green") if passed else ("FAILED", "red")

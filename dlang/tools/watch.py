@@ -16,6 +16,7 @@ from pathlib import Path
 
 from dlang.diagnostics import Diagnostic, DlangError
 from dlang.driver import read_source
+from dlang.lazy_modules import json
 from dlang.spelling import plural
 from dlang.tools.check import report_all
 from dlang.tools.files import programs, programs_in
@@ -107,8 +108,6 @@ def _round(watcher: Watcher) -> None:
     seconds = time.perf_counter() - start
     sys.stderr.flush()
     if watcher.as_json:
-        import json
-
         print(json.dumps({"checked": files, "errors": errors, "seconds": round(seconds, 4)}), flush=True)
         return
     found = painted(plural(errors, "error"), "red", screen and coloured(sys.stdout)) if errors else "no errors"

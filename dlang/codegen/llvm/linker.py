@@ -9,6 +9,7 @@ from itertools import count
 from typing import Any
 
 from dlang.codegen.llvm import objects
+from dlang.lazy_modules import llvm
 
 _names = count(1)
 
@@ -23,8 +24,6 @@ class Library:
 
 def load(code: bytes, symbols: Mapping[str, int], wanted: Sequence[str]) -> Library:
     """Links an object into the process. symbols: the addresses of all that it may refer to."""
-    import llvmlite.binding as llvm
-
     builder = llvm.JITLibraryBuilder().add_object_img(code)
     for name, address in symbols.items():
         builder.import_symbol(name, address)
@@ -36,7 +35,5 @@ def load(code: bytes, symbols: Mapping[str, int], wanted: Sequence[str]) -> Libr
 
 @cache
 def _jit() -> Any:
-    import llvmlite.binding as llvm
-
     objects.target()
     return llvm.create_lljit_compiler()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlang.cache.store import digest, user_store
 from dlang.diagnostics import error
+from dlang.lazy_modules import llvm
 from dlang.runtime.platform.processor import features as features_by_the_system, lacking
 from dlang.verification import verifying
 
@@ -32,8 +33,6 @@ NO_PROCESSOR = "E0959"
 @cache
 def target() -> Any:
     """What LLVM compiles for."""
-    import llvmlite.binding as llvm
-
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()
@@ -108,8 +107,6 @@ def _asked_for() -> str:
 
 
 def _the_one_here() -> Processor:
-    import llvmlite.binding as llvm
-
     from dlang.codegen.llvm.processors import NATIVE, Processor
 
     target()
@@ -134,8 +131,6 @@ def _features() -> str:
     found = features_by_the_system()
     if found is not None:
         return found
-    import llvmlite.binding as llvm
-
     features = llvm.get_host_cpu_features().flatten()
     return f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {features}"
 
@@ -165,8 +160,6 @@ def prepared(text: str, level: int = 2, optimize: int = 0) -> Any:
 
 
 def _prepared(text: str, made_for: Any, optimize: int = 0, context: Any = None) -> Any:
-    import llvmlite.binding as llvm
-
     module = llvm.parse_assembly(text, context)
     if verifying():
         module.verify()
@@ -222,8 +215,6 @@ def compile_apart(text: str, level: int) -> bytes:
     """
     code = kept_object(text, level)
     if code is None:
-        import llvmlite.binding as llvm
-
         target()
         made_for = _new_machine(level)
         code = _emitted(made_for, _prepared(text, made_for, context=llvm.create_context()))
@@ -246,7 +237,6 @@ def _emitted(made_for: Any, module: Any) -> bytes:
 @cache
 def _bare_library() -> Any:
     """llvmlite's library, without the lock that it is used under."""
-    import llvmlite.binding as llvm
     from llvmlite.utils import get_library_name
 
     library = ctypes.CDLL(str(Path(llvm.__file__).with_name(get_library_name())))

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from dlang.lazy_modules import np
+
 CUDA, MANAGED = 2, 13  # kinds of memory in DLPack
 BF16 = "bfloat16"
 
@@ -52,8 +54,6 @@ class _Shown:
 @cache
 def numpy_dtype(name: str) -> Any:
     """A dtype of NumPy or of `ml_dtypes`; None where that is not installed."""
-    import numpy as np
-
     return bf16_dtype() if name == BF16 else np.dtype(name)
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from dlang.lazy_modules import np
+
 if TYPE_CHECKING:
     from dlang.runtime.emulation.driver import EmulatedDriver
 
@@ -34,8 +36,6 @@ class EmulatedArray:
     @staticmethod
     def of(driver: EmulatedDriver, array: Any) -> EmulatedArray:
         """A copy of an array of the host. Raises MemoryError."""
-        import numpy as np
-
         array = np.asarray(array, order="C")
         address = driver.allocate(array.nbytes)
         driver.upload(address, array.ctypes.data, array.nbytes)
@@ -44,14 +44,10 @@ class EmulatedArray:
     @property
     def nbytes(self) -> int:
         """How many bytes its elements are."""
-        import numpy as np
-
         return int(prod(self.shape) * np.dtype(memory_dtype(self.dtype)).itemsize)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        import numpy as np
-
         typestr = np.dtype(memory_dtype(self.dtype)).str
         data = (self.address, False)
         return {"shape": self.shape, "typestr": typestr, "data": data, "strides": self.strides, "version": 3}
@@ -64,8 +60,6 @@ class EmulatedArray:
 
     def __getitem__(self, key: Any) -> EmulatedArray:
         """A part of it, by integers and slices, of an array in row-major order."""
-        import numpy as np
-
         assert self.strides is None
         within: Any = np.empty(self.shape, memory_dtype(self.dtype))
         part = within[key] if isinstance(key, tuple) else within[(key, ...)]
@@ -91,8 +85,6 @@ class EmulatedArray:
 
     def _bits(self) -> Any:
         """A copy for the host of what lies in memory, in row-major order."""
-        import numpy as np
-
         if self.strides is None:
             out = np.empty(self.shape, memory_dtype(self.dtype))
             self.driver.download(out.ctypes.data, self.address, out.nbytes)

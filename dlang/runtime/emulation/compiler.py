@@ -15,6 +15,7 @@ from dlang.cache.store import digest, user_store
 from dlang.codegen.cuda.printing import source
 from dlang.codegen.kernel import Kernel
 from dlang.diagnostics import error
+from dlang.lazy_modules import subprocess
 from dlang.runtime.devices import Misbehaviour, does_not_compile
 from dlang.runtime.platform import portable
 
@@ -84,8 +85,6 @@ def compiler() -> str:
 
 
 def _compiled(text: str, options: Sequence[str]) -> bytes:
-    import subprocess  # which what is kept does not need
-
     with tempfile.TemporaryDirectory(prefix="dlang-") as folder:
         made = Path(folder) / "kernels.so"
         command = [compiler(), *options, "-x", "c++", "-", "-o", str(made)]

@@ -13,6 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from dlang.lazy_modules import np
 from dlang.runtime.classes import fields_of
 from dlang.runtime.platform import portable
 
@@ -33,9 +34,7 @@ _NDARRAY = "PyArray_Type"
 def address(name: str) -> int:
     """The address of a function or an object of CPython or NumPy."""
     if name == _NDARRAY:
-        import numpy
-
-        return id(numpy.ndarray)
+        return id(np.ndarray)
     if name in _NUMPY:
         return int(_table()[_NUMPY[name]] or 0)
     return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
@@ -69,8 +68,6 @@ def _is_cpython() -> bool:
 @cache
 def _knows_arrays() -> bool:
     """Tells whether arrays lie in memory as expected."""
-    import numpy as np
-
     try:
         version = ctypes.PYFUNCTYPE(ctypes.c_uint)(_table()[0])()
     except (ImportError, AttributeError, TypeError, ValueError):
@@ -128,8 +125,6 @@ def slots_of(kind: type) -> tuple[int, ...] | None:
 @cache
 def holds_value(kind: type) -> bool:
     """Tells whether a scalar class of NumPy has its value where a float has it."""
-    import numpy as np
-
     sample = kind(True if kind is np.bool_ else 57)
     size = np.dtype(kind).itemsize
     return ctypes.string_at(id(sample) + FIELDS, size) == np.asarray(sample).tobytes()

@@ -8,6 +8,7 @@ from typing import Any
 from dlang.diagnostics import DlangError, Source, error
 from dlang.driver import Request, lower
 from dlang.grammar import syntax as s
+from dlang.lazy_modules import np
 from dlang.python.arguments import Matcher
 from dlang.python.function import Function
 from dlang.python.instances import Program
@@ -25,8 +26,6 @@ from dlang.typecheck.types import DataDecl
 
 def take(session: Session, name: str, value: Any, classes: StructClasses) -> None:
     """Puts a value of Python into a session, under its name. Raises `DlangError`."""
-    import numpy as np
-
     typed = _typed(session, value)
     if typed is None:
         kind = type(value).__name__ + (f" of {value.dtype}" if isinstance(value, np.ndarray) else "")

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dlang.lazy_modules import np
+
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # by row and column in a cell
 _BLANK = 0x2800
 _COLOURS = (36, 33, 35, 32, 34, 31)
@@ -68,8 +70,6 @@ def graph(
     width: columns in all. names: of the curves, which are shown if there are several. across: the name of what is
     below, which is shown if there is room.
     """
-    import numpy as np
-
     xs, ys = (np.concatenate([np.asarray(c[k], float) for c in curves]) for k in (0, 1))
     finite = np.isfinite(xs) & np.isfinite(ys)
     if not finite.any():
@@ -124,8 +124,6 @@ def heat_map(values: Any, width: int, height: int, *, colour: bool) -> str:
 
     In colour a character shows two rows, one above the other.
     """
-    import numpy as np
-
     values = np.asarray(values, float)
     finite = values[np.isfinite(values)]
     if not finite.size:
@@ -142,8 +140,6 @@ def heat_map(values: Any, width: int, height: int, *, colour: bool) -> str:
 
 def _shrunk(values: Any, rows: int, columns: int) -> Any:
     """Means of blocks, at most so many."""
-    import numpy as np
-
     for axis, most in ((0, rows), (1, columns)):
         count = values.shape[axis]
         if count > most:

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from dlang.diagnostics import error
+from dlang.lazy_modules import np
 from dlang.spelling import closest
 from dlang.tools.pictures.picture import Picture
 from dlang.tools.repl.inputs import split, with_file
@@ -74,8 +75,6 @@ def picture_of(session: Session, text: str) -> Picture:
 
 def _along(x: Any, y: Any, name: str) -> Any:
     """Returns the values of the horizontal axis: numbers of another array, or indices."""
-    import numpy as np
-
     if x is None:
         return np.arange(len(y))
     if x.shape != y.shape:
@@ -85,8 +84,6 @@ def _along(x: Any, y: Any, name: str) -> Any:
 
 
 def _numbers(value: Shown | None, name: str) -> Any:
-    import numpy as np
-
     from dlang.specialize.values import ArrayV
     from dlang.tools.repl.values import on_host
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dlang.lazy_modules import np
 from dlang.runtime.text import format_value
 from dlang.specialize.values import ArrayV, DataV, EnumV, Many, NodeV, ScalarV, TupleV, Value, leaves as atoms_of
 
@@ -78,8 +79,6 @@ def _scalar(value: Any, style: Style) -> str:
     item = value.item() if hasattr(value, "item") else value
     if style.precision is None or not isinstance(item, float):
         return format_value(value)
-    import numpy as np
-
     text = np.array2string(np.asarray(item), precision=style.precision)
     return text + "0" if text.endswith(".") else text.replace(".e", "e")
 
@@ -92,8 +91,6 @@ def quoted(text: str) -> str:
 
 def array_text(array: Any, style: Style) -> str:
     """Columns are aligned; of an array of many elements only the ends of its axes are shown."""
-    import numpy as np
-
     array = np.asarray(array)
     formatter: Any = None
     if array.dtype == object:

@@ -1,0 +1,59 @@
+"""Modules that load when they are first used: those of other packages by name, those of this one by `lazy`.
+
+A module of this package is imported for the type checker and made lazy for the interpreter:
+
+    if TYPE_CHECKING:
+        from dlang.runtime import engine
+    else:
+        engine = lazy("dlang.runtime.engine")  # written so, a name a line, for `aot/vendor.py`
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+TYPE_CHECKING = False  # `typing` takes longer to load than the rest of the command line
+
+__all__ = ["csv", "jax", "json", "lazy", "llvm", "np", "subprocess", "torch", "traceback"]
+
+
+class LazyModule:
+    """A module that is imported when an attribute of it is first read.
+
+    It then shares the module's dictionary, so later reads cost what those of any object do, and see what is set there.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
+    def __getattr__(self, attribute: str) -> object:
+        """Imports the module; also asked for what the module lacks, or computes itself when it is asked."""
+        module = import_module(self.__name__)
+        self.__dict__ = module.__dict__
+        return getattr(module, attribute)
+
+
+def lazy(name: str) -> LazyModule:
+    """A stand-in for a module that is not imported before it is used."""
+    return LazyModule(name)
+
+
+if TYPE_CHECKING:
+    import csv
+    import json
+    import subprocess
+    import traceback
+
+    import jax
+    import llvmlite.binding as llvm
+    import numpy as np
+    import torch
+else:
+    csv = lazy("csv")
+    json = lazy("json")
+    subprocess = lazy("subprocess")
+    traceback = lazy("traceback")
+    jax = lazy("jax")
+    llvm = lazy("llvmlite.binding")
+    np = lazy("numpy")
+    torch = lazy("torch")
