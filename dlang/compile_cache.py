@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 from dlang.cache.compiler import identity, is_unchanged
 from dlang.cache.records import Elsewhere, Unkept, dump, load
 from dlang.cache.store import digest
+from dlang.runtime.compiled import Compiled
+from dlang.runtime.faces import Face
 from dlang.specialize.structs import StructClasses
 from dlang.specialize.types import Bindings, bound_key
 from dlang.typecheck.fingerprint import Unnamed, fingerprint
@@ -44,8 +46,6 @@ class Place:
 
     def find(self) -> tuple[Compiled, Face, dict[str, PythonFunction]] | None:
         """Returns the function kept, and the Python functions that it calls; None if there is none."""
-        from dlang.runtime.compiled import Compiled
-        from dlang.runtime.faces import Face
         from dlang.runtime.foreign import Missing, found_again
 
         match self.get(KIND):

@@ -21,6 +21,7 @@ from dlang.codegen.llvm import jit, microkernel, objects, windows
 from dlang.codegen.llvm.processors import LEVELS, NATIVE, USUAL, Processor
 from dlang.diagnostics import DlangError, Note, error
 from dlang.drafts import write
+from dlang.runtime.platform.openblas import library_file
 
 NOT_LINKED = "E0988"
 RUNTIME = Path(__file__).parent / "c"
@@ -89,8 +90,6 @@ def libraries_of(built: Built, folder: Path) -> Libraries:
     options: list[str] = []
     beside: list[Path] = []
     if any(name.startswith("scipy_") for name in built.compiled.imports):
-        from dlang.runtime.platform.openblas import library_file
-
         found = Path(library_file())
         beside.append(folder / found.name)
         write(beside[0], Path(found).read_bytes())

@@ -15,7 +15,7 @@ from dlang.diagnostics import DlangError, Span, error
 from dlang.typecheck.headers import FnDecl, Local, Param
 from dlang.typecheck.scope import FnEntry
 from dlang.typecheck.state import Scheme
-from dlang.typecheck.terms import copy, variables
+from dlang.typecheck.terms import copy, size_of_param, variables
 from dlang.typecheck.types import Type, TypeCon, TypeFn
 
 if TYPE_CHECKING:
@@ -52,8 +52,6 @@ class Passed:
 
 def of_language(checked: Checked, expression: str, decl: FnDecl, settle: bool) -> Passed:
     """A function of a module, or a derivative of one."""
-    from dlang.typecheck.terms import size_of_param
-
     own = checked.table.entries.get(expression)
     if isinstance(own, FnEntry):
         return Passed(own)

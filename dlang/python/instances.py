@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dlang.cache.store import digest
 from dlang.diagnostics import error
 from dlang.driver import Backend, Request, Runner, call, failure, ready, split
+from dlang.ir.terms import poly
 from dlang.python.callables import Handles
 from dlang.python.indices import indices_asked
 from dlang.python.settling import Settled
@@ -216,8 +217,6 @@ class Program:
 
 def terms_of(decl: FnDecl, bindings: Bindings, entry: Face, bound: tuple[int, ...]) -> Terms | None:
     """Returns the terms on which a caller can call a function; None where Python has to look at arguments."""
-    from dlang.ir.terms import poly
-
     found: dict[object, Var] = {}
     sizes = iter(entry.sizes)
     for v, b in bindings.items():

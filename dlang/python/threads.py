@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dlang.runtime.platform.threads import checked, default_pool
+
 
 def set_threads(count: int) -> None:
     """Lets so many threads work on a large loop, the one that calls included; 1 for no others.
@@ -9,8 +11,6 @@ def set_threads(count: int) -> None:
     Without it the environment variable DLANG_THREADS says how many, or else there is one for each processor that this
     process may use. Results have the same bits with any number. A number that can't be is a `DlangError`.
     """
-    from dlang.runtime.platform.threads import checked, default_pool
-
     if not isinstance(count, int):
         raise TypeError(f"the number of threads is an int, not {type(count).__name__}")
     default_pool().limit(checked(count, "`count`"))

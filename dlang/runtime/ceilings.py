@@ -12,6 +12,7 @@ from threading import Barrier, Thread
 from typing import Any
 
 from dlang.cache.store import digest, user_store
+from dlang.codegen.llvm.symbols import entry_symbol
 from dlang.lazy_modules import np
 
 BYTES = 128 << 20  # of a copy, on all threads together: more than caches hold
@@ -84,7 +85,6 @@ def _computing(dtype: str, threads: int) -> float:
 def _kernel(dtype: str, lanes: int) -> tuple[Any, Callable[[Any, Any], int]]:
     """A loop of multiplications with additions on registers alone, and what keeps it in memory."""
     from dlang.codegen.llvm import jit, objects
-    from dlang.codegen.llvm.symbols import entry_symbol
 
     scalar, suffix = ("double", "f64") if dtype == "f64" else ("float", "f32")
     type, fma = f"<{lanes} x {scalar}>", f"llvm.fma.v{lanes}{suffix}"

@@ -14,7 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from dlang.codegen.llvm import support
 from dlang.codegen.llvm.sites import DEVICE, Site
+from dlang.codegen.llvm.symbols import PROFILE, entry_symbol
 from dlang.gc_pause import gc_paused
 from dlang.ir.errors import IRError
 from dlang.ir.terms import Array, Scalar, Size, Token, Var, is_reference
@@ -28,6 +30,8 @@ from dlang.runtime.libraries import perform
 from dlang.runtime.marshalling import Marshal
 from dlang.runtime.nodes import NodeMemory
 from dlang.runtime.outside import Shelf, World
+from dlang.runtime.platform import stack as stacks
+from dlang.runtime.platform.threads import default_pool
 from dlang.runtime.text import format_parts
 from dlang.runtime.texts import lasting_text
 from dlang.runtime.words import memory_dtype
@@ -136,9 +140,7 @@ class Engine:
 
     def context(self, slots: int) -> Any:
         """A context that no run is using, with room for the values of a message."""
-        from dlang.codegen.llvm import support
         from dlang.runtime.memory import Context
-        from dlang.runtime.platform.threads import default_pool
 
         for k in range(len(self.contexts) - 1, -1, -1):
             try:
@@ -177,7 +179,6 @@ class CompiledProgram:
     def install(self, compiled: Compiled, code: bytes) -> None:
         """Links machine code of the program; from now on calls go there."""
         from dlang.codegen.llvm import jit
-        from dlang.codegen.llvm.symbols import PROFILE, entry_symbol
 
         data = [PROFILE] if compiled.nests else []
         loaded = jit.load(code, list(compiled.entries), compiled.imports, compiled.foreign, data)
@@ -204,7 +205,6 @@ class CompiledProgram:
         run = Run(self, context)
         try:
             if self.device is not None:
-                from dlang.codegen.llvm import support
                 from dlang.runtime.device_runs import DeviceRun
 
                 run.device = DeviceRun(self.device)
@@ -252,7 +252,6 @@ class Run:
 
     def call(self, entry: Entry, args: Sequence[Any]) -> list[Any]:
         """The results, without tokens. Raises what ended the run, `MemoryError` where there is no room for a result."""
-        from dlang.codegen.llvm import support
         from dlang.runtime import memory
 
         point, context = entry.point, self.context
@@ -353,8 +352,6 @@ class Run:
 
     def _enter(self, entry: Entry, slots: int) -> int:
         """Runs compiled code, on a stack of its own if it may recurse."""
-        from dlang.runtime.platform import stack as stacks
-
         context = self.context
         context.prepare()
         if not entry.point.recursive:
@@ -430,8 +427,6 @@ class Run:
     # ---- the host's work ---------------------------------------------------------------------------------------------
     def serve(self, number: int, pointer: int) -> bool:
         """Does what compiled code asks for; whether that was possible. May raise what then ends the run."""
-        from dlang.codegen.llvm import support
-
         match number:
             case support.LOOK:  # by now Python has run the handlers of signals, unless one of them has ended the run
                 interruptions.check()

@@ -14,6 +14,7 @@ from dlang.codegen.llvm.profiling import BYTES, CALLS, EVENT, EVENTS, OPERATIONS
 from dlang.codegen.llvm.symbols import PROFILE
 from dlang.codegen.loops import Nest
 from dlang.diagnostics import Span
+from dlang.runtime.platform.threads import default_pool
 from dlang.runtime.usage import Usage, memory_use
 
 if TYPE_CHECKING:
@@ -148,8 +149,6 @@ class Profile:
 @contextmanager
 def recorded(programs: Callable[[], Sequence[CompiledProgram]]) -> Iterator[Profile]:
     """Measures what programs made for it do in the block, those loaded there too; then the profile is complete."""
-    from dlang.runtime.platform.threads import default_pool
-
     profile = Profile()
     for program in programs():
         array = _words(program)

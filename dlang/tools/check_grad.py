@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dlang.diagnostics import DlangError, error
 from dlang.driver import check, errors_of, failure, read_source
 from dlang.dump_ir import open_variable
+from dlang.runtime.errors import RunError
 from dlang.spelling import plural
 from dlang.tools.arguments import Parser, add_json, positive, whole
 from dlang.tools.ir import unknown
@@ -200,7 +201,6 @@ class Draw:
 def _compared(decl: core.FnDecl, draw: Draw, variant: int, seconds: float) -> tuple[Kind, Comparison]:
     """The derivatives at arguments of the first kind at which the value is finite, or else of the last that the
     function takes."""
-    from dlang.runtime.errors import RunError
     from dlang.tools.comparison import compare, edges
     from dlang.tools.deadline import TooLong
     from dlang.tools.drawing import drawn

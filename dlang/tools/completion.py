@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from dlang.tools import shells
 from dlang.tools.arguments import OPTIONS, Parser
+from dlang.tools.command_line import parser_of_all
+from dlang.tools.commands import COMMANDS, parser_of
+from dlang.tools.explain import codes
 
 SHELLS = ("bash", "zsh", "fish")
 NAMES = "names"
@@ -64,8 +68,6 @@ def main(args: argparse.Namespace) -> int:
         return 0
     if args.words:
         args.refuse(f"expected nothing behind `{args.shell}`")
-    from dlang.tools import shells
-
     write = {"bash": shells.bash, "zsh": shells.zsh, "fish": shells.fish}[args.shell]
     print(write(completed_commands()), end="")
     return 0
@@ -73,9 +75,6 @@ def main(args: argparse.Namespace) -> int:
 
 def completed_commands() -> list[Completed]:
     """All commands, as their parsers describe them; before them what stands before a command, whose name is empty."""
-    from dlang.tools.command_line import parser_of_all
-    from dlang.tools.commands import COMMANDS, parser_of
-
     names = Words(tuple(COMMANDS))
     first = Completed("", "", tuple(_options("", parser_of_all())), names)
     return [first, *(_completed(c.name, c.help, parser_of(c)) for c in COMMANDS.values())]
@@ -117,8 +116,6 @@ def _words(command: str, action: argparse.Action) -> Words:
         case "DIR":
             return Words(files="folders")
         case "CODE":
-            from dlang.tools.explain import codes
-
             return Words(tuple(codes()))
     return Words()
 

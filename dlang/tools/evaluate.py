@@ -11,6 +11,7 @@ from dlang.spelling import closest
 from dlang.tools.arguments import Parser, add_backend, add_json
 from dlang.tools.report import failed_in, report
 from dlang.tools.run import printed, run
+from dlang.typecheck.modules import library_folders
 
 
 def options(parser: Parser) -> None:
@@ -55,8 +56,6 @@ def _source(text: str) -> Source:
 
 def _modules(expression: str) -> list[str]:
     """Modules of the standard library that stand before a point, as in `nn.softmax(x)`, or one that may be meant."""
-    from dlang.typecheck.modules import library_folders
-
     known = sorted({p.stem for folder in library_folders() for p in folder.glob("*.dl")})
     words = set(re.findall(r"(?<![\w.])([a-z_]\w*)\.", expression))
     return sorted({word if word in known else closest(word, known) or "" for word in words} - {""})

@@ -14,6 +14,7 @@ from dlang.drafts import write
 from dlang.tools.arguments import Parser
 from dlang.tools.files import writing
 from dlang.tools.report import report
+from dlang.typecheck.modules import Finder
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -72,7 +73,6 @@ def _refuse_name(name: str, module: str, library: bool) -> None:
     if not library:
         return
     from dlang.grammar.lexer import KEYWORDS
-    from dlang.typecheck.modules import Finder
 
     if module in KEYWORDS or keyword.iskeyword(module):
         help = (f"choose another name, such as `{name}-lib`",)

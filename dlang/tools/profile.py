@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dlang.diagnostics import DlangError
 from dlang.driver import Backend, errors_of, lower, read_source
 from dlang.dump_ir import open_variable, request
+from dlang.runtime.drivers import driver_of
 from dlang.timings import Timing, timings_of
 from dlang.tools.arguments import Parser, add_backend, add_json, add_program
 from dlang.tools.files import replace_file
@@ -53,7 +54,6 @@ def compile_laps(path: str, backend: Backend, function: str | None) -> list[Timi
     """Times the phases of the compiler for a file, from its text to code that could run: of a function with what it
     calls, or of `main`, of the script, or of all functions and tests. Only imports are taken as they were kept.
     """
-    from dlang.runtime.drivers import driver_of
     from dlang.runtime.engine import Engine
     from dlang.runtime.host import Host
     from dlang.typecheck.workspace import Workspace

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from dlang.diagnostics import DEFECTS, Diagnostic, DlangError, Note, Span, render, to_json
 from dlang.lazy_modules import json, traceback
+from dlang.tools.command_line import INTERNAL, USER_ERROR
 from dlang.tools.terminal import coloured
 
 
@@ -26,8 +27,6 @@ def report(diagnostics: Iterable[Diagnostic], as_json: bool) -> int:
 
 def failed(e: DlangError, as_json: bool) -> int:
     """Writes the messages that end a command; gives its status."""
-    from dlang.tools.command_line import INTERNAL, USER_ERROR
-
     report(e.diagnostics, as_json)
     return INTERNAL if any(d.code in DEFECTS for d in e.diagnostics) else USER_ERROR
 

@@ -25,6 +25,7 @@ from dlang.driver import (
     ready,
 )
 from dlang.polynomials import Poly
+from dlang.runtime.drivers import driver_of
 from dlang.tools.arguments import (
     Parser,
     add_backend,
@@ -132,7 +133,6 @@ def measured(checked: Checked, start: FnDecl, backend: Backend, seed: int, wante
 
 def _profiled(start: FnDecl, backend: Backend, seed: int, wanted: Measures) -> None:
     """A run as code that measures itself; one that is interrupted or fails is shown as far as it went."""
-    from dlang.runtime.drivers import driver_of
     from dlang.runtime.engine import Engine
     from dlang.runtime.host import Host
     from dlang.runtime.profile import recorded

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 from dlang.diagnostics import error
 from dlang.driver import Request
 from dlang.dump_ir import open_variable
+from dlang.ir import anf
+from dlang.specialize.types import MonoArray
 from dlang.typecheck import core, types as ty
 
 if TYPE_CHECKING:
@@ -52,9 +54,6 @@ def refuse_unknown(sizes: Iterable[str], known: Collection[str], what: str) -> N
 
 def requested(decl: core.FnDecl) -> tuple[Request, list[Slot]]:
     """A function at types: what is open is f64, or a vector of them; and the sizes that are to be chosen."""
-    from dlang.ir import anf
-    from dlang.specialize.types import MonoArray
-
     if decl.constraints and (name := open_variable(decl)) is not None:
         help = ("name a function that uses it",)
         raise error(

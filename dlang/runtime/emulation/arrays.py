@@ -8,6 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from dlang.lazy_modules import np
+from dlang.runtime.half import bf16_of_bits
 
 if TYPE_CHECKING:
     from dlang.runtime.emulation.driver import EmulatedDriver
@@ -79,8 +80,6 @@ class EmulatedArray:
 
     def get(self) -> Any:
         """A copy for the host, bf16 in f32. Raises Misbehaviour if not all of it has been written."""
-        from dlang.runtime.half import bf16_of_bits
-
         return bf16_of_bits(self._bits()) if self.dtype == BF16 else self._bits()
 
     def _bits(self) -> Any:

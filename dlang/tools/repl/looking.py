@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Source, Span, error
+from dlang.driver import lower
 from dlang.dump_ir import STAGES, listing, request
 from dlang.grammar import syntax as s
 from dlang.spelling import closest
@@ -91,7 +92,6 @@ def _stage(word: str, what: str) -> str:
 
 def graph_of(session: Session, text: str) -> Graph:
     """The graph of the program of an expression or a function; behind the word `grad`, of the gradient of one."""
-    from dlang.driver import lower
     from dlang.tools.program_graph import program_graph
 
     first, _, rest = text.partition(" ")

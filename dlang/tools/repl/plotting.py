@@ -8,6 +8,7 @@ from typing import Any
 from dlang.diagnostics import error
 from dlang.lazy_modules import np
 from dlang.spelling import closest
+from dlang.tools.pictures.figures import shown, written
 from dlang.tools.pictures.picture import Picture
 from dlang.tools.repl.inputs import split, with_file
 from dlang.tools.repl.session import Session, Shown
@@ -30,8 +31,6 @@ def plot(session: Session, settings: Settings, text: str, colour: bool) -> str:
     picture = picture_of(session, text if window is None else text[: window.start()])
     if file is None and window is None:
         return in_characters(picture, settings, colour)
-    from dlang.tools.pictures.figures import shown, written
-
     if file is None:
         shown(picture)
         return "shown in a window"

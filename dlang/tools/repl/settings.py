@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn
 
 from dlang.diagnostics import error
+from dlang.driver import BACKENDS
+from dlang.runtime.drivers import driver_of
 from dlang.spelling import closest
 from dlang.tools.repl.session import Session
 
@@ -83,9 +85,6 @@ def _set_threads(session: Session, settings: Settings, text: str) -> None:
 
 
 def _set_backend(session: Session, settings: Settings, text: str) -> None:
-    from dlang.driver import BACKENDS
-    from dlang.runtime.drivers import driver_of
-
     for backend in BACKENDS:
         if backend == text:
             driver_of(backend)  # or an error that says what is missing

@@ -11,6 +11,7 @@ from typing import Any
 from dlang.diagnostics import Source, error
 from dlang.driver import call
 from dlang.grammar import syntax as s
+from dlang.runtime.usage import in_units, memory_use
 from dlang.tools.repl.compose import RESULT, decide
 from dlang.tools.repl.session import Session
 from dlang.typecheck.types import UNIT
@@ -29,8 +30,6 @@ class Measured:
     memory: int | None
 
     def __str__(self) -> str:
-        from dlang.runtime.usage import in_units
-
         times = f"{seconds(self.least)} at least, {seconds(self.middle)} in the middle of {self.runs:,} runs"
         memory = "" if self.memory is None else f"\n{in_units(self.memory)} of memory at most"
         return f"{times}; {seconds(self.empty)} of it is the call{memory}"
@@ -76,8 +75,6 @@ def _timed(run: Callable[[], Any], limit: float) -> list[float]:
 def _memory(session: Session, run: Callable[[], Any]) -> int | None:
     if session.backend != "cpu":
         return None
-    from dlang.runtime.usage import memory_use
-
     with memory_use() as used:
         run()
     return used.peak
