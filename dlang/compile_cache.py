@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from dlang.cache.compiler import identity, is_unchanged
 from dlang.cache.records import Elsewhere, Unkept, dump, load
 from dlang.cache.store import digest
+from dlang.lazy_modules import lazy_module
 from dlang.runtime.compiled import Compiled
 from dlang.runtime.faces import Face
 from dlang.specialize.structs import StructClasses
@@ -28,9 +29,14 @@ from dlang.typecheck.program import Checked
 from dlang.typecheck.types import DataDecl
 
 if TYPE_CHECKING:
+    from dlang.codegen.llvm import objects
+    from dlang.runtime import foreign
     from dlang.runtime.compiled import Compiled
     from dlang.runtime.faces import Face
     from dlang.runtime.foreign import PythonFunction
+else:
+    foreign = lazy_module("dlang.runtime.foreign")
+    objects = lazy_module("dlang.codegen.llvm.objects")
 
 KIND = "function"
 STRUCT = -1  # the number of the class of a struct; those of the variants of an enum have their tags
@@ -46,19 +52,15 @@ class Place:
 
     def find(self) -> tuple[Compiled, Face, dict[str, PythonFunction]] | None:
         """Returns the function kept, and the Python functions that it calls; None if there is none."""
-        from dlang.runtime.foreign import Missing, found_again
-
         match self.get(KIND):
             case (Compiled() as compiled, Face() as face, dict() as called):
-                with suppress(Missing):
-                    return compiled, face, {name: found_again(name, f) for name, f in called.items()}
+                with suppress(foreign.Missing):
+                    return compiled, face, {name: foreign.found_again(name, f) for name, f in called.items()}
         return None
 
     def keep(self, compiled: Compiled, face: Face, python: Mapping[str, PythonFunction]) -> None:
         """Keeps a compiled function; what has no form in a record is not kept."""
-        from dlang.runtime.foreign import forgotten
-
-        self.put(KIND, (compiled, face, forgotten(python)))
+        self.put(KIND, (compiled, face, foreign.forgotten(python)))
 
     def get(self, kind: str) -> Any | None:
         """Returns the record kept beside the function; None if there is none."""
@@ -91,8 +93,6 @@ def place_of(checked: Checked, decl: FnDecl, bindings: Bindings, classes: Struct
 
     options: what else its code depends on.
     """
-    from dlang.codegen.llvm.objects import processor
-
     compiler, record = identity(), checked.program.cache.stored.names.get(checked.table)
     if compiler is None or record is None:
         return None
@@ -102,7 +102,7 @@ def place_of(checked: Checked, decl: FnDecl, bindings: Bindings, classes: Struct
         what = fingerprint((decl, bound), tables)
     except Unnamed:
         return None
-    return Place(checked, classes, digest(compiler, record, checked.table.key, what, processor(), options))
+    return Place(checked, classes, digest(compiler, record, checked.table.key, what, objects.processor(), options))
 
 
 def name_of_class(value: Any) -> Elsewhere | None:

@@ -1,11 +1,11 @@
-"""Modules that load when they are first used: those of other packages by name, those of this one by `lazy`.
+"""Modules that load when they are first used: those of other packages by name, those of this one by `lazy_module`.
 
 A module of this package is imported for the type checker and made lazy for the interpreter:
 
     if TYPE_CHECKING:
         from dlang.runtime import engine
     else:
-        engine = lazy("dlang.runtime.engine")  # written so, a name a line, for `aot/vendor.py`
+        engine = lazy_module("dlang.runtime.engine")  # written so, a name a line, for `aot/vendor.py`
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # `typing` takes longer to load than the rest of the command line
 
-__all__ = ["csv", "jax", "json", "lazy", "llvm", "np", "subprocess", "torch", "traceback"]
+__all__ = ["csv", "jax", "json", "lazy_module", "llvm", "np", "subprocess", "torch", "traceback"]
 
 
 class LazyModule:
@@ -33,7 +33,7 @@ class LazyModule:
         return getattr(module, attribute)
 
 
-def lazy(name: str) -> LazyModule:
+def lazy_module(name: str) -> LazyModule:
     """A stand-in for a module that is not imported before it is used."""
     return LazyModule(name)
 
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 else:
-    csv = lazy("csv")
-    json = lazy("json")
-    subprocess = lazy("subprocess")
-    traceback = lazy("traceback")
-    jax = lazy("jax")
-    llvm = lazy("llvmlite.binding")
-    np = lazy("numpy")
-    torch = lazy("torch")
+    csv = lazy_module("csv")
+    json = lazy_module("json")
+    subprocess = lazy_module("subprocess")
+    traceback = lazy_module("traceback")
+    jax = lazy_module("jax")
+    llvm = lazy_module("llvmlite.binding")
+    np = lazy_module("numpy")
+    torch = lazy_module("torch")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dlang.lazy_modules import lazy
+from dlang.lazy_modules import lazy_module
 
 PACKAGE = Path(__file__).parents[1] / "dlang"
 
@@ -25,13 +25,13 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_a_lazy_module_is_imported_when_it_is_first_asked_for_something(module: str) -> None:
-    stand_in = lazy(module)
+    stand_in = lazy_module(module)
     assert module not in sys.modules
     assert stand_in.x == 1 and module in sys.modules
 
 
 def test_a_lazy_module_has_what_the_module_has(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in = lazy(module)
+    stand_in = lazy_module(module)
     assert stand_in.y == 2 and stand_in.__name__ == module
     with pytest.raises(AttributeError, match="no z"):
         _ = stand_in.z
@@ -40,13 +40,13 @@ def test_a_lazy_module_has_what_the_module_has(module: str, monkeypatch: pytest.
 
 
 def test_threads_that_ask_at_once_get_one_module(module: str) -> None:
-    stand_in = lazy(module)
+    stand_in = lazy_module(module)
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(lambda _: len(stand_in.loads), range(64))) == [1] * 64
 
 
 def test_a_module_that_is_missing_is_so_as_ever() -> None:
-    stand_in = lazy("no_such_module_anywhere")
+    stand_in = lazy_module("no_such_module_anywhere")
     for _ in range(2):
         with pytest.raises(ModuleNotFoundError, match="No module named 'no_such_module_anywhere'") as error:
             _ = stand_in.x
@@ -62,7 +62,7 @@ def bound(body: list[ast.stmt]) -> dict[str, str]:
                 found.update({a.asname or a.name: a.name for a in names})
             case ast.ImportFrom(module, names):
                 found.update({a.asname or a.name: f"{module}.{a.name}" for a in names})
-            case ast.Assign([ast.Name(name)], ast.Call(ast.Name("lazy"), [ast.Constant(str() as module)])):
+            case ast.Assign([ast.Name(name)], ast.Call(ast.Name("lazy_module"), [ast.Constant(str() as module)])):
                 found[name] = module
     return found
 
@@ -71,7 +71,7 @@ def test_what_is_lazy_is_for_the_type_checker_the_module_of_that_name() -> None:
     files = [f for f in PACKAGE.rglob("*.py") if "lazy_modules" in f.stem + f.read_text()]
     for file in files:
         tree = ast.parse(file.read_text())
-        calls = sum(isinstance(n, ast.Call) and ast.unparse(n.func) == "lazy" for n in ast.walk(tree))
+        calls = sum(isinstance(n, ast.Call) and ast.unparse(n.func) == "lazy_module" for n in ast.walk(tree))
         for s in tree.body:
             match s:
                 case ast.If(ast.Name("TYPE_CHECKING"), real, others):

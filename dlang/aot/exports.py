@@ -10,6 +10,7 @@ from dlang.diagnostics import Diagnostic, DlangError, Note, Source, error
 from dlang.driver import Request, check, errors_of, lower, read_source
 from dlang.dump_ir import request
 from dlang.ir import anf
+from dlang.lazy_modules import lazy_module
 from dlang.python.derivatives import grad, value_and_grad
 from dlang.python.function import Function
 from dlang.python.instances import Program, terms_of
@@ -25,7 +26,10 @@ from dlang.typecheck.types import RowVar, TypeVar
 
 if TYPE_CHECKING:
     from dlang.codegen.llvm.processors import Processor
+    from dlang.runtime import build as runtime
     from dlang.specialize.types import Bindings
+else:
+    runtime = lazy_module("dlang.runtime.build")
 
 NOT_CHOSEN = "E0986"
 NOT_EXPORTED = "E0987"
@@ -184,8 +188,6 @@ def build(
     by_name: all were asked for; others that cannot be called are left out, and why is raised if none is left. refuse:
     raises for what cannot be called.
     """
-    from dlang.runtime import build as runtime
-
     left_out: dict[str, Diagnostic] = {}
     exports: list[Export] = []
     while True:

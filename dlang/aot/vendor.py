@@ -19,7 +19,7 @@ COMPILERS = frozenset({
     "dlang.runtime.cuda.libraries", "dlang.runtime.cuda.arrays", "dlang.runtime.emulation",
 })  # fmt: skip
 """What is imported only where something is compiled, or runs on a device."""
-_IMPORT = re.compile(r"^(\s*(?:from|import) |.* = lazy\(\")dlang(?=[.\s])", re.MULTILINE)
+_IMPORT = re.compile(r"^(\s*(?:from|import) |.* = lazy_module\(\")dlang(?=[.\s])", re.MULTILINE)
 
 
 def runtime_files(package: str) -> dict[str, str]:
@@ -65,7 +65,7 @@ def _imports(node: ast.AST) -> Iterator[str]:
             case ast.ImportFrom(module=str() as module, names=names) if module.partition(".")[0] == "dlang":
                 yield module
                 yield from [f"{module}.{a.name}" for a in names]
-            case ast.Call(ast.Name("lazy"), [ast.Constant(str() as module)]) if module.startswith("dlang."):
+            case ast.Call(ast.Name("lazy_module"), [ast.Constant(str() as module)]) if module.startswith("dlang."):
                 yield module
             case _:
                 yield from _imports(child)

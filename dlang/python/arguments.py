@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from dlang.diagnostics import DlangError, error
 from dlang.inequalities import LARGEST
 from dlang.ir import terms
 from dlang.ir.terms import Scalar, poly
+from dlang.lazy_modules import lazy_module
 from dlang.polynomials import Poly
 from dlang.python.advice import advice, range_of
 from dlang.python.extents import Extent
@@ -43,6 +44,11 @@ from dlang.typecheck.types import (
     TypeData,
     TypeVar,
 )
+
+if TYPE_CHECKING:
+    from dlang.specialize import frame
+else:
+    frame = lazy_module("dlang.specialize.frame")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,9 +217,7 @@ class Matcher:
             if variant is None:
                 raise self._wrong()
             by = dict(zip(t.decl.params, t.args, strict=True))
-            from dlang.specialize.frame import substituted
-
-            types = [substituted(f, by) for _, f in variant.fields]
+            types = [frame.substituted(f, by) for _, f in variant.fields]
             self._fields[key] = list(zip(field_names(variant), types, strict=True))
         for name, f in self._fields[key]:
             self._value(getattr(value, name), f)
@@ -346,9 +350,7 @@ class Matcher:
             case TypeVar():
                 return MonoTuple(())
             case ty.TypeArray(element, shape):
-                from dlang.specialize.frame import array_of
-
-                return array_of(self.mono(element), self._known_shape(shape))
+                return frame.array_of(self.mono(element), self._known_shape(shape))
             case ty.TypeTuple(items):
                 return MonoTuple(tuple([self.mono(i) for i in items]))
             case ty.TypeFn():

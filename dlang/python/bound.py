@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dlang.lazy_modules import lazy_module
 from dlang.python.documentation import parameter_names
 from dlang.python.function import REMEMBERED, Function, Known, is_traced
 from dlang.python.instances import Instance, Prepared
@@ -22,9 +23,17 @@ from dlang.runtime.platform.objects import callable_class
 from dlang.typecheck import core
 
 if TYPE_CHECKING:
+    from dlang.python import jax_operators, operators, torch_graphs, torch_operators
     from dlang.python.operators import Operator
+    from dlang.runtime import direct
     from dlang.runtime.direct import Record
     from dlang.runtime.profile import Profile
+else:
+    direct = lazy_module("dlang.runtime.direct")
+    jax_operators = lazy_module("dlang.python.jax_operators")
+    operators = lazy_module("dlang.python.operators")
+    torch_graphs = lazy_module("dlang.python.torch_graphs")
+    torch_operators = lazy_module("dlang.python.torch_operators")
 
 
 class Bound:
@@ -59,9 +68,7 @@ class Bound:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         if is_traced():
-            from dlang.python.torch_graphs import plain_call_that_breaks_the_graph
-
-            return plain_call_that_breaks_the_graph(self, args, named)
+            return torch_graphs.plain_call_that_breaks_the_graph(self, args, named)
         theirs = borrowed(self.left, args, named)
         if theirs is None:
             return self._called(args, named)
@@ -155,21 +162,13 @@ class Bound:
 
     def to_torch(self) -> Operator:
         """This function as an operator of PyTorch, as `Function.to_torch` gives it, of the arguments that are left."""
-        from dlang.python.operators import needed
-
-        needed("torch", "PyTorch")
-        from dlang.python.torch_operators import to_torch
-
-        return to_torch(self)
+        operators.needed("torch", "PyTorch")
+        return torch_operators.to_torch(self)
 
     def to_jax(self) -> Operator:
         """This function as a primitive of JAX, as `Function.to_jax` gives it, of the arguments that are left."""
-        from dlang.python.operators import needed
-
-        needed("jax", "JAX")
-        from dlang.python.jax_operators import to_jax
-
-        return to_jax(self)
+        operators.needed("jax", "JAX")
+        return jax_operators.to_jax(self)
 
     @property
     def key(self) -> str:
@@ -216,12 +215,10 @@ class Bound:
         table = None if quick is None else prepared.instance.table(values, quick.word, self.function.generic, passed)
         if quick is None or table is None or not self.function.may_be_direct(seeded):
             return
-        from dlang.runtime.direct import Record
-
         if self._record is None:
             decl = self.function.decl
             names = [name for name, p in zip(parameter_names(decl)[0], decl.params, strict=True) if p in self.left]
-            self._record = Record(self._slowly, "seed" if self.function.draws() else None, names)
+            self._record = direct.Record(self._slowly, "seed" if self.function.draws() else None, names)
         self._record.add(table, sum([1 << k for k, p in enumerate(self.left) if p in given]), quick, self, seeded)
 
     def _slowly(self, *args: Any, **named: Any) -> Any:

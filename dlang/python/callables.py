@@ -12,6 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from dlang.diagnostics import DlangError, Span, error
+from dlang.lazy_modules import lazy_module
 from dlang.typecheck.headers import FnDecl, Local, Param
 from dlang.typecheck.scope import FnEntry
 from dlang.typecheck.state import Scheme
@@ -19,7 +20,10 @@ from dlang.typecheck.terms import copy, size_of_param, variables
 from dlang.typecheck.types import Type, TypeCon, TypeFn
 
 if TYPE_CHECKING:
+    from dlang.typecheck import foreign
     from dlang.typecheck.program import Checked
+else:
+    foreign = lazy_module("dlang.typecheck.foreign")
 
 
 @dataclass
@@ -68,8 +72,6 @@ def of_language(checked: Checked, expression: str, decl: FnDecl, settle: bool) -
 
 def of_python(param: Param, arrow: TypeFn, known: Iterable[Type], handles: Handles, span: Span) -> Passed:
     """Foreign code of the type of a parameter. known: the types of the parameters that are no functions."""
-    from dlang.typecheck.foreign import PRIMITIVE, foreign_body, given_by
-
     settled = {*variables(*arrow.params, *known), *arrow.opened}
     if any(v not in settled for v in variables(arrow.result)):
         raise _untold(param, span)
@@ -80,8 +82,8 @@ def of_python(param: Param, arrow: TypeFn, known: Iterable[Type], handles: Handl
     decl.params = tuple([Param(local) for local in (which, *locals_)])
     decl.variables, decl.opened = tuple(variables(*arrow.params, arrow.result)), arrow.opened
     decl.effects = frozenset(copy(arrow.effects).names)
-    decl.body = foreign_body(decl, PRIMITIVE)
-    given_by(decl, handles.call)
+    decl.body = foreign.foreign_body(decl, foreign.PRIMITIVE)
+    foreign.given_by(decl, handles.call)
     scheme = Scheme((which.type, *arrow.params), arrow.result, (None,) * len(decl.params), decl.variables, decl.opened)
     return Passed(FnEntry(decl, scheme, (None,) * len(decl.params), (False,) * len(decl.params)), len(arrow.params))
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Container, Iterable, Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from dlang.diagnostics import DlangError, error, render
+from dlang.lazy_modules import lazy_module
 from dlang.python.bound import Bound
 from dlang.python.documentation import parameter_names
 from dlang.python.function import Function
@@ -27,6 +28,12 @@ from dlang.typecheck.types import (
     resolve,
     resolve_shape,
 )
+
+if TYPE_CHECKING:
+    from dlang.typecheck import discrete
+else:
+    discrete = lazy_module("dlang.typecheck.discrete")
+
 
 Parameters = str | int | Sequence[str | int]
 
@@ -309,9 +316,7 @@ def _differentiable(kind: str, f: Function, left: Container[str]) -> tuple[int, 
 def _told(f: Function, form: core.Derivative) -> core.Derivative:
     """A derivative, of which Python is warned if it goes through a discrete draw."""
     if "random" in f.program.checked.modules:
-        from dlang.typecheck.discrete import warnings_of
-
-        for found in warnings_of(form):
+        for found in discrete.warnings_of(form):
             warnings.warn(render(found), stacklevel=5)
     return form
 

@@ -5,10 +5,17 @@ from __future__ import annotations
 import inspect
 import keyword
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from dlang.lazy_modules import lazy_module
 from dlang.runtime.written import Written, python_names
 from dlang.typecheck.headers import FnDecl
+
+if TYPE_CHECKING:
+    from dlang.typecheck import core, program
+else:
+    core = lazy_module("dlang.typecheck.core")
+    program = lazy_module("dlang.typecheck.program")
 
 
 class Documentation:
@@ -23,10 +30,8 @@ class Documentation:
     def __get__(self, function: Any, owner: type | None = None) -> str:
         if function is None:
             return self.of_class
-        from dlang.typecheck.program import function_text
-
         decl: FnDecl = function.decl
-        return f"{function_text(decl)}\n\n{decl.doc}".strip()
+        return f"{program.function_text(decl)}\n\n{decl.doc}".strip()
 
 
 def is_name(name: str) -> bool:
@@ -50,10 +55,7 @@ def is_named(name: str) -> bool:
 
 def signature(decl: FnDecl, draws: bool) -> inspect.Signature:
     """The parameters with their types and defaults, a default that is no literal as `...`. draws: it takes a seed."""
-    from dlang.typecheck import core
-    from dlang.typecheck.program import signature_texts
-
-    types, result = signature_texts(decl)
+    types, result = program.signature_texts(decl)
     names, unnamed = parameter_names(decl)
     parameters: list[inspect.Parameter] = []
     for k, (name, p, written) in enumerate(zip(names, decl.params, types, strict=True)):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlang.cache.store import digest
 from dlang.diagnostics import DlangError, error
+from dlang.lazy_modules import lazy_module
 from dlang.python.arguments import Matcher
 from dlang.python.callables import Passed, of_language, of_python
 from dlang.python.documentation import Documentation, parameter_names, signature
@@ -26,10 +27,24 @@ from dlang.typecheck.headers import FnDecl, Param
 from dlang.typecheck.types import TypeFn, TypeVar, resolve
 
 if TYPE_CHECKING:
+    from dlang import dump_ir
+    from dlang.python import derivatives, jax_operators, operators, origins, torch_graphs, torch_operators
     from dlang.python.bound import Bound
+    from dlang.python.lazy import calls
     from dlang.python.operators import Operator
+    from dlang.runtime import direct
     from dlang.runtime.direct import Record
     from dlang.runtime.profile import Profile
+else:
+    calls = lazy_module("dlang.python.lazy.calls")
+    derivatives = lazy_module("dlang.python.derivatives")
+    direct = lazy_module("dlang.runtime.direct")
+    dump_ir = lazy_module("dlang.dump_ir")
+    jax_operators = lazy_module("dlang.python.jax_operators")
+    operators = lazy_module("dlang.python.operators")
+    origins = lazy_module("dlang.python.origins")
+    torch_graphs = lazy_module("dlang.python.torch_graphs")
+    torch_operators = lazy_module("dlang.python.torch_operators")
 
 RECORDING = "dlang.python.lazy.arrays"  # without this module nothing is lazy
 COMPILER = "torch._dynamo"  # without this module PyTorch compiles nothing
@@ -51,9 +66,7 @@ def is_traced() -> bool:
     """Tells whether PyTorch's compiler traces what runs."""
     if COMPILER not in sys.modules:
         return False
-    from dlang.python.torch_graphs import is_compiling
-
-    return is_compiling()
+    return torch_graphs.is_compiling()
 
 
 OFFERED = ("bind", "ir", "profile", "to_jax", "to_torch")
@@ -102,14 +115,10 @@ class Function:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         if RECORDING in sys.modules:
-            from dlang.python.lazy import calls
-
             if calls.has_lazy((*args, *named.values())):
                 return calls.recorded(self, args, named)
         if is_traced():
-            from dlang.python.torch_graphs import plain_call_that_breaks_the_graph
-
-            return plain_call_that_breaks_the_graph(self, args, named)
+            return torch_graphs.plain_call_that_breaks_the_graph(self, args, named)
         theirs = borrowed(self.decl.params, args, named)
         if theirs is None:
             return self._called(args, named)
@@ -180,11 +189,9 @@ class Function:
         table = None if quick is None else prepared.instance.table(values, quick.word, self.generic)
         if quick is None or table is None or not self.may_be_direct(seeded):
             return False
-        from dlang.runtime.direct import Record
-
         if self._record is None:
             names = parameter_names(self.decl)[0]
-            self._record = Record(self._slowly, "seed" if self.draws() else None, names)
+            self._record = direct.Record(self._slowly, "seed" if self.draws() else None, names)
         self._record.add(table, which, quick, self, seeded)
         return True
 
@@ -231,12 +238,8 @@ class Function:
 
         Raises `DlangError` for a function with effects, and for values that are no arrays.
         """
-        from dlang.python.operators import needed
-
-        needed("torch", "PyTorch")
-        from dlang.python.torch_operators import to_torch
-
-        return to_torch(self)
+        operators.needed("torch", "PyTorch")
+        return torch_operators.to_torch(self)
 
     def to_jax(self) -> Operator:
         """This function as a primitive of JAX: `jit`, `vmap`, and derivatives in both modes and of any order go through
@@ -244,12 +247,8 @@ class Function:
 
         Raises `DlangError` for a function with effects, and for values that are no arrays.
         """
-        from dlang.python.operators import needed
-
-        needed("jax", "JAX")
-        from dlang.python.jax_operators import to_jax
-
-        return to_jax(self)
+        operators.needed("jax", "JAX")
+        return jax_operators.to_jax(self)
 
     def __dir__(self) -> list[str]:
         """Lists the attributes that callers need."""
@@ -271,12 +270,10 @@ class Function:
 
         Raises `ValueError` for another stage, and `DlangError` where a use has to decide a type.
         """
-        from dlang.dump_ir import STAGES, listing
-
-        if stage not in STAGES:
-            raise ValueError(f"`{stage}` is not a stage: {', '.join(STAGES)}")
+        if stage not in dump_ir.STAGES:
+            raise ValueError(f"`{stage}` is not a stage: {', '.join(dump_ir.STAGES)}")
         early = [k for k, p in enumerate(self.decl.params) if p.local.name in bound]
-        return listing([self.decl], stage, bound=early, deterministic=self.program.deterministic)
+        return dump_ir.listing([self.decl], stage, bound=early, deterministic=self.program.deterministic)
 
     def draws(self, args: Sequence[Any] = ()) -> bool:
         """Tells whether a call takes a seed; an argument may be a function that draws, too."""
@@ -407,14 +404,10 @@ class Function:
     def __reduce__(self) -> tuple[Any, ...]:
         """It is pickled by where its program comes from and by its name; a derivative by what it is made of."""
         if self._made_of is not None and isinstance(self._made_of[1], tuple):
-            from dlang.python.derivatives import made_again
-
-            return made_again, self._made_of
+            return derivatives.made_again, self._made_of
         if self.program.origin is None or self.program.functions.get(self.expression) is not self:
             raise PicklingError(f"{self!r} is not a function of a module")
-        from dlang.python.origins import function_of
-
-        return function_of, (self.program.origin, self.expression)
+        return origins.function_of, (self.program.origin, self.expression)
 
     def __repr__(self) -> str:
         from dlang.typecheck.program import scheme_text

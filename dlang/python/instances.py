@@ -16,6 +16,7 @@ from dlang.cache.store import digest
 from dlang.diagnostics import error
 from dlang.driver import Backend, Request, Runner, call, failure, ready, split
 from dlang.ir.terms import poly
+from dlang.lazy_modules import lazy_module
 from dlang.python.callables import Handles
 from dlang.python.indices import indices_asked
 from dlang.python.settling import Settled
@@ -32,11 +33,15 @@ from dlang.typecheck.program import Checked
 from dlang.typecheck.types import SizeVar
 
 if TYPE_CHECKING:
+    from dlang.ir import anf
     from dlang.ir.terms import Var
     from dlang.python.function import Function
     from dlang.python.origins import Origin
+    from dlang.runtime import engine
     from dlang.runtime.direct import DirectEntry, Table
-    from dlang.runtime.engine import CompiledProgram
+else:
+    anf = lazy_module("dlang.ir.anf")
+    engine = lazy_module("dlang.runtime.engine")
 
 
 @dataclass
@@ -81,9 +86,8 @@ class Instance:
 
     def _direct(self, word: int) -> DirectEntry | None:
         from dlang.runtime.direct import direct_entry
-        from dlang.runtime.engine import CompiledProgram
 
-        if not isinstance(self.runner, CompiledProgram) or self.terms is None:
+        if not isinstance(self.runner, engine.CompiledProgram) or self.terms is None:
             return None
         return direct_entry(self.runner, self.entry, self.terms, word, failure)
 
@@ -122,11 +126,9 @@ class Prepared:
 
     def early(self, leaves: Sequence[Any]) -> list[Any]:
         """Runs the early part of a split function, on the leaves of its bound arguments among all; raises RunError."""
-        from dlang.ir.anf import early_name
-
         known = self.entry.early(self.instance.bound)
         passed = self.passed(leaves)
-        return list(self.instance.runner.run(early_name(self.entry.name), [passed[k] for k in known]))
+        return list(self.instance.runner.run(anf.early_name(self.entry.name), [passed[k] for k in known]))
 
     def passed(self, leaves: Sequence[Any], seed: int = 0, early: Sequence[Any] = ()) -> list[Any]:
         """All that is passed to the entry."""
@@ -179,11 +181,9 @@ class Program:
                 )
             return self._twin
 
-    def compiled(self) -> list[CompiledProgram]:
-        """Lists the instances that are machine code."""
-        from dlang.runtime.engine import CompiledProgram
-
-        return [i.runner for i in self._instances.values() if isinstance(i.runner, CompiledProgram)]
+    def compiled(self) -> list[engine.CompiledProgram]:
+        """What there is as machine code."""
+        return [i.runner for i in self._instances.values() if isinstance(i.runner, engine.CompiledProgram)]
 
     def prepare(self, decl: FnDecl, bindings: Bindings, bound: tuple[int, ...] = ()) -> Prepared:
         """A call where the variables of the function's scheme stand for `bindings`; compiles what is new.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dlang.cache.store import digest
 from dlang.driver import failure
-from dlang.lazy_modules import jax
+from dlang.lazy_modules import jax, lazy_module
 from dlang.python.bound import Bound
 from dlang.python.kinds import JAX
 from dlang.python.mapped import each_leaf, mapped
@@ -32,6 +32,12 @@ from dlang.runtime.crossing import leaf_count, leaves_of
 from dlang.runtime.engine import CompiledProgram
 from dlang.runtime.values import dtype_name, outside_dtype
 from dlang.typecheck.headers import Param
+
+if TYPE_CHECKING:
+    from dlang.runtime import xla
+else:
+    xla = lazy_module("dlang.runtime.xla")
+
 
 Shapes = Sequence[tuple[tuple[int, ...], str]]
 """Of arrays, their sizes and dtypes."""
@@ -103,8 +109,6 @@ def target_name(what: Called, take: tuple[int, ...] | None, arrays: Shapes) -> s
 
 
 def _registered(name: str, what: Called, take: tuple[int, ...] | None, arrays: Shapes) -> Any:
-    from dlang.runtime.xla import target
-
     f = function_of(what.f)
     if f.asks_for_indices or _has_sizes_in_arrays(what):  # which only Python looks at
         return None
@@ -130,7 +134,7 @@ def _registered(name: str, what: Called, take: tuple[int, ...] | None, arrays: S
     half = len(whole) // 2
     places = range(len(whole)) if take is None else [half + k for k in take]
     numbers = {place: k for k, place in enumerate(places)}
-    made = target(
+    made = xla.target(
         runner,
         prepared.entry.name,
         prepared.passed(found, what.seed or 0, early),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlang.diagnostics import DlangError, Source, error, render
 from dlang.driver import BACKENDS, Backend, check, errors_of, read_source
+from dlang.lazy_modules import lazy_module
 from dlang.python import pytrees
 from dlang.python.function import Function
 from dlang.python.instances import COMPILATIONS, Program
@@ -20,7 +21,10 @@ from dlang.typecheck.headers import CoreModule
 from dlang.typecheck.types import DataDecl, Shape, Size, TypeData, children, resolve
 
 if TYPE_CHECKING:
+    from dlang.runtime import archive
     from dlang.typecheck.program import Checked
+else:
+    archive = lazy_module("dlang.runtime.archive")
 
 BUILT = ".dlo"
 """How the names of files end that `dlc build` makes."""
@@ -51,14 +55,13 @@ def load(
 def _fill(module: ModuleType, path: Path) -> None:
     """Puts what was built ahead of time into a module."""
     from dlang import __version__
-    from dlang.runtime.archive import check_maker, open_archive
 
     try:
         data = path.read_bytes()
     except OSError as e:
         raise error("E0951", f"cannot read `{path}`: {e.strerror}", None) from None
-    check_maker(data, str(path), __version__)
-    module.__dict__.update(open_archive(data, str(path), module.__name__), __file__=str(path))
+    archive.check_maker(data, str(path), __version__)
+    module.__dict__.update(archive.open_archive(data, str(path), module.__name__), __file__=str(path))
 
 
 def compile(

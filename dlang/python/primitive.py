@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from dlang.diagnostics import DlangError, Source, error
 from dlang.driver import check, errors_of
+from dlang.lazy_modules import lazy_module
 
 if TYPE_CHECKING:
     from dlang.typecheck import foreign
+else:
+    foreign = lazy_module("dlang.typecheck.foreign")
 
 
 class Primitive:
@@ -56,7 +59,5 @@ def declared(given: Primitive) -> foreign.Primitive:
     if not isinstance(given, Primitive):
         message = f"`primitives` are functions with a signature, not {type(given).__name__}"
         raise error("E0965", message, None, help=('decorate the function: `@dlang.primitive("fn f(x: f64) -> f64")`',))
-    from dlang.typecheck import foreign
-
     name = getattr(given.function, "__name__", "primitive")
     return foreign.Primitive(Source(f"<signature of {name}>", given.signature), given.function)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from dlang.diagnostics import DlangError, Note, Source, error
 from dlang.ir.terms import Scalar
+from dlang.lazy_modules import lazy_module
 from dlang.python.arguments import mono_text
 from dlang.python.callables import Passed
 from dlang.specialize.types import Mono, MonoArray, MonoName, MonoTuple
@@ -19,6 +21,11 @@ from dlang.typecheck.program import Checked, check_function
 from dlang.typecheck.scope import FnEntry
 from dlang.typecheck.terms import size_of_param
 from dlang.typecheck.types import DataDecl
+
+if TYPE_CHECKING:
+    from dlang.typecheck import calling
+else:
+    calling = lazy_module("dlang.typecheck.calling")
 
 
 @dataclass
@@ -67,9 +74,7 @@ class Settled:
             made, found = check_function(self.checked, source, structs, values, trusted=True)
             if made is None or made.constraints or made.body is None:
                 raise _refused(decl, args, [d.message for d in found])
-            from dlang.typecheck.calling import unwritten
-
-            made.kind, made.body = "call", unwritten(made.body, decl.span)
+            made.kind, made.body = "call", calling.unwritten(made.body, decl.span)
             self._made[key] = made
         return self._made[key]
 

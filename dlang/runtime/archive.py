@@ -23,7 +23,7 @@ from dlang.codegen.llvm.processors import Processor
 from dlang.diagnostics import DlangError, Span, error
 from dlang.inequalities import LARGEST
 from dlang.ir.terms import Size, Var
-from dlang.lazy_modules import np
+from dlang.lazy_modules import lazy_module, np
 from dlang.runtime.calling import call, failure
 from dlang.runtime.classes import MEMBERS
 from dlang.runtime.compiled import Compiled
@@ -38,8 +38,14 @@ from dlang.runtime.sizes import Compared, Given, Solved, Step
 from dlang.runtime.written import Written
 
 if TYPE_CHECKING:
+    from dlang.runtime import engine, host, inward, outward
     from dlang.runtime.direct import Code, DirectEntry, Record
     from dlang.runtime.engine import CompiledProgram
+else:
+    engine = lazy_module("dlang.runtime.engine")
+    host = lazy_module("dlang.runtime.host")
+    inward = lazy_module("dlang.runtime.inward")
+    outward = lazy_module("dlang.runtime.outward")
 
 NOT_LOADED = "E0989"
 MISFIT, MISUSE = "E0960", "E0961"
@@ -159,14 +165,11 @@ def open_archive(data: bytes, name: str, module: str) -> dict[str, Any]:
         if not loader.can_load() and not _has_compiler():
             raise _refused(name, "this system can't load it", ("it needs Linux on x86-64",))
         objects.provide(archive.objects)
-    from dlang.runtime.engine import Engine
-    from dlang.runtime.host import Host
-
     try:
         python = {target: found_again(target, f) for target, f in archive.python.items()}
     except Missing as e:
         raise _refused(name, f"it calls a function that is not there: {e}", (e.help,)) from None
-    runner = Engine(Host()).load(compiled, python)
+    runner = engine.Engine(host.Host()).load(compiled, python)
     found: dict[str, Any] = {c.__name__: c for c in classes.values()}
     code = _direct(archive, classes) if lacks is None else {}
     return found | {f.name: BuiltFunction(f, runner, code.get(f.name), module) for f in archive.functions}
@@ -268,9 +271,6 @@ class BuiltFunction:
         self._record: Record | None = None
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        from dlang.runtime.inward import flattened
-        from dlang.runtime.outward import built
-
         face, seed = self.kept.face, 0
         seeded = self._takes_seed and "seed" in named
         if seeded:
@@ -280,13 +280,13 @@ class BuiltFunction:
         values = args if len(args) == len(self.kept.params) and not named else self._assigned(args, named)
         border = face.border
         sizes: list[int | None] = [None] * len(border.sizes)
-        leaves = flattened(list(zip(border.params, values, strict=True)), sizes, border.trees)
+        leaves = inward.flattened(list(zip(border.params, values, strict=True)), sizes, border.trees)
         if leaves is None:
             raise self._misfit(values)
         known = self._sizes(sizes, leaves, values)
         self._check_indices(known, values)
         results = call(self.program, face, [known[v] for v in face.sizes], leaves, seed)
-        result = built((border.result,), iter(results), border.trees)[0]
+        result = outward.built((border.result,), iter(results), border.trees)[0]
         self._shorten(values, seeded)
         return result
 
@@ -376,13 +376,11 @@ class BuiltFunction:
 
     def _misfit(self, values: Sequence[Any]) -> DlangError:
         """Returns the error for the first argument that does not agree with those before it."""
-        from dlang.runtime.inward import flattened
-
         border = self.kept.face.border
         sizes: list[int | None] = [None] * len(border.sizes)
         said: dict[int, tuple[int, str]] = {}
         for k, (part, value) in enumerate(zip(border.params, values, strict=True)):
-            if flattened([(part, value)], sizes, border.trees) is None:
+            if inward.flattened([(part, value)], sizes, border.trees) is None:
                 return self._wrong(k, value, said)
             said = {n: said.get(n, (x, self.kept.params[k].name)) for n, x in enumerate(sizes) if x is not None}
         return self._misuse("is given a value that holds itself")

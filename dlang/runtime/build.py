@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dlang.codegen import loops
 from dlang.codegen.cuda.repeats import is_repeatable
@@ -17,8 +18,16 @@ from dlang.codegen.vectorize import Lanes
 from dlang.codegen.work import work
 from dlang.ir import anf
 from dlang.ir.call_graph import reachable, recursive_functions
+from dlang.lazy_modules import lazy_module
 from dlang.runtime.compiled import Compiled, Draft, EntryPoint, Header, Out
 from dlang.timings import timed
+
+if TYPE_CHECKING:
+    from dlang.codegen import half_operands
+    from dlang.codegen.cuda import placement
+else:
+    half_operands = lazy_module("dlang.codegen.half_operands")
+    placement = lazy_module("dlang.codegen.cuda.placement")
 
 
 def build(
@@ -44,11 +53,8 @@ def build(
     reached = reachable(program, entries)
     with timed("loops"):
         if device:
-            from dlang.codegen.cuda.placement import on_device
-            from dlang.codegen.half_operands import with_half_operands
-
-            nests = schedule(with_half_operands(reached), places=profile, device=True)
-            nests = on_device(nests, operations if profile else None, deterministic)
+            nests = schedule(half_operands.with_half_operands(reached), places=profile, device=True)
+            nests = placement.on_device(nests, operations if profile else None, deterministic)
         else:
             bits = objects.vector_bits() if made_for is None else made_for.bits
             lanes, least = Lanes(bits), GRAIN if grain is None else grain

@@ -8,12 +8,15 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dlang.lazy_modules import np
+from dlang.lazy_modules import lazy_module, np
 from dlang.ops.dtypes import DTYPES, WHOLE
 from dlang.runtime.foreign import Missing
 
 if TYPE_CHECKING:
+    from dlang.ir import anf
     from dlang.ir.anf import Type
+else:
+    anf = lazy_module("dlang.ir.anf")
 
 C_TYPES = {name: getattr(ctypes, f"c_{DTYPES[name].c.removesuffix('_t')}") for name in WHOLE}
 
@@ -65,14 +68,13 @@ def address_of(target: str) -> int:
 
 def call_c(target: str, args: Sequence[Any], types: Sequence[Type], results: Sequence[tuple[str, Any]]) -> list[Any]:
     """The result of a C function. results: the dtype and the shape, None for a scalar, of its result, if it has one."""
-    from dlang.ir.anf import Scalar
     from dlang.runtime.values import NUMPY
 
     kinds: list[Any] = []
     values: list[Any] = []
     kept: list[Any] = []
     for value, type in zip(args, types, strict=True):
-        if isinstance(type, Scalar):
+        if isinstance(type, anf.Scalar):
             kinds.append(C_TYPES[type.dtype])
             values.append(value.item() if hasattr(value, "item") else value)
         else:

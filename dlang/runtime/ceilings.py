@@ -9,11 +9,18 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from threading import Barrier, Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlang.cache.store import digest, user_store
 from dlang.codegen.llvm.symbols import entry_symbol
-from dlang.lazy_modules import np
+from dlang.lazy_modules import lazy_module, np
+
+if TYPE_CHECKING:
+    from dlang.codegen.llvm import jit, objects
+else:
+    jit = lazy_module("dlang.codegen.llvm.jit")
+    objects = lazy_module("dlang.codegen.llvm.objects")
+
 
 BYTES = 128 << 20  # of a copy, on all threads together: more than caches hold
 STEPS = 2_000_000  # of a loop of multiplications with additions
@@ -84,8 +91,6 @@ def _computing(dtype: str, threads: int) -> float:
 
 def _kernel(dtype: str, lanes: int) -> tuple[Any, Callable[[Any, Any], int]]:
     """A loop of multiplications with additions on registers alone, and what keeps it in memory."""
-    from dlang.codegen.llvm import jit, objects
-
     scalar, suffix = ("double", "f64") if dtype == "f64" else ("float", "f32")
     type, fma = f"<{lanes} x {scalar}>", f"llvm.fma.v{lanes}{suffix}"
     names = range(INDEPENDENT)

@@ -17,13 +17,14 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import main_thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dlang.codegen.llvm import capi, dispatch, jit, objects, support
 from dlang.codegen.llvm.call_needs import Class, Dtype, Given, Need, Number
 from dlang.ir.terms import Array
+from dlang.lazy_modules import lazy_module
 from dlang.ops.dtypes import FLOATS, WHOLE
 from dlang.runtime import interruptions
 from dlang.runtime.classes import fields_of, same_class
@@ -38,6 +39,12 @@ from dlang.runtime.memory import INTERVAL, KEPT, NEVER, Context
 from dlang.runtime.platform import objects as python
 from dlang.runtime.platform.stack import can_switch
 from dlang.runtime.values import NUMPY
+
+if TYPE_CHECKING:
+    from dlang.codegen.llvm import callers
+else:
+    callers = lazy_module("dlang.codegen.llvm.callers")
+
 
 CALLER = "caller"
 """The kind of what is kept of an entry beside its program."""
@@ -272,9 +279,7 @@ def _caller(program: CompiledProgram, face: Face, point: EntryPoint, terms: Term
     match kept:
         case (tuple() as needs, bytes() as code):
             return (needs, code) if code else None
-    from dlang.codegen.llvm.callers import caller
-
-    text = caller(face, point, terms, program.nodes.datatypes)
+    text = callers.caller(face, point, terms, program.nodes.datatypes)
     needs, code = ((), b"") if text is None else (text.needs, objects.compile_object(text.llvm, level=0))
     if program.shelf is not None:
         program.shelf.put(CALLER, (needs, code))

@@ -5,10 +5,15 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from dlang.lazy_modules import lazy_module
+
 if TYPE_CHECKING:
-    from dlang.runtime.cuda.driver import CudaDriver
+    from dlang.runtime.cuda import driver, libraries
     from dlang.runtime.devices import Driver
     from dlang.runtime.emulation.driver import EmulatedDriver
+else:
+    driver = lazy_module("dlang.runtime.cuda.driver")
+    libraries = lazy_module("dlang.runtime.cuda.libraries")
 
 DEVICES = frozenset(("cuda", "cuda-emulated"))
 """The back ends that have loops run on a device."""
@@ -21,9 +26,7 @@ def driver_of(backend: str) -> Driver | None:
     """
     match backend:
         case "cuda":
-            from dlang.runtime.cuda.libraries import cupy
-
-            return _gpu(cupy().cuda.runtime.getDevice())
+            return _gpu(libraries.cupy().cuda.runtime.getDevice())
         case "cuda-emulated":
             return _emulation()
         case _:
@@ -31,11 +34,9 @@ def driver_of(backend: str) -> Driver | None:
 
 
 @cache
-def _gpu(number: int) -> CudaDriver:
+def _gpu(number: int) -> driver.CudaDriver:
     """The driver of CuPy's current device, which has that number."""
-    from dlang.runtime.cuda.driver import CudaDriver
-
-    return CudaDriver()
+    return driver.CudaDriver()
 
 
 @cache

@@ -20,6 +20,7 @@ from dlang.codegen.llvm.symbols import PROFILE, entry_symbol
 from dlang.gc_pause import gc_paused
 from dlang.ir.errors import IRError
 from dlang.ir.terms import Array, Scalar, Size, Token, Var, is_reference
+from dlang.lazy_modules import lazy_module
 from dlang.runtime import interruptions, observers
 from dlang.runtime.compiled import Compiled, Header
 from dlang.runtime.entries import Entry
@@ -38,13 +39,20 @@ from dlang.runtime.words import memory_dtype
 from dlang.timings import timed
 
 if TYPE_CHECKING:
+    from dlang.codegen.llvm import jit
     from dlang.codegen.loops import Nest
     from dlang.ir import anf
+    from dlang.runtime import device_calls, device_runs, recorder
     from dlang.runtime.device_calls import RepeatedCalls
     from dlang.runtime.device_runs import DeviceProgram, DeviceRun
     from dlang.runtime.devices import Driver
     from dlang.runtime.platform.threads import Pool
     from dlang.runtime.tiers import Promotion, Tiers
+else:
+    device_calls = lazy_module("dlang.runtime.device_calls")
+    device_runs = lazy_module("dlang.runtime.device_runs")
+    jit = lazy_module("dlang.codegen.llvm.jit")
+    recorder = lazy_module("dlang.runtime.recorder")
 
 WAITING = ("look", "bring", "download", "fetch", "take_over")
 """What of the work for a device is done when all before it has been."""
@@ -116,16 +124,13 @@ class Engine:
         arena, nests = compiled.needs_arena, compiled.nests
         program = CompiledProgram(self, entries, compiled.sites, compiled.words, nodes, python, arena, nests, shelf)
         if self.driver is not None and any(entry.device for entry in compiled.entries.values()):
-            from dlang.runtime.device_calls import repeated_calls
-            from dlang.runtime.device_runs import DeviceProgram
-
-            program.device = DeviceProgram(self.driver, compiled.kernels, compiled.careful, compiled.multiplies)
+            program.device = device_runs.DeviceProgram(
+                self.driver, compiled.kernels, compiled.careful, compiled.multiplies
+            )
             if nests:
-                from dlang.runtime.recorder import Recording
-
-                program.device.recording = Recording(len(nests) - 1)
+                program.device.recording = recorder.Recording(len(nests) - 1)
             else:
-                program.repeated = repeated_calls(program.device, compiled.entries)
+                program.repeated = device_calls.repeated_calls(program.device, compiled.entries)
         if compiled.draft is None:
             with timed("link"):
                 program.install(compiled, compiled.code)
@@ -178,8 +183,6 @@ class CompiledProgram:
 
     def install(self, compiled: Compiled, code: bytes) -> None:
         """Links machine code of the program; from now on calls go there."""
-        from dlang.codegen.llvm import jit
-
         data = [PROFILE] if compiled.nests else []
         loaded = jit.load(code, list(compiled.entries), compiled.imports, compiled.foreign, data)
         if loaded.entries:
@@ -205,9 +208,7 @@ class CompiledProgram:
         run = Run(self, context)
         try:
             if self.device is not None:
-                from dlang.runtime.device_runs import DeviceRun
-
-                run.device = DeviceRun(self.device)
+                run.device = device_runs.DeviceRun(self.device)
                 context.words[support.DEVICE] = ctypes.addressof(run.device.table)
             if self.needs_arena:
                 context.open_arena(self.engine.arena)
@@ -336,9 +337,7 @@ class Run:
                         sized = [value_of(s, sizes) for s in shape]
                         array = memory.adopted(context, raw[position], sized, memory_dtype(dtype))
                     if driver is not None and is_on_device(dtype):
-                        from dlang.runtime.device_runs import handed
-
-                        values.append(handed(driver, array, dtype))
+                        values.append(device_runs.handed(driver, array, dtype))
                         continue
                     values.append(self.marshal.outward(array, dtype))
                 case Scalar(dtype):

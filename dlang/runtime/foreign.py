@@ -8,11 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from dlang.lazy_modules import np
+from dlang.lazy_modules import lazy_module, np
 from dlang.runtime.crossing import Part, Trees
 from dlang.runtime.errors import RunError
+
+if TYPE_CHECKING:
+    from dlang.runtime import inward, outward, python_modules, values
+else:
+    inward = lazy_module("dlang.runtime.inward")
+    outward = lazy_module("dlang.runtime.outward")
+    python_modules = lazy_module("dlang.runtime.python_modules")
+    values = lazy_module("dlang.runtime.values")
+
 
 RAISED, MISMATCH = "E0809", "E0810"
 LONGEST = 200  # characters of what an exception says
@@ -55,21 +64,16 @@ def forgotten(functions: Mapping[str, PythonFunction]) -> dict[str, PythonFuncti
 
 def found_again(name: str, f: PythonFunction) -> PythonFunction:
     """One that was kept, looked for by its name in the program: its target, perhaps with a number. Raises `Missing`."""
-    from dlang.runtime.python_modules import find_python
-
     target = name.removeprefix("python:").partition("#")[0]
-    return replace(f, function=find_python(target, Path(f.folder)))
+    return replace(f, function=python_modules.find_python(target, Path(f.folder)))
 
 
 def call_python(f: PythonFunction, leaves: Sequence[Any]) -> list[Any]:
     """The leaves of the result; an exception, or a result of another type, is a `RunError`."""
-    from dlang.runtime.inward import flattened
-    from dlang.runtime.outward import built
-
     rest = iter([np.array(x) if isinstance(x, np.ndarray) else x for x in leaves])
     sizes: list[int | None] = [int(next(rest)) for _ in range(f.given)]
     sizes += [None] * f.opened
-    args = built(f.params, rest, f.trees)
+    args = outward.built(f.params, rest, f.trees)
     try:
         value = f.function(*args)
     except Exception as e:
@@ -78,7 +82,7 @@ def call_python(f: PythonFunction, leaves: Sequence[Any]) -> list[Any]:
             text = text[:LONGEST] + " …"
         what = type(e).__name__ + (f": {text}" if text else "")
         raise RunError(RAISED, f"`{f.label}` raised {what}{_place(e)}") from e
-    out = flattened([(f.result, value)], sizes, f.trees)
+    out = inward.flattened([(f.result, value)], sizes, f.trees)
     if out is None:
         raise RunError(MISMATCH, _mismatch(f, value, sizes))
     return [*[n or 0 for n in sizes[f.given :]], *[np.array(x) if isinstance(x, np.ndarray) else x for x in out]]
@@ -98,11 +102,9 @@ def _place(e: Exception) -> str:
 
 
 def _mismatch(f: PythonFunction, value: Any, sizes: Sequence[int | None]) -> str:
-    from dlang.runtime.values import describe
-
     known = []
     for name, positions in f.names:
         text = positions if isinstance(positions, str) else ", ".join(str(sizes[k]) for k in positions)
         known.append(f"{name} = [{text}]" if name.startswith("..") else f"{name} = {text}")
     where = " with " + ", ".join(known) if known else ""
-    return f"`{f.label}` returned {describe(value)}, its type says {f.type}{where}"
+    return f"`{f.label}` returned {values.describe(value)}, its type says {f.type}{where}"

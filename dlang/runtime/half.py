@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dlang.lazy_modules import np
+from dlang.lazy_modules import lazy_module, np
+
+if TYPE_CHECKING:
+    from dlang.ir import values
+else:
+    values = lazy_module("dlang.ir.values")
 
 
 def to_memory(array: Any, dtype: str) -> Any:
@@ -19,9 +24,7 @@ def from_memory(array: Any, dtype: str) -> Any:
 
 def bits_of_bf16(array: Any) -> Any:
     """The upper halves of f32 numbers rounded to bf16."""
-    from dlang.ir.values import to_bf16
-
-    floats = np.ascontiguousarray(to_bf16(np.asarray(array, np.float32)))
+    floats = np.ascontiguousarray(values.to_bf16(np.asarray(array, np.float32)))
     return np.ascontiguousarray((floats.view(np.uint32) >> np.uint32(16)).astype(np.uint16)).reshape(np.shape(array))
 
 

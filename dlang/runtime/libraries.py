@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dlang.lazy_modules import np
+from dlang.lazy_modules import lazy_module, np
+
+if TYPE_CHECKING:
+    from dlang.runtime import cholesky, lapack
+else:
+    cholesky = lazy_module("dlang.runtime.cholesky")
+    lapack = lazy_module("dlang.runtime.lapack")
 
 
 def perform(name: str, args: Sequence[Any]) -> list[Any]:
     """The results of an operation. Its arguments, arrays in row-major order and scalars, are left as they are."""
     if name == "argsort":
         return [np.argsort(args[0], kind="stable")]
-    from dlang.runtime import cholesky, lapack
-
     with np.errstate(all="ignore"):
         if name == "cholesky_pullback":
             return [cholesky.pullback(*args)]

@@ -5,18 +5,24 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlang.codegen.llvm.sites import Signature
 from dlang.ir.errors import IRError
 from dlang.ir.node import Node
 from dlang.ir.terms import is_handle, is_reference
-from dlang.lazy_modules import np
+from dlang.lazy_modules import lazy_module, np
 from dlang.ops.dtypes import DTYPES
 from dlang.runtime.half import from_memory, to_memory
 from dlang.runtime.nodes import NodeMemory
 from dlang.runtime.texts import read_text, write_text, write_texts
 from dlang.runtime.words import NUMPY, PLAIN, memory_dtype, scalar_class, scalar_of, word_of
+
+if TYPE_CHECKING:
+    from dlang.runtime import memory
+else:
+    memory = lazy_module("dlang.runtime.memory")
+
 
 ALL_BITS = 2**64 - 1
 Made = dict[int, Node] | None
@@ -83,8 +89,6 @@ class Marshal:
 
     def hand_in(self, value: Any, dtype: str) -> int:
         """The address of a block of the run with an array. Raises MemoryError."""
-        from dlang.runtime import memory
-
         array = np.ascontiguousarray(self.inward(value, dtype), memory_dtype(dtype))
         address = memory.block(self.context, array.nbytes)
         if not address:

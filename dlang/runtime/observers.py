@@ -8,6 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
+
+from dlang.lazy_modules import lazy_module
+
+if TYPE_CHECKING:
+    from dlang.runtime.platform import debugger
+else:
+    debugger = lazy_module("dlang.runtime.platform.debugger")
+
 
 LINES, MAP, CHECKS = "DLANG_DEBUG_INFO", "DLANG_PERF_MAP", "DLANG_SANITIZE"
 
@@ -27,9 +36,7 @@ def announce(code: bytes, entry: str, address: int) -> None:
     wants_map = os.environ.get(MAP, "") not in ("", "0")
     if sys.platform != "linux" or code[:4] != b"\x7fELF" or not (wants_map or wants_lines()):
         return
-    from dlang.runtime.platform.debugger import tell_gdb, write_map
-
     if wants_map:
-        write_map(code, entry, address)
+        debugger.write_map(code, entry, address)
     if wants_lines():
-        tell_gdb(code, entry, address)
+        debugger.tell_gdb(code, entry, address)

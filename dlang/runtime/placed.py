@@ -8,11 +8,19 @@ for the few that the host has to read.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dlang.diagnostics import DlangError, error
+from dlang.lazy_modules import lazy_module
+
+if TYPE_CHECKING:
+    from dlang.runtime.cuda import arrays, libraries
+else:
+    arrays = lazy_module("dlang.runtime.cuda.arrays")
+    libraries = lazy_module("dlang.runtime.cuda.libraries")
+
 
 DLPACK = (2, 13)  # the kinds of memory that are CUDA's: of a device, and managed
 _OF_THE_HOST = (np.ndarray, np.generic, bool, int, float, str, list, tuple, type, type(None))
@@ -77,8 +85,6 @@ def _seen(value: Any) -> Any:
     """An array as CuPy sees it, or an emulated one."""
     if is_own(type(value)):
         return value
-    from dlang.runtime.cuda import arrays, libraries
-
     cupy = libraries.cupy()
     return arrays.on_device(cupy, value, cupy.cuda.get_current_stream())
 

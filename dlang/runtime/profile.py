@@ -14,14 +14,18 @@ from dlang.codegen.llvm.profiling import BYTES, CALLS, EVENT, EVENTS, OPERATIONS
 from dlang.codegen.llvm.symbols import PROFILE
 from dlang.codegen.loops import Nest
 from dlang.diagnostics import Span
+from dlang.lazy_modules import lazy_module
 from dlang.runtime.platform.threads import default_pool
 from dlang.runtime.usage import Usage, memory_use
 
 if TYPE_CHECKING:
+    from dlang.codegen.llvm import jit
     from dlang.runtime.ceilings import Ceilings
     from dlang.runtime.device_ceilings import DeviceCeilings
     from dlang.runtime.devices import Driver
     from dlang.runtime.engine import CompiledProgram
+else:
+    jit = lazy_module("dlang.codegen.llvm.jit")
 
 LONG_ENOUGH = 0.02  # seconds by which the processor's clock is compared with the system's
 IN_CACHES = 1.05  # of the speed of a copy through memory
@@ -178,8 +182,6 @@ def _words(program: CompiledProgram) -> Any:
 
 
 def _clock() -> Callable[[], int]:
-    from dlang.codegen.llvm import jit
-
     read: Callable[[], int] = ctypes.CFUNCTYPE(ctypes.c_int64)(jit.support_address("dl_ticks"))
     return read
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dlang.lazy_modules import np
+from dlang.lazy_modules import lazy_module, np
 from dlang.ops.dtypes import DTYPES
 from dlang.runtime.errors import RunError
 from dlang.runtime.half import bf16_of_bits, bits_of_bf16
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
+    from dlang.runtime import values
+else:
+    values = lazy_module("dlang.runtime.values")
 
 CANNOT_READ, CANNOT_WRITE, WRONG_RANK, WRONG_DTYPE = "E0821", "E0822", "E0824", "E0825"
 
@@ -50,9 +53,7 @@ def _axes(rank: int) -> str:
 
 def taken(array: Array, dtype: str, what: str) -> Array:
     """An array that was stored, as the leaves of a run are, by rows, where no value changes; else a `RunError`."""
-    from dlang.runtime.values import dtype_name
-
-    name = dtype_name(array.dtype) or {"U": "texts", "S": "bytes"}.get(array.dtype.kind, array.dtype.name)
+    name = values.dtype_name(array.dtype) or {"U": "texts", "S": "bytes"}.get(array.dtype.kind, array.dtype.name)
     if dtype == "str":
         if array.dtype.kind != "U":
             raise RunError(WRONG_DTYPE, f"`{what}` holds {name}, and the program asks for texts")

@@ -20,11 +20,15 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from dlang.lazy_modules import lazy_module
 from dlang.runtime.compiled import Compiled, Draft
 from dlang.runtime.entries import Entry
 
 if TYPE_CHECKING:
+    from dlang.codegen.llvm import objects
     from dlang.runtime.engine import CompiledProgram
+else:
+    objects = lazy_module("dlang.codegen.llvm.objects")
 
 VARIABLE = "DLANG_TIERS"
 """The environment variable that says which tiers there are: `off` has code compiled well at once, `quick` never so."""
@@ -112,8 +116,6 @@ class Promotion:
 
     def start(self) -> None:
         """Has the program run in quick code; in the best, if an earlier process has made that."""
-        from dlang.codegen.llvm import objects
-
         with _THREAD.called:
             if self.started:
                 return
@@ -133,16 +135,12 @@ class Promotion:
 
     def finish(self) -> None:
         """Has the program run in its best code; if that is under way, waits for it."""
-        from dlang.codegen.llvm import objects
-
         with _THREAD.called, _THREAD.behind if self.asked else nullcontext():
             if not self.final:
                 self._end(objects.compile_object(self.draft.text(), self.tiers.best))
 
     def finish_behind(self) -> None:
         """Does so while calls go on."""
-        from dlang.codegen.llvm import objects
-
         with _THREAD.behind:
             if not self.final:
                 self._end(objects.compile_apart(self.draft.text(), self.tiers.best))

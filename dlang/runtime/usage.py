@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dlang.lazy_modules import lazy_module
+
+if TYPE_CHECKING:
+    from dlang.runtime import memory
+else:
+    memory = lazy_module("dlang.runtime.memory")
 
 
 @dataclass(slots=True)
@@ -35,12 +43,10 @@ def memory_use() -> Iterator[Usage]:
     What is known is complete after the block. Results of earlier runs count no more than once: what was held when the
     block began is taken off.
     """
-    from dlang.runtime.memory import CONTEXTS, WATCHES, Context
-
     before: dict[int, int] = {}
-    contexts = list(CONTEXTS)
+    contexts = list(memory.CONTEXTS)
     for context in contexts:
-        for watch in WATCHES:  # those around this one see what there was
+        for watch in memory.WATCHES:  # those around this one see what there was
             watch(context)
         before[context.address] = context.forget_peak()
     for pool in {id(c.pool): c.pool for c in contexts}.values():
@@ -48,19 +54,19 @@ def memory_use() -> Iterator[Usage]:
     usage = Usage()
     helped: dict[int, int] = {}  # what the threads of a pool held
 
-    def include(context: Context) -> None:
+    def include(context: memory.Context) -> None:
         arrays, nodes = context.held
         arrays -= before.get(context.address, 0)
         helped[id(context.pool)] = max(helped.get(id(context.pool), 0), context.pool.held)
         if arrays + nodes > usage.peak:
             usage.arrays, usage.nodes = arrays, nodes
 
-    WATCHES.append(include)
+    memory.WATCHES.append(include)
     try:
         yield usage
     finally:
-        WATCHES.remove(include)
-        for context in list(CONTEXTS):
+        memory.WATCHES.remove(include)
+        for context in list(memory.CONTEXTS):
             include(context)
         usage.arrays += sum(helped.values())
 

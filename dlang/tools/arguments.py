@@ -7,9 +7,20 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from dlang.lazy_modules import lazy_module
 from dlang.spelling import closest
+
+if TYPE_CHECKING:
+    from dlang import diagnostics
+    from dlang.runtime import observers
+    from dlang.runtime.platform import threads
+else:
+    diagnostics = lazy_module("dlang.diagnostics")
+    observers = lazy_module("dlang.runtime.observers")
+    threads = lazy_module("dlang.runtime.platform.threads")
+
 
 _CHOICE = re.compile(r"argument (?P<what>\S+): invalid choice: '(?P<found>[^']*)' \(choose from (?P<known>.*)\)")
 _VALUE = re.compile(r"argument (?P<what>\S+): invalid (?P<type>\S+) value: '(?P<found>.*)'", re.DOTALL)
@@ -38,13 +49,9 @@ class Parser(argparse.ArgumentParser):
     def _print_message(self, message: str, file: Any = None) -> None:
         """Prints a message, and raises OSError where argparse goes on as if that had been possible."""
         if not message.replace("\n", "").isprintable():
-            from dlang.diagnostics import shown
-
-            message = shown(message)
+            message = diagnostics.shown(message)
         if not message.replace("\n", "").isprintable():
-            from dlang.diagnostics import shown
-
-            message = shown(message)
+            message = diagnostics.shown(message)
         (file or sys.stderr).write(message)
 
     def error(self, message: str) -> NoReturn:
@@ -141,9 +148,7 @@ def add_sanitize(parser: argparse.ArgumentParser) -> None:
 def use_checks(wanted: bool) -> None:
     """Has compiled code check what it touches of memory, if that is asked for."""
     if wanted:
-        from dlang.runtime.observers import CHECKS
-
-        os.environ[CHECKS] = "1"
+        os.environ[observers.CHECKS] = "1"
 
 
 def add_colour(parser: argparse.ArgumentParser) -> None:
@@ -185,15 +190,11 @@ def add_threads(parser: argparse.ArgumentParser) -> None:
 def use_threads(count: int | None) -> None:
     """Does as the option says, if it was given."""
     if count is not None:
-        from dlang.runtime.platform.threads import default_pool
-
-        default_pool().limit(count)
+        threads.default_pool().limit(count)
 
 
 def _threads(text: str) -> int:
-    from dlang.runtime.platform.threads import MOST
-
-    return whole("a number of threads", 1, MOST)(text)
+    return whole("a number of threads", 1, threads.MOST)(text)
 
 
 # ---- what is to be measured ------------------------------------------------------------------------------------------

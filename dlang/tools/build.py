@@ -10,12 +10,24 @@ from typing import TYPE_CHECKING
 
 from dlang.codegen.llvm.processors import LEVELS, NATIVE
 from dlang.diagnostics import DlangError, error, shown
+from dlang.lazy_modules import lazy_module
 from dlang.tools.arguments import Parser, add_json
 from dlang.tools.report import report
 
 if TYPE_CHECKING:
-    from dlang.aot.exports import Built, Export, Wanted
+    from dlang.aot import archive, executable, exports, interface, shared, toolchain, wheel
+    from dlang.aot.exports import Built, Export
+    from dlang.tools import programs
     from dlang.typecheck.program import Checked
+else:
+    archive = lazy_module("dlang.aot.archive")
+    executable = lazy_module("dlang.aot.executable")
+    exports = lazy_module("dlang.aot.exports")
+    interface = lazy_module("dlang.aot.interface")
+    programs = lazy_module("dlang.tools.programs")
+    shared = lazy_module("dlang.aot.shared")
+    toolchain = lazy_module("dlang.aot.toolchain")
+    wheel = lazy_module("dlang.aot.wheel")
 
 FORMS = {"fn": "", "grad": "grad", "value_and_grad": "value_and_grad"}
 
@@ -62,19 +74,16 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _build(args: argparse.Namespace) -> int:
-    from dlang.aot.exports import NOT_CHOSEN, build, checked_file, chosen
-    from dlang.aot.toolchain import processor_named, usual_processor
-
-    checked = checked_file(args.file)
+    checked = exports.checked_file(args.file)
     name = args.name or Path(args.file).stem
     if re.fullmatch(r"[^\W\d][\w-]*", name) is None:
         help = ("give another one: `--name my_model`",)
-        raise error(NOT_CHOSEN, f"`{name}` is no name for what is built", None, help=help)
+        raise error(exports.NOT_CHOSEN, f"`{name}` is no name for what is built", None, help=help)
     if args.exe:
         return _program(args, checked, name)
     wanted = _wanted(args)
-    processor = processor_named(args.cpu or usual_processor())
-    built = build(checked, chosen(checked, wanted), processor, bool(wanted), _refusal(args))
+    processor = toolchain.processor_named(args.cpu or toolchain.usual_processor())
+    built = exports.build(checked, exports.chosen(checked, wanted), processor, bool(wanted), _refusal(args))
     for left, why in built.left_out:
         print(shown(f"left out `{left}`: {why}"))
     return _write(Path(args.folder), lambda folder: _made(args, built, name, folder))
@@ -95,48 +104,37 @@ def _write(folder: Path, make: Callable[[Path], Sequence[Path]]) -> int:
 
 def _program(args: argparse.Namespace, checked: Checked, name: str) -> int:
     """Builds what `dlc run` would run."""
-    from dlang.aot.executable import build_executable
-    from dlang.aot.exports import build
-    from dlang.aot.toolchain import processor_named, usual_processor
-    from dlang.tools.programs import command_line, start_of
-
     if args.fn or args.grad or args.value_and_grad:
         raise error("E0986", "a program has no functions to be named, it runs `main`", None)
-    start = start_of(checked, args.file)
-    line = command_line(start.decl, name)
-    built = build(checked, [start], processor_named(args.cpu or usual_processor()), by_name=True)
-    return _write(Path(args.folder), lambda folder: build_executable(built, name, line, folder))
+    start = programs.start_of(checked, args.file)
+    line = programs.command_line(start.decl, name)
+    built = exports.build(
+        checked, [start], toolchain.processor_named(args.cpu or toolchain.usual_processor()), by_name=True
+    )
+    return _write(Path(args.folder), lambda folder: executable.build_executable(built, name, line, folder))
 
 
 def _refusal(args: argparse.Namespace) -> Callable[[Export], None]:
     """Returns the check that raises an error for a function that this kind of output cannot have."""
-    from dlang.aot.interface import fits_c
-
-    return fits_c if args.shared else lambda export: None
+    return interface.fits_c if args.shared else lambda export: None
 
 
 def _made(args: argparse.Namespace, built: Built, name: str, folder: Path) -> list[Path]:
-    from dlang.aot.archive import build_archive
-    from dlang.aot.shared import build_shared
-    from dlang.aot.wheel import build_wheel
-
     if args.shared:
-        return build_shared(built, name.replace("-", "_"), folder)
+        return shared.build_shared(built, name.replace("-", "_"), folder)
     if args.wheel:
-        return build_wheel(built, name, args.package_version or "0.1.0", args.requires, folder)
-    return build_archive(built, name, folder)
+        return wheel.build_wheel(built, name, args.package_version or "0.1.0", args.requires, folder)
+    return archive.build_archive(built, name, folder)
 
 
-def _wanted(args: argparse.Namespace) -> list[Wanted]:
-    """Lists the exports that the options ask for. The types of a function are also those of its derivatives."""
-    from dlang.aot.exports import Wanted
-
+def _wanted(args: argparse.Namespace) -> list[exports.Wanted]:
+    """What the options ask for. The types of a function are also those of its derivatives."""
     out = []
     for option, form in FORMS.items():
         for text in getattr(args, option):
             function, given, what = text.partition("=")
             items = tuple(_split(what)) if given else None
-            out.append(Wanted(function.strip(), form, None if form else items, items if form else None))
+            out.append(exports.Wanted(function.strip(), form, None if form else items, items if form else None))
     return out
 
 

@@ -5,13 +5,20 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Diagnostic, DlangError
 from dlang.driver import check, read_source
+from dlang.lazy_modules import lazy_module
 from dlang.spelling import plural
 from dlang.tools.arguments import Parser, add_json, add_paths
 from dlang.tools.files import programs
 from dlang.tools.report import report
+
+if TYPE_CHECKING:
+    from dlang.tools import fixes
+else:
+    fixes = lazy_module("dlang.tools.fixes")
 
 
 def options(parser: Parser) -> None:
@@ -28,9 +35,7 @@ def main(args: argparse.Namespace) -> int:
 
         return watch(args.paths, args.json)
     if args.fix:
-        from dlang.tools.fixes import fix_files
-
-        return fix_files(args.paths, args.json)
+        return fixes.fix_files(args.paths, args.json)
     return check_files(args.paths, args.json)
 
 

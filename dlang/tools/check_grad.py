@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dlang.diagnostics import DlangError, error
 from dlang.driver import check, errors_of, failure, read_source
 from dlang.dump_ir import open_variable
+from dlang.lazy_modules import lazy_module
 from dlang.runtime.errors import RunError
 from dlang.spelling import plural
 from dlang.tools.arguments import Parser, add_json, positive, whole
@@ -20,10 +21,16 @@ from dlang.typecheck import core, types as ty
 
 if TYPE_CHECKING:
     from dlang.specialize.specialize import Entry
+    from dlang.tools import comparison, deadline, drawing, stand_ins
     from dlang.tools.comparison import Comparison, Row
     from dlang.tools.drawing import Kind, Leaf
     from dlang.tools.gradients import Gradients
     from dlang.typecheck.program import Checked
+else:
+    comparison = lazy_module("dlang.tools.comparison")
+    deadline = lazy_module("dlang.tools.deadline")
+    drawing = lazy_module("dlang.tools.drawing")
+    stand_ins = lazy_module("dlang.tools.stand_ins")
 
 KINDS: tuple[Kind, ...] = ("normal", "positive", "fractions")
 
@@ -150,11 +157,9 @@ def _agrees(decl: core.FnDecl, options: Options) -> bool:
 
     Raises E0957 where the function has no derivatives, or no finite value.
     """
-    from dlang.tools.drawing import leaves_of
     from dlang.tools.gradients import gradients
-    from dlang.tools.stand_ins import with_stand_ins
 
-    drawable, replaced = with_stand_ins(decl)
+    drawable, replaced = stand_ins.with_stand_ins(decl)
     wanted, slots = requested(drawable)
     made, entry = gradients(wanted)
     if not made.wrt:
@@ -162,7 +167,7 @@ def _agrees(decl: core.FnDecl, options: Options) -> bool:
         raise error("E0957", f"`{decl.name}` has no derivatives to check: it takes no float", decl.span, help=help)
     sizes = [options.sizes.get(s.name, options.size) for s in slots]
     variables = [s.variable for s in slots]
-    draw = Draw(made, entry, leaves_of(drawable, entry, variables), sizes, variables, options.seed)
+    draw = Draw(made, entry, drawing.leaves_of(drawable, entry, variables), sizes, variables, options.seed)
     at = [s.text.format(size) for s, size in zip(slots, sizes, strict=True)]
     many = max([len(leaf.variants) for leaf in draw.chosen], default=1)
     seconds = options.seconds / many
@@ -201,21 +206,17 @@ class Draw:
 def _compared(decl: core.FnDecl, draw: Draw, variant: int, seconds: float) -> tuple[Kind, Comparison]:
     """The derivatives at arguments of the first kind at which the value is finite, or else of the last that the
     function takes."""
-    from dlang.tools.comparison import compare, edges
-    from dlang.tools.deadline import TooLong
-    from dlang.tools.drawing import drawn
-
     refused: list[DlangError] = []
     found: tuple[Kind, Comparison] | None = None
     for kind in KINDS:
-        args = drawn(draw.entry, draw.leaves, draw.sizes, draw.seed, draw.variables, kind, variant)
+        args = drawing.drawn(draw.entry, draw.leaves, draw.sizes, draw.seed, draw.variables, kind, variant)
         names = [draw.leaves[k - len(args) + len(draw.leaves)].name for k in draw.made.wrt]
         try:
-            found = kind, compare(draw.made, args, names, seconds, draw.seed)
+            found = kind, comparison.compare(draw.made, args, names, seconds, draw.seed)
         except RunError as e:
             refused.append(failure(e))
             continue
-        except TooLong:
+        except deadline.TooLong:
             help = ("give smaller sizes, such as `--size 1`, or more time: `--seconds 100`",)
             message = f"a gradient of `{decl.name}` takes more than {seconds:g} s"
             raise error("E0957", message, decl.span, help=help) from None
@@ -225,7 +226,7 @@ def _compared(decl: core.FnDecl, draw: Draw, variant: int, seconds: float) -> tu
         raise refused[0]
     if found[1].finite and not found[1].wrong:
         values = (0.0, 1.0) if found[0] == "fractions" else (0.0,)
-        found[1].boundary += edges(draw.made, args, names, values, 0.1 * seconds, draw.seed)
+        found[1].boundary += comparison.edges(draw.made, args, names, values, 0.1 * seconds, draw.seed)
     return found
 
 

@@ -11,10 +11,18 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from dlang import __version__
+from dlang.lazy_modules import lazy_module
 from dlang.tools.arguments import Parser, add_colour, use_checks, use_colour, use_threads
 from dlang.tools.commands import COMMANDS, implementation, overview, parser_of
+
+if TYPE_CHECKING:
+    from dlang import diagnostics
+else:
+    diagnostics = lazy_module("dlang.diagnostics")
+
 
 FINE, USER_ERROR, MISUSED, INTERNAL = 0, 1, 2, 70
 UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG)
@@ -57,10 +65,9 @@ def _failed(e: Exception) -> int:
     if _is_short_of_memory(e):
         _say("there is too little memory to go on: more is needed, or a higher limit (`ulimit -v`)")
         return USER_ERROR
-    from dlang.diagnostics import DlangError
     from dlang.tools.report import report, report_defect
 
-    if isinstance(e, DlangError):  # of what every command looks at, such as DLANG_THREADS
+    if isinstance(e, diagnostics.DlangError):  # of what every command looks at, such as DLANG_THREADS
         report(e.diagnostics, as_json=False)
         return USER_ERROR
     report_defect(e)

@@ -5,13 +5,20 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from dlang.lazy_modules import lazy_module
 from dlang.tools import shells
 from dlang.tools.arguments import OPTIONS, Parser
 from dlang.tools.command_line import parser_of_all
 from dlang.tools.commands import COMMANDS, parser_of
 from dlang.tools.explain import codes
+
+if TYPE_CHECKING:
+    from dlang.tools import names_of_programs
+else:
+    names_of_programs = lazy_module("dlang.tools.names_of_programs")
+
 
 SHELLS = ("bash", "zsh", "fish")
 NAMES = "names"
@@ -60,11 +67,9 @@ def options(parser: Parser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     if args.shell == NAMES:
-        from dlang.tools.names_of_programs import KINDS, names
-
-        if not args.words or args.words[0] not in KINDS:
-            args.refuse(f"expected a KIND of names, one of {', '.join(KINDS)}")
-        print("".join(f"{name}\n" for name in names(args.words[0], args.words[1:])), end="")
+        if not args.words or args.words[0] not in names_of_programs.KINDS:
+            args.refuse(f"expected a KIND of names, one of {', '.join(names_of_programs.KINDS)}")
+        print("".join(f"{name}\n" for name in names_of_programs.names(args.words[0], args.words[1:])), end="")
         return 0
     if args.words:
         args.refuse(f"expected nothing behind `{args.shell}`")

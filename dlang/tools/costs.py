@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dlang.diagnostics import DlangError, error
 from dlang.driver import check, errors_of, failure, read_source
+from dlang.lazy_modules import lazy_module
 from dlang.runtime.errors import RunError
 from dlang.tools.arguments import Parser, add_json, whole
 from dlang.tools.ir import function_named
@@ -17,9 +18,12 @@ from dlang.tools.slots import refuse_unknown, sizes_given
 from dlang.typecheck import core
 
 if TYPE_CHECKING:
+    from dlang.tools import law
     from dlang.tools.counted import Counted, Way
     from dlang.tools.law import Breach
     from dlang.tools.scans import Scan
+else:
+    law = lazy_module("dlang.tools.law")
 
 SHOWN = 3  # lines of a surplus
 WIDTH = 60  # characters of one
@@ -94,8 +98,6 @@ def _refuse_without(function: Counted, decl: core.FnDecl, ways: Sequence[Way]) -
 
 # ---- what is shown ---------------------------------------------------------------------------------------------------
 def _print(name: str, scan: Scan) -> None:
-    from dlang.tools.law import BASES, exponent
-
     print(f"`{name}` at {_sizes(scan)}")
     titles = [f"{t:>13}" for t in ("operations", "exponent", "bytes moved", "exponent", "memory", "exponent", "times")]
     print(f"  {'':<12}{''.join(titles)}")
@@ -103,8 +105,8 @@ def _print(name: str, scan: Scan) -> None:
         counts = [c[way] for c in scan.costs]
         shown = []
         for amounts in ([c.operations for c in counts], [c.moved for c in counts], [c.peak for c in counts]):
-            shown += [f"{amounts[-1]:>13,}", f"{exponent(amounts):>13.2f}"]
-        if way in BASES and (base := BASES[way]) in scan.costs[0].ways:
+            shown += [f"{amounts[-1]:>13,}", f"{law.exponent(amounts):>13.2f}"]
+        if way in law.BASES and (base := law.BASES[way]) in scan.costs[0].ways:
             shown.append(f"{_ratio(scan, way, base):>13.2f}")
         print(f"  {way:<12}{''.join(shown)}")
     for breach in scan.breaches:
@@ -152,14 +154,12 @@ def _sizes(scan: Scan) -> str:
 
 
 def _print_json(name: str, scan: Scan) -> None:
-    from dlang.tools.law import exponent
-
     ways = {}
     for way in scan.costs[0].ways:
         counts = [c[way] for c in scan.costs]
         measures = {"operations": [c.operations for c in counts], "moved": [c.moved for c in counts]}
         measures["memory"] = [c.peak for c in counts]
-        ways[way] = {m: {"counts": n, "exponent": round(exponent(n), 3)} for m, n in measures.items()}
+        ways[way] = {m: {"counts": n, "exponent": round(law.exponent(n), 3)} for m, n in measures.items()}
     broken = [
         {
             "of": b.way,

@@ -21,13 +21,17 @@ from dlang.ir.call_graph import reachable
 from dlang.ir.metering import Metered
 from dlang.ir.substitution import refresh_vars
 from dlang.ir.traverse import type_vars, walk
+from dlang.lazy_modules import lazy_module
 from dlang.runtime.host import Host
 from dlang.specialize.specialize import Entry
 from dlang.tools.drawing import Kind, Leaf, drawn, leaves_of
 from dlang.typecheck.core import FnDecl
 
 if TYPE_CHECKING:
-    from dlang.optimize.pipeline import Observer
+    from dlang.specialize import values
+else:
+    values = lazy_module("dlang.specialize.values")
+
 
 Way = Literal["as written", "value", "gradient", "tangent", "second", "twice"]
 WAYS: tuple[Way, ...] = ("as written", "value", "gradient", "tangent", "second", "twice")
@@ -229,9 +233,7 @@ def _opened(made: dict[str, Function], f: Function) -> tuple[Builder, list[Var]]
 
 
 def _leaves(v: Any) -> list[Atom]:
-    from dlang.specialize.values import leaves
-
-    return list(leaves(v))
+    return list(values.leaves(v))
 
 
 def _without_tokens(positions: Sequence[int], vars: Sequence[Var]) -> list[int]:

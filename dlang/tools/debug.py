@@ -5,15 +5,24 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dlang.diagnostics import DlangError, error
 from dlang.driver import check, errors_of, read_source
+from dlang.lazy_modules import lazy_module
 from dlang.spelling import closest
 from dlang.tools.arguments import Parser, add_program
 from dlang.tools.report import report
 from dlang.tools.run import own_options, printed, start_of
 from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.program import Checked
+
+if TYPE_CHECKING:
+    from dlang.tools.debugger import commands, showing, terminal
+else:
+    commands = lazy_module("dlang.tools.debugger.commands")
+    showing = lazy_module("dlang.tools.debugger.showing")
+    terminal = lazy_module("dlang.tools.debugger.terminal")
 
 
 def options(parser: Parser) -> None:
@@ -48,10 +57,7 @@ def _number(text: str) -> int:
 
 
 def main(args: argparse.Namespace) -> int:
-    from dlang.tools.debugger.commands import Conversation
-    from dlang.tools.debugger.showing import position
     from dlang.tools.debugger.start import debugger_of
-    from dlang.tools.debugger.terminal import interruptible, show, talk
 
     try:
         source = read_source(args.file)
@@ -62,18 +68,18 @@ def main(args: argparse.Namespace) -> int:
         start, seed = _start(checked, args, rest)
         megabytes = args.memory or 512
         debugger = debugger_of(checked, start, source, seed=seed, memory=megabytes << 20, library=args.library)
-        c = Conversation(debugger)
+        c = commands.Conversation(debugger)
         if args.break_nan or args.break_zero:
-            with interruptible(c):
+            with terminal.interruptible(c):
                 found = [line for word in ("nan", "zero") if getattr(args, f"break_{word}") for line in c.say(word)]
             if not (sys.stdin.isatty() and sys.stdout.isatty()):
-                show(found)
+                terminal.show(found)
                 return 1 if c.found or debugger.root.timeline.failure is not None else 0
-            talk(c, found)
+            terminal.talk(c, found)
             return 0
-        with interruptible(c):
+        with terminal.interruptible(c):
             debugger.step()
-        talk(c, position(debugger))
+        terminal.talk(c, showing.position(debugger))
         return 0
     except DlangError as e:
         report(e.diagnostics, False)

@@ -5,10 +5,17 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dlang.diagnostics import DlangError, shown
+from dlang.lazy_modules import lazy_module
 from dlang.tools.arguments import Parser, add_json, add_paths
 from dlang.tools.report import report
+
+if TYPE_CHECKING:
+    from dlang.tools.documentation import site
+else:
+    site = lazy_module("dlang.tools.documentation.site")
 
 
 def options(parser: Parser) -> None:
@@ -32,8 +39,7 @@ def main(args: argparse.Namespace) -> int:
 def make(paths: Sequence[str], title: str | None, folder: Path) -> Path:
     """Writes the pages, and gives the first."""
     from dlang.tools.documentation.modules import documented
-    from dlang.tools.documentation.site import write
 
     modules = documented(paths)
-    write(modules, title or Path(paths[0]).resolve().stem, folder)
+    site.write(modules, title or Path(paths[0]).resolve().stem, folder)
     return folder / "index.html"

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import argparse
 import re
+from typing import TYPE_CHECKING
 
 from dlang.diagnostics import DlangError, Source
 from dlang.driver import Backend, check, errors_of
+from dlang.lazy_modules import lazy_module
 from dlang.spelling import closest
 from dlang.tools.arguments import Parser, add_backend, add_json
 from dlang.tools.report import failed_in, report
 from dlang.tools.run import printed, run
 from dlang.typecheck.modules import library_folders
+
+if TYPE_CHECKING:
+    from dlang.typecheck import program
+else:
+    program = lazy_module("dlang.typecheck.program")
 
 
 def options(parser: Parser) -> None:
@@ -26,11 +33,9 @@ def main(args: argparse.Namespace) -> int:
 
 def evaluate(expression: str, backend: Backend, as_json: bool) -> int:
     """Prints the value; modules of the standard library that it mentions are imported."""
-    from dlang.typecheck.program import check_expression
-
     try:
         checked = check(Source("<imports>", "".join(f"import {m}\n" for m in _modules(expression))))
-        decl, found = check_expression(checked, _source(expression))
+        decl, found = program.check_expression(checked, _source(expression))
         if decl is None or errors_of(checked) or any(d.severity == "error" for d in found):
             report([*checked.diagnostics, *found], as_json)
             return 1

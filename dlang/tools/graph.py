@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from dlang.diagnostics import DlangError, error, shown
 from dlang.driver import check, errors_of, lower, read_source
 from dlang.dump_ir import nests_of, request
+from dlang.lazy_modules import lazy_module
 from dlang.tools.arguments import Parser, add_json
 from dlang.tools.dot import Graph, write
 from dlang.tools.ir import chosen
 from dlang.tools.report import report
 from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.program import Checked
+
+if TYPE_CHECKING:
+    from dlang.python import derivatives, instances
+else:
+    derivatives = lazy_module("dlang.python.derivatives")
+    instances = lazy_module("dlang.python.instances")
 
 
 def options(parser: Parser) -> None:
@@ -59,8 +67,6 @@ def graph_of(checked: Checked, function: str | None, gradient: bool, stage: str)
 
 
 def _gradient(checked: Checked, decl: FnDecl) -> FnDecl:
-    from dlang.python.derivatives import grad
     from dlang.python.function import Function
-    from dlang.python.instances import Program
 
-    return grad(Function(Program(checked, "cpu"), decl, decl.name, bool(decl.constraints))).decl
+    return derivatives.grad(Function(instances.Program(checked, "cpu"), decl, decl.name, bool(decl.constraints))).decl

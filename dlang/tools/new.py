@@ -8,13 +8,21 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dlang.diagnostics import DlangError, error, shown
 from dlang.drafts import write
+from dlang.lazy_modules import lazy_module
 from dlang.tools.arguments import Parser
 from dlang.tools.files import writing
 from dlang.tools.report import report
 from dlang.typecheck.modules import Finder
+
+if TYPE_CHECKING:
+    from dlang.grammar import lexer
+else:
+    lexer = lazy_module("dlang.grammar.lexer")
+
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -72,9 +80,7 @@ def _refuse_name(name: str, module: str, library: bool) -> None:
         raise error("E0990", f"a project cannot be called `{name}`", None, help=help)
     if not library:
         return
-    from dlang.grammar.lexer import KEYWORDS
-
-    if module in KEYWORDS or keyword.iskeyword(module):
+    if module in lexer.KEYWORDS or keyword.iskeyword(module):
         help = (f"choose another name, such as `{name}-lib`",)
         raise error("E0990", f"a module cannot be called `{module}`: it is a keyword", None, help=help)
     if Finder().standard(module) is not None:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Span, error
+from dlang.lazy_modules import lazy_module
 from dlang.tools.arguments import Parser
 from dlang.typecheck.headers import FnDecl, Param
 from dlang.typecheck.types import FLOATS, TypeCon, TypeVar, resolve
+
+if TYPE_CHECKING:
+    from dlang.typecheck import core
+else:
+    core = lazy_module("dlang.typecheck.core")
 
 
 def parser_of_main(prog: str, main: FnDecl, options: Sequence[str]) -> Parser:
@@ -38,8 +45,6 @@ def parser_of_main(prog: str, main: FnDecl, options: Sequence[str]) -> Parser:
 
 
 def _default(p: Param) -> str:
-    from dlang.typecheck import core
-
     return f", {p.default.value} unless given" if isinstance(p.default, core.Literal) else ""
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dlang.diagnostics import DlangError, error, shown
-from dlang.lazy_modules import np
+from dlang.lazy_modules import lazy_module, np
 from dlang.spelling import closest
 from dlang.tools.arguments import Parser
 from dlang.tools.report import report
@@ -22,7 +22,10 @@ from dlang.tools.terminal import CLEARED, coloured
 from dlang.typecheck.modules import unreadable
 
 if TYPE_CHECKING:
+    from dlang.tools.pictures import figures
     from dlang.tools.pictures.picture import Picture
+else:
+    figures = lazy_module("dlang.tools.pictures.figures")
 
 WIDEST = 120
 INTERVAL = 0.5  # seconds
@@ -55,9 +58,7 @@ def main(args: argparse.Namespace) -> int:
         if args.output is None:
             print(drawn(picture))
         else:
-            from dlang.tools.pictures.figures import written
-
-            written(picture, args.output)
+            figures.written(picture, args.output)
             print(shown(f"written to {args.output}"))
     except DlangError as e:
         report(e.diagnostics, False)

@@ -6,10 +6,12 @@ import argparse
 import json
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dlang.diagnostics import DlangError
 from dlang.driver import Backend, errors_of, lower, read_source
 from dlang.dump_ir import open_variable, request
+from dlang.lazy_modules import lazy_module
 from dlang.runtime.drivers import driver_of
 from dlang.timings import Timing, timings_of
 from dlang.tools.arguments import Parser, add_backend, add_json, add_program
@@ -19,6 +21,15 @@ from dlang.tools.measuring import Measures, not_measured
 from dlang.tools.report import report
 from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.program import Checked
+
+if TYPE_CHECKING:
+    from dlang.runtime import host
+    from dlang.tools import run
+    from dlang.typecheck import workspace
+else:
+    host = lazy_module("dlang.runtime.host")
+    run = lazy_module("dlang.tools.run")
+    workspace = lazy_module("dlang.typecheck.workspace")
 
 
 def options(parser: Parser) -> None:
@@ -35,10 +46,8 @@ def main(args: argparse.Namespace) -> int:
     if not args.compile:
         if args.fn is not None:
             args.refuse("--fn: only together with --compile")
-        from dlang.tools.run import run_file
-
         wanted = Measures(profile=True, trace=args.trace)
-        return run_file(args.file, args.options, args.backend, args.json, wanted, "profile")
+        return run.run_file(args.file, args.options, args.backend, args.json, wanted, "profile")
     try:
         laps = compile_laps(args.file, args.backend, args.fn)
         print(table(laps))
@@ -55,15 +64,13 @@ def compile_laps(path: str, backend: Backend, function: str | None) -> list[Timi
     calls, or of `main`, of the script, or of all functions and tests. Only imports are taken as they were kept.
     """
     from dlang.runtime.engine import Engine
-    from dlang.runtime.host import Host
-    from dlang.typecheck.workspace import Workspace
 
     if backend == "interp":
         raise not_measured(backend)
-    engine = Engine(Host(), driver=driver_of(backend))
+    engine = Engine(host.Host(), driver=driver_of(backend))
     source = read_source(path)
     with timings_of() as laps:
-        checked = Workspace().check(source)  # which looks for nothing that was kept of this file
+        checked = workspace.Workspace().check(source)  # which looks for nothing that was kept of this file
         if errors_of(checked):
             raise DlangError(checked.diagnostics)
         program, entries = lower([request(decl) for decl in _compiled(checked, function)])

@@ -6,14 +6,21 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dlang import __version__
 from dlang.diagnostics import DlangError, error
+from dlang.lazy_modules import lazy_module
 from dlang.tools.files import replace_file
 from dlang.tools.machine import processor_name
 from dlang.tools.timing import Times
 from dlang.typecheck.modules import unreadable
+
+if TYPE_CHECKING:
+    from dlang.runtime.platform import threads
+else:
+    threads = lazy_module("dlang.runtime.platform.threads")
+
 
 FORMAT = 1
 SURE = 3.0
@@ -33,9 +40,7 @@ class Saved:
 
 
 def this_machine() -> dict[str, Any]:
-    from dlang.runtime.platform.threads import default_pool
-
-    return {"dlang": __version__, "processor": processor_name(), "threads": default_pool().threads}
+    return {"dlang": __version__, "processor": processor_name(), "threads": threads.default_pool().threads}
 
 
 def save(path: str, times: Mapping[Key, Times]) -> None:

@@ -24,6 +24,7 @@ from dlang.driver import (
     read_source,
     ready,
 )
+from dlang.lazy_modules import lazy_module
 from dlang.polynomials import Poly
 from dlang.runtime.drivers import driver_of
 from dlang.tools.arguments import (
@@ -45,9 +46,14 @@ from dlang.typecheck.refinements import substituted
 from dlang.typecheck.types import UNIT, Below, RowVar, Shape, Size, SizeVar, Type, TypeCon, TypeVar, resolve
 
 if TYPE_CHECKING:
+    from dlang.runtime import host, usage
     from dlang.runtime.profile import Profile
     from dlang.typecheck import core
     from dlang.typecheck.program import Checked
+else:
+    core = lazy_module("dlang.typecheck.core")
+    host = lazy_module("dlang.runtime.host")
+    usage = lazy_module("dlang.runtime.usage")
 
 
 def options(parser: Parser) -> None:
@@ -107,9 +113,7 @@ def start_of(checked: Checked, path: str, options: Sequence[str], command: str =
 
 def run(checked: Checked, start: FnDecl, backend: Backend, seed: int = 0) -> None:
     """Compiles and calls a function without parameters; random numbers that it draws depend on the seed."""
-    from dlang.runtime.host import Host
-
-    runner, face = ready(checked, Request(start), backend, Host())
+    runner, face = ready(checked, Request(start), backend, host.Host())
     call(runner, face, seed=seed)
 
 
@@ -122,9 +126,7 @@ def measured(checked: Checked, start: FnDecl, backend: Backend, seed: int, wante
             raise not_measured(backend)
         _profiled(start, backend, seed, wanted)
     elif wanted.memory:
-        from dlang.runtime.usage import memory_use
-
-        with memory_use() as used:
+        with usage.memory_use() as used:
             run(checked, start, backend, seed)
         show_memory(used)
     else:
@@ -134,12 +136,11 @@ def measured(checked: Checked, start: FnDecl, backend: Backend, seed: int, wante
 def _profiled(start: FnDecl, backend: Backend, seed: int, wanted: Measures) -> None:
     """A run as code that measures itself; one that is interrupted or fails is shown as far as it went."""
     from dlang.runtime.engine import Engine
-    from dlang.runtime.host import Host
     from dlang.runtime.profile import recorded
 
     import_module("numpy")  # now, and not when the first array is shown, whose time that would be
     program, (entry,) = lower([Request(start)])
-    engine = Engine(Host(), profile=True, driver=driver_of(backend), deterministic=is_deterministic())
+    engine = Engine(host.Host(), profile=True, driver=driver_of(backend), deterministic=is_deterministic())
     runner = engine.compile(program, [entry.name])
     profile: Profile | None = None
     try:
@@ -161,8 +162,6 @@ def printed(decl: FnDecl) -> FnDecl:
 
 
 def _print(decl: FnDecl) -> core.Expr:
-    from dlang.typecheck import core
-
     assert decl.body is not None
     span = decl.body.span
     text = core.Format(TypeCon("str"), span, ((decl.body, ""),))
@@ -202,8 +201,6 @@ def call_of_main(path: str, main: FnDecl, options: Sequence[str], command: str =
 
 
 def _call(path: str, main: FnDecl, given: Mapping[str, Any]) -> core.Expr:
-    from dlang.typecheck import core
-
     span = nowhere(path)
     instance: list[tuple[TypeVar | SizeVar | RowVar, Type | Size | Shape]] = []
     for v in main.variables:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dlang.diagnostics import DlangError, error, shown
 from dlang.drafts import write
 from dlang.driver import check, errors_of, read_source
+from dlang.lazy_modules import lazy_module
 from dlang.tools.arguments import Parser, add_json, add_paths
 from dlang.tools.files import programs, programs_of, writing
 from dlang.tools.report import report
+
+if TYPE_CHECKING:
+    from dlang.python import stubs
+else:
+    stubs = lazy_module("dlang.python.stubs")
 
 
 def options(parser: Parser) -> None:
@@ -49,12 +56,10 @@ def _target(file: Path, given: str, folder: str | None) -> Path:
 
 def _stub(file: str, target: Path, only_check: bool) -> None:
     """Writes a stub. E0994 if it is only to be checked, and is another."""
-    from dlang.python.stubs import stub
-
     checked = check(read_source(file))
     if errors_of(checked):
         raise DlangError(checked.diagnostics)
-    text = stub(checked).encode()
+    text = stubs.stub(checked).encode()
     with writing(target):
         if not only_check:
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from dlang.diagnostics import DEFECTS, DlangError, Source, error, shown
 from dlang.driver import Backend, Request, Runner, call, check, load, lower, read_source
-from dlang.lazy_modules import json
+from dlang.lazy_modules import json, lazy_module
 from dlang.runtime.host import Host
 from dlang.specialize.specialize import Entry
 from dlang.spelling import plural
@@ -25,7 +25,12 @@ from dlang.typecheck import core
 from dlang.verification import verified_by_default
 
 if TYPE_CHECKING:
+    from dlang.tools import coverage_report, doc_examples, test_processes
     from dlang.tools.coverage import Coverage, Spot
+else:
+    coverage_report = lazy_module("dlang.tools.coverage_report")
+    doc_examples = lazy_module("dlang.tools.doc_examples")
+    test_processes = lazy_module("dlang.tools.test_processes")
 
 MOST_JOBS = 256
 
@@ -104,9 +109,9 @@ def run_tests(files: Sequence[str], wanted: Wanted, jobs: int = 1) -> Totals:
         for path in files:
             totals.add(test_file(wanted, path))
     else:
-        from dlang.tools.test_processes import in_processes
-
-        for part in in_processes(files, min(jobs, len(files)), partial(test_file, wanted), partial(_ended, wanted)):
+        for part in test_processes.in_processes(
+            files, min(jobs, len(files)), partial(test_file, wanted), partial(_ended, wanted)
+        ):
             totals.add(part)
     return totals
 
@@ -148,19 +153,15 @@ def _tell(totals: Totals, as_json: bool, seconds: float) -> None:
 
 
 def _tell_coverage(totals: Totals, args: argparse.Namespace) -> None:
-    from dlang.tools.coverage_report import by_file, table, write_lcov
-
-    files = by_file(dict(sorted(totals.reached.items())))
+    files = coverage_report.by_file(dict(sorted(totals.reached.items())))
     if args.coverage and files:
-        print(table(files), file=sys.stderr if args.json else sys.stdout)
+        print(coverage_report.table(files), file=sys.stderr if args.json else sys.stdout)
     if args.coverage_out is not None:
-        write_lcov(files, args.coverage_out)
+        coverage_report.write_lcov(files, args.coverage_out)
 
 
 def _examples(path: str) -> Source | None:
-    from dlang.tools.doc_examples import examples
-
-    return examples(read_source(path))
+    return doc_examples.examples(read_source(path))
 
 
 def _test_source(path: str, source: Source | None, wanted: Wanted, totals: Totals, coverage: Coverage | None) -> None:

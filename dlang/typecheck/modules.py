@@ -8,10 +8,18 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dlang
 from dlang.diagnostics import DlangError, Span, error
+from dlang.lazy_modules import lazy_module
 from dlang.spelling import closest
+
+if TYPE_CHECKING:
+    from dlang.typecheck import elsewhere, messages
+else:
+    elsewhere = lazy_module("dlang.typecheck.elsewhere")
+    messages = lazy_module("dlang.typecheck.messages")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +64,6 @@ class Finder:
 
     def instead_of(self, path: tuple[str, ...], importing: Path) -> tuple[str, ...]:
         """Suggests a replacement for a module that isn't there."""
-        from dlang.typecheck import elsewhere
-        from dlang.typecheck.messages import did_you_mean
-
         name = ".".join(path)
         other = elsewhere.of_module(name)
         if other is not None:
@@ -66,7 +71,7 @@ class Finder:
         *above, last = path
         if above and self.find(tuple(above), importing) is not None:
             return (f"to import a name of a module, write `import {'.'.join(above)} {{ {last} }}`",)
-        return did_you_mean(name, self.known(importing))
+        return messages.did_you_mean(name, self.known(importing))
 
     def known(self, importing: Path, above: Sequence[str] = ()) -> list[str]:
         """Modules that could have been meant. above: the folders in front of the name, as an import has them."""

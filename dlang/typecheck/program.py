@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Diagnostic, Source, Span, error
 from dlang.gc_pause import gc_paused
+from dlang.lazy_modules import lazy_module
 from dlang.timings import timed
 from dlang.typecheck.cache import Cache, CachedModule
 from dlang.typecheck.headers import CoreModule, FnDecl
@@ -20,9 +21,20 @@ from dlang.typecheck.stored import keep, recall
 from dlang.typecheck.types import UNIT, DataDecl, Variant
 
 if TYPE_CHECKING:
-    from dlang.grammar import syntax as s
+    from dlang.grammar import parser, syntax, syntax as s
+    from dlang.typecheck import builtins, cascades, checking, declarations, discrete, schemes, terms
     from dlang.typecheck.foreign import Primitive
     from dlang.typecheck.keys import Keys
+else:
+    builtins = lazy_module("dlang.typecheck.builtins")
+    cascades = lazy_module("dlang.typecheck.cascades")
+    checking = lazy_module("dlang.typecheck.checking")
+    declarations = lazy_module("dlang.typecheck.declarations")
+    discrete = lazy_module("dlang.typecheck.discrete")
+    parser = lazy_module("dlang.grammar.parser")
+    schemes = lazy_module("dlang.typecheck.schemes")
+    syntax = lazy_module("dlang.grammar.syntax")
+    terms = lazy_module("dlang.typecheck.terms")
 
 
 @dataclass(slots=True)
@@ -55,8 +67,6 @@ class Program:
 
     # ---- names -------------------------------------------------------------------------------------------------------
     def value(self, table: ModuleTable, name: str) -> Entry | None:
-        from dlang.typecheck import builtins
-
         found = table.entries.get(name)
         if found is not None:
             return found
@@ -83,9 +93,7 @@ class Program:
 
     def constant(self, table: ModuleTable, name: str) -> FnEntry | None:
         """The entry of a `const`."""
-        from dlang.grammar.syntax import Const
-
-        if isinstance(table.functions.get(name), Const) or name in table.entries:
+        if isinstance(table.functions.get(name), syntax.Const) or name in table.entries:
             found = self.value(table, name)
             if isinstance(found, FnEntry) and found.decl.kind == "const":
                 return found
@@ -97,8 +105,6 @@ class Program:
         return self.cache.builtins[name]
 
     def value_names(self, table: ModuleTable) -> list[str]:
-        from dlang.typecheck import builtins
-
         return [*table.functions, *table.entries, *self.the_prelude().functions, *builtins.names()]
 
     def type_names(self, table: ModuleTable) -> list[str]:
@@ -128,23 +134,18 @@ class Program:
             if (found := recall(self, source.path, "prelude", text)) is not None:
                 self.prelude = self.cache.prelude = found
                 return found
-            from dlang.grammar.parser import parse
-            from dlang.typecheck.checking import declare
-
-            module, problems = parse(source, self.cache.parts)
+            module, problems = parser.parse(source, self.cache.parts)
             self.diagnostics += problems
             self.prelude = ModuleTable("prelude", source.path, CoreModule("prelude", source.path), key=text)
             self.tables["prelude"] = self.cache.prelude = self.prelude
-            declare(self, self.prelude, module)
+            checking.declare(self, self.prelude, module)
             self.checked.append((self.prelude, module))
         return self.prelude
 
     def check_group(self, table: ModuleTable, name: str) -> None:
         """Checks the functions of a group, unless that is done."""
         if (table, name) not in self.done:
-            from dlang.typecheck.checking import check_group
-
-            check_group(self, table, name)
+            checking.check_group(self, table, name)
 
     # ---- modules -----------------------------------------------------------------------------------------------------
     def load(self, path: Path, name: str, at: Span) -> ModuleTable:
@@ -213,18 +214,14 @@ def check_source(
     program = Program(Finder(tuple(Path(p) for p in search_path), unsaved or {}), cache, backwards)
     given: Mapping[str, FnEntry] = {}
     if primitives:
-        from dlang.typecheck.checking import primitives_of
-
-        given = primitives_of(program, primitives)
+        given = checking.primitives_of(program, primitives)
     name = name or Path(source.path).stem
     with room(), gc_paused(), timed("check"):
         kept = recall(program, source.path, name, source.text) if alone else None
         table = kept or _check_module(program, source, name, given)
         keep(program, [c for c in program.checked if alone or c[0] is not table])
     for own in given.keys() & table.functions.keys():
-        from dlang.typecheck.checking import twice
-
-        twice(program, own, table.functions[own].name_span, given[own].decl.span)
+        checking.twice(program, own, table.functions[own].name_span, given[own].decl.span)
     cache.end()
     if cache.observed is not None:
         cache.observed.keep(source)
@@ -235,19 +232,14 @@ def check_source(
 
 
 def _check_module(program: Program, source: Source, name: str, given: Mapping[str, FnEntry]) -> ModuleTable:
-    from dlang.typecheck.checking import check_module  # what is kept needs no checker
-    from dlang.typecheck.discrete import warnings
-
-    table = check_module(program, source, name, given)
+    table = checking.check_module(program, source, name, given)
     if "random" in program.tables and program.finder.standard(name) is None:
-        program.diagnostics += warnings(table.core)
+        program.diagnostics += discrete.warnings(table.core)
     return table
 
 
 def _worth_saying(diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
-    from dlang.typecheck.cascades import of_mistakes
-
-    return [d for d in dict.fromkeys(diagnostics) if not of_mistakes(d)]
+    return [d for d in dict.fromkeys(diagnostics) if not cascades.of_mistakes(d)]
 
 
 def position(d: Diagnostic, main: Source) -> tuple[bool, str, int]:
@@ -263,10 +255,7 @@ def check_file(path: Path | str, search_path: Sequence[Path | str] = (), *, cach
 
 def check_expression(checked: Checked, source: Source) -> tuple[FnDecl | None, list[Diagnostic]]:
     """An expression in the scope of a checked module, as a function without parameters."""
-    from dlang.grammar.parser import parse_expression
-    from dlang.typecheck import declarations
-
-    e, problems = parse_expression(source)
+    e, problems = parser.parse_expression(source)
     if e is None or problems:
         return None, problems
     decl, found = declarations.check_value(checked.program, checked.table, "expression", e)
@@ -282,11 +271,8 @@ def check_function(
     types, values: more structs and functions, by the names that it has for them. trusted: its arguments have been
     found to be the indices that functions of the module ask for.
     """
-    from dlang.grammar.parser import parse
-    from dlang.grammar.syntax import Fn
-
-    module, problems = parse(source)
-    if problems or len(module.items) != 1 or not isinstance(module.items[0], Fn):
+    module, problems = parser.parse(source)
+    if problems or len(module.items) != 1 or not isinstance(module.items[0], syntax.Fn):
         return None, problems
     return check_item(checked, module.items[0], types, values, trusted=trusted)
 
@@ -296,8 +282,6 @@ def check_item(
     values: Mapping[str, FnEntry] | None = None, *, trusted: bool = False,
 ) -> tuple[FnDecl | None, list[Diagnostic]]:  # fmt: skip
     """As `check_function`, of a function that is parsed already."""
-    from dlang.typecheck.declarations import check_functions
-
     table = checked.table
     scratch = replace(
         table,
@@ -307,7 +291,7 @@ def check_item(
         types={**table.types, **(types or {})},
     )
     with room():
-        found = check_functions(checked.program, scratch, [item.name], trusted=trusted)
+        found = declarations.check_functions(checked.program, scratch, [item.name], trusted=trusted)
     entry = scratch.entries[item.name]
     return (entry.decl if isinstance(entry, FnEntry) and not found else None), found
 
@@ -325,22 +309,16 @@ def function_text(decl: FnDecl) -> str:
 
 def signature_texts(decl: FnDecl) -> tuple[list[str], str]:
     """The types of the parameters and of the result, in which variables have the same names."""
-    from dlang.typecheck import schemes
-
     return schemes.signature_texts(_scheme(decl))
 
 
 def scheme_text(decl: FnDecl, *, constraints: bool = False) -> str:
     """The type of a function, as hover texts show it; with `constraints` also what is still pending."""
-    from dlang.typecheck import schemes
-
     return schemes.scheme_text(_scheme(decl), constraints=constraints, effects=decl.effects)
 
 
 def _scheme(decl: FnDecl) -> Scheme:
-    from dlang.typecheck.terms import size_of_param
-
-    sizes = tuple(size_of_param(p.local) for p in decl.params)
+    sizes = tuple(terms.size_of_param(p.local) for p in decl.params)
     params = tuple(p.local.type for p in decl.params)
     result = decl.result if decl.result is not None else UNIT
     asked = tuple(p.local.refinement for p in decl.params)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dlang.diagnostics import Note
-from dlang.typecheck.mismatches import AxisTwice, NoAxis, NoVector
+from dlang.lazy_modules import lazy_module
 from dlang.typecheck.sizes import bind_size, closed, constant, product, same, unify_size
 from dlang.typecheck.state import Constraint, Inference, Mismatch
 from dlang.typecheck.terms import I64, is_empty, number, of_var, variables, view
 from dlang.typecheck.types import Shape, Size, SizeVar, TypeTuple, TypeVar, resolve, resolve_shape, resolve_size
 from dlang.typecheck.unify import bind_row, unify, unify_shape
 
+if TYPE_CHECKING:
+    from dlang.typecheck import constraints
+else:
+    constraints = lazy_module("dlang.typecheck.constraints")
+
 
 def state(st: Inference, c: Constraint) -> None:
     """A constraint that follows from another: kept for the next round if it can't be settled now."""
-    from dlang.typecheck.constraints import constrain
-
-    constrain(st, c)
+    constraints.constrain(st, c)
 
 
 def broadcast(st: Inference, c: Constraint) -> bool:

@@ -20,14 +20,17 @@ from dlang.cache.records import Elsewhere, Unkept, dump, load
 from dlang.cache.store import Store, digest, user_store
 from dlang.diagnostics import DlangError, Source, Span
 from dlang.gc_pause import gc_paused
+from dlang.lazy_modules import lazy_module
 from dlang.typecheck.headers import CoreModule, Unread
 from dlang.typecheck.scope import ModuleTable
 from dlang.typecheck.types import Floor, RowVar, SizeVar, TypeVar, intern_floor, serials
 
 if TYPE_CHECKING:
-    from dlang.grammar import syntax as s
+    from dlang.grammar import syntax, syntax as s
     from dlang.typecheck.core import Expr
     from dlang.typecheck.program import Program
+else:
+    syntax = lazy_module("dlang.grammar.syntax")
 
 KIND = "module"
 BODIES = " bodies"
@@ -225,8 +228,6 @@ def keep(program: Program, modules: Sequence[tuple[ModuleTable, s.Module]]) -> N
     stored = program.cache.stored
     if program.backwards or not modules:
         return
-    from dlang.grammar.syntax import Import as Written
-
     tables = {t.path: t for t in program.tables.values()}
     marked = {d.span.source.path for d in program.diagnostics if d.span is not None}
     for table, module in modules:
@@ -236,7 +237,7 @@ def keep(program: Program, modules: Sequence[tuple[ModuleTable, s.Module]]) -> N
             continue
         if prelude is None:
             _check_all(program, table)
-        imports = [_import(program, tables, table, i) for i in module.items if isinstance(i, Written)]
+        imports = [_import(program, tables, table, i) for i in module.items if isinstance(i, syntax.Import)]
         if all(i.record for i in imports):
             stored.write(key, table, imports)
 

@@ -290,6 +290,7 @@ def test_the_version_needs_the_command_line_and_nothing_else():
     assert version == f"dlc {__version__}"
     assert modules.split() == [
         "dlang",
+        "dlang.lazy_modules",
         "dlang.spelling",
         "dlang.tools",
         "dlang.tools.arguments",

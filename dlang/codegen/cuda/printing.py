@@ -6,18 +6,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlang.codegen.kernel import Kernel
+from dlang.lazy_modules import lazy_module
 
 if TYPE_CHECKING:
+    from dlang.codegen import printing
     from dlang.codegen.loops import Program
+else:
+    printing = lazy_module("dlang.codegen.printing")
 
 DEVICE = Path(__file__).with_name("device.cuh")
 
 
 def print_cuda(program: Program) -> str:
     """The host's program in the loop-nest IR, and its kernels in CUDA C, without what all of them share."""
-    from dlang.codegen.printing import print_program  # which those who have kernels already do not need
-
-    return "\n".join([print_program(program), *[kernel.text for kernel in program.kernels]])
+    return "\n".join([printing.print_program(program), *[kernel.text for kernel in program.kernels]])
 
 
 def device_text() -> str:

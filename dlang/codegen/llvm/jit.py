@@ -10,15 +10,21 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlang.codegen.llvm import capi, collector, microkernel, objects, pool, registry, support, texts, waiting, windows
 from dlang.codegen.llvm.symbols import caller_symbol, entry_symbol
+from dlang.lazy_modules import lazy_module
 from dlang.runtime import c_functions
 from dlang.runtime.platform import loader, objects as python
 from dlang.runtime.platform.openblas import openblas
 from dlang.runtime.platform.stack import has_switch
 from dlang.runtime.platform.threads import has_futexes
+
+if TYPE_CHECKING:
+    from dlang.codegen.llvm import linker
+else:
+    linker = lazy_module("dlang.codegen.llvm.linker")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +43,6 @@ def _link(code: bytes, symbols: Mapping[str, int], wanted: Sequence[str], lastin
             return Linked(image, image.addresses)
         except loader.Unlinkable:  # a relocation of a processor to come: LLVM knows what it has made
             pass
-    from dlang.codegen.llvm import linker
-
     library = linker.load(code, symbols, wanted)
     return Linked(library, library.addresses)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dlang.codegen import loops
 from dlang.codegen.llvm import pool, profiling, support, texts
@@ -20,6 +21,12 @@ from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
 from dlang.ir import anf
 from dlang.ir.types import dtype_of
+from dlang.lazy_modules import lazy_module
+
+if TYPE_CHECKING:
+    from dlang.codegen.llvm import objects
+else:
+    objects = lazy_module("dlang.codegen.llvm.objects")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +70,8 @@ def emit(
 
 def print_llvm(program: anf.Program, entries: Sequence[str] = ()) -> str:
     """The text of a program of the core IR, for this processor; by default of all its functions."""
-    from dlang.codegen.llvm.objects import has_avx512, has_fma, vector_bits
-
-    nests = schedule(program, Lanes(vector_bits()), GRAIN)
-    return emit(nests, entries or list(program.functions), fuses=has_fma(), avx512=has_avx512()).llvm
+    nests = schedule(program, Lanes(objects.vector_bits()), GRAIN)
+    return emit(nests, entries or list(program.functions), fuses=objects.has_fma(), avx512=objects.has_avx512()).llvm
 
 
 def _entry(module: Module, program: loops.Program, f: loops.Function, sites: list[Site]) -> str:

@@ -17,12 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from dlang.cache.store import digest, user_store
 from dlang.diagnostics import error
-from dlang.lazy_modules import llvm
+from dlang.lazy_modules import lazy_module, llvm
 from dlang.runtime.platform.processor import features as features_by_the_system, lacking
 from dlang.verification import verifying
 
 if TYPE_CHECKING:
+    from dlang.codegen.llvm import processors
     from dlang.codegen.llvm.processors import Processor
+else:
+    processors = lazy_module("dlang.codegen.llvm.processors")
 
 
 VARIABLE = "DLANG_CPU"
@@ -85,30 +88,26 @@ def this_processor() -> Processor:
 
     Raises `DlangError` where `DLANG_CPU` names no level, or one that this processor does not reach.
     """
-    from dlang.codegen.llvm.processors import LEVELS, NATIVE
-
     asked = _asked_for()
-    if asked in ("", NATIVE):
+    if asked in ("", processors.NATIVE):
         return _the_one_here()
-    if asked not in LEVELS:
-        named = ", ".join(f"`{name}`" for name in LEVELS)
+    if asked not in processors.LEVELS:
+        named = ", ".join(f"`{name}`" for name in processors.LEVELS)
         raise error(
             NO_PROCESSOR, f"{VARIABLE} is `{asked}`, not a processor", None, help=(f"it is {named} or `native`",)
         )
-    lacks = lacking(LEVELS[asked].needs)
+    lacks = lacking(processors.LEVELS[asked].needs)
     if lacks is not None:
         message = f"{VARIABLE} is `{asked}`, but this processor has no `{lacks}`"
         raise error(NO_PROCESSOR, message, None, help=("leave the variable out: code is made for the processor here",))
-    return LEVELS[asked]
+    return processors.LEVELS[asked]
 
 
 def _asked_for() -> str:
     return os.environ.get(VARIABLE, "")
 
 
-def _the_one_here() -> Processor:
-    from dlang.codegen.llvm.processors import NATIVE, Processor
-
+def _the_one_here() -> processors.Processor:
     target()
     found = llvm.get_host_cpu_features()
     names = tuple(sorted(name for name, there in found.items() if there and lacking([name]) is None))
@@ -116,7 +115,7 @@ def _the_one_here() -> Processor:
     bits = 512 if avx512 else 256 if found.get("avx2") else 128
     # of the processors in use only those of the x86 family may multiply and add in two operations alone
     fma = platform.machine() not in ("x86_64", "AMD64", "i686", "x86") or bool(found.get("fma"))
-    return Processor(NATIVE, llvm.get_host_cpu_name(), found.flatten(), names, bits, fma, avx512)
+    return processors.Processor(processors.NATIVE, llvm.get_host_cpu_name(), found.flatten(), names, bits, fma, avx512)
 
 
 @cache

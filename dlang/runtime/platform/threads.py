@@ -17,11 +17,18 @@ import weakref
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlang.codegen.llvm import pool as layout, support, waiting
 from dlang.diagnostics import error
+from dlang.lazy_modules import lazy_module
 from dlang.runtime.platform import portable
+
+if TYPE_CHECKING:
+    from dlang.codegen.llvm import jit
+else:
+    jit = lazy_module("dlang.codegen.llvm.jit")
+
 
 VARIABLE = "DLANG_THREADS"
 """The environment variable that says how many threads there are at first."""
@@ -200,8 +207,6 @@ def default_pool() -> Pool:
 
 
 def _compiled(name: str) -> int:
-    from dlang.codegen.llvm import jit
-
     return jit.support_address(name)
 
 

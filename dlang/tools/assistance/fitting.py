@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from dlang.lazy_modules import lazy_module
 from dlang.typecheck import builtins
 from dlang.typecheck.program import Checked
 from dlang.typecheck.scope import BuiltinEntry, FnEntry
@@ -20,17 +22,20 @@ from dlang.typecheck.types import (
     resolve,
 )
 
+if TYPE_CHECKING:
+    from dlang.typecheck import declarations
+else:
+    declarations = lazy_module("dlang.typecheck.declarations")
+
 
 def functions(checked: Checked) -> Iterator[tuple[str, FnEntry | BuiltinEntry]]:
     """All functions in scope, those of the module first; of what the compiler knows those with a signature."""
-    from dlang.typecheck.declarations import checker
-
     for name in dict.fromkeys(checked.program.value_names(checked.table)):
         if name.startswith("_") or name in DTYPES:
             continue
         entry = checked.program.value(checked.table, name)
         if isinstance(entry, BuiltinEntry) and name in builtins.SIGNATURES:
-            entry = builtins.builtin_entry(checker(checked.program, checked.table), name)
+            entry = builtins.builtin_entry(declarations.checker(checked.program, checked.table), name)
         if isinstance(entry, FnEntry | BuiltinEntry):
             yield name, entry
 

@@ -8,8 +8,16 @@ import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dlang.drafts import write
+from dlang.lazy_modules import lazy_module
+
+if TYPE_CHECKING:
+    from dlang.tools.notebook import kernel
+else:
+    kernel = lazy_module("dlang.tools.notebook.kernel")
+
 
 SPEC = {
     "argv": [sys.executable, "-m", "dlang.tools.notebook", "run", "-f", "{connection_file}"],
@@ -27,9 +35,7 @@ def main() -> int:
     if sys.argv[1:2] == ["run"]:
         from ipykernel.kernelapp import IPKernelApp
 
-        from dlang.tools.notebook.kernel import DlangKernel
-
-        IPKernelApp.launch_instance(argv=sys.argv[2:], kernel_class=DlangKernel)
+        IPKernelApp.launch_instance(argv=sys.argv[2:], kernel_class=kernel.DlangKernel)
         return 0
     parser = argparse.ArgumentParser(prog="python -m dlang.tools.notebook", description="Adds a kernel to Jupyter.")
     parser.add_argument("command", choices=("install",))

@@ -6,8 +6,16 @@ import html
 import shutil
 import subprocess
 from base64 import b64encode
+from typing import TYPE_CHECKING
 
+from dlang.lazy_modules import lazy_module
 from dlang.tools.notebook.cells import Code, Display, Drawing, Graph, Value
+
+if TYPE_CHECKING:
+    from dlang.tools.highlighting import pygments_lexer
+else:
+    pygments_lexer = lazy_module("dlang.tools.highlighting.pygments_lexer")
+
 
 _LEXERS = {"ir": "dlang", "llvm": "llvm", "asm": "gas", "cuda": "cuda"}
 
@@ -38,9 +46,7 @@ def _coloured(text: str, language: str) -> str:
     except ImportError:
         return f"<pre>{html.escape(text)}</pre>"
     if language == "ir":
-        from dlang.tools.highlighting.pygments_lexer import DlangLexer
-
-        return str(highlight(text, DlangLexer(), HtmlFormatter(noclasses=True)))
+        return str(highlight(text, pygments_lexer.DlangLexer(), HtmlFormatter(noclasses=True)))
     return str(highlight(text, get_lexer_by_name(_LEXERS[language]), HtmlFormatter(noclasses=True)))
 
 

@@ -11,10 +11,14 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from dlang.lazy_modules import lazy_module
 from dlang.tools.arguments import add_backend
 
 if TYPE_CHECKING:
     from dlang.tools.arguments import Parser
+    from dlang.tools.repl import conversation
+else:
+    conversation = lazy_module("dlang.tools.repl.conversation")
 
 
 def options(parser: Parser) -> None:
@@ -23,6 +27,4 @@ def options(parser: Parser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from dlang.tools.repl.conversation import repl
-
-    return repl(args.backend, args.files)
+    return conversation.repl(args.backend, args.files)

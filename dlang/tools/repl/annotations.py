@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dlang.diagnostics import Source
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse
+from dlang.lazy_modules import lazy_module
 from dlang.polynomials import Poly
 from dlang.typecheck.printing import Names
 from dlang.typecheck.types import (
@@ -28,7 +29,11 @@ from dlang.typecheck.types import (
 )
 
 if TYPE_CHECKING:
+    from dlang.specialize import frame, values
     from dlang.specialize.values import Value
+else:
+    frame = lazy_module("dlang.specialize.frame")
+    values = lazy_module("dlang.specialize.values")
 
 Known = dict[Poly[SizeAtom], int]
 VALUE = "<value>"  # where the types of values are written, which nobody sees
@@ -125,29 +130,26 @@ def _counts(t: Type, form: Value, leaves: Iterator[Any], axes: int = 0) -> Itera
 
     axes: how many axes of the leaves in front are not those of the value, but of arrays that it is an element of.
     """
-    from dlang.specialize.frame import substituted
-    from dlang.specialize.values import DataV, EnumV, Many, TupleV, leaves as atoms_of
-
-    own = [next(leaves) for _ in atoms_of(form)]
+    own = [next(leaves) for _ in values.leaves(form)]
     t, parts = resolve(t), iter(own)
     match t, form:
-        case TypeTuple(items), TupleV(forms):
+        case TypeTuple(items), values.TupleV(forms):
             for item, part in zip(items, forms, strict=True):
                 yield from _counts(item, part, parts, axes)
         case TypeArray(element, shape), _:
             inside = axes + len(shape.pre)
             yield from zip(shape.pre, own[0].shape[axes:inside], strict=True)
-            yield from _counts(element, form.element if isinstance(form, Many) else form, parts, inside)
-        case TypeData(decl, args), DataV(_, fields):
+            yield from _counts(element, form.element if isinstance(form, values.Many) else form, parts, inside)
+        case TypeData(decl, args), values.DataV(_, fields):
             by = dict(zip(decl.params, args, strict=True))
             for (_, field), part in zip(decl.variants[0].fields, fields, strict=True):
-                yield from _counts(substituted(field, by), part, parts, axes)
-        case TypeData(decl, args), EnumV(_, _, variants) if not axes:
+                yield from _counts(frame.substituted(field, by), part, parts, axes)
+        case TypeData(decl, args), values.EnumV(_, _, variants) if not axes:
             by = dict(zip(decl.params, args, strict=True))
             tag = int(next(parts))
             for k, (variant, fields) in enumerate(zip(decl.variants, variants, strict=True)):
                 for (_, field), part in zip(variant.fields, fields, strict=True):
-                    found = list(_counts(substituted(field, by), part, parts))
+                    found = list(_counts(frame.substituted(field, by), part, parts))
                     yield from found if k == tag else ()
 
 

@@ -7,14 +7,27 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from textwrap import wrap
+from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Diagnostic, error, render, shown
+from dlang.lazy_modules import lazy_module
 from dlang.spelling import closest
 from dlang.tools.repl.inputs import with_file
 from dlang.tools.repl.session import Answer, Session, Shown, Stopwatch
 from dlang.tools.repl.settings import SETTINGS, Settings, setting
 from dlang.tools.repl.state import LAST
 from dlang.tools.terminal import coloured, painted
+
+if TYPE_CHECKING:
+    from dlang.tools import dot
+    from dlang.tools.repl import files, looking, plotting, timing, values
+else:
+    dot = lazy_module("dlang.tools.dot")
+    files = lazy_module("dlang.tools.repl.files")
+    looking = lazy_module("dlang.tools.repl.looking")
+    plotting = lazy_module("dlang.tools.repl.plotting")
+    timing = lazy_module("dlang.tools.repl.timing")
+    values = lazy_module("dlang.tools.repl.values")
 
 
 @dataclass(slots=True)
@@ -43,9 +56,7 @@ class Conversation:
         """The text of a value; with its type, where that is told."""
         text = made.text
         if made.form is not None:
-            from dlang.tools.repl.values import value_text
-
-            text = value_text(made.form, made.leaves, self.settings.style)
+            text = values.value_text(made.form, made.leaves, self.settings.style)
         text = shown(text)
         return text if not self.told or text == made.type else text + dim(f" : {made.type}")
 
@@ -88,61 +99,46 @@ class Command:
 
 # ---- one function each -----------------------------------------------------------------------------------------------
 def _type(c: Conversation, text: str) -> None:
-    from dlang.tools.repl.looking import type_of
-
-    print(type_of(c.session, text))
+    print(looking.type_of(c.session, text))
 
 
 def _grad(c: Conversation, text: str) -> None:
-    from dlang.tools.repl.looking import gradient_of
-
-    print(gradient_of(c.session, text))
+    print(looking.gradient_of(c.session, text))
 
 
 def _ir(c: Conversation, text: str) -> None:
-    from dlang.tools.repl.looking import ir_of
-
-    print(shown(ir_of(c.session, text)))
+    print(shown(looking.ir_of(c.session, text)))
 
 
 def _code(stage: str) -> Callable[[Conversation, str], None]:
     def run(c: Conversation, text: str) -> None:
-        from dlang.tools.repl.looking import code_of
-
-        print(shown(code_of(c.session, text, stage, f":{stage}")))
+        print(shown(looking.code_of(c.session, text, stage, f":{stage}")))
 
     return run
 
 
 def _time(c: Conversation, text: str) -> None:
-    from dlang.tools.repl.timing import seconds
-
     if not text:
         raise error("E0971", "`:time` takes an input", None, help=("for example `:time sum(x)`",))
     watch = Stopwatch()
     c.answer(c.session.submit(text, watch))
-    run = f", {seconds(watch.running)} to run" if watch.running else ""  # declarations are compiled where they are used
-    print(f"{seconds(watch.compiling)} to compile{run}")
+    # declarations are compiled where they are used
+    run = f", {timing.seconds(watch.running)} to run" if watch.running else ""
+    print(f"{timing.seconds(watch.compiling)} to compile{run}")
 
 
 def _bench(c: Conversation, text: str) -> None:
-    from dlang.tools.repl.timing import bench
-
-    print(bench(c.session, text))
+    print(timing.bench(c.session, text))
 
 
 def _load(c: Conversation, text: str) -> None:
-    from dlang.tools.repl.files import load
-
     if not text:
         raise error("E0971", "`:load` takes a file", None, help=("for example `:load model.dl`",))
-    _loaded(c, *load(c.session, [os.path.expanduser(text)]))
+    _loaded(c, *files.load(c.session, [os.path.expanduser(text)]))
 
 
 def _reload(c: Conversation, text: str) -> None:
-    from dlang.tools.repl.files import reload
-
-    _loaded(c, *reload(c.session))
+    _loaded(c, *files.reload(c.session))
 
 
 def _loaded(c: Conversation, answer: Answer, said: Sequence[str]) -> None:
@@ -152,9 +148,7 @@ def _loaded(c: Conversation, answer: Answer, said: Sequence[str]) -> None:
 
 
 def _save(c: Conversation, text: str) -> None:
-    from dlang.tools.repl.files import save
-
-    said, wrong = save(c.session, text)
+    said, wrong = files.save(c.session, text)
     print(shown(said))
     if wrong:
         c.note("what was written is refused as a program, because a declaration has changed since:")
@@ -162,15 +156,11 @@ def _save(c: Conversation, text: str) -> None:
 
 
 def _doc(c: Conversation, text: str) -> None:
-    from dlang.tools.repl.looking import doc_of
-
-    print(shown(doc_of(c.session, text)))
+    print(shown(looking.doc_of(c.session, text)))
 
 
 def _vars(c: Conversation, text: str) -> None:
-    from dlang.tools.repl.looking import variables_of
-
-    print(shown(variables_of(c.session, c.settings)))
+    print(shown(looking.variables_of(c.session, c.settings)))
 
 
 def _undo(c: Conversation, text: str) -> None:
@@ -179,22 +169,16 @@ def _undo(c: Conversation, text: str) -> None:
 
 
 def _plot(c: Conversation, text: str) -> None:
-    from dlang.tools.repl.plotting import plot
-
-    print(plot(c.session, c.settings, text, coloured(sys.stdout)))
+    print(plotting.plot(c.session, c.settings, text, coloured(sys.stdout)))
 
 
 def _graph(c: Conversation, text: str) -> None:
-    from dlang.tools.repl.looking import graph_of
-
     text, file = with_file(text, DRAWINGS)
-    graph = graph_of(c.session, text)
+    graph = looking.graph_of(c.session, text)
     if file is None:
         print(shown(graph.text()), end="")
         return
-    from dlang.tools.dot import write
-
-    write(graph, file)
+    dot.write(graph, file)
     print(shown(f"written to {file}"))
 
 

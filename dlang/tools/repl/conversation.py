@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from dlang import __version__
 from dlang.diagnostics import DlangError
 from dlang.driver import Backend
+from dlang.lazy_modules import lazy_module
 from dlang.tools.repl.commands import Conversation, perform
 from dlang.tools.repl.inputs import incomplete, pieces
 from dlang.tools.repl.session import Session
@@ -20,6 +21,12 @@ from dlang.tools.repl.session import Session
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.eventloop import InputHookContext
+
+    from dlang.tools import report
+    from dlang.tools.pictures import figures
+else:
+    figures = lazy_module("dlang.tools.pictures.figures")
+    report = lazy_module("dlang.tools.report")
 
 _FIRST_NEEDED = (
     "numpy",
@@ -61,9 +68,7 @@ def _plotted() -> bool:
 
 def _windows_stay_alive(context: InputHookContext) -> None:
     """Called while nothing is typed."""
-    from dlang.tools.pictures.figures import alive
-
-    alive(lambda: not context.input_is_ready())
+    figures.alive(lambda: not context.input_is_ready())
 
 
 def _begin(conversation: Conversation, files: Sequence[str]) -> None:
@@ -124,10 +129,8 @@ def answered(conversation: Conversation, text: str) -> bool:
     except Exception as e:
         if os.environ.get("DLANG_DEBUG"):
             raise
-        from dlang.tools.report import report_defect
-
         sys.stdout.flush()
-        report_defect(e)  # the session is what it was
+        report.report_defect(e)  # the session is what it was
     return True
 
 

@@ -9,6 +9,7 @@ from dlang.diagnostics import Source, Span, error
 from dlang.driver import lower
 from dlang.dump_ir import STAGES, listing, request
 from dlang.grammar import syntax as s
+from dlang.lazy_modules import lazy_module
 from dlang.spelling import closest
 from dlang.tools.repl.annotations import items_of
 from dlang.tools.repl.compose import RESULT, decide
@@ -23,7 +24,12 @@ from dlang.typecheck.program import scheme_text
 from dlang.typecheck.types import Type, TypeFn
 
 if TYPE_CHECKING:
+    from dlang.grammar import parser
     from dlang.tools.dot import Graph
+    from dlang.tools.repl import values
+else:
+    parser = lazy_module("dlang.grammar.parser")
+    values = lazy_module("dlang.tools.repl.values")
 
 
 def type_of(session: Session, text: str, what: str = ":type") -> str:
@@ -76,10 +82,8 @@ def ir_of(session: Session, text: str) -> str:
 
 def _ends_before(text: str) -> bool:
     """Tells whether the text before the last word is an expression by itself, and with the word is none."""
-    from dlang.grammar.parser import parse_expression
-
-    whole = parse_expression(Source("<expression>", text))[1]
-    return bool(whole) and not parse_expression(Source("<expression>", text.rsplit(None, 1)[0]))[1]
+    whole = parser.parse_expression(Source("<expression>", text))[1]
+    return bool(whole) and not parser.parse_expression(Source("<expression>", text.rsplit(None, 1)[0]))[1]
 
 
 def _stage(word: str, what: str) -> str:
@@ -176,8 +180,6 @@ def variables_of(session: Session, settings: Settings) -> str:
 
 
 def _short(value: Kept, settings: Settings) -> str:
-    from dlang.tools.repl.values import value_text
-
-    lines = value_text(value.form, value.leaves, replace(settings.style, width=10_000)).splitlines()
+    lines = values.value_text(value.form, value.leaves, replace(settings.style, width=10_000)).splitlines()
     text = " ".join(line.strip() for line in lines)
     return text if len(text) <= 50 else text[:49] + "…"

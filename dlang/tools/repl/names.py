@@ -8,6 +8,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Source
+from dlang.lazy_modules import lazy_module
 from dlang.tools.assistance import builtin_words
 from dlang.tools.assistance.signatures import Signature, inferred, of_builtin
 from dlang.typecheck.builtins import SIGNATURES
@@ -17,7 +18,10 @@ from dlang.typecheck.scope import BuiltinEntry, FnEntry, ModuleEntry, ModuleTabl
 from dlang.typecheck.types import DataDecl, RowVar, Variant
 
 if TYPE_CHECKING:
+    from dlang.grammar import parser
     from dlang.tools.repl.session import Session
+else:
+    parser = lazy_module("dlang.grammar.parser")
 
 _COLUMNS = 78  # of lines that are not as in the source
 Meaning = FnEntry | BuiltinEntry | ModuleTable | DataDecl
@@ -140,10 +144,8 @@ def _page(*parts: str) -> str:
 
 
 def _module_doc(table: ModuleTable) -> str:
-    from dlang.grammar.parser import parse
-
     try:
         text = Path(table.path).read_text(encoding="utf-8")
     except OSError:
         return ""
-    return parse(Source(table.path, text))[0].doc
+    return parser.parse(Source(table.path, text))[0].doc

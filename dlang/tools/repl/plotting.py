@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlang.diagnostics import error
-from dlang.lazy_modules import np
+from dlang.lazy_modules import lazy_module, np
 from dlang.spelling import closest
 from dlang.tools.pictures.figures import shown, written
 from dlang.tools.pictures.picture import Picture
 from dlang.tools.repl.inputs import split, with_file
 from dlang.tools.repl.session import Session, Shown
 from dlang.tools.repl.settings import Settings
+
+if TYPE_CHECKING:
+    from dlang.specialize import values
+else:
+    values = lazy_module("dlang.specialize.values")
+
 
 KINDS = ("lines", "points", "map")
 WINDOW = "window"
@@ -83,10 +89,9 @@ def _along(x: Any, y: Any, name: str) -> Any:
 
 
 def _numbers(value: Shown | None, name: str) -> Any:
-    from dlang.specialize.values import ArrayV
     from dlang.tools.repl.values import on_host
 
-    if value is not None and isinstance(value.form, ArrayV):
+    if value is not None and isinstance(value.form, values.ArrayV):
         array = np.asarray(on_host(value.leaves[0]))
         if array.ndim in (1, 2) and array.size and array.dtype != object:
             return array

@@ -19,6 +19,7 @@ from dlang.driver import Backend, Request, call, load, lower
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse
 from dlang.grammar.trees import walk
+from dlang.lazy_modules import lazy_module
 from dlang.runtime.drivers import DEVICES
 from dlang.tools.repl.annotations import datatypes_of, has_unknown, items_of, leaves_a_run, written
 from dlang.tools.repl.compose import (
@@ -45,8 +46,11 @@ from dlang.typecheck.workspace import Workspace
 
 if TYPE_CHECKING:
     from dlang.driver import Runner
+    from dlang.runtime import host
     from dlang.specialize.specialize import Entry
     from dlang.specialize.values import Value
+else:
+    host = lazy_module("dlang.runtime.host")
 
 REMEMBERED, REMEMBERED_BYTES = 100, 1 << 28  # inputs that can be taken back, and arrays that are kept for that
 _Named = s.Fn | s.Const | s.Extern  # what has a type to be told
@@ -321,10 +325,8 @@ class Session:
 
     def compiled(self, decl: core.FnDecl, *, tiers: bool = True) -> tuple[Runner, Entry]:
         """A function of an input, ready to run."""
-        from dlang.runtime.host import Host
-
         program, (entry,) = lower([Request(decl)], device=self.backend in DEVICES)
-        return load(program, [entry], self.backend, Host(), tiers=tiers), entry
+        return load(program, [entry], self.backend, host.Host(), tiers=tiers), entry
 
     def leaves(self, given: Sequence[Kept]) -> list[Any]:
         """Lists the leaves of the values that are arguments of an input, where the back end can read them."""

@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, NoReturn
 
 from dlang.diagnostics import error
 from dlang.driver import BACKENDS
+from dlang.lazy_modules import lazy_module
 from dlang.runtime.drivers import driver_of
 from dlang.spelling import closest
 from dlang.tools.repl.session import Session
 
 if TYPE_CHECKING:
+    from dlang.runtime.platform import threads
     from dlang.tools.repl.values import Style
+else:
+    threads = lazy_module("dlang.runtime.platform.threads")
 
 NARROWEST, MOST_DIGITS = 20, 17
 
@@ -73,15 +77,11 @@ def _set_seed(session: Session, settings: Settings, text: str) -> None:
 
 
 def _threads() -> int:
-    from dlang.runtime.platform.threads import default_pool
-
-    return default_pool().threads
+    return threads.default_pool().threads
 
 
 def _set_threads(session: Session, settings: Settings, text: str) -> None:
-    from dlang.runtime.platform.threads import MOST, default_pool
-
-    default_pool().limit(_whole(text, 1, MOST, "threads"))
+    threads.default_pool().limit(_whole(text, 1, threads.MOST, "threads"))
 
 
 def _set_backend(session: Session, settings: Settings, text: str) -> None:
