@@ -53,7 +53,7 @@ def stages(case: Case, round: int) -> dict[str, float]:
     from dlang.codegen.parallel import GRAIN
     from dlang.codegen.schedule import schedule
     from dlang.codegen.vectorize import Lanes
-    from dlang.optimize.pipeline import optimise
+    from dlang.pipeline import optimise
     from dlang.runtime.build import reachable
     from dlang.runtime.tiers import Tiers
 

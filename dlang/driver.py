@@ -25,7 +25,7 @@ from dlang.verification import verifying
 
 if TYPE_CHECKING:
     from dlang.ir import anf
-    from dlang.optimize.pipeline import Witness
+    from dlang.pipeline import Witness
     from dlang.runtime.compiled import Compiled
     from dlang.runtime.engine import Engine
     from dlang.runtime.faces import Face
@@ -101,7 +101,7 @@ def lower(
     program is to run; for one that is only looked at, no module of Python is imported and no library loaded. device:
     whether it is for one.
     """
-    from dlang.optimize.pipeline import optimise
+    from dlang.pipeline import optimise
     from dlang.specialize.specialize import Specializer
     from dlang.typecheck.limits import room
 
@@ -152,7 +152,7 @@ def expanded(request: Request) -> tuple[anf.Program, Entry]:
 def _expanded(request: Request, names: Names | None) -> tuple[anf.Program, Entry, Instances]:
     from dlang.ad.expand import expand
     from dlang.ad.limits import with_limits
-    from dlang.optimize.pipeline import verified
+    from dlang.pipeline import verified
     from dlang.specialize.specialize import Specializer
     from dlang.typecheck.limits import room
 

@@ -35,13 +35,14 @@ ALLOWED = {
     "runtime": {"ir", "codegen", "codegen.llvm", "codegen.cuda"},
     "ir": {"runtime"},  # the interpreter shares the text and the errors of compiled code
     "specialize": {"typecheck", "ir", "runtime"},  # foreign functions are looked for
-    "optimize": {"ir", "ad"},
-    "ad": {"ir", "optimize"},  # a derivative is normalised before the next is taken
+    "optimize": {"ir"},
+    "ad": {"ir", "optimize"},  # what is differentiated is brought to the normal form
+    "pipeline": {"ir", "optimize", "ad"},
     "codegen": {"ir"},
     "codegen.llvm": {"ir", "codegen", "runtime"},
     "codegen.cuda": {"ir", "codegen"},
     "compile_cache": {"typecheck", "specialize", "codegen.llvm", "runtime"},
-    "driver": {"typecheck", "ir", "specialize", "optimize", "ad", "runtime", "compile_cache"},
+    "driver": {"typecheck", "ir", "specialize", "pipeline", "ad", "runtime", "compile_cache"},
     "dump_ir": {"typecheck", "ir", "specialize", "ad", "codegen", "codegen.llvm", "codegen.cuda", "driver"},
     "python": {"typecheck", "ir", "specialize", "runtime", "driver", "dump_ir"},
     "importer": {"python", "driver"},

@@ -268,7 +268,7 @@ def _(package: Package) -> Iterable[str]:
 def _(package: Package) -> Iterable[str]:
     table = next(
         s.value
-        for s in package.by_name["dlang.optimize.pipeline"].tree.body
+        for s in package.by_name["dlang.pipeline"].tree.body
         if isinstance(s, ast.AnnAssign) and ast.unparse(s.target) == "PASSES" and s.value is not None
     )
     names = {n.value for n in ast.walk(table) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
@@ -277,7 +277,7 @@ def _(package: Package) -> Iterable[str]:
         for text, line in m.strings:
             if len({n for n in several if re.search(rf"\b{n}\b", text)}) >= 10:
                 yield f"{m.path}:{line}"
-    yield "dlang/optimize/pipeline.py PASSES"
+    yield "dlang/pipeline.py PASSES"
 
 
 # ---- mechanisms ------------------------------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from dlang.ad.given import given
 from dlang.ad.rematerialise import rematerialised
 from dlang.ad.scope import Scope, dummy, numeric
-from dlang.ad.stores import Where, stored, written
 from dlang.ir import anf
 from dlang.ir.affine import span
 from dlang.ir.builder import Builder
@@ -25,6 +24,7 @@ from dlang.ir.pruning import pruned_block
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import with_op
 from dlang.ir.types import I64, array_type, dtype_of, product
+from dlang.optimize.stores import Where, stored, written
 from dlang.polynomials import Poly
 
 

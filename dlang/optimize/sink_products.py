@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dlang.ad.stores import Where, stored
 from dlang.ir import anf
 from dlang.ir.builder import Builder
 from dlang.ir.comprehension_queries import extent, is_zero, sizes_named, slope, without_results
@@ -25,6 +24,7 @@ from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import count_uses, map_blocks, map_functions, type_vars, with_body, with_lets, with_op
 from dlang.ir.types import I64, dtype_of
 from dlang.optimize.contractions import is_product
+from dlang.optimize.stores import Where, stored
 from dlang.polynomials import Poly
 
 

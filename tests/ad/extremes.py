@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dlang import pipeline
 from dlang.ir.interpreter import Interpreter
-from dlang.optimize import pipeline
 from tests.specialize.support import lowered
 
 ONES = ("exp({})", "log({})", "sqrt({})", "tanh({})", "sin({})", "cos({})", "erf({})", "abs({})", "-{}", "{} ** 2.0")

@@ -14,7 +14,7 @@ from dlang.ir.builder import Builder
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.substitution import refresh_vars
 from dlang.ir.verify import verify
-from dlang.optimize.pipeline import normalise
+from dlang.pipeline import normalise
 from tests.ad.support import close, const, total
 from tests.specialize.support import lowered
 

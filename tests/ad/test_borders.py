@@ -11,7 +11,7 @@ from dlang.ir.affine import Knowledge
 from dlang.ir.anf import Comp, For, Prim, Reduce, ScatterAdd
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import walk
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from tests.specialize.support import lowered, ops
 
 Index = Callable[[int, int], int]

@@ -14,7 +14,7 @@ from dlang.ad.residuals import Residuals, written
 from dlang.ir.anf import Program
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import walk
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
 from tests.specialize.support import lowered

@@ -9,7 +9,7 @@ import pytest
 
 from dlang.ir.anf import Array
 from dlang.ir.interpreter import Interpreter
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from tests.ad.recursive import check, cost
 from tests.specialize.support import lowered
 

@@ -35,7 +35,7 @@ from dlang.ir.substitution import refresh_vars
 from dlang.ir.traverse import op_blocks, walk
 from dlang.ir.types import array_type
 from dlang.optimize.contractions import contractions
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
 from tests.ad import control, models

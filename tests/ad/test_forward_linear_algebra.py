@@ -7,7 +7,7 @@ import pytest
 
 import dlang
 from dlang.ir.verify import verify
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from tests.ad.recursive import along, run, source
 from tests.ad.support import close
 from tests.ad.test_forward_recursion import pushed

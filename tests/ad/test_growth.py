@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dlang.ir.interpreter import Interpreter
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from tests.ad.growth import CASES, Case
 from tests.specialize.support import lowered
 

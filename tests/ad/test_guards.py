@@ -15,7 +15,7 @@ from dlang.ir.substitution import refresh_vars
 from dlang.ir.traverse import free_vars, walk
 from dlang.ir.types import I64
 from dlang.ops.primitives import GUARDS
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from dlang.runtime.host import Host
 from tests.ad.extremes import differing
 from tests.ad.four_ways import compiled

@@ -13,7 +13,7 @@ from dlang.driver import Request, check, expanded
 from dlang.ir.anf import Lit
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import parts, walk
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from tests.specialize.support import lowered
 
 SUM = "fn g(p: f64[n], a: f64[n]) -> f64 = log(sum(exp(a) * p))\n"

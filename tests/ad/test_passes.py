@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dlang import pipeline
 from dlang.ad import rematerialise
 from dlang.ad.cut import Value, minimum_cut
 from dlang.ir.anf import Program
-from dlang.optimize import pipeline
-from dlang.optimize.pipeline import Pass
+from dlang.pipeline import Pass
 from tests.ad.four_ways import four_ways
 from tests.optimize.test_batch_outer_products import TREES
 from tests.optimize.test_vectorise_loops import HEADS

@@ -11,7 +11,7 @@ import pytest
 import dlang
 from dlang.ir.anf import Comp, Program, ScatterAdd
 from dlang.ir.traverse import walk
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from tests.optimize.programs import cost
 from tests.specialize.support import lowered
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from dlang.tools.dlc import main
 from tests.ad.recursive import check, cost
 from tests.specialize.support import lowered

@@ -13,7 +13,7 @@ from dlang.ad.residuals import Residuals, written
 from dlang.ir.anf import Array, Assert, Block, Comp, Contract, For, Prim, Program
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import walk
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from tests.specialize.support import lowered
 
 TEXT = """

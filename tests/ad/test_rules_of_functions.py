@@ -9,7 +9,7 @@ import pytest
 
 from dlang.ir import anf
 from dlang.ir.interpreter import Interpreter
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from dlang.runtime.errors import RunError
 from tests.ad.recursive import check, cost
 from tests.specialize.support import lowered, ops

@@ -9,7 +9,7 @@ import numpy as np
 
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.reader import read_program
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from dlang.runtime.engine import CompiledProgram, Engine
 from dlang.runtime.host import Host
 

@@ -10,7 +10,7 @@ import pytest
 
 from dlang.codegen.llvm.modules import print_llvm
 from dlang.ir.reader import read_program
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
 from dlang.runtime.errors import RunError
 from dlang.runtime.host import Host

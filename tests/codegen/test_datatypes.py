@@ -10,7 +10,7 @@ from dlang.codegen.printing import print_program
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
 from dlang.ir.reader import read_program
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from tests.codegen.nodes import GROWN, LISTS, MIB, ROWS, TREES, agrees, compiled, peak, row
 
 

@@ -15,7 +15,7 @@ from dlang.codegen.schedule import schedule
 from dlang.codegen.traverse import walk
 from dlang.codegen.vectorize import Lanes
 from dlang.ir.interpreter import Interpreter
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
 from dlang.runtime.platform.threads import Pool, new_pool

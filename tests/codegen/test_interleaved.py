@@ -16,7 +16,7 @@ from dlang.codegen.llvm.modules import emit
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
 from dlang.ir.anf import Program
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from tests.codegen.guarded import guarded
 from tests.specialize.support import lowered
 

@@ -14,7 +14,7 @@ from dlang.codegen.llvm.modules import emit
 from dlang.codegen.loops import Loop, Parallel, Stmt
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from tests.specialize.support import lowered
 
 DISTANCE = "sqrt((r[i, 0] - r[j, 0]) ** 2 + (r[i, 1] - r[j, 1]) ** 2 + (r[i, 2] - r[j, 2]) ** 2 + 0.01)"

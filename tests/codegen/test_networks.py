@@ -9,7 +9,7 @@ from dlang.codegen.printing import print_program
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
 from dlang.ir.anf import Contract, Copy, Program, View
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from tests.optimize.programs import count
 from tests.specialize.support import lowered
 

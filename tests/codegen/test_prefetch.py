@@ -7,7 +7,7 @@ import pytest
 from dlang.codegen.llvm.modules import emit
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from tests.specialize.support import lowered
 
 

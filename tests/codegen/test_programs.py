@@ -14,7 +14,7 @@ from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
 from dlang.ir.anf import Program
 from dlang.ir.interpreter import Interpreter
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from dlang.runtime.devices import Driver
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 
 from dlang.ir.anf import Program
 from dlang.ir.interpreter import Interpreter
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
 from tests.codegen.test_programs import assert_same

@@ -11,7 +11,7 @@ import dlang
 from dlang.codegen.printing import print_program
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from tests.specialize.support import lowered
 
 PROGRAM = """

@@ -9,7 +9,7 @@ import numpy as np
 from dlang.codegen.loops import Allocate, Loop
 from dlang.codegen.schedule import schedule
 from dlang.ir.interpreter import Interpreter
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
 from tests.optimize.programs import program

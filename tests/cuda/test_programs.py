@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from dlang.runtime.emulation.driver import EmulatedDriver
 from dlang.tools.dlc import main
 from tests.codegen.cases import CASES, Case

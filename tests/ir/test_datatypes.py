@@ -9,7 +9,7 @@ from dlang.ir.interpreter import Interpreter
 from dlang.ir.printer import print_program
 from dlang.ir.reader import read_program
 from dlang.ir.verify import verify
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 
 LIST = """\
 data "List.0" { Nil(), Cons(n.0: i64, head.1: f64[n.0], tail.2: "List.0") }

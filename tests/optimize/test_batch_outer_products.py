@@ -11,7 +11,7 @@ import dlang
 from dlang.ir.anf import Array, Call, Comp, Contract, If, Program
 from dlang.ir.traverse import walk
 from dlang.optimize import batch_outer_products
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from tests.specialize.support import lowered
 
 TREES = """

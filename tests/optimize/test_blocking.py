@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import dlang
+from dlang import pipeline
 from dlang.ir.anf import Array, Comp, Contract, Let, Program, Reduce
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import walk
-from dlang.optimize import blocking, in_blocks, pipeline
-from dlang.optimize.pipeline import optimise
+from dlang.optimize import blocking, in_blocks
+from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
 from dlang.runtime.platform.threads import default_pool

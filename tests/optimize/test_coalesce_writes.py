@@ -17,7 +17,7 @@ from dlang.ir.traverse import walk
 from dlang.ir.verify import verify
 from dlang.optimize.coalesce_writes import coalesce_writes
 from dlang.optimize.ownership import ownership
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
 from tests.optimize.programs import assert_same, cost, count, program, run, through

@@ -13,7 +13,7 @@ import pytest
 from dlang.inequalities import GREATEST, LEAST
 from dlang.ir.anf import Assert, For, Program, While
 from dlang.ir.interpreter import Interpreter
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from dlang.runtime.errors import RunError
 from tests.optimize.loops import Loops
 from tests.specialize.support import lowered, ops

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, note, settings
 
+from dlang import pipeline
 from dlang.ir.anf import Array, Program, Var
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.printer import print_program
-from dlang.optimize import pipeline
-from dlang.optimize.pipeline import PASSES, Pass, optimise
+from dlang.pipeline import PASSES, Pass, optimise
 from dlang.polynomials import Poly
 from tests.optimize.programs import F64, I64, arguments, assert_same, cost, programs, run
 from tests.specialize.support import lowered

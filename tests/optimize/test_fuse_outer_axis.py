@@ -21,7 +21,7 @@ from dlang.ir.traverse import walk
 from dlang.ir.verify import verify
 from dlang.optimize.fuse_outer_axis import fuse_outer_axis
 from dlang.optimize.ownership import ownership
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
 from tests.optimize.programs import assert_same, cost, count, program, run

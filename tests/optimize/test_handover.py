@@ -14,7 +14,7 @@ from dlang.ir.reader import read_program
 from dlang.ir.verify import verify
 from dlang.optimize.handover import handed_over
 from dlang.optimize.ownership import ownership
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
 

@@ -10,7 +10,7 @@ import pytest
 
 from dlang.ir.anf import Contract, If, Program
 from dlang.ir.interpreter import Interpreter
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from dlang.runtime.errors import RunError
 from tests.optimize.programs import count
 from tests.specialize.support import lowered

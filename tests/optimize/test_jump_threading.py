@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dlang.ir.anf import Construct, If, Tag
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from tests.optimize.programs import assert_same, count, run
 from tests.specialize.support import lowered
 

@@ -12,7 +12,7 @@ from dlang.ir.builder import Builder, f64, i64
 from dlang.ir.printer import print_program
 from dlang.ir.verify import verify
 from dlang.optimize.ownership import ownership
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
 from dlang.runtime.errors import RunError
 from dlang.runtime.host import Host

@@ -11,7 +11,7 @@ import pytest
 
 from dlang.ir.anf import Program
 from dlang.ir.interpreter import Interpreter
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from dlang.runtime.errors import RunError
 from tests.specialize.support import lowered
 

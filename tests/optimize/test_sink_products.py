@@ -10,7 +10,7 @@ import pytest
 from dlang.ir.anf import Comp, Contract, For, Program
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import walk
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from tests.specialize.support import lowered
 
 TEXT = """

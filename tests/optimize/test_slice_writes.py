@@ -7,7 +7,7 @@ import pytest
 
 from dlang.ir.anf import Comp, Contract, Empty, For, Program
 from dlang.ir.traverse import walk
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from tests.specialize.support import lowered
 
 TEXT = """

@@ -13,8 +13,8 @@ from dlang.codegen.traverse import walk as walk_loops
 from dlang.codegen.vectorize import Lanes
 from dlang.ir.anf import Comp, Program, Reduce
 from dlang.ir.traverse import walk
-from dlang.optimize.pipeline import optimise
 from dlang.optimize.symmetry import symmetry
+from dlang.pipeline import optimise
 from tests.optimize.programs import assert_same, program, run, through
 from tests.specialize.support import lowered
 

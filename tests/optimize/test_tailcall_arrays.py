@@ -8,8 +8,8 @@ import pytest
 from dlang.ir.anf import Call, Copy, While
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.reader import read_program
-from dlang.optimize.pipeline import optimise
 from dlang.optimize.tailcalls import tail_calls_to_loops
+from dlang.pipeline import optimise
 from tests.optimize.tailcalls import agrees, count, fast, looped, loops_and_calls
 
 FILL = """\

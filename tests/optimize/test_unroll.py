@@ -14,8 +14,8 @@ from dlang.codegen.traverse import walk as walk_loops
 from dlang.codegen.vectorize import Lanes
 from dlang.ir.anf import Comp, Empty, Program, Update
 from dlang.ir.verify import verify
-from dlang.optimize.pipeline import optimise
 from dlang.optimize.unroll import unroll
+from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
 from dlang.runtime.host import Host
 from tests.optimize.programs import assert_same, cost, count, program, run

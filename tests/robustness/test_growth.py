@@ -11,8 +11,7 @@ import pytest
 
 from dlang.diagnostics import Diagnostic, Source
 from dlang.driver import check
-from dlang.gc_pause import gc_paused
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from tests.specialize.support import lowered
 
 T = TypeVar("T")

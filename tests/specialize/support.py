@@ -11,7 +11,7 @@ from dlang.driver import check
 from dlang.ir import anf
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.verify import verify
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from dlang.specialize.specialize import Entry, Specializer
 from dlang.specialize.types import Bindings
 from dlang.typecheck import types as ty

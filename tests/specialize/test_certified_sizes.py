@@ -8,7 +8,7 @@ import pytest
 from dlang.ir.anf import Assert, Comp, LinalgOp, Program, Read, Reshape, Var
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import mentioned, walk
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
 from dlang.runtime.errors import RunError
 from dlang.runtime.host import Host

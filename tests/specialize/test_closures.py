@@ -6,7 +6,7 @@ import dlang
 from dlang.diagnostics import DlangError
 from dlang.ir import anf
 from dlang.ir.interpreter import Interpreter
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from tests.specialize.support import lowered, ops
 
 

@@ -5,7 +5,7 @@ import pytest
 from dlang.diagnostics import DlangError
 from dlang.ir import anf
 from dlang.ir.printer import print_program
-from dlang.optimize.pipeline import optimise
+from dlang.pipeline import optimise
 from tests.specialize.support import lowered, ops
 
 TREE = """

@@ -32,7 +32,7 @@ _FIRST_NEEDED = (
     "numpy",
     "llvmlite.binding",
     "dlang.specialize.specialize",
-    "dlang.optimize.pipeline",
+    "dlang.pipeline",
     "dlang.runtime.build",
     "dlang.runtime.engine",
     "dlang.codegen.llvm.modules",

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from dlang import pipeline
 from dlang.ir.anf import Array, Block, Call, Comp, Contract, Jvp, Program, Reduce, Vjp, poly
 from dlang.ir.builder import Builder, f64
 from dlang.ir.errors import IRError
 from dlang.ir.printer import print_program
-from dlang.optimize import pipeline
-from dlang.optimize.pipeline import AFTER, NORMAL, PASSES, PRODUCTS, STAGES, Form, normalise, optimise, unmet
+from dlang.pipeline import AFTER, NORMAL, PASSES, PRODUCTS, STAGES, Form, normalise, optimise, unmet
 from tests.optimize.programs import F64, I64, arguments, assert_same, count, programs, run
 
 
@@ -120,7 +120,7 @@ def test_a_second_derivative_comes_out_without_markers() -> None:
 
 
 def test_the_passes_import_neither_numpy_nor_llvmlite() -> None:
-    code = "import sys, dlang.optimize.pipeline; sys.exit(bool({'numpy', 'llvmlite'} & set(sys.modules)))"
+    code = "import sys, dlang.pipeline; sys.exit(bool({'numpy', 'llvmlite'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -6,7 +6,7 @@ products      products of arrays are found while nothing is fused; then function
 afterwards    fused, in blocks and rows, and each array has one owner
 
 `steps` runs them, and gives the program after each: to be verified, printed (`dlc ir --after`), compared (`dlc
-bisect`), or thrown away. This is the one file of the folder that knows derivatives.
+bisect`), or thrown away. This is the one file that knows both passes and derivatives.
 """
 
 from __future__ import annotations
