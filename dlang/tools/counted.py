@@ -28,6 +28,7 @@ from dlang.tools.drawing import Kind, Leaf, drawn, leaves_of
 from dlang.typecheck.core import FnDecl
 
 if TYPE_CHECKING:
+    from dlang.pipeline import Observer
     from dlang.specialize import values
 else:
     values = lazy_module("dlang.specialize.values")

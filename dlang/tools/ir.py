@@ -60,7 +60,7 @@ def pass_and_time(text: str) -> tuple[str, int]:
 
 def pass_named(name: str) -> str:
     """The name of a pass, read from the command line."""
-    from dlang.optimize.pipeline import NAMED
+    from dlang.pipeline import NAMED
 
     if name not in NAMED:
         close = closest(name, NAMED)

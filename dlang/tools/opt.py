@@ -54,7 +54,7 @@ def main(args: argparse.Namespace) -> int:
 def run(source: Source, passes: list[str], entries: list[str] | None) -> str:
     """The text of a program after some passes. E0949 if it is no well-formed program of the IR, or lacks an entry."""
     from dlang.ir.printer import print_program
-    from dlang.optimize.pipeline import NAMED, run_passes
+    from dlang.pipeline import NAMED, run_passes
 
     program = _read(source)
     if entries is None:
@@ -68,7 +68,7 @@ def run(source: Source, passes: list[str], entries: list[str] | None) -> str:
 
 def listed() -> str:
     """A table of the passes in the order in which they run first."""
-    from dlang.optimize.pipeline import BETWEEN, PASSES, Form
+    from dlang.pipeline import BETWEEN, PASSES, Form
 
     def forms(of: frozenset[Form]) -> str:
         return ", ".join(form.value for form in Form if form in of)

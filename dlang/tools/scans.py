@@ -18,7 +18,7 @@ from dlang.tools.stand_ins import with_stand_ins
 from dlang.typecheck import core
 
 if TYPE_CHECKING:
-    from dlang.optimize.pipeline import Observer
+    from dlang.pipeline import Observer
 
 KINDS: tuple[Kind, ...] = ("normal", "positive", "fractions")
 LARGEST, LEAST = 32, 2

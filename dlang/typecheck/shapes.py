@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Note
 from dlang.lazy_modules import lazy_module
+from dlang.typecheck.mismatches import AxisTwice, NoAxis, NoVector
 from dlang.typecheck.sizes import bind_size, closed, constant, product, same, unify_size
 from dlang.typecheck.state import Constraint, Inference, Mismatch
 from dlang.typecheck.terms import I64, is_empty, number, of_var, variables, view

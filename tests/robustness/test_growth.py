@@ -11,6 +11,7 @@ import pytest
 
 from dlang.diagnostics import Diagnostic, Source
 from dlang.driver import check
+from dlang.gc_pause import gc_paused
 from dlang.pipeline import optimise
 from tests.specialize.support import lowered
 
@@ -153,7 +154,6 @@ MEMORY = """
 import resource
 from dlang.diagnostics import Source
 from dlang.driver import check
-from dlang.gc_pause import gc_paused
 BEGIN = "fn main() { print(1) }\\n"
 TAILS = "\\n" * 400_000, " \\n" * 200_000, "# a\\n" * 100_000, " " * 400_000, "let a = \\"" + "a" * 400_000 + "\\"\\n"
 check(Source("a.dl", BEGIN))

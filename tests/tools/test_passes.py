@@ -13,7 +13,7 @@ from dlang.ir.anf import Block, Let, Prim, Program
 from dlang.ir.printer import print_program
 from dlang.ir.reader import read_program
 from dlang.ir.traverse import map_bodies
-from dlang.optimize.pipeline import BETWEEN, NAMED, PASSES, optimise, run_passes
+from dlang.pipeline import BETWEEN, NAMED, PASSES, optimise, run_passes
 from dlang.tools.bisect import alike, bisect, first_change
 from tests.specialize.support import lowered
 
