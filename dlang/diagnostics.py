@@ -2,6 +2,10 @@
 
 Every error that a user can cause is a `Diagnostic` with a code. Stages raise `DlangError` (or collect diagnostics and
 go on); only this module formats them, for a terminal, as JSON, or for an editor.
+
+A diagnostic has a stable code (`E0301`), one sentence, a span, notes that say where each side of a conflict comes from,
+and help. Each code has a page in `dlang/explain/`, which `dlc explain` prints. A terminal gets pictures of control
+characters (`shown`), never these themselves.
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ iteration. An array that is carried and changed by `Update` is never among them:
 adjoint mentions. A loop that ends early, or `while`, keeps a list of its iterations, as does one that changes its sizes
 (`iterations.py`). Under `checkpoint` a loop is taken apart into segments (`segments.py`); one whose iterations are not
 known first runs once to count them.
+
+A state that is needed before and after an iteration is saved once.
 """
 
 from __future__ import annotations

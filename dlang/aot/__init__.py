@@ -10,4 +10,7 @@ the world, `messages.c` what has ended a run, `crossing.c` what crosses the bord
 `text.c` and `arrays.c`; files are in `files.c`, `tables.c`, `npy.c`, `zip.c` with `inflate.c`, and whole values in
 `saved.c` and `loaded.c` with `page.c`. `options.c` is the command line of a program. `forms` tells them what they have
 to know of values in files.
+
+Memory, threads and recursion are the same LLVM text here as in a process of Python. The processor that code is compiled
+for need not be this one.
 """

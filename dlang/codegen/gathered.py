@@ -12,6 +12,10 @@ other factor is finite. So is one with few columns, where the windows give the c
 
 Chellapilla, Puri, Simard: High performance convolutional neural networks for document processing; 2006. Dukhan: The
 indirect convolution algorithm, 2019.
+
+Windows that end at a border are gathered a block at a time. The derivative by the input has its windows in the result:
+a product of plain matrices is added to them. Where the result has its points side by side, windows are put into panels
+right there. What is too small is done in tiles.
 """
 
 from __future__ import annotations

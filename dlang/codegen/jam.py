@@ -5,6 +5,8 @@
 What is loaded for the columns serves several rows. It gains where that is dear: numbers that lie every so many apart,
 which are taken out of whole vectors by shuffles. Iterations are independent, and sums get their terms in the same
 order.
+
+Two or four iterations of the outer loop have one inner loop.
 """
 
 from __future__ import annotations

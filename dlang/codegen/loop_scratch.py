@@ -8,6 +8,8 @@
 Iterations then share memory, though none reads what another one has stored in it; `Loop.rooms` says which. This comes
 after loops have been cut into pieces, so each piece has a room of its own. Only rows: where arrays with several axes
 take turns in an iteration, they had better share room with each other.
+
+Iterations are independent otherwise, so a load may leave a loop in which its address does not change.
 """
 
 from __future__ import annotations

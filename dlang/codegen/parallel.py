@@ -4,6 +4,10 @@ The outermost loops of a function whose iterations are independent and large eno
 iterations. How many is decided by their sizes alone, and reductions combine what the pieces give in order: so a result
 has the same bits with any number of threads. What has an order of its own stays in it: effects, functions of Python and
 C, nodes, recursion, and results that several iterations change.
+
+Large enough are loops whose work, as `costs.py` estimates it over the sizes, takes more than some 80 µs. Each piece is
+a call of a function of its own (`llvm/parallel.py`). Sums in registers are combined in the order of the pieces, and so
+are sums in memory (`partials.py`), unless they are large beside the work.
 """
 
 from __future__ import annotations

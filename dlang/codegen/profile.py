@@ -7,6 +7,11 @@ what a nest calls counts as the nest's own, in a copy of the function that is to
 
 Of a program for a device `cuda/placement.py` has the same done: there each launch, product and copy is a nest, and so
 are what the host does, and copies between the two.
+
+Counts are polynomials over the iterations of loops (`counting.py`), so exact counts cost next to nothing. Loops are cut
+into pieces afterwards, so threads change no count. Clocks of a device are events around what it is asked for
+(`llvm/marks.py`), and what depends on values in a kernel is counted by another kernel, made of the same loop
+(`cuda/tallies.py`).
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 What an arm is made of must be total and cheap, and fail nowhere: neither checks nor accesses of memory, whose index may
 be in range only where the arm is taken. An arm knows what earlier branches on its condition chose: results of these are
 those of its own side, so it neither waits for the choice nor computes what was computed there once more.
+
+A branch becomes a selection only where the arms cost less than the lanes gain, even if the cheaper arm is always taken.
 """
 
 from __future__ import annotations

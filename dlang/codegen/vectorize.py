@@ -4,6 +4,10 @@ A loop of independent iterations can if its body is scalar code: every value of 
 each iteration. Loops inside may stay, if their bounds are the same for all iterations; so the choice is between a loop
 and the ones inside it, and the one whose accesses are adjacent in memory wins. A branch in it becomes a selection where
 that costs less than the lanes gain (`selections.py`).
+
+The compiler writes explicit vectors because it knows that iterations are independent, which LLVM would have to find
+out. A check in such a loop stops the vectors, and the iterations are done one by one to find the first that fails. Long
+loops of expensive operations take two registers of f64 at a time, because one alone is a long chain.
 """
 
 from __future__ import annotations

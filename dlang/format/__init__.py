@@ -4,4 +4,9 @@
 (comments, and where the author broke lines), `items.py`, `statements.py`, `expressions.py` and `types.py` (the rules:
 documents, with the help of `printer.py`, `brackets.py` and `placing.py`), `document.py`, `layout.py` and `fitting.py`
 (a document becomes lines), `columns.py` (comments behind code), and at last `sameness.py` (nothing was lost).
+
+The automaton of `grammar/` makes the concrete tree, so text that is read alike is written alike; a test fails for an
+alternative of the grammar without a rule. The documents are those of Wadler and Prettier, and are laid out in one pass:
+a choice takes the first form whose lines fit. A comment ends its line wherever it stands. A line may always end there,
+because it did in the text.
 """

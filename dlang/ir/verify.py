@@ -5,6 +5,9 @@ dtypes that a primitive takes, destinations, calls and their signatures, tokens 
 another one takes its place only where a `Assert` binds the array that has it: one that compares just these sizes. With
 `ownership`, also that nothing is used after an in-place operation consumed it. A violation is a defect of a pass: an
 `IRError` with the let.
+
+Where `DLANG_VERIFY` is set it is asked after every pass, for the functions that the pass changed, and looks again only
+at blocks that are new (`Block.sound`).
 """
 
 from __future__ import annotations

@@ -10,6 +10,9 @@ nothing is computed for it, and no code is left of it.
 The least and the greatest of two indices, and remainders, are bounded too: `clip(i - 1, 0, n - 1)` and `(i + 1) % n`
 are in range. Which one it is may be known, and a remainder of what is a few lengths off is no division. So are the
 numbers by which loops count, and a `while` that counts is a `for` (`counted_loops.py`).
+
+So the count of `if x[i] > 0.0 { out[count] = x[i]; count += 1 }` needs no check, and the derivative of either form of a
+loop saves the same.
 """
 
 from __future__ import annotations

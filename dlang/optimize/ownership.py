@@ -13,6 +13,10 @@ A call whose argument is owned and dead afterwards lends it to a function that w
 change the array in its place, and the caller frees it as before. There is one version of a function for each choice of
 parameters that its calls lend. So a recursion that changes an array copies it at the first call at most, whether it
 gives the array back or not; the derivative of a derivative changes arrays that nobody asks for any more.
+
+It also lets a result that a comprehension sets, element by element, take the place of an array that it reads at the
+same points and that nothing needs afterwards (`ir/inplace_reuse.py`): the weights after a step are made in the memory
+of their gradients.
 """
 
 from __future__ import annotations

@@ -13,6 +13,9 @@ products know, and its adjoint saves what that of the same code with indices wou
 An iteration may write the slice of a state that its number determines, and may read no state. What it does is
 comprehensions, views, checks and scalar code; scalars are computed again in each comprehension that needs them. A loop
 in an iteration, a call, a library's operation or an effect leaves the loop as it is.
+
+Specialisation writes such a loop for every comprehension whose elements are arrays. So the gradient of each example,
+too, becomes the products of all of them.
 """
 
 from __future__ import annotations

@@ -6,6 +6,12 @@ every bit, as the text leaves nothing open. Calls add up their work, in a word o
 the quick compilation has saved, a thread compiles the text again, and the entries are connected with the better code.
 Calls that are under way end in the old one, which stays in memory. What has much to do in one call, or work of which
 nobody can say before how much it is, is compiled well at once.
+
+LLVM's code generator takes most of a first call. At its level 0 it is about five times faster, and its code two to
+three times slower. The *cell* of an entry (`entries.py`) has two words that callers read: where its code is, and how
+much work calls may do until Python is asked. The thread compiles without the lock of llvmlite (`compile_apart`). Quick
+code is kept with its text, so another process finds both. Who asks an `Engine` for a level gets that: tests, `dlc
+test`, profiles, code with lines.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Joining what two arms of a branch give: sizes that differ become results, functions that differ become dynamic."""
+"""Joining what two arms of a branch give: sizes that differ become results, functions that differ become dynamic.
+
+An arm that fails or returns has no say.
+"""
 
 from __future__ import annotations
 

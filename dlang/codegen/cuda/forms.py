@@ -3,6 +3,10 @@
 A kernel is given the run (`dl_run` in `device.cuh`), the number of its first guard, that of its iterations, what the
 nest uses from outside, and where results of its reductions go. Grids and blocks may be of any size, as long as a block
 is whole warps.
+
+How many threads share an iteration (`rows`) is chosen when the kernel is launched, by the length of its loops. Levels
+of a nest whose elements lie behind each other are one level (`flattening.py`); a thread does some neighbouring
+iterations at once and reads and writes 16 bytes at a time where their addresses allow it (`vectors.py`, `elements.py`).
 """
 
 from __future__ import annotations

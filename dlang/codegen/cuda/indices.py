@@ -8,6 +8,11 @@ launches a kernel: polynomials of its numbers, all taken without their signs.
 
     loop i in 0..n, loop j in 0..m          |i| <= n - 1, |j| <= m - 1
       t = &x[m*i + j]                       |m*i + j| <= m*(n - 1) + m - 1 = n*m - 1
+
+The statement that launches a kernel says up to where its indices go (`Launch.reach`). Machine code estimates these
+polynomials as floats at each launch, and asks Python for the same kernel with indices of 64 bits if one is too large,
+which is compiled when that happens. The emulation reports an index that is larger than it may be, sums on the way to
+one included. A division is by 32 bits, unsigned where neither number can be negative.
 """
 
 from __future__ import annotations

@@ -19,6 +19,9 @@ It copies at most `COPIES` bytes for each byte that the run has placed in the ar
 nested: what it may still copy is the word `ARENA_CREDIT`, and what has been placed since `ARENA_SEEN` is added to that
 before each collection. A loop that asks for more than that waits until as much has been placed, unless memory is short.
 So recursion in which each call has such a loop does not copy all that the calls below have made once for each of them.
+
+A loop whose state reaches all that its iterations made does not collect, as one that builds a list or saves its
+iterations for a derivative.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ LLVM would fuse what has the flag `contract` at some levels of its code generato
 decides: what may be fused is written with that flag, and when a function is complete, a product that is used once, in
 a sum or difference of its basic block, becomes part of it. No flag is left, so LLVM changes the bits of nothing,
 whatever it is asked for. The rule is that of LLVM's code generator, and loops are as short as those that it makes.
+
+Terms that may be added in any order have `reassoc` until then; the lanes of a total are added by halves, in the text
+too. So level 0 of LLVM gives the bits of level 2.
 """
 
 from __future__ import annotations

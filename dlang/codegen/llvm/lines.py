@@ -2,6 +2,8 @@
 
 While a function is written, marks (`;@ 3`) stand among its lines and say which place what follows comes from; when it
 is finished they become references to locations. A location knows the calls that the compiler took away.
+
+Only statements outside of comprehensions are preceded by their places, if this is wanted.
 """
 
 from __future__ import annotations

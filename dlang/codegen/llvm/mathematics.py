@@ -9,6 +9,11 @@ Every function is within 3 units in the last place of the exact value over the w
 angles: as near as libm is; negative arguments of `lgamma` and `digamma`: see `special.py`), and gives what IEEE 754 and
 NumPy give for NaN, infinities and signed zeros. The bodies hold no fast-math flags and must not be given any: they rely
 on the order of their operations. In the derivations u is 2^-53 for f64, 2^-24 for f32.
+
+A call of libm could not be vectorised. Sine and cosine of one angle are one routine, and so is `1.0 / sqrt(x)`
+(`roots.py`). Tests compare with arbitrary-precision arithmetic. With AVX-512 its instructions take floats apart, scale
+them, estimate roots and look coefficients up in registers (`avx512.py`), on any number of lanes, so scalars and vectors
+have the same bits.
 """
 
 from __future__ import annotations

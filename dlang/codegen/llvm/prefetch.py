@@ -2,6 +2,9 @@
 
 Processors do so on their own, but not beyond the end of a page, and not for memory that they have just begun to read.
 Where an iteration takes long, they also see few iterations at a time.
+
+A loop with long iterations, or with a sum that waits for its additions, asks for what it reads 2 KiB ahead, if that is
+other memory in each iteration of the loops around.
 """
 
 from __future__ import annotations

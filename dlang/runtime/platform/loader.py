@@ -3,6 +3,9 @@
 What LLVM compiles can be kept, and is then run without LLVM, whose library takes longer to load than most programs to
 run. An object is one mapping: code with jumps to functions that are farther away than a call reaches; what is only
 read, with a table of addresses (the GOT) among it; and data. Nothing can ever be written and run at once.
+
+The mapping is given back when its program dies. Code is compiled to refer to itself by short distances. For other
+systems, and for a relocation that is not known here, LLVM links (`codegen/llvm/linker.py`).
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 Compiled code that may recurse runs on a stack of its own, to which the entry switches (`support.switch_text`); what it
 asks of the host runs on the thread's own stack, so Python never sees another. Where there is no code for the switch, a
 thread with a large stack does the same.
+
+A stack is as large as the machine's memory, but only reserved. A recursive function compares its frame with a limit,
+and asks for more where it is reached. After a deep run the memory is given back.
 """
 
 from __future__ import annotations

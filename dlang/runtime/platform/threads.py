@@ -2,6 +2,11 @@
 
 The pool's memory is laid out, and its code written, by `codegen/llvm/pool.py`. Who waits there does so on a futex of
 Linux, or else on a condition variable of POSIX; without POSIX there are no threads.
+
+Each thread has a context of its own, with its free lists. Only the caller looks for signals; the others see in their
+loops that a piece before theirs has failed, and the first failure in order is reported. A region inside another runs in
+its thread. Helpers beyond the number of threads wait where no region wakes them. A child of a fork starts a pool of its
+own.
 """
 
 from __future__ import annotations
