@@ -5,7 +5,7 @@ BIN := .venv/bin
 LANGUAGE_TESTS := examples $(wildcard ../shared/tour/0*.dl)
 
 .PHONY: venv demo examples test coverage test-gpu-emulated test-editors vscode test-interop test-build fuzz fuzz-front bench
-.PHONY: docs census test-costs test-sanitized test-slow test-edits test-distributed test-debugger format clean
+.PHONY: docs census picture test-costs test-sanitized test-slow test-edits test-distributed test-debugger format clean
 
 venv: .venv/.ready
 
@@ -117,6 +117,10 @@ bench: venv
 # Counts what the structure of the compiler is judged by: facts that stand in several places, cycles, files, lines.
 census: venv
 	$(BIN)/python tools/census.py --trace
+
+# Draws the folders of the compiler and prints a program at each stage, for docs/architecture.md.
+picture: venv
+	$(BIN)/python -m tools.picture
 
 format: venv
 	$(BIN)/ruff check --fix
