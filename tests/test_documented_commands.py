@@ -12,7 +12,7 @@ from tests.test_docs import BLOCK, agrees
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "benchmarks/README.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "examples").rglob("*.md")),
     *sorted((ROOT / "dlang/explain").glob("*.md")),

@@ -18,7 +18,9 @@ LINK = re.compile(r'(?:href|src)="([^"#?]+)(?:#([^"]*))?"')
 def test_every_page_of_the_documents_is_in_the_navigation():
     named = set(re.findall(r"[\w/]+\.md", (ROOT / "mkdocs.yml").read_text()))
     pages = {p.relative_to(ROOT / "docs").as_posix() for p in (ROOT / "docs").rglob("*.md")}
-    assert pages <= named and named - pages == {"errors.md", "changelog.md", "examples/index.md"}
+    assert pages <= named and named - pages == {
+        "errors.md", "changelog.md", "contributing.md", "examples/index.md",
+    }  # fmt: skip
 
 
 def prose(page):
@@ -36,7 +38,7 @@ def test_links_between_pages_of_the_repository_lead_somewhere():
     generated = {ROOT / "docs/errors.md"}
     folders = [p for folder in ("docs", "examples", "benchmarks") for p in (ROOT / folder).rglob("*.md")]
     broken = []
-    for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", *folders]:
+    for page in [*(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")), *folders]:
         text = re.sub(r"`[^`]*`", "", prose(page))
         for target, anchor in re.findall(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)", text):
             file = (page.parent / target).resolve() if target else page

@@ -62,7 +62,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 # ---- pages -----------------------------------------------------------------------------------------------------------
 def outside() -> dict[Path, str]:
     """The pages that are not in docs/, and their places on the site."""
-    found = {ROOT / "CHANGELOG.md": "changelog.md", ROOT / "benchmarks/README.md": "benchmarks.md"}
+    found = {ROOT / "CHANGELOG.md": "changelog.md", ROOT / "CONTRIBUTING.md": "contributing.md"}
+    found[ROOT / "benchmarks/README.md"] = "benchmarks.md"
     found[ROOT / "examples/README.md"] = "examples/index.md"
     for readme in sorted((ROOT / "examples").glob("*/README.md")):
         found[readme] = f"examples/{readme.parent.name}.md"
