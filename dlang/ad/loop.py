@@ -6,12 +6,12 @@ runs backwards with the cotangents of the state and of what the body uses from o
 
     for i in reversed(low..high) { (s̄, w̄) = pull B(i, saved[i], s̄, w̄) }
 
-Saved is what the backward body mentions of the forward body and nothing else, or what that is cheaply computed from
-(`rematerialise.py`): an array over the iterations for each scalar, and for each array that is made whole in a
-iteration. An array that is carried and changed by `Update` is never among them: of it the elements are saved that the
+It saves what the backward body mentions of the forward body and nothing else, or values from which that is cheaply
+computed (`rematerialise.py`): an array over the iterations for each scalar, and for each array that an iteration makes
+as a whole. An array that is carried and changed by `Update` is never among them: of it the elements are saved that the
 adjoint mentions. A loop that ends early, or `while`, keeps a list of its iterations, as does one that changes its sizes
-(`iterations.py`). Under `checkpoint` a loop is taken apart into segments (`segments.py`); one whose iterations are not
-known first runs once to count them.
+(`iterations.py`). Under `checkpoint` a loop is taken apart into segments (`strip_mining.py`); if its number of
+iterations is not known, it first runs once to count them.
 
 A state that is needed before and after an iteration is saved once.
 """

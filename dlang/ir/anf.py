@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 class Prim:
     """A total function of scalars, of the table in `dlang/ops`. Binds one scalar.
 
-    Integer division and remainder are total because their divisor went through a `Assert`.
+    Integer division and remainder are total because their divisor went through an `Assert`.
     """
 
     name: str
@@ -105,7 +105,7 @@ class Assert:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """An element: one polynomial for each axis. Entries are in range: proven, or through a `Assert`. Binds a scalar."""
+    """An element: one polynomial for each axis. Entries are in range: proven, or by an `Assert`. Binds a scalar."""
 
     array: Var
     index: tuple[Size, ...]

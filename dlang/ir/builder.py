@@ -182,7 +182,7 @@ class Builder:
     def as_poly(self, value: Index, through_checks: bool = False) -> anf.Size:
         """The polynomial of an i64, as far as the definitions this builder emitted show it.
 
-        A value that a `Assert` certifies stays opaque, so that an index made of it depends on the check;
+        A value that an `Assert` certifies stays opaque, so that an index made of it depends on the check;
         `through_checks` looks through, to compare values.
         """
         if not isinstance(value, anf.Var):

@@ -1,7 +1,7 @@
 """The operations that a library does: the types of their results, and how many operations they count as.
 
 All are total. A factorisation or a solution that does not exist is reported as LAPACK does, by an i64 `info` among the
-results: 0 if all is well. What it means to the program is a `Check` on `info` that hands on the other results, so no
+results: 0 if all is well. What it means to the program is an `Assert` on `info` that hands on the other results, so no
 pass has to know that a library can fail. k stands for an i64 argument that is min(m, n).
 
     argsort(x[n])                               -> positions[n]                  stable, ascending, NaN last

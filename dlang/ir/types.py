@@ -55,7 +55,7 @@ def function_named(functions: Mapping[str, anf.Function], name: str) -> anf.Func
 def result_vars(op: anf.Op, functions: Mapping[str, anf.Function]) -> tuple[anf.Var, ...]:
     """Fresh variables for the results of an operation, of the right types: a later type may mention an earlier one.
 
-    What a `Foreign` or a `VjpBackward` binds, an `Effect` beyond its token, and what a `Assert` says more about its
+    What a `Foreign` or a `VjpBackward` binds, an `Effect` beyond its token, and what an `Assert` says more about its
     subjects, is for the caller to give.
     """
     match op:

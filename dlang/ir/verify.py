@@ -2,7 +2,7 @@
 
 Scopes, one binding for each variable, the type of every result, sizes equal by their normal forms, the classes of
 dtypes that a primitive takes, destinations, calls and their signatures, tokens used once. A size that is not plainly
-another one takes its place only where a `Assert` binds the array that has it: one that compares just these sizes. With
+another one takes its place only where an `Assert` binds the array that has it: one that compares just these sizes. With
 `ownership`, also that nothing is used after an in-place operation consumed it. A violation is a defect of a pass: an
 `IRError` with the let.
 

@@ -2,7 +2,7 @@
 
 An array of such a comprehension whose every use names an element is its elements, and takes no memory: a vector of
 three numbers costs what a struct of three does. What is left is scalar code, of which the loop around does several
-points at once. This comes after `rows`, which brings together what belongs to one point.
+points at once. This comes after `fuse_outer_axis.py`, which brings together what belongs to one point.
 """
 
 from __future__ import annotations
