@@ -23,10 +23,9 @@ FOLDER = Path(__file__).parent
 DRIVER = FOLDER / "driver.cpp"
 NO_COMPILER = "E0902"
 COMPILERS = ("c++", "g++", "clang++")
-# products and sums stay two operations, as in the interpreter; memory is read as other types by what packs words;
-# compilers know `if constexpr` and inline variables in C++14 too, whose mathematics is read in a third of the time
+# products and sums stay two operations, as in the interpreter; memory is read as other types by what packs words
 OPTIONS = (
-    "-std=c++14", "-fPIC", "-shared", "-w", "-fno-exceptions", "-ffp-contract=off", "-fno-strict-aliasing",
+    "-std=c++17", "-fPIC", "-shared", "-w", "-fno-exceptions", "-ffp-contract=off", "-fno-strict-aliasing",
     f"-I{FOLDER}",
 )  # fmt: skip
 VARIABLE = "CXX"

@@ -6,9 +6,9 @@ namespace emulation {
 class Index {
   long long value;
 
-  template <class T> static constexpr bool is_number = std::is_integral<T>::value || std::is_enum<T>::value;
+  template <class T> static constexpr bool is_number = std::is_integral_v<T> || std::is_enum_v<T>;
   // of an index and another number
-  template <class T> using Result = std::conditional_t<sizeof(T) == 8 && !std::is_same<T, Index>::value, long long, Index>;
+  template <class T> using Result = std::conditional_t<sizeof(T) == 8 && !std::is_same_v<T, Index>, long long, Index>;
 
  public:
   Index() : value(0) {}

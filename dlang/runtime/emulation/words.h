@@ -66,7 +66,7 @@ template <class T> struct Parameter<T *> {
     const Block *within = memory->find(address);
     if (address && (!within || within->bytes < sizeof(T))) complain("a parameter that is no memory of the device");
     // what is stored through a plain pointer is not seen
-    if (within && !std::is_const<T>::value) memset(within->written, 1, within->bytes);
+    if (within && !std::is_const_v<T>) memset(within->written, 1, within->bytes);
     return (T *)(address & ~FAR);
   }
 };
