@@ -98,6 +98,32 @@ def folder(new_folder: Path, for_all_programs: list[Path]) -> Path:
     return new_folder
 
 
+CALLED = """
+import sys, dlang, numpy as np
+m = dlang.load('program.dl')
+for _ in range(3): x = m.loss(np.linspace(0.1, 0.7, 3), np.linspace(1.0, 2.0, 6).reshape(2, 3))
+print(x.hex())
+"""
+
+
+@pytest.fixture(scope="module")
+def first_run(for_all_programs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder of a program that was called in one process, and what that printed."""
+    folder = tmp_path_factory.mktemp("called")
+    (folder / "program.dl").write_text(PROGRAM)
+    (folder / "cache").mkdir(mode=0o700)
+    for path in for_all_programs:
+        shutil.copy(path, folder / "cache")
+    return folder, run(folder, CALLED)[0]
+
+
+@pytest.fixture
+def called(first_run: tuple[Path, str], tmp_path: Path) -> tuple[Path, str]:
+    """The same as a copy, in which a test may change what is kept."""
+    folder, printed = first_run
+    return Path(shutil.copytree(folder, tmp_path / "copy", copy_function=shutil.copy2)), printed
+
+
 def kept(folder: Path, kind: str) -> int:
     return sum(p.name.startswith(kind) for p in (folder / "cache").iterdir())
 
@@ -204,11 +230,9 @@ def test_importing_and_calling_what_is_kept_loads_neither_lark_nor_llvm(folder: 
     assert run(folder, use + calls + show) == ("[]\n", "1")
 
 
-def test_another_linker_gives_the_same(folder: Path) -> None:
-    program = "import sys, dlang, numpy as np\nm = dlang.load('program.dl')\n"
-    program += "print(m.loss(np.linspace(0.1, 0.7, 3), np.linspace(1.0, 2.0, 6).reshape(2, 3)).hex())\n"
-    first, _ = run(folder, program)
-    assert run(folder, program, DLANG_PORTABLE="1")[0] == run(folder, program)[0] == first
+def test_another_linker_gives_the_same(called: tuple[Path, str]) -> None:
+    folder, first = called
+    assert run(folder, CALLED, DLANG_PORTABLE="1")[0] == run(folder, CALLED)[0] == first
 
 
 def test_a_body_is_read_when_something_is_compiled_of_it(folder: Path) -> None:
@@ -220,15 +244,15 @@ def test_a_body_is_read_when_something_is_compiled_of_it(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["function", "module", "caller", "object"])
-def test_what_is_damaged_is_made_anew(folder: Path, kind: str) -> None:
-    program = "import sys, dlang, numpy as np\nm = dlang.load('program.dl')\n"
-    program += "for _ in range(3): x = m.loss(np.ones(3), np.ones((2, 3)))\nprint(x)\n"
-    first, _ = run(folder, program)
-    for k, path in enumerate(sorted((folder / "cache").glob(f"{kind}-*"))):
+def test_what_is_damaged_is_made_anew(called: tuple[Path, str], kind: str) -> None:
+    folder, first = called
+    files = sorted((folder / "cache").glob(f"{kind}-*"))
+    assert files
+    for k, path in enumerate(files):
         data = bytearray(path.read_bytes())
         if k % 2:
             del data[len(data) // 2 :]
         else:
             data[len(data) // 2] ^= 16
         path.write_bytes(data)
-    assert run(folder, program)[0] == first
+    assert run(folder, CALLED)[0] == first

@@ -83,7 +83,7 @@ def code_of_run(checked):
     for decl in [*checked.module.tests, *([main_function] if main_function else [])]:
         try:
             program, entries = lower([Request(decl)])
-            call(load(program, entries, "cpu", Host()), entries[0])
+            call(load(program, entries, "cpu", Host(), tiers=True), entries[0])
         except DlangError as e:
             return e.diagnostics[0].code
     return None
