@@ -363,7 +363,7 @@ def compiled(text: str) -> None:
 
 def calls(work: Callable[[], object]) -> Counter[str]:
     """Counts the calls of functions of the compiler while it works."""
-    profile = cProfile.Profile(builtins=False)
+    profile = cProfile.Profile(subcalls=False, builtins=False)
     profile.runcall(work)
     counts: Counter[str] = Counter()
     for entry in profile.getstats():
