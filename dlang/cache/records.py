@@ -8,7 +8,7 @@ are compared by identity, and classes, can stand for what is elsewhere: in anoth
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from fractions import Fraction
 from functools import cache
@@ -16,6 +16,7 @@ from io import BytesIO
 from typing import Any, NamedTuple
 
 from dlang.diagnostics import Source
+from dlang.identity import ByIdentity
 from dlang.polynomials import Poly
 
 MODULES = frozenset({
@@ -47,16 +48,16 @@ Inside = Callable[[Elsewhere], Any]
 
 
 def dump(
-    value: Any, outside: Outside | None = None, apart: Mapping[int, Elsewhere] | None = None
+    value: Any, outside: Outside | None = None, apart: ByIdentity[Any, Elsewhere] | None = None
 ) -> tuple[bytes, list[Any]]:
     """The record of a value, and the objects in it that are compared by identity, by number.
 
-    outside: says which objects are in other records. apart: parts that are elsewhere, by their `id`; none is a plain
+    outside: says which objects are in other records. apart: parts that are elsewhere; none is a plain
     value or a collection of Python.
     Raises Unkept.
     """
     stream = BytesIO()
-    pickler = _Pickler(stream, outside, apart or {})
+    pickler = _Pickler(stream, outside, apart or ByIdentity())
     try:
         pickler.dump((value, pickler.objects))
     except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as e:
@@ -76,7 +77,7 @@ def load(record: bytes, inside: Inside | None = None) -> tuple[Any, list[Any]]:
 
 
 class _Pickler(pickle.Pickler):
-    def __init__(self, stream: BytesIO, outside: Outside | None, apart: Mapping[int, Elsewhere]) -> None:
+    def __init__(self, stream: BytesIO, outside: Outside | None, apart: ByIdentity[Any, Elsewhere]) -> None:
         super().__init__(stream, protocol=5)
         self.objects: list[Any] = []
         self.outside, self.apart = outside, apart
@@ -84,7 +85,7 @@ class _Pickler(pickle.Pickler):
     def persistent_id(self, value: Any) -> tuple[str, int] | None:
         if value.__class__ in _VALUES:  # most are, and they are no part that is elsewhere
             return None
-        if (place := self.apart.get(id(value))) is not None:
+        if (place := self.apart.get(value)) is not None:
             return place.record, place.number
         if self.outside is None or not (_is_object(value.__class__) or isinstance(value, type)):
             return None

@@ -16,11 +16,14 @@ FARTHEST = 8
 _HARMLESS = (At, Compute, Convert, Count, Evaluate)
 
 
+_Run = list[tuple[int, Load | Store]]  # with their numbers among the statements
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """Loads, or stores, of elements that are `stride` apart from lane to lane and less than that from each other.
 
-    first: the least of their offsets; places: how far behind it each of them is.
+    first: the least of their offsets; places: how far behind it each of them is. numbers: of their statements.
     """
 
     buffer: Buffer
@@ -28,6 +31,7 @@ class Group:
     stride: int
     places: tuple[int, ...]
     stmts: tuple[Load | Store, ...]
+    numbers: tuple[int, ...]
 
     @property
     def span(self) -> int:
@@ -36,51 +40,53 @@ class Group:
 
 
 def groups(stmts: Sequence[Stmt], var: Var) -> dict[int, Group]:
-    """The groups among statements of a loop of lanes, by the identities of the statements in them."""
+    """The groups among statements of a loop of lanes, by the numbers of the statements in them."""
     found: dict[int, Group] = {}
     for run in _runs(stmts):
         for group in _windows(run, var):
-            found.update((id(s), group) for s in group.stmts)
+            found.update(dict.fromkeys(group.numbers, group))
     return found
 
 
-def _runs(stmts: Sequence[Stmt]) -> Iterator[list[Load] | list[Store]]:
+def _runs(stmts: Sequence[Stmt]) -> Iterator[_Run]:
     """Accesses of one kind between which nothing else happens to memory."""
-    loads: list[Load] = []
-    stores: list[Store] = []
-    for stmt in stmts:
-        if isinstance(stmt, Load) and not stores:
-            loads.append(stmt)
-        elif isinstance(stmt, Store) and not loads and (not stores or stores[0].monoid == stmt.monoid):
-            stores.append(stmt)
+    run: _Run = []
+    for number, stmt in enumerate(stmts):
+        if isinstance(stmt, Load | Store) and (not run or _go_together(run[0][1], stmt)):
+            run.append((number, stmt))
         elif not isinstance(stmt, _HARMLESS):
-            yield loads or stores
-            loads = [stmt] if isinstance(stmt, Load) else []
-            stores = [stmt] if isinstance(stmt, Store) else []
-    yield loads or stores
+            yield run
+            run = [(number, stmt)] if isinstance(stmt, Load | Store) else []
+    yield run
 
 
-def _windows(run: Sequence[Load | Store], var: Var) -> Iterator[Group]:
+def _go_together(a: Load | Store, b: Load | Store) -> bool:
+    """Whether both load, or both store in the same way."""
+    return isinstance(b, Load) if isinstance(a, Load) else isinstance(b, Store) and a.monoid == b.monoid
+
+
+def _windows(run: _Run, var: Var) -> Iterator[Group]:
     """The groups of a run; of stores only if no two may be of one element."""
-    alike: dict[tuple[Buffer, Size], list[tuple[int, Load | Store]]] = {}
-    for stmt in run:
+    alike: dict[tuple[Buffer, Size], list[tuple[int, int, Load | Store]]] = {}
+    for number, stmt in run:
         constant = int(stmt.offset.terms.get((), 0))
-        alike.setdefault((stmt.buffer, stmt.offset - constant), []).append((constant, stmt))
-    stores = any(isinstance(stmt, Store) for stmt in run)
+        alike.setdefault((stmt.buffer, stmt.offset - constant), []).append((constant, number, stmt))
+    stores = any(isinstance(stmt, Store) for _, stmt in run)
     if stores and len(alike) > 1:
         return
     for (buffer, rest), members in alike.items():
         stride = _stride(rest, var)
         if not 2 <= stride <= FARTHEST or buffer.dtype in HALF or LANE_BITS.get(buffer.dtype, 8) < 32:
             continue
-        constants = sorted({c for c, _ in members})
+        constants = sorted({c for c, _, _ in members})
         if stores and (len(constants) < len(members) or constants[-1] - constants[0] >= stride):
             continue
         while constants:
             low = constants[0]
-            inside = [(c - low, stmt) for c, stmt in members if low <= c < low + stride]
+            inside = [(c - low, k, stmt) for c, k, stmt in members if low <= c < low + stride]
             constants = [c for c in constants if c >= low + stride]
-            yield Group(buffer, rest + low, stride, tuple([c for c, _ in inside]), tuple([s for _, s in inside]))
+            places, numbers, accesses = zip(*inside, strict=True)
+            yield Group(buffer, rest + low, stride, places, accesses, numbers)
 
 
 def _stride(offset: Size, var: Var) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dlang.format.document import WIDTH, Above, Break, Choice, Concat, Doc, Either, Fill, Nest, Trailing, forced, width
+from dlang.identity import ByIdentity
 
 
 @dataclass(slots=True, eq=False)
@@ -31,7 +32,7 @@ Item = tuple[int, "Doc | Rest"]  # an indentation and what is to be written
 class Fitting:
     """ends: what was found for documents by indentation and column, so that nested choices are looked at once."""
 
-    ends: dict[tuple[int, int, int], int | None] = field(default_factory=dict)
+    ends: ByIdentity[Doc, dict[tuple[int, int], int | None]] = field(default_factory=ByIdentity)
 
     def fits(self, doc: Doc, indent: int, column: int, behind: Sequence[Item]) -> bool:
         """Tells whether all lines of a document fit, the last one with what follows the document on it."""
@@ -46,10 +47,12 @@ class Fitting:
         if not forced(doc):
             column += width(doc)
             return column if column <= WIDTH else None
-        key = (id(doc), indent, column)
-        if key not in self.ends:
-            self.ends[key] = self._measured(doc, indent, column)
-        return self.ends[key]
+        ends = self.ends.get(doc)
+        if ends is None:
+            ends = self.ends[doc] = {}
+        if (indent, column) not in ends:
+            ends[indent, column] = self._measured(doc, indent, column)
+        return ends[indent, column]
 
     def _measured(self, doc: Doc, indent: int, column: int) -> int | None:
         """Up to the first line that has to end, it has to take the fewest lines; beyond it takes as many as it needs,

@@ -16,6 +16,7 @@ from weakref import ref
 import numpy as np
 
 from dlang.diagnostics import Span
+from dlang.identity import ByIdentity
 from dlang.ir import anf
 from dlang.ir.anf import Array, Block, Let, Program, Scalar, Var, is_handle
 from dlang.ir.interpreter import Interpreter
@@ -58,7 +59,7 @@ class Metered(Interpreter):
             _find_idle(function.body, {}, frozenset(), frozenset(), frozenset(), self._idle)
         self._made = 0
         self._there: dict[int, tuple[ref[Any], int]] = {}
-        self._dying: dict[int, tuple[Block, list[tuple[Let, list[Var]]], list[Var]]] = {}
+        self._dying: ByIdentity[Block, tuple[list[tuple[Let, list[Var]]], list[Var]]] = ByIdentity()
 
     # ---- operations --------------------------------------------------------------------------------------------------
     def count(self, let: Let, operations: int, moved: int = 0) -> None:
@@ -129,7 +130,7 @@ class Metered(Interpreter):
 
     # ---- blocks ------------------------------------------------------------------------------------------------------
     def _block(self, block: Block, frame: Frame) -> list[Any]:
-        _, lets, left = self._lifetimes(block)
+        lets, left = self._lifetimes(block)
         env = frame.env
         for let, over in lets:
             self.steps += 1
@@ -170,9 +171,9 @@ class Metered(Interpreter):
                 if isinstance(arg, Var) and type(frame.env.get(arg)) is Version:
                     self.made(frame, value)  # a copy
 
-    def _lifetimes(self, block: Block) -> tuple[Block, list[tuple[Let, list[Var]]], list[Var]]:
+    def _lifetimes(self, block: Block) -> tuple[list[tuple[Let, list[Var]]], list[Var]]:
         """The lets of a block, each with what is needed no more behind it; and what is left at the end."""
-        known = self._dying.get(id(block))
+        known = self._dying.get(block)
         if known is None:
             own = {v for let in block.lets for v in let.vars if _has_memory(v)}
             source = {let.vars[0]: let.op.array for let in block.lets if isinstance(let.op, anf.View | anf.Reshape)}
@@ -184,7 +185,7 @@ class Metered(Interpreter):
                 over = [v for v in dict.fromkeys(used) if v in own and v not in needed]
                 needed.update(over)
                 lets.append((let, over))
-            known = self._dying[id(block)] = block, lets[::-1], left
+            known = self._dying[block] = lets[::-1], left
         return known
 
 

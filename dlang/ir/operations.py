@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dlang.identity import ByIdentity
 from dlang.ir import anf
 from dlang.ir.anf import HALF, Array, Atom, Block, Let, Lit, Op, Scalar, Size, Var
 from dlang.ir.errors import IRError
@@ -77,7 +78,7 @@ class Run:
         self.passes = 0
         self.allocated = 0
         self.counted: dict[str, int] = {}
-        self._free_of: dict[int, tuple[Op | Block, list[Var]]] = {}
+        self._free_of: ByIdentity[Op | Block, list[Var]] = ByIdentity()
 
     @property
     def operations(self) -> int:
@@ -89,10 +90,10 @@ class Run:
         self.counts[type(let.op).__name__] += operations
 
     def free(self, x: Op | Block) -> list[Var]:
-        known = self._free_of.get(id(x))
+        known = self._free_of.get(x)
         if known is None:
-            known = self._free_of[id(x)] = x, free_vars(x)
-        return known[1]
+            known = self._free_of[x] = free_vars(x)
+        return known
 
     def passed(self, frame: Frame, *made: Any) -> None:
         """Counts a pass over arrays that makes others."""

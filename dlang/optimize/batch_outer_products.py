@@ -60,7 +60,8 @@ class _Outer:
 class _Thread:
     """A parameter and the result that it becomes. given: the i64 parameters that every call inside hands on.
 
-    outer, ends: of lets, by their identity, the product that one adds, and which result of a branch is the thread.
+    outer, ends: of lets, by the first variable that they bind, the product that one adds, and which result of a branch
+    is the thread.
     around: the indices of the loops that are being followed.
     """
 
@@ -68,8 +69,8 @@ class _Thread:
     param: int
     result: int = 0
     given: frozenset[anf.Var] = frozenset()
-    outer: dict[int, _Outer] = field(default_factory=dict)
-    ends: dict[int, int] = field(default_factory=dict)
+    outer: dict[anf.Var, _Outer] = field(default_factory=dict)
+    ends: dict[anf.Var, int] = field(default_factory=dict)
     around: list[anf.Axis] = field(default_factory=list)
 
     def find(self) -> bool:
@@ -109,7 +110,7 @@ class _Thread:
                     return None
                 found = self.product(let, op, at, named)
                 if found is not None:
-                    self.outer[id(let)] = found
+                    self.outer[let.vars[0]] = found
                 return at
             case anf.Call(function, args) if function == self.function.name and uses == 1:
                 return self.result if args[self.param] is var else None
@@ -117,7 +118,7 @@ class _Thread:
                 first = self.follow(then, var, named)
                 if first is None or first != self.follow(otherwise, var, named):
                     return None
-                self.ends[id(let)] = first
+                self.ends[let.vars[0]] = first
                 return first
             case anf.For() | anf.While() as op if uses == 1 and var in op.init:
                 at = op.init.index(var)
@@ -253,7 +254,7 @@ class _Rewriter:
         match let.op:
             case anf.Comp() as op:
                 at = next(k for k, d in enumerate(op.destinations) if d.into is var)
-                found = self.thread.outer.get(id(let))
+                found = self.thread.outer.get(let.vars[0])
                 if found is not None:
                     return let.vars[at], self.put(b, found, state)
                 destinations = list(op.destinations)
@@ -269,7 +270,7 @@ class _Rewriter:
             case anf.If() as op:
                 then, otherwise = self.block(op.then, var, state), self.block(op.otherwise, var, state)
                 b.append(anf.Let(vars, anf.If(op.condition, then, otherwise, rare=op.rare), let.span))
-                end = let.vars[self.thread.ends[id(let)]]
+                end = let.vars[self.thread.ends[let.vars[0]]]
             case anf.For() | anf.While() as op:
                 at = op.init.index(var)
                 inside = self.more()

@@ -250,10 +250,10 @@ class _Blocks:
                     groups[k].add(ways[0])
                     size = ways[0].axis.highs[0]
                     open_ones[size] = open_ones.get(size, 0) | 1 << k
-        wholes = {id(items.lets[k]): g.members for k, g in groups.items()}
+        wholes = {items.lets[k].vars: g.members for k, g in groups.items()}
         out: list[anf.Let | list[_Member]] = []
         for let in items.ordered():
-            members = wholes.get(id(let), [])
+            members = wholes.get(let.vars, [])
             before, row, after = _peeled(members)
             if len(members) > 1 and _useful(row):
                 out += [*(m.let for m in before), row, *(m.let for m in after)]

@@ -55,14 +55,14 @@ def units(block: anf.Block) -> list[Unit]:
     """The lets of a block in order, products that may be done again with what does that."""
     uses = count_uses(block)
     makers = {v: let for let in block.lets for v in let.vars}
-    taken: dict[int, Unit] = {}  # by the identity of lets
+    taken: dict[anf.Var, Unit] = {}  # by the variables that are bound
     for let in block.lets:
         found = _checked(let, makers, uses)
         if found is not None:
-            taken |= {id(inner): found for inner in found.lets}
+            taken |= {v: found for inner in found.lets for v in inner.vars}
     out: list[Unit] = []
     for let in block.lets:
-        unit = taken.get(id(let)) or Unit((let,))
+        unit = (taken.get(let.vars[0]) if let.vars else None) or Unit((let,))
         if unit.lets[-1] is let:
             out.append(unit)
     return out

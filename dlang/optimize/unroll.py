@@ -154,7 +154,7 @@ def _is_small(op: anf.Comp) -> bool:
 
 def _chosen(body: anf.Block, kept: Sequence[anf.Atom]) -> list[anf.Let]:
     """The small comprehensions of a body of which every array is used by its elements alone, and is not to be kept."""
-    chosen = {id(let): let for let in body.lets if isinstance(let.op, anf.Comp) and _is_small(let.op)}
+    chosen = {let.vars: let for let in body.lets if isinstance(let.op, anf.Comp) and _is_small(let.op)}
     while chosen:
         arrays = {v for let in chosen.values() for v in let.vars if isinstance(v.type, anf.Array)}
         wrong = _otherwise(body, arrays, chosen) | (arrays & set(kept))
@@ -172,12 +172,12 @@ def _refused(let: anf.Let, arrays: set[anf.Var], wrong: set[anf.Var]) -> bool:
     return not wrong.isdisjoint(let.vars) or not intos <= arrays
 
 
-def _otherwise(body: anf.Block, arrays: set[anf.Var], chosen: dict[int, anf.Let]) -> set[anf.Var]:
+def _otherwise(body: anf.Block, arrays: set[anf.Var], chosen: dict[tuple[anf.Var, ...], anf.Let]) -> set[anf.Var]:
     """Which arrays are used in another way than by an element that is known."""
     wrong: set[anf.Var] = set()
     for let in body.lets:
         op = let.op
-        if id(let) in chosen and isinstance(op, anf.Comp):
+        if let.vars in chosen and isinstance(op, anf.Comp):
             for inner in op.body.lets:
                 if isinstance(inner.op, anf.Read) and inner.op.array in arrays:
                     if any(_index(inner.op.index, point) is None for point in _points(op)):
@@ -201,9 +201,9 @@ def _written(body: anf.Block, kept: Sequence[anf.Atom] = ()) -> _Writer | None:
     if not chosen:
         return None
     writer = _Writer()
-    small = {id(let) for let in chosen}
+    small = {let.vars for let in chosen}
     for let in body.lets:
-        if id(let) in small:
+        if let.vars in small:
             writer.comprehension(let)
         else:
             writer.let(let)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dlang.diagnostics import DlangError, error
+from dlang.identity import ByIdentity
 from dlang.inequalities import LARGEST
 from dlang.ir import terms
 from dlang.ir.terms import Scalar, poly
@@ -86,7 +87,7 @@ class Matcher:
     _deep: list[tuple[Any, TypeData]] = field(default_factory=list)  # parts of trees, matched one after another
     _weak: list[tuple[Any, TypeVar]] = field(default_factory=list)  # what says little of a variable comes last
     _known: set[TypeData] = field(default_factory=set)
-    _seen: set[tuple[int, TypeData]] = field(default_factory=set)
+    _seen: ByIdentity[Any, set[TypeData]] = field(default_factory=ByIdentity)
     _recursive: dict[DataDecl, bool] = field(default_factory=dict)
     _fields: dict[tuple[TypeData, type], list[tuple[str, Type]]] = field(default_factory=dict)
 
@@ -140,8 +141,8 @@ class Matcher:
             case ty.TypeData():
                 if not self._is_recursive(t.decl):
                     self._data(value, t)
-                elif (self.thorough or not self._is_known(t)) and (id(value), t) not in self._seen:
-                    self._seen.add((id(value), t))
+                elif (self.thorough or not self._is_known(t)) and t not in (self._seen.get(value) or ()):
+                    self._seen[value] = {*(self._seen.get(value) or ()), t}
                     self._deep.append((value, t))
             case ty.TypeFn():
                 if value is not self._whole:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dlang.lazy_modules import lazy_module
+from dlang.identity import ByIdentity
 from dlang.python.documentation import parameter_names
 from dlang.python.function import REMEMBERED, Function, Known, is_traced
 from dlang.python.instances import Instance, Prepared
@@ -56,7 +56,7 @@ class Bound:
         self.early_runs = 0
         self._derived: dict[object, Bound] = {}  # what has been made of it by `dlang.jvp` and `dlang.vjp`
         self._names = frozenset(p.local.name for p in self.values)
-        self._early: dict[int, tuple[Instance, list[Any] | None]] = {}
+        self._early: ByIdentity[Instance, list[Any] | None] = ByIdentity()
         params = function.decl.params
         self._template = [self.values.get(p) for p in params]
         self._open = [k for k, p in enumerate(params) if p not in self.values]
@@ -197,14 +197,14 @@ class Bound:
         """Returns the values of the early part; None if that fails, as then the whole says what fails first."""
         if not prepared.instance.bound:
             return []
-        key = id(prepared.instance)
-        if key not in self._early:
+        instance = prepared.instance
+        if instance not in self._early:
             early: list[Any] | None = None
             self.early_runs += 1
             with suppress(RunError):
                 early = prepared.early(leaves)
-            self._early[key] = prepared.instance, early
-        return self._early[key][1]
+            self._early[instance] = early
+        return self._early[instance]
 
     def _shorten(self, given: Mapping[core.Param, Any], prepared: Prepared, passed: list[Any], seeded: bool) -> None:
         """Has calls like this one go to compiled code from now on, if they can."""

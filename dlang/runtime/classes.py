@@ -7,6 +7,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
+from dlang.identity import ByIdentity
+
 WRITTEN = "__dlang_names__"
 """The member of a class with the names of its fields in the language, where Python has others: `from`, `x'`."""
 
@@ -54,26 +56,26 @@ class Inner:
 
 def nodes(value: Any) -> list[Any]:
     """A value and those in it, each once, and after all that are in it."""
-    found: dict[int, Any] = {}
+    found: ByIdentity[Any, None] = ByIdentity()
     work: list[tuple[Any, bool]] = [(value, False)]
     while work:
         here, ready = work.pop()
-        if id(here) in found:
+        if here in found:
             continue
         if ready:
-            found[id(here)] = here
+            found[here] = None
             continue
         work.append((here, True))
         for part in _fields(here):
             work += [(inner, False) for inner in _inner(part)]
-    return list(found.values())
+    return list(found)
 
 
 def flattened(value: Any) -> list[tuple[type, tuple[Any, ...]]]:
     """The classes and fields of a value and those in it, which are given by their numbers; the last is the value."""
     order = nodes(value)
-    numbers = {id(v): k for k, v in enumerate(order)}
-    return [(type(v), tuple([_replaced(p, lambda x: Inner(numbers[id(x)])) for p in _fields(v)])) for v in order]
+    numbers = ByIdentity((v, k) for k, v in enumerate(order))
+    return [(type(v), tuple([_replaced(p, lambda x: Inner(numbers[x])) for p in _fields(v)])) for v in order]
 
 
 def rebuilt(parts: Iterable[tuple[Callable[..., Any], tuple[Any, ...]]]) -> Any:

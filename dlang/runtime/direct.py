@@ -37,6 +37,7 @@ from dlang.runtime.faces import Face, Terms
 from dlang.runtime.inward import tag_of
 from dlang.runtime.memory import INTERVAL, KEPT, NEVER, Context
 from dlang.runtime.platform import objects as python
+from dlang.runtime.platform.objects import address_of
 from dlang.runtime.platform.stack import can_switch
 from dlang.runtime.values import NUMPY
 
@@ -74,7 +75,7 @@ class Owner:
         self.context = context
         self.state = (ctypes.c_int64 * capi.STATE)()
         self.state[capi.CONTEXT] = context.address
-        self.state[capi.OWNER] = id(self)
+        self.state[capi.OWNER] = address_of(self)
         self.state[capi.MAIN] = ctypes.addressof(_MAIN)
         self.state[capi.DROPPED] = ctypes.addressof(interruptions.DROPPED)
         self.state[capi.CELL] = cell
@@ -131,10 +132,10 @@ class DirectEntry:
             match need:
                 case Number():
                     kind, how = next(numbers)
-                    words += [id(kind), how]
+                    words += [address_of(kind), how]
                 case Dtype(dtype):
                     kept.append(NUMPY[dtype])
-                    words.append(id(NUMPY[dtype]))
+                    words.append(address_of(NUMPY[dtype]))
                 case Given(position):
                     word, lasting = bound[position]
                     words.append(word)
@@ -142,10 +143,10 @@ class DirectEntry:
                 case Class(None):
                     same = next(classes)
                     kept.append(same)
-                    words.append(0 if same is _NOTHING else id(same))
+                    words.append(0 if same is _NOTHING else address_of(same))
                 case Class(made):
                     kept.append(made)
-                    words.append(id(made))
+                    words.append(address_of(made))
         return Table(self.address, (ctypes.c_int64 * len(words))(*words), tuple(kept), kinds.key())
 
 
@@ -254,7 +255,11 @@ _USUAL: dict[str, tuple[type, int]] = {
 def _reading(kind: type, value: Any, dtype: str) -> int | None:
     """How a number of a class is read; None if that is left to Python."""
     if kind is np.ndarray:
-        return id(NUMPY[dtype]) if value.ndim == 0 and value.dtype is NUMPY[dtype] and value.flags.aligned else None
+        return (
+            address_of(NUMPY[dtype])
+            if value.ndim == 0 and value.dtype is NUMPY[dtype] and value.flags.aligned
+            else None
+        )
     if kind is float:
         return dispatch.FLOAT if dtype in ("f64", "f32") else None
     if kind is int:
@@ -340,7 +345,7 @@ def direct_entry(
         context.close_arena()
         interruptions.check()
 
-    state[capi.FAILED], state[capi.TIDY] = id(failed), id(tidy)
+    state[capi.FAILED], state[capi.TIDY] = address_of(failed), address_of(tidy)
     params = tuple([p for k, p in enumerate(face.border.params) if k not in terms.bound])
     return DirectEntry(params, program, name, needs, loaded.entries[name], owner, (loaded, failed, tidy))
 
@@ -363,9 +368,9 @@ class Record:
         self.slowly, self.seed = slowly, None if seed is None else sys.intern(seed)
         self.names = tuple(map(sys.intern, names if len(names) <= dispatch.MOST_PARAMETERS else ()))
         self.words = (ctypes.c_int64 * dispatch.RECORD)()
-        self.words[dispatch.SLOWLY] = id(slowly)
-        self.words[dispatch.SEED] = 0 if seed is None else id(self.seed)
-        self.words[dispatch.PARAMETERS] = id(self.names)
+        self.words[dispatch.SLOWLY] = address_of(slowly)
+        self.words[dispatch.SEED] = 0 if seed is None else address_of(self.seed)
+        self.words[dispatch.PARAMETERS] = address_of(self.names)
         self.tables: list[tuple[int, Table]] = []
 
     def add(self, table: Table, given: int, quick: python.CallableClass, callee: object, seeded: bool = False) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from dlang.identity import ByIdentity
 from dlang.ir.node import Node
 from dlang.runtime.classes import fields_of, same_class
 from dlang.runtime.crossing import (
@@ -56,14 +58,14 @@ def flattened(
 
 @dataclass(slots=True)
 class _Flattener:
-    """nodes: those of values, by the identity of these and the datatype; their fields come later.
+    """nodes: those of values, by the datatype and these; their fields come later.
 
     shared: whether a value was met again, so that one may hold itself.
     """
 
     trees: Trees
     device: bool
-    nodes: dict[tuple[int, str], Node] = field(default_factory=dict)
+    nodes: defaultdict[str, ByIdentity[Any, Node]] = field(default_factory=lambda: defaultdict(ByIdentity))
     work: list[tuple[Any, str, Node]] = field(default_factory=list)
     branches: dict[tuple[type, str], int | None] = field(default_factory=dict)
     shared: bool = False
@@ -129,10 +131,10 @@ class _Flattener:
     # ---- nodes ----
     def _tree(self, value: Any, dtype: str) -> Node:
         """The node of a value, perhaps without its fields."""
-        key = id(value), dtype
-        node = self.nodes.get(key)
+        nodes = self.nodes[dtype]
+        node = nodes.get(value)
         if node is None:
-            node = self.nodes[key] = Node(0, ())
+            node = nodes[value] = Node(0, ())
             self.work.append((value, dtype, node))
         else:
             self.shared = True
@@ -154,7 +156,7 @@ class _Flattener:
             if not self._parts(branch.items, [getattr(value, n) for n in branch.names], sizes, leaves):
                 return False
             node.tag, node.fields = tag, self._node_fields(branch, leaves, sizes)
-        return not self.shared or not _has_cycle(self.nodes.values())
+        return not self.shared or not _has_cycle([node for nodes in self.nodes.values() for _, node in nodes.items()])
 
     def _node_fields(self, branch: Branch, leaves: list[Any], sizes: list[int | None]) -> tuple[Any, ...]:
         if not branch.own and not branch.literals:
@@ -166,22 +168,22 @@ class _Flattener:
 
 def _has_cycle(nodes: Iterable[Node]) -> bool:
     """Tells whether a node holds itself: removes nodes that hold only removed ones, and looks whether some remain."""
-    holders: dict[int, list[Node]] = {}
-    waiting: dict[int, int] = {}
+    holders: dict[Node, list[Node]] = {}
+    waiting: dict[Node, int] = {}
     free: list[Node] = []
     for node in nodes:
         held = list(held_nodes(node))
-        waiting[id(node)] = len(held)
+        waiting[node] = len(held)
         for h in held:
-            holders.setdefault(id(h), []).append(node)
+            holders.setdefault(h, []).append(node)
         if not held:
             free.append(node)
     left = len(waiting)
     while free:
         left -= 1
-        for holder in holders.get(id(free.pop()), ()):
-            waiting[id(holder)] -= 1
-            if not waiting[id(holder)]:
+        for holder in holders.get(free.pop(), ()):
+            waiting[holder] -= 1
+            if not waiting[holder]:
                 free.append(holder)
     return left > 0
 

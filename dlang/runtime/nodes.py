@@ -55,16 +55,16 @@ class NodeMemory:
     # ---- into the arena ----
     def write(self, context: Any, roots: Sequence[Node | None], dtype: str) -> list[int]:
         """The addresses of nodes that are put at the end of the arena; 0 for null. Raises MemoryError."""
-        written: dict[int, int] = {}
+        written: dict[Node, int] = {}
         work: list[tuple[Node, str]] = []
 
         def address(node: Node | None, dtype: str) -> int:
             """Returns the address of a node, perhaps before its fields are written; 0 for null."""
             if node is None:
                 return 0
-            found = written.get(id(node))
+            found = written.get(node)
             if found is None:
-                found = written[id(node)] = room(context, 8 * (len(self.places(dtype, node.tag)) + 1)) + 8
+                found = written[node] = room(context, 8 * (len(self.places(dtype, node.tag)) + 1)) + 8
                 work.append((node, dtype))
             return found
 
@@ -76,7 +76,7 @@ class NodeMemory:
             raw[0] = collector.node_header(node.tag, sum([p.is_reference for p in places]), len(places))
             for p, value in zip(places, node.fields, strict=True):
                 raw[p.word + 1] = self._word(context, p, value, address) & ALL_BITS
-            target: Any = (ctypes.c_uint64 * len(raw)).from_address(written[id(node)] - 8)
+            target: Any = (ctypes.c_uint64 * len(raw)).from_address(written[node] - 8)
             target[:] = raw
         return addresses
 

@@ -38,10 +38,10 @@ def built(parts: Sequence[Part], leaves: Iterator[Any], trees: Trees = NONE) -> 
 
 @dataclass(slots=True)
 class _Builder:
-    """made: the objects of nodes, by the identity of these, so that what two trees share is one; fields come later."""
+    """made: the objects of nodes, so that what two trees share is one; fields come later."""
 
     trees: Trees
-    made: dict[int, Any] = field(default_factory=dict)
+    made: dict[Node, Any] = field(default_factory=dict)
     work: list[tuple[Node, Branch, Any]] = field(default_factory=list)
 
     def value(self, part: Part, leaves: Iterator[Any]) -> Any:
@@ -77,10 +77,10 @@ class _Builder:
         branch = self.trees[dtype][node.tag]
         if branch.type is None:
             return None
-        if id(node) not in self.made:
-            self.made[id(node)] = object.__new__(branch.type)
-            self.work.append((node, branch, self.made[id(node)]))
-        return self.made[id(node)]
+        if node not in self.made:
+            self.made[node] = object.__new__(branch.type)
+            self.work.append((node, branch, self.made[node]))
+        return self.made[node]
 
     def finish(self) -> None:
         """Gives the objects of nodes their fields."""

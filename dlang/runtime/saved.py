@@ -83,7 +83,7 @@ class _Nodes:
     def __init__(self, form: Form) -> None:
         self.form = form
         self.made: list[tuple[Node, str]] = []
-        self._number: dict[tuple[int, str], int] = {}  # nodes without fields are one in all types
+        self._number: dict[tuple[Node, str], int] = {}  # nodes without fields are one in all types
 
     def numbers(self, leaf: Any, dtype: str) -> Array:
         """The numbers of the nodes of a leaf."""
@@ -95,16 +95,16 @@ class _Nodes:
         """Their numbers; -1 for null."""
         for node in nodes:
             self._visit(node, dtype)
-        return np.array([-1 if n is None else self._number[id(n), dtype] for n in nodes], np.int64)
+        return np.array([-1 if n is None else self._number[n, dtype] for n in nodes], np.int64)
 
     def _visit(self, root: Node | None, dtype: str) -> None:
         work: list[tuple[Node, str, bool]] = [] if root is None else [(root, dtype, False)]
         while work:
             node, name, ready = work.pop()
-            if (id(node), name) in self._number:
+            if (node, name) in self._number:
                 continue
             if ready:
-                self._number[id(node), name] = len(self.made)
+                self._number[node, name] = len(self.made)
                 self.made.append((node, name))
                 continue
             work.append((node, name, True))

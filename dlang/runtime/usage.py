@@ -43,21 +43,24 @@ def memory_use() -> Iterator[Usage]:
     What is known is complete after the block. Results of earlier runs count no more than once: what was held when the
     block began is taken off.
     """
+    from dlang.runtime.memory import CONTEXTS, WATCHES, Context
+    from dlang.runtime.platform.threads import Pool
+
     before: dict[int, int] = {}
     contexts = list(memory.CONTEXTS)
     for context in contexts:
         for watch in memory.WATCHES:  # those around this one see what there was
             watch(context)
         before[context.address] = context.forget_peak()
-    for pool in {id(c.pool): c.pool for c in contexts}.values():
+    for pool in {c.pool for c in contexts}:
         pool.forget_peaks()
     usage = Usage()
-    helped: dict[int, int] = {}  # what the threads of a pool held
+    helped: dict[Pool, int] = {}  # what the threads of a pool held
 
     def include(context: memory.Context) -> None:
         arrays, nodes = context.held
         arrays -= before.get(context.address, 0)
-        helped[id(context.pool)] = max(helped.get(id(context.pool), 0), context.pool.held)
+        helped[context.pool] = max(helped.get(context.pool, 0), context.pool.held)
         if arrays + nodes > usage.peak:
             usage.arrays, usage.nodes = arrays, nodes
 

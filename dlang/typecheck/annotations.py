@@ -49,7 +49,7 @@ class Annotator:
 
     rigid: unknown names become variables that the function quantifies, else ones to be inferred. names: those
     introduced here. unknown: the sizes written as `?`, by name; None where `?` may not stand, and `instead` says what
-    may. refined: by identity, the names of types that mean more than the type that they stand for.
+    may. refined: the names of types that mean more than the type that they stand for.
     """
 
     cx: Checker
@@ -59,7 +59,7 @@ class Annotator:
     unknown: dict[str, SizeVar] | None = None
     what: str = "this annotation"
     instead: tuple[str, ...] = ("write a name here: a parameter's size is known",)
-    refined: dict[int, Refinement] = field(default_factory=dict)
+    refined: dict[s.TypeName, Refinement] = field(default_factory=dict)
 
     def origin(self, span: Span) -> Note:
         return Note(f"from {self.what}", span)
@@ -84,7 +84,7 @@ class Annotator:
                     if self.refinement(a) is not None:
                         help = f"write `i64`, or declare a type with a field `Idx<n>` in place of `{name}`"
                         raise misplaced(t.span, f"as an argument of `{name}`", help)
-                return self.refined.get(id(t))
+                return self.refined.get(t)
             case s.TypeArray(_, element, dims):
                 inner = self.refinement(element)
                 return refinements.of_elements(inner) if dims else inner
@@ -128,7 +128,7 @@ class Annotator:
         if name == "size":
             return I64
         if name == "Idx":
-            self.refined[id(t)] = Below(self.index_size(t))
+            self.refined[t] = Below(self.index_size(t))
             return I64
         if not name:  # a syntax error that has been reported
             return self.cx.st.type_var()
@@ -170,7 +170,7 @@ class Annotator:
             replace = dict(zip(entry.params, arguments, strict=True))
             refinement = refinements.substituted(entry.refinement, replace)
             if refinement is not None:
-                self.refined[id(t)] = refinement
+                self.refined[t] = refinement
             return substitute(entry.body, replace)
         return TypeData(entry, arguments)
 

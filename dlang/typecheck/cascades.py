@@ -28,14 +28,15 @@ def without_cascades(found: list[Diagnostic], module: s.Module, problems: list[D
     own, items = set(problems), sorted(module.items, key=lambda i: i.span.first)
     starts = [i.span.first for i in items]
 
-    def declaration(d: Diagnostic) -> s.Item | None:
+    def declaration(d: Diagnostic) -> int | None:
+        """The number of the declaration that a message is about."""
         if d.span is None or d.span.source.file is not module.source:
             return None
         at = bisect_right(starts, d.span.first) - 1
-        return items[at] if at >= 0 and d.span.first <= items[at].span.last else None
+        return at if at >= 0 and d.span.first <= items[at].span.last else None
 
-    broken = {id(item) for p in problems if (item := declaration(p)) is not None}
-    return [d for d in found if d in own or id(declaration(d)) not in broken]
+    broken = {at for p in problems if (at := declaration(p)) is not None}
+    return [d for d in found if d in own or declaration(d) not in broken]
 
 
 def of_mistakes(d: Diagnostic) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dlang.diagnostics import Diagnostic, DlangError, Note, Source, Span, error
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse, parse_signature
+from dlang.identity import ByIdentity
 from dlang.typecheck import core, datatypes, declarations
 from dlang.typecheck.cache import CachedBlock, CachedGroup, CachedTypes
 from dlang.typecheck.cascades import bind_missing, outside_of_script, without_cascades
@@ -92,7 +93,7 @@ def declare(program: Program, table: ModuleTable, module: s.Module) -> None:
     prelude = program.the_prelude()
     outside = combined([prelude.key, table.name, *(key for _, _, key in table.imports)])
     before = program.cache.mentions.get(table.path)
-    mentions = program.cache.mentions[table.path] = Mentions(before.kept if before is not None else {})
+    mentions = program.cache.mentions[table.path] = Mentions(before.kept if before is not None else ByIdentity())
     program.keys[table] = Keys(module, outside, mentions)
     if table is not prelude:
         table.key = combined([outside, module.source.text])

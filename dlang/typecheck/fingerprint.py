@@ -43,7 +43,7 @@ class _Walk:
     """numbers: of what has an identity, in the order in which it was met."""
 
     named: Mapping[object, str]
-    numbers: dict[int, int] = field(default_factory=dict)
+    numbers: dict[object, int] = field(default_factory=dict)
 
     def texts(self, value: object) -> Iterator[str]:
         match value:
@@ -76,11 +76,12 @@ class _Walk:
     def object(self, value: object) -> Iterator[str]:
         kind: Any = type(value)
         if not kind.__dataclass_params__.eq:
-            met = id(value) in self.numbers
-            number = self.numbers.setdefault(id(value), len(self.numbers))
+            met = self.numbers.get(value)
+            number = len(self.numbers) if met is None else met
             yield f"#{number}"
-            if met:
+            if met is not None:
                 return
+            self.numbers[value] = number
         yield kind.__name__
         for name in _names(kind):
             yield from self.texts(getattr(value, name))

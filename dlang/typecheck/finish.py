@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from dlang.identity import ByIdentity
 from dlang.typecheck import core
 from dlang.typecheck.terms import identity, of_var, opened_in
 from dlang.typecheck.trees import rebuilt
@@ -43,12 +43,12 @@ def opened_by_join(candidate: SizeVar) -> SizeVar | None:
     return None
 
 
-def checked(tree: T, at: Mapping[int, core.As]) -> T:
-    """A tree with checks around nodes, by their identity; local functions are changed where they are."""
+def checked(tree: T, at: ByIdentity[core.Expr, core.As]) -> T:
+    """A tree with checks around nodes; local functions are changed where they are."""
 
     def change(old: Any, new: Any) -> Any:
         if isinstance(new, core.LocalFn) and new.decl.body is not None:
             new.decl.body, new.decl.params = checked(new.decl.body, at), checked(new.decl.params, at)
-        return replace(at[id(old)], value=new) if id(old) in at else new
+        return replace(check, value=new) if (check := at.get(old)) is not None else new
 
     return rebuilt(tree, change)

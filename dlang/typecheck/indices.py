@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from dlang.diagnostics import Diagnostic, Note, Span
+from dlang.identity import ByIdentity
 from dlang.typecheck import core, index_messages as messages, refinements
 from dlang.typecheck.context import Checker
 from dlang.typecheck.finish import checked
@@ -58,7 +59,7 @@ def prove_indices(cx: Checker, decl: core.FnDecl, *, trusted: bool = False) -> N
         prover = Prover(cx, Knowledge(cx), Knowledge(cx), trusted)
         prover.function(decl)
         if prover.tested:
-            checks = {k: core.As(e.type, e.span, e, size) for k, (e, size) in prover.tested.items()}
+            checks = ByIdentity((e, core.As(e.type, e.span, e, size)) for e, size in prover.tested.items())
             decl.body = checked(decl.body, checks)
             decl.params = checked(decl.params, checks)
 
@@ -77,7 +78,7 @@ class Prover:
     promised: Refinement | None = None
     result: Type = UNIT
     free: set[core.Local] = field(default_factory=set)
-    tested: dict[int, tuple[core.Expr, Size]] = field(default_factory=dict)
+    tested: ByIdentity[core.Expr, Size] = field(default_factory=ByIdentity)
 
     # ---- functions ---------------------------------------------------------------------------------------------------
     def function(self, decl: core.FnDecl) -> None:
@@ -435,7 +436,7 @@ class Prover:
             proven = symbol is not None and k.within(symbol, want.size)
             if proven or (isinstance(found, Below) and k.at_least(resolve_size(want.size).poly, found.size.poly)):
                 if k is self.facts:
-                    self.tested[id(e)] = e, want.size
+                    self.tested[e] = want.size
                 return True
         return False
 

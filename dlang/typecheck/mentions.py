@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dlang.grammar import syntax as s
+from dlang.identity import ByIdentity
 from dlang.typecheck.groups import bound_names, mentioned_among, names_in, types_in
 
 Functions = Mapping[str, s.Fn | s.Const | s.Extern]
@@ -16,7 +17,6 @@ class Mentioned(NamedTuple):
     """values, sizes: the names in a tree; types: the capitalised ones; bound: those that it gives a meaning of its own,
     if it is a function."""
 
-    tree: s.Node
     values: frozenset[str]
     sizes: frozenset[str]
     types: frozenset[str]
@@ -27,14 +27,13 @@ class Mentioned(NamedTuple):
 class Mentions:
     """The names that the trees of one module mention. kept: by the identity of a tree; before: of the check before."""
 
-    before: Mapping[int, Mentioned] = field(default_factory=dict)
-    kept: dict[int, Mentioned] = field(default_factory=dict)
+    before: ByIdentity[s.Node, Mentioned] = field(default_factory=ByIdentity)
+    kept: ByIdentity[s.Node, Mentioned] = field(default_factory=ByIdentity)
 
     def of(self, tree: s.Node) -> Mentioned:
-        found = self.kept.get(id(tree))
+        found = self.kept.get(tree)
         if found is None:
-            known = self.before.get(id(tree))
-            found = self.kept[id(tree)] = known if known is not None and known.tree is tree else _found(tree)
+            found = self.kept[tree] = self.before.get(tree) or _found(tree)
         return found
 
     def among(self, functions: Functions, tree: s.Node) -> set[str]:
@@ -50,4 +49,4 @@ def _found(tree: s.Node) -> Mentioned:
     names_in([tree], values, sizes)
     if isinstance(tree, s.Fn):
         bound_names(tree, bound)
-    return Mentioned(tree, frozenset(values), frozenset(sizes), frozenset(types_in(tree)), frozenset(bound))
+    return Mentioned(frozenset(values), frozenset(sizes), frozenset(types_in(tree)), frozenset(bound))

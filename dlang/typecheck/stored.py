@@ -20,7 +20,7 @@ from dlang.cache.records import Elsewhere, Unkept, dump, load
 from dlang.cache.store import Store, digest, user_store
 from dlang.diagnostics import DlangError, Source, Span
 from dlang.gc_pause import gc_paused
-from dlang.lazy_modules import lazy_module
+from dlang.identity import ByIdentity
 from dlang.typecheck.headers import CoreModule, Unread
 from dlang.typecheck.scope import ModuleTable
 from dlang.typecheck.types import Floor, RowVar, SizeVar, TypeVar, intern_floor, serials
@@ -94,7 +94,7 @@ class Modules:
     store: Store = field(default_factory=user_store)
     names: dict[ModuleTable, str] = field(default_factory=dict)
     objects: dict[str, list[Any]] = field(default_factory=dict)
-    places: dict[int, Elsewhere] = field(default_factory=dict)
+    places: ByIdentity[Any, Elsewhere] = field(default_factory=ByIdentity)
     bodies: dict[str, Bodies] = field(default_factory=dict)
     reads: int = 0
 
@@ -149,9 +149,10 @@ class Modules:
     def know(self, record: str, objects: list[Any]) -> None:
         """Notes the objects of a record, in place of those that it had when it was read before."""
         for o in self.objects.get(record, ()):
-            self.places.pop(id(o), None)
+            self.places.discard(o)
         self.objects[record] = objects
-        self.places.update([(id(o), Elsewhere(record, n)) for n, o in enumerate(objects)])
+        for n, o in enumerate(objects):
+            self.places[o] = Elsewhere(record, n)
 
     def find_object(self, place: Elsewhere) -> Any:
         """An object of a record that has been read."""
@@ -161,21 +162,21 @@ class Modules:
 
     def write(self, key: str, table: ModuleTable, imports: Sequence[Import]) -> None:
         """Keeps a module; one that can't be kept is not."""
-        own: dict[int, Elsewhere] = {}
+        own: ByIdentity[Any, Elsewhere] = ByIdentity()
         kept = replace(table, functions=cast(Any, dict.fromkeys(table.functions)))  # what is checked is not read again
         trees = _trees(table.core)
-        apart = {id(tree): Elsewhere(BODIES, n) for n, tree in enumerate(trees)}
+        apart = ByIdentity((tree, Elsewhere(BODIES, n)) for n, tree in enumerate(trees))
         mentioned: set[str] = set()
 
         def outside(value: Any) -> Elsewhere | None:
-            place = own.get(id(value)) or self.places.get(id(value))
+            place = own.get(value) or self.places.get(value)
             if place is not None:
                 mentioned.add(place.record)
             return place
 
         try:
             data, objects = dump(kept, outside, apart)
-            own = {id(o): Elsewhere(OWN, n) for n, o in enumerate(objects)}
+            own = ByIdentity((o, Elsewhere(OWN, n)) for n, o in enumerate(objects))
             bodies, more = dump(tuple(trees), outside)
         except Unkept:
             return

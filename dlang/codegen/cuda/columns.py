@@ -99,7 +99,7 @@ def _steps(load: loops.Load, var: Var, other: Var) -> bool:
         return False
 
 
-def column_plan(level: loops.Loop, columns: Columns, joined: frozenset[int], uncertain: frozenset[Var]) -> Plan:
+def column_plan(level: loops.Loop, columns: Columns, joined: frozenset[loops.Store], uncertain: frozenset[Var]) -> Plan:
     """What a thread does with the elements of a row in columns that are side by side."""
     every = replace(level, stmts=(*columns.before, *columns.loop.stmts), reductions=columns.loop.reductions)
     plan = planned(every, joined, uncertain)

@@ -31,7 +31,7 @@ def compute(
 ) -> None:
     """The iterations from `first` on, whose elements are in arrays. more: what else is done in each."""
     for access in plan.accesses:
-        p.held[id(access)] = f"{arrays[plan.place(access)]}[k]"
+        p.held[access] = f"{arrays[plan.place(access)]}[k]"
     p.line("#pragma unroll")
     with p.block(f"for (i32 k = 0; k < {plan.width}; ++k)" + (f" if (k < {many})" if plan.careful else "")):
         p.let(plan.var, f"{first} + k")

@@ -88,12 +88,7 @@ def _targets(nest: Nest) -> dict[loops.Buffer, None] | None:
     sources = {s.result: s.source for s in walk(inside) if isinstance(s, loops.Slice)}
     found: dict[loops.Buffer, None] = {}
     for s in walk(nest.stmts):
-        if (
-            isinstance(s, loops.Store)
-            and id(s) in nest.joined
-            and s.buffer.dtype in FLOATS
-            and s.monoid in ("sum", "prod")
-        ):
+        if isinstance(s, loops.Store) and s in nest.joined and s.buffer.dtype in FLOATS and s.monoid in ("sum", "prod"):
             if s.monoid == "prod" or s.buffer.dtype not in BITS:
                 return None
             root = s.buffer

@@ -34,8 +34,8 @@ class Nest:
     """Loops whose iterations are spread, the outermost first, around the statements of an iteration.
 
     form: `map`, `tiles`, `rows`, `columns` or `reduction`. reductions: over all iterations. joined: the stores that
-    combine with what other threads store in the same element, by their identities. merged: for each level the loops
-    whose iterations it has. columns: what an iteration is, if it is a column. spread: of a row, by the identities of
+    combine with what other threads store in the same element. merged: for each level the loops
+    whose iterations it has. columns: what an iteration is, if it is a column. spread: of a row, by the variables of
     its loops, how many loops right inside each other its threads share. single: what an iteration is if several blocks
     may share the one loop in it. crossed: what tiles load across the order in which they store.
     """
@@ -44,10 +44,10 @@ class Nest:
     levels: tuple[loops.Loop, ...]
     stmts: tuple[loops.Stmt, ...]
     reductions: tuple[loops.Reduction, ...]
-    joined: frozenset[int]
+    joined: frozenset[loops.Store]
     merged: tuple[tuple[loops.Loop, ...], ...]
     columns: Columns | None = None
-    spread: Mapping[int, int] = field(default_factory=dict)
+    spread: Mapping[Var, int] = field(default_factory=dict)
     single: Columns | None = None
     crossed: tuple[loops.Load, ...] = ()
 
@@ -67,15 +67,15 @@ def nest_of(loop: loops.Loop, plain: bool = False) -> Nest | None:
     levels, stmts, merged = flattened(levels, accumulated(stmts), reductions)
     if not plain and _is_rows(stmts):
         columns = None if reductions else columns_of(levels[-1], stmts)
-        row, spread = (stmts, {id(columns.loop): 1}) if columns else _spread_inside(stmts)
+        row, spread = (stmts, {columns.loop.var: 1}) if columns else _spread_inside(stmts)
         joined = _joined(levels, row, spread)
         has_room = 8 * WARP * (_totals(reductions) + _totals_inside(row, spread)) < SHARED
         if has_room and not any(s.buffer.dtype in HALF for s in joined):
-            form, identities = "columns" if columns else "rows", frozenset(map(id, joined))
             single = columns
             if columns is None and not reductions and all(count == 1 for count in spread.values()):
                 single = around_loop(levels[-1], row)
-            return Nest(form, levels, row, reductions, identities, merged, columns, spread, single)
+            form = "columns" if columns else "rows"
+            return Nest(form, levels, row, reductions, frozenset(joined), merged, columns, spread, single)
     joined = _joined(levels, stmts, {})
     if any(s.buffer.dtype in HALF for s in joined):
         return None
@@ -84,7 +84,7 @@ def nest_of(loop: loops.Loop, plain: bool = False) -> Nest | None:
         order = [k for k in range(len(levels) - 1) if k != across] + [across, len(levels) - 1]
         levels, merged = tuple([levels[k] for k in order]), tuple([merged[k] for k in order])
     form = "reduction" if reductions else "tiles" if crossed else "map"
-    return Nest(form, levels, stmts, reductions, frozenset(map(id, joined)), merged, crossed=crossed)
+    return Nest(form, levels, stmts, reductions, frozenset(joined), merged, crossed=crossed)
 
 
 def _totals(reductions: Sequence[loops.Reduction]) -> int:
@@ -92,9 +92,9 @@ def _totals(reductions: Sequence[loops.Reduction]) -> int:
     return sum([1 if r.position is None else 2 for r in reductions])
 
 
-def _totals_inside(stmts: Sequence[loops.Stmt], spread: Mapping[int, int]) -> int:
+def _totals_inside(stmts: Sequence[loops.Stmt], spread: Mapping[Var, int]) -> int:
     """The same of the loops that the threads of a row share, each of which leaves a word of them for each warp."""
-    return sum([_totals(s.reductions) for s in stmts if isinstance(s, loops.Loop) and id(s) in spread])
+    return sum([_totals(s.reductions) for s in stmts if isinstance(s, loops.Loop) and s.var in spread])
 
 
 # ---- what can run ----------------------------------------------------------------------------------------------------
@@ -217,10 +217,10 @@ def iterations_inside(levels: Sequence[loops.Loop]) -> int:
     return prod(LONG if (count := known_iterations(level)) is None else count for level in levels)
 
 
-def _spread_inside(stmts: Sequence[loops.Stmt]) -> tuple[tuple[loops.Stmt, ...], dict[int, int]]:
+def _spread_inside(stmts: Sequence[loops.Stmt]) -> tuple[tuple[loops.Stmt, ...], dict[Var, int]]:
     """The statements of a row, and how many loops right inside each other are shared by its threads."""
     out: list[loops.Stmt] = []
-    spread: dict[int, int] = {}
+    spread: dict[Var, int] = {}
     for stmt in stmts:
         if isinstance(stmt, loops.Loop):
             levels, inside, reductions = _flattened(stmt)
@@ -232,7 +232,7 @@ def _spread_inside(stmts: Sequence[loops.Stmt]) -> tuple[tuple[loops.Stmt, ...],
             for level in reversed(levels):
                 stmt = replace(level, stmts=inside, reductions=reductions if level is levels[0] else ())
                 inside = (stmt,)
-            spread[id(stmt)] = len(levels)
+            spread[levels[0].var] = len(levels)
         out.append(stmt)
     return tuple(out), spread
 
@@ -246,12 +246,12 @@ def shared_levels(loop: loops.Loop, count: int) -> tuple[loops.Loop, ...]:
     return tuple(levels)
 
 
-def _joined(levels: Sequence[loops.Loop], stmts: Sequence[loops.Stmt], spread: Mapping[int, int]) -> list[loops.Store]:
+def _joined(levels: Sequence[loops.Loop], stmts: Sequence[loops.Stmt], spread: Mapping[Var, int]) -> list[loops.Store]:
     """The stores that combine with what other threads may be storing in the same element."""
     out = []
     for stmt in stmts:
-        if isinstance(stmt, loops.Loop) and id(stmt) in spread:
-            inner = shared_levels(stmt, spread[id(stmt)])
+        if isinstance(stmt, loops.Loop) and stmt.var in spread:
+            inner = shared_levels(stmt, spread[stmt.var])
             out += _joined((*levels, *inner), inner[-1].stmts, {})
             continue
         for s in _combining((stmt,)):

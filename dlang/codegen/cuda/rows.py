@@ -19,7 +19,7 @@ from dlang.codegen.cuda.statements import Printer, accumulators, behind, distanc
 from dlang.codegen.cuda.totals import fold_into, totals_of
 from dlang.codegen.cuda.vectors import Place, Plan, Roots, accesses, planned
 from dlang.codegen.kernel import BLOCK, WARP
-from dlang.codegen.loops import Buffer, Loop, Stmt, Store
+from dlang.codegen.loops import Buffer, Load, Loop, Stmt, Store
 from dlang.codegen.traverse import bound_by, walk
 from dlang.codegen.vectorize import known_iterations, work
 from dlang.ir.anf import Size, Var
@@ -39,13 +39,13 @@ Range = tuple[tuple[Size, ...], tuple[Size, ...]]
 class Shares:
     """How the threads of a row share its loops.
 
-    plans: of its loops by their identities. range: of those that give a thread the same elements: `vectors` times as
+    plans: of its loops by their variables. range: of those that give a thread the same elements: `vectors` times as
     many as the plan of each says at once, which is `each`. longest: the ranges of loops right inside each other, by
     which a row is for a warp or for a block; None where a warp does it. largest: how many threads a block may have, for
     which there are enough registers. added: what all rows add to the same elements.
     """
 
-    plans: dict[int, Plan]
+    plans: dict[Var, Plan]
     range: Range | None
     vectors: int
     each: int
@@ -59,23 +59,23 @@ class Shares:
         return self.each if self.each > self.vectors else max(self.each, EACH)
 
     def keeps(self, loop: Loop) -> bool:
-        return id(loop) in self.plans and (loop.lows, loop.highs) == self.range
+        return loop.var in self.plans and (loop.lows, loop.highs) == self.range
 
 
 def shares_of(nest: Nest, uncertain: frozenset[Var]) -> Shares:
     """How the loops of a nest are divided among the threads that do a row together."""
     loops = [s for s in nest.stmts if isinstance(s, Loop)]
-    plans = {id(s): plan for s in loops if (plan := planned(s, nest.joined, uncertain)) is not None}
-    ranges = Counter((s.lows, s.highs) for s in loops if id(s) in plans)
+    plans = {s.var: plan for s in loops if (plan := planned(s, nest.joined, uncertain)) is not None}
+    ranges = Counter((s.lows, s.highs) for s in loops if s.var in plans)
     common = ranges.most_common(1)[0][0] if ranges else None
-    members = [s for s in loops if id(s) in plans and (s.lows, s.highs) == common]
+    members = [s for s in loops if s.var in plans and (s.lows, s.highs) == common]
     vectors, each, largest = 1, EACH, BLOCK
     if members:
-        width = min(plans[id(s)].width for s in members)
-        plans |= {id(s): replace(plans[id(s)], width=width) for s in members}
-        found = {place for s in members for place in plans[id(s)].places}
+        width = min(plans[s.var].width for s in members)
+        plans |= {s.var: replace(plans[s.var], width=width) for s in members}
+        found = {place for s in members for place in plans[s.var].places}
         registers = width * sum(max(WIDTHS[buffer.dtype] // 4, 1) for buffer, _ in found)
-        code = width * sum(work(plans[id(s)].inside) for s in members)
+        code = width * sum(work(plans[s.var].inside) for s in members)
         while vectors < MOST and 2 * vectors * registers <= REGISTERS and 2 * vectors * code <= CODE:
             vectors *= 2
         each = vectors * width
@@ -92,9 +92,9 @@ def shares_of(nest: Nest, uncertain: frozenset[Var]) -> Shares:
     ):
         return shares
     added: list[tuple[Plan, Store]] = []
-    for plan in [plans[id(s)] for s in members]:
+    for plan in [plans[s.var] for s in members]:
         for store in plan.inside:
-            if isinstance(store, Store) and id(store) in nest.joined and store.buffer not in inside:
+            if isinstance(store, Store) and store in nest.joined and store.buffer not in inside:
                 if not store.offset.mentions([v for v in inside if isinstance(v, Var) and v is not plan.var]):
                     added.append((plan, store))
     ranges_of = tuple([(level.lows, level.highs) for level in longest])
@@ -103,7 +103,7 @@ def shares_of(nest: Nest, uncertain: frozenset[Var]) -> Shares:
 
 def _longest(nest: Nest, loops: Sequence[Loop], inside: Sequence[Var]) -> tuple[Loop, ...] | None:
     """Of loops that are the same in all rows the one that seems to have most iterations, with those right inside it."""
-    found = [shared_levels(loop, nest.spread[id(loop)]) for loop in loops]
+    found = [shared_levels(loop, nest.spread[loop.var]) for loop in loops]
     same = [
         levels
         for levels in found
@@ -162,7 +162,7 @@ class Rows:
             p.line("#pragma unroll")
             start = scalars.first(store.monoid, dtype)
             p.line(f"for (i32 k = 0; k < {shares.each}; ++k) {name}[k / {plan.width}][k % {plan.width}] = {start};")
-            p.collected[id(store)] = self.kept, f"{name}[q][k]"
+            p.collected[store] = self.kept, f"{name}[q][k]"
             self.sums.append((plan, store, name))
 
     def ends(self) -> None:
@@ -215,7 +215,7 @@ class Rows:
         low, high = p.range(loop)
         if self.split is None:
             return low, high
-        count, width = p.names[self.split.count], self.shares.plans[id(loop)].width
+        count, width = p.names[self.split.count], self.shares.plans[loop.var].width
         each, first, last = p.fresh("n"), p.fresh("r"), p.fresh("r")
         p.line(f"const dl_index {each} = (({distance(low, high)}) / {width} / {count} + 1) * {width};")
         p.line(f"const dl_index {first} = {behind(low, f'turn * {each}')};")
@@ -228,10 +228,11 @@ class Rows:
         own = self.own(stmt)
         for access in accesses((stmt,)):
             stores = isinstance(access, Store)
-            if id(access) in self.nest.joined:
-                whose: object = "joined"
+            whose: object
+            if access in self.nest.joined:
+                whose = "joined"
             elif isinstance(stmt, Loop):
-                whose = own.get(id(access), id(stmt))
+                whose = own.get(access, stmt.var)
             else:
                 whose = "one" if stores else "all"
             found.add((self.roots(access.buffer), whose, stores))
@@ -248,15 +249,15 @@ class Rows:
         for store in accesses((stmt,)):
             if isinstance(store, Store):
                 for place in [q for q in self.arrays if self.roots(q[0]) is self.roots(store.buffer)]:
-                    if place != own.get(id(store)):
+                    if place != own.get(store):
                         del self.arrays[place]
 
-    def own(self, stmt: Stmt) -> dict[int, Place]:
+    def own(self, stmt: Stmt) -> dict[Load | Store, Place]:
         """The accesses of a loop in which each thread has elements of its own, the same as in other such loops."""
         if not isinstance(stmt, Loop) or not self.shares.keeps(stmt):
             return {}
-        plan = self.shares.plans[id(stmt)]
-        return {id(access): plan.place(access) for access in plan.accesses}
+        plan = self.shares.plans[stmt.var]
+        return {access: plan.place(access) for access in plan.accesses}
 
     # ---- loops -------------------------------------------------------------------------------------------------------
     def loop(self, loop: Loop, following: Sequence[Stmt]) -> None:
@@ -264,9 +265,9 @@ class Rows:
         totals: list[str] = []
         if loop.reductions:
             totals = totals_of(p, loop.reductions, f"{self.name}_totals{len(self.structs)}", self.structs)
-        plan = self.shares.plans.get(id(loop))
+        plan = self.shares.plans.get(loop.var)
         if plan is None:
-            levels = shared_levels(loop, self.nest.spread[id(loop)])
+            levels = shared_levels(loop, self.nest.spread[loop.var])
             total, turn = p.fresh("n"), p.fresh("u")
             type = NARROW if all(level.var in p.indices for level in levels) else WIDE
             p.line(f"const {type} {total} = {_product(p, [(level.lows, level.highs) for level in levels])};")
@@ -331,7 +332,7 @@ class Rows:
         for stmt in following:
             found = [a for a in accesses((stmt,)) if self.roots(a.buffer) is self.roots(store.buffer)]
             own = self.own(stmt)
-            if any(own.get(id(a)) != place for a in found):
+            if any(own.get(a) != place for a in found):
                 return False
             if any(isinstance(a, Store) for a in found):
                 return True

@@ -17,6 +17,7 @@ from dlang.codegen.cuda.nests import Nest, is_number, nest_of
 from dlang.codegen.cuda.scans import scan_of
 from dlang.codegen.traverse import walk
 from dlang.codegen.vectorize import known_iterations
+from dlang.identity import ByIdentity
 from dlang.ir.anf import FLOATS
 from dlang.ir.kernels import is_kernel
 
@@ -25,22 +26,22 @@ FEW = 32  # iterations in all, that are no reason to use a device
 
 @dataclass(slots=True)
 class Launching:
-    """What of a program launches kernels. nests: of loops, by their identities; functions: by their names.
+    """What of a program launches kernels. nests: of loops; functions: by their names.
 
     deterministic: whether the host is to do what threads would add up in any order.
     """
 
     deterministic: bool = False
-    nests: dict[int, tuple[loops.Loop, Nest | None]] = field(default_factory=dict)
+    nests: ByIdentity[loops.Loop, Nest | None] = field(default_factory=ByIdentity)
     functions: frozenset[str] = frozenset()
 
     def nest(self, loop: loops.Loop) -> Nest | None:
         """A loop as a nest for a kernel; None if it can't be one."""
-        if id(loop) not in self.nests:
+        if loop not in self.nests:
             nest = nest_of(loop)
             runs = nest is not None and fits(nest) and not self.is_refused(loop, nest)
-            self.nests[id(loop)] = loop, nest if runs else None
-        return self.nests[id(loop)][1]
+            self.nests[loop] = nest if runs else None
+        return self.nests[loop]
 
     def plain(self, loop: loops.Loop) -> Nest | None:
         """The same, in little code, if it can be."""
@@ -54,7 +55,7 @@ class Launching:
             and nest is not None
             and any(
                 isinstance(s, loops.Store)
-                and id(s) in nest.joined
+                and s in nest.joined
                 and s.monoid in ("sum", "prod")
                 and s.buffer.dtype in FLOATS
                 for s in walk([loop, *nest.stmts])

@@ -36,22 +36,22 @@ def accumulators(reductions: Sequence[loops.Reduction]) -> list[tuple[Var, str]]
 class Printer:
     """The text under way.
 
-    indices: which numbers are indices. joined: stores that combine with what other threads store, by their identities.
+    indices: which numbers are indices. joined: stores that combine with what other threads store.
     uncertain: what is loaded and may never have been written. leave: what a guard does that has failed. guards: those
-    met so far. held: the elements that loads and stores find in registers, by the identities of these. collected: where
+    met so far. held: the elements that loads and stores find in registers. collected: where
     what joined stores add is kept for the time being, and the condition that it is. alone: where threads share a
     iteration, the condition that a thread is the one that stores for all.
     """
 
     indices: Indices
-    joined: frozenset[int]
+    joined: frozenset[loops.Store]
     uncertain: frozenset[Var]
     leave: str
     names: dict[loops.Slot, str] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     guards: list[loops.Assert] = field(default_factory=list)
-    held: dict[int, str] = field(default_factory=dict)
-    collected: dict[int, tuple[str, str]] = field(default_factory=dict)
+    held: dict[loops.Load | loops.Store, str] = field(default_factory=dict)
+    collected: dict[loops.Store, tuple[str, str]] = field(default_factory=dict)
     alone: str | None = None
     depth: int = 1
     count: int = 0
@@ -136,7 +136,7 @@ class Printer:
             case loops.Evaluate(var, size):
                 self.let(var, self.size(size) if var in self.indices else _rendered(size, self.value))
             case loops.Load(var, buffer, offset):
-                element = self.held.get(id(stmt))
+                element = self.held.get(stmt)
                 if element is None:
                     pointer, place = self.names[buffer], self.size(offset)
                     element = f"DL_PERHAPS({pointer}, {place})" if var in self.uncertain else f"{pointer}[{place}]"
@@ -164,14 +164,14 @@ class Printer:
 
     def store(self, stmt: loops.Store) -> None:
         dtype, value = stmt.buffer.dtype, self.value(stmt.value)
-        if id(stmt) in self.joined:
+        if stmt in self.joined:
             place = f"{self.names[stmt.buffer]}, {self.size(stmt.offset)}"
             text = f"dl_atomic_{stmt.monoid}(DL_AT({place}), {value});"
-            if id(stmt) in self.collected:
-                condition, own = self.collected[id(stmt)]
+            if stmt in self.collected:
+                condition, own = self.collected[stmt]
                 text = f"if ({condition}) {own} = {scalars.combine(stmt.monoid, dtype, own, value)}; else {text}"
         else:
-            element = self.held.get(id(stmt)) or f"{self.names[stmt.buffer]}[{self.size(stmt.offset)}]"
+            element = self.held.get(stmt) or f"{self.names[stmt.buffer]}[{self.size(stmt.offset)}]"
             if stmt.monoid != "set":
                 old = self.fresh()
                 known = f"const {scalars.register_dtype(dtype)} {old} = {scalars.decode(element, dtype)};"

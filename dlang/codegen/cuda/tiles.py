@@ -94,7 +94,7 @@ def tile_text(p: Printer, levels: Sequence[Loop], stmts: Sequence[Stmt], crossed
         with p.block(f"for (i32 k = y; k < {SIDE}; k += step)"), p.block(element("x", "k")):
             for load, name in zip(crossed, kept, strict=True):
                 p.line(f"{name}[k * {SIDE + 1} + x] = {p.names[load.buffer]}[{p.size(load.offset)}];")
-                p.held[id(load)] = f"{name}[x * {SIDE + 1} + k]"
+                p.held[load] = f"{name}[x * {SIDE + 1} + k]"
         p.line("__syncthreads();")
         with p.block(f"for (i32 k = y; k < {SIDE}; k += step)"), p.block(element("k", "x")):
             p.statements(stmts)

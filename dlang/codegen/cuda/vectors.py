@@ -62,7 +62,7 @@ class Plan:
 
 
 def planned(
-    loop: loops.Loop, joined: frozenset[int], uncertain: frozenset[Var], carried: Sequence[Var] = ()
+    loop: loops.Loop, joined: frozenset[loops.Store], uncertain: frozenset[Var], carried: Sequence[Var] = ()
 ) -> Plan | None:
     """The iterations of a loop that is straight code; None of any other.
 
@@ -102,7 +102,7 @@ def planned(
     stores = tuple(
         s
         for s in all_stores
-        if id(s) not in joined
+        if s not in joined
         and _is_contiguous(s, loop.var, varying)
         and sum(roots(other.buffer) is roots(s.buffer) for other in all_stores) == 1
     )

@@ -22,7 +22,7 @@ REGISTER = 512  # bits that are shuffled at once
 
 def loaded(w: Writer, stmt: Load) -> bool:
     """Writes a load with the others of its group, if it has one; whether that is done."""
-    group = w.groups.get(id(stmt))
+    group = w.groups.get(w.number)
     if group is None or w.lane is None or not (stmt.var in w.present or _is_worth_it(w, group)):
         return False
     if stmt.var not in w.present:
@@ -35,7 +35,7 @@ def loaded(w: Writer, stmt: Load) -> bool:
 
 def stored(w: Writer, stmt: Store) -> bool:
     """Writes the stores of a group where the last of them is; whether this one needs no writing on its own."""
-    group = w.groups.get(id(stmt))
+    group = w.groups.get(w.number)
     if group is None or w.lane is None or not _is_worth_it(w, group):
         return False
     if stmt is group.stmts[-1]:

@@ -66,9 +66,9 @@ class Writer:
 
     function: its number among metadata, if instructions are to say where they come from; start: where the first
     do; span: where those now do. angles: of which the statements at hand compute both sine and cosine; turns: the one
-    of these that is still to be bound. groups: of the statements at hand, which accesses go together; present: what of
-    them has been loaded. roots: of slices, the addresses of the arrays that they are cut from; held: arrays that lie in
-    an arena.
+    of these that is still to be bound. groups: of the statements at hand, which accesses go together, by the numbers of
+    these; number: of the one that is being written; present: what of them has been loaded. roots: of slices, the
+    addresses of the arrays that they are cut from; held: arrays that lie in an arena.
     """
 
     module: Module
@@ -84,6 +84,7 @@ class Writer:
     lane: LaneContext | None = None
     angles: frozenset[Var] = frozenset()
     groups: dict[int, Group] = field(default_factory=dict)
+    number: int = 0
     present: set[Var] = field(default_factory=set)
     turns: dict[tuple[str, Var], str] = field(default_factory=dict)
     roots: dict[Buffer, str] = field(default_factory=dict)
@@ -177,12 +178,12 @@ class Writer:
         return [self.scalar(r) for r in body.results]
 
     def statements(self, stmts: Sequence[Stmt]) -> None:
-        around = self.angles, self.groups, self.present
+        around = self.angles, self.groups, self.present, self.number
         self.angles, self.present = _angles(stmts), set()
         self.groups = {} if self.lane is None else groups(stmts, self.lane.var)
-        for stmt in stmts:
+        for self.number, stmt in enumerate(stmts):
             self.statement(self, stmt)
-        self.angles, self.groups, self.present = around
+        self.angles, self.groups, self.present, self.number = around
 
     @contextmanager
     def scope(self, loads: bool) -> Iterator[Scope]:

@@ -47,7 +47,7 @@ def compiled(kernels: Sequence[Kernel], capability: int, wide: bool = False) -> 
     options = (*OPTIONS, WIDE) if wide else OPTIONS
     setting = digest(device_text(), str(capability), *options)
     named = [kernel if kernel.form == FOREIGN else _named(kernel) for kernel in kernels]
-    foreign = {id(kernel): _foreign(kernel, capability, setting, options) for kernel in named if kernel.form == FOREIGN}
+    foreign = {kernel: _foreign(kernel, capability, setting, options) for kernel in named if kernel.form == FOREIGN}
     keys = {kernel.name: digest(setting, kernel.text) for kernel in named if kernel.form != FOREIGN}
     store, codes, found = user_store(), dict[str, Code](), dict[str, Function]()
     for name, key in keys.items():
@@ -61,7 +61,7 @@ def compiled(kernels: Sequence[Kernel], capability: int, wide: bool = False) -> 
         for name in missing:
             store.put("kernel", keys[name], code.key.encode())
             found[name] = Function(code, name)
-    return [foreign[id(kernel)] if id(kernel) in foreign else found[kernel.name] for kernel in named]
+    return [foreign[kernel] if kernel.form == FOREIGN else found[kernel.name] for kernel in named]
 
 
 def _foreign(kernel: Kernel, capability: int, setting: str, options: Sequence[str]) -> Function:

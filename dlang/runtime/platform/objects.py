@@ -34,7 +34,9 @@ _NDARRAY = "PyArray_Type"
 def address(name: str) -> int:
     """The address of a function or an object of CPython or NumPy."""
     if name == _NDARRAY:
-        return id(np.ndarray)
+        import numpy
+
+        return address_of(numpy.ndarray)
     if name in _NUMPY:
         return int(_table()[_NUMPY[name]] or 0)
     return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
@@ -48,6 +50,11 @@ def _table() -> Any:
     return ctypes.cast(get(interface, None), ctypes.POINTER(ctypes.c_void_p))
 
 
+def address_of(x: object) -> int:
+    """The address of an object, which is its identity in CPython."""
+    return id(x)
+
+
 # ---- layouts ---------------------------------------------------------------------------------------------------------
 @cache
 def _is_cpython() -> bool:
@@ -58,10 +65,10 @@ def _is_cpython() -> bool:
         return False
     x, pair = 0.7, (object(), object())
     return (
-        _word(x, TYPE) == id(float)
-        and ctypes.c_double.from_address(id(x) + FIELDS).value == x
+        _word(x, TYPE) == address_of(float)
+        and ctypes.c_double.from_address(address_of(x) + FIELDS).value == x
         and _word(pair, COUNT) == 2
-        and [_word(pair, ITEMS), _word(pair, ITEMS + 8)] == [id(pair[0]), id(pair[1])]
+        and [_word(pair, ITEMS), _word(pair, ITEMS + 8)] == [address_of(pair[0]), address_of(pair[1])]
     )
 
 
@@ -81,10 +88,10 @@ def _knows_arrays() -> bool:
 def _is_laid_out(array: Any) -> bool:
     dimensions = _word(array, DIMENSIONS)
     return (
-        ctypes.c_int32.from_address(id(array) + NDIM).value == array.ndim
+        ctypes.c_int32.from_address(address_of(array) + NDIM).value == array.ndim
         and _word(array, DATA) == array.__array_interface__["data"][0]
-        and _word(array, DESCR) == id(array.dtype)
-        and ctypes.c_int32.from_address(id(array) + FLAGS).value & 0x7FF == array.flags.num & 0x7FF
+        and _word(array, DESCR) == address_of(array.dtype)
+        and ctypes.c_int32.from_address(address_of(array) + FLAGS).value & 0x7FF == array.flags.num & 0x7FF
         and [ctypes.c_int64.from_address(dimensions + 8 * k).value for k in range(array.ndim)] == list(array.shape)
     )
 
@@ -100,7 +107,7 @@ def _is_free_threaded() -> bool:
 
 
 def _word(x: Any, offset: int) -> int:
-    return ctypes.c_int64.from_address(id(x) + offset).value
+    return ctypes.c_int64.from_address(address_of(x) + offset).value
 
 
 def can_call() -> bool:
@@ -117,8 +124,8 @@ def slots_of(kind: type) -> tuple[int, ...] | None:
         for name, value in zip(names, values, strict=True):
             object.__setattr__(found, name, value)
         words = {_word(found, at): at for at in range(FIELDS, kind.__basicsize__, 8)}
-        if all(id(v) in words for v in values):
-            return tuple([words[id(v)] for v in values])
+        if all(address_of(v) in words for v in values):
+            return tuple([words[address_of(v)] for v in values])
     return None
 
 
@@ -127,7 +134,7 @@ def holds_value(kind: type) -> bool:
     """Tells whether a scalar class of NumPy has its value where a float has it."""
     sample = kind(True if kind is np.bool_ else 57)
     size = np.dtype(kind).itemsize
-    return ctypes.string_at(id(sample) + FIELDS, size) == np.asarray(sample).tobytes()
+    return ctypes.string_at(address_of(sample) + FIELDS, size) == np.asarray(sample).tobytes()
 
 
 # ---- objects that compiled code is called through --------------------------------------------------------------------
@@ -170,8 +177,8 @@ class CallableClass:
 
     def connect(self, callee: object, function: int, word: int) -> None:
         """From now on calls of an object go to a function of the protocol `vectorcall`."""
-        ctypes.c_int64.from_address(id(callee) + self.word).value = word
-        ctypes.c_int64.from_address(id(callee) + self.entry).value = function
+        ctypes.c_int64.from_address(address_of(callee) + self.word).value = word
+        ctypes.c_int64.from_address(address_of(callee) + self.entry).value = function
 
 
 @cache

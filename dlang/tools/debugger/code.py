@@ -124,8 +124,8 @@ class Library:
     spots: list[Spot] = field(default_factory=list)
     _spots: dict[object, Spot | None] = field(default_factory=dict)
     _functions: dict[str, Code] = field(default_factory=dict)
-    _bodies: dict[int, Code] = field(default_factory=dict)
-    _reached: dict[int, frozenset[int]] = field(default_factory=dict)
+    _bodies: dict[Instruction, Code] = field(default_factory=dict)
+    _reached: dict[Instruction, frozenset[int]] = field(default_factory=dict)
     _remembers: dict[str, bool] = field(default_factory=dict)
 
     def function(self, name: str) -> Code:
@@ -137,10 +137,10 @@ class Library:
         """The body of a comprehension, to be followed at one of its points."""
         op = i.let.op
         assert isinstance(op, anf.Comp)
-        if id(i) not in self._bodies:
-            code = self._bodies[id(i)] = self._code(op.body, function, True)
+        if i not in self._bodies:
+            code = self._bodies[i] = self._code(op.body, function, True)
             _belongs(code, i.spot)
-        return self._bodies[id(i)]
+        return self._bodies[i]
 
     def _code(self, block: Block, function: str, element: bool) -> Code:
         return Code([self._instruction(let, function, element) for let in block.lets], block.results, function, block)
@@ -235,9 +235,9 @@ class Library:
 
     def reached(self, i: Instruction, function: str) -> frozenset[int]:
         """The spots that are passed at the points of a comprehension, by their numbers."""
-        if id(i) not in self._reached:
-            self._reached[id(i)] = frozenset(self._spots_in(self.element(i, function), set()))
-        return self._reached[id(i)]
+        if i not in self._reached:
+            self._reached[i] = frozenset(self._spots_in(self.element(i, function), set()))
+        return self._reached[i]
 
     def _spots_in(self, code: Code, seen: set[str]) -> Iterator[int]:
         for i in code.instructions:

@@ -190,13 +190,13 @@ class Debugger:
         if not self.points.by_place:
             return lambda i: False
         library, places = self.machine.library, self.points.by_place
-        known: dict[int, bool] = {}
+        known: dict[Instruction, bool] = {}
 
         def chosen(i: Instruction) -> bool:
-            if id(i) not in known:
+            if i not in known:
                 reached = library.reached(i, self.top.state().frame.code.function)
-                known[id(i)] = any(library.spots[n].place in places for n in reached)
-            return known[id(i)]
+                known[i] = any(library.spots[n].place in places for n in reached)
+            return known[i]
 
         return chosen
 

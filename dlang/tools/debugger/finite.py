@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from dlang.identity import ByIdentity
 from dlang.ir import anf
 from dlang.ir.anf import FLOATS, Atom, Block, Let, Program, Token, Var
 from dlang.ir.interpreter import Interpreter, World
@@ -121,12 +122,13 @@ class Searching(Interpreter):
     def __init__(self, program: Program, host: World | None = None) -> None:
         super().__init__(program, host)
         self._sought = Sought.NOT_FINITE
-        self._known: dict[int, tuple[Block, frozenset[Var]]] = {}
+        self._known: ByIdentity[Block, frozenset[Var]] = ByIdentity()
 
     def excused(self, block: Block) -> frozenset[Var]:
-        if id(block) not in self._known:
-            self._known[id(block)] = block, factors(block)
-        return self._known[id(block)][1]
+        known = self._known.get(block)
+        if known is None:
+            known = self._known[block] = factors(block)
+        return known
 
     def finds(self, sought: Sought, let: Let, env: Env) -> bool:
         """Tells whether a comprehension computes a value that is sought."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dlang.identity import ByIdentity
 from dlang.ir import anf
 from dlang.ir.anf import Block, Let, Program, Var
 from dlang.ir.interpreter import MEMORY_EXHAUSTED, Interpreter, World, evaluation
@@ -22,19 +23,19 @@ class Quick(Interpreter):
 
     def __init__(self, program: Program, host: World | None = None) -> None:
         super().__init__(program, host)
-        self._blocks: dict[int, tuple[Block, list[tuple[Step | None, Let, bool, Evaluate]]]] = {}
-        self._flat: dict[int, tuple[anf.Comp, Flat | None]] = {}
+        self._blocks: ByIdentity[Block, list[tuple[Step | None, Let, bool, Evaluate]]] = ByIdentity()
+        self._flat: ByIdentity[anf.Comp, Flat | None] = ByIdentity()
 
     def _block(self, block: Block, frame: Frame) -> list[Any]:
         if frame.n is not None:
             return super()._block(block, frame)
-        known = self._blocks.get(id(block))
+        known = self._blocks.get(block)
         if known is None:
-            lets = [(step_of(let), let, *operation(let.op)) for let in block.lets if not is_silent(let)]
-            known = self._blocks[id(block)] = block, lets
+            known = [(step_of(let), let, *operation(let.op)) for let in block.lets if not is_silent(let)]
+            self._blocks[block] = known
         env = frame.env
         try:
-            for step, let, several, evaluate in known[1]:
+            for step, let, several, evaluate in known:
                 if step is not None:
                     step(env)
                 elif several:
@@ -51,9 +52,9 @@ class Quick(Interpreter):
         if self._interrupted:
             raise KeyboardInterrupt
         if frame.n is None:
-            if id(op) not in self._flat:
-                self._flat[id(op)] = op, flat_of(op, self.free(op))
-            flat = self._flat[id(op)][1]
+            if op not in self._flat:
+                self._flat[op] = flat_of(op, self.free(op))
+            flat = self._flat[op]
             results = None if flat is None else flat.evaluate(self._block, self._sink, frame)
             if results is not None:
                 return results

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from dlang.identity import ByIdentity
 from dlang.ir import operations
 from dlang.ir.anf import Var
 from dlang.ir.values import Version
@@ -143,7 +143,7 @@ class State:
             p = p.parent
         return State(self.frame.copy(), self.steps, self.effects, self.returned, self.results)
 
-    def detach(self, known: Set[int]) -> int:
+    def detach(self, known: ByIdentity[Any, None]) -> int:
         """Arrays no longer share memory with what they become by updates.
 
         About how many bytes the state has, without the objects that are known.
@@ -153,7 +153,7 @@ class State:
         for var, value in env.items():
             if type(value) is Version:
                 value = env[var] = value.read().copy()
-            size += 100 + (value.nbytes if type(value) is np.ndarray and id(value) not in known else 0)
+            size += 100 + (value.nbytes if type(value) is np.ndarray and value not in known else 0)
         for seen in (self.frame.names, self.frame.cotangents):
             for key, s in seen.items():
                 seen[key] = s.detached()
@@ -167,17 +167,17 @@ class Entered:
     steps: array[int] = field(default_factory=lambda: array("q"))
     which: array[int] = field(default_factory=lambda: array("i"))
     known: list[Instruction] = field(default_factory=list)
-    numbers: dict[int, int] = field(default_factory=dict)
+    numbers: dict[Instruction, int] = field(default_factory=dict)
 
     def note(self, steps: int, i: Instruction) -> None:
         """Once, however often a run that was interrupted comes by."""
         if self.steps and self.steps[-1] >= steps:
             return
-        if id(i) not in self.numbers:
-            self.numbers[id(i)] = len(self.known)
+        if i not in self.numbers:
+            self.numbers[i] = len(self.known)
             self.known.append(i)
         self.steps.append(steps)
-        self.which.append(self.numbers[id(i)])
+        self.which.append(self.numbers[i])
 
     def between(self, low: int, high: int) -> list[tuple[int, Instruction]]:
         """Lists the instructions before which at least `low` operations ran, and less than `high`."""

@@ -13,6 +13,7 @@ from array import array
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
+from dlang.identity import ByIdentity
 from dlang.runtime.errors import RunError
 from dlang.tools.debugger.code import Instruction, Spot
 from dlang.tools.debugger.finite import Sought
@@ -107,7 +108,7 @@ class Timeline:
     # ---- states
     def _keep(self) -> None:
         before = self.kept[-1].frame.env if self.kept else {}
-        size = self.front.detach({id(x) for x in before.values()})
+        size = self.front.detach(ByIdentity((x, None) for x in before.values()))
         self.kept.append(self.front.copy())
         self.sizes.append(size)
         while sum(self.sizes) > self.memory and len(self.kept) > 2:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from dlang.diagnostics import Diagnostic, DlangError, Source, Span
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse
+from dlang.identity import ByIdentity
 from dlang.tools.files import programs_in
 from dlang.tools.language_server.names import names_of
 from dlang.tools.language_server.scopes import Known, Names, Occurrence, Scope
@@ -38,8 +39,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class Analysis:
-    """The analysis of one state of a file. checked: None if the checker failed, which is its mistake. files: on whose
-    texts it depends, None if that is not known. known_names: of the state before, by the identity of items;
+    """What is known of one state of a file. checked: None if the checker failed, which is its mistake. files: on whose
+    texts it depends, None if that is not known. known_names: of the items of the state before;
     known_since: names that the module has and had not, or had."""
 
     source: Source
@@ -48,7 +49,7 @@ class Analysis:
     diagnostics: list[Diagnostic]
     observed: Observed
     files: frozenset[str] | None
-    known_names: dict[int, tuple[s.Item, Names]]
+    known_names: ByIdentity[s.Item, Names]
     known_since: frozenset[str] = frozenset()
 
     @cached_property
@@ -83,17 +84,15 @@ class Analysis:
         """The names of each declaration, in order, and of the script."""
         script = self.script
         found: list[Names] = []
-        kept: dict[int, tuple[s.Item, Names]] = {}
+        kept: ByIdentity[s.Item, Names] = ByIdentity()
         with room():
             for item in self.module.items:
                 if isinstance(item, s.Statement) and not isinstance(item, s.Fn):
                     continue
-                before = self.known_names.get(id(item))
-                if before is not None and before[0] is item and self._means_the_same(item):
-                    names = before[1]
-                else:
+                names = self.known_names.get(item)
+                if names is None or not self._means_the_same(item):
                     names = names_of([item], self.known, self.functions)
-                kept[id(item)] = (item, names)
+                kept[item] = names
                 found.append(names)
             if script:
                 found.append(names_of(script, self.known, self.functions))
@@ -158,7 +157,7 @@ class Document:
     workspace: Workspace | None = None
     _analysis: tuple[int, Analysis] | None = None
     _outlines: dict[str, s.Module] = field(default_factory=dict)
-    _known_names: tuple[Known, dict[int, tuple[s.Item, Names]]] | None = None
+    _known_names: tuple[Known, ByIdentity[s.Item, Names]] | None = None
 
     @property
     def outline(self) -> s.Module:
@@ -216,7 +215,7 @@ class Document:
                 found = [*found, *problem.diagnostics]
         observed = self.workspace.observed if self.workspace is not None else None
         files = frozenset({self.path, *checked.program.files}) if checked is not None else None
-        analysis = Analysis(source, module, checked, found, observed or Observed(self.path), files, {})
+        analysis = Analysis(source, module, checked, found, observed or Observed(self.path), files, ByIdentity())
         if self._known_names is not None:
             analysis.known_names = self._known_names[1]
             analysis.known_since = analysis.known.differs(self._known_names[0])

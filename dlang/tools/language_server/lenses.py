@@ -7,6 +7,7 @@ from typing import Any
 from lsprotocol import types as lsp
 
 from dlang.grammar import syntax as s
+from dlang.identity import ByIdentity
 from dlang.tools.language_server.definitions import own
 from dlang.tools.language_server.describe import entry_of
 from dlang.tools.language_server.documents import Document
@@ -21,10 +22,12 @@ RUN, TEST, BENCH = "dlang.run", "dlang.test", "dlang.bench"
 def code_lenses(document: Document) -> list[Any]:
     """The lenses of a file, as plain data. The client knows how to run something; what a gradient is, is only shown.
     An item that is where it was, and of which the checker knows what it did, has the lens that it had."""
-    entries = {id(i): _entry(document, i) for i in document.analysis.module.items if isinstance(i, s.Fn)}
+    items = document.analysis.module.items
+    functions = [i for i in items if isinstance(i, s.Fn)]
+    entries: ByIdentity[s.Item, FnEntry | None] = ByIdentity((i, _entry(document, i)) for i in functions)
     return document.lenses.answer(
-        ((item, (item.span.line, entries.get(id(item)))) for item in document.analysis.module.items),
-        lambda item: _lens(document, item, entries.get(id(item))),
+        ((item, (item.span.line, entries.get(item))) for item in items),
+        lambda item: _lens(document, item, entries.get(item)),
     )
 
 

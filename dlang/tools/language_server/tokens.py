@@ -64,12 +64,12 @@ class Block:
 
 @dataclass(slots=True)
 class Coloured:
-    """The colours of a document that were found so far. number, data: of the last answer; blocks: by the identity of
+    """The colours of a document that were found so far. number, data: of the last answer; blocks: by
     names, which are new after an edit for the declaration that was edited alone."""
 
     number: int = 0
     data: list[int] = field(default_factory=list)
-    blocks: dict[int, Block] = field(default_factory=dict)
+    blocks: dict[Names, Block] = field(default_factory=dict)
 
 
 def semantic_tokens(document: Document, lines: tuple[int, int] | None = None) -> lsp.SemanticTokens:
@@ -114,16 +114,16 @@ def _all(document: Document, known: Coloured) -> list[int]:
     analysis, colours = document.analysis, _Colours(document)
     data: list[int] = []
     line = column = 0
-    blocks: dict[int, Block] = {}
+    blocks: dict[Names, Block] = {}
     for names in [] if analysis.script else analysis.names:
         if not names.ordered:
             continue
         top = names.ordered[0].span.source.first_line - 1
-        block = known.blocks.get(id(names))
+        block = known.blocks.get(names)
         if block is None or any(colours.of(key) != colour for key, colour in block.found.items()):
             found = {_key(o): colours.of(_key(o)) for o in names.ordered if not isinstance(o.target, Local)}
             block = Block(names, found, *_encoded(names.ordered, top, colours))
-        blocks[id(names)] = block
+        blocks[names] = block
         if not block.data:
             continue
         below = top + block.data[0] - line

@@ -10,6 +10,8 @@ from typing import Any, Generic, TypeVar
 from cattrs import Converter
 from lsprotocol.converters import get_converter
 
+from dlang.identity import ByIdentity
+
 T = TypeVar("T")
 
 
@@ -23,18 +25,18 @@ class Kept(Generic[T]):
     """The parts of an answer by declaration, as plain data. Most of a long answer is as it was before an edit, and
     turning it into data would cost more than finding it. parts: by the identity of a declaration."""
 
-    parts: dict[int, tuple[object, object, Any]] = field(default_factory=dict)
+    parts: ByIdentity[object, tuple[object, Any]] = field(default_factory=ByIdentity)
 
     def answer(self, parts: Iterable[tuple[T, object]], make: Callable[[T], object | None]) -> list[Any]:
         """The answer, of declarations with all else that decides what they have in it."""
         return list(self._answer(parts, make))
 
     def _answer(self, parts: Iterable[tuple[T, object]], make: Callable[[T], object | None]) -> Iterator[Any]:
-        before, self.parts = self.parts, {}
+        before, self.parts = self.parts, ByIdentity()
         for part, basis in parts:
-            known = before.get(id(part))
-            if known is None or known[0] is not part or known[1] != basis:
-                known = (part, basis, converter().unstructure(make(part)))
-            self.parts[id(part)] = known
-            if known[2] is not None:
-                yield known[2]
+            known = before.get(part)
+            if known is None or known[0] != basis:
+                known = (basis, converter().unstructure(make(part)))
+            self.parts[part] = known
+            if known[1] is not None:
+                yield known[1]

@@ -19,7 +19,7 @@ from dlang.driver import Backend, Request, call, load, lower
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse
 from dlang.grammar.trees import walk
-from dlang.lazy_modules import lazy_module
+from dlang.identity import ByIdentity
 from dlang.runtime.drivers import DEVICES
 from dlang.tools.repl.annotations import datatypes_of, has_unknown, items_of, leaves_a_run, written
 from dlang.tools.repl.compose import (
@@ -191,9 +191,9 @@ class Session:
 
     def _held(self) -> int:
         """The bytes of arrays that earlier states have and this one has not."""
-        mine = {id(leaf) for leaf in _leaves(self.state)}
-        arrays = {id(leaf): leaf for state in self.past for leaf in _leaves(state)}
-        return sum(getattr(leaf, "nbytes", 0) for k, leaf in arrays.items() if k not in mine)
+        mine = ByIdentity((leaf, None) for leaf in _leaves(self.state))
+        earlier = ByIdentity((leaf, None) for state in self.past for leaf in _leaves(state))
+        return sum(getattr(leaf, "nbytes", 0) for leaf in earlier if leaf not in mine)
 
     # ---- declarations ------------------------------------------------------------------------------------------------
     @property
