@@ -10,18 +10,18 @@ import llvmlite.binding as llvm
 import numpy as np
 from numpy.typing import NDArray
 
-from dlang.codegen.llvm.mathematics import FUNCTIONS, declarations, routine
+from dlang.codegen.llvm.mathematics import FUNCTIONS, Routine, declarations, routine
 
 Floats = NDArray[np.floating]
 DTYPES: dict[str, type[np.float64] | type[np.float32]] = {"f64": np.float64, "f32": np.float32}
 
 
-def loop(name: str, dtype: str, width: int, avx512: bool) -> tuple[str, str]:
+def loop(name: str, dtype: str, width: int, avx512: bool) -> tuple[str, Routine]:
     """`void loop_…(inputs…, out, blocks)`: out = f(inputs), `width` elements an iteration. And the routine that it
     calls."""
     found = routine(name, dtype, width, avx512)
     assert found is not None
-    symbol, text = found
+    symbol = found.symbol
     scalar = "double" if dtype == "f64" else "float"
     type_ = scalar if width == 1 else f"<{width} x {scalar}>"
     arrays = ["%x", "%y"][: FUNCTIONS[name]]
@@ -34,7 +34,7 @@ def loop(name: str, dtype: str, width: int, avx512: bool) -> tuple[str, str]:
     lines.append(f"  %r = call {type_} @{symbol}({', '.join(f'{type_} {a}v' for a in arrays)})")
     lines += [f"  store {type_} %r, ptr %outp, align 4", "  %next = add i64 %i, 1", "  %more = icmp ult i64 %next, %n"]
     lines += ["  br i1 %more, label %iteration, label %done", "done:", "  ret void", "}"]
-    return "\n".join(lines) + "\n", text
+    return "\n".join(lines) + "\n", found
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +62,16 @@ def compiled(wanted: Iterable[tuple[str, str, int]], avx512: bool = False) -> Ke
     """avx512: of the routines with instructions of AVX-512."""
     keys = list(wanted)
     parts = [loop(*key, avx512) for key in keys]
-    texts = [text for _, text in parts]
+    routines = [found for _, found in parts]
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple()
     machine = target.create_target_machine(
         cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2, jit=True
     )
-    module = llvm.parse_assembly("\n".join([declarations(*texts), *texts, *(main for main, _ in parts)]))
+    module = llvm.parse_assembly(
+        "\n".join([*declarations(*routines), *[r.text for r in routines], *(main for main, _ in parts)])
+    )
     module.triple, module.data_layout = target.triple, str(machine.target_data)
     module.verify()
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
@@ -80,7 +82,7 @@ def compiled(wanted: Iterable[tuple[str, str, int]], avx512: bool = False) -> Ke
     for key in keys:
         found = routine(*key)
         assert found is not None
-        symbols[key] = f"loop_{found[0]}"
+        symbols[key] = f"loop_{found.symbol}"
         library = library.export_symbol(symbols[key])
     tracker = library.link(engine, "kernels")
     calls = {}

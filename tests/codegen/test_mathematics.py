@@ -389,20 +389,20 @@ def test_what_is_not_offered_is_none() -> None:
 def test_a_routine_is_one_function_named_after_its_dtype_and_width() -> None:
     found = routine("exp", "f64", 4)
     assert found is not None
-    symbol, text = found
-    assert symbol == "dl_exp_f64_v4"
+    text = found.text
+    assert found.symbol == "dl_exp_f64_v4"
     assert text.startswith("define internal <4 x double> @dl_exp_f64_v4(<4 x double> %x) alwaysinline nounwind")
     assert text.count("define") == 1 and "declare" not in text
     scalar = routine("pow", "f32", 1)
     assert scalar is not None
-    assert scalar[1].startswith("define internal float @dl_pow_f32(float %x, float %y) ")
+    assert scalar.text.startswith("define internal float @dl_pow_f32(float %x, float %y) ")
 
 
 @pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in ("sin", "cos", "tan", "rsqrt")])
 def test_the_bodies_are_free_of_branches(name: str) -> None:
     found = routine(name, "f32", 8)
     assert found is not None
-    assert "br " not in found[1]
+    assert "br " not in found.text
 
 
 @pytest.mark.parametrize(("name", "dtype"), POLYNOMIALS)

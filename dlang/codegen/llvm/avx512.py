@@ -21,7 +21,7 @@ def floor_log2(e: Emitter, x: str) -> str:
 
 def mantissa(e: Emitter, x: str) -> str:
     """x / 2^floor_log2(x), from 1 up to 2; 1 for a zero and for inf, NaN for a negative number."""
-    return _by_register(e, "mask.getmant", [x], "i32 8, ")
+    return _by_register(e, "mask.getmant", [x], [("i32", "8")])
 
 
 def scaled(e: Emitter, x: str, k: str) -> str:
@@ -40,20 +40,17 @@ def looked_up(e: Emitter, index: str, table: Sequence[float]) -> str:
     type, numbers = f"<{lanes} x {e.format.llvm}>", f"<{lanes} x {e.format.integer}>"
     entries = [e.constant(x) for x in table]
     halves = [
-        f"{type} <{', '.join(f'{e.format.llvm} {x}' for x in entries[start : start + lanes])}>"
+        (type, f"<{', '.join(f'{e.format.llvm} {x}' for x in entries[start : start + lanes])}>")
         for start in range(0, TABLE, lanes)
     ]
+    name = "permvar.sf.512" if len(halves) == 1 else "vpermi2var.pd.512"
     found = []
     for part in _registers(e, e.format.integer, index, lanes):
-        if len(halves) == 1:
-            call = f"permvar.sf.512({halves[0]}, {numbers} {part})"
-        else:
-            call = f"vpermi2var.pd.512({halves[0]}, {numbers} {part}, {halves[1]})"
-        found.append(e.instruction(f"call {type} @llvm.x86.avx512.{call}"))
+        found.append(e.call(type, f"llvm.x86.avx512.{name}", halves[0], (numbers, part), *halves[1:]))
     return _whole(e, found, lanes)
 
 
-def _by_register(e: Emitter, name: str, operands: Sequence[str], selector: str = "") -> str:
+def _by_register(e: Emitter, name: str, operands: Sequence[str], selector: Sequence[tuple[str, str]] = ()) -> str:
     """A call for each of the registers that the lanes are in.
 
     selector: what comes between the operands and what the result is in lanes that are masked out, of which none is.
@@ -61,12 +58,12 @@ def _by_register(e: Emitter, name: str, operands: Sequence[str], selector: str =
     register = min(max(e.width * e.format.bits, 128), 512)
     lanes = register // e.format.bits
     type = f"<{lanes} x {e.format.llvm}>"
-    rounding = f", i32 {_AS_SET}" if register == 512 and name.startswith("mask.") else ""
-    call = f"call {type} @llvm.x86.avx512.{name}.p{'d' if e.format.bits == 64 else 's'}.{register}"
-    rest = f"{selector}{type} zeroinitializer, i{max(lanes, 8)} -1{rounding}"
+    rounding = [("i32", str(_AS_SET))] if register == 512 and name.startswith("mask.") else []
+    full = f"llvm.x86.avx512.{name}.p{'d' if e.format.bits == 64 else 's'}.{register}"
+    rest = [*selector, (type, "zeroinitializer"), (f"i{max(lanes, 8)}", "-1"), *rounding]
     found = []
     for parts in zip(*(_registers(e, e.format.llvm, x, lanes) for x in operands), strict=True):
-        found.append(e.instruction(f"{call}({', '.join(f'{type} {part}' for part in parts)}, {rest})"))
+        found.append(e.call(type, full, *[(type, part) for part in parts], *rest))
     return _whole(e, found, lanes)
 
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 import struct
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dlang.ops.dtypes import DTYPES
 
 Operand = str | float
+ATTRIBUTES = "nounwind willreturn memory(none)"
 _FEW_TERMS = 5  # of a polynomial, that are added one after another
 
 
@@ -67,17 +69,24 @@ FORMATS = {
 class Emitter:
     """Collects instructions on `width` lanes of `dtype`; width 1 is a plain scalar.
 
-    avx512: whether the processor has the instructions of `avx512.py`.
+    avx512: whether the processor has the instructions of `avx512.py`. declared: what is called, by name. counts: of
+    operations of floating-point numbers, those that are fused as two.
     """
 
     dtype: str
     width: int
     lines: list[str] = field(default_factory=list)
     avx512: bool = False
+    declared: dict[str, str] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
 
     @property
     def format(self) -> Format:
         return FORMATS[self.dtype]
+
+    def widened(self) -> Emitter:
+        """Collects instructions on as many lanes of f64, behind those that there are."""
+        return replace(self, dtype="f64")
 
     # ---- types and constants -----------------------------------------------------------------------------------------
     def lanes(self, scalar: str) -> str:
@@ -114,13 +123,21 @@ class Emitter:
         self.lines.append(f"  {name} = {text}")
         return name
 
+    def call(self, result: str, name: str, *args: tuple[str, str]) -> str:
+        """A call of an intrinsic or of a function of the C library; args: types and values."""
+        if name not in self.declared:
+            # A call that may not return is never taken out of its branch; the intrinsics may be.
+            attributes = ATTRIBUTES if name.startswith("llvm.") else "nounwind memory(none)"
+            self.declared[name] = f"declare {result} @{name}({', '.join(type for type, _ in args)}) {attributes}"
+        return self.instruction(f"call {result} @{name}({', '.join(f'{type} {value}' for type, value in args)})")
+
     def intrinsic(self, name: str, *args: Operand) -> str:
         suffix = self.dtype if self.width == 1 else f"v{self.width}{self.dtype}"
-        operands = ", ".join(f"{self.type} {self.real(a)}" for a in args)
-        return self.instruction(f"call {self.type} @llvm.{name}.{suffix}({operands})")
+        return self.call(self.type, f"llvm.{name}.{suffix}", *[(self.type, self.real(a)) for a in args])
 
     # ---- arithmetic --------------------------------------------------------------------------------------------------
     def _binary(self, op: str, a: Operand, b: Operand) -> str:
+        self.counts[op] += 1
         return self.instruction(f"{op} {self.type} {self.real(a)}, {self.real(b)}")
 
     def add(self, a: Operand, b: Operand) -> str:
@@ -140,6 +157,7 @@ class Emitter:
 
     def fma(self, a: Operand, b: Operand, c: Operand) -> str:
         """a * b + c, rounded once."""
+        self.counts["fma"] += 2
         return self.intrinsic("fma", a, b, c)
 
     def fnma(self, a: str, b: Operand, c: Operand) -> str:

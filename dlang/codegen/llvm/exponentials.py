@@ -254,7 +254,7 @@ def pow(e: Emitter, x: str, y: str) -> str:
         bounded = e.compare("olt", e.abs(product), 1000.0)
         power = exp(e, product, e.select(bounded, error, 0.0))
     else:
-        wide = Emitter("f64", e.width, e.lines, e.avx512)
+        wide = e.widened()
         base, exponent = (e.instruction(f"fpext {e.type} {a} to {wide.type}") for a in (magnitude, y))
         power = _pow_in_f64(wide, base, exponent)
         power = e.instruction(f"fptrunc {wide.type} {power} to {e.type}")

@@ -1,6 +1,6 @@
 """Mathematical functions as branch-free LLVM text, for scalars and explicit vectors of f64 and f32.
 
-`routine("exp", "f64", 4)` is the text of `define internal <4 x double> @dl_exp_f64_v4(<4 x double> %x)`, to be inlined
+`routine("exp", "f64", 4)` has the text of `define internal <4 x double> @dl_exp_f64_v4(<4 x double> %x)`, to be inlined
 by the optimiser; `declarations` are the `declare` lines that a module with such texts needs, each once. Nothing here
 is a library: the same text serves the JIT, objects compiled ahead of time, and any target with a fused multiply-add
 (elsewhere `llvm.fma` is a slow call). Only sin, cos and tan of a huge argument, beyond 2^40 (2^17), leave for libm's.
@@ -18,14 +18,12 @@ have the same bits.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
+from typing import NamedTuple
 
 from dlang.codegen.llvm import exponentials, roots, special, trigonometry
-from dlang.codegen.llvm.emitter import FORMATS, Emitter
-
-_ATTRIBUTES = "nounwind willreturn memory(none)"
+from dlang.codegen.llvm.emitter import ATTRIBUTES, FORMATS, Emitter
 
 
 # ---- rounding, order, sign: exact ------------------------------------------------------------------------------------
@@ -93,9 +91,22 @@ FUNCTIONS: dict[str, int] = {**dict.fromkeys(_UNARY, 1), **dict.fromkeys(_BINARY
 """The names that `routine` knows, and how many arguments each takes."""
 
 
+class Routine(NamedTuple):
+    """A function as text.
+
+    declared: what it calls, by name, as `declare` lines. operations: of floating-point numbers, that it does.
+    """
+
+    symbol: str
+    result: str
+    text: str
+    declared: Mapping[str, str]
+    operations: int
+
+
 @cache
-def routine(name: str, dtype: str, width: int, avx512: bool = False) -> tuple[str, str] | None:
-    """The symbol and the text of a function on `width` lanes of a dtype (1: a plain scalar), or None if not offered.
+def routine(name: str, dtype: str, width: int, avx512: bool = False) -> Routine | None:
+    """A function on `width` lanes of a dtype (1: a plain scalar), or None if it is not offered.
 
     Its parameters and result are `double` or `float`, or vectors `<width x …>` of these. avx512: with instructions of
     AVX-512, the same for each number of lanes.
@@ -108,50 +119,38 @@ def routine(name: str, dtype: str, width: int, avx512: bool = False) -> tuple[st
             result, params = _UNARY[name](e, "%x"), f"{e.type} %x"
         case _:
             result, params = _BINARY[name](e, "%x", "%y"), f"{e.type} %x, {e.type} %y"
-    symbol = f"dl_{name}_{dtype}" + ("" if width == 1 else f"_v{width}")
-    body = "\n".join(e.lines)
-    head = f"define internal {e.type} @{symbol}({params}) alwaysinline {_ATTRIBUTES}"
-    return symbol, f"{head} {{\nentry:\n{body}\n  ret {e.type} {result}\n}}\n"
+    return _complete(e, name, params, e.type, result)
 
 
 @cache
-def circle(dtype: str, width: int) -> tuple[str, str, str] | None:
-    """The symbol, result type and text of a function that gives sine and cosine of an angle; None if not offered."""
+def circle(dtype: str, width: int) -> Routine | None:
+    """The function that gives sine and cosine of an angle; None if it is not offered."""
     if dtype not in FORMATS:
         return None
     e = Emitter(dtype, width)
     sine, cosine = trigonometry.sine_and_cosine(e, "%x")
-    symbol = f"dl_sincos_{dtype}" + ("" if width == 1 else f"_v{width}")
     pair = f"{{ {e.type}, {e.type} }}"
     one = e.instruction(f"insertvalue {pair} poison, {e.type} {sine}, 0")
     both = e.instruction(f"insertvalue {pair} {one}, {e.type} {cosine}, 1")
+    return _complete(e, "sincos", f"{e.type} %x", pair, both)
+
+
+def _complete(e: Emitter, name: str, params: str, type: str, result: str) -> Routine:
+    """The function of the instructions that have been collected."""
+    symbol = f"dl_{name}_{e.dtype}" + ("" if e.width == 1 else f"_v{e.width}")
+    head = f"define internal {type} @{symbol}({params}) alwaysinline {ATTRIBUTES}"
     body = "\n".join(e.lines)
-    head = f"define internal {pair} @{symbol}({e.type} %x) alwaysinline {_ATTRIBUTES}"
-    return symbol, pair, f"{head} {{\nentry:\n{body}\n  ret {pair} {both}\n}}\n"
+    text = f"{head} {{\nentry:\n{body}\n  ret {type} {result}\n}}\n"
+    return Routine(symbol, type, text, e.declared, e.counts.total())
 
 
-_FLOAT_INSTRUCTION = re.compile(r"= (?:f(?:add|sub|mul|div)\b|call \S+(?: x \S+)? @llvm\.(?P<fma>fma|fmuladd)\.)")
-
-
-@cache
 def operations(name: str, dtype: str) -> int:
-    """How many operations of floating-point numbers a function is, counted in its text; 0 if it is not offered."""
+    """How many operations of floating-point numbers a function is; 0 if it is not offered."""
     found = routine(name, dtype, 1)
-    if found is None:
-        return 0
-    return sum(2 if match["fma"] else 1 for match in _FLOAT_INSTRUCTION.finditer(found[1]))
+    return 0 if found is None else found.operations
 
 
-_CALL = re.compile(r"call (?P<result>[^@]+) @(?P<name>llvm\.[\w.]+|(?:sin|cos|tan)f?)\((?P<args>[^\n]*)\)")
-
-
-def declarations(*texts: str) -> str:
-    """The `declare` lines for all that these routines call, each once and in order; one module needs them once."""
-    found = {}
-    for text in texts:
-        for call in _CALL.finditer(text):
-            types = ", ".join(re.findall(r"(<[^>]+>|\w+) (?:splat \([^)]*\)|<[^>]*>|[-%\w]+)", call["args"]))
-            # A call that may not return is never taken out of its branch; the intrinsics may be.
-            attributes = _ATTRIBUTES if call["name"].startswith("llvm.") else "nounwind memory(none)"
-            found[call["name"]] = f"declare {call['result']} @{call['name']}({types}) {attributes}"
-    return "".join(f"{found[name]}\n" for name in sorted(found))
+def declarations(*routines: Routine) -> list[str]:
+    """The `declare` lines for all that routines call, each once and in order; one module needs them once."""
+    found = {name: line for r in routines for name, line in r.declared.items()}
+    return [found[name] for name in sorted(found)]

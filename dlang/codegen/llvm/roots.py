@@ -46,7 +46,7 @@ def _from_bits(e: Emitter, x: str) -> str:
         y = _better(e, x, y, (0.5, 0.375))
     every = normal
     if e.width > 1:
-        every = e.instruction(f"call i1 @llvm.vector.reduce.and.v{e.width}i1({e.lanes('i1')} {normal})")
+        every = e.call("i1", f"llvm.vector.reduce.and.v{e.width}i1", (e.lanes("i1"), normal))
     e.lines.extend((f"  br i1 {every}, label %done, label %rare", "rare:"))
     chosen = e.select(normal, y, e.div(1.0, e.intrinsic("sqrt", x)))
     e.lines.extend(("  br label %done", "done:"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dlang.codegen.llvm import fusion, half, texts, threefry
 from dlang.codegen.llvm.half import register_dtype
 from dlang.codegen.llvm.lines import Lines
-from dlang.codegen.llvm.mathematics import circle, declarations, routine
+from dlang.codegen.llvm.mathematics import Routine, circle, routine
 from dlang.ir.anf import FLOATS, HALF, SIGNED, UNSIGNED, Lit
 from dlang.ir.rounding import rounded
 from dlang.ops.dtypes import DTYPES
@@ -87,7 +87,8 @@ def constant(value: int | float | bool, dtype: str, width: int = 1) -> str:
 class Module:
     """The part of a module of LLVM that stands beside its functions: declarations, helpers, and constants.
 
-    foreign: the targets of C functions, by the symbols that stand for them. texts: those in the program, numbered.
+    foreign: the targets of C functions, by the symbols that stand for them. called: the declarations
+    of what helpers call. texts: those in the program, numbered.
     expansions: the calls of mathematics so far in the function under way. lines: where instructions come from, if that
     is to be known. fuses: whether products and sums become one operation. avx512: whether there are
     the instructions of `avx512.py`. sanitizes: whether each access to memory is checked (`sanitizer.py`).
@@ -95,6 +96,7 @@ class Module:
 
     declared: dict[str, str] = field(default_factory=dict)
     helpers: dict[str, str] = field(default_factory=dict)
+    called: dict[str, str] = field(default_factory=dict)
     texts: dict[str, int] = field(default_factory=dict)
     imports: set[str] = field(default_factory=set)
     foreign: dict[str, str] = field(default_factory=dict)
@@ -133,10 +135,15 @@ class Module:
 
     def text(self) -> str:
         """Declarations and helpers."""
-        own = dict(self.declared)
-        for line in declarations(*self.helpers.values()).splitlines():
-            own.setdefault(line.partition("@")[2].partition("(")[0], line)
-        return "\n".join([*own.values(), *self.helpers.values()]) + "\n"
+        more = [self.called[name] for name in sorted(self.called) if name not in self.declared]
+        return "\n".join([*self.declared.values(), *more, *self.helpers.values()]) + "\n"
+
+    def expand(self, found: Routine) -> str:
+        """Has a function of mathematics beside those that call it; gives the attribute of the next call."""
+        self.helpers[found.symbol] = found.text
+        self.called.update(found.declared)
+        self.expansions += 1
+        return " noinline" if self.expansions > EXPANDED else ""
 
 
 @dataclass(slots=True)
@@ -360,22 +367,16 @@ class Scalars:
         found = routine(name, dtype, self.width, self.module.avx512)
         type = self.type(dtype)
         assert found is not None, f"{name} of {dtype}"
-        symbol, text = found
-        self.module.helpers[symbol] = text
-        self.module.expansions += 1
-        kept = " noinline" if self.module.expansions > EXPANDED else ""
-        return self.emit(f"call {type} @{symbol}({', '.join(f'{type} {a}' for a in args)}){kept}")
+        kept = self.module.expand(found)
+        return self.emit(f"call {type} @{found.symbol}({', '.join(f'{type} {a}' for a in args)}){kept}")
 
     def sine_and_cosine(self, dtype: str, angle: str) -> tuple[str, str] | None:
         """Both of an angle at once; None if each has to be computed alone."""
         found = circle(dtype, self.width)
         if found is None:
             return None
-        symbol, pair, text = found
-        self.module.helpers[symbol] = text
-        self.module.expansions += 1
-        kept = " noinline" if self.module.expansions > EXPANDED else ""
-        both = self.emit(f"call {pair} @{symbol}({self.type(dtype)} {angle}){kept}")
+        pair, kept = found.result, self.module.expand(found)
+        both = self.emit(f"call {pair} @{found.symbol}({self.type(dtype)} {angle}){kept}")
         return self.emit(f"extractvalue {pair} {both}, 0"), self.emit(f"extractvalue {pair} {both}, 1")
 
     def by_lane(self, symbol: str, args: list[tuple[str, str]], dtype: str) -> str:

@@ -250,6 +250,6 @@ def _widened(e: Emitter, x: str, function: Function) -> str:
     """A function of f64, of which the arguments and results may be f32."""
     if e.format.bits == 64:
         return function(e, x)
-    wide = Emitter("f64", e.width, e.lines, e.avx512)
+    wide = e.widened()
     result = function(wide, e.instruction(f"fpext {e.type} {x} to {wide.type}"))
     return e.instruction(f"fptrunc {wide.type} {result} to {e.type}")

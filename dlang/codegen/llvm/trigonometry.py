@@ -86,16 +86,16 @@ def _libm_where(e: Emitter, x: str, values: dict[str, str]) -> dict[str, str]:
     scalar, suffix = e.format.llvm, "" if e.format.bits == 64 else "f"
     if e.width == 1:
         e.lines.extend((f"  br i1 {mask}, label %far, label %done", "far:"))
-        far = {name: e.instruction(f"call {scalar} @{name}{suffix}({scalar} {x})") for name in values}
+        far = {name: e.call(scalar, f"{name}{suffix}", (scalar, x)) for name in values}
         e.lines.extend(("  br label %done", "done:"))
         return {n: e.instruction(f"phi {scalar} [ {v}, %entry ], [ {far[n]}, %far ]") for n, v in values.items()}
-    any_far = e.instruction(f"call i1 @llvm.vector.reduce.or.v{e.width}i1({e.lanes('i1')} {mask})")
+    any_far = e.call("i1", f"llvm.vector.reduce.or.v{e.width}i1", (e.lanes("i1"), mask))
     e.lines.extend((f"  br i1 {any_far}, label %far, label %done", "far:"))
     lane = e.instruction("phi i64 [ 0, %entry ], [ %next, %far ]")
     gathered = {n: e.instruction(f"phi {e.type} [ {v}, %entry ], [ %with.{n}, %far ]") for n, v in values.items()}
     argument = e.instruction(f"extractelement {e.type} {x}, i64 {lane}")
     for name in values:
-        result = e.instruction(f"call {scalar} @{name}{suffix}({scalar} {argument})")
+        result = e.call(scalar, f"{name}{suffix}", (scalar, argument))
         e.lines.append(f"  %with.{name} = insertelement {e.type} {gathered[name]}, {scalar} {result}, i64 {lane}")
     e.lines.extend(
         (
