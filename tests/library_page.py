@@ -14,7 +14,7 @@ MODULES = sorted((ROOT / "stdlib").glob("*.dl"))
 HEAD = """\
 # The standard library
 
-What every module offers, with the types and the words of its source; `python -m tests.library_page` writes this page
+The functions and types of every module, with the words of its source; `python -m tests.library_page` writes this page
 from `stdlib/*.dl`. A module is imported by its name, `import nn`, and its functions are called `nn.relu`; the prelude
 needs no import, and what the compiler itself knows of it is in [language.md](language.md#the-prelude).
 """
