@@ -65,7 +65,7 @@ ALLOWED = {
         "format",
         "typecheck",
         "ir",
-        "optimize",
+        "pipeline",
         "codegen",
         "specialize",
         "runtime",
