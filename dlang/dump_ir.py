@@ -58,7 +58,6 @@ def _generated(program: anf.Program, entries: list[str], stage: str, determinist
     """Prints the code that a back end generates: loop nests, LLVM IR or assembly for the CPU, or kernels."""
     from dlang.codegen.llvm import modules, objects
     from dlang.codegen.printing import print_program
-    from dlang.codegen.schedule import schedule
     from dlang.ir.call_graph import reachable
 
     reached = reachable(program, entries)
@@ -67,12 +66,10 @@ def _generated(program: anf.Program, entries: list[str], stage: str, determinist
     if stage == "asm":
         return objects.assembly(modules.print_llvm(reached, entries))
     if stage == "cuda":
-        from dlang.codegen.cuda.placement import on_device
+        from dlang.codegen.cuda.placement import placed
         from dlang.codegen.cuda.printing import print_cuda
-        from dlang.codegen.half_operands import with_half_operands
 
-        nests = schedule(with_half_operands(reached), device=True)
-        return print_cuda(on_device(nests, deterministic=deterministic))
+        return print_cuda(placed(reached, deterministic=deterministic))
     return print_program(nests_of(program, entries))
 
 

@@ -12,12 +12,9 @@ bisect`), or thrown away. This is the one file that knows both passes and deriva
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
-from enum import Enum
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import partial, reduce
 from itertools import chain
-from operator import is_
 from typing import Any
 
 from dlang.ad.determinants import cofactors_in_products
@@ -60,6 +57,7 @@ from dlang.optimize.symmetry import symmetry
 from dlang.optimize.tailcalls import tail_calls_to_loops
 from dlang.optimize.unroll import unroll
 from dlang.optimize.vectorise_loops import vectorise_loops
+from dlang.passes import Form, Pass, Step, of_phase, run_phase, same_functions, unmet as passes_unmet
 from dlang.timings import timed
 from dlang.verification import verifying
 
@@ -71,50 +69,12 @@ Observer = Callable[[str, Program], None]
 Witness = Callable[[Residuals], None]
 
 
-class Form(Enum):
-    """A property of a whole program on which passes rely."""
-
-    NESTS = "perfect nests"  # nothing is computed at more points than it depends on: `ir/sharing.py`
-    EXPANDED = "no derivatives"
-    CONTRACTED = "products found"  # what is a product of arrays is a `Contract`
-    OWNED = "owned"  # an array that is consumed is used nowhere else
+CorePass = Pass[Program, Sequence[str]]
+"""A pass of the core IR; its context is the names of the functions that are called from outside."""
+CoreStep = Step[Program]
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """One pass: `function(program, entries)`, run in the order of `PASSES` in the phase `when`.
-
-    purpose: what it is for, in a line. needs: what holds of a program that it is given; gives, ends: what holds, or no
-    longer holds, of the program that it makes. again: it tidies for the second time in its phase, and has nothing to do
-    if no pass changed a function since. on_device: what is run in its place where the program is for a device.
-    """
-
-    name: str
-    function: Callable[[Program, Sequence[str]], Program]
-    when: str
-    purpose: str
-    needs: frozenset[Form] = frozenset()
-    gives: frozenset[Form] = frozenset()
-    ends: frozenset[Form] = frozenset()
-    again: bool = False
-    on_device: Callable[[Program, Sequence[str]], Program] | None = None
-
-    def after(self, forms: frozenset[Form]) -> frozenset[Form]:
-        """What holds of the program that it makes of one of which `forms` hold."""
-        return (forms | self.gives) - self.ends
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A program as one step leaves it. name: of a pass, or one of `STAGES` at the end of a stage (`stage` then)."""
-
-    name: str
-    program: Program
-    forms: frozenset[Form]
-    stage: bool = False
-
-
-def _plain(name: str, function: Callable[[Program], Program], when: str, purpose: str, **more: Any) -> Pass:
+def _plain(name: str, function: Callable[[Program], Program], when: str, purpose: str, **more: Any) -> CorePass:
     return Pass(name, lambda program, entries: function(program), when, purpose, **more)
 
 
@@ -125,7 +85,7 @@ _CSE = "computes equal values once"
 _DCE = "drops what nobody uses, and results and state that nobody reads"
 _HOIST = "moves out of loops what does not change in them"
 
-PASSES: tuple[Pass, ...] = (
+PASSES: tuple[CorePass, ...] = (
     Pass("inline", inline, NORMAL, "puts bodies of functions in the place of calls, callees before callers"),
     _plain("parts", parts, NORMAL, "hands recursive functions a whole array and an offset in place of a part"),
     _plain("index_checks", remove_index_checks, NORMAL, "removes checks of indices that loops and conditions prove"),
@@ -135,7 +95,7 @@ PASSES: tuple[Pass, ...] = (
     _plain("cse", cse, NORMAL, _CSE),
     _plain("jump_threading", jump_threading, NORMAL, "joins branches whose conditions another has decided"),
     _plain("simplify", simplify, NORMAL, _SIMPLIFY),
-    _plain("dce", dce, NORMAL, _DCE),
+    _plain("dce", dce, NORMAL, _DCE, tidies=True),
     _plain("early_reads", early_reads, NORMAL, "puts what reads an array before what consumes it"),
     # what a loop computes in every iteration would be saved in every iteration
     _plain("hoist", hoist, NORMAL, _HOIST),
@@ -164,7 +124,7 @@ PASSES: tuple[Pass, ...] = (
     _plain("fuse", fuse, AFTER, "computes arrays where they are read", needs=_NESTS | _CONTRACTED),
     _plain("simplify", simplify, AFTER, _SIMPLIFY),
     _plain("cse", cse, AFTER, _CSE),
-    _plain("dce", dce, AFTER, _DCE),
+    _plain("dce", dce, AFTER, _DCE, tidies=True),
     _plain("hoist", hoist, AFTER, _HOIST),
     # behind what moves code out of loops
     _plain("idle", partial(idle, last=True), AFTER, "makes nothing for loops without iterations"),
@@ -186,7 +146,7 @@ PASSES: tuple[Pass, ...] = (
 )  # fmt: skip
 
 
-BETWEEN: tuple[Pass, ...] = (
+BETWEEN: tuple[CorePass, ...] = (
     _plain("limits", with_limits, DERIVATIVES, "notes where a derivative is a limit, beside products with zeros"),
     _plain("derivatives", lambda program: expand_innermost(program) or program, DERIVATIVES,
            "expands the innermost derivatives", ends=_NESTS),
@@ -195,22 +155,15 @@ BETWEEN: tuple[Pass, ...] = (
 )  # fmt: skip
 """What is run at one place only: derivatives are normalised after each round, `scatters` is for a device."""
 
-NAMED: Mapping[str, Pass] = {p.name: p for p in reversed((*PASSES, *BETWEEN))}
+NAMED: Mapping[str, CorePass] = {p.name: p for p in reversed((*PASSES, *BETWEEN))}
 """Each pass by its name, as it is where it comes first."""
 
 
-def unmet(passes: Sequence[Pass] = PASSES) -> list[str]:
-    """The contracts that an order of passes breaks: a pass that needs a form which no pass before it gives."""
-    found: list[str] = []
-    forms: frozenset[Form] = frozenset()
-    for when in (NORMAL, PRODUCTS, AFTER):
-        for step in passes:
-            if step.when == when:
-                found += [f"{step.name} needs {form.value}" for form in step.needs - forms]
-                forms = step.after(forms)
-        if when == NORMAL:
-            forms |= _EXPANDED
-    return found
+def unmet(passes: Sequence[CorePass] = PASSES) -> list[str]:
+    """The contracts that an order of passes breaks; derivatives are expanded behind the first phase."""
+    normal, rest = of_phase(passes, NORMAL), [*of_phase(passes, PRODUCTS), *of_phase(passes, AFTER)]
+    given = reduce(lambda forms, p: p.after(forms), normal, _EXPANDED)
+    return [*passes_unmet(normal), *passes_unmet(rest, given)]
 
 
 def steps(
@@ -219,13 +172,14 @@ def steps(
     saw: Witness | None = None,
     given: Mapping[str, Set[int]] | None = None,
     device: bool = False,
-    passes: Sequence[Pass] | None = None,
-) -> Iterator[Step]:
+    passes: Sequence[CorePass] | None = None,
+) -> Iterator[CoreStep]:
     """The program after each pass and at the end of each stage; parameters as for `optimise`."""
     passes = PASSES if passes is None else passes
+    normal = of_phase(passes, NORMAL)
     step = Step("mono", program, frozenset(), True)
     yield step
-    step = yield from _phase(step, entries, NORMAL, device, passes)
+    step = yield from run_phase(step, entries, normal, device)
     if any(isinstance(let.op, Derivative) for f in step.program.functions.values() for let in walk(f.body)):
         yield (step := _become(step, "idle", idle(step.program)))
     yield (step := Step("normal", step.program, step.forms, True))
@@ -236,39 +190,23 @@ def steps(
         if expanded is None:
             break
         yield (step := _become(step, "derivatives", expanded, _NESTS))
-        step = yield from _phase(step, entries, NORMAL, device, passes)
+        step = yield from run_phase(step, entries, normal, device)
     products = cofactors_in_products(step.program)
-    if not _same_functions(products, step.program):
+    if not same_functions(products, step.program):
         yield (step := _become(step, "cofactors", products, _NESTS))
-        step = yield from _phase(step, entries, NORMAL, device, passes)
+        step = yield from run_phase(step, entries, normal, device)
     yield (step := Step("ad", step.program, step.forms | _EXPANDED, True))
-    step = yield from _phase(step, entries, PRODUCTS, device, passes)
+    step = yield from run_phase(step, entries, of_phase(passes, PRODUCTS), device)
     for name, positions in (given or {}).items():  # before fusion, which would mix what is early with the rest
         yield (step := _become(step, "staging", staged(step.program, name, positions)))
         entries = [*entries, early_name(name)]
     if device:
         yield (step := _become(step, "scatters", scatters(step.program)))
-    step = yield from _phase(step, entries, AFTER, device, passes)
+    step = yield from run_phase(step, entries, of_phase(passes, AFTER), device)
     yield Step("opt", step.program, step.forms, True)
 
 
-def _phase(
-    step: Step, entries: Sequence[str], when: str, device: bool, passes: Sequence[Pass]
-) -> Generator[Step, None, Step]:
-    """The steps of one phase; the last of them is returned."""
-    tidy = step.program
-    for p in passes:
-        if p.when == when and not (p.again and _same_functions(step.program, tidy)):
-            function = p.on_device if device and p.on_device is not None else p.function
-            with timed(p.name):
-                program = function(step.program, entries)
-            yield (step := Step(p.name, program, p.after(step.forms)))
-            if p.name == "dce":
-                tidy = program
-    return step
-
-
-def run_passes(program: Program, entries: Sequence[str], passes: Sequence[Pass]) -> Program:
+def run_passes(program: Program, entries: Sequence[str], passes: Sequence[CorePass]) -> Program:
     """A program after some passes, in any order; it is verified after each, but not for forms that it may lack."""
     for p in passes:
         before, program = program, p.function(program, entries)
@@ -276,9 +214,9 @@ def run_passes(program: Program, entries: Sequence[str], passes: Sequence[Pass])
     return program
 
 
-def _become(step: Step, name: str, program: Program, ends: frozenset[Form] = frozenset()) -> Step:
+def _become(step: CoreStep, name: str, program: Program, ends: frozenset[Form] = frozenset()) -> CoreStep:
     """What became of a program by what is no pass of a phase."""
-    return Step(name, program, step.forms if _same_functions(program, step.program) else step.forms - ends)
+    return Step(name, program, step.forms if same_functions(program, step.program) else step.forms - ends)
 
 
 def verified(program: Program, maker: str, since: Program | None = None, ownership: bool = False) -> Program:
@@ -300,10 +238,10 @@ def _shared(program: Program, maker: str, since: Program | None = None) -> None:
             raise IRError(f"{maker} has something computed more often than it has to be: {error}") from None
 
 
-def verify_steps(made: Iterable[Step]) -> Iterator[Step]:
+def verify_steps(made: Iterable[CoreStep]) -> Iterator[CoreStep]:
     """The same steps, each verified: it is well formed and has the forms that it should have, or an IRError says who
     made it."""
-    before: Step | None = None
+    before: CoreStep | None = None
     for step in made:
         maker = "specialisation" if before is None else f"the pass `{step.name}`"
         if not step.stage or before is None:
@@ -315,15 +253,10 @@ def verify_steps(made: Iterable[Step]) -> Iterator[Step]:
         before = step
 
 
-def _same_functions(a: Program, b: Program) -> bool:
-    """Whether two programs have the same functions; a pass gives back what it did not change."""
-    return len(a.functions) == len(b.functions) and all(map(is_, a.functions.values(), b.functions.values()))
-
-
 def normalise(program: Program, entries: Sequence[str], verify: bool = False) -> Program:
     """The normal form that `ad/` differentiates."""
     begin = Step("mono", program, frozenset(), True)
-    made = chain([begin], _phase(begin, entries, NORMAL, False, PASSES))
+    made = chain([begin], run_phase(begin, entries, of_phase(PASSES, NORMAL)))
     return deque(verify_steps(made) if verify else made, maxlen=1).pop().program
 
 
@@ -335,7 +268,7 @@ def optimise(
     saw: Witness | None = None,
     given: Mapping[str, Set[int]] | None = None,
     device: bool = False,
-    passes: Sequence[Pass] | None = None,
+    passes: Sequence[CorePass] | None = None,
 ) -> Program:
     """The program as the back ends want it; `entries` are the functions that are called from outside.
 

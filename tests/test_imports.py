@@ -11,8 +11,8 @@ ROOT = Path(__file__).parent.parent / "dlang"
 # What each part may import from the others. Parts: folders, of which `codegen/llvm` and `codegen/cuda` are parts, and
 # modules of the package itself.
 EVERYWHERE = {
-    "cache", "gc_pause", "identity", "drafts", "graphs", "diagnostics", "timings", "polynomials", "inequalities", "ops",
-    "recursion", "remedies", "spelling", "verification",
+    "cache", "gc_pause", "drafts", "graphs", "diagnostics", "timings", "polynomials", "inequalities", "ops",
+    "lazy_modules", "passes", "recursion", "remedies", "spelling", "verification",
 }  # fmt: skip
 ALLOWED = {
     "cache": set(),
@@ -23,6 +23,7 @@ ALLOWED = {
     "drafts": set(),
     "timings": set(),
     "lazy_modules": set(),
+    "passes": set(),
     "polynomials": set(),
     "recursion": set(),
     "remedies": set(),

@@ -17,7 +17,8 @@ from dlang.ir.anf import Array, Block, Call, Comp, Contract, Jvp, Program, Reduc
 from dlang.ir.builder import Builder, f64
 from dlang.ir.errors import IRError
 from dlang.ir.printer import print_program
-from dlang.pipeline import AFTER, NORMAL, PASSES, PRODUCTS, STAGES, Form, normalise, optimise, unmet
+from dlang.passes import Form
+from dlang.pipeline import AFTER, NORMAL, PASSES, PRODUCTS, STAGES, normalise, optimise, unmet
 from tests.optimize.programs import F64, I64, arguments, assert_same, count, programs, run
 
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dlang.codegen.loops import Allocate, Assert, Body, Free, Function, Loop, Program, Stmt
-from dlang.codegen.traverse import map_inside, walk
+from dlang.codegen.loops import Allocate, Assert, Free, Function, Loop, Program, Stmt
+from dlang.codegen.traverse import kept, map_inside, walk, with_stmts
 from dlang.ir.anf import Var
 
 
@@ -29,7 +29,8 @@ def with_scratch(program: Program) -> Program:
 
 def _function(f: Function) -> Function:
     known = {p for p in f.params if isinstance(p, Var)}
-    return replace(f, body=Body(_statements(f.body.stmts, known), f.body.results))
+    body = with_stmts(f.body, _statements(f.body.stmts, known))
+    return f if body is f.body else replace(f, body=body)
 
 
 def _statements(stmts: Sequence[Stmt], known: set[Var]) -> tuple[Stmt, ...]:
@@ -37,7 +38,7 @@ def _statements(stmts: Sequence[Stmt], known: set[Var]) -> tuple[Stmt, ...]:
     for stmt in stmts:
         inner = map_inside(stmt, lambda inside: _statements(inside, known))
         out.append(_loop(inner, known) if isinstance(inner, Loop) else inner)
-    return tuple(out)
+    return kept(stmts, out)
 
 
 def _loop(loop: Loop, known: set[Var]) -> Loop:

@@ -19,7 +19,7 @@ from dlang.codegen import loops
 from dlang.codegen.captures import captures
 from dlang.codegen.costs import Costs, whole
 from dlang.codegen.partials import ELEMENT, partials_of, split
-from dlang.codegen.traverse import map_inside, walk
+from dlang.codegen.traverse import kept, map_inside, walk, with_stmts
 from dlang.codegen.vectorize import in_flight, known_iterations
 from dlang.ir.anf import Size, fresh, poly
 from dlang.ir.types import I64, product
@@ -44,7 +44,8 @@ def in_pieces(program: loops.Program, grain: int = GRAIN) -> loops.Program:
     functions = {}
     for name, f in program.functions.items():
         cutter = _Cutter(program, grain, _sizes_of_buffers(f), costs, callable)
-        functions[name] = f if f.recursive else replace(f, body=cutter.body(f.body))
+        body = f.body if f.recursive else cutter.body(f.body)
+        functions[name] = f if body is f.body else replace(f, body=body)
     return replace(program, functions=functions)
 
 
@@ -64,7 +65,7 @@ class _Cutter:
 
     # ---- where -------------------------------------------------------------------------------------------------------
     def body(self, body: loops.Body) -> loops.Body:
-        return loops.Body(self.statements(body.stmts), body.results)
+        return with_stmts(body, self.statements(body.stmts))
 
     def statements(self, stmts: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
         out: list[loops.Stmt] = []
@@ -75,19 +76,19 @@ class _Cutter:
                     out += self.loop(stmt)
                 case loops.Branch(_, then, otherwise):
                     first = self.products
-                    cut = replace(stmt, then=self.body(then))
+                    cut = self.body(then)
                     second = self.products
                     other = self.body(otherwise)
                     if first < second == self.products:  # the other arm is the same product where it is small
-                        out.append(cut)
-                    else:
-                        out.append(replace(cut, otherwise=other))
+                        other = otherwise
+                    same = cut is then and other is otherwise
+                    out.append(stmt if same else replace(stmt, then=cut, otherwise=other))
                 case loops.Product():
                     self.products += 1
                     out.append(stmt)
                 case _:
                     out.append(map_inside(stmt, self.statements))
-        return tuple(out)
+        return kept(stmts, out)
 
     def loop(self, loop: loops.Loop) -> list[loops.Stmt]:
         if loop.short:
@@ -102,7 +103,7 @@ class _Cutter:
         if cut is not None:
             return cut
         if inside and not self.small(self.costs.of_loop(loop)):
-            return [replace(loop, stmts=self.statements(loop.stmts))]
+            return [map_inside(loop, self.statements)]
         return [loop]
 
     def small(self, work: Size) -> bool:

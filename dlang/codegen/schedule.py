@@ -6,7 +6,10 @@ state of the walk, and each kind of operation a module of its own.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
 
 from dlang.codegen import loops
 from dlang.codegen.allocation_overflow import bounds_of, check_sizes
@@ -31,8 +34,37 @@ from dlang.ir.anf import Array, Let, Lit, Scalar, Token
 from dlang.ir.call_graph import recursive_functions
 from dlang.ir.types import dtype_of, product
 from dlang.ir.update_chains import last_uses
+from dlang.passes import Form, Pass, Step, run_phase, same_functions
 from dlang.timings import timed
 from dlang.verification import verifying
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the passes of the loop IR know of the code that is wanted; parameters as for `schedule`."""
+
+    grain: int = 0
+    profile: Routines | None = None
+
+
+LoopPass = Pass[loops.Program, Target]
+LoopStep = Step[loops.Program]
+LOOPS = "loops"
+_WHOLE = frozenset({Form.WHOLE})
+
+SCHEDULED = _WHOLE | {Form.ONCE}
+"""The forms of loops that are just scheduled."""
+
+LOOP_PASSES: tuple[LoopPass, ...] = (
+    Pass("profile", lambda program, to: program if to.profile is None else profiled(program, to.profile), LOOPS,
+         "has a program measure itself", needs=_WHOLE),
+    Pass("pieces", lambda program, to: in_pieces(program, to.grain), LOOPS, "cuts large loops for several threads",
+         needs=_WHOLE, gives=frozenset({Form.PIECES}), ends=_WHOLE),
+    # in every piece of its own
+    Pass("scratch", lambda program, to: with_scratch(program), LOOPS, "allocates rows of iterations before their loop",
+         needs=frozenset({Form.PIECES}), gives=frozenset({Form.SCRATCH})),
+)  # fmt: skip
+"""The passes of the loop IR for native code, in order; those for a device are in `codegen/cuda/placement.py`."""
 
 
 def schedule(
@@ -50,26 +82,48 @@ def schedule(
     how many operations functions of mathematics are. device: loops and products are to be those of one: whole, and as
     plain as they can be.
     """
+    return deque(loop_steps(program, lanes, grain, places, profile, device), maxlen=1).pop().program
+
+
+def loop_steps(
+    program: anf.Program,
+    lanes: Lanes | None = None,
+    grain: int = 0,
+    places: bool = False,
+    profile: Routines | None = None,
+    device: bool = False,
+) -> Iterator[LoopStep]:
+    """The loop nests, then what each pass of native code makes of them; verified if the environment asks for that."""
+    nests = _nests(program, lanes or Lanes(0), places or profile is not None, device)
+    begin = Step("schedule", nests, SCHEDULED)
+    passes = () if device else LOOP_PASSES
+    made = chain([begin], run_phase(begin, Target(grain, profile), passes))
+    return verify_loop_steps(made) if verifying() else made
+
+
+def verify_loop_steps(made: Iterable[LoopStep], before: LoopStep | None = None) -> Iterator[LoopStep]:
+    """The same steps, each verified, or an IRError says who made it. before: the step before the first, verified."""
+    for step in made:
+        if before is None or not same_functions(before.program, step.program):
+            once = Form.ONCE in step.forms
+            since = None if before is None or (once and Form.ONCE not in before.forms) else before.program
+            with timed("verify"):
+                verify_loops(step.program, f"the pass `{step.name}`", since, not once)
+        yield step
+        before = step
+
+
+def _nests(program: anf.Program, lanes: Lanes, places: bool, device: bool) -> loops.Program:
+    """The loop nests of all functions."""
     recursive = recursive_functions(program)
     makers = makers_of(program)
     nodes = Nodes(makers, keepers_of(program, makers), joins=are_joined(program))
-    out = {}
-    for name, function in program.functions.items():
-        out[name] = _function(
-            program,
-            lanes or Lanes(0),
-            function,
-            name in recursive,
-            nodes,
-            places or profile is not None,
-            device,
-        )
-    nests = loops.Program(out) if profile is None else profiled(loops.Program(out), profile)
-    made = nests if device else with_scratch(in_pieces(nests, grain))
-    if verifying():
-        with timed("verify"):
-            verify_loops(made)
-    return made
+    return loops.Program(
+        {
+            name: _function(program, lanes, function, name in recursive, nodes, places, device)
+            for name, function in program.functions.items()
+        }
+    )
 
 
 def _function(

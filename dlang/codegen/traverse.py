@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from operator import is_
 
 from dlang.codegen import loops
 
@@ -31,22 +32,38 @@ def walk(stmts: Iterable[loops.Stmt]) -> Iterator[loops.Stmt]:
 
 
 def map_inside(stmt: loops.Stmt, change: Callable[[Sequence[loops.Stmt]], tuple[loops.Stmt, ...]]) -> loops.Stmt:
-    """A statement with the lists of statements right inside it changed."""
+    """A statement with the lists of statements right inside it changed; itself, if none of them becomes another."""
 
     def body(b: loops.Body) -> loops.Body:
-        return loops.Body(change(b.stmts), b.results)
+        return with_stmts(b, change(b.stmts))
 
     match stmt:
         case loops.Loop() | loops.Parallel() | loops.OnHost():
-            return replace(stmt, stmts=change(stmt.stmts))
+            stmts = change(stmt.stmts)
+            return stmt if stmts is stmt.stmts else replace(stmt, stmts=stmts)
         case loops.For():
-            return replace(stmt, body=body(stmt.body))
+            inside = body(stmt.body)
+            return stmt if inside is stmt.body else replace(stmt, body=inside)
         case loops.While():
-            return replace(stmt, condition=body(stmt.condition), body=body(stmt.body))
+            condition, inside = body(stmt.condition), body(stmt.body)
+            same = condition is stmt.condition and inside is stmt.body
+            return stmt if same else replace(stmt, condition=condition, body=inside)
         case loops.Branch():
-            return replace(stmt, then=body(stmt.then), otherwise=body(stmt.otherwise))
+            then, otherwise = body(stmt.then), body(stmt.otherwise)
+            same = then is stmt.then and otherwise is stmt.otherwise
+            return stmt if same else replace(stmt, then=then, otherwise=otherwise)
         case _:
             return stmt
+
+
+def with_stmts(body: loops.Body, stmts: tuple[loops.Stmt, ...]) -> loops.Body:
+    """A body with other statements; itself, if they are its own."""
+    return body if stmts is body.stmts else loops.Body(stmts, body.results)
+
+
+def kept(before: Sequence[loops.Stmt], after: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
+    """Statements that became others; the tuple that they came in, if each is what it was."""
+    return tuple(before if len(before) == len(after) and all(map(is_, before, after)) else after)
 
 
 def bound_by(stmt: loops.Stmt) -> tuple[loops.Slot, ...]:

@@ -23,10 +23,8 @@ from dlang.runtime.compiled import Compiled, Draft, EntryPoint, Header, Out
 from dlang.timings import timed
 
 if TYPE_CHECKING:
-    from dlang.codegen import half_operands
     from dlang.codegen.cuda import placement
 else:
-    half_operands = lazy_module("dlang.codegen.half_operands")
     placement = lazy_module("dlang.codegen.cuda.placement")
 
 
@@ -53,8 +51,7 @@ def build(
     reached = reachable(program, entries)
     with timed("loops"):
         if device:
-            nests = schedule(half_operands.with_half_operands(reached), places=profile, device=True)
-            nests = placement.on_device(nests, operations if profile else None, deterministic)
+            nests = placement.placed(reached, operations if profile else None, deterministic)
         else:
             bits = objects.vector_bits() if made_for is None else made_for.bits
             lanes, least = Lanes(bits), GRAIN if grain is None else grain

@@ -68,7 +68,8 @@ def run(source: Source, passes: list[str], entries: list[str] | None) -> str:
 
 def listed() -> str:
     """A table of the passes in the order in which they run first."""
-    from dlang.pipeline import BETWEEN, PASSES, Form
+    from dlang.passes import Form
+    from dlang.pipeline import BETWEEN, PASSES
 
     def forms(of: frozenset[Form]) -> str:
         return ", ".join(form.value for form in Form if form in of)

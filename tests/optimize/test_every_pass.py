@@ -20,7 +20,7 @@ from dlang import pipeline
 from dlang.ir.anf import Array, Program, Var
 from dlang.ir.interpreter import Interpreter
 from dlang.ir.printer import print_program
-from dlang.pipeline import PASSES, Pass, optimise
+from dlang.pipeline import PASSES, CorePass, optimise
 from dlang.polynomials import Poly
 from tests.optimize.programs import F64, I64, arguments, assert_same, cost, programs, run
 from tests.specialize.support import lowered
@@ -48,7 +48,7 @@ EXACT = {
 class Step:
     """What a pass has made of a program."""
 
-    made_by: Pass
+    made_by: CorePass
     before: Program
     after: Program
 
@@ -58,7 +58,7 @@ def watched() -> Iterator[list[Step]]:
     """The steps of the pipeline inside that change something, in order."""
     steps: list[Step] = []
 
-    def watch(step: Pass) -> Pass:
+    def watch(step: CorePass) -> CorePass:
         def function(program: Program, entries: Sequence[str]) -> Program:
             after = step.function(program, entries)
             if list(after.functions.values()) != list(program.functions.values()):

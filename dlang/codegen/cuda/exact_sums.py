@@ -23,7 +23,7 @@ from dlang.codegen.captures import captures
 from dlang.codegen.cuda.expansion import with_memory
 from dlang.codegen.cuda.nests import Nest, nest_of
 from dlang.codegen.cuda.spaces import is_worth_it
-from dlang.codegen.traverse import map_inside, walk
+from dlang.codegen.traverse import kept, map_inside, walk, with_stmts
 from dlang.ir.anf import FLOATS, Atom, Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, dtype_of, product
@@ -48,9 +48,10 @@ def with_exact_sums(f: loops.Function) -> loops.Function:
         for stmt in stmts:
             exact = _exact(stmt, shapes) if isinstance(stmt, loops.Loop) and is_worth_it(stmt) else None
             out += [map_inside(stmt, statements)] if exact is None else exact
-        return tuple(out)
+        return kept(stmts, out)
 
-    return replace(f, body=loops.Body(statements(f.body.stmts), f.body.results))
+    body = with_stmts(f.body, statements(f.body.stmts))
+    return f if body is f.body else replace(f, body=body)
 
 
 def _exact(loop: loops.Loop, shapes: Mapping[loops.Buffer, tuple[Size, ...]]) -> list[loops.Stmt] | None:

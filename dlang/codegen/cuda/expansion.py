@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from dlang.codegen import loops
 from dlang.codegen.captures import captures
 from dlang.codegen.cuda.nests import is_number, nest_of
-from dlang.codegen.traverse import bound_by, map_inside, walk
+from dlang.codegen.traverse import bound_by, kept, map_inside, walk, with_stmts
 from dlang.ir.anf import Lit, Scalar, Size, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, product
@@ -29,9 +29,9 @@ def expanded(body: loops.Body) -> loops.Body:
         for stmt in stmts:
             found = with_memory(stmt) if isinstance(stmt, loops.Loop) and nest_of(stmt) is None else None
             out += [map_inside(stmt, statements)] if found is None else found
-        return tuple(out)
+        return kept(stmts, out)
 
-    return loops.Body(statements(body.stmts), body.results)
+    return with_stmts(body, statements(body.stmts))
 
 
 def with_memory(loop: loops.Loop) -> list[loops.Stmt] | None:

@@ -13,7 +13,9 @@ and the host gets them only where it must know them. What no kernel can do is do
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from dlang.codegen import loops
 from dlang.codegen.counting import Routines
@@ -23,15 +25,54 @@ from dlang.codegen.cuda.kernels import Kernels
 from dlang.codegen.cuda.placer import Placer
 from dlang.codegen.cuda.repeats import is_repeatable, only_launched
 from dlang.codegen.cuda.spaces import Launching, launching, spaces_of
+from dlang.codegen.half_operands import with_half_operands
 from dlang.codegen.kernel import NUMBERS
 from dlang.codegen.profile import Measuring, with_nests
+from dlang.codegen.schedule import SCHEDULED, LoopStep, loop_steps, verify_loop_steps
 from dlang.codegen.traverse import walk
-from dlang.codegen.verify import verify_loops
+from dlang.ir import anf
 from dlang.ir.anf import FLOATS, Var
 from dlang.ir.terms import ZERO
 from dlang.ir.types import dtype_of
-from dlang.timings import timed
+from dlang.passes import Form, Pass, Step, run_phase
 from dlang.verification import verifying
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """How a program for a device is placed; parameters as for `on_device`."""
+
+    profile: Routines | None = None
+    deterministic: bool = False
+
+
+DEVICE = "device"
+_WHOLE, _READY, _ONCE = frozenset({Form.WHOLE}), frozenset({Form.LAUNCHABLE}), frozenset({Form.ONCE})
+
+DEVICE_PASSES: tuple[Pass[loops.Program, Measured], ...] = (
+    Pass("exact_sums", lambda program, to: _exact(program) if to.deterministic else program, DEVICE,
+         "adds up floats so that the order of threads changes no bit", needs=_WHOLE, ends=_ONCE),
+    Pass("expansion", lambda program, to: _expanded(program), DEVICE,
+         "gives each iteration of a loop memory of its own, where that makes it a kernel", needs=_WHOLE, gives=_READY),
+    Pass("kernels", lambda program, to: _placed(program, to), DEVICE,
+         "makes kernels of loops, and says what the host does around them", needs=_WHOLE | _READY,
+         gives=frozenset({Form.KERNELS}) | _ONCE, ends=_WHOLE | _READY),
+)  # fmt: skip
+"""The passes of the loop IR for a device."""
+
+
+def device_steps(
+    program: anf.Program, profile: Routines | None = None, deterministic: bool = False
+) -> Iterator[LoopStep]:
+    """The loop nests of a program for a device, then the same with kernels. Parameters as for `on_device`."""
+    (begin,) = loop_steps(with_half_operands(program), places=profile is not None, device=True)
+    yield begin
+    yield from _steps(begin, Measured(profile, deterministic))
+
+
+def placed(program: anf.Program, profile: Routines | None = None, deterministic: bool = False) -> loops.Program:
+    """The program for a device. Parameters as for `on_device`."""
+    return deque(device_steps(program, profile, deterministic), maxlen=1).pop().program
 
 
 def on_device(program: loops.Program, profile: Routines | None = None, deterministic: bool = False) -> loops.Program:
@@ -41,24 +82,34 @@ def on_device(program: loops.Program, profile: Routines | None = None, determini
     whether its floats are the same in every run, which the order of threads may change otherwise where they add to the
     same elements.
     """
-    placed = _placed(program, profile, deterministic)
-    if verifying():
-        with timed("verify"):
-            verify_loops(placed)
-    return placed
+    begin = Step("schedule", program, SCHEDULED)
+    return deque(_steps(begin, Measured(profile, deterministic)), maxlen=1).pop().program
 
 
-def _placed(program: loops.Program, profile: Routines | None, deterministic: bool) -> loops.Program:
-    whole = {name: with_exact_sums(f) if deterministic else f for name, f in program.functions.items()}
-    whole = {name: replace(f, body=expanded(f.body)) for name, f in whole.items()}
-    program = replace(program, functions=whole)
-    launches = launching(program, deterministic)
+def _steps(begin: LoopStep, to: Measured) -> Iterator[LoopStep]:
+    made = run_phase(begin, to, DEVICE_PASSES)
+    return verify_loop_steps(made, begin) if verifying() else made
+
+
+def _exact(program: loops.Program) -> loops.Program:
+    return replace(program, functions={name: with_exact_sums(f) for name, f in program.functions.items()})
+
+
+def _expanded(program: loops.Program) -> loops.Program:
+    bodies = {name: expanded(f.body) for name, f in program.functions.items()}
+    changed = {n: replace(f, body=bodies[n]) for n, f in program.functions.items() if bodies[n] is not f.body}
+    return replace(program, functions={**program.functions, **changed})
+
+
+def _placed(program: loops.Program, to: Measured) -> loops.Program:
+    """The program with kernels."""
+    launches = launching(program, to.deterministic)
     fails = any(
         isinstance(s, loops.Assert) for name in launches.functions for s in walk(program.functions[name].body.stmts)
     )
     called = {s.function for f in program.functions.values() for s in walk(f.body.stmts) if isinstance(s, loops.Invoke)}
     kernels = Kernels(careful=fails)
-    measure = None if profile is None else Measuring(with_nests(program), profile, launches.is_opened)
+    measure = None if to.profile is None else Measuring(with_nests(program), to.profile, launches.is_opened)
     functions = {}
     for name, f in program.functions.items():
         if name not in launches.functions:

@@ -1,0 +1,115 @@
+"""What a pass is, in either IR: a function from program to program with a contract, run in phases by one driver.
+
+A program has forms, such as perfect nests or no derivatives. A pass says which it needs, gives and ends; `unmet` finds
+the passes of an order whose needs no pass before them gives. `run_phase` yields the program after each pass: to be
+verified, printed, compared, or thrown away. The passes of the core IR are listed in `pipeline.py`, those of
+the loop IR in `codegen/schedule.py` and, for a device, in `codegen/cuda/placement.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from operator import is_
+from typing import Generic, Protocol, TypeVar
+
+from dlang.timings import timed
+
+
+class Form(Enum):
+    """A property of a whole program on which passes rely."""
+
+    NESTS = "perfect nests"  # nothing is computed at more points than it depends on: `ir/sharing.py`
+    EXPANDED = "no derivatives"
+    CONTRACTED = "products found"  # what is a product of arrays is a `Contract`
+    OWNED = "owned"  # an array that is consumed is used nowhere else
+    WHOLE = "whole loops"  # each loop is one statement, which no thread or device has a part of
+    ONCE = "bound once"  # each variable is, though the host of a device computes some numbers again
+    PIECES = "in pieces"  # what is large enough for several threads is a `Parallel`
+    SCRATCH = "scratch placed"  # rows of iterations are allocated in front of their loop
+    LAUNCHABLE = "iterations apart"  # where memory for each iteration makes a loop a kernel, it is there
+    KERNELS = "kernels placed"  # what a device does is in kernels
+
+
+class HasFunctions(Protocol):
+    """A program of either IR."""
+
+    @property
+    def functions(self) -> Mapping[str, object]: ...
+
+
+P = TypeVar("P", bound=HasFunctions)
+C = TypeVar("C")
+
+
+@dataclass(frozen=True, slots=True)
+class Pass(Generic[P, C]):
+    """One pass: `function(program, context)`, run in the order of its table in the phase `when`.
+
+    purpose: what it is for, in a line. needs: what holds of a program that it is given; gives, ends: what holds, or no
+    longer holds, of the program that it makes. tidies: after it nothing is left for the passes that come `again`, which
+    have nothing to do if no pass changed a function since. on_device: what is run in its place where the program is for
+    a device.
+    """
+
+    name: str
+    function: Callable[[P, C], P]
+    when: str
+    purpose: str
+    needs: frozenset[Form] = frozenset()
+    gives: frozenset[Form] = frozenset()
+    ends: frozenset[Form] = frozenset()
+    tidies: bool = False
+    again: bool = False
+    on_device: Callable[[P, C], P] | None = None
+
+    def after(self, forms: frozenset[Form]) -> frozenset[Form]:
+        """What holds of the program that it makes of one of which `forms` hold."""
+        return (forms | self.gives) - self.ends
+
+
+@dataclass(frozen=True, slots=True)
+class Step(Generic[P]):
+    """A program as one step leaves it. name: of a pass, or of a stage at its end (`stage` then)."""
+
+    name: str
+    program: P
+    forms: frozenset[Form]
+    stage: bool = False
+
+
+def run_phase(
+    step: Step[P], context: C, passes: Iterable[Pass[P, C]], device: bool = False
+) -> Generator[Step[P], None, Step[P]]:
+    """The steps of the passes of one phase; the last of them is returned."""
+    tidy = step.program
+    for p in passes:
+        if p.again and same_functions(step.program, tidy):
+            continue
+        function = p.on_device if device and p.on_device is not None else p.function
+        with timed(p.name):
+            program = function(step.program, context)
+        yield (step := Step(p.name, program, p.after(step.forms)))
+        if p.tidies:
+            tidy = program
+    return step
+
+
+def unmet(passes: Iterable[Pass[P, C]], forms: frozenset[Form] = frozenset()) -> list[str]:
+    """The contracts that an order of passes breaks, if `forms` hold at its beginning."""
+    broken: list[str] = []
+    for p in passes:
+        broken += [f"{p.name} needs {form.value}" for form in Form if form in p.needs - forms]
+        forms = p.after(forms)
+    return broken
+
+
+def same_functions(a: HasFunctions, b: HasFunctions) -> bool:
+    """Whether two programs have the same functions; a pass gives back what it did not change."""
+    return len(a.functions) == len(b.functions) and all(map(is_, a.functions.values(), b.functions.values()))
+
+
+def of_phase(passes: Sequence[Pass[P, C]], when: str) -> list[Pass[P, C]]:
+    """The passes of one phase, in order."""
+    return [p for p in passes if p.when == when]
