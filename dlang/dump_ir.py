@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import unified_diff
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dlang.diagnostics import error
 from dlang.driver import Request, is_deterministic, lower
@@ -14,7 +15,9 @@ from dlang.typecheck import core, types as ty
 if TYPE_CHECKING:
     from dlang.ad.residuals import Residuals
     from dlang.codegen import loops
+    from dlang.codegen.schedule import LoopStep
     from dlang.ir import anf
+    from dlang.passes import Pass
     from dlang.specialize.types import Bindings
 
 STAGES = ("mono", "normal", "ad", "opt", "loops", "llvm", "asm", "cuda")
@@ -75,37 +78,70 @@ def _generated(program: anf.Program, entries: list[str], stage: str, determinist
 
 def nests_of(program: anf.Program, entries: Sequence[str]) -> loops.Program:
     """The loop nests of native code for what the entries reach."""
+    return deque(_loop_steps(program, entries), maxlen=1).pop().program
+
+
+def _loop_steps(program: anf.Program, entries: Sequence[str]) -> Iterator[LoopStep]:
     from dlang.codegen.llvm import objects
     from dlang.codegen.parallel import GRAIN
-    from dlang.codegen.schedule import schedule
+    from dlang.codegen.schedule import loop_steps
     from dlang.codegen.vectorize import Lanes
     from dlang.ir.call_graph import reachable
 
-    return schedule(reachable(program, entries), Lanes(objects.vector_bits()), GRAIN)
+    return loop_steps(reachable(program, entries), Lanes(objects.vector_bits()), GRAIN)
 
 
 # ---- after each pass -------------------------------------------------------------------------------------------------
-Trace = list[tuple[str, "anf.Program"]]
-"""The program after each pass and each stage of the core IR, in order; `mono` comes first."""
+Trace = Sequence[tuple[str, "anf.Program | loops.Program"]]
+"""The program after each pass, and after each stage of the core IR, in order; `mono` comes first."""
 
 
-def traced(decls: Sequence[core.FnDecl], verify: bool | None = None) -> Trace:
-    """What each pass makes of the program that functions need. verify: as in `lower`."""
-    trace: Trace = []
-    lower([request(d) for d in decls], observe=lambda name, program: trace.append((name, program)), verify=verify)
-    return trace
+def passes() -> dict[str, Pass[Any, Any]]:
+    """The passes of both IRs by name, each as it is where it comes first; those for a device come last."""
+    from dlang.codegen.cuda.placement import DEVICE_PASSES
+    from dlang.codegen.schedule import LOOP_PASSES
+    from dlang.pipeline import BETWEEN, PASSES
+
+    every: list[Pass[Any, Any]] = [*PASSES, *BETWEEN, *LOOP_PASSES, *DEVICE_PASSES]
+    listed: dict[str, Pass[Any, Any]] = {}
+    for p in every:
+        listed.setdefault(p.name, p)
+    return listed
+
+
+def traced(decls: Sequence[core.FnDecl], device: bool = False) -> Trace:
+    """What each pass makes of the program that functions need, for this processor or for a device."""
+    from dlang.ir.call_graph import reachable
+
+    trace: list[tuple[str, anf.Program | loops.Program]] = []
+    program, entries = lower(
+        [request(d) for d in decls], observe=lambda name, program: trace.append((name, program)), device=device
+    )
+    names = [e.name for e in entries]
+    if device:
+        from dlang.codegen.cuda.placement import device_steps
+
+        steps = device_steps(reachable(program, names), deterministic=is_deterministic())
+    else:
+        steps = _loop_steps(program, names)
+    return [*trace, *[(step.name, step.program) for step in steps]]
 
 
 def after(trace: Trace, name: str, time: int) -> str:
     """The program after a pass has run for the first, second … time. E0950 if it does not run so often."""
-    from dlang.ir.printer import print_program
-
     made = [program for found, program in trace if found == name]
     if time > len(made):
         often = "does not run" if not made else "runs once" if len(made) == 1 else f"runs {len(made)} times"
         help = ("`--changed` shows the passes that change something",)
         raise error("E0950", f"the pass `{name}` {often} here", None, help=help)
-    return print_program(made[time - 1])
+    return _printed(made[time - 1])
+
+
+def _printed(program: anf.Program | loops.Program) -> str:
+    from dlang.codegen import loops, printing
+    from dlang.ir import printer
+
+    return printing.print_program(program) if isinstance(program, loops.Program) else printer.print_program(program)
 
 
 def changes(trace: Trace) -> Iterator[tuple[str, str]]:
@@ -113,23 +149,32 @@ def changes(trace: Trace) -> Iterator[tuple[str, str]]:
 
     A variable has one name in all of them, so what a pass leaves alone looks the same before and after it.
     """
+    from dlang.codegen.loops import Function as Nests
+    from dlang.codegen.printing import print_function
     from dlang.ir.printer import Printer
 
     printers: dict[str, Printer] = {}
     times: dict[str, int] = {}
 
-    def lines(program: anf.Program, name: str) -> list[str]:
-        if name not in program.functions:
-            return []
-        printers[name] = Printer.of(program.functions[name], printers.get(name))
-        return printers[name].lines
+    def lines(function: anf.Function | Nests | None) -> list[str]:
+        match function:
+            case None:
+                return []
+            case Nests():
+                return print_function(function).splitlines()
+            case _:
+                printers[function.name] = Printer.of(function, printers.get(function.name))
+                return printers[function.name].lines
 
     for (_, before), (name, program) in pairwise(trace):
         times[name] = times.get(name, 0) + 1
+        if type(before) is not type(program):
+            continue  # from the one IR to the other nothing stays
         label = f"{name}:{times[name]}"
-        functions = {**before.functions, **program.functions}
-        changed = [f for f in functions if before.functions.get(f) is not program.functions.get(f)]
-        diffs = ["\n".join(unified_diff(lines(before, f), lines(program, f), f, f, lineterm="")) for f in changed]
+        old: Mapping[str, anf.Function | Nests] = before.functions
+        new: Mapping[str, anf.Function | Nests] = program.functions
+        changed = [f for f in {**old, **new} if old.get(f) is not new.get(f)]
+        diffs = ["\n".join(unified_diff(lines(old.get(f)), lines(new.get(f)), f, f, lineterm="")) for f in changed]
         if text := "\n".join(filter(None, diffs)):
             yield label, text
 

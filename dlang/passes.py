@@ -16,6 +16,9 @@ from typing import Generic, Protocol, TypeVar
 
 from dlang.timings import timed
 
+DEVICE = "device"
+"""The phase of passes that are run for a device alone."""
+
 
 class Form(Enum):
     """A property of a whole program on which passes rely."""

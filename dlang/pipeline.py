@@ -57,7 +57,7 @@ from dlang.optimize.symmetry import symmetry
 from dlang.optimize.tailcalls import tail_calls_to_loops
 from dlang.optimize.unroll import unroll
 from dlang.optimize.vectorise_loops import vectorise_loops
-from dlang.passes import Form, Pass, Step, of_phase, run_phase, same_functions, unmet as passes_unmet
+from dlang.passes import DEVICE, Form, Pass, Step, of_phase, run_phase, same_functions, unmet as passes_unmet
 from dlang.timings import timed
 from dlang.verification import verifying
 
@@ -151,7 +151,7 @@ BETWEEN: tuple[CorePass, ...] = (
     _plain("derivatives", lambda program: expand_innermost(program) or program, DERIVATIVES,
            "expands the innermost derivatives", ends=_NESTS),
     _plain("cofactors", cofactors_in_products, DERIVATIVES, "expands the cofactors of determinants", ends=_NESTS),
-    _plain("scatters", scatters, PRODUCTS, "makes scatters of loops that only a device does at once"),
+    _plain("scatters", scatters, DEVICE, "makes scatters of loops that only a device does at once"),
 )  # fmt: skip
 """What is run at one place only: derivatives are normalised after each round, `scatters` is for a device."""
 

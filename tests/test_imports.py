@@ -45,7 +45,7 @@ ALLOWED = {
     "codegen.cuda": {"ir", "codegen"},
     "compile_cache": {"typecheck", "specialize", "codegen.llvm", "runtime"},
     "driver": {"typecheck", "ir", "specialize", "pipeline", "ad", "runtime", "compile_cache"},
-    "dump_ir": {"typecheck", "ir", "specialize", "ad", "codegen", "codegen.llvm", "codegen.cuda", "driver"},
+    "dump_ir": {"typecheck", "ir", "specialize", "pipeline", "ad", "codegen", "codegen.llvm", "codegen.cuda", "driver"},
     "python": {"typecheck", "ir", "specialize", "runtime", "driver", "dump_ir"},
     "importer": {"python", "driver"},
     "aot": {

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlang.diagnostics import DlangError
 from dlang.driver import check, errors_of, failure, read_source
-from dlang.dump_ir import Trace, changes
+from dlang.dump_ir import changes
 from dlang.runtime.errors import RunError
 from dlang.runtime.host import Host
 from dlang.tools.arguments import Parser, add_json, whole
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 SIZE = 3
 NATIVE = "native code"
+CoreTrace = list[tuple[str, "Program"]]
+"""The program after each pass and each stage of the core IR, in order."""
 
 Results = list[tuple[str, Any]] | str
 """What a run gives: values with their dtypes, or the code of its failure."""
@@ -59,7 +61,7 @@ def bisect(path: str, name: str, way: Way, sizes: Sequence[str], seed: int, as_j
     """Prints the first step that changes the meaning; 1 if there is one, or the program is wrong, else 0."""
     from dlang.tools.scans import prepared
 
-    trace: Trace = []
+    trace: CoreTrace = []
     try:
         default, named = sizes_given(sizes, SIZE)
         checked = check(read_source(path))
@@ -99,7 +101,7 @@ class Change:
     after: Results
 
 
-def first_change(trace: Trace, run: Callable[[Program], Results]) -> Change | None:
+def first_change(trace: CoreTrace, run: Callable[[Program], Results]) -> Change | None:
     """The first step of a trace after which a run gives something else than the first program."""
     wanted = run(trace[0][1])
     times: dict[str, int] = {}

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from dlang.diagnostics import DlangError, Source, Span, error, shown
 from dlang.driver import read_source
+from dlang.dump_ir import passes
 from dlang.ir.errors import IRError, Unreadable
+from dlang.passes import Form
 from dlang.tools.arguments import Parser, add_json
 from dlang.tools.ir import pass_named
 from dlang.tools.report import report
@@ -51,7 +53,7 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def run(source: Source, passes: list[str], entries: list[str] | None) -> str:
+def run(source: Source, names: list[str], entries: list[str] | None) -> str:
     """The text of a program after some passes. E0949 if it is no well-formed program of the IR, or lacks an entry."""
     from dlang.ir.printer import print_program
     from dlang.pipeline import NAMED, run_passes
@@ -63,22 +65,19 @@ def run(source: Source, passes: list[str], entries: list[str] | None) -> str:
         if name not in program.functions:
             known = ", ".join(f"`{n}`" for n in program.functions)
             raise error("E0949", f"`{source.path}` has no function `{name}`", None, help=(f"there are {known}",))
-    return print_program(run_passes(program, entries, [NAMED[name] for name in passes]))
+    return print_program(run_passes(program, entries, [NAMED[name] for name in names]))
 
 
 def listed() -> str:
     """A table of the passes in the order in which they run first."""
-    from dlang.passes import Form
-    from dlang.pipeline import BETWEEN, PASSES
 
     def forms(of: frozenset[Form]) -> str:
         return ", ".join(form.value for form in Form if form in of)
 
-    rows = [("pass", "phase", "needs", "gives", "purpose")]
-    for p in {p.name: p for p in reversed((*PASSES, *BETWEEN))}.values():
-        rows.insert(1, (p.name, p.when, forms(p.needs), forms(p.gives), p.purpose))
-    widths = [max(len(row[k]) for row in rows) for k in range(4)]
-    lines = ["  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[4]]) for row in rows]
+    rows = [("pass", "phase", "needs", "gives", "ends", "purpose")]
+    rows += [(p.name, p.when, forms(p.needs), forms(p.gives), forms(p.ends), p.purpose) for p in passes().values()]
+    widths = [max(len(row[k]) for row in rows) for k in range(5)]
+    lines = ["  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[5]]) for row in rows]
     return "\n".join(lines)
 
 
@@ -108,4 +107,10 @@ def _uncalled(program: Program) -> list[str]:
 
 
 def _passes(text: str) -> list[str]:
-    return [pass_named(name.strip()) for name in text.split(",")]
+    from dlang.pipeline import NAMED
+
+    names = [pass_named(name.strip()) for name in text.split(",")]
+    for name in names:
+        if name not in NAMED:
+            raise argparse.ArgumentTypeError(f"`{name}` is a pass of the loop IR, which is not read from a text")
+    return names

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from dlang.dump_ir import Trace
+from dlang.dump_ir import passes
 from dlang.ir.anf import Block, Let, Prim, Program
 from dlang.ir.printer import print_program
 from dlang.ir.reader import read_program
 from dlang.ir.traverse import map_bodies
-from dlang.pipeline import BETWEEN, NAMED, PASSES, optimise, run_passes
-from dlang.tools.bisect import alike, bisect, first_change
+from dlang.pipeline import NAMED, PASSES, optimise, run_passes
+from dlang.tools.bisect import CoreTrace, alike, bisect, first_change
 from tests.specialize.support import lowered
 
 Dlc = Callable[..., tuple[int, str, str]]
@@ -120,7 +120,7 @@ def test_a_text_that_is_no_program_is_an_error(
 def test_the_list_has_all_passes_with_a_purpose_each(dlc: Dlc) -> None:
     _, out, _ = dlc("opt", "--list")
     rows = out.splitlines()[1:]
-    assert {row.split()[0] for row in rows} == {p.name for p in (*PASSES, *BETWEEN)}
+    assert {row.split()[0] for row in rows} == set(passes())
     assert len({row.split("  ")[-1] for row in rows}) == len(rows)
     code, _, err = dlc("opt", "f.ir")
     assert code == 2 and err.strip().endswith("expected FILE and --passes, or --list")
@@ -142,7 +142,7 @@ def negated(program: Program, entries: Sequence[str]) -> Program:
 def test_a_pass_that_changes_the_meaning_is_found() -> None:
     made = lowered("fn f(x: f64, y: f64) -> f64 = sin(x - y) * x", "f")
     wrong = [replace(p, function=negated) if p.name == "unroll" else p for p in PASSES]
-    trace: Trace = []
+    trace: CoreTrace = []
     optimise(
         made.program, [made.entry.name], verify=True, observe=lambda step, p: trace.append((step, p)), passes=wrong
     )
@@ -180,4 +180,4 @@ def test_half_of_the_digits_have_to_agree() -> None:
 
 
 def test_every_pass_says_what_it_is_for() -> None:
-    assert all(p.purpose and p.purpose[0].islower() and not p.purpose.endswith(".") for p in (*PASSES, *BETWEEN))
+    assert all(p.purpose and p.purpose[0].islower() and not p.purpose.endswith(".") for p in passes().values())

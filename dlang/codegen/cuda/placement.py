@@ -34,7 +34,7 @@ from dlang.ir import anf
 from dlang.ir.anf import FLOATS, Var
 from dlang.ir.terms import ZERO
 from dlang.ir.types import dtype_of
-from dlang.passes import Form, Pass, Step, run_phase
+from dlang.passes import DEVICE, Form, Pass, Step, run_phase
 from dlang.verification import verifying
 
 
@@ -46,7 +46,6 @@ class Measured:
     deterministic: bool = False
 
 
-DEVICE = "device"
 _WHOLE, _READY, _ONCE = frozenset({Form.WHOLE}), frozenset({Form.LAUNCHABLE}), frozenset({Form.ONCE})
 
 DEVICE_PASSES: tuple[Pass[loops.Program, Measured], ...] = (
