@@ -120,6 +120,10 @@ def _words(command: str, action: argparse.Action) -> Words:
             return Words(files="any")
         case "DIR":
             return Words(files="folders")
+        case "PASS[:N]" | "PASS,…":
+            from dlang.dump_ir import passes
+
+            return Words(tuple(passes()))
         case "CODE":
             return Words(tuple(codes()))
     return Words()

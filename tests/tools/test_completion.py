@@ -58,6 +58,7 @@ CASES = [
     ("dlc --co", ["--color"]),
     ("dlc ir --st", ["--stage"]),
     ("dlc ir program.dl --stage lo", ["loops"]),
+    ("dlc ir program.dl --after slice", ["slice_writes"]),
     ("dlc check --color a", ["auto", "always"]),
     ("dlc run pr", ["program.dl"]),
     ("dlc run --profile-out no", ["notes.txt"]),

@@ -38,8 +38,25 @@ def test_a_pass_that_does_not_run_so_often_is_an_error(write: Write, dlc: Dlc) -
     code, out, err = dlc("ir", write(LOSS), "--after", "hoist:9")
     assert (code, out) == (1, "")
     assert err.splitlines()[0] == "error[E0950]: the pass `hoist` runs 3 times here"
-    _, _, err = dlc("ir", write(LOSS), "--after", "scatters")
-    assert err.splitlines()[0] == "error[E0950]: the pass `scatters` does not run here"
+    _, _, err = dlc("ir", write(LOSS), "--after", "cofactors")
+    assert err.splitlines()[0] == "error[E0950]: the pass `cofactors` does not run here"
+
+
+def test_passes_of_the_loop_ir_come_behind_those_of_the_core_ir(write: Write, dlc: Dlc) -> None:
+    file = write("fn f(x: f64[n, m]) -> f64[n] = [sum(cumsum(sin(x[i]))) for i < n]")
+    _, cut, _ = dlc("ir", file, "--after", "pieces")
+    _, last, _ = dlc("ir", file, "--after", "scratch")
+    _, stage, _ = dlc("ir", file, "--stage", "loops")
+    assert "parallel" in cut and "room" not in cut and "room" in last
+    assert re.sub(r"\.\d+", "", last) == re.sub(r"\.\d+", "", stage)
+    _, kernels, _ = dlc("ir", file, "--after", "kernels")
+    assert "launch kernel 0" in kernels and "room" not in kernels
+    _, changed, _ = dlc("ir", file, "--changed")
+    parts = re.findall(r"# ---- (.*)", changed)
+    assert parts[-2:] == ["pieces:1", "scratch:1"] and "schedule:1" not in parts
+    assert "-      &t" in changed and "room &t" in changed.split("# ---- scratch:1")[1]
+    code, _, err = dlc("opt", "f.ir", "--passes", "cse,pieces")
+    assert code == 2 and err.strip().endswith("`pieces` is a pass of the loop IR, which is not read from a text")
 
 
 @pytest.mark.parametrize(
