@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from dlang.codegen.operands import ArrayValue, Buffer, Matrix, Operand, Panels, Scattered, Slot, Value
+from dlang.codegen.operands import (
+    ArrayValue,
+    Buffer,
+    Matrix,
+    Operand,
+    Panels,
+    Result,
+    ResultBuffer,
+    ResultSlot,
+    Scattered,
+    Value,
+)
 from dlang.diagnostics import Span
 from dlang.ir.anf import Atom, Size, Var
+from dlang.ir.roles import FunctionName, Role
 
 
 # ---- scalars, memory and calls ---------------------------------------------------------------------------------------
@@ -14,7 +27,7 @@ from dlang.ir.anf import Atom, Size, Var
 class Compute:
     """var = a primitive of scalars."""
 
-    var: Var
+    var: Result
     name: str
     args: tuple[Atom, ...]
 
@@ -23,7 +36,7 @@ class Compute:
 class Convert:
     """var = a conversion of a scalar to the dtype of var."""
 
-    var: Var
+    var: Result
     arg: Atom
 
 
@@ -31,13 +44,13 @@ class Convert:
 class Evaluate:
     """var = a polynomial."""
 
-    var: Var
+    var: Result
     size: Size
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    var: Var
+    var: Result
     buffer: Buffer
     offset: Size
 
@@ -65,7 +78,7 @@ class Move:
 class Slice:
     """result = the address of an element."""
 
-    result: Buffer
+    result: ResultBuffer
     source: Buffer
     offset: Size
 
@@ -74,7 +87,7 @@ class Slice:
 class Allocate:
     """Room for an array, with `extra` elements behind it."""
 
-    buffer: Buffer
+    buffer: ResultBuffer
     shape: tuple[Size, ...]
     extra: int = 0
     span: Span | None = None
@@ -107,7 +120,7 @@ class Runtime:
     static: tuple[str, ...]
     args: tuple[Operand, ...]
     outs: tuple[ArrayValue, ...]
-    results: tuple[Slot, ...]
+    results: tuple[ResultSlot, ...]
     span: Span | None
 
 
@@ -116,7 +129,7 @@ class TextOp:
     """var = what is made of texts without the host: `join`, the text of all; `flat`, the text in one piece; or whether
     two are as a comparison says."""
 
-    var: Var
+    var: Result
     name: str
     texts: tuple[Atom, ...]
     span: Span | None
@@ -126,10 +139,10 @@ class TextOp:
 class Invoke:
     """A call: arguments, destinations of the results whose sizes the caller knows, and the other results."""
 
-    function: str
+    function: FunctionName
     args: tuple[Value, ...]
     outs: tuple[Buffer, ...]
-    results: tuple[Slot, ...]
+    results: tuple[ResultSlot, ...]
     span: Span | None
 
 
@@ -143,7 +156,7 @@ class CallC:
 
     target: str
     args: tuple[Value, ...]
-    result: Var | None
+    result: Result | None
     threads: Size | None = None
     span: Span | None = None
     extents: tuple[Size, ...] = ()
@@ -205,7 +218,7 @@ class Launch:
     kernel: int
     iterations: Atom
     args: tuple[Value, ...]
-    guards: tuple[Assert, ...]
+    guards: Annotated[tuple[Assert, ...], Role.STATIC]
     block: Atom | None = None
     reach: tuple[Size, ...] = ()
 
@@ -221,7 +234,7 @@ class Only:
 class Fetch:
     """var = an element of an array of the device, for which the host waits."""
 
-    var: Var
+    var: Result
     buffer: Buffer
     offset: Size
 
@@ -252,7 +265,7 @@ class Node:
     A reference is what a collector follows.
     """
 
-    var: Var
+    var: Result
     tag: int
     references: tuple[Value, ...]
     scalars: tuple[Atom, ...]
@@ -261,7 +274,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class LoadTag:
-    var: Var
+    var: Result
     node: Atom
 
 
@@ -269,7 +282,7 @@ class LoadTag:
 class LoadField:
     """slot = a word of a node; shape: of an array."""
 
-    slot: Slot
+    slot: ResultSlot
     node: Atom
     word: int
     shape: tuple[Size, ...] = ()
@@ -279,7 +292,7 @@ class LoadField:
 class Room:
     """Room in the arena for an array that a node holds; it is never freed."""
 
-    buffer: Buffer
+    buffer: ResultBuffer
     shape: tuple[Size, ...]
     span: Span | None
 
@@ -288,7 +301,7 @@ class Room:
 class Mark:
     """var = where the arena ends now."""
 
-    var: Var
+    var: Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,8 +322,8 @@ class Collect:
     trigger: Var
     handles: tuple[Atom, ...]
     arrays: tuple[ArrayValue, ...]
-    results: tuple[Var, ...]
-    following: Var
+    results: tuple[Result, ...]
+    following: Result
 
 
 # ---- where code comes from, and what it costs ------------------------------------------------------------------------

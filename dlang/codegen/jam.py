@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from dlang.codegen.loops import Compute, Convert, Evaluate, Load, Loop, Reduction, Stmt, Store
 from dlang.codegen.neighbours import groups
+from dlang.codegen.traverse import captures, rebuild
 from dlang.codegen.vectorize import known_iterations
 from dlang.ir.anf import Atom, Scalar, Size, Var, fresh, poly
 from dlang.ops.primitives import HEAVY
@@ -24,7 +25,6 @@ ACCUMULATORS = 8  # in registers, of all rows
 MOST = 4  # rows
 LARGEST_BODY = 32  # statements for each row
 
-_Straight = Load | Compute | Convert | Evaluate
 _STRAIGHT = (Load, Compute, Convert, Evaluate)
 
 
@@ -90,22 +90,12 @@ def _by_row(stmts: Sequence[Stmt], varying: set[Var]) -> tuple[list[Stmt], list[
     own: list[Stmt] = []
     for stmt in stmts:
         assert isinstance(stmt, _STRAIGHT)
-        if _mentioned(stmt).isdisjoint(varying):
+        if varying.isdisjoint(captures((stmt,), ())):
             shared.append(stmt)
         else:
             varying.add(stmt.var)
             own.append(stmt)
     return shared, own
-
-
-def _mentioned(stmt: _Straight) -> set[Var]:
-    match stmt:
-        case Load(_, _, size) | Evaluate(_, size):
-            return set(size.atoms())
-        case Compute(_, _, args):
-            return {a for a in args if isinstance(a, Var)}
-        case Convert(_, arg):
-            return {arg} if isinstance(arg, Var) else set()
 
 
 @dataclass(slots=True)
@@ -124,23 +114,7 @@ class _Row:
         return self.names.get(x, x) if isinstance(x, Var) else x
 
     def stmt(self, stmt: Stmt) -> Stmt:
-        match stmt:
-            case Load(var, buffer, offset):
-                offset = self._size(offset)
-                return Load(self._bound(var), buffer, offset)
-            case Evaluate(var, size):
-                size = self._size(size)
-                return Evaluate(self._bound(var), size)
-            case Compute(var, name, args):
-                args = tuple([self.atom(a) for a in args])
-                return Compute(self._bound(var), name, args)
-            case Convert(var, arg):
-                arg = self.atom(arg)
-                return Convert(self._bound(var), arg)
-            case Store(buffer, offset, value, monoid):
-                return Store(buffer, self._size(offset), self.atom(value), monoid)
-            case _:
-                raise AssertionError("no statement of a row")
+        return rebuild(stmt, value=self.atom, size=self._size, bind=self._bound)
 
     def reduction(self, r: Reduction) -> Reduction:
         value = self.atom(r.value)

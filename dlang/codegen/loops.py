@@ -9,6 +9,7 @@ its own: a `Slot` is a scalar variable or a buffer, and each is bound once. What
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from dlang.codegen.instructions import (
     Allocate as Allocate,
@@ -49,22 +50,32 @@ from dlang.codegen.kernel import Kernel
 from dlang.codegen.operands import (
     ArrayValue as ArrayValue,
     Buffer as Buffer,
+    InnerAtom,
+    InnerBuffer,
+    InnerValue,
     Matrix as Matrix,
     Operand as Operand,
     Panels as Panels,
+    Param,
+    ParamBuffer,
+    Result,
+    ResultSlot,
     Scattered as Scattered,
     Slot as Slot,
     Value as Value,
 )
 from dlang.diagnostics import Span
 from dlang.ir.anf import Atom, Size, Var
+from dlang.ir.roles import Index, Role, Trait
+
+Stmts = Annotated["tuple[Stmt, ...]", Role.BLOCK]
 
 
 # ---- control ---------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Body:
-    stmts: tuple[Stmt, ...]
-    results: tuple[Value, ...]
+    stmts: Stmts
+    results: tuple[InnerValue, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +86,10 @@ class Reduction:
     """
 
     monoid: str
-    result: Var
-    value: Atom
-    position: Var | None = None
-    rank: Atom | None = None
+    result: Result
+    value: InnerAtom
+    position: Result | None = None
+    rank: InnerAtom | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +103,18 @@ class Loop:
     memory that iterations use one after another, each for values of its own.
     """
 
-    var: Var
+    var: Index
     lows: tuple[Size, ...]
     highs: tuple[Size, ...]
-    stmts: tuple[Stmt, ...]
+    stmts: Stmts
     reductions: tuple[Reduction, ...] = ()
     lanes: int = 1
-    apart: tuple[Buffer, ...] = ()
+    apart: Annotated[tuple[Buffer, ...], Role.HINT] = ()
     tail: int = 0
     masked: bool = False
     short: bool = False
     few: bool = False
-    rooms: tuple[Allocate, ...] = ()
+    rooms: Annotated[tuple[Allocate, ...], Trait.INSIDE] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +126,7 @@ class Pieces:
     has a multiple of `align` iterations, unless it is the only one.
     """
 
-    length: Var
+    length: Result
     lows: tuple[Size, ...]
     highs: tuple[Size, ...]
     work: Size
@@ -131,7 +142,7 @@ class Partial:
     """
 
     whole: Buffer
-    own: Buffer
+    own: ParamBuffer
     size: Size
 
 
@@ -144,14 +155,14 @@ class Parallel:
     order.
     """
 
-    number: Var
-    first: Var
-    last: Var
+    number: Index
+    first: Index
+    last: Index
     lows: tuple[Size, ...]
     highs: tuple[Size, ...]
     length: Var
     captures: tuple[Slot, ...]
-    stmts: tuple[Stmt, ...]
+    stmts: Stmts
     reductions: tuple[Reduction, ...] = ()
     partials: tuple[Partial, ...] = ()
 
@@ -160,23 +171,23 @@ class Parallel:
 class For:
     """Iterations in order, carrying slots. With `early` the body's first result says whether to go on."""
 
-    index: Var
+    index: Index
     low: Size
     high: Size
-    params: tuple[Slot, ...]
+    params: tuple[Param, ...]
     init: tuple[Value, ...]
     body: Body
-    results: tuple[Slot, ...]
+    results: tuple[ResultSlot, ...]
     early: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class While:
-    params: tuple[Slot, ...]
+    params: tuple[Param, ...]
     init: tuple[Value, ...]
     condition: Body
     body: Body
-    results: tuple[Slot, ...]
+    results: tuple[ResultSlot, ...]
     early: bool = False
 
 
@@ -187,7 +198,7 @@ class Branch:
     condition: Atom
     then: Body
     otherwise: Body
-    results: tuple[Slot, ...]
+    results: tuple[ResultSlot, ...]
     rare: bool = False
 
 
@@ -208,11 +219,11 @@ class OnHost:
     arrays nothing changes as long as they are held (`Hold`). parts: of which arrays only so many elements are needed.
     """
 
-    stmts: tuple[Stmt, ...]
+    stmts: Annotated[tuple[Stmt, ...], Role.BLOCK, Trait.OPEN]
     arrays: tuple[Buffer, ...]
     changed: tuple[Buffer, ...]
     held: tuple[tuple[Buffer, Buffer], ...]
-    made: tuple[Buffer, ...]
+    made: tuple[InnerBuffer, ...]
     still: frozenset[Buffer] = frozenset()
     parts: tuple[tuple[Buffer, Size], ...] = ()
 

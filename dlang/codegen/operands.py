@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Annotated, ClassVar
 
 from dlang.ir.anf import Atom, Size, Var
+from dlang.ir.roles import Role, Trait
 
 _serial = count(1)
 
@@ -14,6 +16,7 @@ _serial = count(1)
 class Buffer:
     """A pointer to elements of a dtype; compared by identity."""
 
+    ROLE: ClassVar[Role] = Role.OPERAND
     name: str
     dtype: str
     serial: int = field(default_factory=lambda: next(_serial))
@@ -24,6 +27,14 @@ class Buffer:
 
 Slot = Var | Buffer
 Value = Atom | Buffer
+Result = Annotated[Var, Role.RESULT]
+ResultBuffer = Annotated[Buffer, Role.RESULT]
+ResultSlot = Annotated[Slot, Role.RESULT]
+Param = Annotated[Slot, Role.BINDER]
+ParamBuffer = Annotated[Buffer, Role.BINDER]
+InnerAtom = Annotated[Atom, Trait.INSIDE]
+InnerValue = Annotated[Value, Trait.INSIDE]
+InnerBuffer = Annotated[Buffer, Trait.INSIDE]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from dlang.codegen.captures import captures
 from dlang.codegen.loops import Buffer, Partial, Slice, Stmt, Store
-from dlang.codegen.traverse import map_inside
+from dlang.codegen.traverse import captures, map_inside
 from dlang.ir.anf import Size
 from dlang.ops.dtypes import PARTIAL
 

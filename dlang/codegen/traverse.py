@@ -1,12 +1,44 @@
-"""Statements inside of others, and what a statement binds."""
+"""How passes walk and rewrite the loop-nest IR: what a statement uses and binds, what is inside of it, and the same
+one with other parts.
+
+Nothing here knows the statements: what a field is, its type says (`ir/roles.py`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from operator import is_
+from typing import Any
 
 from dlang.codegen import loops
+from dlang.ir.anf import Lit, Size
+from dlang.ir.errors import IRError
+from dlang.ir.roles import Generated, Leaf, Role, Trait, collected, defined, leaves, rebuilding
+from dlang.polynomials import Poly
+
+
+# ---- what is inside --------------------------------------------------------------------------------------------------
+def blocks(stmt: loops.Stmt) -> tuple[tuple[loops.Stmt, ...], ...]:
+    """The lists of statements right inside a statement, in order."""
+    return _BLOCKS[type(stmt)](stmt)
+
+
+def _collecting(wanted: Callable[[Leaf], bool]) -> Callable[[type], Callable[[Any], tuple[Any, ...]]]:
+    """Makes functions for the parts of a statement that are wanted."""
+
+    def made(cls: type) -> Callable[[Any], tuple[Any, ...]]:
+        text = collected(cls, "op", wanted)
+        return _nothing if text == "()" else defined(f"made = lambda op: {text}", cls)
+
+    return made
+
+
+def _nothing(stmt: loops.Stmt) -> tuple[()]:
+    """Of most statements none is wanted."""
+    return ()
+
+
+_BLOCKS = Generated(_collecting(lambda leaf: leaf.role is Role.BLOCK))
 
 
 def walk(stmts: Iterable[loops.Stmt]) -> Iterator[loops.Stmt]:
@@ -18,99 +50,116 @@ def walk(stmts: Iterable[loops.Stmt]) -> Iterator[loops.Stmt]:
             pending.pop()
             continue
         yield stmt
-        match stmt:
-            case loops.Loop() | loops.Parallel() | loops.OnHost():
-                pending.append(iter(stmt.stmts))
-            case loops.For():
-                pending.append(iter(stmt.body.stmts))
-            case loops.While():
-                pending += [iter(stmt.body.stmts), iter(stmt.condition.stmts)]
-            case loops.Branch():
-                pending += [iter(stmt.otherwise.stmts), iter(stmt.then.stmts)]
-            case _:
-                pass
+        if inside := _BLOCKS[type(stmt)](stmt):
+            pending += [iter(inner) for inner in reversed(inside)]
 
 
 def map_inside(stmt: loops.Stmt, change: Callable[[Sequence[loops.Stmt]], tuple[loops.Stmt, ...]]) -> loops.Stmt:
     """A statement with the lists of statements right inside it changed; itself, if none of them becomes another."""
-
-    def body(b: loops.Body) -> loops.Body:
-        return with_stmts(b, change(b.stmts))
-
-    match stmt:
-        case loops.Loop() | loops.Parallel() | loops.OnHost():
-            stmts = change(stmt.stmts)
-            return stmt if stmts is stmt.stmts else replace(stmt, stmts=stmts)
-        case loops.For():
-            inside = body(stmt.body)
-            return stmt if inside is stmt.body else replace(stmt, body=inside)
-        case loops.While():
-            condition, inside = body(stmt.condition), body(stmt.body)
-            same = condition is stmt.condition and inside is stmt.body
-            return stmt if same else replace(stmt, condition=condition, body=inside)
-        case loops.Branch():
-            then, otherwise = body(stmt.then), body(stmt.otherwise)
-            same = then is stmt.then and otherwise is stmt.otherwise
-            return stmt if same else replace(stmt, then=then, otherwise=otherwise)
-        case _:
-            return stmt
+    new: loops.Stmt = _MAPPED[type(stmt)](stmt, change)
+    return new
 
 
-def with_stmts(body: loops.Body, stmts: tuple[loops.Stmt, ...]) -> loops.Body:
-    """A body with other statements; itself, if they are its own."""
-    return body if stmts is body.stmts else loops.Body(stmts, body.results)
+def _written_map(cls: type) -> Callable[..., Any]:
+    if all(leaf.role is not Role.BLOCK for leaf in leaves(cls)):
+        return lambda stmt, change: stmt
+    return defined(rebuilding(cls, {Role.BLOCK: "block"}), cls, is_=is_, rebuilt=_MAPPED)
 
 
-def kept(before: Sequence[loops.Stmt], after: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
-    """Statements that became others; the tuple that they came in, if each is what it was."""
-    return tuple(before if len(before) == len(after) and all(map(is_, before, after)) else after)
+_MAPPED = Generated(_written_map)
 
 
+def rebuild(
+    stmt: loops.Stmt,
+    *,
+    value: Callable[[Any], Any] = lambda x: x,
+    size: Callable[[Size], Size] = lambda x: x,
+    block: Callable[[Sequence[loops.Stmt]], tuple[loops.Stmt, ...]] = tuple,
+    bind: Callable[[Any], Any] = lambda x: x,
+) -> loops.Stmt:
+    """The statement with each of its parts mapped; itself if nothing changes."""
+    new: loops.Stmt = _REBUILT[type(stmt)](stmt, value, size, block, bind)
+    return new
+
+
+def _stands(new: object, old: object) -> object:
+    raise IRError(f"{new!r} stands where {old!r} does")
+
+
+_ALL = {
+    Role.OPERAND: "value",
+    Role.SIZE: "size",
+    Role.BLOCK: "block",
+    Role.BINDER: "bind",
+    Role.RESULT: "bind",
+}
+
+
+def _written_rebuild(cls: type) -> Callable[..., Any]:
+    return defined(rebuilding(cls, _ALL), cls, is_=is_, stands=_stands, rebuilt=_REBUILT)
+
+
+_REBUILT = Generated(_written_rebuild)
+
+
+# ---- what is bound ---------------------------------------------------------------------------------------------------
 def bound_by(stmt: loops.Stmt) -> tuple[loops.Slot, ...]:
     """What a statement binds for those behind it."""
-    match stmt:
-        case (
-            loops.Compute(var)
-            | loops.Convert(var)
-            | loops.Evaluate(var)
-            | loops.Load(var)
-            | loops.Node(var)
-            | loops.LoadTag(var)
-            | loops.Mark(var)
-            | loops.Fetch(var)
-            | loops.TextOp(var)
-        ):
-            return (var,)
-        case loops.Slice(buffer) | loops.Allocate(buffer) | loops.Room(buffer):
-            return (buffer,)
-        case loops.LoadField(slot) | loops.Pieces(slot):
-            return (slot,)
-        case loops.OnDevice(inner):
-            return bound_by(inner)
-        case loops.OnHost(stmts):
-            return tuple([slot for inner in stmts for slot in bound_by(inner)])
-        case loops.CallC(result=result):
-            return () if result is None else (result,)
-        case loops.Runtime(results=results) | loops.Invoke(results=results):
-            return results
-        case loops.Collect(results=handles, following=following):
-            return (*handles, following)
-        case loops.Loop() | loops.Parallel():
-            return tuple([slot for r in stmt.reductions for slot in (r.result, r.position) if slot is not None])
-        case loops.For() | loops.While() | loops.Branch():
-            return stmt.results
-        case _:
-            return ()
+    open = _OPEN[type(stmt)](stmt)
+    results = _RESULTS[type(stmt)](stmt)
+    return (*results, *[slot for block in open for inner in block for slot in bound_by(inner)]) if open else results
 
 
 def binds(stmt: loops.Stmt) -> tuple[loops.Slot, ...]:
     """What a statement binds, for those behind it and for those inside it."""
-    match stmt:
-        case loops.Loop():
-            return (stmt.var, *bound_by(stmt))
-        case loops.For():
-            return (stmt.index, *stmt.params, *bound_by(stmt))
-        case loops.While():
-            return (*stmt.params, *bound_by(stmt))
-        case _:
-            return bound_by(stmt)
+    return (*_BINDERS[type(stmt)](stmt), *bound_by(stmt))
+
+
+_RESULTS = Generated(_collecting(lambda leaf: leaf.role is Role.RESULT))
+_BINDERS = Generated(_collecting(lambda leaf: leaf.role is Role.BINDER))
+_OPEN = Generated(_collecting(lambda leaf: Trait.OPEN in leaf.traits))
+
+
+# ---- what is used ----------------------------------------------------------------------------------------------------
+def sizes(stmt: loops.Stmt) -> tuple[Size, ...]:
+    """The polynomials of a statement, those of the statements inside it left out."""
+    return _SIZES[type(stmt)](stmt)
+
+
+def operands(stmt: loops.Stmt) -> tuple[loops.Value, ...]:
+    """The values that a statement itself takes, polynomials left out."""
+    return _OPERANDS[type(stmt)](stmt)
+
+
+_OPERANDS = Generated(_collecting(lambda leaf: leaf.role is Role.OPERAND and Trait.INSIDE not in leaf.traits))
+_USES = (Role.OPERAND, Role.SIZE)
+_SIZES = Generated(_collecting(lambda leaf: leaf.role is Role.SIZE))
+_USED = Generated(_collecting(lambda leaf: leaf.role in _USES and Trait.INSIDE not in leaf.traits))
+_USED_INSIDE = Generated(_collecting(lambda leaf: leaf.role is Role.BLOCK or Trait.INSIDE in leaf.traits))
+
+
+def captures(stmts: Sequence[loops.Stmt], inside: Iterable[loops.Slot]) -> tuple[loops.Slot, ...]:
+    """What statements use that neither they nor `inside` bind, in order."""
+    found: dict[loops.Slot, None] = {}
+    _capture(stmts, set(inside), found)
+    return tuple(found)
+
+
+def _capture(stmts: Iterable[loops.Stmt], bound: set[loops.Slot], found: dict[loops.Slot, None]) -> None:
+    for stmt in stmts:
+        cls = type(stmt)
+        _use(_USED[cls](stmt), bound, found)
+        bound.update(_BINDERS[cls](stmt))
+        for part in _USED_INSIDE[cls](stmt):
+            if isinstance(part, tuple):
+                _capture(part, bound, found)
+            else:
+                _use((part,), bound, found)
+        bound.update(_RESULTS[cls](stmt))
+
+
+def _use(parts: Iterable[loops.Value | Size], bound: set[loops.Slot], found: dict[loops.Slot, None]) -> None:
+    for part in parts:
+        for value in part.atoms() if isinstance(part, Poly) else (part,):
+            if not isinstance(value, Lit) and value not in bound:
+                found[value] = None

@@ -42,15 +42,17 @@ class Role(Enum):
     HINT = auto()
 
 
-class Mark(Enum):
+class Trait(Enum):
     """What else is known of a field.
 
-    INSIDE: it sees what the operation and its blocks bind. CONSUMED: an array that the operation would like to change
+    INSIDE: it sees what the operation and its blocks bind. OPEN: of a block, that what it binds stays in scope behind
+    the operation. CONSUMED: an array that the operation would like to change
     in its place. SET: a tuple whose order means nothing. FUNCTION: the name of a function of the program. INDEX: of a
     binder, that it is an i64.
     """
 
     INSIDE = auto()
+    OPEN = auto()
     CONSUMED = auto()
     SET = auto()
     FUNCTION = auto()
@@ -58,13 +60,13 @@ class Mark(Enum):
 
 
 Binder = Annotated[Var, Role.BINDER]
-Index = Annotated[Var, Role.BINDER, Mark.INDEX]
-Consumed = Annotated[Var, Mark.CONSUMED]
-Initial = Annotated[Atom, Mark.CONSUMED]
-Inside = Annotated[Size, Mark.INSIDE]
-Bounds = Annotated[tuple[Inside, ...], Mark.SET]
+Index = Annotated[Var, Role.BINDER, Trait.INDEX]
+Consumed = Annotated[Var, Trait.CONSUMED]
+Initial = Annotated[Atom, Trait.CONSUMED]
+Inside = Annotated[Size, Trait.INSIDE]
+Bounds = Annotated[tuple[Inside, ...], Trait.SET]
 Hint = Annotated[bool, Role.HINT]
-FunctionName = Annotated[str, Mark.FUNCTION]
+FunctionName = Annotated[str, Trait.FUNCTION]
 
 
 # ---- shapes of fields ------------------------------------------------------------------------------------------------
@@ -75,27 +77,39 @@ class Leaf:
     role: Role
     type: type | None = None
     optional: bool = False
-    marks: frozenset[Mark] = frozenset()
+    traits: frozenset[Trait] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """A tuple of any number of parts."""
+    """Any number of parts, in a tuple or a set."""
 
     of: Shape
-    marks: frozenset[Mark] = frozenset()
+    traits: frozenset[Trait] = frozenset()
+    container: type = tuple
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """A tuple of just these parts."""
+
+    of: tuple[Shape, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A dataclass whose fields have roles of their own: one of several, or else a leaf. optional: it may be None."""
+    """A dataclass whose fields have roles of their own: one of several, or else a leaf. optional: it may be None.
+
+    inside: what it binds is bound inside of the operation.
+    """
 
     classes: tuple[type, ...]
     otherwise: Leaf | None = None
     optional: bool = False
+    inside: bool = False
 
 
-Shape = Leaf | Many | Record
+Shape = Leaf | Many | Several | Record
 _ROLES = {Var: Role.OPERAND, Lit: Role.OPERAND, Poly: Role.SIZE, Variant: Role.STATIC, Span: Role.STATIC}
 
 
@@ -111,20 +125,24 @@ def _written(module: str, annotation: str) -> Shape:
     return _shape(eval(annotation, vars(sys.modules[module])))
 
 
-def _shape(hint: Any, marks: frozenset[Mark] = frozenset()) -> Shape:
+def _shape(hint: Any, traits: frozenset[Trait] = frozenset()) -> Shape:
     role: Role | None = None
     if get_origin(hint) is Annotated:
         hint, *said = get_args(hint)
         role = next((s for s in said if isinstance(s, Role)), None)
-        marks |= {s for s in said if isinstance(s, Mark)}
-    if role is None and get_origin(hint) is tuple:
-        of = _shape(get_args(hint)[0])
-        return Leaf(Role.STATIC, tuple) if isinstance(of, Leaf) and of.role is Role.STATIC else Many(of, marks)
+        traits |= {s for s in said if isinstance(s, Trait)}
+    if role is None and get_origin(hint) in (tuple, frozenset):
+        inside = traits & {Trait.INSIDE}
+        of = [_shape(arg, inside) for arg in get_args(hint) if arg is not Ellipsis]
+        if all(isinstance(shape, Leaf) and shape.role is Role.STATIC for shape in of):
+            return Leaf(Role.STATIC, tuple)
+        fixed = get_origin(hint) is tuple and Ellipsis not in get_args(hint)
+        return Several(tuple(of)) if fixed else Many(of[0], traits, get_origin(hint))
     choices = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     some = [c for c in choices if c is not types.NoneType]
     optional = len(some) < len(choices)
     if role is None and len(some) == 1 and get_origin(some[0]) is Annotated:
-        inner = _shape(some[0], marks)
+        inner = _shape(some[0], traits)
         assert isinstance(inner, Leaf)
         return dataclasses.replace(inner, optional=optional)
     roles = [role or _role_of(c) for c in some]
@@ -132,9 +150,9 @@ def _shape(hint: Any, marks: frozenset[Mark] = frozenset()) -> Shape:
     only = some[0] if len(some) == 1 and isinstance(some[0], type) else None
     if None not in roles:
         assert leaf is not None
-        return Leaf(leaf, only, optional, marks)
+        return Leaf(leaf, only, optional, traits)
     records = tuple([c for c, r in zip(some, roles, strict=True) if r is None])
-    return Record(records, None if leaf is None else Leaf(leaf, None, False, marks), optional)
+    return Record(records, None if leaf is None else Leaf(leaf, None, False, traits), optional, Trait.INSIDE in traits)
 
 
 def _role_of(type: Any) -> Role | None:
@@ -169,16 +187,25 @@ def defined(text: str, cls: type, **names: object) -> Callable[..., Any]:
 
 
 def _records(cls: type) -> Iterator[type]:
-    """The classes of the records in an operation, at any depth."""
+    """The classes in an operation, at any depth."""
     for shape in shapes(cls).values():
-        while isinstance(shape, Many):
-            shape = shape.of
-        if isinstance(shape, Record):
-            for inner in shape.classes:
-                yield inner
-                yield from _records(inner)
-        elif shape.type is not None:
-            yield shape.type
+        yield from _classes(shape)
+
+
+def _classes(shape: Shape) -> Iterator[type]:
+    match shape:
+        case Leaf(type=cls):
+            if cls is not None:
+                yield cls
+        case Many(of):
+            yield from _classes(of)
+        case Several(of):
+            for inner in of:
+                yield from _classes(inner)
+        case Record(classes):
+            for inner_class in classes:
+                yield inner_class
+                yield from _records(inner_class)
 
 
 def leaves(cls: type) -> Iterator[Leaf]:
@@ -193,14 +220,26 @@ def _leaves(shape: Shape) -> Iterator[Leaf]:
             yield shape
         case Many(of):
             yield from _leaves(of)
-        case Record(classes, otherwise):
+        case Several(of):
+            for inner in of:
+                yield from _leaves(inner)
+        case Record(classes, otherwise, _, inside):
             if otherwise is not None:
                 yield otherwise
             for cls in classes:
-                yield from leaves(cls)
+                for leaf in leaves(cls):
+                    yield _inner(leaf) if inside else leaf
 
 
-def collected(cls: type, of: str, wanted: Callable[[Leaf], bool]) -> str:
+def _inner(leaf: Leaf) -> Leaf:
+    """A part of a record that stands inside of an operation."""
+    return dataclasses.replace(leaf, role=Role.BINDER if leaf.role is Role.RESULT else leaf.role)
+
+
+Wanted = Callable[[Leaf], bool]
+
+
+def collected(cls: type, of: str, wanted: Wanted) -> str:
     """A text for the tuple of those parts of an operation that are wanted, in the order of its fields."""
     return _tuple(_pieces_of(cls, of, wanted))
 
@@ -211,11 +250,11 @@ def _tuple(pieces: Sequence[str]) -> str:
     return "(" + "".join([f"{piece}, " for piece in pieces]).removesuffix(" ") + ")"
 
 
-def _pieces_of(cls: type, of: str, wanted: Callable[[Leaf], bool]) -> list[str]:
+def _pieces_of(cls: type, of: str, wanted: Wanted) -> list[str]:
     return [piece for name, shape in shapes(cls).items() for piece in _pieces(shape, f"{of}.{name}", wanted)]
 
 
-def _pieces(shape: Shape, of: str, wanted: Callable[[Leaf], bool]) -> list[str]:
+def _pieces(shape: Shape, of: str, wanted: Wanted) -> list[str]:
     """What stands in a tuple for the wanted parts of a field."""
     match shape:
         case Leaf():
@@ -226,8 +265,11 @@ def _pieces(shape: Shape, of: str, wanted: Callable[[Leaf], bool]) -> list[str]:
             x = of.replace(".", "_")
             pieces = _pieces(inner, x, wanted)
             return [f"*[y for {x} in {of} for y in {_tuple(pieces)}]"] if pieces else []
-        case Record(classes, otherwise, optional):
-            cases = [(f"type({of}) is {cls.__name__}", _pieces_of(cls, of, wanted)) for cls in classes]
+        case Several(inners):
+            return [piece for k, inner in enumerate(inners) for piece in _pieces(inner, f"{of}[{k}]", wanted)]
+        case Record(classes, otherwise, optional, inside):
+            own = (lambda leaf: wanted(_inner(leaf))) if inside else wanted
+            cases = [(f"type({of}) is {cls.__name__}", _pieces_of(cls, of, own)) for cls in classes]
             if otherwise is not None:
                 cases.append(("", _pieces(otherwise, of, wanted)))
             if optional:
@@ -243,19 +285,31 @@ def _pieces(shape: Shape, of: str, wanted: Callable[[Leaf], bool]) -> list[str]:
 def rebuilding(cls: type, parameters: Mapping[Role, str]) -> str:
     """A text of a function that builds an operation again with the parts of some roles mapped by its parameters.
 
-    The operation itself is given back where nothing changes. Records find their functions in the table `rebuilt`.
+    The operation itself is given back where nothing changes. Results are mapped last, as they are bound behind it.
+    Records find their functions in the table `rebuilt`.
     """
-    arguments = ", ".join(parameters.values())
+    arguments = ", ".join(dict.fromkeys(parameters.values()))
     lines = [f"def made(op, {arguments}):"]
+    last: list[str] = []
     fields, same = [], []
     for f, (name, shape) in zip(dataclasses.fields(cls), shapes(cls).items(), strict=True):
         text = mapped(shape, f"op.{name}", parameters, f"rebuilt[type({{0}})]({{0}}, {arguments})")
         if text is not None:
-            lines.append(f"    {name} = {text}")
-            same.append(f"all(map(is_, {name}, op.{name}))" if isinstance(shape, Many) else f"{name} is op.{name}")
-        fields.append((f"{name}=" if f.kw_only else "") + (f"op.{name}" if text is None else name))
-    lines.append(f"    return op if {' and '.join(same) or 'True'} else {cls.__name__}({', '.join(fields)})")
+            behind = isinstance(shape, Leaf | Many) and all(leaf.role is Role.RESULT for leaf in _leaves(shape))
+            (last if behind else lines).append(f"    new_{name} = {text}")
+            same.append(_same(shape, name))
+        fields.append((f"{name}=" if f.kw_only else "") + (f"op.{name}" if text is None else f"new_{name}"))
+    lines += [*last, f"    return op if {' and '.join(same) or 'True'} else {cls.__name__}({', '.join(fields)})"]
     return "\n".join(lines)
+
+
+def _same(shape: Shape, name: str) -> str:
+    """A test of whether a field is what it was."""
+    if isinstance(shape, Several) or (isinstance(shape, Many) and isinstance(shape.of, Several)):
+        return f"new_{name} == op.{name}"
+    if isinstance(shape, Many):
+        return f"all(map(is_, new_{name}, op.{name}))" if shape.container is tuple else f"new_{name} == op.{name}"
+    return f"new_{name} is op.{name}"
 
 
 def mapped(shape: Shape, of: str, parameters: Mapping[Role, str], record: str) -> str | None:
@@ -270,7 +324,12 @@ def mapped(shape: Shape, of: str, parameters: Mapping[Role, str], record: str) -
             return f"None if {of} is None else {text}" if optional else text
         case Many(inner):
             text_of_one = mapped(inner, "x", parameters, record)
-            return None if text_of_one is None else f"tuple([{text_of_one} for x in {of}])"
+            return None if text_of_one is None else f"{shape.container.__name__}([{text_of_one} for x in {of}])"
+        case Several(inners):
+            texts = [mapped(inner, f"{of}[{k}]", parameters, record) for k, inner in enumerate(inners)]
+            if all(text is None for text in texts):
+                return None
+            return "(" + "".join([f"{text or f'{of}[{k}]'}, " for k, text in enumerate(texts)]) + ")"
         case Record(classes, otherwise, optional):
             if not any(leaf.role in parameters for leaf in _leaves(shape)):
                 return None

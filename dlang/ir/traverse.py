@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from dlang.ir import anf
 from dlang.ir.errors import IRError
-from dlang.ir.roles import Generated, Leaf, Mark, Role, collected, defined, leaves, rebuilding
+from dlang.ir.roles import Generated, Leaf, Role, Trait, collected, defined, leaves, rebuilding
 
 
 # ---- what an operation consists of -----------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ def named_function(op: anf.Op) -> str | None:
 
 
 def _written_named(cls: type) -> Callable[[Any], tuple[str, ...]]:
-    return _collecting(cls, lambda leaf: Mark.FUNCTION in leaf.marks)
+    return _collecting(cls, lambda leaf: Trait.FUNCTION in leaf.traits)
 
 
 _NAMED = Generated(_written_named)
@@ -230,9 +230,9 @@ def _acts_of(block: anf.Block) -> anf.Acts:
 
 def _acts(cls: type) -> bool:
     """Whether operations of a class have to be looked at to know what a block does."""
-    marks = {mark for leaf in leaves(cls) for mark in leaf.marks}
+    traits = {mark for leaf in leaves(cls) for mark in leaf.traits}
     has_blocks = any(leaf.role is Role.BLOCK for leaf in leaves(cls))
-    return has_blocks or cls in (anf.Assert, anf.Effect) or not marks.isdisjoint((Mark.FUNCTION, Mark.CONSUMED))
+    return has_blocks or cls in (anf.Assert, anf.Effect) or not traits.isdisjoint((Trait.FUNCTION, Trait.CONSUMED))
 
 
 _ACTING = Generated(_acts)
@@ -244,7 +244,7 @@ def own_consumed(op: anf.Op) -> list[anf.Var]:
 
 
 def _written_consumed(cls: type) -> Callable[[Any], tuple[anf.Var, ...]]:
-    return _collecting(cls, lambda leaf: Mark.CONSUMED in leaf.marks)
+    return _collecting(cls, lambda leaf: Trait.CONSUMED in leaf.traits)
 
 
 _CONSUMED = Generated(_written_consumed)

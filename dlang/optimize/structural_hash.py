@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from dlang.ir import anf
-from dlang.ir.roles import Generated, Leaf, Many, Mark, Record, Role, Shape, defined, shapes
+from dlang.ir.roles import Generated, Leaf, Many, Record, Role, Several, Shape, Trait, defined, shapes
 from dlang.ops.primitives import PRIMITIVES
 
 Key = Hashable
@@ -95,14 +95,17 @@ def _written_key(cls: type) -> Callable[[Any, Keys], Key]:
 
 def _key_of(shape: Shape, of: str) -> str | None:
     match shape:
-        case Leaf(role, _, optional, marks):
+        case Leaf(role, _, optional, traits):
             if role is Role.HINT:
                 return None
-            method = "index" if Mark.INDEX in marks else _METHODS.get(role)
+            method = "index" if Trait.INDEX in traits else _METHODS.get(role)
             text = of if method is None else f"keys.{method}({of})"
             return f"(None if {of} is None else {text})" if optional else text
-        case Many(inner, marks):
-            return f"{'frozenset' if Mark.SET in marks else 'tuple'}([{_key_of(inner, 'x')} for x in {of}])"
+        case Many(inner, traits):
+            return f"{'frozenset' if Trait.SET in traits else 'tuple'}([{_key_of(inner, 'x')} for x in {of}])"
+        case Several(inners):
+            keys = [_key_of(inner, f"{of}[{k}]") for k, inner in enumerate(inners)]
+            return f"({', '.join([key for key in keys if key is not None])},)"
         case Record():
             return f"keyed[type({of})]({of}, keys)"
 

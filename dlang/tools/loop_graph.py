@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from dlang.codegen import loops
 from dlang.codegen.printing import head_of
-from dlang.codegen.traverse import bound_by
+from dlang.codegen.traverse import bound_by, operands
 from dlang.ir.anf import Var
 from dlang.tools.dot import Cluster, Graph
 
@@ -87,7 +87,7 @@ class _Drawing:
         node = self.graph.node(where, head_of(stmt), **colour)
         written = _written(stmt)
         bound = bound_by(stmt)
-        self.link([slot for slot in _mentioned(stmt) if slot not in written and slot not in bound], node)
+        self.link([value for value in operands(stmt) if value not in written and value not in bound], node)
         for buffer in written:
             if buffer in self.made:
                 self.graph.edge(node, self.made[buffer])
@@ -100,18 +100,6 @@ class _Drawing:
                 self.graph.edge(self.made[value], target, dashed)
 
 
-def _mentioned(part: object) -> Iterator[loops.Slot]:
-    """Numbers and arrays in a statement; sizes are in its text."""
-    if isinstance(part, Var | loops.Buffer):
-        yield part
-    elif isinstance(part, tuple):
-        for inner in part:
-            yield from _mentioned(inner)
-    elif is_dataclass(part) and type(part).__module__ == loops.__name__:
-        for f in fields(part):
-            yield from _mentioned(getattr(part, f.name))
-
-
 def _written(stmt: loops.Stmt) -> tuple[loops.Buffer, ...]:
     """The arrays that a statement writes to."""
     match stmt:
@@ -120,8 +108,10 @@ def _written(stmt: loops.Stmt) -> tuple[loops.Buffer, ...]:
         case loops.Move(target):
             return (target,)
         case loops.Product(c=part) | loops.Pack(part):
-            return tuple([slot for slot in _mentioned(part) if isinstance(slot, loops.Buffer)])
-        case loops.Runtime(outs=outs) | loops.Invoke(outs=outs):
-            return tuple([slot for slot in _mentioned(outs) if isinstance(slot, loops.Buffer)])
+            return (part.buffer,)
+        case loops.Runtime(outs=outs):
+            return tuple([out.buffer for out in outs])
+        case loops.Invoke(outs=outs):
+            return outs
         case _:
             return ()

@@ -19,11 +19,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dlang.codegen import loops
-from dlang.codegen.captures import captures
 from dlang.codegen.cuda.expansion import with_memory
 from dlang.codegen.cuda.nests import Nest, nest_of
 from dlang.codegen.cuda.spaces import is_worth_it
-from dlang.codegen.traverse import kept, map_inside, walk, with_stmts
+from dlang.codegen.traverse import captures, map_inside, walk
 from dlang.ir.anf import FLOATS, Atom, Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, dtype_of, product

@@ -5,12 +5,11 @@ Then no thread divides, and the elements of an iteration lie side by side howeve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from dlang.codegen.captures import captures
-from dlang.codegen.loops import Evaluate, For, Load, Loop, Reduction, Slice, Stmt, Store
-from dlang.codegen.traverse import map_inside, walk
+from dlang.codegen.loops import Loop, Reduction, Stmt
+from dlang.codegen.traverse import captures, rebuild, sizes, walk
 from dlang.ir.anf import Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64
@@ -42,7 +41,7 @@ def _are_one(outer: Loop, inner: Loop, stmts: Sequence[Stmt], reductions: Sequen
     pair, extent = (outer.var, inner.var), inner.highs[0]
     if any(v in pair for r in reductions for v in (r.value, r.rank)):
         return False
-    for size in _sizes(stmts):
+    for size in (size for stmt in walk(stmts) for size in sizes(stmt)):
         if not size.mentions(pair):
             continue
         try:
@@ -54,40 +53,9 @@ def _are_one(outer: Loop, inner: Loop, stmts: Sequence[Stmt], reductions: Sequen
     return not any(v in pair for v in captures(_without_sizes(stmts), ()))
 
 
-def _sizes(stmts: Sequence[Stmt]) -> Iterator[Size]:
-    for stmt in walk(stmts):
-        match stmt:
-            case Load(_, _, size) | Store(_, size) | Slice(_, _, size) | Evaluate(_, size):
-                yield size
-            case Loop():
-                yield from (*stmt.lows, *stmt.highs)
-            case For():
-                yield from (stmt.low, stmt.high)
-            case _:
-                pass
-
-
 def with_sizes(stmts: Sequence[Stmt], change: Callable[[Size], Size]) -> tuple[Stmt, ...]:
     """Statements of a kernel with their polynomials changed."""
-
-    def changed(stmt: Stmt) -> Stmt:
-        match stmt:
-            case Load() | Store() | Slice():
-                return replace(stmt, offset=change(stmt.offset))
-            case Evaluate():
-                return replace(stmt, size=change(stmt.size))
-            case Loop():
-                stmt = replace(stmt, lows=tuple(map(change, stmt.lows)), highs=tuple(map(change, stmt.highs)))
-            case For():
-                stmt = replace(stmt, low=change(stmt.low), high=change(stmt.high))
-            case _:
-                pass
-        return map_inside(stmt, all_changed)
-
-    def all_changed(found: Sequence[Stmt]) -> tuple[Stmt, ...]:
-        return tuple(map(changed, found))
-
-    return all_changed(stmts)
+    return tuple([rebuild(s, size=change, block=lambda inner: with_sizes(inner, change)) for s in stmts])
 
 
 def _without_sizes(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:

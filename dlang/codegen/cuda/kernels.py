@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from dlang.codegen import loops
-from dlang.codegen.captures import captures
 from dlang.codegen.cuda.columns import Split, adding, parts_of
 from dlang.codegen.cuda.foreign import foreign_text
 from dlang.codegen.cuda.forms import NAME, Text, iterations_at_once, kernel_text, scan_texts
@@ -20,7 +19,7 @@ from dlang.codegen.cuda.nests import Nest
 from dlang.codegen.cuda.rows import Shares
 from dlang.codegen.cuda.scans import Scan, parts_of_scan
 from dlang.codegen.kernel import BLOCK, FOREIGN, SURE, Kernel
-from dlang.codegen.traverse import bound_by
+from dlang.codegen.traverse import bound_by, captures
 from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.kernels import parts
 from dlang.ir.terms import ZERO

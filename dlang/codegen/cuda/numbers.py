@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from dlang.codegen import loops
-from dlang.codegen.captures import captures
 from dlang.codegen.cuda.kernels import results_of
 from dlang.codegen.cuda.nests import is_number
 from dlang.codegen.cuda.spaces import Launching, Spaces, is_worth_it
+from dlang.codegen.traverse import captures
 from dlang.ir.anf import Var
 from dlang.ir.types import dtype_of
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dlang.codegen import loops
-from dlang.codegen.captures import captures
 from dlang.codegen.cuda.kernels import Kernels, results_of
 from dlang.codegen.cuda.nests import Nest
 from dlang.codegen.cuda.numbers import Numbers, needed
@@ -21,7 +20,7 @@ from dlang.codegen.cuda.skipping import can_be_skipped
 from dlang.codegen.cuda.spaces import Launching, Spaces
 from dlang.codegen.cuda.tallies import tally_of
 from dlang.codegen.profile import Measuring
-from dlang.codegen.traverse import bound_by, walk
+from dlang.codegen.traverse import bound_by, captures, walk
 from dlang.ir.anf import Lit, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, dtype_of, product

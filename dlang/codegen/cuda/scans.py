@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dlang.codegen.captures import captures
 from dlang.codegen.cuda import scalars
 from dlang.codegen.cuda.elements import compute, declare, read, write
 from dlang.codegen.cuda.nests import can_run, is_number
@@ -19,7 +18,7 @@ from dlang.codegen.cuda.totals import fold_into, totals_of
 from dlang.codegen.cuda.vectors import Plan, planned, root_of
 from dlang.codegen.kernel import BLOCK, SHARED, WARP
 from dlang.codegen.loops import At, Buffer, Compute, Convert, Evaluate, For, Load, Loop, Reduction, Slice, Stmt, Store
-from dlang.codegen.traverse import bound_by
+from dlang.codegen.traverse import bound_by, captures
 from dlang.ir.anf import HALF, Atom, Var
 from dlang.ir.types import dtype_of
 from dlang.ops.monoids import COMBINED_BY

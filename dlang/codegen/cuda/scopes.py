@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from dlang.codegen import loops
-from dlang.codegen.captures import captures
-from dlang.codegen.traverse import binds, bound_by, map_inside, walk
+from dlang.codegen.traverse import binds, bound_by, captures, map_inside, walk
 from dlang.ir.anf import Size, Var
 from dlang.ir.types import product
 

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dlang.codegen import loops
-from dlang.codegen.captures import captures
 from dlang.codegen.cuda.kernels import fits
 from dlang.codegen.cuda.nests import Nest, is_number, nest_of
 from dlang.codegen.cuda.scans import scan_of
-from dlang.codegen.traverse import walk
+from dlang.codegen.traverse import captures, walk
 from dlang.codegen.vectorize import known_iterations
 from dlang.identity import ByIdentity
 from dlang.ir.anf import FLOATS

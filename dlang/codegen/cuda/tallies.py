@@ -16,8 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dlang.codegen import loops
-from dlang.codegen.captures import captures
-from dlang.codegen.traverse import bound_by, map_inside, walk
+from dlang.codegen.traverse import bound_by, captures, map_inside, walk
 from dlang.ir.anf import Lit, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlang.codegen.captures import captures
 from dlang.codegen.cuda import scalars
 from dlang.codegen.cuda.statements import Printer, behind, distance, place_levels, quotient, remainder
 from dlang.codegen.loops import At, Branch, Compute, Convert, Evaluate, Load, Loop, Slice, Stmt, Store
-from dlang.codegen.traverse import bound_by, walk
+from dlang.codegen.traverse import bound_by, captures, walk
 from dlang.codegen.vectorize import known_iterations
 from dlang.ir.anf import Size, Var
 

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from dlang.codegen import loops
-from dlang.codegen.captures import captures
-from dlang.codegen.traverse import bound_by, walk
+from dlang.codegen.traverse import bound_by, captures, walk
 from dlang.codegen.vectorize import known_iterations, work
 from dlang.ir.anf import Size, Var
 from dlang.ir.terms import WIDTHS
