@@ -56,6 +56,7 @@ class Prim:
     Integer division and remainder are total because their divisor went through an `Assert`.
     """
 
+    FORM: ClassVar[str] = "{name}({args})"
     name: str
     args: tuple[Atom, ...]
 
@@ -64,6 +65,7 @@ class Prim:
 class Cast:
     """Conversion of a scalar: a float to an integer truncates and saturates (NaN gives 0), integers wrap."""
 
+    FORM: ClassVar[str] = "cast {dtype} {arg}"
     dtype: str
     arg: Atom
 
@@ -72,6 +74,7 @@ class Cast:
 class IndexExpr:
     """The value of a polynomial. Binds one i64."""
 
+    FORM: ClassVar[str] = "size {size}"
     size: Size
 
 
@@ -82,6 +85,7 @@ class Format:
     parts = (text, spec, text, spec, …, text). Arguments are scalars or arrays. Binds one str.
     """
 
+    FORM: ClassVar[str] = "format ({parts}) ({args})"
     parts: tuple[str, ...]
     args: tuple[Atom, ...]
 
@@ -96,6 +100,7 @@ class Assert:
     true, and never moved out of a block that may not run.
     """
 
+    FORM: ClassVar[str] = 'check {condition} "{code}" ({parts}) ({values}) for ({subjects})'
     condition: Atom
     code: str
     parts: tuple[str, ...]
@@ -107,6 +112,7 @@ class Assert:
 class Read:
     """An element: one polynomial for each axis. Entries are in range: proven, or by an `Assert`. Binds a scalar."""
 
+    FORM: ClassVar[str] = "read {array}[{index}]"
     array: Var
     index: tuple[Size, ...]
 
@@ -172,6 +178,7 @@ class Comp:
 class Scan:
     """Running `sum` or `prod` along the only axis of an array, inclusive. Binds an array of its type."""
 
+    FORM: ClassVar[str] = "scan {monoid} {array}"
     monoid: str
     array: Var
 
@@ -218,6 +225,7 @@ class If:
 class Call:
     """A function of the program, recursive or not. Binds its results."""
 
+    FORM: ClassVar[str] = "call {function}({args})"
     function: FunctionName
     args: tuple[Atom, ...]
 
@@ -226,6 +234,7 @@ class Call:
 class Construct:
     """A node of a datatype, which holds the arguments: one for each field of the variant. Binds its handle."""
 
+    FORM: ClassVar[str] = "construct {variant} ({args})"
     variant: Variant
     args: tuple[Atom, ...]
 
@@ -234,6 +243,7 @@ class Construct:
 class Tag:
     """Which variant a node is of. Binds one i64. The handle is not null."""
 
+    FORM: ClassVar[str] = "tag {node}"
     node: Atom
 
 
@@ -244,6 +254,7 @@ class Fields:
     So it may not move to where that is not known: out of the arm of the branch on its tag.
     """
 
+    FORM: ClassVar[str] = "fields {variant} {node}"
     variant: Variant
     node: Atom
 
@@ -265,6 +276,7 @@ class View:
 class Reshape:
     """The same elements in row-major order under another shape."""
 
+    FORM: ClassVar[str] = "reshape {array} [{shape}]"
     array: Var
     shape: tuple[Size, ...]
 
@@ -273,6 +285,7 @@ class Reshape:
 class Concat:
     """Arrays one after another along their first axis."""
 
+    FORM: ClassVar[str] = "concat({arrays})"
     arrays: tuple[Var, ...]
 
 
@@ -280,6 +293,7 @@ class Concat:
 class Compact:
     """The positions where a mask is true, ascending. Binds k: i64, then an array i64[k]."""
 
+    FORM: ClassVar[str] = "compact {mask}"
     mask: Var
 
 
@@ -287,6 +301,7 @@ class Compact:
 class Update:
     """The array with one element replaced; consumes the array, so it is done in place where nothing else holds it."""
 
+    FORM: ClassVar[str] = "update {array}[{index}] = {value}"
     array: Consumed
     index: tuple[Size, ...]
     value: Atom
@@ -296,6 +311,7 @@ class Update:
 class Copy:
     """A fresh copy of an array: stands where a value that is consumed is still held by something else."""
 
+    FORM: ClassVar[str] = "copy {array}"
     array: Var
 
 
@@ -306,6 +322,7 @@ class Empty:
     What a derivative saves of a loop goes into such an array, iteration by iteration.
     """
 
+    FORM: ClassVar[str] = "empty {dtype} [{shape}]"
     dtype: str
     shape: tuple[Size, ...]
 
@@ -317,6 +334,7 @@ class Contract:
     `left`, `right`, `out` name the axes of each array in order; a name absent from `out` is summed over.
     """
 
+    FORM: ClassVar[str] = "contract {a}[{left}] {b}[{right}] -> [{out}]"
     a: Var
     b: Var
     left: tuple[int, ...]
@@ -328,6 +346,7 @@ class Contract:
 class LinalgOp:
     """An operation that a library does, of those in `libraries.py`: total, with one result or several."""
 
+    FORM: ClassVar[str] = "library {name}({args})"
     name: str
     args: tuple[Atom, ...]
 
@@ -342,6 +361,7 @@ class Vjp:
     cotangents, and what else it holds is that of the value.
     """
 
+    FORM: ClassVar[str] = "vjp {function}({args}) wrt ({wrt}) seeds ({cotangents})"
     function: FunctionName
     args: tuple[Atom, ...]
     wrt: tuple[int, ...]
@@ -355,6 +375,7 @@ class Jvp:
     `tangents`: one for each argument, None where it is zero. A tangent of a handle is as a cotangent in `Vjp`.
     """
 
+    FORM: ClassVar[str] = "jvp {function}({args}) seeds ({tangents})"
     function: FunctionName
     args: tuple[Atom, ...]
     tangents: tuple[Atom | None, ...]
@@ -368,6 +389,7 @@ class VjpForward:
     tape: a datatype of the program, whose variants `ad/` gives it. seeded: the results that may have cotangents.
     """
 
+    FORM: ClassVar[str] = 'record {function}({args}) wrt ({wrt}) seeded ({seeded}) tape "{tape}"'
     function: FunctionName
     args: tuple[Atom, ...]
     wrt: tuple[int, ...]
@@ -383,6 +405,7 @@ class VjpBackward:
     the order of the parameters. cotangents: one for each result, None where it is not seeded.
     """
 
+    FORM: ClassVar[str] = "pull {function} wrt ({wrt}) seeded ({seeded}) {tape} ({sizes}) seeds ({cotangents})"
     function: FunctionName
     wrt: tuple[int, ...]
     seeded: tuple[bool, ...]
@@ -395,6 +418,7 @@ class VjpBackward:
 class StopGradient:
     """The value, without its derivative."""
 
+    FORM: ClassVar[str] = "stop {arg}"
     arg: Atom
 
 
@@ -406,6 +430,7 @@ class Foreign:
     called `foreign`, whose `static` is the target.
     """
 
+    FORM: ClassVar[str] = 'foreign "{target}" ({args})'
     target: str
     args: tuple[Atom, ...]
 
@@ -417,6 +442,7 @@ class Effect:
     name: `print` (one str), `io.…`. static: what is known when it is compiled (names of fields, dtypes wanted).
     """
 
+    FORM: ClassVar[str] = 'effect "{name}" {token} ({args})⟨static? static ({static})⟩'
     name: str
     token: Atom
     args: tuple[Atom, ...]

@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from dlang.diagnostics import Span
 from dlang.ir import anf
+from dlang.ir.forms import Hole, written
+from dlang.polynomials import Poly
 
 _WORD = re.compile(r"[^\W\d]\w*\Z")
 
@@ -106,9 +108,6 @@ class Printer:
     def atoms(self, atoms: Iterable[anf.Atom]) -> str:
         return "(" + ", ".join([self.atom(a) for a in atoms]) + ")"
 
-    def optional(self, atoms: Iterable[anf.Atom | None]) -> str:
-        return "(" + ", ".join(["_" if a is None else self.atom(a) for a in atoms]) + ")"
-
     def size(self, size: anf.Size) -> str:
         for m in sorted(size.terms, key=lambda m: (-len(m), [a.serial for a in m])):
             for a in m:
@@ -148,9 +147,6 @@ class Printer:
 
     def axis(self, axis: anf.Axis) -> str:
         return f"{self.var(axis.var)} in {self._bound('max', axis.lows)}..{self._bound('min', axis.highs)}"
-
-    def marks(self, wrt: tuple[int, ...], seeded: tuple[bool, ...]) -> str:
-        return f"wrt {_numbers(wrt)} seeded {_numbers(tuple(map(int, seeded)))}"
 
     def _bound(self, pick: str, sizes: tuple[anf.Size, ...]) -> str:
         inner = ", ".join([self.size(s) for s in sizes])
@@ -209,71 +205,39 @@ class Printer:
                 self.line(start + self.op(op), let.span)
 
     def op(self, op: anf.Op) -> str:
-        match op:
-            case anf.Prim(name, args):
-                return name + self.atoms(args)
-            case anf.Cast():
-                return f"cast {op.dtype} {self.atom(op.arg)}"
-            case anf.IndexExpr():
-                return f"size {self.size(op.size)}"
-            case anf.Format():
-                return f"format {_texts(op.parts)} {self.atoms(op.args)}"
-            case anf.Assert():
-                message = f"{_quoted(op.code)} {_texts(op.parts)} {self.atoms(op.values)}"
-                return f"check {self.atom(op.condition)} {message} for {self.atoms(op.subjects)}"
-            case anf.Read():
-                return f"read {self.var(op.array)}{self.sizes(op.index)}"
-            case anf.Scan():
-                return f"scan {op.monoid} {self.var(op.array)}"
-            case anf.Call():
-                return f"call {_name(op.function)}{self.atoms(op.args)}"
-            case anf.Construct():
-                return f"construct {_quoted(op.variant.datatype)} {op.variant.tag} {self.atoms(op.args)}"
-            case anf.Tag():
-                return f"tag {self.atom(op.node)}"
-            case anf.Fields():
-                return f"fields {_quoted(op.variant.datatype)} {op.variant.tag} {self.atom(op.node)}"
-            case anf.View():
-                axes = [f"{self.var(v)} in 0..{self.size(s)}" for v, s in zip(op.axes, op.shape, strict=True)]
-                return f"view {', '.join(axes)} of {self.var(op.array)}{self.sizes(op.index)}"
-            case anf.Reshape():
-                return f"reshape {self.var(op.array)} {self.sizes(op.shape)}"
-            case anf.Concat():
-                return f"concat{self.atoms(op.arrays)}"
-            case anf.Compact():
-                return f"compact {self.var(op.mask)}"
-            case anf.Update():
-                return f"update {self.var(op.array)}{self.sizes(op.index)} = {self.atom(op.value)}"
-            case anf.Copy():
-                return f"copy {self.var(op.array)}"
-            case anf.Empty():
-                return f"empty {op.dtype} {self.sizes(op.shape)}"
-            case anf.Contract():
-                factors = f"{self.var(op.a)}{list(op.left)} {self.var(op.b)}{list(op.right)}"
-                return f"contract {factors} -> {list(op.out)}"
-            case anf.LinalgOp():
-                return f"library {_name(op.name)}{self.atoms(op.args)}"
-            case anf.Vjp():
-                seeds = self.optional(op.cotangents)
-                return f"vjp {_name(op.function)}{self.atoms(op.args)} wrt {_numbers(op.wrt)} seeds {seeds}"
-            case anf.Jvp():
-                return f"jvp {_name(op.function)}{self.atoms(op.args)} seeds {self.optional(op.tangents)}"
-            case anf.VjpForward():
-                marks = self.marks(op.wrt, op.seeded)
-                return f"record {_name(op.function)}{self.atoms(op.args)} {marks} tape {_quoted(op.tape)}"
-            case anf.VjpBackward():
-                marks = self.marks(op.wrt, op.seeded)
-                seeds = self.optional(op.cotangents)
-                return f"pull {_name(op.function)} {marks} {self.atom(op.tape)} {self.atoms(op.sizes)} seeds {seeds}"
-            case anf.StopGradient():
-                return f"stop {self.atom(op.arg)}"
-            case anf.Foreign():
-                return f"foreign {_quoted(op.target)} {self.atoms(op.args)}"
-            case anf.Effect():
-                static = f" static {_texts(op.static)}" if op.static else ""
-                return f"effect {_quoted(op.name)} {self.atom(op.token)} {self.atoms(op.args)}{static}"
+        """The text of an operation of one line."""
+        if isinstance(op, anf.View):
+            axes = [f"{self.var(v)} in 0..{self.size(s)}" for v, s in zip(op.axes, op.shape, strict=True)]
+            return f"view {', '.join(axes)} of {self.var(op.array)}{self.sizes(op.index)}"
+        assert not isinstance(op, anf.Comp | anf.For | anf.While | anf.If), "it has blocks"
+        return written(op.FORM, op, self.field)
+
+    def field(self, hole: Hole, value: object) -> str:
+        """The text of what an operation holds."""
+        if hole.open:
+            assert isinstance(value, tuple)
+            parts = [_quoted(v) if isinstance(v, str) else self.part(v) for v in value]
+            return f"{hole.open}{', '.join(parts)}{hole.close}"
+        return _quoted(str(value)) if hole.quoted else self.part(value)
+
+    def part(self, value: object) -> str:
+        match value:
+            case None:
+                return "_"
+            case anf.Var():
+                return self.var(value)
+            case anf.Lit():
+                return _literal(value)
+            case Poly():
+                return self.size(value)
+            case anf.Variant(datatype, tag):
+                return f"{_quoted(datatype)} {tag}"
+            case str():
+                return _name(value)
+            case int():
+                return str(int(value))  # of a truth value, too
             case _:
-                raise AssertionError(f"not an operation of one line: {type(op).__name__}")
+                raise AssertionError(f"{type(value).__name__} in an operation")
 
 
 def _rules(rules: anf.Rules) -> str:
@@ -288,10 +252,6 @@ def _quoted(text: str) -> str:
 
 def _numbers(numbers: tuple[int, ...]) -> str:
     return "(" + ", ".join(map(str, numbers)) + ")"
-
-
-def _texts(texts: tuple[str, ...]) -> str:
-    return "(" + ", ".join([_quoted(t) for t in texts]) + ")"
 
 
 def _name(name: str) -> str:

@@ -6,9 +6,12 @@ import json
 import re
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any, get_args
 
 from dlang.ir import anf
-from dlang.ir.tokens import Tokens
+from dlang.ir.forms import Choice, Form, Hole, parsed
+from dlang.ir.roles import Leaf, Many, Role, Shape, shapes
+from dlang.ir.tokens import Tokens, words
 from dlang.ops.primitives import PRIMITIVES
 from dlang.polynomials import Poly
 
@@ -229,35 +232,61 @@ class _Reader:
         word = self.tokens.take("word")
         if word in PRIMITIVES:
             return anf.Prim(word, self.atoms())
-        if word not in _OPS:
+        if word in _OPS:
+            return _OPS[word](self)
+        cls = _FORMS.get(word)
+        if cls is None:
             self.tokens.back()
             raise self.tokens.fail("an operation")
-        return _OPS[word](self)
+        fields: dict[str, Any] = {}
+        first, *rest = parsed(cls.FORM)
+        self.form((str(first)[len(word) :], *rest), cls, fields)
+        op: anf.Op = cls(**fields)
+        return op
 
-    def op_cast(self) -> anf.Op:
-        return anf.Cast(self.tokens.take("word"), self.atom())
+    def form(self, form: Form, cls: Any, fields: dict[str, Any]) -> None:
+        """Reads the pieces of a form; what stands in the places of fields goes to `fields`."""
+        for piece in form:
+            if isinstance(piece, Hole):
+                (name,) = piece.path
+                fields[name] = self.field(piece, shapes(cls)[name])
+            elif isinstance(piece, Choice):
+                first, *rest = piece.then
+                word, *others = words(str(first))
+                if self.tokens.accept(word):
+                    for other in others:
+                        self.tokens.expect(other)
+                    self.form(tuple(rest), cls, fields)
+            else:
+                for word in words(piece):
+                    self.tokens.expect(word)
 
-    def op_size(self) -> anf.Op:
-        return anf.IndexExpr(self.size())
+    def field(self, hole: Hole, shape: Shape) -> Any:
+        of = shape.of if isinstance(shape, Many) else shape
+        assert isinstance(of, Leaf)
+        if hole.open:
+            text = of.type is str
+            return self.tokens.several(lambda: self.text() if text else self.part(of), hole.open, hole.close)
+        return self.text() if hole.quoted else self.part(of)
 
-    def op_format(self) -> anf.Op:
-        return anf.Format(self.texts(), self.atoms())
-
-    def op_check(self) -> anf.Op:
-        condition, code, parts, values = self.atom(), self.text(), self.texts(), self.atoms()
-        self.tokens.expect("for")
-        return anf.Assert(condition, code, parts, values, self.atoms())
-
-    def op_read(self) -> anf.Op:
-        return anf.Read(self.var(), self.sizes())
+    def part(self, leaf: Leaf) -> Any:
+        """What a part of an operation is, by its role and type."""
+        if leaf.optional and self.tokens.accept("_"):
+            return None
+        if leaf.role is Role.OPERAND:
+            return self.var() if leaf.type is anf.Var else self.atom()
+        if leaf.role is Role.SIZE:
+            return self.size()
+        if leaf.type is anf.Variant:
+            return self.variant()
+        if leaf.type is str:
+            return self.name()
+        return bool(self.integer()) if leaf.type is bool else self.integer()
 
     def op_comp(self) -> anf.Op:
         axes = () if self.tokens.peek() == ("mark", "{") else self.tokens.listed(self.axis)
         body = self.block()
         return anf.Comp(axes, body, self.tokens.listed(self.destination) if self.tokens.accept("to") else ())
-
-    def op_scan(self) -> anf.Op:
-        return anf.Scan(self.tokens.take("word"), self.var())
 
     def op_for(self) -> anf.Op:
         index = self.index_var()
@@ -281,124 +310,19 @@ class _Reader:
         self.tokens.expect("else")
         return anf.If(condition, then, self.block(), rare=rare)
 
-    def op_call(self) -> anf.Op:
-        return anf.Call(self.name(), self.atoms())
-
-    def op_construct(self) -> anf.Op:
-        return anf.Construct(self.variant(), self.atoms())
-
-    def op_tag(self) -> anf.Op:
-        return anf.Tag(self.atom())
-
-    def op_fields(self) -> anf.Op:
-        return anf.Fields(self.variant(), self.atom())
-
     def op_view(self) -> anf.Op:
         axes = self.tokens.listed(self.axis)
         self.tokens.expect("of")
         array = self.var()
         return anf.View(array, tuple(a.var for a in axes), tuple(a.highs[0] for a in axes), self.sizes())
 
-    def op_reshape(self) -> anf.Op:
-        return anf.Reshape(self.var(), self.sizes())
-
-    def op_concat(self) -> anf.Op:
-        return anf.Concat(self.tokens.several(self.var))
-
-    def op_compact(self) -> anf.Op:
-        return anf.Compact(self.var())
-
-    def op_update(self) -> anf.Op:
-        array, index = self.var(), self.sizes()
-        self.tokens.expect("=")
-        return anf.Update(array, index, self.atom())
-
-    def op_copy(self) -> anf.Op:
-        return anf.Copy(self.var())
-
-    def op_empty(self) -> anf.Op:
-        return anf.Empty(self.name(), self.sizes())
-
-    def op_contract(self) -> anf.Op:
-        a, left = self.var(), self.tokens.several(self.integer, "[", "]")
-        b, right = self.var(), self.tokens.several(self.integer, "[", "]")
-        self.tokens.expect("->")
-        return anf.Contract(a, b, left, right, self.tokens.several(self.integer, "[", "]"))
-
-    def op_library(self) -> anf.Op:
-        return anf.LinalgOp(self.name(), self.atoms())
-
-    def op_vjp(self) -> anf.Op:
-        function, args = self.name(), self.atoms()
-        self.tokens.expect("wrt")
-        wrt = self.tokens.several(self.integer)
-        self.tokens.expect("seeds")
-        return anf.Vjp(function, args, wrt, self.tokens.several(self.optional))
-
-    def op_jvp(self) -> anf.Op:
-        function, args = self.name(), self.atoms()
-        self.tokens.expect("seeds")
-        return anf.Jvp(function, args, self.tokens.several(self.optional))
-
-    def op_record(self) -> anf.Op:
-        function, args = self.name(), self.atoms()
-        wrt, seeded = self.marks()
-        self.tokens.expect("tape")
-        return anf.VjpForward(function, args, wrt, seeded, self.text())
-
-    def op_pull(self) -> anf.Op:
-        function = self.name()
-        wrt, seeded = self.marks()
-        tape, sizes = self.atom(), self.atoms()
-        self.tokens.expect("seeds")
-        return anf.VjpBackward(function, wrt, seeded, tape, sizes, self.tokens.several(self.optional))
-
-    def marks(self) -> tuple[tuple[int, ...], tuple[bool, ...]]:
-        self.tokens.expect("wrt")
-        wrt = self.tokens.several(self.integer)
-        self.tokens.expect("seeded")
-        return wrt, tuple(map(bool, self.tokens.several(self.integer)))
-
-    def op_stop(self) -> anf.Op:
-        return anf.StopGradient(self.atom())
-
-    def op_foreign(self) -> anf.Op:
-        return anf.Foreign(self.text(), self.atoms())
-
-    def op_effect(self) -> anf.Op:
-        name, token, args = self.text(), self.atom(), self.atoms()
-        return anf.Effect(name, token, args, self.texts() if self.tokens.accept("static") else ())
-
 
 _OPS: dict[str, Callable[[_Reader], anf.Op]] = {
-    "cast": _Reader.op_cast,
-    "size": _Reader.op_size,
-    "format": _Reader.op_format,
-    "check": _Reader.op_check,
-    "read": _Reader.op_read,
     "comp": _Reader.op_comp,
-    "scan": _Reader.op_scan,
     "for": _Reader.op_for,
     "while": _Reader.op_while,
     "if": _Reader.op_if,
-    "call": _Reader.op_call,
-    "construct": _Reader.op_construct,
-    "tag": _Reader.op_tag,
-    "fields": _Reader.op_fields,
     "view": _Reader.op_view,
-    "reshape": _Reader.op_reshape,
-    "concat": _Reader.op_concat,
-    "compact": _Reader.op_compact,
-    "update": _Reader.op_update,
-    "copy": _Reader.op_copy,
-    "empty": _Reader.op_empty,
-    "contract": _Reader.op_contract,
-    "library": _Reader.op_library,
-    "vjp": _Reader.op_vjp,
-    "jvp": _Reader.op_jvp,
-    "record": _Reader.op_record,
-    "pull": _Reader.op_pull,
-    "stop": _Reader.op_stop,
-    "foreign": _Reader.op_foreign,
-    "effect": _Reader.op_effect,
 }
+"""The operations whose text has no form."""
+_FORMS = {cls.FORM.split(" ")[0].split("(")[0]: cls for cls in get_args(anf.Op) if hasattr(cls, "FORM")}

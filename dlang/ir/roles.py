@@ -72,7 +72,8 @@ FunctionName = Annotated[str, Trait.FUNCTION]
 # ---- shapes of fields ------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One part. type: its class, where there is only one. optional: it may be None."""
+    """One part. type: its class, where there is only one; of what is static the class of the elements, if it is a
+    tuple. optional: it may be None."""
 
     role: Role
     type: type | None = None
@@ -134,8 +135,8 @@ def _shape(hint: Any, traits: frozenset[Trait] = frozenset()) -> Shape:
     if role is None and get_origin(hint) in (tuple, frozenset):
         inside = traits & {Trait.INSIDE}
         of = [_shape(arg, inside) for arg in get_args(hint) if arg is not Ellipsis]
-        if all(isinstance(shape, Leaf) and shape.role is Role.STATIC for shape in of):
-            return Leaf(Role.STATIC, tuple)
+        if isinstance(of[0], Leaf) and of[0].role is Role.STATIC:
+            return Leaf(Role.STATIC, of[0].type)
         fixed = get_origin(hint) is tuple and Ellipsis not in get_args(hint)
         return Several(tuple(of)) if fixed else Many(of[0], traits, get_origin(hint))
     choices = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)

@@ -21,6 +21,11 @@ _TOKEN = re.compile(
 T = TypeVar("T")
 
 
+def words(text: str) -> list[str]:
+    """The tokens of a piece of text, as they are written."""
+    return [m.group() for m in _TOKEN.finditer(text) if m.lastgroup != "skip"]
+
+
 class Tokens:
     """The tokens of a text, and where the reader is among them. Raises IRError, with the line, where one is missing."""
 
