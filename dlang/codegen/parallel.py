@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from dlang.codegen import loops
 from dlang.codegen.costs import Costs, whole
 from dlang.codegen.partials import ELEMENT, partials_of, split
-from dlang.codegen.traverse import captures, map_inside, walk
+from dlang.codegen.traverse import captures, kept, map_inside, walk, with_stmts
 from dlang.codegen.vectorize import in_flight, known_iterations
 from dlang.ir.anf import Size, fresh, poly
 from dlang.ir.types import I64, product

@@ -69,6 +69,16 @@ def _written_map(cls: type) -> Callable[..., Any]:
 _MAPPED = Generated(_written_map)
 
 
+def with_stmts(body: loops.Body, stmts: tuple[loops.Stmt, ...]) -> loops.Body:
+    """A body with other statements; itself, if they are its own."""
+    return body if stmts is body.stmts else loops.Body(stmts, body.results)
+
+
+def kept(before: Sequence[loops.Stmt], after: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
+    """Statements that became others; the tuple that they came in, if each is what it was."""
+    return tuple(before if len(before) == len(after) and all(map(is_, before, after)) else after)
+
+
 def rebuild(
     stmt: loops.Stmt,
     *,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dlang.identity import ByIdentity
+from dlang.lazy_modules import lazy_module
 from dlang.python.documentation import parameter_names
 from dlang.python.function import REMEMBERED, Function, Known, is_traced
 from dlang.python.instances import Instance, Prepared

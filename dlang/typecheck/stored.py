@@ -21,6 +21,7 @@ from dlang.cache.store import Store, digest, user_store
 from dlang.diagnostics import DlangError, Source, Span
 from dlang.gc_pause import gc_paused
 from dlang.identity import ByIdentity
+from dlang.lazy_modules import lazy_module
 from dlang.typecheck.headers import CoreModule, Unread
 from dlang.typecheck.scope import ModuleTable
 from dlang.typecheck.types import Floor, RowVar, SizeVar, TypeVar, intern_floor, serials

@@ -22,7 +22,7 @@ from dlang.codegen import loops
 from dlang.codegen.cuda.expansion import with_memory
 from dlang.codegen.cuda.nests import Nest, nest_of
 from dlang.codegen.cuda.spaces import is_worth_it
-from dlang.codegen.traverse import captures, map_inside, walk
+from dlang.codegen.traverse import captures, kept, map_inside, walk, with_stmts
 from dlang.ir.anf import FLOATS, Atom, Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, dtype_of, product

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from dlang.codegen import loops
 from dlang.codegen.cuda.nests import is_number, nest_of
-from dlang.codegen.traverse import bound_by, captures, map_inside, walk
+from dlang.codegen.traverse import bound_by, captures, kept, map_inside, walk, with_stmts
 from dlang.ir.anf import Lit, Scalar, Size, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, product

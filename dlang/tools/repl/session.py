@@ -20,6 +20,7 @@ from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse
 from dlang.grammar.trees import walk
 from dlang.identity import ByIdentity
+from dlang.lazy_modules import lazy_module
 from dlang.runtime.drivers import DEVICES
 from dlang.tools.repl.annotations import datatypes_of, has_unknown, items_of, leaves_a_run, written
 from dlang.tools.repl.compose import (
