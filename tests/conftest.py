@@ -27,7 +27,7 @@ def pytest_collection_finish() -> None:
     Trees and programs hold no cycles, so there is little garbage, and looking for it seldom is enough.
     """
     collect_and_keep()
-    gc.set_threshold(500_000, 20, 20)
+    gc.set_threshold(2_000_000, 20, 20)
 
 
 @pytest.hookimpl(trylast=True)
