@@ -20,7 +20,7 @@ from dlang.diagnostics import Source
 from dlang.driver import check, ready
 from dlang.dump_ir import request
 from dlang.gc_pause import gc_paused
-from dlang.runtime.host import Host
+from dlang.host.effects import Host
 from dlang.specialize.specialize import Specializer
 from dlang.typecheck.program import Checked
 

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from dlang.cache.compiler import identity, is_unchanged
 from dlang.cache.records import Elsewhere, Unkept, dump, load
 from dlang.cache.store import digest
+from dlang.ir.faces import Face
 from dlang.lazy_modules import lazy_module
 from dlang.runtime.compiled import Compiled
-from dlang.runtime.faces import Face
 from dlang.specialize.structs import StructClasses
 from dlang.specialize.types import Bindings, bound_key
 from dlang.typecheck.fingerprint import Unnamed, fingerprint
@@ -30,12 +30,12 @@ from dlang.typecheck.types import DataDecl
 
 if TYPE_CHECKING:
     from dlang.codegen.llvm import objects
-    from dlang.runtime import foreign
+    from dlang.host import foreign
+    from dlang.ir.crossing import PythonFunction
+    from dlang.ir.faces import Face
     from dlang.runtime.compiled import Compiled
-    from dlang.runtime.faces import Face
-    from dlang.runtime.foreign import PythonFunction
 else:
-    foreign = lazy_module("dlang.runtime.foreign")
+    foreign = lazy_module("dlang.host.foreign")
     objects = lazy_module("dlang.codegen.llvm.objects")
 
 KIND = "function"

@@ -24,12 +24,12 @@ from dlang.timings import timed
 from dlang.verification import verifying
 
 if TYPE_CHECKING:
+    from dlang.host.effects import Host
     from dlang.ir import anf
+    from dlang.ir.faces import Face
     from dlang.pipeline import Witness
     from dlang.runtime.compiled import Compiled
     from dlang.runtime.engine import Engine
-    from dlang.runtime.faces import Face
-    from dlang.runtime.host import Host
     from dlang.specialize.instances import Instances
     from dlang.specialize.layouts import Layout
     from dlang.specialize.names import Names
@@ -189,7 +189,7 @@ def split(
     program, (entry,) = lower([request], structs=structs, bound=bound, device=backend in drivers.DEVICES)
     refuse(entry.face)
     if backend == "interp":
-        from dlang.ir.interpreter import Interpreter
+        from dlang.interpret.interpreter import Interpreter
 
         return Interpreter(program, host), entry.face
     engine = _engine(backend, host, profile, deterministic)
@@ -209,7 +209,7 @@ def load(
     best.
     """
     if backend == "interp":
-        from dlang.ir.interpreter import Interpreter
+        from dlang.interpret.interpreter import Interpreter
 
         return Interpreter(program, host)
     engine = _engine(backend, host)

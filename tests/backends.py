@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dlang.driver import BACKENDS, Backend, Request, call, check, load, lower, read_source
-from dlang.runtime.host import Host
+from dlang.host.effects import Host
 
 
 def has_gpu() -> bool:

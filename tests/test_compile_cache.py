@@ -48,12 +48,12 @@ print(dlang.compilations(), *[x for x in ("lark", "dlang.ad.expand", "dlang.type
 
 
 NEEDED_BY_A_CALL = {
-    *("dlang.codegen.node_layout", "dlang.codegen.panel_layout", "dlang.codegen.llvm"),
+    *("dlang.codegen.entry_points", "dlang.codegen.node_layout", "dlang.codegen.panel_layout", "dlang.codegen.llvm"),
     *(f"dlang.codegen.llvm.{x}" for x in (
         "call_values", "capi", "collector", "dispatch", "emitter", "jit", "microkernel", "objects", "panels",
         "pieces", "prefetch_next", "pool", "registry", "sites", "support", "symbols", "texts", "waiting", "windows",
     )),
-    *("dlang.grammar.parts", "dlang.ir.errors", "dlang.ir.node", "dlang.ir.rounding", "dlang.ir.terms"),
+    *("dlang.grammar.parts", *(f"dlang.ir.{x}" for x in ("crossing", "errors", "faces", "node", "rounding", "terms"))),
     *("dlang.specialize.structs", "dlang.specialize.types"),
     *(f"dlang.typecheck.{x}" for x in ("cache", "fingerprint", "headers", "limits", "modules", "printing",
                                        "program", "refinements", "scope", "state", "stored", "terms", "types")),

@@ -12,7 +12,7 @@ import pytest
 from dlang.diagnostics import DlangError
 from dlang.driver import check, errors_of, read_source
 from dlang.dump_ir import open_variable
-from dlang.runtime.errors import RunError
+from dlang.host.errors import RunError
 from dlang.tools.counted import Way
 from dlang.tools.scans import prepared, scans
 

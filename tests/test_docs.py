@@ -31,11 +31,11 @@ import pytest
 
 from dlang.diagnostics import DlangError, Source, render
 from dlang.driver import Request, call, check, errors_of, load, lower
-from dlang.ir.interpreter import Interpreter
+from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.printer import print_program
 from dlang.ir.reader import read_program
 from dlang.ir.verify import verify
-from dlang.runtime.host import Host
 from dlang.tools.debugger.commands import Conversation as Debugging
 from dlang.tools.debugger.start import debugger_of
 from dlang.tools.dlc import main

@@ -2,7 +2,7 @@
 
 from dlang.diagnostics import Source, Span
 from dlang.driver import failure
-from dlang.runtime.errors import RunError
+from dlang.host.errors import RunError
 
 SOURCE = Source("f.dl", "abcdefghijklmnopqrstuvwxyz")
 

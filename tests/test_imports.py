@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from dlang.graphs import components
+
 ROOT = Path(__file__).parent.parent / "dlang"
 
 # What each part may import from the others. Parts: folders, of which `codegen/llvm` and `codegen/cuda` are parts, and
 # modules of the package itself.
 EVERYWHERE = {
-    "cache", "gc_pause", "drafts", "graphs", "diagnostics", "timings", "polynomials", "inequalities", "ops",
+    "cache", "gc_pause", "drafts", "graphs", "identity", "diagnostics", "timings", "polynomials", "inequalities", "ops",
     "lazy_modules", "passes", "recursion", "remedies", "spelling", "verification",
 }  # fmt: skip
 ALLOWED = {
@@ -34,23 +36,26 @@ ALLOWED = {
     "grammar": set(),
     "format": {"grammar"},
     "typecheck": {"grammar"},
-    "runtime": {"ir", "codegen", "codegen.llvm", "codegen.cuda"},
-    "ir": {"runtime"},  # the interpreter shares the text and the errors of compiled code
-    "specialize": {"typecheck", "ir", "runtime"},  # foreign functions are looked for
+    "ir": set(),
+    "host": {"ir"},
+    "interpret": {"ir", "host"},
+    "specialize": {"typecheck", "ir", "host"},  # foreign functions are looked for
     "optimize": {"ir"},
     "ad": {"ir", "optimize"},  # what is differentiated is brought to the normal form
     "pipeline": {"ir", "optimize", "ad"},
     "codegen": {"ir"},
-    "codegen.llvm": {"ir", "codegen", "runtime"},
+    "codegen.llvm": {"ir", "host", "codegen"},
     "codegen.cuda": {"ir", "codegen"},
-    "compile_cache": {"typecheck", "specialize", "codegen.llvm", "runtime"},
-    "driver": {"typecheck", "ir", "specialize", "pipeline", "ad", "runtime", "compile_cache"},
+    "runtime": {"ir", "host", "codegen", "codegen.llvm", "codegen.cuda"},
+    "compile_cache": {"typecheck", "ir", "host", "specialize", "codegen.llvm", "runtime"},
+    "driver": {"typecheck", "ir", "host", "interpret", "specialize", "pipeline", "ad", "runtime", "compile_cache"},
     "dump_ir": {"typecheck", "ir", "specialize", "pipeline", "ad", "codegen", "codegen.llvm", "codegen.cuda", "driver"},
-    "python": {"typecheck", "ir", "specialize", "runtime", "driver", "dump_ir"},
+    "python": {"typecheck", "ir", "host", "specialize", "runtime", "driver", "dump_ir"},
     "importer": {"python", "driver"},
     "aot": {
         "typecheck",
         "ir",
+        "host",
         "runtime",
         "codegen",
         "codegen.llvm",
@@ -66,6 +71,8 @@ ALLOWED = {
         "format",
         "typecheck",
         "ir",
+        "host",
+        "interpret",
         "pipeline",
         "codegen",
         "specialize",
@@ -115,6 +122,10 @@ def test_a_file_imports_nothing_from_later_on_the_road(file):
         if part not in ALLOWED[here] | EVERYWHERE | {here, "__version__"}
     ]
     assert not wrong, f"{here} must not import {', '.join(wrong)}"
+
+
+def test_parts_import_one_another_in_no_circle():
+    assert [c for c in components({part: sorted(others) for part, others in ALLOWED.items()}) if len(c) > 1] == []
 
 
 def test_nothing_is_allowed_that_nobody_imports():

@@ -410,8 +410,8 @@ def traced() -> list[Count]:
     from dlang.diagnostics import Source
     from dlang.driver import check, lower
     from dlang.dump_ir import request
+    from dlang.host.effects import Host
     from dlang.runtime.engine import Engine
-    from dlang.runtime.host import Host
 
     profile = cProfile.Profile()
     profile.enable()

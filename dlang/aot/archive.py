@@ -16,15 +16,15 @@ from dlang.codegen.llvm import capi, objects
 from dlang.codegen.llvm.callers import caller
 from dlang.compile_cache import name_of_class
 from dlang.drafts import write
+from dlang.host.classes import fields_of
+from dlang.host.foreign import forgotten
+from dlang.host.platform.objects import callable_class, can_call, slots_of
 from dlang.ir.call_graph import reachable
+from dlang.ir.crossing import Choice, Fields, Items, Part, Rows
 from dlang.python.documentation import parameter_names
 from dlang.python.module import BUILT
 from dlang.runtime.archive import Archive, BuiltFunction, ClassOf, Direct, Kept, Parameter, written
-from dlang.runtime.classes import fields_of
-from dlang.runtime.crossing import Choice, Fields, Items, Part, Rows
 from dlang.runtime.direct import Code
-from dlang.runtime.foreign import forgotten
-from dlang.runtime.platform.objects import callable_class, can_call, slots_of
 from dlang.typecheck import core
 from dlang.typecheck.headers import Param
 from dlang.typecheck.printing import Names

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dlang.aot.exports import Export, not_exported
+from dlang.host.classes import enum_name, fields_of
+from dlang.ir.crossing import Choice, Code, Fields, Items, Leaf, Part, Rows, Tree, leaves_of
 from dlang.ops.dtypes import DTYPES
-from dlang.runtime.classes import enum_name, fields_of
-from dlang.runtime.crossing import Choice, Code, Fields, Items, Leaf, Part, Rows, Tree, leaves_of
 
 RESERVED = frozenset(
     "auto break case char const continue default do double else enum extern float for goto if inline int long register "

@@ -12,11 +12,11 @@ from dlang.aot.exports import Built, Export
 from dlang.aot.interface import Declared, declare, prefix_of
 from dlang.aot.program import entry_name
 from dlang.aot.writer import quoted
+from dlang.codegen.entry_points import EntryPoint
 from dlang.inequalities import LARGEST
+from dlang.ir.crossing import Items, leaves_of
 from dlang.ir.terms import Array, Scalar, Size, Token, Var
 from dlang.ops.dtypes import DTYPES, HALF
-from dlang.runtime.compiled import EntryPoint
-from dlang.runtime.crossing import Items, leaves_of
 from dlang.runtime.sizes import Compared, Given, Solved
 from dlang.typecheck.printing import Names
 from dlang.typecheck.types import SizeVar

@@ -10,13 +10,13 @@ from dlang.diagnostics import Diagnostic, DlangError, Note, Source, error
 from dlang.driver import Request, check, errors_of, lower, read_source
 from dlang.dump_ir import request
 from dlang.ir import anf
+from dlang.ir.crossing import holds_blanks, holds_code
+from dlang.ir.faces import Face, Terms
 from dlang.lazy_modules import lazy_module
 from dlang.python.derivatives import grad, value_and_grad
 from dlang.python.function import Function
 from dlang.python.instances import Program, terms_of
 from dlang.runtime.compiled import Compiled
-from dlang.runtime.crossing import holds_blanks, holds_code
-from dlang.runtime.faces import Face, Terms
 from dlang.runtime.sizes import Step, Unsolvable, plan
 from dlang.spelling import closest, plural
 from dlang.typecheck import core

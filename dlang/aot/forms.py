@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dlang.aot.writer import Writer, dtype, quoted
 from dlang.codegen.llvm.collector import node_header
 from dlang.codegen.node_layout import holds_reference, words
+from dlang.host.contents import Case, Form, Member, titles
+from dlang.host.saved import page_text
 from dlang.ir.terms import Datatype, Variant
-from dlang.runtime.contents import Case, Form, Member, titles
-from dlang.runtime.saved import page_text
 
 
 def write_form(w: Writer, name: str, form: Form, datatypes: Mapping[str, Datatype]) -> str:

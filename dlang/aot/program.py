@@ -12,10 +12,10 @@ from dlang.codegen.llvm.processors import Processor
 from dlang.codegen.llvm.sites import Signature, Site
 from dlang.codegen.llvm.symbols import entry_symbol
 from dlang.diagnostics import DlangError, error
+from dlang.host.contents import decoded
 from dlang.ir.terms import Datatype
 from dlang.remedies import REMEDIES
-from dlang.runtime.contents import decoded
-from dlang.runtime.platform.threads import MOST
+from dlang.runtime.threads import MOST
 
 KINDS = {"check": "DL_CHECK", "memory": "DL_MEMORY", "stack": "DL_STACK", "interrupt": "DL_STOPPED", "call": "DL_CALL"}
 HOST = {

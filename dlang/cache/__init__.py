@@ -17,7 +17,7 @@ What is kept is found by all that decides it:
 So a program that did not change is loaded without parsing its text, and its functions are called without running a pass
 or LLVM. Such a process is quick because of what it does not load: the bodies of checked modules, and with them the
 classes of the core tree, as long as nothing is specialised (`typecheck/headers.py`); LLVM, since machine code is linked
-without it (`runtime/platform/loader.py`), the system identifies the processor, and LLVM's file its version; the writers
+without it (`host/platform/loader.py`), the system identifies the processor, and LLVM's file its version; the writers
 of LLVM's text, since the functions that Python calls directly are kept beside the function (`Shelf` in
 `runtime/engine.py`); and NumPy, in a program that `dlc run` runs and that shows no arrays.
 """

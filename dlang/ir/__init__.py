@@ -1,8 +1,8 @@
 """The core IR, monomorphic and first-order, in A-normal form, and everything that only knows the IR.
 
 Takes and gives programs of `anf.py`, the one definition. `builder` makes them, `traverse` walks and rewrites them,
-`printer` and `reader` are their textual form, `verify` says whether one is well formed, and `interpreter` is what they
-mean. Never optimises, and knows neither the language above nor a back end below.
+`printer` and `reader` are their textual form, and `verify` says whether one is well formed; `crossing` and `faces`
+describe functions to callers outside. Never optimises, and knows neither the language above nor a back end below.
 
 The operations:
 
@@ -29,8 +29,4 @@ among its results (`libraries.py`), and an `Assert` on that number hands on the 
 Indices are polynomials and not code, so that passes can ask what they mean: `inequalities.py`, beside `polynomials.py`,
 proves that a read is in range and needs no check; `affine.py` says which axes an index determines;
 `comprehension_queries.py` and `inplace_reuse.py` say what a comprehension gives. All claim only what they prove.
-
-Any stage can be interpreted. What derivatives mean is said a second time, by `pointwise.py`, `traced.py` (with a table
-of derivatives of its own) and `linear_algebra.py`, which share nothing with `ad/` and do not use the rules that a
-program gives.
 """

@@ -45,7 +45,7 @@ from dlang.ir.terms import (
 )
 
 if TYPE_CHECKING:
-    from dlang.runtime.foreign import PythonFunction
+    from dlang.ir.crossing import PythonFunction
 
 
 # ---- operations ------------------------------------------------------------------------------------------------------

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from dlang.host.placed import placed
+from dlang.host.values import NUMPY, as_array, dtype_name, is_masked
 from dlang.ir.terms import FLOATS
 from dlang.ops.dtypes import ELSEWHERE
 from dlang.python.kinds import Kind
-from dlang.runtime.placed import placed
-from dlang.runtime.values import NUMPY, as_array, dtype_name, is_masked
 from dlang.specialize.structs import declaration_of
 from dlang.typecheck import types as ty
 from dlang.typecheck.types import Type

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dlang.diagnostics import DlangError, error
+from dlang.host.placed import placed
+from dlang.host.values import as_array, describe, dtype_name, is_taken, number, texts
 from dlang.identity import ByIdentity
 from dlang.inequalities import LARGEST
 from dlang.ir import terms
@@ -25,8 +27,6 @@ from dlang.python.extents import Extent
 from dlang.python.given import first, is_weak, turn, type_of, weight
 from dlang.python.indices import check_indices
 from dlang.python.kinds import Kind
-from dlang.runtime.placed import placed
-from dlang.runtime.values import as_array, describe, dtype_name, is_taken, number, texts
 from dlang.specialize.structs import field_names, is_a, variant_of
 from dlang.specialize.types import STATIC, Bindings, Bound, Mono, MonoArray, MonoName, MonoTuple
 from dlang.typecheck import types as ty

@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dlang.host.classes import fields_of
+from dlang.host.errors import RunError
+from dlang.host.placed import copied, placed
+from dlang.host.platform.objects import callable_class
 from dlang.identity import ByIdentity
 from dlang.lazy_modules import lazy_module
 from dlang.python.documentation import parameter_names
@@ -17,10 +21,6 @@ from dlang.python.function import REMEMBERED, Function, Known, is_traced
 from dlang.python.instances import Instance, Prepared
 from dlang.python.kinds import borrowed
 from dlang.python.repeats import Seen, conversions, converted
-from dlang.runtime.classes import fields_of
-from dlang.runtime.errors import RunError
-from dlang.runtime.placed import copied, placed
-from dlang.runtime.platform.objects import callable_class
 from dlang.typecheck import core
 
 if TYPE_CHECKING:

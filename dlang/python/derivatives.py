@@ -7,11 +7,11 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from dlang.diagnostics import DlangError, error, render
+from dlang.host.values import describe
 from dlang.lazy_modules import lazy_module
 from dlang.python.bound import Bound
 from dlang.python.documentation import parameter_names
 from dlang.python.function import Function
-from dlang.runtime.values import describe
 from dlang.spelling import plural
 from dlang.typecheck import core
 from dlang.typecheck.calling import at_its_own_types, calling, reference

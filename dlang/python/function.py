@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from dlang.cache.store import digest
 from dlang.diagnostics import DlangError, error
+from dlang.host.platform.objects import callable_class
+from dlang.host.values import describe, number
 from dlang.lazy_modules import lazy_module
 from dlang.python.arguments import Matcher
 from dlang.python.callables import Passed, of_language, of_python
@@ -20,9 +22,7 @@ from dlang.python.indices import asks_for_indices
 from dlang.python.instances import Prepared, Program
 from dlang.python.kinds import Borrowed, Kind, borrowed
 from dlang.python.repeats import Conversion, Seen, conversions, converted, seen_before
-from dlang.runtime.platform.objects import callable_class
 from dlang.runtime.seeds import DefaultSeeds
-from dlang.runtime.values import describe, number
 from dlang.typecheck.headers import FnDecl, Param
 from dlang.typecheck.types import TypeFn, TypeVar, resolve
 

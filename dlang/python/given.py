@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from dlang.host.classes import fields_of
 from dlang.polynomials import Poly
-from dlang.runtime.classes import fields_of
 from dlang.specialize.structs import declaration
 from dlang.typecheck import types as ty
 from dlang.typecheck.types import RowVar, Shape, Size, SizeVar, Type, TypeData, TypeVar

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dlang.diagnostics import DlangError, error
+from dlang.host.placed import fetched, placed
 from dlang.polynomials import Poly
-from dlang.runtime.placed import fetched, placed
 from dlang.specialize.structs import field_names, variant_of
 from dlang.typecheck import types as ty
 from dlang.typecheck.headers import FnDecl, Param

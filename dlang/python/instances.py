@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 from dlang.cache.store import digest
 from dlang.diagnostics import error
 from dlang.driver import Backend, Request, Runner, call, failure, ready, split
+from dlang.host.effects import Host
+from dlang.host.inward import flattened
+from dlang.host.outward import built
+from dlang.ir.crossing import holds_blanks, holds_code
+from dlang.ir.faces import Face, Terms
 from dlang.ir.terms import poly
 from dlang.lazy_modules import lazy_module
 from dlang.python.callables import Handles
 from dlang.python.indices import indices_asked
 from dlang.python.settling import Settled
-from dlang.runtime.crossing import holds_blanks, holds_code
 from dlang.runtime.drivers import DEVICES
-from dlang.runtime.faces import Face, Terms
-from dlang.runtime.host import Host
-from dlang.runtime.inward import flattened
-from dlang.runtime.outward import built
 from dlang.specialize.structs import StructClasses
 from dlang.specialize.types import Bindings, bindings_key, entry_sizes, sizes_of_binding
 from dlang.typecheck.headers import FnDecl

@@ -18,6 +18,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from dlang.diagnostics import error
+from dlang.host.classes import same_class
+from dlang.host.values import BF16, describe, outside_dtype
 from dlang.lazy_modules import jax
 from dlang.python.jax_targets import Called, Shapes, dtype_of, target_name
 from dlang.python.kinds import JAX, X64
@@ -42,8 +44,6 @@ from dlang.python.operators import (
     whole,
     with_tangents,
 )
-from dlang.runtime.classes import same_class
-from dlang.runtime.values import BF16, describe, outside_dtype
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ import numpy as np
 
 from dlang.cache.store import digest
 from dlang.driver import failure
+from dlang.host.values import dtype_name, outside_dtype
+from dlang.ir.crossing import leaf_count, leaves_of
 from dlang.lazy_modules import jax, lazy_module
 from dlang.python.bound import Bound
 from dlang.python.kinds import JAX
@@ -28,9 +30,7 @@ from dlang.python.operators import (
     leaves,
     refused,
 )
-from dlang.runtime.crossing import leaf_count, leaves_of
 from dlang.runtime.engine import CompiledProgram
-from dlang.runtime.values import dtype_name, outside_dtype
 from dlang.typecheck.headers import Param
 
 if TYPE_CHECKING:

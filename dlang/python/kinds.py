@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from dlang.diagnostics import DlangError, error
+from dlang.host.classes import fields_of
+from dlang.host.placed import is_own, placed
+from dlang.host.values import BF16, bfloat16
 from dlang.lazy_modules import jax, torch
 from dlang.ops.dtypes import ELSEWHERE
-from dlang.runtime.classes import fields_of
-from dlang.runtime.placed import is_own, placed
-from dlang.runtime.values import BF16, bfloat16
 from dlang.typecheck.headers import Param
 
 _NUMBERS = (bool, int, float, np.generic)

@@ -17,13 +17,13 @@ from functools import cache
 import numpy as np
 
 from dlang.diagnostics import DlangError, Source, Span
+from dlang.host.classes import written_fields
+from dlang.host.values import outside_dtype
 from dlang.ir.terms import poly
 from dlang.python.bound import Bound
 from dlang.python.callables import of_language
 from dlang.python.function import Function
 from dlang.python.operators import ARRAY, DEFAULT, NEXT, Plan, Plans, Target, draws, given, paths
-from dlang.runtime.classes import written_fields
-from dlang.runtime.values import outside_dtype
 from dlang.specialize.structs import declaration_of
 from dlang.typecheck import core, types as ty
 from dlang.typecheck.calling import unwritten

@@ -21,6 +21,9 @@ from typing import Any
 import numpy as np
 
 from dlang.diagnostics import DlangError, error
+from dlang.host.classes import written_fields
+from dlang.host.placed import Placed
+from dlang.host.values import outside_dtype
 from dlang.ir.terms import Scalar
 from dlang.ops.dtypes import ELSEWHERE
 from dlang.python.arguments import Matcher
@@ -29,9 +32,6 @@ from dlang.python.derivatives import pull_of, push_of
 from dlang.python.extents import symbol_of
 from dlang.python.function import Function
 from dlang.python.kinds import Kind
-from dlang.runtime.classes import written_fields
-from dlang.runtime.placed import Placed
-from dlang.runtime.values import outside_dtype
 from dlang.specialize.frame import substituted
 from dlang.specialize.structs import StructClasses, field_names
 from dlang.specialize.types import MonoArray

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 
 from dlang.diagnostics import DlangError, Source, error
 from dlang.driver import Backend, read_source
-from dlang.runtime.classes import flattened, rebuilt
+from dlang.host.classes import flattened, rebuilt
 
 if TYPE_CHECKING:
     from dlang.python.function import Function

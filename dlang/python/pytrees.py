@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from dlang.runtime.classes import fields_of
+from dlang.host.classes import fields_of
 
 _DONE = "__dlang_trees__"
 

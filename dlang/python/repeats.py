@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dlang.runtime.classes import fields_of
-from dlang.runtime.placed import is_own, placed
-from dlang.runtime.values import dtype_name, is_taken
+from dlang.host.classes import fields_of
+from dlang.host.placed import is_own, placed
+from dlang.host.values import dtype_name, is_taken
 
 _SCALARS = frozenset({float, int, bool, str, np.float64, np.float32, np.int64})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlang.runtime.platform.threads import checked, default_pool
+from dlang.runtime.threads import checked, default_pool
 
 
 def set_threads(count: int) -> None:

@@ -16,6 +16,8 @@ from typing import Any, NoReturn
 import numpy as np
 import torch
 
+from dlang.host.classes import same_class
+from dlang.host.values import describe
 from dlang.python.operators import (
     ARRAY,
     DEFAULT,
@@ -36,8 +38,6 @@ from dlang.python.operators import (
 )
 from dlang.python.torch_derivatives import invoke, slopes
 from dlang.python.torch_targets import Call, key_of
-from dlang.runtime.classes import same_class
-from dlang.runtime.values import describe
 
 INTEGERS = (int, torch.SymInt)
 ARRAYS = (np.ndarray, np.generic)

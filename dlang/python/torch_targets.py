@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from dlang.diagnostics import error
+from dlang.host.values import dtype_name
 from dlang.ops.dtypes import ELSEWHERE
 from dlang.python.extents import Extent
 from dlang.python.kinds import TORCH
@@ -27,7 +28,6 @@ from dlang.python.operators import (
     pushed,
     symbols,
 )
-from dlang.runtime.values import dtype_name
 
 PULL, PUSH = "|>"
 """In a key, between a function and the numbers of the parameters whose cotangents are wanted, or that have tangents."""

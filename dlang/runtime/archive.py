@@ -21,31 +21,32 @@ from dlang.cache.store import digest
 from dlang.codegen.llvm import objects
 from dlang.codegen.llvm.processors import Processor
 from dlang.diagnostics import DlangError, Span, error
+from dlang.host.classes import MEMBERS
+from dlang.host.foreign import Missing, found_again
+from dlang.host.platform import loader
+from dlang.host.platform.objects import callable_class, can_call, slots_of
+from dlang.host.platform.processor import lacking
+from dlang.host.written import Written
 from dlang.inequalities import LARGEST
+from dlang.ir.crossing import PythonFunction, leaves_of
+from dlang.ir.faces import Face, Terms
 from dlang.ir.terms import Size, Var
 from dlang.lazy_modules import lazy_module, np
 from dlang.runtime.calling import call, failure
-from dlang.runtime.classes import MEMBERS
 from dlang.runtime.compiled import Compiled
-from dlang.runtime.crossing import leaves_of
-from dlang.runtime.faces import Face, Terms
-from dlang.runtime.foreign import Missing, PythonFunction, found_again
-from dlang.runtime.platform import loader
-from dlang.runtime.platform.objects import callable_class, can_call, slots_of
-from dlang.runtime.platform.processor import lacking
 from dlang.runtime.seeds import DefaultSeeds
 from dlang.runtime.sizes import Compared, Given, Solved, Step
-from dlang.runtime.written import Written
 
 if TYPE_CHECKING:
-    from dlang.runtime import engine, host, inward, outward
+    from dlang.host import effects as host, inward, outward
+    from dlang.runtime import engine
     from dlang.runtime.direct import Code, DirectEntry, Record
     from dlang.runtime.engine import CompiledProgram
 else:
     engine = lazy_module("dlang.runtime.engine")
-    host = lazy_module("dlang.runtime.host")
-    inward = lazy_module("dlang.runtime.inward")
-    outward = lazy_module("dlang.runtime.outward")
+    host = lazy_module("dlang.host.effects")
+    inward = lazy_module("dlang.host.inward")
+    outward = lazy_module("dlang.host.outward")
 
 NOT_LOADED = "E0989"
 MISFIT, MISUSE = "E0960", "E0961"
@@ -363,7 +364,7 @@ class BuiltFunction:
         return [given[name] for name in names]
 
     def _seed(self, value: Any) -> int:
-        from dlang.runtime.values import describe, number
+        from dlang.host.values import describe, number
 
         seed = number(value, "i64")
         if seed is None:
@@ -387,7 +388,7 @@ class BuiltFunction:
 
     def _wrong(self, k: int, value: Any, said: Mapping[int, tuple[int, str]], why: str = "") -> DlangError:
         """said: sizes of axes that are known, by their positions, and which argument said so."""
-        from dlang.runtime.values import describe
+        from dlang.host.values import describe
 
         p, border, known = self.kept.params[k], self.kept.face.border, []
         for n in sorted({n for leaf in leaves_of((border.params[k],)) for n in leaf.shape} & said.keys()):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dlang.codegen import loops
 from dlang.codegen.cuda.repeats import is_repeatable
+from dlang.codegen.entry_points import EntryPoint, Header, Out
 from dlang.codegen.llvm import modules, objects
 from dlang.codegen.llvm.mathematics import operations
 from dlang.codegen.llvm.processors import Processor
@@ -19,7 +20,7 @@ from dlang.codegen.work import work
 from dlang.ir import anf
 from dlang.ir.call_graph import reachable, recursive_functions
 from dlang.lazy_modules import lazy_module
-from dlang.runtime.compiled import Compiled, Draft, EntryPoint, Header, Out
+from dlang.runtime.compiled import Compiled, Draft
 from dlang.timings import timed
 
 if TYPE_CHECKING:

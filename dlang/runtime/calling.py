@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from dlang.diagnostics import Diagnostic, DlangError, Note, Span
-from dlang.runtime.errors import RunError
+from dlang.host.errors import RunError
 
 
 class Runner(Protocol):

@@ -21,25 +21,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dlang.codegen.entry_points import EntryPoint
 from dlang.codegen.llvm import capi, dispatch, jit, objects, support
 from dlang.codegen.llvm.call_needs import Class, Dtype, Given, Need, Number
+from dlang.host.classes import fields_of, same_class
+from dlang.host.errors import RunError
+from dlang.host.inward import tag_of
+from dlang.host.platform import objects as python
+from dlang.host.platform.objects import address_of
+from dlang.host.platform.stack import can_switch
+from dlang.host.values import NUMPY
+from dlang.ir.crossing import Choice, Fields, Items, Leaf, Part, Tree
+from dlang.ir.faces import Face, Terms
 from dlang.ir.terms import Array
 from dlang.lazy_modules import lazy_module
 from dlang.ops.dtypes import FLOATS, WHOLE
 from dlang.runtime import interruptions
-from dlang.runtime.classes import fields_of, same_class
-from dlang.runtime.compiled import EntryPoint
-from dlang.runtime.crossing import Choice, Fields, Items, Leaf, Part, Tree
 from dlang.runtime.engine import CompiledProgram, Run, is_on_device
 from dlang.runtime.entries import Entry
-from dlang.runtime.errors import RunError
-from dlang.runtime.faces import Face, Terms
-from dlang.runtime.inward import tag_of
 from dlang.runtime.memory import INTERVAL, KEPT, NEVER, Context
-from dlang.runtime.platform import objects as python
-from dlang.runtime.platform.objects import address_of
-from dlang.runtime.platform.stack import can_switch
-from dlang.runtime.values import NUMPY
 
 if TYPE_CHECKING:
     from dlang.codegen.llvm import callers

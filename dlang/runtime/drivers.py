@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from dlang.lazy_modules import lazy_module
 
 if TYPE_CHECKING:
-    from dlang.runtime.cuda import driver, libraries
+    from dlang.host.cuda import libraries
+    from dlang.runtime.cuda import driver
     from dlang.runtime.devices import Driver
     from dlang.runtime.emulation.driver import EmulatedDriver
 else:
     driver = lazy_module("dlang.runtime.cuda.driver")
-    libraries = lazy_module("dlang.runtime.cuda.libraries")
+    libraries = lazy_module("dlang.host.cuda.libraries")
 
 DEVICES = frozenset(("cuda", "cuda-emulated"))
 """The back ends that have loops run on a device."""

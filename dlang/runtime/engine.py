@@ -14,27 +14,29 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from dlang.codegen.entry_points import Header
 from dlang.codegen.llvm import support
 from dlang.codegen.llvm.sites import DEVICE, Site
 from dlang.codegen.llvm.symbols import PROFILE, entry_symbol
 from dlang.gc_pause import gc_paused
+from dlang.host.errors import negative_size
+from dlang.host.foreign import call_python
+from dlang.host.libraries import perform
+from dlang.host.platform import stack as stacks
+from dlang.host.text import format_parts
+from dlang.ir.crossing import PythonFunction
 from dlang.ir.errors import IRError
 from dlang.ir.terms import Array, Scalar, Size, Token, Var, is_reference
 from dlang.lazy_modules import lazy_module
 from dlang.runtime import interruptions, observers
-from dlang.runtime.compiled import Compiled, Header
+from dlang.runtime.compiled import Compiled
 from dlang.runtime.entries import Entry
-from dlang.runtime.errors import negative_size
 from dlang.runtime.failures import device_failure, host_failure, out_of_memory
-from dlang.runtime.foreign import PythonFunction, call_python
-from dlang.runtime.libraries import perform
 from dlang.runtime.marshalling import Marshal
 from dlang.runtime.nodes import NodeMemory
 from dlang.runtime.outside import Shelf, World
-from dlang.runtime.platform import stack as stacks
-from dlang.runtime.platform.threads import default_pool
-from dlang.runtime.text import format_parts
 from dlang.runtime.texts import lasting_text
+from dlang.runtime.threads import default_pool
 from dlang.runtime.words import memory_dtype
 from dlang.timings import timed
 
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from dlang.runtime.device_calls import RepeatedCalls
     from dlang.runtime.device_runs import DeviceProgram, DeviceRun
     from dlang.runtime.devices import Driver
-    from dlang.runtime.platform.threads import Pool
+    from dlang.runtime.threads import Pool
     from dlang.runtime.tiers import Promotion, Tiers
 else:
     device_calls = lazy_module("dlang.runtime.device_calls")
@@ -401,7 +403,7 @@ class Run:
 
     def _on_host(self, arg: Any, name: str, wanted: bool) -> Any:
         """An array of NumPy, of what may be on a device. wanted: whether it is not to be there."""
-        from dlang.runtime.placed import elsewhere, fetched, placed
+        from dlang.host.placed import elsewhere, fetched, placed
 
         if placed(arg) is None:
             return arg

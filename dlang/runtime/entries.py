@@ -8,11 +8,8 @@ from dataclasses import dataclass, field
 from math import inf, prod
 from typing import Any
 
+from dlang.codegen.entry_points import CODE, LEFT, EntryPoint
 from dlang.ir.terms import Token
-from dlang.runtime.compiled import EntryPoint
-
-CODE, LEFT = range(2)
-"""The words of a cell: where the code is, and how much estimated work calls may do before Python is asked, as f64."""
 
 _LEFT = 8 * LEFT
 

@@ -6,12 +6,12 @@ import ctypes
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from dlang.codegen.entry_points import Header
 from dlang.codegen.llvm import registry, support
 from dlang.codegen.llvm.sites import FREE, Site
 from dlang.diagnostics import Span
-from dlang.runtime.compiled import Header
-from dlang.runtime.errors import RunError
-from dlang.runtime.text import format_parts
+from dlang.host.errors import RunError
+from dlang.host.text import format_parts
 
 if TYPE_CHECKING:
     from dlang.runtime.device_runs import State

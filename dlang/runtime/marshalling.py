@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dlang.codegen.llvm.sites import Signature
+from dlang.host.half import from_memory, to_memory
 from dlang.ir.errors import IRError
 from dlang.ir.node import Node
 from dlang.ir.terms import is_handle, is_reference
 from dlang.lazy_modules import lazy_module, np
 from dlang.ops.dtypes import DTYPES
-from dlang.runtime.half import from_memory, to_memory
 from dlang.runtime.nodes import NodeMemory
 from dlang.runtime.texts import read_text, write_text, write_texts
 from dlang.runtime.words import NUMPY, PLAIN, memory_dtype, scalar_class, scalar_of, word_of

@@ -13,11 +13,11 @@ from threading import get_ident, main_thread
 from typing import TYPE_CHECKING, Any
 
 from dlang.codegen.llvm import jit, registry, support
+from dlang.host.platform.arena import Reservation, reserve
+from dlang.host.platform.stack import Stack, new_stack
 from dlang.lazy_modules import np
 from dlang.runtime import interruptions
-from dlang.runtime.platform.arena import Reservation, reserve
-from dlang.runtime.platform.stack import Stack, new_stack
-from dlang.runtime.platform.threads import Pool
+from dlang.runtime.threads import Pool
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

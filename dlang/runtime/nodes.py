@@ -13,12 +13,12 @@ from typing import Any
 
 from dlang.codegen.llvm import collector
 from dlang.codegen.node_layout import holds_reference, words
+from dlang.host.half import from_memory, to_memory
 from dlang.ir.node import Node
 from dlang.ir.terms import Array, Datatype, Size, Var, Variant, is_handle, is_reference
 from dlang.lazy_modules import np
 from dlang.ops.dtypes import DTYPES, HALF
 from dlang.runtime.arena import room
-from dlang.runtime.half import from_memory, to_memory
 from dlang.runtime.texts import read_text, write_text, write_texts
 from dlang.runtime.words import memory_dtype, scalar_class, scalar_of, word_of
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from dlang.lazy_modules import lazy_module
 
 if TYPE_CHECKING:
-    from dlang.runtime.platform import debugger
+    from dlang.host.platform import debugger
 else:
-    debugger = lazy_module("dlang.runtime.platform.debugger")
+    debugger = lazy_module("dlang.host.platform.debugger")
 
 
 LINES, MAP, CHECKS = "DLANG_DEBUG_INFO", "DLANG_PERF_MAP", "DLANG_SANITIZE"

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 
 class World(Protocol):
-    """The world that effects act on: `dlang.runtime.host.Host`, or a stand-in."""
+    """The world that effects act on: `dlang.host.effects.Host`, or a stand-in."""
 
     def print(self, text: str) -> None: ...
     def effect(self, name: str, static: Sequence[str], args: Sequence[Any]) -> list[Any]: ...

@@ -15,7 +15,7 @@ from dlang.codegen.llvm.symbols import PROFILE
 from dlang.codegen.loops import Nest
 from dlang.diagnostics import Span
 from dlang.lazy_modules import lazy_module
-from dlang.runtime.platform.threads import default_pool
+from dlang.runtime.threads import default_pool
 from dlang.runtime.usage import Usage, memory_use
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dlang.ir.crossing import leaves_of
+from dlang.ir.faces import Face, Terms
 from dlang.ir.terms import Size, Var
-from dlang.runtime.crossing import leaves_of
-from dlang.runtime.faces import Face, Terms
 
 
 @dataclass(frozen=True, slots=True)

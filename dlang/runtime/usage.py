@@ -43,7 +43,7 @@ def memory_use() -> Iterator[Usage]:
     What is known is complete after the block. Results of earlier runs count no more than once: what was held when the
     block began is taken off.
     """
-    from dlang.runtime.platform.threads import Pool
+    from dlang.runtime.threads import Pool
 
     before: dict[int, int] = {}
     contexts = list(memory.CONTEXTS)

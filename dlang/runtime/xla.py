@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from dlang.codegen.entry_points import CODE
 from dlang.codegen.llvm import jit, objects, xla
+from dlang.host.errors import RunError
 from dlang.ir.terms import Array, Scalar, Token, is_reference
 from dlang.lazy_modules import np
 from dlang.runtime.engine import CompiledProgram, Run
-from dlang.runtime.entries import CODE
-from dlang.runtime.errors import RunError
 from dlang.runtime.memory import NEVER
 from dlang.runtime.words import NUMPY
 

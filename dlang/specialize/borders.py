@@ -1,4 +1,4 @@
-"""How values cross the border to Python, said for `runtime/crossing.py`: without types, sizes by their positions."""
+"""How values cross the border to Python, said for `ir/crossing.py`: without types, sizes by their positions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from dlang.ir import anf
 from dlang.ir.anf import Size, poly
-from dlang.runtime.crossing import Branch, Choice, Code, Fields, Items, Leaf, Part, Rows, Tree
-from dlang.runtime.faces import Border
+from dlang.ir.crossing import Branch, Choice, Code, Fields, Items, Leaf, Part, Rows, Tree
+from dlang.ir.faces import Border
 from dlang.specialize.frame import Frame
 from dlang.specialize.structs import field_names, is_none
 from dlang.specialize.types import Mono, MonoArray, MonoData, MonoEnum, MonoFn, MonoNode, MonoTuple

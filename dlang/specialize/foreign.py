@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from dlang.diagnostics import DlangError, error
+from dlang.host.c_functions import find_c
+from dlang.host.foreign import Missing
+from dlang.host.python_modules import find_python
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Size, Var, fresh, poly
+from dlang.ir.crossing import PythonFunction, holds_blanks, holds_code
 from dlang.ir.types import I64
 from dlang.polynomials import Poly
-from dlang.runtime.c_functions import find_c
-from dlang.runtime.crossing import holds_blanks, holds_code
-from dlang.runtime.foreign import Missing, PythonFunction
-from dlang.runtime.python_modules import find_python
 from dlang.specialize.bodies import check_sizes
 from dlang.specialize.borders import Describer, unsized
 from dlang.specialize.frame import Frame, scalar, unsupported

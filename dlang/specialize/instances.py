@@ -13,9 +13,9 @@ from itertools import count
 from dlang.diagnostics import error
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Function, Program, Size, Var, fresh, poly
+from dlang.ir.crossing import PythonFunction
 from dlang.ir.traverse import parts, walk
 from dlang.ir.types import I64
-from dlang.runtime.foreign import PythonFunction
 from dlang.specialize.bodies import build, check_sizes
 from dlang.specialize.datatypes import Nodes
 from dlang.specialize.dynamic import Arrows

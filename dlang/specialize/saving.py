@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dlang.diagnostics import Span, error
+from dlang.host.contents import Form, encoded, form_of
 from dlang.ir import anf
 from dlang.ir.anf import Array, Atom, Size, Var, fresh, poly
+from dlang.ir.crossing import holds_blanks, holds_code
 from dlang.ir.types import I64
-from dlang.runtime.contents import Form, encoded, form_of
-from dlang.runtime.crossing import holds_blanks, holds_code
 from dlang.specialize.borders import Describer, unsized
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.types import Mono

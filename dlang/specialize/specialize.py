@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Function, Program, Size, Var, fresh, poly
+from dlang.ir.faces import Border, Face
 from dlang.ir.types import I64
-from dlang.runtime.faces import Border, Face
 from dlang.specialize.borders import border_of
 from dlang.specialize.dispatch import complete
 from dlang.specialize.effects import RANDOM, WORLD, effects_of

@@ -9,8 +9,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from dlang.runtime.classes import MEMBERS, WRITTEN
-from dlang.runtime.written import python_names
+from dlang.host.classes import MEMBERS, WRITTEN
+from dlang.host.written import python_names
 from dlang.typecheck.types import DataDecl, Variant
 
 

@@ -8,7 +8,7 @@ In `dlc repl` an input of statements becomes a function, so each effect happens 
 nothing. `dlc debug` runs a program that nothing has optimised, specialised with *marks* (`ir/marks.py`), so cotangents
 have the names of variables as well. `dlc check-grad` puts expressions over drawn weights in the place of arguments that
 are functions or trees (`stand_ins.py`). `dlc costs` interprets the optimised program with counts of bytes, memory and
-places (`ir/metering.py`), at sizes that double (`counted.py`, `scans.py`), beside `law.py`. A `bench` block becomes two
+places (`metering.py`), at sizes that double (`counted.py`, `scans.py`), beside `law.py`. A `bench` block becomes two
 functions (`subject.py`), and coverage an assertion at each statement and arm (`coverage.py`). `dlc doc` takes what the
 checker found of public names, words in Markdown and colours by Pygments together to pages (`documentation/`). Types in
 Python's terms are in `python/`: `hints.py`, `overloads.py` where a function leaves types open, `stubs.py` for files.

@@ -14,12 +14,11 @@ from dlang.spelling import closest
 
 if TYPE_CHECKING:
     from dlang import diagnostics
-    from dlang.runtime import observers
-    from dlang.runtime.platform import threads
+    from dlang.runtime import observers, threads
 else:
     diagnostics = lazy_module("dlang.diagnostics")
     observers = lazy_module("dlang.runtime.observers")
-    threads = lazy_module("dlang.runtime.platform.threads")
+    threads = lazy_module("dlang.runtime.threads")
 
 
 _CHOICE = re.compile(r"argument (?P<what>\S+): invalid choice: '(?P<found>[^']*)' \(choose from (?P<known>.*)\)")

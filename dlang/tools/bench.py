@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 from dlang.diagnostics import DlangError, shown
 from dlang.driver import Backend, check, errors_of, read_source
+from dlang.host.effects import Host
 from dlang.python.function import Function
 from dlang.python.instances import Program
-from dlang.runtime.host import Host
 from dlang.tools.arguments import Parser, add_backend, add_json, add_paths, positive
 from dlang.tools.files import programs, refuse_unwritable
 from dlang.tools.report import failed_in, report

@@ -1,8 +1,8 @@
 """`dlc bisect`: the first step of the compiler after which a function gives something else.
 
 The reference is the program as it was specialised, run by the interpreter; a program that still has derivatives is run
-by the evaluator that differentiates while it runs (`ir/pointwise.py`), so their expansion is a step like any other. The
-last step is native code.
+by the evaluator that differentiates while it runs (`pointwise.py`), so their expansion is a step like any other.
+The last step is native code.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from dlang.diagnostics import DlangError
 from dlang.driver import check, errors_of, failure, read_source
 from dlang.dump_ir import changes
-from dlang.runtime.errors import RunError
-from dlang.runtime.host import Host
+from dlang.host.effects import Host
+from dlang.host.errors import RunError
 from dlang.tools.arguments import Parser, add_json, whole
 from dlang.tools.ir import function_named
 from dlang.tools.report import report
@@ -153,10 +153,10 @@ def runner(function: Counted, way: Way, args: Sequence[Any]) -> tuple[Callable[.
     """Runs the function, or its gradient along ones, in a program; with the names of what is called from outside."""
     import numpy as np
 
+    from dlang.interpret.interpreter import Interpreter
+    from dlang.interpret.pointwise import Pointwise
     from dlang.ir.anf import Derivative, Token
     from dlang.ir.call_graph import reachable
-    from dlang.ir.interpreter import Interpreter
-    from dlang.ir.pointwise import Pointwise
     from dlang.ir.traverse import walk
     from dlang.ir.types import dtype_of
     from dlang.tools.counted import FUNCTIONS

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from dlang.diagnostics import DlangError, error
 from dlang.driver import check, errors_of, failure, read_source
 from dlang.dump_ir import open_variable
+from dlang.host.errors import RunError
 from dlang.lazy_modules import lazy_module
-from dlang.runtime.errors import RunError
 from dlang.spelling import plural
 from dlang.tools.arguments import Parser, add_json, positive, whole
 from dlang.tools.ir import unknown

@@ -87,7 +87,7 @@ def _processor() -> Iterator[Finding]:
 
 
 def _threads() -> Iterator[Finding]:
-    from dlang.runtime.platform.threads import VARIABLE, available, wanted
+    from dlang.runtime.threads import VARIABLE, available, wanted
 
     text = f"{wanted()} of {os.cpu_count() or '?'} processors"
     if os.environ.get(VARIABLE):
@@ -135,7 +135,7 @@ def _cache() -> Iterator[Finding]:
 def _blas() -> Iterator[Finding]:
     import ctypes
 
-    from dlang.runtime.platform.openblas import openblas
+    from dlang.host.platform.openblas import openblas
 
     library = openblas()
     for name in ("scipy_openblas_get_config", "openblas_get_config"):
@@ -152,7 +152,7 @@ def _smoke() -> Iterator[Finding]:
     import time
 
     from dlang.driver import Request, call, check, load, lower
-    from dlang.runtime.host import Host
+    from dlang.host.effects import Host
 
     text = """
         fn f(x: f64[n], a: f64[n, n]) -> f64 = sum(exp(x) * (a @ x))
@@ -202,7 +202,7 @@ def _gpu() -> Iterator[Finding]:
             yield Finding("GPU", "absent", "none", "`--backend cuda-emulated` runs kernels on the processor")
             return
         yield Finding("CUDA driver", "absent", "none", "without a GPU there is only `--backend cuda-emulated`")
-    from dlang.runtime.cuda.libraries import cupy, nvrtc
+    from dlang.host.cuda.libraries import cupy, nvrtc
 
     try:
         found = cupy()

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from dlang.ir.pointwise_values import NoDerivative
-from dlang.runtime.errors import RunError
+from dlang.host.errors import RunError
+from dlang.interpret.pointwise_values import NoDerivative
 from dlang.tools.deadline import TooLong, within
 from dlang.tools.gradients import STEPS, TOLERANCES, Gradients, Slopes, distance
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from dlang.diagnostics import DlangError, error
 from dlang.driver import check, errors_of, failure, read_source
+from dlang.host.errors import RunError
 from dlang.lazy_modules import lazy_module
-from dlang.runtime.errors import RunError
 from dlang.tools.arguments import Parser, add_json, whole
 from dlang.tools.ir import function_named
 from dlang.tools.report import report

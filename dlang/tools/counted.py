@@ -15,14 +15,14 @@ import numpy as np
 
 from dlang.diagnostics import Span
 from dlang.driver import Request, lower
+from dlang.host.effects import Host
+from dlang.interpret.metering import Metered
 from dlang.ir.anf import FLOATS, Array, Atom, Derivative, Function, Program, Scalar, Token, Var
 from dlang.ir.builder import Builder
 from dlang.ir.call_graph import reachable
-from dlang.ir.metering import Metered
 from dlang.ir.substitution import refresh_vars
 from dlang.ir.traverse import type_vars, walk
 from dlang.lazy_modules import lazy_module
-from dlang.runtime.host import Host
 from dlang.specialize.specialize import Entry
 from dlang.tools.drawing import Kind, Leaf, drawn, leaves_of
 from dlang.typecheck.core import FnDecl

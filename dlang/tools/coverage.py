@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from dlang.diagnostics import Span
 from dlang.driver import Request, call, lower
-from dlang.runtime.host import Host
+from dlang.host.effects import Host
 from dlang.typecheck import core
 from dlang.typecheck.headers import CoreModule
 from dlang.typecheck.program import Checked
@@ -61,7 +61,7 @@ class Coverage:
 
     def run(self, test: core.FnDecl, host: Host) -> None:
         """Runs a test; what it reaches before it fails counts too. Raises `DlangError`."""
-        from dlang.ir.interpreter import Interpreter
+        from dlang.interpret.interpreter import Interpreter
 
         program, (entry,) = lower([Request(test)])
         interpreter = Interpreter(program, host)

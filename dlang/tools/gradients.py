@@ -4,7 +4,7 @@ A function that gives anything but one float is differentiated as the sum of all
 weight of its own.
 
     reverse, forward    compiled: what `ad/` makes of the function, optimised, as machine code
-    reference           by `ir/pointwise.py`, which has rules of its own and no part in `ad/`
+    reference           by `interpret/pointwise.py`, which has rules of its own and no part in `ad/`
     differences         central differences of the compiled function
 """
 
@@ -20,16 +20,16 @@ import numpy as np
 
 from dlang.driver import Request, Runner, lower
 from dlang.graphs import reached
+from dlang.host.effects import Host
+from dlang.interpret.pointwise import Pointwise
 from dlang.ir.anf import Array, Atom, Function, Let, Lit, Program, Scalar, StopGradient, Token, Var
 from dlang.ir.builder import Builder
-from dlang.ir.pointwise import Pointwise
 from dlang.ir.substitution import refresh_vars
 from dlang.ir.traverse import named_function, walk
 from dlang.ir.types import product
 from dlang.ops.dtypes import DTYPES, FLOATS
 from dlang.runtime.devices import Driver
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 from dlang.specialize.specialize import Entry
 from dlang.specialize.values import leaves
 

@@ -23,11 +23,11 @@ from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.program import Checked
 
 if TYPE_CHECKING:
-    from dlang.runtime import host
+    from dlang.host import effects as host
     from dlang.tools import run
     from dlang.typecheck import workspace
 else:
-    host = lazy_module("dlang.runtime.host")
+    host = lazy_module("dlang.host.effects")
     run = lazy_module("dlang.tools.run")
     workspace = lazy_module("dlang.typecheck.workspace")
 

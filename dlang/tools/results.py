@@ -17,9 +17,9 @@ from dlang.tools.timing import Times
 from dlang.typecheck.modules import unreadable
 
 if TYPE_CHECKING:
-    from dlang.runtime.platform import threads
+    from dlang.runtime import threads
 else:
-    threads = lazy_module("dlang.runtime.platform.threads")
+    threads = lazy_module("dlang.runtime.threads")
 
 
 FORMAT = 1

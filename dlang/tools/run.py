@@ -46,13 +46,14 @@ from dlang.typecheck.refinements import substituted
 from dlang.typecheck.types import UNIT, Below, RowVar, Shape, Size, SizeVar, Type, TypeCon, TypeVar, resolve
 
 if TYPE_CHECKING:
-    from dlang.runtime import host, usage
+    from dlang.host import effects as host
+    from dlang.runtime import usage
     from dlang.runtime.profile import Profile
     from dlang.typecheck import core
     from dlang.typecheck.program import Checked
 else:
     core = lazy_module("dlang.typecheck.core")
-    host = lazy_module("dlang.runtime.host")
+    host = lazy_module("dlang.host.effects")
     usage = lazy_module("dlang.runtime.usage")
 
 

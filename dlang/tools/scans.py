@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from dlang.diagnostics import error
 from dlang.driver import failure
-from dlang.ir.metering import TooMuch
-from dlang.runtime.errors import RunError
+from dlang.host.errors import RunError
+from dlang.interpret.metering import TooMuch
 from dlang.tools.counted import WAYS, Costs, Counted, Way, counted
 from dlang.tools.drawing import Kind
 from dlang.tools.law import Breach, breaches

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from dlang.diagnostics import DEFECTS, DlangError, Source, error, shown
 from dlang.driver import Backend, Request, Runner, call, check, load, lower, read_source
+from dlang.host.effects import Host
 from dlang.lazy_modules import json, lazy_module
-from dlang.runtime.host import Host
 from dlang.specialize.specialize import Entry
 from dlang.spelling import plural
 from dlang.tools.arguments import Parser, add_backend, add_json, add_paths, add_sanitize, whole

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dlang import pipeline
-from dlang.ir.interpreter import Interpreter
+from dlang.interpret.interpreter import Interpreter
 from tests.specialize.support import lowered
 
 ONES = ("exp({})", "log({})", "sqrt({})", "tanh({})", "sin({})", "cos({})", "erf({})", "abs({})", "-{}", "{} ** 2.0")

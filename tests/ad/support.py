@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from dlang.ad.expand import expand
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Array, Atom, Function, Lit, Program, Reduce, Scalar, Var, poly
 from dlang.ir.builder import Builder, Index, axis
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.substitution import refresh_vars
 from dlang.ir.verify import verify
 from dlang.optimize.cse import cse

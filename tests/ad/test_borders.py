@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.affine import Knowledge
 from dlang.ir.anf import Comp, For, Prim, Reduce, ScatterAdd
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import walk
 from dlang.pipeline import optimise
 from tests.specialize.support import lowered, ops

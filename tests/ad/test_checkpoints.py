@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dlang.host.effects import Host
+from dlang.host.errors import RunError
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Program
-from dlang.ir.interpreter import Interpreter
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
-from dlang.runtime.errors import RunError
-from dlang.runtime.host import Host
 from tests.ad.support import close
 from tests.specialize.support import lowered
 

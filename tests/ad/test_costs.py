@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from dlang.ad.residuals import Residuals, written
+from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Program
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import walk
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 from tests.specialize.support import lowered
 
 

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from dlang.runtime.errors import RunError
+from dlang.host.errors import RunError
 from tests.ad.four_ways import agree, compiled
 from tests.optimize.loops import Loops
 

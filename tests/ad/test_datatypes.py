@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Array
-from dlang.ir.interpreter import Interpreter
 from dlang.pipeline import optimise
 from tests.ad.recursive import check, cost
 from tests.specialize.support import lowered

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Contract, For, LinalgOp, Program
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import walk
 from dlang.pipeline import optimise
 from tests.specialize.support import lowered

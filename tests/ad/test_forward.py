@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from dlang.diagnostics import DlangError
+from dlang.host.effects import Host
 from dlang.ir.anf import (
     Array,
     Block,
@@ -37,7 +38,6 @@ from dlang.ir.types import array_type
 from dlang.optimize.contractions import contractions
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 from tests.ad import control, models
 from tests.ad.forward_support import check_forward, ratio
 from tests.ad.support import (

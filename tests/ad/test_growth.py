@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dlang.ir.interpreter import Interpreter
+from dlang.interpret.interpreter import Interpreter
 from dlang.pipeline import optimise
 from tests.ad.growth import CASES, Case
 from tests.specialize.support import lowered

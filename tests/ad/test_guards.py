@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
+from dlang.interpret.pointwise import Pointwise
 from dlang.ir.anf import Array, Block, For, Prim, Program, poly
 from dlang.ir.builder import Builder
-from dlang.ir.interpreter import Interpreter
-from dlang.ir.pointwise import Pointwise
 from dlang.ir.substitution import refresh_vars
 from dlang.ir.traverse import free_vars, walk
 from dlang.ir.types import I64
 from dlang.ops.primitives import GUARDS
 from dlang.pipeline import optimise
-from dlang.runtime.host import Host
 from tests.ad.extremes import differing
 from tests.ad.four_ways import compiled
 from tests.specialize.support import lowered

@@ -10,8 +10,8 @@ import dlang
 from dlang.ad.limits import TINY
 from dlang.diagnostics import Source
 from dlang.driver import Request, check, expanded
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Lit
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import parts, walk
 from dlang.pipeline import optimise
 from tests.specialize.support import lowered

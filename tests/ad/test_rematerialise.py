@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dlang.ad.residuals import Residuals, written
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Array, Assert, Block, Comp, Contract, For, Prim, Program
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import walk
 from dlang.pipeline import optimise
 from tests.specialize.support import lowered

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dlang.host.errors import RunError
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir import anf
-from dlang.ir.interpreter import Interpreter
 from dlang.pipeline import optimise
-from dlang.runtime.errors import RunError
 from tests.ad.recursive import check, cost
 from tests.specialize.support import lowered, ops
 

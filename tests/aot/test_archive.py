@@ -8,8 +8,8 @@ import pytest
 
 import dlang
 from dlang.codegen.llvm import objects
+from dlang.host.platform import processor
 from dlang.runtime import archive
-from dlang.runtime.platform import processor
 from dlang.tools.dlc import main
 from tests.aot.alone import run_alone
 

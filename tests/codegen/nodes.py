@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from dlang.ir.interpreter import Interpreter
+from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.reader import read_program
 from dlang.pipeline import optimise
 from dlang.runtime.engine import CompiledProgram, Engine
-from dlang.runtime.host import Host
 
 MIB = 1 << 20
 

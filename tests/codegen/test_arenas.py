@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from dlang.codegen.llvm.modules import print_llvm
+from dlang.host.effects import Host
+from dlang.host.errors import RunError
+from dlang.host.platform import PORTABLE, arena
 from dlang.ir.reader import read_program
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
-from dlang.runtime.errors import RunError
-from dlang.runtime.host import Host
-from dlang.runtime.platform import PORTABLE, arena
 from tests.codegen.nodes import GROWN, LISTS, MIB, NUMBERS, ROWS, agrees, compiled, peak, row
 
 STACK = (

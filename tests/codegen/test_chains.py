@@ -7,14 +7,14 @@ import io
 import numpy as np
 import pytest
 
+from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Block
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.reader import read_program
 from dlang.ir.traverse import walk
 from dlang.ir.update_chains import UpdateChains
 from dlang.optimize.ownership import ownership
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 
 LOOP = """\
 fn main(n.0: i64, m.1: i64) -> (r.2: f64[n.0], s.3: f64) {{

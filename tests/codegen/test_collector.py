@@ -11,7 +11,7 @@ from dlang.codegen.llvm import jit, support
 from dlang.codegen.llvm.collector import COPIES, node_header
 from dlang.codegen.node_layout import NURSERY
 from dlang.runtime.memory import Context
-from dlang.runtime.platform.threads import default_pool
+from dlang.runtime.threads import default_pool
 
 NODE = 8 * 1024
 """The bytes of a node that has one reference, its header included."""

@@ -14,9 +14,9 @@ from hypothesis import given, settings, strategies as st
 
 import dlang
 from dlang.driver import Backend
+from dlang.host.half import bf16_of_bits, bits_of_bf16
 from dlang.ir.rounding import rounded
 from dlang.ir.values import convert, to_bf16
-from dlang.runtime.half import bf16_of_bits, bits_of_bf16
 
 BACKENDS: tuple[Backend, ...] = ("cpu", "interp")
 FLOATS = ("f64", "f32", "f16", "bf16")

@@ -10,11 +10,11 @@ import pytest
 from dlang.codegen.printing import print_program
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
+from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Array
-from dlang.ir.interpreter import Interpreter
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 from tests.optimize.programs import I64
 from tests.specialize.support import lowered
 

@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 from dlang.diagnostics import DlangError, Source, Span
+from dlang.host.effects import Host
+from dlang.host.errors import RunError
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import (
     Array,
     Atom,
@@ -31,10 +34,7 @@ from dlang.ir.anf import (
 )
 from dlang.ir.builder import Builder, f64, i64
 from dlang.ir.errors import IRError
-from dlang.ir.interpreter import Interpreter
 from dlang.runtime.engine import Engine
-from dlang.runtime.errors import RunError
-from dlang.runtime.host import Host
 
 I64 = Scalar("i64")
 SOURCE = Source("failing.dl", "first line\nsecond line\n")

@@ -14,9 +14,9 @@ from dlang.codegen.llvm.fusion import fused
 from dlang.codegen.llvm.modules import emit
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
+from dlang.host.effects import Host
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 from tests.codegen.cases import CASES, Case
 
 

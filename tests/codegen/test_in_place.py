@@ -14,11 +14,11 @@ from dlang.codegen.printing import print_program
 from dlang.codegen.schedule import schedule
 from dlang.codegen.traverse import walk
 from dlang.codegen.vectorize import Lanes
-from dlang.ir.interpreter import Interpreter
+from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
-from dlang.runtime.platform.threads import Pool, new_pool
+from dlang.runtime.threads import Pool, new_pool
 from tests.specialize.support import lowered
 
 TINY = 2_000  # picoseconds: every loop of a few iterations is in pieces

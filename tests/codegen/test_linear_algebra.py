@@ -10,11 +10,11 @@ import pytest
 
 from dlang.codegen.printing import print_program
 from dlang.codegen.schedule import schedule
+from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Array, LinalgOp, Lit, Program, poly
 from dlang.ir.builder import Builder
-from dlang.ir.interpreter import Interpreter
 from dlang.runtime.engine import CompiledProgram, Engine
-from dlang.runtime.host import Host
 from tests.optimize.programs import I64
 
 ENGINE = Engine(Host())

@@ -15,8 +15,8 @@ from dlang.codegen.schedule import schedule
 from dlang.diagnostics import Source, Span
 from dlang.driver import check, lower
 from dlang.dump_ir import request
+from dlang.host.platform.elf import Elf
 from dlang.runtime.build import build
-from dlang.runtime.platform.elf import Elf
 
 PROGRAM = """fn square(x: f64) -> f64 = x * x
 

@@ -7,9 +7,9 @@ import math
 
 from dlang.codegen.llvm.modules import print_llvm
 from dlang.codegen.llvm.scalars import EXPANDED
+from dlang.host.effects import Host
 from dlang.ir.reader import read_program
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 
 
 def test_mathematics_beyond_the_first_calls_is_not_inlined_and_gives_the_same() -> None:

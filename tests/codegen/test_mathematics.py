@@ -17,9 +17,9 @@ from dlang.codegen.llvm.erf_pieces import ERF_CENTRES, ERF_PIECES, ERF_STEP
 from dlang.codegen.llvm.mathematics import FUNCTIONS, routine
 from dlang.codegen.llvm.modules import print_llvm
 from dlang.codegen.llvm.objects import has_avx512
+from dlang.host.effects import Host
 from dlang.ir.reader import read_program
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 from tests.codegen.approximation import CONSTANTS, FITS, coefficients, erf_pieces, parts
 from tests.codegen.kernels import DTYPES, Floats, Kernels, compiled
 

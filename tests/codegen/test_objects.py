@@ -9,8 +9,8 @@ import pytest
 from dlang.codegen.llvm import objects
 from dlang.diagnostics import DlangError, Source
 from dlang.driver import Request, call, check, lower
+from dlang.host.effects import Host
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 
 TEXT = """define i64 @f(i64 %x) {
   %y = add i64 %x, 1

@@ -34,10 +34,10 @@ from dlang.codegen.traverse import walk
 from dlang.codegen.vectorize import Lanes
 from dlang.diagnostics import Source
 from dlang.driver import Request, check, errors_of, lower
+from dlang.host.effects import Host
 from dlang.ir.anf import Var, poly
 from dlang.runtime.engine import CompiledProgram, Engine
-from dlang.runtime.host import Host
-from dlang.runtime.platform.threads import Pool, new_pool
+from dlang.runtime.threads import Pool, new_pool
 from tests.codegen.cases import CASES, Case
 from tests.fuzz.programs import program as random_program
 from tests.fuzz.threads import different_bits, outcome

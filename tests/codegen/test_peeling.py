@@ -14,13 +14,13 @@ from dlang.codegen.traverse import walk
 from dlang.codegen.vectorize import Lanes, survey
 from dlang.diagnostics import Source
 from dlang.driver import Request, check, errors_of, lower
+from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir import anf
 from dlang.ir.anf import poly
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.types import dtype_of
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
-from dlang.runtime.platform.threads import Pool, new_pool
+from dlang.runtime.threads import Pool, new_pool
 
 TINY = 2_000  # picoseconds: every loop of a few iterations is in pieces
 ASKS = ("maximum", "minimum", "select", "lt", "ge")

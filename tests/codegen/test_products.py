@@ -11,11 +11,11 @@ import pytest
 from dlang.codegen.printing import print_program
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
+from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Array, Axis, Program, Reduce, Size, Var, fresh, poly
 from dlang.ir.builder import Builder
-from dlang.ir.interpreter import Interpreter
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 from tests.codegen.test_programs import assert_same
 from tests.optimize.programs import I64
 

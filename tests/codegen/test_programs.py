@@ -12,12 +12,12 @@ from dlang.codegen.llvm.modules import print_llvm
 from dlang.codegen.printing import print_program
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
+from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Program
-from dlang.ir.interpreter import Interpreter
 from dlang.pipeline import optimise
 from dlang.runtime.devices import Driver
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 from tests.codegen.cases import CASES, Case
 
 TOLERANCE = {"float64": 1e-13, "float32": 1e-5}

@@ -22,15 +22,15 @@ from dlang.codegen.traverse import map_inside
 from dlang.codegen.vectorize import Lanes
 from dlang.diagnostics import DlangError, Source
 from dlang.driver import Request, check, errors_of, lower
+from dlang.host.effects import Host
+from dlang.host.errors import RunError
 from dlang.ir.anf import fresh, poly
 from dlang.ir.types import I64
 from dlang.runtime import build
 from dlang.runtime.engine import CompiledProgram, Engine
-from dlang.runtime.errors import RunError
-from dlang.runtime.host import Host
 from dlang.runtime.memory import Context
 from dlang.runtime.observers import CHECKS
-from dlang.runtime.platform.threads import new_pool
+from dlang.runtime.threads import new_pool
 from tests.codegen.announced import unannounced
 from tests.codegen.cases import CASES
 

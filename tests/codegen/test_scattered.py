@@ -12,9 +12,9 @@ from dlang.codegen.loops import Compute, Loop
 from dlang.codegen.schedule import schedule
 from dlang.codegen.traverse import walk
 from dlang.codegen.vectorize import Lanes
-from dlang.ir.interpreter import Interpreter
+from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 from tests.optimize.programs import program
 
 ADDED = """

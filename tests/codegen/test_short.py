@@ -18,9 +18,9 @@ from dlang.codegen.vectorize import Lanes
 from dlang.diagnostics import Source
 from dlang.driver import check, lower
 from dlang.dump_ir import request
-from dlang.ir.interpreter import Interpreter
+from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 from tests.codegen.test_parallel import lowered
 from tests.codegen.test_products import contract, loops
 from tests.codegen.test_programs import assert_same

@@ -8,10 +8,10 @@ import numpy as np
 
 from dlang.codegen.loops import Allocate, Loop
 from dlang.codegen.schedule import schedule
-from dlang.ir.interpreter import Interpreter
+from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 from tests.optimize.programs import program
 
 TWO = """

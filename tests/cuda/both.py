@@ -14,11 +14,11 @@ from dlang.codegen.schedule import schedule
 from dlang.diagnostics import Source
 from dlang.driver import call, check, errors_of, lower
 from dlang.dump_ir import request
+from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Program
-from dlang.ir.interpreter import Interpreter
 from dlang.runtime.emulation.driver import EmulatedDriver
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 
 
 class Both:

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from dlang.diagnostics import DlangError
+from dlang.host.cuda import libraries
 from dlang.runtime import drivers
-from dlang.runtime.cuda import libraries
 from dlang.runtime.cuda.driver import CudaDriver
 from dlang.runtime.device_memory import Holding, allocate, give_back, held
 from dlang.runtime.devices import Stream

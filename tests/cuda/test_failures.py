@@ -11,13 +11,13 @@ import pytest
 
 from dlang.codegen.cuda.placement import on_device
 from dlang.codegen.schedule import schedule
+from dlang.host.effects import Host
+from dlang.host.errors import RunError
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Array, Atom, Reduce, Var, poly
 from dlang.ir.builder import Builder, i64
-from dlang.ir.interpreter import Interpreter
 from dlang.runtime.emulation.driver import EmulatedDriver
 from dlang.runtime.engine import Engine
-from dlang.runtime.errors import RunError
-from dlang.runtime.host import Host
 from tests.codegen.test_failures import I64, checked_gather, program
 
 SIZE = 200

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dlang
-from dlang.runtime.cuda import arrays
+from dlang.host.cuda import arrays
 from dlang.runtime.cuda.driver import CudaDriver
 from dlang.runtime.device_ceilings import device_ceilings
 from tests.backends import has_gpu

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from dlang.diagnostics import DlangError
-from dlang.runtime.cuda import compiler, libraries
+from dlang.host.cuda import libraries
+from dlang.runtime.cuda import compiler
 from dlang.runtime.devices import Misbehaviour
 from tests.cuda.doubling import BODY, kernel
 

@@ -12,10 +12,10 @@ import dlang
 from dlang.diagnostics import Source
 from dlang.driver import Request, check, errors_of, lower
 from dlang.dump_ir import listing
+from dlang.host.effects import Host
 from dlang.ir.anf import poly
 from dlang.runtime.emulation.driver import EmulatedDriver
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 
 
 def host(text: str) -> str:

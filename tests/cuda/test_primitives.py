@@ -11,15 +11,15 @@ import pytest
 
 from dlang.codegen.cuda.printing import device_text
 from dlang.codegen.cuda.scalars import literal
+from dlang.host.effects import Host
+from dlang.host.half import bf16_of_bits, bits_of_bf16
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import DTYPES, FLOATS, INTEGERS, Array, Atom, Lit, Program, Scalar, Var, poly
 from dlang.ir.builder import Builder
-from dlang.ir.interpreter import Interpreter
 from dlang.ops.primitives import ANY, BOOL, FLOAT, INT, NUM, ORD, PRIMITIVES, WORD
 from dlang.ops.threefry import PARITY, ROTATIONS, ROUNDS
 from dlang.runtime.emulation.driver import EmulatedDriver
 from dlang.runtime.engine import Engine
-from dlang.runtime.half import bf16_of_bits, bits_of_bf16
-from dlang.runtime.host import Host
 
 NUMBERS = tuple(d for d in DTYPES if d != "str")
 TAKEN = {

@@ -39,6 +39,7 @@ from dlang.codegen.traverse import walk
 from dlang.diagnostics import Source, Span
 from dlang.driver import call, check, errors_of, lower
 from dlang.dump_ir import request
+from dlang.host.effects import Host
 from dlang.ir.anf import Lit, Scalar, fresh, poly
 from dlang.ir.types import I64
 from dlang.runtime.ceilings import Ceilings
@@ -46,7 +47,6 @@ from dlang.runtime.device_ceilings import DeviceCeilings, device_ceilings
 from dlang.runtime.devices import Driver
 from dlang.runtime.emulation.driver import EmulatedDriver
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 from dlang.runtime.profile import EMULATED, Event, Profile, Row
 from dlang.runtime.recorder import Recorder, Recording
 from tests.codegen.test_profile import PROGRAM, numbers

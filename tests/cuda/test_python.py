@@ -14,9 +14,9 @@ import pytest
 
 import dlang
 from dlang.driver import Backend
+from dlang.host.cuda import libraries
 from dlang.runtime import drivers
 from dlang.runtime.ceilings import Ceilings
-from dlang.runtime.cuda import libraries
 from dlang.runtime.emulation.driver import EmulatedDriver
 from dlang.tools.dlc import main
 from dlang.tools.repl.session import Session

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
+from dlang.host.effects import Host
 from dlang.runtime.emulation.driver import EmulatedDriver
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 from tests.fuzz import compare
 from tests.fuzz.compare import disagreement
 from tests.fuzz.programs import differentiable, program

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import dlang
+from dlang.host.cuda import libraries
 from dlang.runtime import drivers
-from dlang.runtime.cuda import libraries
 from tests.cuda.fake_cupy import Stream
 from tests.cuda.working_cupy import WorkingCupy
 

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from dlang.codegen.kernel import Kernel
-from dlang.runtime.cuda import compiler, libraries
+from dlang.host.cuda import libraries
+from dlang.runtime.cuda import compiler
 from tests.cuda import calls
 from tests.cuda.fake_cupy import FakeCupy, Stream
 from tests.cuda.ordering import Ordering

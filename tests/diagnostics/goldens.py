@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 
 from dlang.diagnostics import DlangError, Source, render
 from dlang.driver import Request, call, check, load, lower
-from dlang.runtime.host import Host
+from dlang.host.effects import Host
 from dlang.tools.run import call_of_main, printed
 
 MESSAGES = Path(__file__).parent / "messages"

@@ -16,11 +16,11 @@ import dlang
 from dlang.codegen.llvm.objects import this_processor
 from dlang.diagnostics import DlangError, Source, render
 from dlang.driver import Request, call, check, lower
-from dlang.ir.interpreter import Interpreter
+from dlang.host.cuda import libraries
+from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
 from dlang.runtime import memory
-from dlang.runtime.cuda import libraries
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 from dlang.tools.dlc import main
 from dlang.tools.repl.commands import Conversation, perform
 from dlang.tools.repl.session import Session

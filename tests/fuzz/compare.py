@@ -16,12 +16,12 @@ import numpy as np
 
 from dlang.diagnostics import DlangError, Source
 from dlang.driver import Request, check, errors_of, lower
+from dlang.host.effects import Host
+from dlang.host.errors import RunError
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Derivative, Program, poly
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import walk
 from dlang.runtime.engine import Engine
-from dlang.runtime.errors import RunError
-from dlang.runtime.host import Host
 from dlang.specialize.specialize import Entry
 
 SIZES = ((2, 2), (4, 3))

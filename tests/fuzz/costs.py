@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dlang.diagnostics import DlangError, Source
 from dlang.driver import check, errors_of
-from dlang.ir.metering import TooMuch
-from dlang.runtime.errors import RunError
+from dlang.host.errors import RunError
+from dlang.interpret.metering import TooMuch
 from dlang.tools.scans import prepared, scans
 from tests.fuzz.compare import Disagreement
 

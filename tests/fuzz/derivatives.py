@@ -14,9 +14,9 @@ import numpy as np
 
 from dlang.diagnostics import DlangError, Source
 from dlang.driver import Request, check, errors_of
+from dlang.host.errors import RunError
+from dlang.interpret.pointwise_values import NoDerivative
 from dlang.ir.anf import poly
-from dlang.ir.pointwise_values import NoDerivative
-from dlang.runtime.errors import RunError
 from dlang.runtime.tiers import Tiers
 from dlang.tools.gradients import Gradients, gradients
 from tests.fuzz.compare import NEARBY, SIZES, Disagreement, arguments, nearby, rounded

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from random import Random
 
-from dlang.runtime.platform.threads import Pool, new_pool
+from dlang.runtime.threads import Pool, new_pool
 from tests.fuzz import seams
 from tests.fuzz.bound import differing_calls
 from tests.fuzz.compare import Disagreement, disagreement

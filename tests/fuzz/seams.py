@@ -17,10 +17,10 @@ import numpy as np
 
 from dlang.diagnostics import DlangError, Source
 from dlang.driver import Request, check, errors_of, lower
+from dlang.host.effects import Host
+from dlang.host.errors import RunError
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Array, Program, early_name, poly
-from dlang.ir.interpreter import Interpreter
-from dlang.runtime.errors import RunError
-from dlang.runtime.host import Host
 from tests.fuzz import templates
 from tests.fuzz.compare import Disagreement, alike, nearby, outcome_of
 

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from dlang.host.effects import Host
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 from dlang.runtime.tiers import Tiers
 from tests.fuzz.bound import differing_calls
 from tests.fuzz.compare import disagreement

@@ -9,11 +9,11 @@ import numpy as np
 
 from dlang.diagnostics import DlangError, Source
 from dlang.driver import Request, check, lower
+from dlang.host.effects import Host
+from dlang.host.errors import RunError
 from dlang.ir.anf import poly
 from dlang.runtime.engine import CompiledProgram, Engine
-from dlang.runtime.errors import RunError
-from dlang.runtime.host import Host
-from dlang.runtime.platform.threads import Pool
+from dlang.runtime.threads import Pool
 from dlang.runtime.tiers import Tiers
 from tests.fuzz.compare import Disagreement, arguments
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import (
     Array,
     Function,
@@ -15,7 +16,6 @@ from dlang.ir.anf import (
     poly,
 )
 from dlang.ir.builder import Builder
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.verify import verify
 
 F, I64, BOOL = Scalar("f64"), Scalar("i64"), Scalar("bool")

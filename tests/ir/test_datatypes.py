@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.errors import IRError
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.printer import print_program
 from dlang.ir.reader import read_program
 from dlang.ir.verify import verify

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-import dlang.ir.interpreter as interpreter_module
+import dlang.interpret.interpreter as interpreter_module
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import (
     Axis,
     Function,
@@ -22,7 +23,6 @@ from dlang.ir.anf import (
 )
 from dlang.ir.builder import Builder, axis, boolean, f64
 from dlang.ir.errors import IRError
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.verify import verify
 from tests.ir.interpreting import I64, RNG, interpreter, matrix, run, vector
 from tests.ir.programs import programs

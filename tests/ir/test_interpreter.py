@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dlang.host.errors import RunError
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import (
     Block,
     Function,
@@ -20,9 +22,7 @@ from dlang.ir.anf import (
 )
 from dlang.ir.builder import Builder, axis, boolean, f64, i64, text
 from dlang.ir.errors import IRError
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.verify import verify
-from dlang.runtime.errors import RunError
 from tests.ir.interpreting import I64, RNG, F, interpreter, matrix, run, vector
 
 

@@ -8,7 +8,7 @@ import pytest
 from dlang.diagnostics import Source
 from dlang.driver import check, errors_of, lower
 from dlang.dump_ir import request
-from dlang.ir.metering import Metered, TooMuch
+from dlang.interpret.metering import Metered, TooMuch
 
 
 def metered(text: str, *args: object, stage: str = "opt", limit: int = 10**6) -> Metered:

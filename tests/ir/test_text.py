@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dlang.diagnostics import Source, Span
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import (
     Array,
     Atom,
@@ -34,7 +35,6 @@ from dlang.ir.anf import (
 )
 from dlang.ir.builder import Builder, axis, boolean, f64, i64, text
 from dlang.ir.errors import IRError
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.printer import print_program
 from dlang.ir.reader import read_program
 from dlang.ir.verify import verify

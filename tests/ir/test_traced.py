@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dlang.ir.traced import SLOPES, Dual, Tape, apply, f64, widened
+from dlang.interpret.traced import SLOPES, Dual, Tape, apply, f64, widened
 from dlang.ir.values import FUNCTIONS
 from dlang.ops.primitives import PRIMITIVES
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import (
     Array,
     Block,
@@ -27,7 +28,6 @@ from dlang.ir.anf import (
 )
 from dlang.ir.builder import Builder, axis, f64, i64
 from dlang.ir.errors import IRError
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.printer import print_program
 from dlang.ir.substitution import inlined, refresh, substitute
 from dlang.ir.traverse import (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dlang.codegen.llvm.emitter import FORMATS
-from dlang.ir.traced import apply
+from dlang.interpret.traced import apply
 from dlang.ops.dtypes import DTYPES, FLOATS, HALF, INTEGERS, NAMES, WHOLE, DType
 from dlang.ops.monoids import COMBINE, MONOIDS, identity
 from dlang.ops.primitives import PRIMITIVES

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Array, Atom, Program, Reduce, Scalar, Var, poly
 from dlang.ir.builder import Builder, boolean, f64, i64
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.reader import read_program
 from dlang.ir.traverse import walk
 from dlang.ir.verify import verify

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Call, Program, While
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.reader import read_program
 from dlang.ir.traverse import walk
 from dlang.ir.verify import verify
 from dlang.optimize.tailcalls import tail_calls_to_loops
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 
 
 def looped(text: str) -> Program:

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Block, Contract, For, Let, Program
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import walk
 from dlang.optimize import block_loop_products
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 from tests.specialize.support import lowered
 
 TEXT = """

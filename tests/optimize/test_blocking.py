@@ -9,14 +9,14 @@ import pytest
 
 import dlang
 from dlang import pipeline
+from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Array, Comp, Contract, Let, Program, Reduce
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import walk
 from dlang.optimize import blocking, in_blocks
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
-from dlang.runtime.platform.threads import default_pool
+from dlang.runtime.threads import default_pool
 from tests.optimize.programs import assert_same
 from tests.specialize.support import lowered
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import dlang
+from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Comp, Empty, For, Program, Reduce
 from dlang.ir.errors import IRError
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.printer import print_program
 from dlang.ir.reader import read_program
 from dlang.ir.traverse import walk
@@ -19,7 +20,6 @@ from dlang.optimize.coalesce_writes import coalesce_writes
 from dlang.optimize.ownership import ownership
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 from tests.optimize.programs import assert_same, cost, count, program, run, through
 from tests.specialize.support import lowered
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dlang.host.errors import RunError
 from dlang.inequalities import GREATEST, LEAST
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Assert, For, Program, While
-from dlang.ir.interpreter import Interpreter
 from dlang.pipeline import optimise
-from dlang.runtime.errors import RunError
 from tests.optimize.loops import Loops
 from tests.specialize.support import lowered, ops
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Array, Comp, Function, Let, Lit, Prim, Program, Reduce, Scalar, Var, poly
 from dlang.ir.builder import Builder
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import walk
 from dlang.ir.verify import verify
 from dlang.optimize.distribute import distribute

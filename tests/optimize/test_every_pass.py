@@ -17,8 +17,8 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 
 from dlang import pipeline
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Array, Program, Var
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.printer import print_program
 from dlang.pipeline import PASSES, CorePass, optimise
 from dlang.polynomials import Poly

@@ -13,8 +13,9 @@ from dlang.codegen.printing import print_program
 from dlang.codegen.schedule import schedule
 from dlang.codegen.traverse import walk as walk_loops
 from dlang.codegen.vectorize import Lanes
+from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Array, Comp, Program, poly
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.printer import print_program as print_ir
 from dlang.ir.reader import read_program
 from dlang.ir.traverse import walk
@@ -23,7 +24,6 @@ from dlang.optimize.fuse_outer_axis import fuse_outer_axis
 from dlang.optimize.ownership import ownership
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 from tests.optimize.programs import assert_same, cost, count, program, run
 from tests.specialize.support import lowered
 

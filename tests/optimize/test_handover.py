@@ -7,8 +7,9 @@ import io
 import numpy as np
 import pytest
 
+from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.errors import IRError
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.printer import print_program
 from dlang.ir.reader import read_program
 from dlang.ir.verify import verify
@@ -16,7 +17,6 @@ from dlang.optimize.handover import handed_over
 from dlang.optimize.ownership import ownership
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 
 # Adds 1 to the elements from `low` on, a half after the other.
 HALVES = """\

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dlang.host.errors import RunError
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Assert, IndexExpr, Prim
-from dlang.ir.interpreter import Interpreter
 from dlang.pipeline import optimise
-from dlang.runtime.errors import RunError
 from tests.specialize.support import lowered, ops
 
 HELPERS = """

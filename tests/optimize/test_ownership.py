@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
+from dlang.host.effects import Host
+from dlang.host.errors import RunError
 from dlang.ir.anf import Array, Atom, Comp, Copy, For, Program, Reduce, Var, poly
 from dlang.ir.builder import Builder, f64, i64
 from dlang.ir.printer import print_program
@@ -14,8 +16,6 @@ from dlang.ir.verify import verify
 from dlang.optimize.ownership import ownership
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
-from dlang.runtime.errors import RunError
-from dlang.runtime.host import Host
 from tests.optimize.programs import I64, assert_same, cost, count, run, through
 from tests.specialize.support import lowered
 

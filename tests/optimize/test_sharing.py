@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dlang.host.errors import RunError
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Program
-from dlang.ir.interpreter import Interpreter
 from dlang.pipeline import optimise
-from dlang.runtime.errors import RunError
 from tests.specialize.support import lowered
 
 HEAD = """

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Comp, Contract, For, Program
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import walk
 from dlang.pipeline import optimise
 from tests.specialize.support import lowered

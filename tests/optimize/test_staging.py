@@ -7,11 +7,11 @@ import dlang
 from dlang.diagnostics import Source
 from dlang.driver import check, split
 from dlang.dump_ir import listing, request
+from dlang.host.effects import Host
 from dlang.ir.anf import Call, early_name
 from dlang.ir.traverse import walk
 from dlang.ir.verify import verify
 from dlang.ops.primitives import EXPENSIVE, FLOAT, HEAVY, PRIMITIVES
-from dlang.runtime.host import Host
 
 PROGRAM = """
 enum Tree { Leaf(f64), Node(Tree, Tree) }

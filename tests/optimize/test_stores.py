@@ -8,12 +8,12 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Array, Atom, Block, Empty, Function, If, Let, Lit, Program, Scalar, Size, Var, fresh, poly
 from dlang.ir.builder import Builder
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.verify import verify
 from dlang.optimize.stores import stored
-from dlang.runtime.host import Host
 
 ROWS, ELEMENTS = 2, 3
 ROW, TAPE = Array("f64", (poly(ELEMENTS),)), Array("f64", (poly(ROWS), poly(ELEMENTS)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Call, Copy, While
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.reader import read_program
 from dlang.optimize.tailcalls import tail_calls_to_loops
 from dlang.pipeline import optimise

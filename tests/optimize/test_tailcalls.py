@@ -7,14 +7,14 @@ import io
 import numpy as np
 import pytest
 
+from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Copy, While
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.reader import read_program
 from dlang.ir.verify import verify
 from dlang.optimize.tailcalls import tail_calls_to_loops
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 from tests.optimize.tailcalls import agrees, count, fast, looped, loops_and_calls
 
 SUM = """\

@@ -12,12 +12,12 @@ from dlang.codegen.printing import print_program
 from dlang.codegen.schedule import schedule
 from dlang.codegen.traverse import walk as walk_loops
 from dlang.codegen.vectorize import Lanes
+from dlang.host.effects import Host
 from dlang.ir.anf import Comp, Empty, Program, Update
 from dlang.ir.verify import verify
 from dlang.optimize.unroll import unroll
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 from tests.optimize.programs import assert_same, cost, count, program, run
 from tests.specialize.support import lowered
 

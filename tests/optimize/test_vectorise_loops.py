@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import dlang
+from dlang.host.errors import RunError
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Comp, For, Program
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import walk
 from dlang.ir.verify import verify
 from dlang.optimize.vectorise_loops import vectorise_loops
 from dlang.pipeline import optimise
-from dlang.runtime.errors import RunError
 from tests.optimize.programs import assert_same, count, program, run
 from tests.specialize.support import lowered
 

@@ -10,11 +10,11 @@ import numpy as np
 from dlang.diagnostics import Source
 from dlang.driver import check, errors_of, lower
 from dlang.dump_ir import request
+from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
+from dlang.interpret.pointwise import Pointwise
 from dlang.ir.anf import Program
-from dlang.ir.interpreter import Interpreter
-from dlang.ir.pointwise import Pointwise
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 
 Results = list[Any]
 

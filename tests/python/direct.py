@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import dlang
+from dlang.host.platform.objects import can_call
 from dlang.python.function import Function
-from dlang.runtime.platform.objects import can_call
 
 quick = pytest.mark.skipif(not can_call(), reason="calls go through Python here")
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import dlang
+from dlang.host.platform.objects import can_call
 from dlang.python.function import Function
-from dlang.runtime.platform.objects import can_call
 
 MODULE = """
 import random { normal }

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import dlang
+from dlang.host.platform.objects import can_call
 from dlang.runtime import tiers
 from dlang.runtime.memory import CONTEXTS
-from dlang.runtime.platform.objects import can_call
 from tests.python.direct import MODULE, A, quick, warm
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import dlang
 from dlang.codegen.llvm import dispatch
-from dlang.runtime.platform.objects import can_call
+from dlang.host.platform.objects import can_call
 from dlang.tools.dlc import main
 
 TEXT = """

@@ -9,7 +9,7 @@ import pytest
 
 from dlang.diagnostics import DlangError, Source, render
 from dlang.driver import Request, call, check, errors_of, load, lower
-from dlang.runtime.host import Host
+from dlang.host.effects import Host
 from tests.robustness.programs import nested
 
 DEEP = {name: text for name, text in nested(60) if not text.startswith("fn f(x")}

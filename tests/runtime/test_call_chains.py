@@ -7,10 +7,10 @@ import pytest
 import dlang
 from dlang.diagnostics import DlangError, Source, Span, render
 from dlang.driver import Backend, Request, check, lower
-from dlang.ir.interpreter import Interpreter
+from dlang.host.effects import Host
+from dlang.host.errors import RunError
+from dlang.interpret.interpreter import Interpreter
 from dlang.runtime.engine import Engine
-from dlang.runtime.errors import RunError
-from dlang.runtime.host import Host
 from dlang.specialize.specialize import Specializer
 from tests.backends import HERE
 

@@ -11,13 +11,13 @@ import pytest
 import dlang
 from dlang.diagnostics import Source, Span
 from dlang.driver import Request, check, lower
+from dlang.host.effects import Host
+from dlang.host.errors import RunError
+from dlang.host.platform import PORTABLE, stack as stacks
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Atom, Block, Function, Program, Scalar, fresh
 from dlang.ir.builder import Builder, i64
-from dlang.ir.interpreter import Interpreter
 from dlang.runtime.engine import Engine
-from dlang.runtime.errors import RunError
-from dlang.runtime.host import Host
-from dlang.runtime.platform import PORTABLE, stack as stacks
 
 I64 = Scalar("i64")
 SOURCE = Source("deep.dl", "first line\nsecond line\n")

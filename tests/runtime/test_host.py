@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dlang.runtime.errors import RunError
-from dlang.runtime.host import Host
+from dlang.host.effects import Host
+from dlang.host.errors import RunError
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ import pytest
 import dlang
 from dlang.diagnostics import Source
 from dlang.driver import Request, check, lower
+from dlang.host.effects import Host
+from dlang.host.platform import PORTABLE
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
-from dlang.runtime.platform import PORTABLE
 from tests.runtime.interruption import interrupted_after
 
 SLOW = """

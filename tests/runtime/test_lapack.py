@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dlang.runtime import lapack
-from dlang.runtime.libraries import perform
+from dlang.host import lapack
+from dlang.host.libraries import perform
 
 DTYPES = (np.float64, np.float32)
 SIZES = (0, 1, 2, 5, 40)

@@ -15,11 +15,11 @@ from dlang.codegen.llvm import capi, collector, jit, linker, objects, pool, supp
 from dlang.diagnostics import Source
 from dlang.driver import check, lower
 from dlang.dump_ir import request
+from dlang.host.effects import Host
+from dlang.host.platform import loader
+from dlang.host.platform.elf import ALLOCATE, RELOCATIONS, SYMBOLS as SYMBOL_TABLE, Elf
 from dlang.runtime.build import build
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
-from dlang.runtime.platform import loader
-from dlang.runtime.platform.elf import ALLOCATE, RELOCATIONS, SYMBOLS as SYMBOL_TABLE, Elf
 
 pytestmark = pytest.mark.skipif(not loader.can_load(), reason="objects are linked by LLVM here")
 

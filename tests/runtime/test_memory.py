@@ -14,7 +14,7 @@ import pytest
 import dlang
 from dlang.diagnostics import DlangError
 from dlang.driver import Backend
-from dlang.runtime.platform import PORTABLE, memory
+from dlang.host.platform import PORTABLE, memory
 from tests.backends import HERE
 
 SOURCE = """

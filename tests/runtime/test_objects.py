@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from dlang.runtime.platform import PORTABLE, objects
+from dlang.host.platform import PORTABLE, objects
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import dlang
-from dlang.runtime.platform import PORTABLE
+from dlang.host.platform import PORTABLE
 
 MODULE = r"""
 import io
@@ -40,7 +40,7 @@ PROGRAM = r"""
 import os, signal, sys, threading, time
 import numpy as np
 import dlang
-from dlang.runtime.platform import memory, stack
+from dlang.host.platform import memory, stack
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored here
 assert not stack.can_switch() and memory.physical_memory() == memory.available_memory() == memory.UNKNOWN

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dlang.runtime import numpy_files, saved
-from dlang.runtime.contents import decoded, encoded
-from dlang.runtime.errors import RunError
-from dlang.runtime.host import Host
+from dlang.host import numpy_files, saved
+from dlang.host.contents import decoded, encoded
+from dlang.host.effects import Host
+from dlang.host.errors import RunError
 
 TREE = """
 import io

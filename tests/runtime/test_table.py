@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dlang.runtime import table
-from dlang.runtime.errors import RunError
+from dlang.host import table
+from dlang.host.errors import RunError
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dlang.diagnostics import Source, Span
-from dlang.runtime.errors import RunError
-from dlang.runtime.text import format_parts, format_value
+from dlang.host.errors import RunError
+from dlang.host.text import format_parts, format_value
 
 
 @pytest.mark.parametrize(

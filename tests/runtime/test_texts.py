@@ -18,12 +18,12 @@ from dlang.codegen.node_layout import NURSERY
 from dlang.diagnostics import Source
 from dlang.driver import check, errors_of, lower
 from dlang.dump_ir import request
+from dlang.host.effects import Host
+from dlang.host.errors import RunError
 from dlang.runtime.engine import CompiledProgram, Engine
-from dlang.runtime.errors import RunError
-from dlang.runtime.host import Host
 from dlang.runtime.memory import Context
-from dlang.runtime.platform.threads import default_pool
 from dlang.runtime.texts import read_text, write_text
+from dlang.runtime.threads import default_pool
 
 PROGRAMS = {
     "a loop that carries a text": """

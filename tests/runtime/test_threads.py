@@ -19,11 +19,12 @@ import dlang
 from dlang.codegen.llvm import pool as layout
 from dlang.diagnostics import DlangError, Source
 from dlang.driver import Request, check, errors_of, lower
+from dlang.host.effects import Host
+from dlang.host.errors import RunError
+from dlang.host.platform import PORTABLE
+from dlang.runtime import threads
 from dlang.runtime.engine import CompiledProgram, Engine
-from dlang.runtime.errors import RunError
-from dlang.runtime.host import Host
-from dlang.runtime.platform import PORTABLE, threads
-from dlang.runtime.platform.threads import Pool, new_pool
+from dlang.runtime.threads import Pool, new_pool
 from tests.fuzz.threads import outcome
 from tests.runtime.interruption import interrupted_after
 
@@ -178,7 +179,8 @@ def test_a_child_of_a_fork_has_threads_of_its_own(pool: Pool) -> None:
 def test_threads_that_wait_on_condition_variables_work_too() -> None:
     code = """
 import numpy as np
-from dlang.runtime.platform.threads import has_futexes, new_pool
+from dlang.runtime.threads import new_pool
+from dlang.host.platform.futexes import has_futexes
 from tests.runtime.test_threads import WORK, compiled
 assert not has_futexes()
 pool = new_pool(4)

@@ -17,11 +17,11 @@ import pytest
 import dlang
 from dlang.codegen.llvm import objects
 from dlang.diagnostics import DlangError
+from dlang.host.effects import Host
+from dlang.host.platform.objects import can_call
 from dlang.python.function import Function
 from dlang.runtime import tiers
 from dlang.runtime.engine import CompiledProgram, Engine
-from dlang.runtime.host import Host
-from dlang.runtime.platform.objects import can_call
 from dlang.runtime.tiers import Promotion, Tiers
 from tests.codegen.cases import CASES, Case
 

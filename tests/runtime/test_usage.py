@@ -11,10 +11,10 @@ import dlang
 from dlang.codegen.llvm import pool as layout, support
 from dlang.diagnostics import Source
 from dlang.driver import Request, check, lower
+from dlang.host.effects import Host
 from dlang.runtime.engine import Engine
-from dlang.runtime.host import Host
 from dlang.runtime.memory import Context
-from dlang.runtime.platform.threads import new_pool
+from dlang.runtime.threads import new_pool
 from dlang.runtime.usage import in_units
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from dlang.diagnostics import Source
 from dlang.driver import check
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir import anf
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.verify import verify
 from dlang.pipeline import optimise
 from dlang.specialize.specialize import Entry, Specializer

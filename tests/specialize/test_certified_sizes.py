@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dlang.host.effects import Host
+from dlang.host.errors import RunError
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Assert, Comp, LinalgOp, Program, Read, Reshape, Var
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.traverse import mentioned, walk
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
-from dlang.runtime.errors import RunError
-from dlang.runtime.host import Host
 from tests.specialize.support import lowered, ops
 
 READS = {

@@ -4,8 +4,8 @@ import pytest
 
 import dlang
 from dlang.diagnostics import DlangError
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir import anf
-from dlang.ir.interpreter import Interpreter
 from dlang.pipeline import optimise
 from tests.specialize.support import lowered, ops
 

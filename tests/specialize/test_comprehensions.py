@@ -7,10 +7,10 @@ import pytest
 
 from dlang.diagnostics import Source
 from dlang.driver import Request, call, check, lower
+from dlang.host.effects import Host
+from dlang.host.errors import RunError
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import For
-from dlang.ir.interpreter import Interpreter
-from dlang.runtime.errors import RunError
-from dlang.runtime.host import Host
 from tests.specialize.support import lowered, ops
 
 RANGES = """

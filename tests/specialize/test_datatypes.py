@@ -132,7 +132,7 @@ fn f(x: f64) -> str {
 
 
 def test_an_operator_on_different_variants_stops_the_run():
-    from dlang.runtime.errors import RunError
+    from dlang.host.errors import RunError
 
     made = lowered(TREE + "fn f(x: f64) -> f64 = total(Leaf(x) + Node(Leaf(x), Leaf(x)))")
     with pytest.raises(RunError, match="different variants"):

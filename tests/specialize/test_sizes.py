@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dlang.runtime.errors import RunError
+from dlang.host.errors import RunError
 from tests.specialize.support import lowered
 
 HALF = "fn half(x: f64[n]) -> f64[n / 2] = x[..n // 2] as f64[n / 2]\n"

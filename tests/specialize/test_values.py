@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from dlang.host.errors import RunError
 from dlang.ir import anf
-from dlang.runtime.errors import RunError
 from tests.specialize.support import lowered, ops
 
 

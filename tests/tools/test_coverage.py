@@ -8,7 +8,7 @@ import pytest
 
 from dlang.diagnostics import DlangError, Source
 from dlang.driver import check, errors_of
-from dlang.runtime.host import Host
+from dlang.host.effects import Host
 from dlang.tools.coverage import Coverage
 from dlang.tools.coverage_report import by_file, lcov, table
 

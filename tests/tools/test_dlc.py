@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from dlang import __version__
-from dlang.runtime.platform import threads
+from dlang.runtime import threads
 from dlang.tools.commands import COMMANDS, parser_of
 from dlang.tools.dlc import main
 
@@ -348,7 +348,7 @@ def test_a_defect_of_the_compiler_is_not_blamed_on_the_user(monkeypatch, dlc):
 
 def test_a_wrong_setting_is_not_a_defect(write, dlc, monkeypatch):
     monkeypatch.setenv("DLANG_THREADS", "many")
-    monkeypatch.setattr("dlang.runtime.platform.threads.default_pool", threads.wanted)
+    monkeypatch.setattr("dlang.runtime.threads.default_pool", threads.wanted)
     code, _, err = dlc("run", "--threads", "2", write('fn main() { print("x") }'))
     assert code == 1 and err.startswith("error[E0972]")
 

@@ -163,7 +163,7 @@ def test_a_pass_that_changes_the_meaning_is_found() -> None:
     optimise(
         made.program, [made.entry.name], verify=True, observe=lambda step, p: trace.append((step, p)), passes=wrong
     )
-    from dlang.ir.interpreter import Interpreter
+    from dlang.interpret.interpreter import Interpreter
 
     def run(program: Program) -> list[tuple[str, object]]:
         return [("f64", v) for v in Interpreter(program).run(made.entry.name, [2.0, 0.5])]

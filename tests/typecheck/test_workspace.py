@@ -212,7 +212,7 @@ def test_one_that_changes_what_callers_see_checks_those_that_mention_it() -> Non
 
 def test_callers_that_are_kept_run_what_was_edited() -> None:
     from dlang.driver import Request, call, load, lower
-    from dlang.runtime.host import Host
+    from dlang.host.effects import Host
 
     text = (
         "const base = 10.0\nfn g<a: Num>(x: a[n], k: size) -> a[n + k] = concat(x, zeros(k))\n"

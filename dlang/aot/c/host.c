@@ -1,4 +1,4 @@
-/* The work of the host: texts, and what a program does to the world, as runtime/host.py does it. */
+/* The work of the host: texts, and what a program does to the world, as host/effects.py does it. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* Whole values read from archives of NumPy, as runtime/saved.py does. */
+/* Whole values read from archives of NumPy, as host/saved.py does. */
 #include <stdlib.h>
 #include <string.h>
 

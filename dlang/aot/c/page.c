@@ -1,4 +1,4 @@
-/* What an archive says of the value in it, in JSON, compared with what a program knows: as runtime/saved.py does. */
+/* What an archive says of the value in it, in JSON, compared with what a program knows: as host/saved.py does. */
 #include "page.h"
 
 #include <ctype.h>

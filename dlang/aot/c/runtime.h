@@ -28,7 +28,7 @@ void dl_puts(dl_buffer *out, const char *text);
 void dl_printf(dl_buffer *out, const char *form, ...) __attribute__((format(printf, 2, 3)));
 void dl_drop(dl_buffer *out);
 
-/* ---- values as text, as runtime/text.py writes them ----------------------------------------------------------------- */
+/* ---- values as text, as host/text.py writes them ----------------------------------------------------------------- */
 typedef struct {
     char kind;     /* f, i, u, b (truth), s (text) */
     uint8_t bytes; /* of an element in memory */
@@ -57,7 +57,7 @@ typedef struct {
     int width;           /* of the line numbers in that */
 } dl_place;
 
-/* ---- values in files: what runtime/contents.py knows of them -------------------------------------------------------- */
+/* ---- values in files: what host/contents.py knows of them -------------------------------------------------------- */
 /* A leaf. In a node it is at a word, and its axes are among the sizes of the node. */
 typedef struct {
     const char *name;

@@ -1,4 +1,4 @@
-/* Whole values written to archives of NumPy, as runtime/saved.py does. */
+/* Whole values written to archives of NumPy, as host/saved.py does. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -13,12 +13,12 @@ from dlang.codegen.llvm.call_trees import Trees
 from dlang.codegen.llvm.dispatch import FLOAT, FOUND, INTEGER, TRUTH
 from dlang.codegen.llvm.host_calls import to_word
 from dlang.codegen.llvm.scalars import memory_type
+from dlang.host.platform import objects
+from dlang.host.platform.objects import DATA, DESCR, DIMENSIONS, FIELDS, ITEMS, NDIM, TYPE
 from dlang.inequalities import LARGEST
 from dlang.ir.anf import FLOATS, Size
+from dlang.ir.crossing import Choice, Fields, Items, Leaf, Part, Tree, leaf_count
 from dlang.ops.dtypes import WHOLE
-from dlang.runtime.crossing import Choice, Fields, Items, Leaf, Part, Tree, leaf_count
-from dlang.runtime.platform import objects
-from dlang.runtime.platform.objects import DATA, DESCR, DIMENSIONS, FIELDS, ITEMS, NDIM, TYPE
 
 
 def is_taken(part: Part, trees: Trees) -> bool:

@@ -11,8 +11,8 @@ from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.scalars import LLVM
 from dlang.codegen.llvm.texts import FAILED
 from dlang.codegen.llvm.writer import Writer
+from dlang.host.platform.objects import TYPE
 from dlang.ir.anf import SIGNED, Size, poly
-from dlang.runtime.platform.objects import TYPE
 
 
 @dataclass(slots=True)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from dlang.codegen.entry_points import EntryPoint
 from dlang.codegen.llvm.call_emission import Emission
 from dlang.codegen.llvm.call_needs import Class, Dtype
 from dlang.codegen.llvm.host_calls import put
+from dlang.host.platform import objects
+from dlang.host.platform.objects import ITEMS
 from dlang.ir.anf import Array, Scalar, Var
+from dlang.ir.crossing import Choice, Fields, Items, Leaf, Part, leaf_count
+from dlang.ir.faces import Face
 from dlang.ops.dtypes import WHOLE
-from dlang.runtime.compiled import EntryPoint
-from dlang.runtime.crossing import Choice, Fields, Items, Leaf, Part, leaf_count
-from dlang.runtime.faces import Face
-from dlang.runtime.platform import objects
-from dlang.runtime.platform.objects import ITEMS
 
 
 @dataclass(frozen=True, slots=True)

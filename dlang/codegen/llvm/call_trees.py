@@ -14,11 +14,11 @@ from dlang.codegen.llvm.call_emission import Emission
 from dlang.codegen.llvm.call_needs import Class
 from dlang.codegen.llvm.host_calls import to_word
 from dlang.codegen.node_layout import holds_reference, words
+from dlang.host.platform import objects
+from dlang.host.platform.objects import FIELDS, TYPE
 from dlang.ir.anf import Datatype
+from dlang.ir.crossing import Branch, Leaf, Tree
 from dlang.ops.dtypes import INTEGERS, WHOLE
-from dlang.runtime.crossing import Branch, Leaf, Tree
-from dlang.runtime.platform import objects
-from dlang.runtime.platform.objects import FIELDS, TYPE
 
 DEEPEST = 500
 _SCALARS = frozenset((*WHOLE, "str")) - {"u64"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dlang.codegen.llvm.texts import FAILED
-from dlang.runtime.platform import objects
+from dlang.host.platform import objects
 
 NAMES = ("dl_integer", "dl_below", "dl_text", "dl_text_object", "dl_rows", "dl_in_rows")
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dlang.codegen import loops
+from dlang.codegen.entry_points import EntryPoint
 from dlang.codegen.llvm.accesses import is_too_large
 from dlang.codegen.llvm.call_arguments import is_taken, take
 from dlang.codegen.llvm.call_emission import Emission
@@ -27,13 +28,12 @@ from dlang.codegen.llvm.scalars import Module, bits, constant
 from dlang.codegen.llvm.symbols import caller_symbol
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.work import LONG
+from dlang.host.platform.objects import DATA
 from dlang.inequalities import LARGEST
 from dlang.ir.anf import Array, Datatype, Scalar, Size, Token, is_handle, poly
+from dlang.ir.crossing import Part, leaves_of
+from dlang.ir.faces import Face, Terms
 from dlang.ir.types import product
-from dlang.runtime.compiled import EntryPoint
-from dlang.runtime.crossing import Part, leaves_of
-from dlang.runtime.faces import Face, Terms
-from dlang.runtime.platform.objects import DATA
 
 
 @dataclass(frozen=True, slots=True)

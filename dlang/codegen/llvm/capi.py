@@ -6,9 +6,9 @@ which only `dl_run` lets go, and NumPy where it copies an array. `dispatch.py` f
 
 from __future__ import annotations
 
+from dlang.codegen.entry_points import CODE, LEFT
 from dlang.codegen.llvm import call_values, dispatch, support
-from dlang.runtime.entries import CODE, LEFT
-from dlang.runtime.platform import objects
+from dlang.host.platform import objects
 
 CONTEXT, BUSY, RETURNED, OWNER, FAILED, TIDY, ARENA, KEPT, STACK, LIMIT, MAIN, DROPPED, CELL = range(13)
 STATE = CELL + 1

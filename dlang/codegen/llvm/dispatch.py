@@ -6,7 +6,7 @@ that says what it takes for them; the first one that fits is run, else Python.
 
 from __future__ import annotations
 
-from dlang.runtime.platform import objects
+from dlang.host.platform import objects
 
 SLOWLY, SEED, PARAMETERS, COUNT, CALLERS = range(5)
 CALLER = 3

@@ -1,6 +1,6 @@
 """Machine code to callable addresses in this process.
 
-Linking needs no LLVM where `runtime/platform/loader.py` can do it.
+Linking needs no LLVM where `host/platform/loader.py` can do it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from dlang.codegen.llvm import capi, collector, microkernel, objects, pool, registry, support, texts, waiting, windows
 from dlang.codegen.llvm.symbols import caller_symbol, entry_symbol
+from dlang.host import c_functions
+from dlang.host.platform import loader, objects as python
+from dlang.host.platform.futexes import has_futexes
+from dlang.host.platform.openblas import openblas
+from dlang.host.platform.stack import has_switch
 from dlang.lazy_modules import lazy_module
-from dlang.runtime import c_functions
-from dlang.runtime.platform import loader, objects as python
-from dlang.runtime.platform.openblas import openblas
-from dlang.runtime.platform.stack import has_switch
-from dlang.runtime.platform.threads import has_futexes
 
 if TYPE_CHECKING:
     from dlang.codegen.llvm import linker

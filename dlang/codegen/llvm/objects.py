@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from dlang.cache.store import digest, user_store
 from dlang.diagnostics import error
+from dlang.host.platform.processor import features as features_by_the_system, lacking
 from dlang.lazy_modules import lazy_module, llvm
-from dlang.runtime.platform.processor import features as features_by_the_system, lacking
 from dlang.verification import verifying
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dlang.diagnostics import error
+from dlang.host.values import dtype_name
 from dlang.python.lazy.nodes import Apply, Node, is_float
 from dlang.python.lazy.pieces import cotangent
 from dlang.python.lazy.values import compute
-from dlang.runtime.values import dtype_name
 
 
 class Lazy(NDArrayOperatorsMixin):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from dlang.runtime.values import dtype_name
+from dlang.host.values import dtype_name
 
 _NUMBERS = count()
 

@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dlang.host.values import dtype_name
 from dlang.python.lazy.nodes import Apply, Node, Pull, modules
-from dlang.runtime.values import dtype_name
 
 NAME = "values"
 

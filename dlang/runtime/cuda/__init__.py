@@ -1,7 +1,6 @@
 """The GPU that is there, through CuPy and the libraries that CuPy uses. Nothing here is imported without need.
 
-`libraries` finds what is installed, `compiler` makes machine code of kernels, `arrays` sees the arrays of other
-libraries on the device, and `driver` does what `runtime/devices.py` says.
+`compiler` makes machine code of kernels, and `driver` does what `runtime/devices.py` says.
 
 Memory is that of CuPy's pool, work is on its current stream, and arrays of other libraries that are on the device
 (DLPack, `__cuda_array_interface__`) are seen there and never copied to the host; their owners may use them anew only

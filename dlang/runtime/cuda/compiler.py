@@ -14,7 +14,7 @@ from dlang.cache.store import Store, digest, user_store
 from dlang.codegen.cuda.printing import device_text, source
 from dlang.codegen.kernel import FOREIGN, Kernel
 from dlang.diagnostics import error
-from dlang.runtime.cuda import libraries
+from dlang.host.cuda import libraries
 from dlang.runtime.devices import Misbehaviour, does_not_compile
 
 # a product and the sum that it is for become one operation where both stand together, as on the CPU

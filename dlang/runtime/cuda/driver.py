@@ -13,7 +13,8 @@ from typing import Any
 
 from dlang.codegen.kernel import LARGEST_INDEX, Kernel
 from dlang.diagnostics import error
-from dlang.runtime.cuda import arrays, compiler, libraries
+from dlang.host.cuda import arrays, libraries
+from dlang.runtime.cuda import compiler
 from dlang.runtime.cuda.steps import Steps, wanted
 from dlang.runtime.device_memory import Graphs
 from dlang.runtime.devices import Functions, Given, Stream

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dlang.runtime.cuda import libraries
+from dlang.host.cuda import libraries
 from dlang.runtime.devices import PRODUCT
 
 VARIABLE = "DLANG_CUDA_SYNC"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from dlang.host.half import bf16_of_bits
 from dlang.lazy_modules import np
-from dlang.runtime.half import bf16_of_bits
 
 if TYPE_CHECKING:
     from dlang.runtime.emulation.driver import EmulatedDriver

@@ -15,9 +15,9 @@ from dlang.cache.store import digest, user_store
 from dlang.codegen.cuda.printing import source
 from dlang.codegen.kernel import Kernel
 from dlang.diagnostics import error
+from dlang.host.platform import portable
 from dlang.lazy_modules import subprocess
 from dlang.runtime.devices import Misbehaviour, does_not_compile
-from dlang.runtime.platform import portable
 
 FOLDER = Path(__file__).parent
 DRIVER = FOLDER / "driver.cpp"

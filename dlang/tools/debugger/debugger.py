@@ -9,9 +9,9 @@ from itertools import islice
 import numpy as np
 
 from dlang.diagnostics import DlangError
+from dlang.host.errors import RunError
 from dlang.ir.marks import TANGENT
 from dlang.ir.values import array_of
-from dlang.runtime.errors import RunError
 from dlang.tools.debugger.breakpoints import Breakpoint, Points, Watch, Watched
 from dlang.tools.debugger.code import Instruction, Spot
 from dlang.tools.debugger.differentials import cotangent, derivatives, tangent, variable

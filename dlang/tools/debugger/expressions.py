@@ -13,10 +13,10 @@ from dlang.driver import Request, call, expanded
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse, parse_expression
 from dlang.grammar.trees import walk
+from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir import anf
-from dlang.ir.interpreter import Interpreter
 from dlang.polynomials import Poly
-from dlang.runtime.host import Host
 from dlang.specialize.specialize import Entry
 from dlang.specialize.types import Bound, MonoArray, MonoData, MonoEnum, MonoName, MonoNode, MonoTuple
 from dlang.specialize.values import (

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from dlang.host.errors import RunError
 from dlang.identity import ByIdentity
+from dlang.interpret.interpreter import Interpreter, World
+from dlang.interpret.operations import Failed, Frame, value_of
 from dlang.ir import anf
 from dlang.ir.anf import FLOATS, Atom, Block, Let, Program, Token, Var
-from dlang.ir.interpreter import Interpreter, World
-from dlang.ir.operations import Failed, Frame, value_of
 from dlang.ir.traverse import free_vars, parts, walk
 from dlang.ir.values import Lanes, Rows, Version
-from dlang.runtime.errors import RunError
 
 
 class Sought(Enum):

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from dlang.interpret.operations import Frame, dtype_of
 from dlang.ir import anf
 from dlang.ir.anf import HALF, Atom, Block, Comp, Destination, Let, Size, Token, Var
 from dlang.ir.marks import is_mark
-from dlang.ir.operations import Frame, dtype_of
 from dlang.ir.points import Batch
 from dlang.ir.reduction import UFUNCS, Sink, identity, reduced_box
 from dlang.ir.values import Lanes, NDArray, Version, array_of, count_of, flat_index, numpy_dtype, size_of

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dlang.host.errors import RunError
 from dlang.identity import ByIdentity
+from dlang.interpret.interpreter import MEMORY_EXHAUSTED, Interpreter, World, evaluation
+from dlang.interpret.operations import Frame
 from dlang.ir import anf
 from dlang.ir.anf import Block, Let, Program, Var
-from dlang.ir.interpreter import MEMORY_EXHAUSTED, Interpreter, World, evaluation
-from dlang.ir.operations import Frame
 from dlang.ir.values import literal
-from dlang.runtime.errors import RunError
 from dlang.tools.debugger.flat import Flat, flat_of, is_silent
 from dlang.tools.debugger.steps import Step, step_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dlang.ad.tangents import holding
 from dlang.diagnostics import Source
 from dlang.driver import Request, followed
-from dlang.runtime.host import Host
+from dlang.host.effects import Host
 from dlang.tools.debugger.code import Library
 from dlang.tools.debugger.debugger import Debugger
 from dlang.tools.debugger.expressions import Expressions

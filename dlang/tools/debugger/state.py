@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dlang.identity import ByIdentity
-from dlang.ir import operations
+from dlang.interpret import operations
 from dlang.ir.anf import Var
 from dlang.ir.values import Version
 from dlang.tools.debugger.code import IF, Code, Instruction, Key, Spot, Via

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from dlang.interpret.operations import Frame, Run, check, dtype_of
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Let, Lit, Scalar, Size, Var
-from dlang.ir.operations import Frame, Run, check, dtype_of
 from dlang.ir.values import (
     FUNCTIONS,
     NUMPY,

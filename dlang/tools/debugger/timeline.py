@@ -13,8 +13,8 @@ from array import array
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
+from dlang.host.errors import RunError
 from dlang.identity import ByIdentity
-from dlang.runtime.errors import RunError
 from dlang.tools.debugger.code import Instruction, Spot
 from dlang.tools.debugger.finite import Sought
 from dlang.tools.debugger.machine import MEMORY, Machine, Stop

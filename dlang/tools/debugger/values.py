@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from dlang.ad.tangents import carries
+from dlang.host.text import format_value
 from dlang.ir.anf import FLOATS, INTEGERS, Lit
 from dlang.ir.node import Node
 from dlang.ir.values import Version, array_of, literal
-from dlang.runtime.text import format_value
 from dlang.specialize.layouts import Layout
 from dlang.specialize.values import (
     ArrayV,

@@ -8,12 +8,12 @@ from typing import Any
 from dlang.diagnostics import DlangError, Source, error
 from dlang.driver import Request, lower
 from dlang.grammar import syntax as s
+from dlang.host.values import texts
 from dlang.lazy_modules import np
 from dlang.python.arguments import Matcher
 from dlang.python.function import Function
 from dlang.python.instances import Program
 from dlang.python.settling import type_text
-from dlang.runtime.values import texts
 from dlang.specialize.structs import StructClasses
 from dlang.tools.repl.annotations import datatypes_of, leaves_a_run, written
 from dlang.tools.repl.compose import RESULT, decide

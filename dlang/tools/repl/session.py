@@ -47,11 +47,11 @@ from dlang.typecheck.workspace import Workspace
 
 if TYPE_CHECKING:
     from dlang.driver import Runner
-    from dlang.runtime import host
+    from dlang.host import effects as host
     from dlang.specialize.specialize import Entry
     from dlang.specialize.values import Value
 else:
-    host = lazy_module("dlang.runtime.host")
+    host = lazy_module("dlang.host.effects")
 
 REMEMBERED, REMEMBERED_BYTES = 100, 1 << 28  # inputs that can be taken back, and arrays that are kept for that
 _Named = s.Fn | s.Const | s.Extern  # what has a type to be told

@@ -16,10 +16,10 @@ from dlang.spelling import closest
 from dlang.tools.repl.session import Session
 
 if TYPE_CHECKING:
-    from dlang.runtime.platform import threads
+    from dlang.runtime import threads
     from dlang.tools.repl.values import Style
 else:
-    threads = lazy_module("dlang.runtime.platform.threads")
+    threads = lazy_module("dlang.runtime.threads")
 
 NARROWEST, MOST_DIGITS = 20, 17
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dlang.host.text import format_value
 from dlang.lazy_modules import np
-from dlang.runtime.text import format_value
 from dlang.specialize.values import ArrayV, DataV, EnumV, Many, NodeV, ScalarV, TupleV, Value, leaves as atoms_of
 
 SUMMARISED, SUMMARISED_STRUCTURES = 1000, 20  # elements; of a larger array the ends are shown
@@ -37,7 +37,7 @@ def value_text(form: Value, leaves: Sequence[Any], style: Style) -> str:
 
 def on_host(leaf: Any) -> Any:
     """A leaf that the host can read."""
-    from dlang.runtime.placed import fetched, placed
+    from dlang.host.placed import fetched, placed
 
     return leaf if placed(leaf) is None else fetched(leaf)
 

@@ -4,7 +4,7 @@ import io
 
 from dlang.diagnostics import Source
 from dlang.driver import check, errors_of
-from dlang.runtime.host import Host
+from dlang.host.effects import Host
 from dlang.tools.debugger import showing
 from dlang.tools.debugger.commands import Conversation
 from dlang.tools.debugger.levels import Why

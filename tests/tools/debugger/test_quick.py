@@ -5,9 +5,9 @@ import pytest
 
 from dlang.diagnostics import Source
 from dlang.driver import Request, check, errors_of, expanded
+from dlang.host.errors import RunError
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import poly
-from dlang.ir.interpreter import Interpreter
-from dlang.runtime.errors import RunError
 from dlang.tools.debugger.quick import Quick
 
 HEAD = """

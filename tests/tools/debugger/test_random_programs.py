@@ -7,11 +7,11 @@ import pytest
 
 from dlang.diagnostics import Source
 from dlang.driver import Request, check, errors_of, followed, lower
+from dlang.host.errors import RunError
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import poly
-from dlang.ir.interpreter import Interpreter
 from dlang.ir.values import release
 from dlang.ir.verify import verify
-from dlang.runtime.errors import RunError
 from dlang.tools.debugger.code import Library
 from dlang.tools.debugger.machine import Machine
 from dlang.tools.debugger.places import Places, Sources

@@ -7,7 +7,7 @@ import pytest
 
 from dlang.diagnostics import Source
 from dlang.driver import Request, call, check, load, lower
-from dlang.runtime.host import Host
+from dlang.host.effects import Host
 from dlang.tools.debugger.levels import Why
 from dlang.tools.debugger.start import debugger_of
 from dlang.tools.debugger.timeline import Timeline

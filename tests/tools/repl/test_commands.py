@@ -246,7 +246,7 @@ def test_a_seed_makes_draws_the_same_again(say):
 
 
 def test_the_number_of_threads_is_set(say):
-    from dlang.runtime.platform.threads import default_pool
+    from dlang.runtime.threads import default_pool
 
     before = default_pool().threads
     try:

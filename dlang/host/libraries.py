@@ -1,0 +1,26 @@
+"""The library operations of the IR (`ir/libraries.py`) on NumPy arrays, for the interpreter and for compiled code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from dlang.lazy_modules import lazy_module, np
+
+if TYPE_CHECKING:
+    from dlang.host import cholesky, lapack
+else:
+    cholesky = lazy_module("dlang.host.cholesky")
+    lapack = lazy_module("dlang.host.lapack")
+
+
+def perform(name: str, args: Sequence[Any]) -> list[Any]:
+    """The results of an operation. Its arguments, arrays in row-major order and scalars, are left as they are."""
+    if name == "argsort":
+        return [np.argsort(args[0], kind="stable")]
+    with np.errstate(all="ignore"):
+        if name == "cholesky_pullback":
+            return [cholesky.pullback(*args)]
+        if name == "cholesky_pushforward":
+            return [cholesky.pushforward(*args)]
+        return lapack.OPERATIONS[name](*args)

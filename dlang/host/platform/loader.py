@@ -1,0 +1,228 @@
+"""Machine code into this process, as a linker does it: objects of ELF for x86-64, on Linux.
+
+What LLVM compiles can be kept, and is then run without LLVM, whose library takes longer to load than most programs to
+run. An object is one mapping: code with jumps to functions that are farther away than a call reaches; what is only
+read, with a table of addresses (the GOT) among it; and data. Nothing can ever be written and run at once.
+
+The mapping is given back when its program dies. Code is compiled to refer to itself by short distances. For other
+systems, and for a relocation that is not known here, LLVM links (`codegen/llvm/linker.py`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import platform
+import struct
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from dlang.host.platform import portable
+from dlang.host.platform.elf import (
+    ABSOLUTE,
+    ALLOCATE,
+    EXECUTE,
+    MAGIC,
+    NO_BITS,
+    RELOCATIONS,
+    RESERVED,
+    SYMBOLS,
+    UNDEFINED,
+    WRITE,
+    X86_64,
+    Elf,
+    Relocation,
+    Section,
+    Symbol,
+)
+
+WORD, NEAR, CALL = 1, 2, 4  # R_X86_64_64, _PC32, _PLT32
+BY_TABLE = (9, 41, 42)  # R_X86_64_GOTPCREL, _GOTPCRELX, _REX_GOTPCRELX
+JUMP = b"\xff\x25"  # jmp *[rip + …]: to where a word of the table says
+JUMP_BYTES = 8  # with the bytes that align it
+MOST = 1 << 30  # bytes, all of which an offset of 32 bits reaches
+PAGE = mmap.PAGESIZE
+
+
+class Unlinkable(Exception):
+    """An object that this can't link; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An object in memory, which is given back when this dies. addresses: of the symbols that were asked for."""
+
+    memory: mmap.mmap
+    addresses: dict[str, int]
+
+
+def can_load() -> bool:
+    """Tells whether this loader works on this system."""
+    return not portable() and sys.platform == "linux" and platform.machine() == "x86_64" and sys.maxsize > 2**32
+
+
+def load(code: bytes, symbols: Mapping[str, int], wanted: Sequence[str], lasting: bool = False) -> Image:
+    """Links an object into the process. Raises Unlinkable.
+
+    symbols: the addresses of all that it may refer to. lasting: it stays until the process ends, even when Python has
+    already forgotten everything: a thread may be in it.
+    """
+    try:
+        image = _Link(Elf(code), symbols).image(wanted)
+    except (struct.error, IndexError, ValueError, OverflowError) as e:
+        raise Unlinkable(f"no object: {e}") from e
+    if lasting:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(image.memory))
+    return image
+
+
+@dataclass(slots=True)
+class _Link:
+    """One object on its way into memory. Offsets are from the start of the mapping, which is at `base`.
+
+    places: of the sections that are loaded; table, jumps: the offsets of the words of the table and of the jumps, each
+    at first its number.
+    """
+
+    elf: Elf
+    symbols: Mapping[str, int]
+    base: int = 0
+    sections: list[Section] = field(default_factory=list)
+    known: list[Symbol] = field(default_factory=list)
+    places: dict[int, int] = field(default_factory=dict)
+    table: dict[int, int] = field(default_factory=dict)
+    jumps: dict[int, int] = field(default_factory=dict)
+
+    def image(self, wanted: Sequence[str]) -> Image:
+        if self.elf.data[: len(MAGIC)] != MAGIC or self.elf.machine() != X86_64:
+            raise Unlinkable("no object of ELF for x86-64")
+        self.sections = self.elf.sections()
+        for section in self.sections:
+            if section.type == SYMBOLS:
+                self.known = list(self.elf.symbols_of(section))
+        relocations = [(s.info, list(self.elf.relocations_of(s))) for s in self._relocated()]
+        for _, found in relocations:
+            self._need(found)
+        ends = self._lay_out()
+        memory = mmap.mmap(-1, max(ends[-1], PAGE), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        probe = ctypes.c_char.from_buffer(memory)
+        self.base = ctypes.addressof(probe)
+        del probe
+        for k, place in self.places.items():
+            section = self.sections[k]
+            if section.type != NO_BITS:
+                memory[place : place + section.size] = self.elf.data[section.offset : section.offset + section.size]
+        for number, place in self.table.items():
+            struct.pack_into("<Q", memory, place, self._address(number))
+        for number, place in self.jumps.items():
+            struct.pack_into("<2si", memory, place, JUMP, self.table[number] - (place + 6))
+        for k, found in relocations:
+            for relocation in found:
+                self._apply(memory, k, relocation)
+        _protect(self.base, ends)
+        named = {s.name: k for k, s in enumerate(self.known) if s.section != UNDEFINED}
+        missing = [name for name in wanted if name not in named]
+        if missing:
+            raise Unlinkable(f"no symbol {missing[0]}")
+        return Image(memory, {name: self._address(named[name]) for name in wanted})
+
+    def _relocated(self) -> Iterator[Section]:
+        """The relocations of sections that are loaded."""
+        for section in self.sections:
+            if section.type == RELOCATIONS and self.sections[section.info].flags & ALLOCATE:
+                yield section
+
+    def _need(self, relocations: Sequence[Relocation]) -> None:
+        """Notes which words of the table and which jumps there have to be."""
+        for r in relocations:
+            far = self.known[r.symbol].section == UNDEFINED
+            if r.type in BY_TABLE or (r.type == CALL and far):
+                self.table.setdefault(r.symbol, len(self.table))
+            if r.type == CALL and far:
+                self.jumps.setdefault(r.symbol, len(self.jumps))
+
+    def _lay_out(self) -> tuple[int, int, int]:
+        """Gives everything its offset; says where code, what is only read, and data end."""
+        end, ends = 0, []
+        for part in (EXECUTE, 0, WRITE):
+            for k, section in enumerate(self.sections):
+                if section.flags & ALLOCATE and section.flags & (WRITE | EXECUTE) == part and section.size:
+                    self.places[k] = end = _aligned(end, max(section.align, 1))
+                    end += section.size
+            if part == EXECUTE:
+                end = _spread(self.jumps, end)
+            elif part == 0:
+                end = _spread(self.table, end)
+            if end > MOST:
+                raise Unlinkable("it is too large")
+            end = _aligned(end, PAGE)
+            ends.append(end)
+        code, read, data = ends
+        if len(self.places) < sum(1 for s in self.sections if s.flags & ALLOCATE and s.size):
+            raise Unlinkable("a section that is written and run")
+        return code, read, data
+
+    def _address(self, number: int) -> int:
+        """Returns the address of a symbol."""
+        symbol = self.known[number]
+        if symbol.section == UNDEFINED:
+            if symbol.name not in self.symbols:
+                raise Unlinkable(f"nothing is known of {symbol.name}")
+            return self.symbols[symbol.name]
+        if symbol.section == ABSOLUTE:
+            return symbol.value
+        if symbol.section >= RESERVED:
+            raise Unlinkable(f"{symbol.name} is in no section")
+        size = self.sections[symbol.section].size
+        if symbol.section not in self.places and size:
+            raise Unlinkable(f"{symbol.name} is not loaded")
+        if symbol.value > size:
+            raise Unlinkable(f"{symbol.name} is outside of its section")
+        return self.base + self.places.get(symbol.section, 0) + symbol.value
+
+    def _apply(self, memory: mmap.mmap, target: int, r: Relocation) -> None:
+        if target not in self.places or not 0 <= r.offset <= self.sections[target].size - (8 if r.type == WORD else 4):
+            raise Unlinkable("a relocation outside of its section")
+        place = self.places[target] + r.offset
+        if r.type == WORD:
+            struct.pack_into("<Q", memory, place, (self._address(r.symbol) + r.addend) % 2**64)
+            return
+        if r.type in BY_TABLE:
+            value = self.base + self.table[r.symbol]
+        elif r.type == CALL and r.symbol in self.jumps:
+            value = self.base + self.jumps[r.symbol]
+        elif r.type in (NEAR, CALL) and self.known[r.symbol].section not in (UNDEFINED, ABSOLUTE):
+            value = self._address(r.symbol)
+        else:
+            raise Unlinkable(f"a relocation of type {r.type} of {self.known[r.symbol].name}")
+        struct.pack_into("<i", memory, place, value + r.addend - (self.base + place))
+
+
+def _aligned(offset: int, unit: int) -> int:
+    return -(-offset // unit) * unit
+
+
+def _spread(entries: dict[int, int], end: int) -> int:
+    """Gives entries of a word each their offsets behind what there is; says where they end."""
+    start = _aligned(end, JUMP_BYTES)
+    for number, position in entries.items():
+        entries[number] = start + JUMP_BYTES * position
+    return start + JUMP_BYTES * len(entries) if entries else end
+
+
+def _protect(base: int, ends: tuple[int, int, int]) -> None:
+    """Code can be run and no longer be written, and what is only read neither."""
+    code, read, _ = ends
+    for start, end, allowed in ((0, code, mmap.PROT_READ | mmap.PROT_EXEC), (code, read, mmap.PROT_READ)):
+        if start < end and _mprotect()(base + start, end - start, allowed):
+            raise Unlinkable("the system refuses memory that can be run")
+
+
+@cache
+def _mprotect() -> Any:
+    function = ctypes.CDLL(None, use_errno=True).mprotect
+    function.argtypes, function.restype = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int], ctypes.c_int
+    return function
