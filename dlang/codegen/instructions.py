@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from dlang.codegen.operands import (
     ArrayValue,
@@ -27,6 +27,7 @@ from dlang.ir.roles import FunctionName, Role
 class Compute:
     """var = a primitive of scalars."""
 
+    FORM: ClassVar[str] = "{var} = {name}({args})"
     var: Result
     name: str
     args: tuple[Atom, ...]
@@ -36,6 +37,7 @@ class Compute:
 class Convert:
     """var = a conversion of a scalar to the dtype of var."""
 
+    FORM: ClassVar[str] = "{var} = {var.type.dtype}({arg})"
     var: Result
     arg: Atom
 
@@ -44,12 +46,14 @@ class Convert:
 class Evaluate:
     """var = a polynomial."""
 
+    FORM: ClassVar[str] = "{var} = {size}"
     var: Result
     size: Size
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
+    FORM: ClassVar[str] = "{var} = {buffer}[{offset}]"
     var: Result
     buffer: Buffer
     offset: Size
@@ -59,16 +63,22 @@ class Load:
 class Store:
     """buffer[offset] = value, or its combination with what is there by a monoid."""
 
+    FORM: ClassVar[str] = "{buffer}[{offset}] {sign} {value}"
     buffer: Buffer
     offset: Size
     value: Atom
     monoid: str = "set"
+
+    @property
+    def sign(self) -> str:
+        return "=" if self.monoid == "set" else f"{self.monoid}="
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
     """Copies `count` elements between buffers that do not overlap."""
 
+    FORM: ClassVar[str] = "move {target} <- {source}, {count}"
     target: Buffer
     source: Buffer
     count: Size
@@ -78,6 +88,7 @@ class Move:
 class Slice:
     """result = the address of an element."""
 
+    FORM: ClassVar[str] = "{result} = address {source}[{offset}]"
     result: ResultBuffer
     source: Buffer
     offset: Size
@@ -87,6 +98,7 @@ class Slice:
 class Allocate:
     """Room for an array, with `extra` elements behind it."""
 
+    FORM: ClassVar[str] = "{buffer} = allocate {buffer.dtype}[{shape}]⟨extra? + {extra}⟩"
     buffer: ResultBuffer
     shape: tuple[Size, ...]
     extra: int = 0
@@ -95,6 +107,7 @@ class Allocate:
 
 @dataclass(frozen=True, slots=True)
 class Free:
+    FORM: ClassVar[str] = "free {buffer}"
     buffer: Buffer
 
 
@@ -102,6 +115,7 @@ class Free:
 class Assert:
     """Ends the run with a message unless the condition holds."""
 
+    FORM: ClassVar[str] = "guard {condition} else {code}({values})"
     condition: Atom
     code: str
     parts: tuple[str, ...]
@@ -116,6 +130,7 @@ class Runtime:
     Arrays of known sizes go to `outs`, the rest are results.
     """
 
+    FORM: ClassVar[str] = "{results} = runtime {name}({args}) -> ({outs})"
     name: str
     static: tuple[str, ...]
     args: tuple[Operand, ...]
@@ -129,6 +144,7 @@ class TextOp:
     """var = what is made of texts without the host: `join`, the text of all; `flat`, the text in one piece; or whether
     two are as a comparison says."""
 
+    FORM: ClassVar[str] = "{var} = {name} of texts ({texts})"
     var: Result
     name: str
     texts: tuple[Atom, ...]
@@ -139,6 +155,7 @@ class TextOp:
 class Invoke:
     """A call: arguments, destinations of the results whose sizes the caller knows, and the other results."""
 
+    FORM: ClassVar[str] = "{results} = call {function}({args}) -> ({outs})"
     function: FunctionName
     args: tuple[Value, ...]
     outs: tuple[Buffer, ...]
@@ -154,6 +171,7 @@ class CallC:
     elements of each array; a routine's arguments say them.
     """
 
+    FORM: ClassVar[str] = "⟨result?{result} = ⟩{target}({args})"
     target: str
     args: tuple[Value, ...]
     result: Result | None
@@ -166,6 +184,7 @@ class CallC:
 class Pack:
     """target = a matrix (rows × columns) in panels, in each its rows one after another; the last ends with zeros."""
 
+    FORM: ClassVar[str] = "{target} = pack {source}  # {rows} × {columns}"
     target: Panels
     source: Matrix | Scattered
     rows: Size
@@ -182,6 +201,11 @@ class Product:
     there are several.
     """
 
+    FORM: ClassVar[str] = (
+        "{c} ⟨adds?+=|=⟩ {a} · {b}"
+        "  # {rows} × {inner} × {columns}⟨followed?, the next one behind it if {followed}⟩"
+        "⟨batch?, {batch.count} times, by {batch.a}, {batch.b} and {batch.c}⟩"
+    )
     a: Matrix | Scattered
     b: Matrix | Panels
     c: Matrix
@@ -215,6 +239,10 @@ class Launch:
     signs do not matter; if one of these is too large for narrow indices, they are wide.
     """
 
+    FORM: ClassVar[str] = (
+        "launch kernel {kernel}, {iterations} iterations"
+        "⟨block?, blocks of {block}⟩⟨reach?, indices up to {reach}⟩ ({args})"
+    )
     kernel: int
     iterations: Atom
     args: tuple[Value, ...]
@@ -227,6 +255,7 @@ class Launch:
 class Only:
     """In front of the iterations of a kernel: there are none unless a condition holds."""
 
+    FORM: ClassVar[str] = "only if {condition}"
     condition: Var
 
 
@@ -234,6 +263,7 @@ class Only:
 class Fetch:
     """var = an element of an array of the device, for which the host waits."""
 
+    FORM: ClassVar[str] = "{var} = fetch {buffer}[{offset}]"
     var: Result
     buffer: Buffer
     offset: Size
@@ -243,6 +273,7 @@ class Fetch:
 class Transfer:
     """Copies `count` elements from the host to the device, if `up`, or back."""
 
+    FORM: ClassVar[str] = "⟨up?upload|download⟩ {target} <- {source}, {count}"
     target: Buffer
     source: Buffer
     count: Size
@@ -253,6 +284,7 @@ class Transfer:
 class Hold:
     """From here on, or no longer, the host may keep what it copies of an array of the device, which nothing changes."""
 
+    FORM: ClassVar[str] = "hold {buffer}⟨begins?| no longer⟩"
     buffer: Buffer
     begins: bool
 
@@ -265,6 +297,7 @@ class Node:
     A reference is what a collector follows.
     """
 
+    FORM: ClassVar[str] = "{var} = node {tag} ({references}) ({scalars})"
     var: Result
     tag: int
     references: tuple[Value, ...]
@@ -274,6 +307,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class LoadTag:
+    FORM: ClassVar[str] = "{var} = tag {node}"
     var: Result
     node: Atom
 
@@ -282,6 +316,7 @@ class LoadTag:
 class LoadField:
     """slot = a word of a node; shape: of an array."""
 
+    FORM: ClassVar[str] = "{slot} = word {word} of {node}"
     slot: ResultSlot
     node: Atom
     word: int
@@ -292,6 +327,7 @@ class LoadField:
 class Room:
     """Room in the arena for an array that a node holds; it is never freed."""
 
+    FORM: ClassVar[str] = "{buffer} = room {buffer.dtype}[{shape}]"
     buffer: ResultBuffer
     shape: tuple[Size, ...]
     span: Span | None
@@ -301,6 +337,7 @@ class Room:
 class Mark:
     """var = where the arena ends now."""
 
+    FORM: ClassVar[str] = "{var} = mark"
     var: Result
 
 
@@ -308,6 +345,7 @@ class Mark:
 class Release:
     """The arena ends at a mark again: nothing refers to what was made since then."""
 
+    FORM: ClassVar[str] = "release {mark}"
     mark: Var
 
 
@@ -318,6 +356,7 @@ class Collect:
     What stays moves: `results` are the handles afterwards, arrays of handles change in place. following: next trigger.
     """
 
+    FORM: ClassVar[str] = "{moved} = collect {mark} at {trigger} ({kept})"
     mark: Var
     trigger: Var
     handles: tuple[Atom, ...]
@@ -325,12 +364,21 @@ class Collect:
     results: tuple[Result, ...]
     following: Result
 
+    @property
+    def kept(self) -> tuple[Operand, ...]:
+        return (*self.handles, *self.arrays)
+
+    @property
+    def moved(self) -> tuple[Var, ...]:
+        return (*self.results, self.following)
+
 
 # ---- where code comes from, and what it costs ------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class At:
     """What follows, up to the next of these, comes from a place in a source."""
 
+    FORM: ClassVar[str] = "# {span}"
     span: Span
 
 
@@ -338,6 +386,7 @@ class At:
 class Enter:
     """Here a nest of the program's list begins: its clock starts."""
 
+    FORM: ClassVar[str] = "enter nest {nest}"
     nest: int
 
 
@@ -345,6 +394,7 @@ class Enter:
 class Leave:
     """Here it ends."""
 
+    FORM: ClassVar[str] = "leave nest {nest}"
     nest: int
 
 
@@ -352,6 +402,7 @@ class Leave:
 class Count:
     """Adds to what a nest, known by its number, has moved and computed."""
 
+    FORM: ClassVar[str] = "count of nest {nest}: {bytes} bytes, {operations} operations"
     nest: Atom
     bytes: Size
     operations: Size

@@ -9,7 +9,7 @@ its own: a `Slot` is a scalar variable or a buffer, and each is bound once. What
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from dlang.codegen.instructions import (
     Allocate as Allocate,
@@ -85,6 +85,7 @@ class Reduction:
     `argmax` and `argmin` combine pairs: the extremum and, in `rank` and `position`, its lowest rank; -1 if none.
     """
 
+    FORM: ClassVar[str] = "{result} {monoid}= {value}⟨position? at {position} = {rank}⟩"
     monoid: str
     result: Result
     value: InnerAtom
@@ -103,6 +104,7 @@ class Loop:
     memory that iterations use one after another, each for values of its own.
     """
 
+    FORM: ClassVar[str] = "loop {var} in {lows:max}..{highs:min}⟨lanes>1? by {lanes}⟩⟨short?, short⟩"
     var: Index
     lows: tuple[Size, ...]
     highs: tuple[Size, ...]
@@ -126,6 +128,7 @@ class Pieces:
     has a multiple of `align` iterations, unless it is the only one.
     """
 
+    FORM: ClassVar[str] = "{length} = pieces of {lows:max}..{highs:min}, work {work}, each {grain}"
     length: Result
     lows: tuple[Size, ...]
     highs: tuple[Size, ...]
@@ -141,6 +144,7 @@ class Partial:
     The first piece adds to the array itself, any other to one of its own, which is added in order of the pieces.
     """
 
+    FORM: ClassVar[str] = ", {own} for {whole}[{size}]"
     whole: Buffer
     own: ParamBuffer
     size: Size
@@ -155,6 +159,7 @@ class Parallel:
     order.
     """
 
+    FORM: ClassVar[str] = "parallel {first}..{last} of {lows:max}..{highs:min} by {length}"
     number: Index
     first: Index
     last: Index
@@ -171,6 +176,7 @@ class Parallel:
 class For:
     """Iterations in order, carrying slots. With `early` the body's first result says whether to go on."""
 
+    FORM: ClassVar[str] = "for {index} in {low}..{high} "
     index: Index
     low: Size
     high: Size
@@ -183,6 +189,7 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class While:
+    FORM: ClassVar[str] = "while "
     params: tuple[Param, ...]
     init: tuple[Value, ...]
     condition: Body
@@ -195,6 +202,7 @@ class While:
 class Branch:
     """rare: `then` hardly ever runs."""
 
+    FORM: ClassVar[str] = "if {condition}⟨rare?, rarely⟩"
     condition: Atom
     then: Body
     otherwise: Body

@@ -41,6 +41,7 @@ InnerBuffer = Annotated[Buffer, Trait.INSIDE]
 class ArrayValue:
     """An array handed to the runtime: contiguous elements and their shape."""
 
+    FORM: ClassVar[str] = "{buffer}[{shape}]"
     buffer: Buffer
     shape: tuple[Size, ...]
 
@@ -52,6 +53,7 @@ Operand = Atom | ArrayValue
 class Matrix:
     """A matrix in memory: a stored row is `stride` elements from the next; `transposed` if it is read by columns."""
 
+    FORM: ClassVar[str] = "{buffer}[{offset}, stride {stride}]⟨transposed?ᵀ⟩"
     buffer: Buffer
     offset: Size
     stride: Size
@@ -70,6 +72,7 @@ class Scattered:
     rows, columns: arrays of i64 that have these bytes; that of the columns has one more, which means nothing.
     """
 
+    FORM: ClassVar[str] = "{buffer}[{offset} + {rows} + {columns}]"
     buffer: Buffer
     offset: Size
     rows: Buffer
@@ -80,6 +83,7 @@ class Scattered:
 class Panels:
     """A matrix as `Pack` leaves it, from an element of the buffer on: panel after panel of `width` columns."""
 
+    FORM: ClassVar[str] = "{buffer}[{offset}, panels of {width}]"
     buffer: Buffer
     offset: Size
     width: int
