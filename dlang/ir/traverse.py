@@ -65,6 +65,28 @@ def op_blocks(op: anf.Op) -> tuple[anf.Block, ...]:
     return _OP_BLOCKS[type(op)](op)
 
 
+def outer_sizes(op: anf.Op) -> tuple[anf.Size, ...]:
+    """The polynomials of an operation that see what is in scope around it."""
+    return _OUTER[type(op)](op)
+
+
+def inner_sizes(op: anf.Op) -> tuple[anf.Size, ...]:
+    """The polynomials of an operation that also see what it and its blocks bind."""
+    return _INNER[type(op)](op)
+
+
+def _written_outer(cls: type) -> Callable[[Any], tuple[anf.Size, ...]]:
+    return _collecting(cls, lambda leaf: leaf.role is Role.SIZE and Trait.INSIDE not in leaf.traits)
+
+
+def _written_inner(cls: type) -> Callable[[Any], tuple[anf.Size, ...]]:
+    return _collecting(cls, lambda leaf: leaf.role is Role.SIZE and Trait.INSIDE in leaf.traits)
+
+
+_OUTER = Generated(_written_outer)
+_INNER = Generated(_written_inner)
+
+
 def named_function(op: anf.Op) -> str | None:
     """The function of the program that an operation calls or differentiates."""
     names = _NAMED[type(op)](op)

@@ -23,7 +23,7 @@ from dlang.ir.marks import is_mark
 from dlang.ir.printer import print_let
 from dlang.ir.scope import Scope, show
 from dlang.ir.sizes import learn
-from dlang.ir.traverse import named_function, parts, walk
+from dlang.ir.traverse import inner_sizes, named_function, outer_sizes, parts, walk
 from dlang.ir.types import (
     I64,
     array_type,
@@ -147,6 +147,18 @@ class _Verifier:
         if self.scope.leans == leans:
             object.__setattr__(block, "sound", True)
 
+    def inside(self, op: anf.Op) -> None:
+        """Checks the blocks of an operation, and the sizes that see what it binds."""
+        p = parts(op)
+        if not p.binds and not p.blocks:
+            return
+        mark = self.scope.mark()
+        self.scope.bind(p.binds)
+        for block in p.blocks:
+            self.block(block)
+        self.scope.sizes(inner_sizes(op))
+        self.scope.leave(mark)
+
     def inner(self, block: anf.Block) -> None:
         """Checks a block of which nothing is visible behind it."""
         mark = self.scope.mark()
@@ -198,9 +210,10 @@ class _Verifier:
         mentioned = parts(op)
         for atom in mentioned.atoms:
             self.scope.atom(atom)
-        if not isinstance(op, anf.View):
-            self.scope.sizes(mentioned.sizes)
+        self.scope.sizes(outer_sizes(op))
         self.operation(op)
+        if not isinstance(op, anf.If | anf.For | anf.While):  # whose results depend on what is bound inside
+            self.inside(op)
         self.scope.bind(let.vars)
         match op:
             case anf.If():
@@ -490,16 +503,11 @@ class _Verifier:
         self.scope.leave(mark)
 
     def view(self, op: anf.View) -> None:
-        mark = self.scope.mark()
-        self.scope.sizes(op.shape)
         self.rank(op.array, len(op.index), "the index of a view")
         if len(op.axes) != len(op.shape) or not op.axes:
             raise IRError("a view has one variable for each of its axes")
         if any(a.type != I64 for a in op.axes):
             raise IRError("the axes of a view are i64")
-        self.scope.bind(op.axes)
-        self.scope.sizes(op.index)
-        self.scope.leave(mark)
 
     def product(self, op: anf.Contract) -> None:
         a = self.rank(op.a, len(op.left), "the left factor")

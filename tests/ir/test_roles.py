@@ -1,0 +1,227 @@
+"""Fields have roles, from which walks, renaming, keys, texts and scopes of operations follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, ClassVar, get_args
+
+import pytest
+
+from dlang.codegen import loops, printing, traverse as nests
+from dlang.codegen.operands import ParamBuffer, Result
+from dlang.ir import anf, reader, verify
+from dlang.ir.anf import Array, Block, Function, Let, Lit, Prim, Program, Scalar, Size, Var, fresh, poly
+from dlang.ir.errors import IRError
+from dlang.ir.forms import Choice, Form, Hole, parsed
+from dlang.ir.printer import print_function
+from dlang.ir.roles import Hint, Index, Inside, Leaf, Many, Record, Role, Several, Shape, Trait, leaves, shapes
+from dlang.ir.substitution import substitute
+from dlang.ir.traverse import free_vars, map_blocks, mentioned, op_blocks, parts, rebuild, walk
+from dlang.optimize.structural_hash import Keys
+
+CORE = get_args(anf.Op)
+LOOPS = get_args(loops.Stmt)
+F, I64 = Scalar("f64"), Scalar("i64")
+
+
+# ---- all operations --------------------------------------------------------------------------------------------------
+def classes_in(shape: Shape) -> Iterator[type]:
+    match shape:
+        case Many(inner):
+            yield from classes_in(inner)
+        case Several(inners):
+            for inner in inners:
+                yield from classes_in(inner)
+        case Record(classes):
+            yield from classes
+        case Leaf():
+            pass
+
+
+@pytest.mark.parametrize("cls", [*CORE, *LOOPS])
+def test_every_field_has_a_role(cls: type) -> None:
+    found = shapes(cls)
+    assert list(found) == [f.name for f in fields(cls)]
+    for shape in found.values():
+        for record in classes_in(shape):
+            assert all(isinstance(leaf, Leaf) for leaf in leaves(record)) and shapes(record)
+
+
+@pytest.mark.parametrize("cls", [*CORE, *LOOPS])
+def test_what_holds_variables_is_not_static(cls: type) -> None:
+    for leaf in leaves(cls):
+        if leaf.role in (Role.STATIC, Role.HINT):
+            assert leaf.type not in (Var, Lit, loops.Buffer, Block)
+
+
+@pytest.mark.parametrize("cls", CORE)
+def test_operations_of_the_core_ir_bind_only_inside(cls: type) -> None:
+    roles = {leaf.role for leaf in leaves(cls)}
+    assert Role.RESULT not in roles  # a let binds results
+    seen = any(leaf.role is Role.BLOCK or Trait.INSIDE in leaf.traits for leaf in leaves(cls))
+    assert seen or Role.BINDER not in roles
+
+
+def places(form: Form) -> Iterator[Hole]:
+    for piece in form:
+        if isinstance(piece, Hole):
+            yield piece
+        elif isinstance(piece, Choice):
+            yield from places((*piece.then, *piece.otherwise))
+
+
+@pytest.mark.parametrize("cls", [cls for cls in CORE if hasattr(cls, "FORM")])
+def test_a_form_of_the_core_ir_has_a_place_for_each_field(cls: type) -> None:
+    form: str = vars(cls)["FORM"]
+    assert sorted(hole.path[0] for hole in places(parsed(form))) == sorted(f.name for f in fields(cls))
+
+
+def test_only_operations_with_blocks_and_views_have_no_form() -> None:
+    assert {c for c in CORE if not hasattr(c, "FORM")} == {anf.Comp, anf.For, anf.While, anf.If, anf.View}
+    assert {c for c in LOOPS if not hasattr(c, "FORM")} == {loops.OnDevice, loops.OnHost}
+
+
+# ---- a toy operation in the core IR ----------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Toy:
+    """Numbers x[entry] of an index, added up with what a block gives."""
+
+    FORM: ClassVar[str] = "toy {name} {array} ({seeds}) [{shape}]"
+    name: str
+    array: Var
+    seeds: tuple[anf.Atom | None, ...]
+    shape: tuple[Size, ...]
+    index: Index
+    entry: Inside
+    body: Block
+    often: Hint = False
+
+
+def toy(name: str = "t", often: bool = False) -> tuple[dict[str, Var], Any]:
+    names = {"n": fresh("n", I64), "s": fresh("s", F), "i": fresh("i", I64), "t": fresh("t", F)}
+    x = names["x"] = fresh("x", Array("f64", (poly(names["n"]),)))
+    body = Block((Let((names["t"],), Prim("neg", (names["s"],))),), (names["t"],))
+    op = Toy(
+        name, x, (None, names["s"]), (poly(names["n"]) + 1,), names["i"], poly(names["i"]) + names["n"], body, often
+    )
+    return names, op
+
+
+def test_a_toy_operation_is_walked() -> None:
+    v, op = toy()
+    assert parts(op) == ((v["x"], v["s"]), (poly(v["n"]) + 1, poly(v["i"]) + v["n"]), (op.body,), (v["i"],))
+    assert op_blocks(op) == (op.body,)
+    assert free_vars(op) == [v["x"], v["s"], v["n"]] and mentioned(op).count(v["s"]) == 2
+    assert [type(let.op).__name__ for let in walk(Block((Let((), op),), ()))] == ["Toy", "Prim"]
+
+
+def test_a_toy_operation_is_renamed_and_rebuilt() -> None:
+    v, op = toy()
+    m, y = fresh("m", I64), fresh("y", F)
+    new: Any = substitute(op, {v["n"]: m, v["s"]: y})
+    assert new.seeds == (None, y) and new.shape == (poly(m) + 1,) and new.entry == poly(v["i"]) + m
+    assert new.body.lets[0].op == Prim("neg", (y,)) and new.array is v["x"]
+    assert rebuild(op, atom=lambda a: a, size=lambda s: s, block=lambda b: b, bind=lambda b: b) is op
+    assert map_blocks(op, lambda b: Block((), b.results)) == Toy(
+        *[Block((), op.body.results) if f.name == "body" else getattr(op, f.name) for f in fields(Toy)]
+    )
+    with pytest.raises(IRError, match="is an array"):
+        substitute(op, {v["x"]: Lit(1.0, "f64")})
+
+
+def test_toy_operations_have_keys_up_to_renaming_and_hints() -> None:
+    v, op = toy()
+    i, t = fresh("i", I64), fresh("t", F)
+    body = Block((Let((t,), Prim("neg", (v["s"],))),), (t,))
+    alike: Any = Toy("t", op.array, op.seeds, op.shape, i, poly(i) + v["n"], body, often=True)
+    assert Keys().op(op) == Keys().op(alike)
+    other: Any = Toy("u", op.array, op.seeds, op.shape, i, poly(i) + v["n"], body)
+    assert Keys().op(op) != Keys().op(other)
+
+
+def test_a_toy_operation_is_printed_by_its_form() -> None:
+    v, op = toy("a word")
+    f = Function("f", (v["n"], v["s"], v["x"]), (), Block((Let((), op),), ()))
+    assert 'toy "a word" x.2 (_, s.1) [n.0 + 1]' in print_function(f)
+
+
+def test_a_toy_operation_without_a_block_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass(frozen=True, slots=True)
+    class Plain:
+        FORM: ClassVar[str] = 'plain "{name}" {array}[{index}]⟨extra? with ({extra})⟩'
+        name: str
+        array: Var
+        index: tuple[Size, ...]
+        extra: tuple[int, ...] = ()
+
+    monkeypatch.setitem(reader._FORMS, "plain", Plain)  # type: ignore[arg-type]
+    v, _ = toy()
+    for extra in ((), (1, 2)):
+        op: Any = Plain("a b", v["x"], (poly(v["n"]) - 1,), extra)
+        text = print_function(Function("f", (v["n"], v["x"]), (), Block((Let((), op),), ())))
+        assert print_function(reader.read_program(text).functions["f"]) == text
+
+
+def test_a_toy_operation_is_verified_in_its_scopes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verify, "result_vars", lambda op, functions: ())  # its rule: it binds nothing
+    v, op = toy()
+
+    def check(op: Any) -> None:
+        verify.verify(Program({"f": Function("f", (v["n"], v["s"], v["x"]), (), Block((Let((), op),), ()))}))
+
+    check(op)
+    outside = fresh("outside", I64)
+    with pytest.raises(IRError, match=r"outside\S* is not in scope"):
+        check(substitute(op, {v["n"]: outside}))
+    _, again = toy()
+    with pytest.raises(IRError, match="is not in scope"):
+        check(Toy("t", v["x"], (), (poly(v["i"]),), v["i"], poly(0), again.body))  # the shape does not see the index
+    with pytest.raises(IRError, match="bound twice"):
+        check(Toy("t", v["x"], (), (), v["n"], poly(0), op.body))
+
+
+# ---- a toy statement of the loop IR ----------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """result = how many elements a block has filled."""
+
+    FORM: ClassVar[str] = "{result} = fill {buffer}[{shape}]⟨twice?, twice⟩"
+    result: Result
+    buffer: loops.Buffer
+    own: ParamBuffer
+    shape: tuple[Size, ...]
+    stmts: Annotated[tuple[loops.Stmt, ...], Role.BLOCK]
+    twice: bool = False
+
+
+def fill() -> tuple[dict[str, Any], Any]:
+    v: dict[str, Any] = {"r": fresh("r", I64), "n": fresh("n", I64), "c": fresh("c", F)}
+    v["b"], v["o"] = loops.Buffer("b", "f64"), loops.Buffer("o", "f64")
+    inside = (loops.Store(v["o"], poly(v["n"]), v["c"]), loops.Store(v["b"], poly(0), v["c"]))
+    return v, Fill(v["r"], v["b"], v["o"], (poly(v["n"]) + 1,), inside)
+
+
+def test_a_toy_statement_is_walked() -> None:
+    v, stmt = fill()
+    assert [type(s).__name__ for s in nests.walk((stmt,))] == ["Fill", "Store", "Store"]
+    assert nests.bound_by(stmt) == (v["r"],) and nests.binds(stmt) == (v["o"], v["r"])
+    assert nests.captures((stmt, loops.Convert(fresh("x", F), v["r"])), ()) == (v["b"], v["n"], v["c"])
+    assert nests.map_inside(stmt, lambda inner: ()) == Fill(v["r"], v["b"], v["o"], stmt.shape, ())
+
+
+def test_a_toy_statement_is_renamed() -> None:
+    v, stmt = fill()
+    other, m = loops.Buffer("other", "f64"), fresh("m", I64)
+    new: Any = nests.rebuild(
+        stmt, value=lambda x: other if x is v["b"] else x, size=lambda s: s.substitute({v["n"]: poly(m)}.get)
+    )
+    assert new == Fill(v["r"], other, v["o"], (poly(m) + 1,), stmt.stmts)
+    assert nests.rebuild(stmt) is stmt
+
+
+def test_a_toy_statement_is_printed_by_its_form() -> None:
+    v, stmt = fill()
+    assert printing.head_of(stmt) == f"{v['r']} = fill {v['b']}[{v['n']} + 1]"
+    twice: Any = Fill(v["r"], v["b"], v["o"], (), (), twice=True)
+    assert printing.head_of(twice).endswith("[], twice")
