@@ -120,9 +120,14 @@ def bound_by(stmt: loops.Stmt) -> tuple[loops.Slot, ...]:
     return (*results, *[slot for block in open for inner in block for slot in bound_by(inner)]) if open else results
 
 
+def binds_inside(stmt: loops.Stmt) -> tuple[loops.Slot, ...]:
+    """What a statement binds for those inside it."""
+    return _BINDERS[type(stmt)](stmt)
+
+
 def binds(stmt: loops.Stmt) -> tuple[loops.Slot, ...]:
     """What a statement binds, for those behind it and for those inside it."""
-    return (*_BINDERS[type(stmt)](stmt), *bound_by(stmt))
+    return (*binds_inside(stmt), *bound_by(stmt))
 
 
 _RESULTS = Generated(_collecting(lambda leaf: leaf.role is Role.RESULT))

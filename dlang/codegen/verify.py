@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from dlang.codegen import loops
 from dlang.codegen.printing import head_of
+from dlang.codegen.traverse import binds_inside, blocks, bound_by, operands, sizes
 from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, is_handle, is_reference
 from dlang.ir.errors import IRError
 from dlang.ir.scope import is_literal
@@ -60,7 +61,8 @@ class _Verifier:
 
     def function(self, f: loops.Function) -> None:
         self.bind((*f.params, *[out.buffer for out in f.outs]))
-        self.arrays(f.outs)
+        for out in f.outs:
+            self.sizes(out.shape)
         if f.extents and len(f.extents) != len(f.params):
             raise IRError(f"there are {len(f.extents)} extents of {len(f.params)} parameters")
         for entry in f.order:
@@ -104,50 +106,30 @@ class _Verifier:
         for value in values:
             self.value(value)
 
-    def scalar(self, atom: Atom, dtype: str | None = None) -> str:
-        """A scalar, of a dtype if one is asked for."""
-        found = self.value(atom)
-        if dtype is not None and found != dtype:
-            raise IRError(f"{atom!r} is {found}, not {dtype}")
-        return found
+    def of(self, value: loops.Value, dtype: str) -> None:
+        """A scalar of a dtype."""
+        if _dtype(value) != dtype:
+            raise IRError(f"{value!r} is {_dtype(value)}, not {dtype}")
 
-    def array(self, buffer: loops.Buffer, dtype: str | None = None) -> str:
-        """A buffer, of elements of a dtype if one is asked for."""
+    def elements(self, buffer: loops.Buffer, dtype: str | None = None) -> str:
+        """The dtype of the elements of a buffer, which is the one that is asked for."""
         if not isinstance(buffer, loops.Buffer):
             raise IRError(f"{buffer!r} is no buffer")
-        found = self.value(buffer)
-        if dtype is not None and found != dtype:
-            raise IRError(f"{buffer!r} has elements of {found}, not {dtype}")
-        return found
+        if dtype is not None and buffer.dtype != dtype:
+            raise IRError(f"{buffer!r} has elements of {buffer.dtype}, not {dtype}")
+        return buffer.dtype
 
     def sizes(self, sizes: Iterable[Size]) -> None:
         for size in sizes:
             for var in size.atoms():
-                self.scalar(var, "i64")
-
-    def arrays(self, arrays: Iterable[loops.ArrayValue]) -> None:
-        for array in arrays:
-            self.array(array.buffer)
-            self.sizes(array.shape)
-
-    def operands(self, operands: Iterable[loops.Operand]) -> None:
-        for operand in operands:
-            if isinstance(operand, loops.ArrayValue):
-                self.arrays((operand,))
-            else:
-                self.scalar(operand)
+                self.value(var)
+                self.of(var, "i64")
 
     def matrix(self, matrix: loops.Matrix | loops.Scattered | loops.Panels) -> str:
-        self.sizes((matrix.offset,))
-        match matrix:
-            case loops.Matrix(stride=stride):
-                self.sizes((stride,))
-            case loops.Scattered(rows=rows, columns=columns):
-                self.array(rows, "i64")
-                self.array(columns, "i64")
-            case loops.Panels():
-                pass
-        return self.array(matrix.buffer)
+        if isinstance(matrix, loops.Scattered):
+            self.elements(matrix.rows, "i64")
+            self.elements(matrix.columns, "i64")
+        return self.elements(matrix.buffer)
 
     def fits(self, slots: Sequence[loops.Slot], values: Sequence[loops.Value], what: str) -> None:
         """Values that become slots: as many, each a scalar or a buffer as its slot is, of one dtype with it."""
@@ -206,158 +188,115 @@ class _Verifier:
         self.bind([slot for r in reductions for slot in (r.result, r.position) if slot is not None])
 
     def reduction(self, r: loops.Reduction) -> None:
-        dtype = self.scalar(r.value)
+        dtype = self.value(r.value)
         if r.monoid not in MONOIDS:
             raise IRError(f"there is no monoid {r.monoid}")
         if (r.rank is None) != (r.position is None) or (r.rank is None) == r.monoid.startswith("arg"):
             raise IRError(f"a position for `{r.monoid}`")
         if r.rank is not None:
-            self.scalar(r.rank, "i64")
+            self.value(r.rank)
+            self.of(r.rank, "i64")
         if _dtype(r.result) != dtype or (r.position is not None and r.position.type != I64):
             raise IRError(f"{r.result!r} is not of the dtype of {r.value!r}")
 
     # ---- statements --------------------------------------------------------------------------------------------------
     def statement(self, stmt: loops.Stmt) -> None:
+        if isinstance(stmt, loops.OnDevice):
+            self.statement(stmt.stmt)
+            return
+        self.values(operands(stmt))
+        self.sizes(sizes(stmt))
+        match stmt:
+            case loops.For(index=index):
+                self.carried(stmt, (index,))
+            case loops.While():
+                self.carried(stmt, ())
+            case loops.Branch(condition, then, otherwise, results):
+                self.of(condition, "bool")
+                self.branch(then, otherwise, results)
+            case loops.Loop():
+                if stmt.var.type != I64 or not stmt.lows or not stmt.highs or stmt.lanes < 1:
+                    raise IRError(f"{stmt.var!r} is no variable of a loop, or has no bounds")
+                self.iterations(stmt.stmts, (stmt.var, *[room.buffer for room in stmt.rooms]), stmt.reductions)
+            case loops.Parallel():
+                self.parallel(stmt)
+            case loops.OnHost():
+                self.on_host(stmt)
+            case _:
+                self.rule(stmt)
+                for block in blocks(stmt):
+                    with self.block(binds_inside(stmt)):
+                        self.statements(block)
+                self.bind(bound_by(stmt), owned=isinstance(stmt, loops.Allocate | loops.Runtime | loops.Invoke))
+
+    def rule(self, stmt: loops.Stmt) -> None:
+        """What a statement asks for beside operands in scope."""
         match stmt:
             case loops.Compute(var, name, args):
-                found = primitive_dtype(name, tuple([self.scalar(a) for a in args]))
-                self.made(var, found)
-            case loops.Convert(var, arg):
-                self.scalar(arg)
-                self.bind((var,))
-            case loops.Evaluate(var, size):
-                self.sizes((size,))
-                self.made(var, "i64")
-            case loops.Load(var, buffer, offset) | loops.Fetch(var, buffer, offset):
-                self.sizes((offset,))
-                self.made(var, self.array(buffer))
-            case loops.Store(buffer, offset, value, monoid):
-                self.sizes((offset,))
-                self.scalar(value, self.array(buffer))
+                self.of(var, primitive_dtype(name, tuple(map(_dtype, args))))
+            case loops.Evaluate(var) | loops.Pieces(var) | loops.Mark(var):
+                self.of(var, "i64")
+            case loops.Load(var, buffer) | loops.Fetch(var, buffer):
+                self.of(var, self.elements(buffer))
+            case loops.Store(buffer, _, value, monoid):
+                self.of(value, self.elements(buffer))
                 if monoid not in MONOIDS or monoid.startswith("arg"):
                     raise IRError(f"{monoid} is not how a value is combined with an element")
-            case loops.Move(target, source, count):
-                self.array(target, self.array(source))
-                self.sizes((count,))
+            case loops.Move(target, source) | loops.Transfer(target, source):
+                self.elements(target, self.elements(source))
                 if target is source:
                     raise IRError(f"{target!r} is copied to itself")
-            case loops.Slice(result, source, offset):
-                self.sizes((offset,))
-                if _width(result.dtype) != _width(self.array(source)):  # their bits may be read as another dtype's
+            case loops.Slice(result, source):
+                if _width(result.dtype) != _width(self.elements(source)):  # their bits may be read as another dtype's
                     raise IRError(f"{result!r} has elements of another width than {source!r}")
-                self.bind((result,))
                 self.wholes[result] = self.wholes_of(source)
-            case loops.Allocate(buffer, shape):
-                self.sizes(shape)
-                self.bind((buffer,), owned=True)
-            case loops.Room(buffer, shape):
-                self.sizes(shape)
-                self.bind((buffer,))
             case loops.Free(buffer):
-                self.array(buffer)
+                self.elements(buffer)
                 self.release(buffer, "freed")
             case loops.Assert(condition, _, parts, values):
-                self.scalar(condition, "bool")
-                self.operands(values)
+                self.of(condition, "bool")
                 if len(parts) != 2 * len(values) + 1:
                     raise IRError(f"{len(parts)} parts of text for {len(values)} values")
             case loops.TextOp(var, name, texts):
                 for text in texts:
-                    self.scalar(text, "str")
-                self.made(var, "str" if name in ("join", "flat") else primitive_dtype(name, ("str", "str")))
-            case loops.Runtime(_, _, args, outs, results):
-                self.operands(args)
-                self.arrays(outs)
-                self.bind(results, owned=True)
+                    self.of(text, "str")
+                self.of(var, "str" if name in ("join", "flat") else primitive_dtype(name, ("str", "str")))
             case loops.Invoke():
                 self.invoke(stmt)
-            case loops.CallC(_, args, result, threads):
-                self.values(args)
-                self.sizes(() if threads is None else (threads,))
-                self.bind(() if result is None else (result,))
-            case loops.Pack(target, source, rows, columns):
-                self.sizes((rows, columns))
+            case loops.Pack(target, source):
                 self.matrix(source)
                 self.matrix(target)
             case loops.Product():
                 self.product(stmt)
-            case loops.Launch(kernel, iterations, args, _, block, reach):
+            case loops.Launch(kernel, iterations, _, _, block):
                 if not 0 <= kernel < len(self.program.kernels):
                     raise IRError(f"there is no kernel {kernel}")
-                self.scalar(iterations, "i64")
-                self.values(args)
+                self.of(iterations, "i64")
                 if block is not None:
-                    self.scalar(block, "i64")
-                self.sizes(reach)
+                    self.of(block, "i64")
             case loops.Only(condition):
-                self.scalar(condition, "bool")
-            case loops.Transfer(target, source, count):
-                self.array(target, self.array(source))
-                self.sizes((count,))
-            case loops.Node(var, _, references, scalars):
-                self.values((*references, *scalars))
-                self.bind((var,))
+                self.of(condition, "bool")
             case loops.LoadTag(var, node):
                 self.node(node)
-                self.made(var, "i64")
-            case loops.LoadField(slot, node, _, shape):
-                self.node(node)
-                self.sizes(shape)
-                self.bind((slot,))  # an array is the node's
-            case loops.Mark(var):
-                self.made(var, "i64")
+                self.of(var, "i64")
+            case loops.LoadField(_, node):
+                self.node(node)  # whose an array is
             case loops.Release(mark):
-                self.scalar(mark, "i64")
-            case loops.Collect(mark, trigger, handles, arrays, results, following):
-                self.scalar(mark, "i64")
-                self.scalar(trigger, "i64")
-                self.arrays(arrays)
+                self.of(mark, "i64")
+            case loops.Collect(mark, trigger, handles, _, results):
+                self.of(mark, "i64")
+                self.of(trigger, "i64")
                 self.fits(results, handles, "what is moved")
                 for handle in handles:
-                    if not is_reference(self.scalar(handle)):
+                    if not is_reference(_dtype(handle)):
                         raise IRError(f"{handle!r} is no reference")
-                self.bind((*results, following))
             case loops.Enter(nest) | loops.Leave(nest):
                 if not 0 <= nest < len(self.program.nests):
                     raise IRError(f"there is no nest {nest}")
-            case loops.Count(nest, bytes, operations):
-                self.scalar(nest, "i64")
-                self.sizes((bytes, operations))
-            case loops.OnDevice(inner):
-                self.statement(inner)
-            case loops.OnHost():
-                self.on_host(stmt)
-            case loops.Hold(buffer):
-                self.array(buffer)
-            case loops.At():
-                pass
+            case loops.Count(nest):
+                self.of(nest, "i64")
             case _:
-                self.control(stmt)
-
-    def control(
-        self, stmt: loops.Loop | loops.Pieces | loops.Parallel | loops.For | loops.While | loops.Branch
-    ) -> None:
-        match stmt:
-            case loops.Loop():
-                self.sizes((*stmt.lows, *stmt.highs))
-                for room in stmt.rooms:
-                    self.sizes(room.shape)
-                if stmt.var.type != I64 or not stmt.lows or not stmt.highs or stmt.lanes < 1:
-                    raise IRError(f"{stmt.var!r} is no variable of a loop, or has no bounds")
-                self.iterations(stmt.stmts, (stmt.var, *[room.buffer for room in stmt.rooms]), stmt.reductions)
-            case loops.Pieces():
-                self.sizes((*stmt.lows, *stmt.highs, stmt.work, stmt.grain))
-                self.made(stmt.length, "i64")
-            case loops.Parallel():
-                self.parallel(stmt)
-            case loops.For():
-                self.sizes((stmt.low, stmt.high))
-                self.carried(stmt, (stmt.index,))
-            case loops.While():
-                self.carried(stmt, ())
-            case loops.Branch(condition, then, otherwise, results):
-                self.scalar(condition, "bool")
-                self.branch(then, otherwise, results)
+                pass
 
     def carried(self, loop: loops.For | loops.While, index: tuple[Var, ...]) -> None:
         """A loop in order. The buffers of its state are handed on from iteration to iteration, or point to what no
@@ -422,11 +361,9 @@ class _Verifier:
 
     def parallel(self, stmt: loops.Parallel) -> None:
         """Pieces of a loop: each a function of its own, which sees what it captures."""
-        self.sizes((*stmt.lows, *stmt.highs, *[p.size for p in stmt.partials]))
-        self.scalar(stmt.length, "i64")
-        self.values(stmt.captures)
+        self.of(stmt.length, "i64")
         for p in stmt.partials:
-            if p.own.dtype != self.array(p.whole):
+            if p.own.dtype != self.elements(p.whole):
                 raise IRError(f"{p.own!r} is of another dtype than {p.whole!r}")
         around, self.visible = self.visible, set(stmt.captures)
         bound: list[loops.Slot] = [stmt.number, stmt.first, stmt.last, *[p.own for p in stmt.partials]]
@@ -439,55 +376,40 @@ class _Verifier:
 
     def on_host(self, stmt: loops.OnHost) -> None:
         """What the host does with copies, which are called as the arrays are."""
-        for buffer in stmt.arrays:
-            self.array(buffer)
         for buffer, copy in stmt.held:
-            self.array(copy, self.array(buffer))
+            self.elements(copy, self.elements(buffer))
         if not set(stmt.changed) <= set(stmt.arrays):
             raise IRError("an array is changed and not looked at")
         if not stmt.still <= set(stmt.arrays) - set(stmt.changed):
             raise IRError("an array that is held is changed, or not looked at")
-        for buffer, count in stmt.parts:
-            self.sizes((count,))
+        for buffer, _ in stmt.parts:
             if buffer not in stmt.arrays or buffer in stmt.still:
                 raise IRError("a part is copied of an array that is not looked at, or held")
         self.statements(stmt.stmts)
-        for buffer in stmt.made:
-            self.array(buffer)
+        self.values(stmt.made)
 
     def invoke(self, stmt: loops.Invoke) -> None:
         callee = self.program.functions.get(stmt.function)
         if callee is None:
             raise IRError(f"there is no function {stmt.function}")
-        self.values((*stmt.args, *stmt.outs))
         self.fits(callee.params, stmt.args, "the arguments")
         self.fits([out.buffer for out in callee.outs], stmt.outs, "the destinations")
         self.fits(stmt.results, callee.body.results, "the results")
-        self.bind(stmt.results, owned=True)
 
     def product(self, stmt: loops.Product) -> None:
-        self.sizes((stmt.rows, stmt.columns, stmt.inner))
         if self.matrix(stmt.a) != self.matrix(stmt.b):
             raise IRError("the factors are of different dtypes")
         self.matrix(stmt.c)
         if stmt.c.transposed:
             raise IRError("a product is not made transposed")
         if stmt.room is not None:
-            self.array(stmt.room)
+            self.elements(stmt.room)
         if stmt.followed is not None:
-            self.scalar(stmt.followed, "bool")
-        if stmt.batch is not None:
-            self.sizes((stmt.batch.count, stmt.batch.a, stmt.batch.b, stmt.batch.c))
+            self.of(stmt.followed, "bool")
 
     def node(self, node: Atom) -> None:
-        if not is_handle(self.scalar(node)):
+        if not is_handle(_dtype(node)):
             raise IRError(f"{node!r} is no handle")
-
-    def made(self, var: Var, dtype: str) -> None:
-        """A scalar that a statement binds, of the dtype that it gives."""
-        if _dtype(var) != dtype:
-            raise IRError(f"{var!r} is {_dtype(var)}, not {dtype}")
-        self.bind((var,))
 
 
 def _width(dtype: str) -> int:

@@ -10,6 +10,7 @@ import pytest
 
 from dlang.codegen import loops, printing, traverse as nests
 from dlang.codegen.operands import ParamBuffer, Result
+from dlang.codegen.verify import verify_loops
 from dlang.ir import anf, reader, verify
 from dlang.ir.anf import Array, Block, Function, Let, Lit, Prim, Program, Scalar, Size, Var, fresh, poly
 from dlang.ir.errors import IRError
@@ -225,3 +226,21 @@ def test_a_toy_statement_is_printed_by_its_form() -> None:
     assert printing.head_of(stmt) == f"{v['r']} = fill {v['b']}[{v['n']} + 1]"
     twice: Any = Fill(v["r"], v["b"], v["o"], (), (), twice=True)
     assert printing.head_of(twice).endswith("[], twice")
+
+
+def test_a_toy_statement_is_verified_in_its_scopes() -> None:
+    v, stmt = fill()
+
+    def check(*stmts: Any) -> None:
+        f = loops.Function("f", (v["n"], v["c"], v["b"]), (), loops.Body(stmts, ()), ())
+        verify_loops(loops.Program({"f": f}))
+
+    check(stmt, loops.Store(v["b"], poly(v["r"]), v["c"]))
+    with pytest.raises(IRError, match="is not in scope"):
+        check(stmt, loops.Store(v["o"], poly(0), v["c"]))  # its own buffer is not seen behind it
+    with pytest.raises(IRError, match="is not in scope"):
+        check(nests.rebuild(stmt, value=lambda x: loops.Buffer("b", "f64")))
+    with pytest.raises(IRError, match="is bound twice"):
+        check(stmt, nests.rebuild(stmt, block=lambda inner: ()))
+    with pytest.raises(IRError, match="is f64, not i64"):
+        check(nests.rebuild(stmt, size=lambda s: poly(v["c"])))
