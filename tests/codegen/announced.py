@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dlang.codegen.llvm import pool
-from dlang.codegen.llvm.fusion import WHOLE
 
 NAME = re.compile(r'%[\w.]+|@"[^"]*"|@[\w.$-]+')
 DEFINED = re.compile(r"  (%[\w.]+) = (.*)")
@@ -101,7 +100,7 @@ def unannounced(text: str) -> tuple[list[str], dict[str, int]]:
     for line in text.splitlines():
         if line.startswith("define"):
             f = Function(is_entry=line.startswith("define i32 @"))
-        elif line.endswith(":") and not line.startswith(WHOLE):
+        elif line.endswith(":") and not line.startswith("whole"):
             f.checked.clear()
         if (defined := DEFINED.fullmatch(line)) is not None:
             f.made[defined[1]] = defined[2]

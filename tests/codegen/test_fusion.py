@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dlang.codegen.llvm.assembly import Arithmetic, Label, Line
 from dlang.codegen.llvm.fusion import fused
 from dlang.codegen.llvm.modules import emit
 from dlang.codegen.schedule import schedule
@@ -24,8 +25,26 @@ def fma(result: str, x: str, y: str, rest: str) -> str:
     return f"  {result} = call double @llvm.fma.f64(double {x}, double {y}, double {rest})"
 
 
+OPERATION = re.compile(r"(%\w+) = f(add|sub|mul|neg)( reassoc)? contract double (.*)")
+
+
+def parsed(text: str) -> Line:
+    """A line; what has the flag `contract` may be fused."""
+    if text.endswith(":"):
+        return Label(text.removesuffix(":"))
+    found = OPERATION.fullmatch(text)
+    if found is None:
+        return f"  {text}"
+    result, operation, any_order, operands = found.groups()
+    return Arithmetic(result, operation, "double", "f64", tuple(operands.split(", ")), any_order is not None)
+
+
+def after(text: Sequence[str], fuses: bool = True) -> list[str]:
+    return [str(line) for line in fused([parsed(line) for line in text], fuses)[0]]
+
+
 def assert_becomes(text: Sequence[str], wanted: Sequence[str]) -> None:
-    assert fused([f"  {line}" for line in text], True)[0] == list(wanted)
+    assert after(text) == list(wanted)
 
 
 PRODUCT = "%m1 = fmul contract double %a, %b"
@@ -51,15 +70,16 @@ def test_the_negative_of_a_product_becomes_part_of_a_sum() -> None:
 
 
 @pytest.mark.parametrize(
-    "use", ["%m2 = fadd contract double %m1, %m1", "store double %m1, ptr %p\n  %m2 = fadd contract double %m1, %c"]
+    "uses",
+    [["%m2 = fadd contract double %m1, %m1"], ["store double %m1, ptr %p", "%m2 = fadd contract double %m1, %c"]],
 )
-def test_a_product_that_is_used_twice_stays(use: str) -> None:
-    assert_becomes([PRODUCT, use], "\n".join([f"  {PRODUCT}", f"  {use}"]).replace(" contract", "").split("\n"))
+def test_a_product_that_is_used_twice_stays(uses: Sequence[str]) -> None:
+    assert_becomes([PRODUCT, *uses], [f"  {line.replace(' contract', '')}" for line in (PRODUCT, *uses)])
 
 
 def test_a_product_of_another_block_stays() -> None:
-    text = [f"  {PRODUCT}", "next:", "  %m2 = fadd contract double %c, %m1"]
-    assert fused(text, True)[0] == [line.replace(" contract", "") for line in text]
+    text = [PRODUCT, "next:", "%m2 = fadd contract double %c, %m1"]
+    assert after(text) == [f"  {PRODUCT}".replace(" contract", ""), "next:", "  %m2 = fadd double %c, %m1"]
 
 
 def test_of_two_products_the_first_becomes_part_of_their_sum() -> None:
@@ -77,12 +97,12 @@ def test_the_terms_of_a_reduction_that_are_sums_of_products_are_added_one_after_
     inner = ["  %m4.1.x = fneg double %c", fma("%m4.1", "%m4.1.x", "%d", "%total")]
     assert_becomes(text, [*inner, fma("%m4", "%a", "%b", "%m4.1")])
     in_order = [*text[:3], "%m4 = fadd contract double %total, %m3"]
-    assert fused([f"  {line}" for line in in_order], True)[0][-1] == "  %m4 = fadd double %total, %m3"
+    assert after(in_order)[-1] == "  %m4 = fadd double %total, %m3"
 
 
 def test_without_the_operation_nothing_is_fused() -> None:
-    text = [f"  {PRODUCT}", "  %m2 = fadd reassoc contract double %c, %m1"]
-    assert fused(text, False)[0] == [f"  {PRODUCT}".replace(" contract", ""), "  %m2 = fadd double %c, %m1"]
+    text = [PRODUCT, "%m2 = fadd reassoc contract double %c, %m1"]
+    assert after(text, False) == [f"  {PRODUCT}".replace(" contract", ""), "  %m2 = fadd double %c, %m1"]
 
 
 @pytest.mark.parametrize("fuses", [True, False])

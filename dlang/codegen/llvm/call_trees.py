@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from dlang.codegen.llvm import collector
+from dlang.codegen.llvm.assembly import joined
 from dlang.codegen.llvm.call_emission import Emission
 from dlang.codegen.llvm.call_needs import Class
 from dlang.codegen.llvm.host_calls import to_word
@@ -94,7 +95,7 @@ def _function(e: Emission, dtype: str, trees: Trees) -> str:
     body, w.code = w.code, outer
     head = f"define internal i64 @{_symbol(dtype)}(ptr %table, ptr %state, ptr %x, i64 %depth) nounwind {{"
     start = ["%over = alloca i64", "%after = sub i64 %depth, 1"]
-    return "\n".join([head, body[0], *[f"  {line}" for line in start], *body[1:], "}"]) + "\n"
+    return joined([head, body[0], *[f"  {line}" for line in start], *body[1:], "}"]) + "\n"
 
 
 def _node(e: Emission, tag: int, branch: Branch, datatype: Datatype) -> None:

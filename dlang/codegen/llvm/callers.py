@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from dlang.codegen import loops
 from dlang.codegen.entry_points import EntryPoint
 from dlang.codegen.llvm.accesses import is_too_large
+from dlang.codegen.llvm.assembly import joined
 from dlang.codegen.llvm.call_arguments import is_taken, take
 from dlang.codegen.llvm.call_emission import Emission
 from dlang.codegen.llvm.call_needs import Dtype, Need
@@ -116,7 +117,7 @@ def _text(e: Emission, face: Face, point: EntryPoint, terms: Terms) -> str | Non
         f"  %objects = alloca [{max(e.made, 1)} x ptr], align 8",
         f"  call void @llvm.memset.p0.i64(ptr %objects, i8 0, i64 {8 * e.made}, i1 false)",
     ]
-    return "\n".join([head, *start, *w.code, *_ends(e.made)]) + "\n"
+    return joined([head, *start, *w.code, *_ends(e.made)]) + "\n"
 
 
 def _ends(made: int) -> list[str]:

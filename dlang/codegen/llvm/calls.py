@@ -5,6 +5,7 @@ from __future__ import annotations
 from dlang.codegen import loops
 from dlang.codegen.llvm import microkernel, panels, sanitizer, support, windows
 from dlang.codegen.llvm.accesses import element_address
+from dlang.codegen.llvm.assembly import Label
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.routines import LINEAR_ALGEBRA
 from dlang.codegen.llvm.safepoints import look, look_if
@@ -39,10 +40,10 @@ def check_stack(w: Writer) -> None:
     w.fork(bad, deeper, fine, rare=True)
     more = w.name("more")
     w.cold += [
-        f"{deeper}:",
+        Label(deeper),
         f"  {more} = call i1 @dl_deeper(ptr %ctx, ptr {frame})",
         f"  br i1 {more}, label %{fine}, label %{failing}",
-        f"{failing}:",
+        Label(failing),
         f"  store i64 {support.STACK_EXHAUSTED}, ptr %ctx",
         "  br label %fail",
     ]
@@ -64,7 +65,7 @@ def invoke(w: Writer, stmt: loops.Invoke) -> None:
     site = w.new_site(Site("call", callee.label, span=stmt.span))
     fine, failing = w.label("fine"), w.label("failing")
     w.fork(bad, failing, fine, rare=True)
-    w.cold += [f"{failing}:", f"  call void @dl_trace(ptr %ctx, i64 {site})", "  br label %fail"]
+    w.cold += [Label(failing), f"  call void @dl_trace(ptr %ctx, i64 {site})", "  br label %fail"]
     w.begin(fine)
     for k, slot in enumerate(stmt.results):
         w.bind(slot, w.emit(f"extractvalue {type} {out}, {k + 1}"))
@@ -152,7 +153,7 @@ def _multiply(w: Writer, stmt: loops.Product, name: str, a: list[str], b: list[s
     factors = [moved(a_at, a_term), a_row, a_term, moved(b_at, b_term), b_term, *b_rest]
     _call(w, name, [*factors, c_at, c_row, rows, columns, f"i64 {here}", f"i1 {adding}", *followed])
     w.fork(more, looking, done, rare=True)
-    w.code += [f"{looking}:", *look(w, again, support.FULL + 1)]
+    w.code += [Label(looking), *look(w, again, support.FULL + 1)]
     w.begin(again)
     w.jump(head)
     w.begin(done)

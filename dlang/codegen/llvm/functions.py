@@ -10,6 +10,7 @@ from __future__ import annotations
 from dlang.codegen import loops
 from dlang.codegen.llvm import profiling
 from dlang.codegen.llvm.accesses import allocate, free, load, move, part, store
+from dlang.codegen.llvm.assembly import Label
 from dlang.codegen.llvm.calls import call_c, check_stack, invoke, pack, product, result_type, symbol
 from dlang.codegen.llvm.control import branch, for_, while_
 from dlang.codegen.llvm.devices import fetch, hold, launch, on_device, on_host, transfer
@@ -48,7 +49,7 @@ def function_text(module: Module, program: loops.Program, f: loops.Function, sit
     for k, (result, operand) in enumerate(zip(f.body.results, results, strict=True)):
         value = w.emit(f"insertvalue {type} {value}, {slot_type(result)} {operand}, {k + 1}")
     w.code.append(f"  ret {type} {value}")
-    w.code += ["fail:", f"  %failed = insertvalue {type} zeroinitializer, i1 true, 0", f"  ret {type} %failed"]
+    w.code += [Label("fail"), f"  %failed = insertvalue {type} zeroinitializer, i1 true, 0", f"  ret {type} %failed"]
     definition = w.definition(f"define internal {type} @{symbol(f.name)}({', '.join(params)}) nounwind")
     return "\n".join([definition, *w.outlined])
 

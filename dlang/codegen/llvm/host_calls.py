@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from dlang.codegen import loops
 from dlang.codegen.llvm import sanitizer, support, texts
+from dlang.codegen.llvm.assembly import Label
 from dlang.codegen.llvm.half import register_dtype
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.scalars import LLVM
@@ -21,7 +22,7 @@ def leave_if(w: Writer, bad: str, site: int, values: Sequence[Operand]) -> None:
     """Fails at a site if a condition holds; the values of its message are written first."""
     fine, failing = w.label("fine"), w.label("failing")
     w.fork(bad, failing, fine, rare=True)
-    code, w.code = w.code, [f"{failing}:"]
+    code, w.code = w.code, [Label(failing)]
     inside = w.conditional
     w.conditional += 1
     sanitizer.operands(w, READ, values)

@@ -14,6 +14,7 @@ from dlang.codegen import loops
 from dlang.codegen.jam import Jam, jammed
 from dlang.codegen.llvm import sanitizer
 from dlang.codegen.llvm.accesses import allocate, element_address, free
+from dlang.codegen.llvm.assembly import Label, Line
 from dlang.codegen.llvm.indices import bounds
 from dlang.codegen.llvm.prefetch import has_room
 from dlang.codegen.llvm.reductions import accumulate, accumulator_types, finish, first_totals, folded, horizontal
@@ -209,7 +210,7 @@ def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str
         w.fork(w.emit(f"icmp slt i64 {following}, {end}"), head, turn)
         w.cold += _another_chunk(w, again, head, following, later, span, middle)
         latch, head = turn, w.label("look")
-        w.cold += [f"{head}:", *look(w, again)]
+        w.cold += [Label(head), *look(w, again)]
         w.begin(turn)
     more = w.emit(f"icmp slt i64 {following}, {middle}")
     if exact:
@@ -338,12 +339,12 @@ def _chunk_end(w: Writer, low: str, span: int, middle: str) -> str:
     return w.ops().intrinsic("smin", "i64", w.emit(f"add nsw i64 {low}, {span}"), middle)
 
 
-def _another_chunk(w: Writer, again: str, head: str, following: str, later: str, span: int, middle: str) -> list[str]:
+def _another_chunk(w: Writer, again: str, head: str, following: str, later: str, span: int, middle: str) -> list[Line]:
     """The block that goes on with the next chunk of iterations."""
     w.module.declare("llvm.smin.i64", "i64", "i64", "i64")
     far = w.name("far")
     return [
-        f"{again}:",
+        Label(again),
         f"  {far} = add nsw i64 {following}, {span}",
         f"  {later} = call i64 @llvm.smin.i64(i64 {far}, i64 {middle})",
         f"  br label %{head}",

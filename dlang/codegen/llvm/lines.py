@@ -1,7 +1,7 @@
 """Where instructions come from, as LLVM's metadata, so that debuggers and profilers show lines of the language.
 
-While a function is written, marks (`;@ 3`) stand among its lines and say which place what follows comes from; when it
-is finished they become references to locations. A location knows the calls that the compiler took away.
+While a function is written, places stand among its lines and say which one what follows comes from; when it is finished
+they become references to locations. A location knows the calls that the compiler took away.
 
 Only statements outside of comprehensions are preceded by their places, if this is wanted.
 """
@@ -9,29 +9,21 @@ Only statements outside of comprehensions are preceded by their places, if this 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from dlang.codegen.llvm.assembly import Label, Line, Place
 from dlang.diagnostics import Span
 
 FIRST = 2  # numbers of metadata that are taken: the weights of branches
-MARK = ";@ "
-_INSTRUCTION = re.compile(r"  [%a-z]")
 
 
 @dataclass(slots=True)
 class Lines:
-    """The metadata of a module. marks: the places that marks mean."""
+    """The metadata of a module."""
 
     nodes: list[str] = field(default_factory=list)
     known: dict[object, int] = field(default_factory=dict)
-    marks: list[Span] = field(default_factory=list)
-
-    def mark(self, span: Span) -> str:
-        """The line that says where the following ones come from."""
-        self.marks.append(span)
-        return f"{MARK}{len(self.marks) - 1}"
 
     # ---- metadata ----------------------------------------------------------------------------------------------------
     def node(self, key: object, text: str) -> int:
@@ -87,18 +79,18 @@ class Lines:
         )
 
     # ---- text --------------------------------------------------------------------------------------------------------
-    def attached(self, lines: Sequence[str], function: int, start: Span) -> list[str]:
-        """The lines of a function with locations in place of marks; start: where it is before the first mark."""
+    def attached(self, lines: Sequence[Line], function: int, start: Span) -> list[Line]:
+        """The instructions of a function with their locations; start: where it is before the first place."""
         first = here = self.location(start, function)
-        out = []
+        out: list[Line] = []
         for line in lines:
-            if line.startswith(MARK):
-                span = self.marks[int(line[len(MARK) :])]
-                here = self.location(span, function) if span.source.text else first
-            elif _INSTRUCTION.match(line):
-                out.append(f"{line}, !dbg !{here}")
-            else:
-                out.append(line)
+            match line:
+                case Place(span):
+                    here = self.location(span, function) if span.source.text else first
+                case Label():
+                    out.append(line)
+                case _:
+                    out.append(f"{line}, !dbg !{here}")
         return out
 
     def text(self) -> str:

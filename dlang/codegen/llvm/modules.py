@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dlang.codegen import loops
 from dlang.codegen.llvm import pool, profiling, support, texts
+from dlang.codegen.llvm.assembly import joined
 from dlang.codegen.llvm.calls import result_type, symbol
 from dlang.codegen.llvm.functions import function_text, statement
 from dlang.codegen.llvm.host_calls import flat, from_word, put, to_word
@@ -108,5 +109,5 @@ def _entry(module: Module, program: loops.Program, f: loops.Function, sites: lis
                 w.begin(f"kept{k}")
             value = to_word(w, value, dtype_of(result))
         put(w, value, "%words", word + k)
-    lines = "\n".join(w.code)
+    lines = joined(w.code)
     return f"define i32 @{entry_symbol(f.name)}(ptr %ctx, ptr %words) nounwind {{\nentry:\n{lines}\n  ret i32 0\n}}\n"

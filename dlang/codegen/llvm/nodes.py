@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dlang.codegen import loops
 from dlang.codegen.llvm import collector, sanitizer, support
 from dlang.codegen.llvm.accesses import byte_count, from_memory, to_memory
+from dlang.codegen.llvm.assembly import Label
 from dlang.codegen.llvm.host_calls import leave_if, put
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.scalars import memory_type
@@ -53,10 +54,10 @@ def _take(w: Writer, bytes: int, span: Span | None) -> str:
     w.module.declare("dl_grow", "i1", "ptr", "i64")
     fits = w.name("fits")
     w.cold += [
-        f"{grow}:",
+        Label(grow),
         f"  {fits} = call i1 @dl_grow(ptr %ctx, i64 {end})",
         f"  br i1 {fits}, label %{fine}, label %{failing}",
-        f"{failing}:",
+        Label(failing),
         f"  store i64 {_exhausted(w, span)}, ptr %ctx",
         "  br label %fail",
     ]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dlang.codegen import loops
 from dlang.codegen.llvm import pool, sanitizer, support
 from dlang.codegen.llvm.accesses import free
+from dlang.codegen.llvm.assembly import Label
 from dlang.codegen.llvm.host_calls import from_word, leave_if, put, to_word
 from dlang.codegen.llvm.indices import bounds, size_value
 from dlang.codegen.llvm.pieces import PIECES
@@ -152,7 +153,7 @@ def _piece(w: Writer, name: str, stmt: Parallel) -> str:
         for k, value in enumerate(values):
             assert isinstance(value, Var)
             put(w, to_word(w, w.scalar(value), dtype_of(value)), own, k)
-    w.code += ["  ret i1 false", "fail:", "  ret i1 true"]
+    w.code += ["  ret i1 false", Label("fail"), "  ret i1 true"]
     return w.definition(f"define internal i1 @{name}(ptr %ctx, ptr %words, i64 %number) nounwind")
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from dlang.codegen import loops
 from dlang.codegen.llvm import support
+from dlang.codegen.llvm.assembly import Label
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.vectorize import known_iterations
 
@@ -84,7 +85,7 @@ def look_if(w: Writer, due: str, fuel: int) -> None:
     """Looks where a condition holds, which is rare."""
     looking, fine = w.label("look"), w.label("fine")
     w.fork(due, looking, fine, rare=True)
-    w.cold += [f"{looking}:", *look(w, fine, fuel)]
+    w.cold += [Label(looking), *look(w, fine, fuel)]
     w.begin(fine)
 
 

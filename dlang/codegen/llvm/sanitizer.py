@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlang.codegen import loops
-from dlang.codegen.llvm.fusion import WHOLE
+from dlang.codegen.llvm.assembly import Label
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.routines import LINEAR_ALGEBRA, Least, Number, touched
 from dlang.codegen.llvm.scalars import bits, iota
@@ -228,12 +228,12 @@ def _check(w: Writer, function: str, what: str, buffer: Buffer, operands: str, d
     w.module.imports.add(function)
     w.module.declare(function, "i1", "ptr", *types, "i64")
     site = w.new_site(Site(ACCESS, "", (what, buffer.name, buffer.dtype), span=w.span))
-    bad, fine = w.name("v"), w.label(WHOLE)
+    bad, fine = w.name("v"), w.label("whole")
     w.lines_at(w.depth if depth is None else depth).extend(
         [
             f"  {bad} = call i1 @{function}(ptr %ctx, {operands}, i64 {site})",
             f"  br i1 {bad}, label %fail, label %{fine}, !prof !0",
-            f"{fine}:",
+            Label(fine, whole=True),
         ]
     )
     if depth is None or depth == w.depth:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from dlang.codegen.llvm import fusion, half, texts, threefry
+from dlang.codegen.llvm import half, texts, threefry
+from dlang.codegen.llvm.assembly import TERM, Arithmetic, Line
 from dlang.codegen.llvm.half import register_dtype
 from dlang.codegen.llvm.lines import Lines
 from dlang.codegen.llvm.mathematics import Routine, circle, routine
@@ -20,13 +21,6 @@ LLVM = {d.name: d.llvm for d in DTYPES.values()}
 BITS = {d.name: d.bits for d in DTYPES.values()}
 """The size of an element in memory."""
 
-# `contract`: what `fusion.py` may join
-ARITHMETIC = {
-    "add": ("add", "fadd contract"),
-    "sub": ("sub", "fsub contract"),
-    "mul": ("mul", "fmul contract"),
-    "div": ("", "fdiv"),
-}
 COMPARISONS = {
     # signed, unsigned, float
     "eq": ("eq", "eq", "oeq"),
@@ -151,14 +145,24 @@ class Scalars:
     """Emits operations on `width` lanes at the end of `lines`."""
 
     module: Module
-    lines: list[str]
+    lines: list[Line]
     width: int = 1
 
     # ---- instructions ------------------------------------------------------------------------------------------------
-    def emit(self, text: str, stem: str = "v") -> str:
+    def emit(self, text: str) -> str:
         self.module.names += 1
-        name = f"%{stem}{self.module.names}"
+        name = f"%v{self.module.names}"
         self.lines.append(f"  {name} = {text}")
+        return name
+
+    def arithmetic(self, operation: str, dtype: str, *operands: str, any_order: bool = False) -> str:
+        """A sum, difference, product or negative: of floats, what `fusion.py` may join."""
+        if dtype not in FLOATS:
+            return self.binary(operation, dtype, *operands)
+        self.module.names += 1
+        name = f"%{TERM}{self.module.names}"
+        line = Arithmetic(name, operation, self.type(dtype), self.suffix(dtype), operands, any_order)
+        self.lines.append(line)
         return name
 
     def type(self, dtype: str) -> str:
@@ -168,8 +172,7 @@ class Scalars:
         return constant(value, dtype, self.width)
 
     def binary(self, instruction: str, dtype: str, x: str, y: str) -> str:
-        stem = fusion.TERM if " contract" in instruction else "v"
-        return self.emit(f"{instruction} {self.type(dtype)} {x}, {y}", stem)
+        return self.emit(f"{instruction} {self.type(dtype)} {x}, {y}")
 
     def compare(self, predicate: str, dtype: str, x: str, y: str) -> str:
         return self.binary(("fcmp " if dtype in FLOATS else "icmp ") + predicate, dtype, x, y)
@@ -200,8 +203,10 @@ class Scalars:
             return wide if within else half.rounded(self, dtype, wide)
         real = dtype in FLOATS
         match name:
-            case "add" | "sub" | "mul" | "div":
-                return self.binary(ARITHMETIC[name][real], dtype, *args)
+            case "add" | "sub" | "mul":
+                return self.arithmetic(name, dtype, *args)
+            case "div":
+                return self.binary("fdiv", dtype, *args)
             case "eq" | "ne" | "lt" | "le" | "gt" | "ge":
                 signed, unsigned, ordered = COMPARISONS[name]
                 return self.compare(ordered if real else signed if dtype in SIGNED else unsigned, dtype, *args)
@@ -216,7 +221,7 @@ class Scalars:
                 return self.select(zeros[0], dtype, args[0], product)
             case "neg":
                 if real:
-                    return self.emit(f"fneg contract {self.type(dtype)} {args[0]}", fusion.TERM)
+                    return self.arithmetic("neg", dtype, args[0])
                 return self.binary("sub", dtype, self.constant(0, dtype), args[0])
             case "abs":
                 if real:
@@ -348,15 +353,14 @@ class Scalars:
 
     def _constant_power(self, dtype: str, x: str, exponent: int) -> str:
         """By squaring: the exponent is small."""
-        multiply = ARITHMETIC["mul"][dtype in FLOATS]
         result: str | None = None
         square, left = x, abs(exponent)
         while left:
             if left & 1:
-                result = square if result is None else self.binary(multiply, dtype, result, square)
+                result = square if result is None else self.arithmetic("mul", dtype, result, square)
             left >>= 1
             if left:
-                square = self.binary(multiply, dtype, square, square)
+                square = self.arithmetic("mul", dtype, square, square)
         one = self.constant(1, dtype)
         if result is None:
             return one
@@ -437,9 +441,9 @@ class Scalars:
             return half.rounded(self, dtype, self.combine(monoid, "f32", x, y))
         match monoid:
             case "sum":
-                return self.binary("fadd reassoc contract" if dtype in FLOATS else "add", dtype, x, y)
+                return self.arithmetic("add", dtype, x, y, any_order=True)
             case "prod":
-                return self.binary(ARITHMETIC["mul"][dtype in FLOATS], dtype, x, y)
+                return self.arithmetic("mul", dtype, x, y)
             case "any":
                 return self.binary("or", dtype, x, y)
             case "all":

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from dlang.codegen import loops
-from dlang.codegen.llvm.fusion import fused, symbol
+from dlang.codegen.llvm.assembly import Label, Line, Place, joined
+from dlang.codegen.llvm.fusion import fused
 from dlang.codegen.llvm.scalars import Module, Scalars, constant, llvm_type
 from dlang.codegen.llvm.sites import Site
 from dlang.codegen.loops import Buffer, Slot, Stmt, Value
@@ -24,7 +25,7 @@ from dlang.ir.types import dtype_of
 class Scope:
     """A loop being written: what goes in front of it, and what of that can be used again."""
 
-    pre: list[str]
+    pre: list[Line]
     memo: dict[object, str]
     conditional: int
     loads: bool  # whether what it reads stays the same over its iterations
@@ -75,8 +76,8 @@ class Writer:
     program: loops.Program
     sites: list[Site]
     statement: Callable[[Writer, Stmt], None]
-    code: list[str] = field(default_factory=list)
-    cold: list[str] = field(default_factory=list)
+    code: list[Line] = field(default_factory=list)
+    cold: list[Line] = field(default_factory=list)
     values: dict[Slot, str] = field(default_factory=dict)
     depths: dict[Slot, int] = field(default_factory=dict)
     scopes: list[Scope] = field(default_factory=list)
@@ -114,7 +115,7 @@ class Writer:
         return f"{stem}{self.module.names}"
 
     def begin(self, label: str) -> None:
-        self.code.append(f"{label}:")
+        self.code.append(Label(label))
         self.block = label
 
     def jump(self, label: str) -> None:
@@ -152,24 +153,23 @@ class Writer:
         """What follows comes from there."""
         self.span = span
         if self.module.lines is not None:
-            mark = self.module.lines.mark(span)
             for lines in (self.code, self.cold, *(scope.pre for scope in self.scopes)):
-                lines.append(mark)
+                lines.append(Place(span))
 
     def definition(self, head: str) -> str:
         """The function that has been written, with room on the stack for what it has to hand out."""
-        room = [
+        room: list[Line] = [
             f"  %{name} = alloca [{words} x i64], align 8"
             for name, words in (("slots", self.slots), ("captured", self.captured), ("partial", self.partial))
             if words
         ]
         lines, types = fused([*room, *self.code, *self.cold], self.module.fuses)
         for type in sorted(types):
-            self.module.declare(symbol(type), type, type, type, type)
+            self.module.declare(types[type], type, type, type, type)
         if self.module.lines is not None and self.function is not None and self.start is not None:
             lines = self.module.lines.attached(lines, self.function, self.start)
             head += f" !dbg !{self.function}"
-        return "\n".join([f"{head} {{\nentry:", *lines, "}"]) + "\n"
+        return joined([f"{head} {{", Label("entry"), *lines, "}"]) + "\n"
 
     # ---- statements --------------------------------------------------------------------------------------------------
     def body(self, body: loops.Body) -> list[str]:
@@ -227,7 +227,7 @@ class Writer:
         """The address of the array that a buffer is, or is cut from."""
         return self.roots.get(buffer, self.values[buffer])
 
-    def lines_at(self, depth: int) -> list[str]:
+    def lines_at(self, depth: int) -> list[Line]:
         """Where to write what exists at a depth of loops."""
         return self.code if depth == self.depth else self.scopes[depth].pre
 
