@@ -27,6 +27,7 @@ from dlang.codegen.cuda.totals import fold_into, totals_of
 from dlang.codegen.cuda.vectors import Plan, planned
 from dlang.codegen.traverse import bound_by, walk
 from dlang.codegen.vectorize import work
+from dlang.identity import ByIdentity
 from dlang.ir.anf import Var, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, dtype_of
@@ -144,7 +145,7 @@ def column_text(
             p.line(f"const dl_index {own}_end = dl_minimum(dl_index({end}), dl_index({own} + {each}));")
             start, end = own, f"{own}_end"
         _rows(p, columns.loop, plan, (start, end), (first, many), totals)
-        p.held.clear()
+        p.held = ByIdentity()
         p.line(f"dl_fold_columns({fold_into(totals)}, columns, rows);")
         p.line("if (row != 0) continue;")
         p.line("#pragma unroll")

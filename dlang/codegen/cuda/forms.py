@@ -116,7 +116,7 @@ def _indices(nest: Nest, prelude: Sequence[Stmt], split: Split | None) -> Indice
         for level in nest.levels:
             shared = shared * (level.highs[0] - level.lows[0])
     loops = [s for s in nest.stmts if isinstance(s, Loop)] if nest.columns is None else []
-    return indices_of((*prelude, *stmts), [shared_levels(s, nest.spread.get(s.var, 1)) for s in loops], shared)
+    return indices_of((*prelude, *stmts), [shared_levels(s, nest.spread.get(s) or 1) for s in loops], shared)
 
 
 def scan_texts(

@@ -9,7 +9,7 @@ part (`reduction`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -21,6 +21,7 @@ from dlang.codegen.cuda.tiles import crossed_loads
 from dlang.codegen.kernel import SHARED, WARP, WORDS
 from dlang.codegen.traverse import binds, walk
 from dlang.codegen.vectorize import known_iterations
+from dlang.identity import ByIdentity
 from dlang.ir.anf import DTYPES, HALF, Lit, Size, Var
 from dlang.ir.types import dtype_of
 
@@ -34,10 +35,10 @@ class Nest:
     """Loops whose iterations are spread, the outermost first, around the statements of an iteration.
 
     form: `map`, `tiles`, `rows`, `columns` or `reduction`. reductions: over all iterations. joined: the stores that
-    combine with what other threads store in the same element. merged: for each level the loops
-    whose iterations it has. columns: what an iteration is, if it is a column. spread: of a row, by the variables of
-    its loops, how many loops right inside each other its threads share. single: what an iteration is if several blocks
-    may share the one loop in it. crossed: what tiles load across the order in which they store.
+    combine with what other threads store in the same element. merged: for each level the loops whose iterations it
+    has. columns: what an iteration is, if it is a column. spread: of a row, by its loops, of which several may have
+    the same variable, how many loops right inside each other its threads share. single: what an iteration is if
+    several blocks may share the one loop in it. crossed: what tiles load across the order in which they store.
     """
 
     form: str
@@ -47,7 +48,7 @@ class Nest:
     joined: frozenset[loops.Store]
     merged: tuple[tuple[loops.Loop, ...], ...]
     columns: Columns | None = None
-    spread: Mapping[Var, int] = field(default_factory=dict)
+    spread: ByIdentity[loops.Loop, int] = field(default_factory=ByIdentity)
     single: Columns | None = None
     crossed: tuple[loops.Load, ...] = ()
 
@@ -67,16 +68,16 @@ def nest_of(loop: loops.Loop, plain: bool = False) -> Nest | None:
     levels, stmts, merged = flattened(levels, accumulated(stmts), reductions)
     if not plain and _is_rows(stmts):
         columns = None if reductions else columns_of(levels[-1], stmts)
-        row, spread = (stmts, {columns.loop.var: 1}) if columns else _spread_inside(stmts)
+        row, spread = (stmts, ByIdentity([(columns.loop, 1)])) if columns else _spread_inside(stmts)
         joined = _joined(levels, row, spread)
         has_room = 8 * WARP * (_totals(reductions) + _totals_inside(row, spread)) < SHARED
         if has_room and not any(s.buffer.dtype in HALF for s in joined):
             single = columns
-            if columns is None and not reductions and all(count == 1 for count in spread.values()):
+            if columns is None and not reductions and all(count == 1 for _, count in spread.items()):
                 single = around_loop(levels[-1], row)
             form = "columns" if columns else "rows"
             return Nest(form, levels, row, reductions, frozenset(joined), merged, columns, spread, single)
-    joined = _joined(levels, stmts, {})
+    joined = _joined(levels, stmts, ByIdentity())
     if any(s.buffer.dtype in HALF for s in joined):
         return None
     across, crossed = (0, ()) if reductions or plain else crossed_loads(levels, stmts)
@@ -92,9 +93,9 @@ def _totals(reductions: Sequence[loops.Reduction]) -> int:
     return sum([1 if r.position is None else 2 for r in reductions])
 
 
-def _totals_inside(stmts: Sequence[loops.Stmt], spread: Mapping[Var, int]) -> int:
+def _totals_inside(stmts: Sequence[loops.Stmt], spread: ByIdentity[loops.Loop, int]) -> int:
     """The same of the loops that the threads of a row share, each of which leaves a word of them for each warp."""
-    return sum([_totals(s.reductions) for s in stmts if isinstance(s, loops.Loop) and s.var in spread])
+    return sum([_totals(s.reductions) for s in stmts if isinstance(s, loops.Loop) and s in spread])
 
 
 # ---- what can run ----------------------------------------------------------------------------------------------------
@@ -217,10 +218,10 @@ def iterations_inside(levels: Sequence[loops.Loop]) -> int:
     return prod(LONG if (count := known_iterations(level)) is None else count for level in levels)
 
 
-def _spread_inside(stmts: Sequence[loops.Stmt]) -> tuple[tuple[loops.Stmt, ...], dict[Var, int]]:
+def _spread_inside(stmts: Sequence[loops.Stmt]) -> tuple[tuple[loops.Stmt, ...], ByIdentity[loops.Loop, int]]:
     """The statements of a row, and how many loops right inside each other are shared by its threads."""
     out: list[loops.Stmt] = []
-    spread: dict[Var, int] = {}
+    spread: ByIdentity[loops.Loop, int] = ByIdentity()
     for stmt in stmts:
         if isinstance(stmt, loops.Loop):
             levels, inside, reductions = _flattened(stmt)
@@ -232,7 +233,7 @@ def _spread_inside(stmts: Sequence[loops.Stmt]) -> tuple[tuple[loops.Stmt, ...],
             for level in reversed(levels):
                 stmt = replace(level, stmts=inside, reductions=reductions if level is levels[0] else ())
                 inside = (stmt,)
-            spread[levels[0].var] = len(levels)
+            spread[stmt] = len(levels)
         out.append(stmt)
     return tuple(out), spread
 
@@ -246,13 +247,15 @@ def shared_levels(loop: loops.Loop, count: int) -> tuple[loops.Loop, ...]:
     return tuple(levels)
 
 
-def _joined(levels: Sequence[loops.Loop], stmts: Sequence[loops.Stmt], spread: Mapping[Var, int]) -> list[loops.Store]:
+def _joined(
+    levels: Sequence[loops.Loop], stmts: Sequence[loops.Stmt], spread: ByIdentity[loops.Loop, int]
+) -> list[loops.Store]:
     """The stores that combine with what other threads may be storing in the same element."""
     out = []
     for stmt in stmts:
-        if isinstance(stmt, loops.Loop) and stmt.var in spread:
-            inner = shared_levels(stmt, spread[stmt.var])
-            out += _joined((*levels, *inner), inner[-1].stmts, {})
+        if isinstance(stmt, loops.Loop) and stmt in spread:
+            inner = shared_levels(stmt, spread[stmt])
+            out += _joined((*levels, *inner), inner[-1].stmts, ByIdentity())
             continue
         for s in _combining((stmt,)):
             if not all(_keeps_apart(level, levels, stmts, s.buffer, s.offset) for level in levels):

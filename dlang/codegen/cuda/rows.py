@@ -22,6 +22,7 @@ from dlang.codegen.kernel import BLOCK, WARP
 from dlang.codegen.loops import Buffer, Load, Loop, Stmt, Store
 from dlang.codegen.traverse import bound_by, walk
 from dlang.codegen.vectorize import known_iterations, work
+from dlang.identity import ByIdentity
 from dlang.ir.anf import Size, Var
 from dlang.ir.terms import WIDTHS
 
@@ -39,13 +40,14 @@ Range = tuple[tuple[Size, ...], tuple[Size, ...]]
 class Shares:
     """How the threads of a row share its loops.
 
-    plans: of its loops by their variables. range: of those that give a thread the same elements: `vectors` times as
-    many as the plan of each says at once, which is `each`. longest: the ranges of loops right inside each other, by
-    which a row is for a warp or for a block; None where a warp does it. largest: how many threads a block may have, for
-    which there are enough registers. added: what all rows add to the same elements.
+    plans: of its loops, of which several may have the same variable. range: of those that give a thread the same
+    elements: `vectors` times as many as the plan of each says at once, which is `each`. longest: the ranges of
+    loops right inside each other, by which a row is for a warp or for a block; None where a warp does it. largest:
+    how many threads a block may have, for which there are enough registers. added: what all rows add to the same
+    elements.
     """
 
-    plans: dict[Var, Plan]
+    plans: ByIdentity[Loop, Plan]
     range: Range | None
     vectors: int
     each: int
@@ -59,23 +61,24 @@ class Shares:
         return self.each if self.each > self.vectors else max(self.each, EACH)
 
     def keeps(self, loop: Loop) -> bool:
-        return loop.var in self.plans and (loop.lows, loop.highs) == self.range
+        return loop in self.plans and (loop.lows, loop.highs) == self.range
 
 
 def shares_of(nest: Nest, uncertain: frozenset[Var]) -> Shares:
     """How the loops of a nest are divided among the threads that do a row together."""
     loops = [s for s in nest.stmts if isinstance(s, Loop)]
-    plans = {s.var: plan for s in loops if (plan := planned(s, nest.joined, uncertain)) is not None}
-    ranges = Counter((s.lows, s.highs) for s in loops if s.var in plans)
+    plans = ByIdentity((s, plan) for s in loops if (plan := planned(s, nest.joined, uncertain)) is not None)
+    ranges = Counter((s.lows, s.highs) for s in loops if s in plans)
     common = ranges.most_common(1)[0][0] if ranges else None
-    members = [s for s in loops if s.var in plans and (s.lows, s.highs) == common]
+    members = [s for s in loops if s in plans and (s.lows, s.highs) == common]
     vectors, each, largest = 1, EACH, BLOCK
     if members:
-        width = min(plans[s.var].width for s in members)
-        plans |= {s.var: replace(plans[s.var], width=width) for s in members}
-        found = {place for s in members for place in plans[s.var].places}
+        width = min(plans[s].width for s in members)
+        for s in members:
+            plans[s] = replace(plans[s], width=width)
+        found = {place for s in members for place in plans[s].places}
         registers = width * sum(max(WIDTHS[buffer.dtype] // 4, 1) for buffer, _ in found)
-        code = width * sum(work(plans[s.var].inside) for s in members)
+        code = width * sum(work(plans[s].inside) for s in members)
         while vectors < MOST and 2 * vectors * registers <= REGISTERS and 2 * vectors * code <= CODE:
             vectors *= 2
         each = vectors * width
@@ -92,7 +95,7 @@ def shares_of(nest: Nest, uncertain: frozenset[Var]) -> Shares:
     ):
         return shares
     added: list[tuple[Plan, Store]] = []
-    for plan in [plans[s.var] for s in members]:
+    for plan in [plans[s] for s in members]:
         for store in plan.inside:
             if isinstance(store, Store) and store in nest.joined and store.buffer not in inside:
                 if not store.offset.mentions([v for v in inside if isinstance(v, Var) and v is not plan.var]):
@@ -103,7 +106,7 @@ def shares_of(nest: Nest, uncertain: frozenset[Var]) -> Shares:
 
 def _longest(nest: Nest, loops: Sequence[Loop], inside: Sequence[Var]) -> tuple[Loop, ...] | None:
     """Of loops that are the same in all rows the one that seems to have most iterations, with those right inside it."""
-    found = [shared_levels(loop, nest.spread[loop.var]) for loop in loops]
+    found = [shared_levels(loop, nest.spread[loop]) for loop in loops]
     same = [
         levels
         for levels in found
@@ -189,7 +192,7 @@ class Rows:
         if self.shares.longest != (self.shares.range,) or self.split is not None:
             self.kept = None
         for number, stmt in enumerate(self.nest.stmts):
-            self.meet(stmt)
+            self.meet(number, stmt)
             if isinstance(stmt, Loop):
                 self.loop(stmt, self.nest.stmts[number + 1 :])
                 if self.split is not None:
@@ -215,14 +218,14 @@ class Rows:
         low, high = p.range(loop)
         if self.split is None:
             return low, high
-        count, width = p.names[self.split.count], self.shares.plans[loop.var].width
+        count, width = p.names[self.split.count], self.shares.plans[loop].width
         each, first, last = p.fresh("n"), p.fresh("r"), p.fresh("r")
         p.line(f"const dl_index {each} = (({distance(low, high)}) / {width} / {count} + 1) * {width};")
         p.line(f"const dl_index {first} = {behind(low, f'turn * {each}')};")
         p.line(f"const dl_index {last} = dl_minimum(dl_index({high}), dl_index({first} + {each}));")
         return first, last
 
-    def meet(self, stmt: Stmt) -> None:
+    def meet(self, number: int, stmt: Stmt) -> None:
         """Has the threads wait for each other where a statement looks at what others have stored, or stores that."""
         found: set[tuple[Buffer, object, bool]] = set()
         own = self.own(stmt)
@@ -232,7 +235,7 @@ class Rows:
             if access in self.nest.joined:
                 whose = "joined"
             elif isinstance(stmt, Loop):
-                whose = own.get(access, stmt.var)
+                whose = own.get(access, number)
             else:
                 whose = "one" if stores else "all"
             found.add((self.roots(access.buffer), whose, stores))
@@ -256,7 +259,7 @@ class Rows:
         """The accesses of a loop in which each thread has elements of its own, the same as in other such loops."""
         if not isinstance(stmt, Loop) or not self.shares.keeps(stmt):
             return {}
-        plan = self.shares.plans[stmt.var]
+        plan = self.shares.plans[stmt]
         return {access: plan.place(access) for access in plan.accesses}
 
     # ---- loops -------------------------------------------------------------------------------------------------------
@@ -265,9 +268,9 @@ class Rows:
         totals: list[str] = []
         if loop.reductions:
             totals = totals_of(p, loop.reductions, f"{self.name}_totals{len(self.structs)}", self.structs)
-        plan = self.shares.plans.get(loop.var)
+        plan = self.shares.plans.get(loop)
         if plan is None:
-            levels = shared_levels(loop, self.nest.spread[loop.var])
+            levels = shared_levels(loop, self.nest.spread[loop])
             total, turn = p.fresh("n"), p.fresh("u")
             type = NARROW if all(level.var in p.indices for level in levels) else WIDE
             p.line(f"const {type} {total} = {_product(p, [(level.lows, level.highs) for level in levels])};")

@@ -11,6 +11,7 @@ from math import lcm
 from dlang.codegen import loops
 from dlang.codegen.cuda import scalars
 from dlang.codegen.cuda.indices import NARROW, WIDE, Indices
+from dlang.identity import ByIdentity
 from dlang.ir.anf import Atom, Lit, Size, Var
 from dlang.ir.types import dtype_of
 
@@ -50,7 +51,7 @@ class Printer:
     names: dict[loops.Slot, str] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     guards: list[loops.Assert] = field(default_factory=list)
-    held: dict[loops.Load | loops.Store, str] = field(default_factory=dict)
+    held: ByIdentity[loops.Load | loops.Store, str] = field(default_factory=ByIdentity)
     collected: dict[loops.Store, tuple[str, str]] = field(default_factory=dict)
     alone: str | None = None
     depth: int = 1
