@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent / "dlang"
 # What each part may import from the others. Parts: folders, of which `codegen/llvm` and `codegen/cuda` are parts, and
 # modules of the package itself.
 EVERYWHERE = {
-    "cache", "gc_pause", "drafts", "graphs", "identity", "diagnostics", "timings", "polynomials", "inequalities", "ops",
+    "cache", "gc_pause", "identity", "drafts", "graphs", "diagnostics", "timings", "polynomials", "inequalities", "ops",
     "lazy_modules", "passes", "recursion", "remedies", "spelling", "verification",
 }  # fmt: skip
 ALLOWED = {
