@@ -26,7 +26,9 @@ def commands(page):
     for inline, line in SHOWN.findall(page.read_text()):
         text = " ".join((inline or line).split())
         if not re.search(r"…|\[|\\\||COMMAND", text):
-            yield shlex.split(text.replace("--stage NAME", "--stage opt").replace("SHELL", "bash"), comments=True)[1:]
+            for name, one in (("--stage NAME", "--stage opt"), ("SHELL", "bash"), ("PASS:N", "cse:2"), ("PASS", "cse")):
+                text = text.replace(name, one)
+            yield shlex.split(text, comments=True)[1:]
 
 
 def understood(words):
