@@ -13,8 +13,8 @@ ROOT = Path(__file__).parent.parent / "dlang"
 # What each part may import from the others. Parts: folders, of which `codegen/llvm` and `codegen/cuda` are parts, and
 # modules of the package itself.
 EVERYWHERE = {
-    "cache", "gc_pause", "identity", "drafts", "graphs", "diagnostics", "timings", "polynomials", "inequalities", "ops",
-    "lazy_modules", "passes", "recursion", "remedies", "spelling", "verification",
+    "cache", "gc_pause", "drafts", "graphs", "diagnostics", "timings", "polynomials", "inequalities", "ops",
+    "identity", "lazy_modules", "passes", "recursion", "remedies", "spelling", "verification",
 }  # fmt: skip
 ALLOWED = {
     "cache": set(),
