@@ -140,7 +140,8 @@ def drawn(rooms: Iterable[str], arrows: Iterable[Arrow]) -> list[Arrow]:
 # ---- the picture and the table ---------------------------------------------------------------------------------------
 def picture(of: House) -> str:
     """The house as SVG."""
-    below = successors(of.rooms, of.arrows.keys() - of.back)
+    forward = drawn(of.rooms, of.arrows.keys() - of.back)
+    below = successors(of.rooms, forward)
     across: dict[str, float] = {}
     for layer in reversed(of.layers):
         wanted = {room: mean(across[b] for b in below[room]) if below[room] else WIDTH / 2 for room in layer}
@@ -152,7 +153,6 @@ def picture(of: House) -> str:
         "<title>The rooms of dlang/, each above those that it imports</title>",
         f'<rect width="{WIDTH}" height="{bottom + 30}" fill="#ffffff"/>',
     ]
-    forward = drawn(of.rooms, of.arrows.keys() - of.back)
     for arrows, colour, dashes in ((forward, "#667788", ""), (sorted(of.back), "#cc3333", ' stroke-dasharray="5 4"')):
         lines += [curve(places[a], places[b], colour, dashes) for a, b in arrows]
     for room, (x, y) in places.items():
