@@ -131,9 +131,9 @@ def _push_contract(var: anf.Var, op: anf.Contract, s: Dual) -> None:
     def body(*_: anf.Var) -> anf.Atom:
         terms: list[anf.Atom] = []
         if s.dot(op.a) is not None:
-            terms.append(b.prim("guard", b.one(anf.Read(s.array(op.a), left)), b.one(anf.Read(op.b, right))))
+            terms.append(b.prim("zero_safe_mul", b.one(anf.Read(s.array(op.a), left)), b.one(anf.Read(op.b, right))))
         if s.dot(op.b) is not None:
-            terms.append(b.prim("guard", b.one(anf.Read(s.array(op.b), right)), b.one(anf.Read(op.a, left))))
+            terms.append(b.prim("zero_safe_mul", b.one(anf.Read(s.array(op.b), right)), b.one(anf.Read(op.a, left))))
         return terms[0] if len(terms) == 1 else b.add(terms[0], terms[1])
 
     shape = array_type(var).shape if op.out else ()
@@ -155,7 +155,7 @@ def _push_running_product(let: anf.Let, op: anf.Scan, s: Dual) -> None:
 
     def body(i: anf.Var, p: anf.Var, dp: anf.Var, y: anf.Var, dy: anf.Var) -> list[anf.Var]:
         here = b.read(x, [i])
-        change = b.add(b.prim("guard", dp, here), b.prim("guard", b.read(dot, [i]), p))
+        change = b.add(b.prim("zero_safe_mul", dp, here), b.prim("zero_safe_mul", b.read(dot, [i]), p))
         value = b.mul(p, here)
         return [value, change, b.update(y, [i], value), b.update(dy, [i], change)]
 

@@ -205,13 +205,13 @@ def _svd(let: Let, op: LinalgOp, s: Dual) -> None:
             si, sj = of(i), of(j)
             here, there = b.mul(at(b, p, i, j), sj if left else si), b.mul(at(b, p, j, i), si if left else sj)
             gap = b.mul(b.sub(sj, si), b.add(sj, si))
-            value = b.prim("guard", b.add(here, there), b.prim("div", one, gap))
+            value = b.prim("zero_safe_mul", b.add(here, there), b.prim("div", one, gap))
             return b.select(b.prim("eq", i, j), zero, value)
 
         return b.map((k, k), entry)
 
     def outside(square: Var, rest: Atom, scale: Atom) -> Atom:
-        return b.select(square, zero, b.prim("guard", rest, b.prim("div", one, scale)))
+        return b.select(square, zero, b.prim("zero_safe_mul", rest, b.prim("div", one, scale)))
 
     if u in s.active:
         turned, along = product(b, u, rotation(True)), product(b, u, p)
@@ -247,7 +247,7 @@ def _eigh(let: Let, op: LinalgOp, s: Dual) -> None:
 
     def entry(i: Var, j: Var) -> Atom:
         gap = b.sub(b.one(Read(w, (poly(j),))), b.one(Read(w, (poly(i),))))
-        return b.select(b.prim("eq", i, j), zero, b.prim("guard", at(b, p, i, j), b.prim("div", one, gap)))
+        return b.select(b.prim("eq", i, j), zero, b.prim("zero_safe_mul", at(b, p, i, j), b.prim("div", one, gap)))
 
     if v in s.active:
         s.set(v, product(b, v, matrix(b, v, entry)))

@@ -211,7 +211,7 @@ def _svd(let: Let, op: LinalgOp, g: list[Var | None], scope: Scope) -> None:
                 rotation = scalar(b, "add", rotation, b.mul(skew, scale))
         gap = b.mul(b.sub(sj, si), b.add(sj, si))
         diagonal = zero if s_bar is None else of(s_bar, i)
-        return b.select(b.prim("eq", i, j), diagonal, b.prim("guard", rotation, b.prim("div", one, gap)))
+        return b.select(b.prim("eq", i, j), diagonal, b.prim("zero_safe_mul", rotation, b.prim("div", one, gap)))
 
     left = product(b, u, b.map((k, k), entry))
     if u_bar is not None and turn_u is not None:
@@ -220,7 +220,7 @@ def _svd(let: Let, op: LinalgOp, g: list[Var | None], scope: Scope) -> None:
 
         def outside(i: Var, j: Var) -> Atom:
             rest = b.sub(at(b, u_bar, i, j), at(b, along, i, j))
-            value = b.prim("guard", rest, b.prim("div", one, of(s, j)))
+            value = b.prim("zero_safe_mul", rest, b.prim("div", one, of(s, j)))
             return b.add(at(b, left, i, j), b.select(square, zero, value))
 
         total = product(b, b.map((m, k), outside), vt)
@@ -232,7 +232,7 @@ def _svd(let: Let, op: LinalgOp, g: list[Var | None], scope: Scope) -> None:
 
         def beside(i: Var, j: Var) -> Atom:
             rest = b.sub(at(b, vt_bar, i, j), at(b, across, i, j))
-            return b.select(full, zero, b.prim("guard", rest, b.prim("div", one, of(s, i))))
+            return b.select(full, zero, b.prim("zero_safe_mul", rest, b.prim("div", one, of(s, i))))
 
         total = plus(b, total, product(b, u, b.map((k, n), beside)))
     scope.add(op.args[0], total)
@@ -254,7 +254,7 @@ def _eigh(let: Let, op: LinalgOp, g: list[Var | None], scope: Scope) -> None:
         rotation: Atom = zero
         if turn is not None:
             gap = b.sub(b.one(Read(w, (poly(j),))), b.one(Read(w, (poly(i),))))
-            rotation = b.prim("guard", at(b, turn, i, j), b.prim("div", one, gap))
+            rotation = b.prim("zero_safe_mul", at(b, turn, i, j), b.prim("div", one, gap))
         return b.select(b.prim("eq", i, j), diagonal, rotation)
 
     inner = product(b, v, matrix(b, v, entry))

@@ -192,8 +192,8 @@ def _pull_scan(op: anf.Scan, y: anf.Var, g: object, scope: Scope) -> None:
             lambda: b.one(anf.Read(y, (i - 1,))),
             lambda: anf.Lit(1.0, dtype),
         )[0]
-        handed_on = b.prim("guard", here, b.one(anf.Read(op.array, (i,))))
-        return [handed_on, b.update(out, (i,), b.prim("guard", here, earlier))]
+        handed_on = b.prim("zero_safe_mul", here, b.one(anf.Read(op.array, (i,))))
+        return [handed_on, b.update(out, (i,), b.prim("zero_safe_mul", here, earlier))]
 
     _, bar = b.for_(0, n, [zero, b.full((n,), zero)], body, names=("h", "bar"))
     scope.add(op.array, bar)
@@ -218,7 +218,7 @@ def _pull_contract(op: anf.Contract, g: anf.Atom, scope: Scope) -> None:
         ) -> anf.Var:
             value = b.one(anf.Read(rhs, tuple(at[n] for n in names)))
             seed = b.one(anf.Read(g, tuple(at[n] for n in op.out))) if isinstance(g, anf.Var) and op.out else g
-            return b.prim("guard", seed, value)
+            return b.prim("zero_safe_mul", seed, value)
 
         kept = anf.Reduce(array_type(array).shape, tuple(at[n] for n in mine))
         (bar,) = b.comp(list(axes.values()), body, [kept])

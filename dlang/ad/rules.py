@@ -1,7 +1,8 @@
 """The derivatives of primitives: the texts of the primitive table, parsed once and turned into operations.
 
 A text is an expression in x, y, z (the arguments), r (the result) and g (a cotangent, or a tangent in forward mode),
-linear in g. `guard(c, d)` in it is c·d, but 0 where c is 0: no NaN arises where d is not finite but does not matter.
+linear in g. `zero_safe_mul(c, d)` in it is c·d, but 0 where c is 0: no NaN arises where d is not finite but does not
+matter.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ def tangent(b: Builder, primitive: str, args: Sequence[Atom], result: Atom, dots
     if primitive == "div" and len(given) == 2:
         # One quotient for both: the tangent of x / y is (ẋ - r ẏ) / y.
         (_, x), (_, y) = given
-        change = b.prim("sub", x, b.prim("guard", y, result))
-        return b.prim("guard", change, b.prim("div", Lit(1.0, dtype_of(x)), args[1]))
+        change = b.prim("sub", x, b.prim("zero_safe_mul", y, result))
+        return b.prim("zero_safe_mul", change, b.prim("div", Lit(1.0, dtype_of(x)), args[1]))
     total: Atom | None = None
     for text, dot in given:
         emit = _Emit(b, {**names, "g": dot}, dtype_of(dot))
@@ -67,7 +68,7 @@ def _texts(primitive: str, args: Sequence[Atom]) -> tuple[str | None, ...]:
     """What the table has; that of a reciprocal r = 1 / y is -r², no second quotient, and of the same range."""
     texts = PRIMITIVES[primitive].derivative
     if primitive == "div" and isinstance(args[0], Lit) and args[0].value == 1:
-        return texts[0], "-guard(g, r * r)"
+        return texts[0], "-zero_safe_mul(g, r * r)"
     return texts
 
 
@@ -137,7 +138,7 @@ def scalar(b: Builder, name: str, *args: Atom) -> Atom:
             return x
         case "mul", (Lit(value), x) if value == 1:
             return x
-        case "guard", (x, Lit(value)) if value == 1:
+        case "zero_safe_mul", (x, Lit(value)) if value == 1:
             return x
         case "neg", (Lit(value, dtype),) if not isinstance(value, bool | str):
             return Lit(-value, dtype)

@@ -24,7 +24,7 @@ from dlang.ir.terms import WIDTHS, ZERO
 from dlang.ir.types import I64, dtype_of, product
 from dlang.polynomials import Poly
 
-SINGLE = frozenset("add sub mul guard guard_both div floordiv mod sqrt rsqrt maximum minimum".split())
+SINGLE = frozenset("add sub mul zero_safe_mul zero_safe_mul_both div floordiv mod sqrt rsqrt maximum minimum".split())
 REDUCED = frozenset(("sum", "prod", "max", "min", "argmax", "argmin"))
 
 Callee = Callable[[loops.Invoke, Atom], loops.Invoke]

@@ -115,7 +115,9 @@ def _kept(op: Comp) -> set[Var] | None:
     bound: set[Var] = set()
     for let in op.body.lets:
         match let.op:
-            case Prim("guard" | "guard_both", _):  # what remains of these runs only where a product has failed
+            case Prim(
+                "zero_safe_mul" | "zero_safe_mul_both", _
+            ):  # what remains of these runs only where a product has failed
                 return None
             case Cast(_, arg) if arg in axes:
                 return None

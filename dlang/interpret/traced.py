@@ -125,17 +125,24 @@ def apply(name: str, args: Sequence[Any], dtype: str) -> Any:
         return result
     wide = [*map(widened, below), widened(result)]
     known = [
-        (a, slope(*wide), "guard_both" if name == "guard_both" or (name == "guard" and k) else "guard")
+        (a, slope(*wide), product_with(name, k))
         for k, (a, slope) in enumerate(zip(args, slopes, strict=True))
         if slope is not None and isinstance(a, Traced) and a.tag == tag
     ]
     return followed(result, [(a, d, times) for a, d, times in known if d is not None])
 
 
+def product_with(name: str, position: int) -> str:
+    """The product of a cotangent with the local derivative of a primitive in the argument at a position."""
+    second = name == "zero_safe_mul" and position == 1
+    return "zero_safe_mul_both" if second or name == "zero_safe_mul_both" else "zero_safe_mul"
+
+
 def followed(result: Any, terms: Sequence[tuple[Any, Any, str]]) -> Any:
     """A result that depends on traced scalars of one tag with these local derivatives, and what a product with each is.
 
-    It is `guard`, 0 where the cotangent is; or `guard_both`, where the local derivative is a cotangent too.
+    It is `zero_safe_mul`, 0 where the cotangent is; or `zero_safe_mul_both`, where the local derivative is a cotangent
+    too.
     """
     if not terms:
         return result
@@ -237,8 +244,8 @@ SLOPES: Mapping[str, tuple[Slope | None, ...]] = {
     "sub": (lambda x, y, r: ONE, lambda x, y, r: -ONE),
     "mul": (lambda x, y, r: y, lambda x, y, r: x),
     "div": (lambda x, y, r: ONE / y, lambda x, y, r: -x / (y * y)),
-    "guard": (lambda x, y, r: y, lambda x, y, r: x),
-    "guard_both": (lambda x, y, r: y, lambda x, y, r: x),
+    "zero_safe_mul": (lambda x, y, r: y, lambda x, y, r: x),
+    "zero_safe_mul_both": (lambda x, y, r: y, lambda x, y, r: x),
     "mod": (lambda x, y, r: ONE, lambda x, y, r: -f64("floor", x / y)),
     "neg": (lambda x, r: -ONE,),
     "abs": (lambda x, r: f64("sign", x),),

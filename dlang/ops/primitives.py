@@ -3,11 +3,11 @@
 Type: `domain` is the class of dtypes of the arguments (all of one dtype unless `mixed` says otherwise); `result` is
 `same` or a dtype. Derivative: for each argument the contribution to its cotangent, in the language's own terms, where
 x, y, z are the arguments, r the result and g the cotangent; None where there is no derivative. Each is linear in g, so
-forward mode uses the same text with g the tangent of that argument. `guard(c, d)` is the product of a cotangent with a
-local derivative: 0 where c is 0, else c·d; differentiated in d it is a product of two factors each of which may be a
-cotangent, `guard_both`, 0 where either is 0. Every product with g is one, so that it is known which factor is what;
-`optimize/guards.py` makes plain products of those that need no guard. numpy: an expression over `np`, `special` and
-`threefry`, x, y, z, w that works on arrays. llvm and cuda: names of routines in `codegen/`.
+forward mode uses the same text with g the tangent of that argument. `zero_safe_mul(c, d)` is the product of a cotangent
+with a local derivative: 0 where c is 0, else c·d; differentiated in d it is a product of two factors each of which may
+be a cotangent, `zero_safe_mul_both`, 0 where either is 0. Every product with g is one, so that it is known which factor
+is what; `optimize/guards.py` makes plain products of those that need no guard. numpy: an expression over `np`,
+`special` and `threefry`, x, y, z, w that works on arrays. llvm and cuda: names of routines in `codegen/`.
 """
 
 from __future__ import annotations
@@ -71,57 +71,57 @@ _ROWS = (
     # arithmetic
     _two("add", NUM, "x + y", "g", "g", commutative=True),
     _two("sub", NUM, "x - y", "g", "-g"),
-    _two("mul", NUM, "x * y", "guard(g, y)", "guard(g, x)", commutative=True),
-    _two("div", FLOAT, "x / y", "guard(g, 1.0 / y)", "-guard(g, r / y)"),
-    _two("guard", FLOAT, "np.where(x == 0, x, x * y)", "guard(g, y)", "guard_both(g, x)"),
+    _two("mul", NUM, "x * y", "zero_safe_mul(g, y)", "zero_safe_mul(g, x)", commutative=True),
+    _two("div", FLOAT, "x / y", "zero_safe_mul(g, 1.0 / y)", "-zero_safe_mul(g, r / y)"),
+    _two("zero_safe_mul", FLOAT, "np.where(x == 0, x, x * y)", "zero_safe_mul(g, y)", "zero_safe_mul_both(g, x)"),
     _two(
-        "guard_both", FLOAT, "np.where(x == 0, x, np.where(y == 0, y, x * y))",
-        "guard_both(g, y)", "guard_both(g, x)",
+        "zero_safe_mul_both", FLOAT, "np.where(x == 0, x, np.where(y == 0, y, x * y))",
+        "zero_safe_mul_both(g, y)", "zero_safe_mul_both(g, x)",
     ),
     _two("floordiv", NUM, "np.floor_divide(x, y)", None, None),
-    _two("mod", NUM, "np.mod(x, y)", "g", "-guard(g, floor(x / y))"),
+    _two("mod", NUM, "np.mod(x, y)", "g", "-zero_safe_mul(g, floor(x / y))"),
     _one("neg", NUM, "-x", "-g"),
-    _one("abs", NUM, "np.abs(x)", "guard(g, sign(x))"),
+    _one("abs", NUM, "np.abs(x)", "zero_safe_mul(g, sign(x))"),
     _one("sign", NUM, "np.sign(x)", None),
     # `pow` of two floats as IEEE 754 `pow`; of integers with a non-negative exponent; `powi` has an i64 exponent.
     _two(
         "pow",
         NUM,
         "np.power(x, y)",
-        "guard(g, select(y == 0.0, 0.0, y * pow(x, y - 1.0)))",
-        "guard(g, select(x == 0.0, 0.0, r * log(x)))",
+        "zero_safe_mul(g, select(y == 0.0, 0.0, y * pow(x, y - 1.0)))",
+        "zero_safe_mul(g, select(x == 0.0, 0.0, r * log(x)))",
     ),
     Primitive(
         "powi", 2, NUM, "same", "np.power(x, y)",
-        ("guard(g, select(y == 0, 0.0, cast(y) * powi(x, y - 1)))", None), "powi", "powi",
+        ("zero_safe_mul(g, select(y == 0, 0.0, cast(y) * powi(x, y - 1)))", None), "powi", "powi",
     ),
     # Whether r is x is asked of x and r, so that y need not be kept; where both are the same, x has all of g.
     _two("maximum", NUM, "np.maximum(x, y)", "select(x >= r, g, 0.0)", "select(x >= r, 0.0, g)"),
     _two("minimum", NUM, "np.minimum(x, y)", "select(x <= r, g, 0.0)", "select(x <= r, 0.0, g)"),
     # analysis
-    _one("exp", FLOAT, "np.exp(x)", "guard(g, r)"),
-    _one("expm1", FLOAT, "np.expm1(x)", "guard(g, r + 1.0)"),
-    _one("log", FLOAT, "np.log(x)", "guard(g, 1.0 / x)"),
-    _one("log1p", FLOAT, "np.log1p(x)", "guard(g, 1.0 / (1.0 + x))"),
-    _one("sqrt", FLOAT, "np.sqrt(x)", "guard(g, 0.5 / r)"),
-    _one("rsqrt", FLOAT, "1.0 / np.sqrt(x)", "guard(g, -0.5 * (r * r * r))"),  # of 1.0 / sqrt(x); -1/2 x^-3/2
-    _one("sin", FLOAT, "np.sin(x)", "guard(g, cos(x))"),
-    _one("cos", FLOAT, "np.cos(x)", "-guard(g, sin(x))"),
-    _one("tan", FLOAT, "np.tan(x)", "guard(g, 1.0 + r * r)"),
-    _one("asin", FLOAT, "np.arcsin(x)", "guard(g, 1.0 / sqrt(1.0 - x * x))"),
-    _one("acos", FLOAT, "np.arccos(x)", "-guard(g, 1.0 / sqrt(1.0 - x * x))"),
-    _one("atan", FLOAT, "np.arctan(x)", "guard(g, 1.0 / (1.0 + x * x))"),
+    _one("exp", FLOAT, "np.exp(x)", "zero_safe_mul(g, r)"),
+    _one("expm1", FLOAT, "np.expm1(x)", "zero_safe_mul(g, r + 1.0)"),
+    _one("log", FLOAT, "np.log(x)", "zero_safe_mul(g, 1.0 / x)"),
+    _one("log1p", FLOAT, "np.log1p(x)", "zero_safe_mul(g, 1.0 / (1.0 + x))"),
+    _one("sqrt", FLOAT, "np.sqrt(x)", "zero_safe_mul(g, 0.5 / r)"),
+    _one("rsqrt", FLOAT, "1.0 / np.sqrt(x)", "zero_safe_mul(g, -0.5 * (r * r * r))"),  # of 1.0 / sqrt(x); -1/2 x^-3/2
+    _one("sin", FLOAT, "np.sin(x)", "zero_safe_mul(g, cos(x))"),
+    _one("cos", FLOAT, "np.cos(x)", "-zero_safe_mul(g, sin(x))"),
+    _one("tan", FLOAT, "np.tan(x)", "zero_safe_mul(g, 1.0 + r * r)"),
+    _one("asin", FLOAT, "np.arcsin(x)", "zero_safe_mul(g, 1.0 / sqrt(1.0 - x * x))"),
+    _one("acos", FLOAT, "np.arccos(x)", "-zero_safe_mul(g, 1.0 / sqrt(1.0 - x * x))"),
+    _one("atan", FLOAT, "np.arctan(x)", "zero_safe_mul(g, 1.0 / (1.0 + x * x))"),
     _two(
         "atan2", FLOAT, "np.arctan2(x, y)",
-        "guard(g, y / (x * x + y * y))", "-guard(g, x / (x * x + y * y))",
+        "zero_safe_mul(g, y / (x * x + y * y))", "-zero_safe_mul(g, x / (x * x + y * y))",
     ),
-    _one("sinh", FLOAT, "np.sinh(x)", "guard(g, cosh(x))"),
-    _one("cosh", FLOAT, "np.cosh(x)", "guard(g, sinh(x))"),
-    _one("tanh", FLOAT, "np.tanh(x)", "guard(g, 1.0 - r * r)"),
-    _one("erf", FLOAT, "special.erf(x)", "guard(g, 1.1283791670955126 * exp(-x * x))"),
-    _one("erfc", FLOAT, "special.erfc(x)", "-guard(g, 1.1283791670955126 * exp(-x * x))"),
-    _one("lgamma", FLOAT, "special.lgamma(x)", "guard(g, digamma(x))"),
-    _one("digamma", FLOAT, "special.digamma(x)", f"guard(g, {_trigamma()})"),
+    _one("sinh", FLOAT, "np.sinh(x)", "zero_safe_mul(g, cosh(x))"),
+    _one("cosh", FLOAT, "np.cosh(x)", "zero_safe_mul(g, sinh(x))"),
+    _one("tanh", FLOAT, "np.tanh(x)", "zero_safe_mul(g, 1.0 - r * r)"),
+    _one("erf", FLOAT, "special.erf(x)", "zero_safe_mul(g, 1.1283791670955126 * exp(-x * x))"),
+    _one("erfc", FLOAT, "special.erfc(x)", "-zero_safe_mul(g, 1.1283791670955126 * exp(-x * x))"),
+    _one("lgamma", FLOAT, "special.lgamma(x)", "zero_safe_mul(g, digamma(x))"),
+    _one("digamma", FLOAT, "special.digamma(x)", f"zero_safe_mul(g, {_trigamma()})"),
     # rounding: no derivative
     _one("floor", FLOAT, "np.floor(x)", None),
     _one("ceil", FLOAT, "np.ceil(x)", None),
@@ -156,7 +156,7 @@ _ROWS = (
     _random("threefry_second", 1),
 )  # fmt: skip
 
-GUARDS = ("guard", "guard_both")
+GUARDS = ("zero_safe_mul", "zero_safe_mul_both")
 """The products of derivatives."""
 
 OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}

@@ -1,7 +1,7 @@
 """Algebra of primitives, as a table: for each primitive what simpler thing it is, if any.
 
 Only laws that hold for every value of the dtype: x * 0 is 0 for integers, not for floats; x + (-0.0) is x, x + 0.0 is
-not. One exception: `guard(g, d)` for a finite d is g * d, whose zero may have another sign.
+not. One exception: `zero_safe_mul(g, d)` for a finite d is g * d, whose zero may have another sign.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _guard(ctx: Context, g: Atom, d: Atom) -> Simpler:
 def _guard_both(ctx: Context, x: Atom, y: Atom) -> Simpler:
     for g, d in ((x, y), (y, x)):
         if _finite(ctx, d):
-            return Prim("guard", (d, g))
+            return Prim("zero_safe_mul", (d, g))
     return None
 
 
@@ -315,8 +315,8 @@ RULES: dict[str, Callable[..., Simpler]] = {
     "sub": _sub,
     "mul": _mul,
     "div": _div,
-    "guard": _guard,
-    "guard_both": _guard_both,
+    "zero_safe_mul": _guard,
+    "zero_safe_mul_both": _guard_both,
     "floordiv": _floordiv,
     "mod": _mod,
     "neg": _neg,

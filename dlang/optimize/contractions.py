@@ -7,9 +7,9 @@ becomes a view, so a convolution is a product with the windows of its input; any
 over its axes, if each of its elements serves several times. Factors of kept axes alone multiply the product afterwards.
 Dot products and products of small literal sizes stay loops.
 
-In an adjoint a product `guard(c, d)` is 0 where c is 0, though d may be infinite. A product of arrays knows nothing of
-that, and gives NaN there, which is found out (`unguarded.py`). A sum that stays a comprehension goes without its guards
-in the same way.
+In an adjoint a product `zero_safe_mul(c, d)` is 0 where c is 0, though d may be infinite. A product of arrays knows
+nothing of that, and gives NaN there, which is found out (`unguarded.py`). A sum that stays a comprehension goes without
+its guards in the same way.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class _Slice:
     def factors(self, atom: anf.Atom, out: list[anf.Atom]) -> bool:
         """Collects the factors of a value; gives whether their product is to be negated."""
         match self.defined.get(atom) if isinstance(atom, anf.Var) else None:
-            case anf.Prim("mul" | "guard" | "guard_both", (x, y)):
+            case anf.Prim("mul" | "zero_safe_mul" | "zero_safe_mul_both", (x, y)):
                 left = self.factors(x, out)
                 return left ^ self.factors(y, out)
             case anf.Prim("neg", (x,)):
@@ -208,7 +208,7 @@ class _Slice:
     def guarded(self, atom: anf.Atom) -> bool:
         """Whether a value is made of a product that is 0 where a factor is 0, though the other may not be finite."""
         match self.defined.get(atom) if isinstance(atom, anf.Var) else None:
-            case anf.Prim("guard" | "guard_both"):
+            case anf.Prim("zero_safe_mul" | "zero_safe_mul_both"):
                 return True
             case anf.Prim("mul" | "add" | "sub" | "neg", args):
                 return any(map(self.guarded, args))

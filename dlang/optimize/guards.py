@@ -1,7 +1,7 @@
-"""Guards that are not needed: `guard(c, d)` becomes a plain product where that gives the same number.
+"""Guards that are not needed: `zero_safe_mul(c, d)` becomes a plain product where that gives the same number.
 
-A guard is 0 where c is, though d may be infinite or NaN; `guard_both(c, d)`, of a derivative of a derivative, is 0
-where either is, since d is a cotangent too. A plain product does as well
+A guard is 0 where c is, though d may be infinite or NaN; `zero_safe_mul_both(c, d)`, of a derivative of a derivative,
+is 0 where either is, since d is a cotangent too. A plain product does as well
 
 - where c is a literal other than 0, or
 - where d is bounded (`value_ranges.py`) and c is no *chosen* zero.
@@ -61,16 +61,18 @@ def guards(program: anf.Program, entries: Sequence[str], last: bool = False) -> 
     def one_sided(op: anf.Prim) -> anf.Prim:
         """A guard of both factors as one of that which needs it."""
         x, y = op.args
-        return anf.Prim("guard", (x, y)) if needless(y, x) else anf.Prim("guard", (y, x)) if needless(x, y) else op
+        if needless(y, x):
+            return anf.Prim("zero_safe_mul", (x, y))
+        return anf.Prim("zero_safe_mul", (y, x)) if needless(x, y) else op
 
     def block(b: anf.Block, reciprocals: Mapping[anf.Var, anf.Atom], waits: bool = False) -> anf.Block:
         lets: list[anf.Let] = []
         for let in b.lets:
             op = let.op
-            if isinstance(op, anf.Prim) and op.name == "guard_both" and not waits:
+            if isinstance(op, anf.Prim) and op.name == "zero_safe_mul_both" and not waits:
                 op = one_sided(op)
             match op:
-                case anf.Prim("guard", (c, d)) if not waits and needless(c, d):
+                case anf.Prim("zero_safe_mul", (c, d)) if not waits and needless(c, d):
                     divisor = reciprocals.get(d) if isinstance(d, anf.Var) else None
                     plain = anf.Prim("mul", (c, d)) if divisor is None else anf.Prim("div", (c, divisor))
                     lets.append(anf.Let(let.vars, plain, let.span))
@@ -100,7 +102,7 @@ def _waits(let: anf.Let) -> bool:
 def _factors(let: anf.Let) -> Iterable[anf.Atom]:
     """The cotangents in a guard."""
     assert isinstance(let.op, anf.Prim)
-    return let.op.args[:1] if let.op.name == "guard" else let.op.args
+    return let.op.args[:1] if let.op.name == "zero_safe_mul" else let.op.args
 
 
 def _reciprocals(body: anf.Block) -> dict[anf.Var, anf.Atom]:
@@ -238,9 +240,9 @@ class _Zeros:
     def primitive(self, name: str, args: Sequence[anf.Atom]) -> bool:
         """Whether what a primitive gives may be a chosen zero."""
         match name:
-            case "guard" | "div" | "neg" | "abs":
+            case "zero_safe_mul" | "div" | "neg" | "abs":
                 return self.may_be(args[0])
-            case "guard_both":
+            case "zero_safe_mul_both":
                 return self.any(args)
             case "add" | "sub":
                 return all(map(self.may_be, args))

@@ -6,8 +6,8 @@ makes the next iteration wait longer. What it is multiplied with waits for nothi
     (x̄ · a) · b - x̄ · c     becomes     x̄ · (a · b - c)
 
 Each value that is linear in such scalars is written as a sum of them, each times an entry of a Jacobian, and of a rest.
-That is done where it takes no more operations than there were. Only products marked as those of derivatives (`guard`)
-are changed: a program's own arithmetic stays in the order in which it is written.
+That is done where it takes no more operations than there were. Only products marked as those of derivatives
+(`zero_safe_mul`) are changed: a program's own arithmetic stays in the order in which it is written.
 
 The products that come out have no guards. What these would have kept out is infinite or NaN, and sums and products hand
 that on to the end of the loop, where it is found: then the loop runs again as it was. So this is for loops with a state
@@ -85,7 +85,7 @@ def _dependent(op: anf.For | anf.While, state: list[anf.Var]) -> set[anf.Var] | 
             if found.isdisjoint(free_vars(let.op)):
                 continue
             match let.op:
-                case anf.Prim("add" | "sub" | "neg" | "mul" | "guard" | "guard_both"):
+                case anf.Prim("add" | "sub" | "neg" | "mul" | "zero_safe_mul" | "zero_safe_mul_both"):
                     found.add(let.vars[0])
                 case anf.Prim("select", (condition, *_)) if condition not in found:
                     found.add(let.vars[0])
@@ -160,7 +160,7 @@ def _multiplied(body: anf.Block) -> set[anf.Var]:
     found: set[anf.Var] = set()
     for let in reversed(body.lets):
         match let.op:
-            case anf.Prim("guard" | "guard_both", (c, _)):
+            case anf.Prim("zero_safe_mul" | "zero_safe_mul_both", (c, _)):
                 found |= {c} if isinstance(c, anf.Var) else set()
             case anf.Prim("add" | "sub" | "neg", args) if let.vars[0] in found:
                 found.update(a for a in args if isinstance(a, anf.Var))
@@ -174,7 +174,7 @@ def _derivatives(body: anf.Block) -> set[anf.Var]:
     found: set[anf.Var] = set()
     for let in body.lets:
         match let.op:
-            case anf.Prim("guard" | "guard_both"):
+            case anf.Prim("zero_safe_mul" | "zero_safe_mul_both"):
                 found.add(let.vars[0])
             case anf.Prim("add" | "sub" | "neg", args) if any(a in found for a in args if isinstance(a, anf.Var)):
                 found.add(let.vars[0])
@@ -227,9 +227,9 @@ class _Linear:
     def linear(self, let: anf.Let) -> _Form | None:
         """The form of what a primitive gives, if it is linear in the state."""
         match let.op:
-            case anf.Prim("guard" | "guard_both", (c, d)) if (form := self.form(c)) is not None and self.form(
-                d
-            ) is None:
+            case anf.Prim("zero_safe_mul" | "zero_safe_mul_both", (c, d)) if (
+                form := self.form(c)
+            ) is not None and self.form(d) is None:
                 rest = form.rest
                 if rest is not None:
                     assert rest.atom is not None

@@ -229,11 +229,11 @@ class _Numbers:
                     key_of = "mul", *sorted((x.number, y.number))
                     square = x.number == y.number and x.negative == y.negative
                     return self.numbered(key_of, x.negative != y.negative, square or (x.certain and y.certain))
-                case "guard", [x, y]:
+                case "zero_safe_mul", [x, y]:
                     certain = x.certain and y.certain and not y.negative
-                    return self.numbered(("guard", x.number, y.number), x.negative != y.negative, certain)
-                case "guard_both", [x, y]:
-                    key_of = "guard_both", *sorted((x.number, y.number))
+                    return self.numbered(("zero_safe_mul", x.number, y.number), x.negative != y.negative, certain)
+                case "zero_safe_mul_both", [x, y]:
+                    key_of = "zero_safe_mul_both", *sorted((x.number, y.number))
                     return self.numbered(key_of, x.negative != y.negative, x.certain and y.certain)
                 case "div", [x, y] if y.certain:
                     return self.numbered(("div", x.number, y.number), x.negative != y.negative, x.certain)

@@ -1,8 +1,8 @@
 """Sums of guarded products as sums of plain ones, with a look at what comes out.
 
-`guard(c, d)` is 0 where c is, though d may be infinite or NaN; a plain product is NaN there, and so is a sum with such
-a term. One pass over the sum, which has fewer elements than there were products, finds out whether it has to be
-computed again with its guards.
+`zero_safe_mul(c, d)` is 0 where c is, though d may be infinite or NaN; a plain product is NaN there, and so is a sum
+with such a term. One pass over the sum, which has fewer elements than there were products, finds out whether it has to
+be computed again with its guards.
 """
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ class ValueRanges:
                 return self.of(args[1])
             case "select":
                 return self.largest(args[1:])
-            case "mul" | "guard" | "guard_both":
+            case "mul" | "zero_safe_mul" | "zero_safe_mul_both":
                 x, y = args
                 if isinstance(x, anf.Lit):
                     x, y = y, x

@@ -27,8 +27,8 @@ DOMAIN = {
     "div": [(-2.0, 2.0), (0.3, 2.0)],
     "mod": [(-2.0, 2.0), (0.7, 0.9)],
     "atan2": [(0.2, 2.0), (0.2, 2.0)],
-    "guard": [(0.2, 2.0), (-2.0, 2.0)],
-    "guard_both": [(0.2, 2.0), (-2.0, -0.2)],
+    "zero_safe_mul": [(0.2, 2.0), (-2.0, 2.0)],
+    "zero_safe_mul_both": [(0.2, 2.0), (-2.0, -0.2)],
 }
 SMOOTH = [name for name in PRIMITIVES if any(PRIMITIVES[name].derivative) and name not in ("select", "powi")]
 

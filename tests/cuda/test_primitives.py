@@ -30,8 +30,9 @@ TRUTH_TOO = frozenset("eq ne select bit_and bit_or bit_xor bit_not".split())
 SHARP = {"f64": 4e-14, "f32": 1e-5, "f16": 2e-3, "bf16": 2e-2}
 """How far results of functions of mathematics may be apart, relatively; all others are equal bit for bit."""
 EXACT = frozenset(
-    """add sub mul div guard floordiv mod neg abs sign maximum minimum sqrt floor ceil round eq ne lt le gt ge isnan
-    isfinite and or not select bit_and bit_or bit_xor bit_not shift_left shift_right threefry threefry_second""".split()
+    """add sub mul div zero_safe_mul floordiv mod neg abs sign maximum minimum sqrt floor ceil round eq ne lt le gt ge
+    isnan isfinite and or not select bit_and bit_or bit_xor bit_not shift_left shift_right threefry
+    threefry_second""".split()
 )
 EITHER_ZERO = frozenset(("maximum", "minimum"))
 """Of a zero and one with a sign, what is larger is left open, by NumPy too."""

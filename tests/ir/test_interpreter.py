@@ -337,9 +337,9 @@ def test_conversions_truncate_saturate_and_wrap(source: str, target: str, value:
 
 
 def test_guard_is_zero_where_the_cotangent_is_zero() -> None:
-    assert scalar("f64", "guard", 0.0, np.inf) == 0
-    assert scalar("f64", "guard", 2.0, np.inf) == np.inf
-    assert scalar("f64", "guard_both", 0.0, np.inf) == scalar("f64", "guard_both", np.nan, 0.0) == 0
+    assert scalar("f64", "zero_safe_mul", 0.0, np.inf) == 0
+    assert scalar("f64", "zero_safe_mul", 2.0, np.inf) == np.inf
+    assert scalar("f64", "zero_safe_mul_both", 0.0, np.inf) == scalar("f64", "zero_safe_mul_both", np.nan, 0.0) == 0
 
 
 # ---- text and effects ------------------------------------------------------------------------------------------------

@@ -7,7 +7,14 @@ from dlang.interpret.traced import SLOPES, Dual, Tape, apply, f64, widened
 from dlang.ir.values import FUNCTIONS
 from dlang.ops.primitives import PRIMITIVES
 
-POINTS = {"asin": (0.3,), "acos": (0.3,), "mod": (2.9, 0.7), "powi": (1.3, 3), "guard": (0.4, 2.5), "digamma": (-0.6,)}
+POINTS = {
+    "asin": (0.3,),
+    "acos": (0.3,),
+    "mod": (2.9, 0.7),
+    "powi": (1.3, 3),
+    "zero_safe_mul": (0.4, 2.5),
+    "digamma": (-0.6,),
+}
 
 
 @pytest.mark.parametrize("name", sorted(SLOPES))

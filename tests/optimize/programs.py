@@ -99,7 +99,7 @@ class _Random:
         if kind <= 1:
             return x
         if kind <= 4:
-            name = self.pick(["add", "sub", "mul", "maximum", "minimum", "guard", "guard_both"])
+            name = self.pick(["add", "sub", "mul", "maximum", "minimum", "zero_safe_mul", "zero_safe_mul_both"])
             return b.prim(name, self.scalar(depth - 1), self.scalar(depth - 1))
         if kind == 5:
             return b.prim(self.pick(["neg", "abs", "sin", "tanh", "floor", "sign"]), self.scalar(depth - 1))

@@ -260,7 +260,9 @@ def test_a_reduction_over_nothing_is_still_zero() -> None:
 def test_a_product_that_is_guarded_is_zero_where_its_first_factor_is_and_the_other_is_infinite(
     into: tuple[int, ...] | None,
 ) -> None:
-    p = product(lambda b, a, c, v, i, j, k: b.prim("guard", b.read(a, [i, k]), b.read(c, [k, j])), into=bool(into))
+    p = product(
+        lambda b, a, c, v, i, j, k: b.prim("zero_safe_mul", b.read(a, [i, k]), b.read(c, [k, j])), into=bool(into)
+    )
     after = check(p, {Contract: 1}, into=into)
     args = arguments(into)
     a, c = args[3:5]
@@ -273,7 +275,7 @@ def test_a_product_that_is_guarded_is_zero_where_its_first_factor_is_and_the_oth
 
 
 def convolution(windows_end: bool) -> Program:
-    """out[i, o] = Σ guard(x[i + p, c], w[p, c, o]), or where `windows_end` with x[i - p, c] as far as there is one."""
+    """out[i, o] = Σ zero_safe_mul(x[i + p, c], w[p, c, o]); where `windows_end` with x[i - p, c] as far as it goes."""
     b = Builder()
     n = b.param("n", I64)
     x = b.param("x", Array("f64", (poly(n) + 2, poly(3))))
@@ -291,7 +293,7 @@ def convolution(windows_end: bool) -> Program:
     at = poly(i) - poly(p) if windows_end else poly(i) + poly(p)
     (out,) = b.comp(
         axes,
-        lambda *_: b.prim("guard", b.read(x, [at, c]), b.read(w, [p, c, o])),
+        lambda *_: b.prim("zero_safe_mul", b.read(x, [at, c]), b.read(w, [p, c, o])),
         lambda *_: [Reduce((size, poly(1), poly(6)), (poly(i), poly(0), poly(o)), "sum")],
     )
     return Program({"f": b.function("f", [out])})
@@ -309,7 +311,9 @@ def test_a_convolution_is_a_product_of_windows_and_loses_its_guards(
     assert {kind: count(after, kind) for kind in kinds} == kinds, print_program(after)
     top = [let.op for let in after.functions["f"].body.lets]
     assert sum(isinstance(op, If) for op in top) == 1
-    guards = [let for let in walk(after.functions["f"].body) if isinstance(let.op, Prim) and let.op.name == "guard"]
+    guards = [
+        let for let in walk(after.functions["f"].body) if isinstance(let.op, Prim) and let.op.name == "zero_safe_mul"
+    ]
     assert len(guards) == 1 and not any(isinstance(op, Comp) and guards[0] in op.body.lets for op in top)
     rng = np.random.default_rng(3)
     x, w = rng.normal(size=(11, 3)), rng.normal(size=(5, 3, 6))

@@ -214,8 +214,8 @@ DL_INLINE f64 dl_floordiv(f64 x, f64 y) { return dl_real_floordiv(x, y); }
 DL_INLINE f32 dl_floordiv(f32 x, f32 y) { return dl_real_floordiv(x, y); }
 
 // the product of a cotangent with a local derivative
-template <class T> DL_INLINE T dl_guard(T x, T y) { return x == 0 ? x : x * y; }
-template <class T> DL_INLINE T dl_guard_both(T x, T y) { return x == 0 ? x : y == 0 ? y : x * y; }
+template <class T> DL_INLINE T dl_zero_safe_mul(T x, T y) { return x == 0 ? x : x * y; }
+template <class T> DL_INLINE T dl_zero_safe_mul_both(T x, T y) { return x == 0 ? x : y == 0 ? y : x * y; }
 template <class T> DL_INLINE T dl_sign(T x) { return x > 0 ? (T)1 : x < 0 ? (T)-1 : x == 0 ? (T)0 : x; }
 template <class T> DL_INLINE T dl_maximum(T x, T y) { return x != x || x > y ? x : y; }
 template <class T> DL_INLINE T dl_minimum(T x, T y) { return x != x || x < y ? x : y; }

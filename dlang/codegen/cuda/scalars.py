@@ -23,7 +23,9 @@ OPERATORS = {
 }  # fmt: skip
 BITS = {"bit_and": "&", "bit_or": "|", "bit_xor": "^"}
 COMPARISONS = frozenset("eq ne lt le gt ge".split())
-SHARED = frozenset("guard guard_both sign maximum minimum floordiv mod shift_left shift_right digamma".split())
+SHARED = frozenset(
+    "zero_safe_mul zero_safe_mul_both sign maximum minimum floordiv mod shift_left shift_right digamma".split()
+)
 """Primitives that are functions of `device.cuh`, for all dtypes."""
 MATHEMATICS = {"abs": "fabs", "round": "rint"} | {
     name: name

@@ -212,10 +212,10 @@ class Scalars:
                 return self.compare(ordered if real else signed if dtype in SIGNED else unsigned, dtype, *args)
             case "select":
                 return self.select(args[0], dtype, args[1], args[2])
-            case "guard":
+            case "zero_safe_mul":
                 zero = self.compare("oeq", dtype, args[0], self.constant(0, dtype))
                 return self.select(zero, dtype, args[0], self.binary("fmul", dtype, *args))
-            case "guard_both":
+            case "zero_safe_mul_both":
                 zeros = [self.compare("oeq", dtype, a, self.constant(0, dtype)) for a in args]
                 product = self.select(zeros[1], dtype, args[1], self.binary("fmul", dtype, *args))
                 return self.select(zeros[0], dtype, args[0], product)

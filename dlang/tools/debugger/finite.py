@@ -1,8 +1,9 @@
 """Finds operations that make a NaN or an infinity of finite numbers, and products of derivatives that are 0 by rule.
 
-In a backward pass a local derivative may be infinite where it does not count: `guard(c, d)`, which is 0 where the
-cotangent c is 0, takes care of that. So what only serves as the second operand of a guard is not looked at, but whether
-the guard's result is finite where the cotangent is. These products, 0 times what is not finite, can be looked for too.
+In a backward pass a local derivative may be infinite where it does not count: `zero_safe_mul(c, d)`, which is 0 where
+the cotangent c is 0, takes care of that. So what only serves as the second operand of a guard is not looked at, but
+whether the guard's result is finite where the cotangent is. These products, 0 times what is not finite, can be looked
+for too.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Sought(Enum):
     DROPPED = "dropped"
 
 
-_GUARDS = ("guard", "guard_both")
+_GUARDS = ("zero_safe_mul", "zero_safe_mul_both")
 _MAKERS = (anf.Prim, anf.Cast, anf.Comp, anf.Scan, anf.Contract, anf.LinalgOp, anf.Foreign)
 Env = Mapping[Var, Any]
 
@@ -51,7 +52,7 @@ def factors(block: Block) -> frozenset[Var]:
         for k, a in enumerate(args):
             if isinstance(a, Var):
                 name = op.name if isinstance(op, anf.Prim) else ""
-                chosen = (name in ("guard", "select") and k > 0) or name == "guard_both"
+                chosen = (name in ("zero_safe_mul", "select") and k > 0) or name == "zero_safe_mul_both"
                 (good if passes or chosen else bad).add(a)
     return frozenset(good - bad)
 
@@ -182,7 +183,7 @@ def _plain(value: Any) -> Any:
 def _dropped(name: str, x: Any, y: Any, n: int) -> Any:
     """At which of n points a guarded product is 0 although a factor is not finite."""
     found = (np.asarray(x) == 0) & ~np.isfinite(y)
-    if name == "guard_both":
+    if name == "zero_safe_mul_both":
         found |= (np.asarray(y) == 0) & ~np.isfinite(x)
     return np.broadcast_to(found, (n,)) if np.ndim(found) == 0 else found
 

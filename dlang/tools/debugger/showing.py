@@ -281,7 +281,7 @@ def origin(o: Origin, d: Debugger) -> list[str]:
     if span is not None:
         out.append(line(span.source.file, span.line, "▸"))
     match let.op:
-        case anf.Prim("guard" | "guard_both", (g, derivative)):
+        case anf.Prim("zero_safe_mul" | "zero_safe_mul_both", (g, derivative)):
             times = f"{leaf(value_of(g, env))} times the derivative {leaf(value_of(derivative, env))}"
             what = "cotangent" if o.backward else "tangent"
             out.append(f"     a {what} of {times} {'counts as' if dropped else 'gives'} {leaf(o.value)}")

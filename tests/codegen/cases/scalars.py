@@ -83,7 +83,8 @@ def two_argument_mathematics(b: Builder) -> list[Atom]:
         v, w = b.read(x, [i]), b.read(y, [i])
         whole = b.cast("i64", b.mul(w, f64(3)))
         out: list[Atom] = [
-            b.prim(name, v, w) for name in "maximum minimum mod floordiv atan2 div guard guard_both".split()
+            b.prim(name, v, w)
+            for name in "maximum minimum mod floordiv atan2 div zero_safe_mul zero_safe_mul_both".split()
         ]
         out += [b.prim("pow", b.prim("abs", v), w), b.prim("powi", v, i64(2)), b.prim("powi", v, i64(5))]
         return [*out, b.prim("powi", v, i64(-3)), b.prim("powi", v, whole), b.prim("pow", v, f64(2.0))]
