@@ -27,7 +27,6 @@ from itertools import product as combinations
 
 from dlang.ad.bodies import emit_comp, with_axes_as_values
 from dlang.ad.borders import Piece, Points, at_most_one, end_of
-from dlang.ad.rematerialise import SIMPLE
 from dlang.ad.scope import Contribution, Scope, Unplaceable
 from dlang.ir import anf
 from dlang.ir.affine import (
@@ -48,7 +47,7 @@ from dlang.ir.affine import (
 )
 from dlang.ir.pruning import pruned
 from dlang.ir.types import array_type, dtype_of, product, type_of
-from dlang.ops.primitives import GUARDS
+from dlang.ops.primitives import COST, GUARDS, ROUNDING
 from dlang.polynomials import Poly
 
 DEAR = 10  # of a body that is not to be computed again: simple primitives, of which others take four times the time
@@ -452,7 +451,7 @@ def _reads_as_many(p: _Placement) -> bool:
 def _dear(lets: Sequence[anf.Let]) -> bool:
     """Whether code takes so long that it is better to store and read sums of what it gives."""
     names = [let.op.name for let in lets if isinstance(let.op, anf.Prim)]
-    return sum(1 if name in SIMPLE else 4 for name in names if name not in GUARDS) > DEAR
+    return sum(1 if COST[name] <= ROUNDING else 4 for name in names if name not in GUARDS) > DEAR
 
 
 def _clipped(

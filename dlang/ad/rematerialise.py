@@ -25,14 +25,10 @@ from dlang.ir.pruning import pruned
 from dlang.ir.terms import WIDTHS
 from dlang.ir.traverse import free_vars, mentioned, parts, type_vars
 from dlang.ir.types import I64, dtype_of, is_float, product
-from dlang.ops.primitives import GUARDS
+from dlang.ops.primitives import COST, REMAINDER, ROUNDING
 from dlang.polynomials import Poly
 
 OPERATION = 4
-SIMPLE = {"add", "sub", "mul", *GUARDS, "neg", "abs", "sign", "select", "maximum", "minimum", "floor", "ceil", "round"}
-SIMPLE |= {"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isfinite", "and", "or", "not"}
-SIMPLE |= {"bit_and", "bit_or", "bit_xor", "bit_not", "shift_left", "shift_right"}
-DIVISIONS = {"div", "floordiv", "mod", "sqrt", "rsqrt"}
 DIVISION = 10
 NOMINAL = 1024  # what a size is taken to be: large beside a number in the program
 
@@ -207,9 +203,9 @@ def _cost(op: anf.Op, saved: Sequence[anf.Var]) -> int | None:
             return 1 if op.array in saved else OPERATION
         case anf.Cast():
             return OPERATION
-        case anf.Prim(name) if name in SIMPLE:
+        case anf.Prim(name) if COST[name] <= ROUNDING:
             return OPERATION
-        case anf.Prim(name) if name in DIVISIONS:
+        case anf.Prim(name) if COST[name] <= REMAINDER:
             return DIVISION
         case _:
             return None

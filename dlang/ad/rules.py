@@ -9,17 +9,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from functools import cache
 
 from dlang.ir.anf import FLOATS, Atom, Cast, Lit, Prim
 from dlang.ir.builder import Builder
 from dlang.ir.types import dtype_of
+from dlang.ops.expressions import operator, parsed
 from dlang.ops.primitives import PRIMITIVES
-
-_BINARY: dict[type[ast.operator], str] = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div"}
-_COMPARE: dict[type[ast.cmpop], str] = {
-    ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge",
-}  # fmt: skip
 
 
 def contribution(b: Builder, primitive: str, args: Sequence[Atom], result: Atom, position: int, g: Atom) -> Atom | None:
@@ -31,7 +26,7 @@ def contribution(b: Builder, primitive: str, args: Sequence[Atom], result: Atom,
     if text is None or dtype_of(args[position]) not in FLOATS:
         return None
     names: dict[str, Atom] = {"r": result, "g": g, **dict(zip("xyz", args, strict=False))}
-    return _Emit(b, names, dtype_of(g)).atom(_parsed(text))
+    return _Emit(b, names, dtype_of(g)).atom(parsed(text))
 
 
 def tangent(b: Builder, primitive: str, args: Sequence[Atom], result: Atom, dots: Sequence[Atom | None]) -> Atom | None:
@@ -41,7 +36,7 @@ def tangent(b: Builder, primitive: str, args: Sequence[Atom], result: Atom, dots
     if not given:
         return None
     names: dict[str, Atom] = {"r": result, **dict(zip("xyz", args, strict=False))}
-    choices = [_choice(_parsed(text)) for text, _ in given]
+    choices = [_choice(parsed(text)) for text, _ in given]
     match choices:
         case [(first, True), (second, False)] if ast.dump(first) == ast.dump(second):
             # Each argument counts on one side of one condition: a single choice.
@@ -55,11 +50,11 @@ def tangent(b: Builder, primitive: str, args: Sequence[Atom], result: Atom, dots
     total: Atom | None = None
     for text, dot in given:
         emit = _Emit(b, {**names, "g": dot}, dtype_of(dot))
-        match _parsed(text):
+        match parsed(text):
             case ast.UnaryOp(op=ast.USub(), operand=operand) if total is not None:
                 total = b.prim("sub", total, emit.atom(operand))
-            case parsed:
-                value = emit.atom(parsed)
+            case whole:
+                value = emit.atom(whole)
                 total = value if total is None else scalar(b, "add", total, value)
     return total
 
@@ -82,11 +77,6 @@ def _choice(e: ast.expr) -> tuple[ast.expr, bool] | None:
     return None
 
 
-@cache
-def _parsed(text: str) -> ast.expr:
-    return ast.parse(text, mode="eval").body
-
-
 class _Emit:
     """Turns a parsed text into operations; a constant takes the dtype of what it meets, else that of g."""
 
@@ -102,10 +92,10 @@ class _Emit:
                 return Lit(float(value), wanted) if wanted in FLOATS else Lit(int(value), wanted)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return scalar(self.b, "neg", self.atom(operand, dtype))
-            case ast.BinOp(left=left, op=op, right=right):
-                return scalar(self.b, _BINARY[type(op)], *self.pair(left, right, dtype))
-            case ast.Compare(left=left, ops=[op], comparators=[right]):
-                return scalar(self.b, _COMPARE[type(op)], *self.pair(left, right, None))
+            case ast.BinOp(left=left, right=right):
+                return scalar(self.b, operator(e), *self.pair(left, right, dtype))
+            case ast.Compare(left=left, comparators=[right]):
+                return scalar(self.b, operator(e), *self.pair(left, right, None))
             case ast.Call(func=ast.Name(id="cast"), args=[arg]):
                 return self.b.cast(self.dtype, self.atom(arg))
             case ast.Call(func=ast.Name(id="select"), args=[c, x, y]):

@@ -16,7 +16,7 @@ from dlang.codegen.vectorize import LANE_BITS
 from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import dtype_of
-from dlang.ops.primitives import EXPENSIVE, HEAVY
+from dlang.ops.primitives import COST, DIVISION, ROOT
 from dlang.polynomials import Poly
 
 LIGHT_OP, EXPENSIVE_OP, HEAVY_OP = 300, 2_500, 8_000
@@ -102,7 +102,8 @@ class _Walk:
         return self.statements(body.stmts)
 
     def operation(self, var: Var, name: str) -> int:
-        cost = HEAVY_OP if name in HEAVY else EXPENSIVE_OP if name in EXPENSIVE else LIGHT_OP
+        length = COST.get(name, 0)  # of what is no primitive, as an access or a conversion, little
+        cost = HEAVY_OP if length >= DIVISION else EXPENSIVE_OP if length >= ROOT else LIGHT_OP
         return cost // self.at_once(dtype_of(var))
 
     def at_once(self, dtype: str) -> int:

@@ -22,9 +22,9 @@ from dlang.codegen.traverse import bound_by
 from dlang.ir.anf import FLOATS, Atom, Lit, Size, Var, fresh, poly
 from dlang.ir.terms import WIDTHS, ZERO
 from dlang.ir.types import I64, dtype_of, product
+from dlang.ops.primitives import PRIMITIVES
 from dlang.polynomials import Poly
 
-SINGLE = frozenset("add sub mul zero_safe_mul zero_safe_mul_both div floordiv mod sqrt rsqrt maximum minimum".split())
 REDUCED = frozenset(("sum", "prod", "max", "min", "argmax", "argmin"))
 
 Callee = Callable[[loops.Invoke, Atom], loops.Invoke]
@@ -37,8 +37,9 @@ def operations(name: str, args: Sequence[Atom], routines: Routines) -> int:
     dtype = dtype_of(args[-1] if name == "select" else args[0])
     if dtype not in FLOATS:
         return 0
-    if name in SINGLE:
-        return 1
+    single = PRIMITIVES[name].flops
+    if single is not None:
+        return single
     exponent = args[1].value if name in ("pow", "powi") and isinstance(args[1], Lit) else None
     if exponent is not None and float(exponent).is_integer():
         n = abs(int(exponent))

@@ -12,8 +12,6 @@ from dlang.ir import anf
 from dlang.ir.traverse import map_blocks
 
 WIDE = "f32"
-EXACT = frozenset("neg abs sign maximum minimum select floor ceil round".split())
-"""Primitives whose result is a number of a type of half precision if the arguments are."""
 
 
 def sum_in_f32(f: anf.Function) -> anf.Function:

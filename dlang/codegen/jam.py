@@ -19,7 +19,7 @@ from dlang.codegen.neighbours import groups
 from dlang.codegen.traverse import captures, rebuild
 from dlang.codegen.vectorize import known_iterations
 from dlang.ir.anf import Atom, Scalar, Size, Var, fresh, poly
-from dlang.ops.primitives import HEAVY
+from dlang.ops.primitives import COST, DIVISION
 
 ACCUMULATORS = 8  # in registers, of all rows
 MOST = 4  # rows
@@ -80,7 +80,8 @@ def _inner(loop: Loop) -> Loop | None:
         return None
     if any(r.position is not None for r in (*loop.reductions, *inner.reductions)):
         return None
-    light = all(isinstance(s, _STRAIGHT) and not (isinstance(s, Compute) and s.name in HEAVY) for s in inner.stmts)
+    dear = any(isinstance(s, Compute) and COST[s.name] >= DIVISION for s in inner.stmts)
+    light = not dear and all(isinstance(s, _STRAIGHT) for s in inner.stmts)
     return inner if light else None
 
 

@@ -15,9 +15,7 @@ from dataclasses import dataclass, field
 from dlang.codegen.loops import Branch, Compute, Convert, Evaluate, Slot, Stmt, Value
 from dlang.ir.anf import INTEGERS, Atom, Lit, Scalar, Var, is_reference
 from dlang.ir.types import dtype_of
-
-CHECKED = frozenset(("floordiv", "mod", "powi", "shift_left", "shift_right"))
-"""Of integers these are total only where the second operand has been checked."""
+from dlang.ops.primitives import PARTIAL
 
 Known = dict[Var, Atom]
 
@@ -111,7 +109,7 @@ def _is_total(name: str, args: Sequence[Atom]) -> bool:
     """Whether an operation of an arm may be done where the arm is not taken."""
     if any(is_reference(dtype_of(a)) for a in args):
         return False
-    if name in CHECKED and dtype_of(args[0]) in INTEGERS:
+    if name in PARTIAL and dtype_of(args[0]) in INTEGERS:
         return isinstance(args[1], Lit) and args[1].value not in (0, -1)
     return True
 

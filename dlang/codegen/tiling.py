@@ -10,7 +10,7 @@ from dlang.codegen.memory import frame_of
 from dlang.codegen.vectorize import LANE_BITS, known_iterations
 from dlang.ir.anf import Atom, Axis, Cast, Comp, IndexExpr, Prim, Read, Reduce, Size, Var
 from dlang.ir.types import dtype_of
-from dlang.ops.primitives import HEAVY
+from dlang.ops.primitives import COST, DIVISION
 
 INDEPENDENT = 8  # accumulators that hide the latency of an addition
 MOST = {512: 16, 256: 12}  # accumulators that leave registers for operands, by the width of a register
@@ -78,7 +78,9 @@ def plan_of(s: Scheduler, op: Comp) -> Plan | None:
     native = s.lanes.bits // LANE_BITS[dtype]
     lanes = _lanes(known_iterations(column), s.lanes.bits, dtype)
     body = _body(s, op)
-    if body is None or len(body) > LARGEST_BODY or any(isinstance(t, Compute) and t.name in HEAVY for t in body):
+    if body is None or len(body) > LARGEST_BODY:
+        return None
+    if any(isinstance(t, Compute) and COST[t.name] >= DIVISION for t in body):
         return None
     height = _rows(
         known_iterations(row), max(1, lanes * LANE_BITS[dtype] // s.lanes.bits) * len(op.destinations), s.lanes.bits

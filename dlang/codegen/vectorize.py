@@ -19,11 +19,11 @@ from dlang.codegen.loops import Assert, Branch, Compute, Convert, Evaluate, Load
 from dlang.codegen.selections import selected
 from dlang.ir.anf import FLOATS, HALF, Atom, Axis, Scalar, Size, Var, is_handle
 from dlang.ir.terms import WIDTHS
-from dlang.ops.primitives import EXPENSIVE, HEAVY
+from dlang.ops.primitives import COST, DIVISION, REMAINDER, ROOT
 
 LANE_BITS = {dtype: 8 * width for dtype, width in WIDTHS.items() if width > 1} | dict.fromkeys(HALF, 32)
 """The width of a lane in a register: numbers of half precision are computed with as f32."""
-WEIGHTS = {**dict.fromkeys(HEAVY, 27), **dict.fromkeys(EXPENSIVE, 8)}
+WEIGHTS = {name: 27 if cost >= REMAINDER else 8 for name, cost in COST.items() if cost >= ROOT}
 """How many additions an operation is worth."""
 FEW = 3  # iterations that are worth a vector with a mask
 LONG = 3  # so many heavy operations hide what a mask costs, and are better not there twice
@@ -101,7 +101,7 @@ class Survey:
             case Compute(var, name, args):
                 self.operations += 1
                 if self.atoms(args):
-                    self.heavy += name in HEAVY
+                    self.heavy += COST[name] >= DIVISION
                 self.bind(var, self.atoms(args))
             case Convert(var, arg):
                 self.bind(var, self.atoms((arg,)))

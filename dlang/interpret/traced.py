@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import pi, sqrt
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 
 from dlang.ir.anf import FLOATS
 from dlang.ir.values import FUNCTIONS, convert, exact
+from dlang.ops.primitives import PRIMITIVES
 
 ZERO, ONE = np.float64(0.0), np.float64(1.0)
 
@@ -190,18 +192,6 @@ def primal(x: Any) -> Any:
 
 
 # ---- the derivatives of primitives, in f64 ---------------------------------------------------------------------------
-def _sine(x: Any) -> Any:
-    return f64("sin", x)
-
-
-def _power_in_base(x: Any, y: Any, r: Any) -> Any:
-    return ZERO if primal(y) == 0 else y * f64("pow", x, y - ONE)
-
-
-def _power_in_exponent(x: Any, y: Any, r: Any) -> Any:
-    return ZERO if primal(x) == 0 else r * f64("log", x)
-
-
 def _polynomial(coefficients: Sequence[float], x: Any) -> Any:
     total: Any = ZERO
     for c in reversed(coefficients):
@@ -212,7 +202,7 @@ def _polynomial(coefficients: Sequence[float], x: Any) -> Any:
 def trigamma(x: Any) -> Any:
     """The second derivative of log Γ: by reflection and recurrence to arguments above 15, there asymptotically."""
     if primal(x) < 0.5:
-        s = _sine(np.float64(pi) * x)
+        s = f64("sin", np.float64(pi) * x)
         return np.float64(pi * pi) / (s * s) - trigamma(ONE - x)
     total: Any = ZERO
     while primal(x) < 15.0:
@@ -223,60 +213,25 @@ def trigamma(x: Any) -> Any:
     return total + inverse + inverse * inverse / np.float64(2.0) + tail * inverse * inverse * inverse
 
 
-def _of_circle(x: Any) -> Any:
-    """1 / √(1 - x²)"""
-    return ONE / f64("sqrt", (ONE - x) * (ONE + x))
-
-
 def _bell(x: Any) -> Any:
     return np.float64(2 / sqrt(pi)) * f64("exp", -(x * x))
 
 
-def _square(x: Any) -> Any:
-    return x * x
-
-
 Slope = Callable[..., Any]
-# For each argument the derivative as a function of all arguments and the result; None where it is zero everywhere, or
-# where another argument is chosen.
+
+
+def _slope(text: str, arity: int) -> Slope:
+    """A text of the table as a function of the arguments and the result."""
+    function: Slope = eval(f"lambda {', '.join('xyz'[:arity])}, r: {text}", _NAMES)
+    return function
+
+
+_NAMES = {
+    **{name: partial(f64, name) for name in PRIMITIVES},
+    "ZERO": ZERO, "HALF": np.float64(0.5), "ONE": ONE, "primal": primal, "bell": _bell, "trigamma": trigamma,
+}  # fmt: skip
 SLOPES: Mapping[str, tuple[Slope | None, ...]] = {
-    "add": (lambda x, y, r: ONE, lambda x, y, r: ONE),
-    "sub": (lambda x, y, r: ONE, lambda x, y, r: -ONE),
-    "mul": (lambda x, y, r: y, lambda x, y, r: x),
-    "div": (lambda x, y, r: ONE / y, lambda x, y, r: -x / (y * y)),
-    "zero_safe_mul": (lambda x, y, r: y, lambda x, y, r: x),
-    "zero_safe_mul_both": (lambda x, y, r: y, lambda x, y, r: x),
-    "mod": (lambda x, y, r: ONE, lambda x, y, r: -f64("floor", x / y)),
-    "neg": (lambda x, r: -ONE,),
-    "abs": (lambda x, r: f64("sign", x),),
-    "pow": (_power_in_base, _power_in_exponent),
-    "powi": (_power_in_base, None),
-    "maximum": (
-        lambda x, y, r: ONE if primal(x) >= primal(y) else None,
-        lambda x, y, r: None if primal(x) >= primal(y) else ONE,
-    ),
-    "minimum": (
-        lambda x, y, r: ONE if primal(x) <= primal(y) else None,
-        lambda x, y, r: None if primal(x) <= primal(y) else ONE,
-    ),
-    "exp": (lambda x, r: f64("exp", x),),
-    "expm1": (lambda x, r: f64("exp", x),),
-    "log": (lambda x, r: ONE / x,),
-    "log1p": (lambda x, r: ONE / (ONE + x),),
-    "sqrt": (lambda x, r: np.float64(0.5) / f64("sqrt", x),),
-    "rsqrt": (lambda x, r: np.float64(-0.5) / (x * f64("sqrt", x)),),
-    "sin": (lambda x, r: f64("cos", x),),
-    "cos": (lambda x, r: -f64("sin", x),),
-    "tan": (lambda x, r: ONE / _square(f64("cos", x)),),
-    "asin": (lambda x, r: _of_circle(x),),
-    "acos": (lambda x, r: -_of_circle(x),),
-    "atan": (lambda x, r: ONE / (ONE + x * x),),
-    "atan2": (lambda x, y, r: y / (x * x + y * y), lambda x, y, r: -x / (x * x + y * y)),
-    "sinh": (lambda x, r: f64("cosh", x),),
-    "cosh": (lambda x, r: f64("sinh", x),),
-    "tanh": (lambda x, r: ONE / _square(f64("cosh", x)),),
-    "erf": (lambda x, r: _bell(x),),
-    "erfc": (lambda x, r: -_bell(x),),
-    "lgamma": (lambda x, r: f64("digamma", x),),
-    "digamma": (lambda x, r: trigamma(x),),
+    p.name: tuple(None if text is None else _slope(text, p.arity) for text in p.slope)
+    for p in PRIMITIVES.values()
+    if any(p.slope)
 }

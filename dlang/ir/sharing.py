@@ -18,7 +18,7 @@ from dlang.ir.errors import IRError
 from dlang.ir.pruning import needed
 from dlang.ir.traverse import free_vars, op_blocks
 from dlang.ir.types import array_type, dtype_of
-from dlang.ops.primitives import EXPENSIVE, HEAVY
+from dlang.ops.primitives import COST, ROOT
 
 _LONG = (
     anf.Scan,
@@ -53,7 +53,7 @@ def takes_long(op: anf.Op) -> bool:
 
 
 def _is_expensive(op: anf.Op) -> bool:
-    return isinstance(op, anf.Prim) and op.name in HEAVY | EXPENSIVE
+    return isinstance(op, anf.Prim) and COST[op.name] >= ROOT
 
 
 @dataclass(frozen=True, slots=True)

@@ -284,28 +284,9 @@ def to_bf16(x: Any) -> Any:
     return np.where(np.isnan(x), np.asarray(x, np.float32), rounded)[()]
 
 
-def _power(x: Any, y: Any) -> Any:
-    if np.issubdtype(x.dtype, np.integer):  # modulo 2**64, then of the dtype; a negative exponent was refused before
-        return np.power(x.astype(np.uint64), np.maximum(y, 0).astype(np.uint64)).astype(x.dtype)
-    if not np.issubdtype(np.asarray(y).dtype, np.floating):
-        power = np.power(x, y)
-        # A large exponent loses its last bit as a float, and the sign of the power is in that.
-        return np.where(y & 1, np.copysign(power, x), power)
-    # NumPy takes the square root for the power 0.5, which differs at -0.0 and -inf: of powers that are no whole numbers
-    # these two have those of their magnitudes.
-    magnitude = ((x == 0) | np.isinf(x)) & (np.floor(y) != y)
-    return np.power(np.where(magnitude, np.abs(x), x), y)
-
-
-def _select(c: Any, x: Any, y: Any) -> Any:
-    return np.where(c, x, y) if isinstance(c, np.ndarray) else x if c else y
-
-
-_OWN: dict[str, Callable[..., Any]] = {"pow": _power, "powi": _power, "select": _select}
 _NAMES = {"np": np, "special": special, "threefry": threefry}
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    name: _OWN.get(name) or eval(f"lambda x, y=None, z=None, w=None: {p.numpy}", _NAMES)
-    for name, p in PRIMITIVES.items()
+    name: eval(f"lambda x, y=None, z=None, w=None: {p.numpy}", _NAMES) for name, p in PRIMITIVES.items()
 }
 
 

@@ -36,19 +36,19 @@ from dlang.ir.types import (
     type_of,
 )
 from dlang.ops.monoids import MONOIDS
-from dlang.ops.primitives import ANY, FLOAT, INT, NUM, ORD, PRIMITIVES, WORD, result_dtype
+from dlang.ops.primitives import ANY, BITS, FLOAT, INT, NUM, ORD, PRIMITIVES, WORD, result_dtype
 
 _CLASSES = {
     FLOAT: set(anf.FLOATS),
     INT: set(anf.INTEGERS),
     NUM: {*anf.FLOATS, *anf.INTEGERS},
     ORD: {*anf.FLOATS, *anf.INTEGERS, "str"},
+    BITS: {*anf.INTEGERS, "bool"},
     WORD: {"u64"},
     "bool": {"bool"},
     ANY: set(anf.DTYPES),
 }
 _NUMBERS = _CLASSES[NUM]
-_BITS = {*anf.INTEGERS, "bool"}
 
 
 def verify(program: anf.Program, ownership: bool = False, since: anf.Program | None = None) -> None:
@@ -574,7 +574,7 @@ def primitive_dtype(name: str, dtypes: tuple[str, ...]) -> str:
     first = alike[0]
     if any(dtype != first for dtype in alike):
         raise IRError(f"{name} of {' and '.join(alike)}")
-    if first not in (_BITS if name.startswith("bit_") else _CLASSES[primitive.domain]):
+    if first not in _CLASSES[primitive.domain]:
         raise IRError(f"{name} of {first}")
     return result_dtype(name, dtypes)
 

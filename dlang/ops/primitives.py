@@ -1,53 +1,308 @@
-"""The table of primitives: every total function of scalars, as data. A primitive is added here and nowhere else.
+"""The table of primitives: every total function of scalars, with every fact that a stage asks for.
 
-Type: `domain` is the class of dtypes of the arguments (all of one dtype unless `mixed` says otherwise); `result` is
-`same` or a dtype. Derivative: for each argument the contribution to its cotangent, in the language's own terms, where
-x, y, z are the arguments, r the result and g the cotangent; None where there is no derivative. Each is linear in g, so
-forward mode uses the same text with g the tangent of that argument. `zero_safe_mul(c, d)` is the product of a cotangent
-with a local derivative: 0 where c is 0, else c·d; differentiated in d it is a product of two factors each of which may
-be a cotangent, `zero_safe_mul_both`, 0 where either is 0. Every product with g is one, so that it is known which factor
-is what; `optimize/guards.py` makes plain products of those that need no guard. numpy: an expression over `np`,
-`special` and `threefry`, x, y, z, w that works on arrays. llvm and cuda: names of routines in `codegen/`.
+A primitive is added here, as one row, and nowhere else: elsewhere nobody keeps a list of primitives. The texts of its
+derivative (`Primitive.derivative`) are in the language's own terms: x, y, z are the arguments, r the result and g the
+cotangent; each is linear in g, so forward mode uses the same text with g the tangent of that argument.
+`zero_safe_mul(c, d)` is the product of a cotangent with a local derivative: 0 where c is 0, else c·d; differentiated in
+d it is a product of two factors each of which may be a cotangent, `zero_safe_mul_both`, 0 where either is 0. Every
+product with g is one, so that it is known which factor is what; `optimize/guards.py` makes plain products of those that
+need no guard.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal
 
-FLOAT, NUM, ORD, INT, WORD, BOOL, ANY = "Float", "Num", "Ord", "Int", "u64", "bool", "Any"
+from dlang.ops import folding
+from dlang.ops.dtypes import DTYPES
+from dlang.ops.folding import NOT_FOLDED, Fold
+
+FLOAT, NUM, ORD, INT, BITS, WORD, BOOL, ANY = "Float", "Num", "Ord", "Int", "Bits", "u64", "bool", "Any"
+
+
+# ---- texts in the back ends ------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """A text for each kind of dtype; empty where a primitive takes none of them."""
+
+    real: str = ""
+    signed: str = ""
+    unsigned: str = ""
+    truth: str = ""
+
+    def of(self, dtype: str) -> str:
+        """The text for a dtype. Handles and references to texts are compared as numbers without a sign."""
+        record = DTYPES.get(dtype)
+        match record.kind if record is not None else "text":
+            case "float":
+                return self.real
+            case "signed":
+                return self.signed
+            case "truth":
+                return self.truth
+            case _:
+                return self.unsigned
+
+
+def _every(text: str) -> Texts:
+    return Texts(text, text, text, text)
+
+
+def _numbers(real: str, whole: str) -> Texts:
+    return Texts(real, whole, whole)
+
+
+def _whole(text: str) -> Texts:
+    return Texts("", text, text)
+
+
+def _bitwise(text: str) -> Texts:
+    return Texts("", text, text, text)
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """LLVM's instruction of two operands, with its flags."""
+
+    texts: Texts
+
+
+@dataclass(frozen=True, slots=True)
+class Intrinsic:
+    """LLVM's intrinsic function of floats."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Approximation:
+    """A function of a module of `codegen/llvm`, `special.erf`, that writes branch-free text for one dtype of floats."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """Other primitives of the same dtype, as the texts of derivatives are written: `x / (1.0 + abs(x))`."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """Instructions that depend on the dtype: a case in `codegen/llvm/scalars.py`. routine: a routine among them."""
+
+    routine: str = ""
+
+
+Code = Instruction | Intrinsic | Approximation | Expression | Sequence
+
+
+# ---- words in the language and in NumPy ------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A function of the language. about: what it gives, as the manual and editors say it.
+
+    bound: the class of dtypes in its type. params: the names of its arguments.
+    """
+
+    about: str
+    bound: str
+    params: tuple[str, ...]
+    result: str = "a"
+
+    @property
+    def signature(self) -> str:
+        """Its type, without its name."""
+        params = ", ".join(f"{p}: a[..s]" for p in self.params)
+        return f"<a: {self.bound}>({params}) -> {self.result}[..s]"
+
+
+@dataclass(frozen=True, slots=True)
+class Ufunc:
+    """A function of NumPy's that lazy arrays do with a primitive.
+
+    text: the expression of its operands; empty for the primitive's word or operator. bools: the same of truth values,
+    empty where they have none. takes: whether whole numbers stay as they are ("whole") or are floats first ("tested"),
+    or every operand becomes a truth value ("logical").
+    """
+
+    name: str
+    text: str = ""
+    bools: str = ""
+    takes: Literal["", "whole", "tested", "logical"] = ""
+
+
+# ---- costs -----------------------------------------------------------------------------------------------------------
+ADDITION, ROUNDING, ROOT, DIVISION, REMAINDER, SERIES = 1, 2, 8, 10, 20, 27
+"""How long primitives take, in additions: as one; as one, but not on every processor; an instruction that takes as long
+as several, and of these divisions, after which others wait; a division and what corrects it; a series."""
+
+Bound = Literal["unit", "finite", "largest", "sum", "product", "second", "choice", "quotient", "exp", "power", "any"]
 
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
+    """A total function of scalars.
+
+    domain: the class of dtypes of the arguments, which are of one dtype (but for `powi` and `select`).
+    result: `same` (as the first argument), `last`, or a dtype.
+    numpy: its meaning, an expression over `np`, `special`, `threefry`, x, y, z and w that works on arrays.
+    derivative: for each argument the contribution to its cotangent; None where there is none.
+    slope: for each argument the derivative by which the reference (`ir/traced.py`) checks that, a formula of its own
+    over x, y and r, wherever one is known; None where it is zero, or where another argument is chosen.
+    cost: how long it takes, in additions.
+    flops: how many operations of floats it counts as; None if those in the text of its routine are counted.
+    llvm, cuda: what back ends write. In CUDA's texts `{x}` to `{w}` are the operands, `{t}` is the dtype and `{f}` the
+    end of the names of functions of f32.
+    fold: how it is computed of literals.
+    bound: how large the result is, of bounded arguments (`optimize/value_ranges.py`).
+    commutative: whether the first two arguments may change places.
+    exact: whether of numbers of half precision the result is one.
+    total: whether integers need no check before.
+    opposite: of a comparison that which holds of integers where it does not; of floats only for `eq` and `ne`, by NaN.
+    swapped: of an order that which holds of two numbers where it holds of them the other way round.
+    gap: of an order of integers x and y the s and c of s·(y - x) + c, which is at least 0 where the order holds.
+    operator: its sign in the language. word: its name there. ufunc: NumPy's function.
+    """
+
     name: str
     arity: int
     domain: str
     result: str
     numpy: str
     derivative: tuple[str | None, ...]
-    llvm: str
-    cuda: str
+    slope: tuple[str | None, ...]
+    _: KW_ONLY
+    cost: int
+    flops: int | None
+    llvm: Code
+    cuda: Texts
+    fold: Fold
+    bound: Bound
     commutative: bool = False
+    exact: bool = False
+    total: bool = True
+    opposite: str = ""
+    swapped: str = ""
+    gap: tuple[int, int] | None = None
+    operator: str = ""
+    word: Word | None = None
+    ufunc: Ufunc | None = None
+
+    @property
+    def expression(self) -> str:
+        """Its use in the language, with operands `{0}` and `{1}`."""
+        if self.operator:
+            return f"{{0}} {self.operator} {{1}}"
+        return f"{self.name}({', '.join(f'{{{k}}}' for k in range(self.arity))})"
 
 
-def _one(name: str, domain: str, numpy: str, derivative: str | None, result: str = "same") -> Primitive:
-    return Primitive(name, 1, domain, result, numpy, (derivative,), name, name)
-
-
-def _two(
+# ---- families of rows ------------------------------------------------------------------------------------------------
+def _function(
     name: str,
-    domain: str,
     numpy: str,
-    dx: str | None,
-    dy: str | None,
-    result: str = "same",
-    commutative: bool = False,
+    derivative: str,
+    slope: str,
+    llvm: str,
+    about: str = "",
+    *,
+    fold: Fold = NOT_FOLDED,
+    bound: Bound = "any",
+    cuda: str = "",
+    ufunc: str = "",
 ) -> Primitive:
-    return Primitive(name, 2, domain, result, numpy, (dx, dy), name, name, commutative)
+    """A function of one float that a series approximates. cuda: its name there, if that is another."""
+    return Primitive(
+        name, 1, FLOAT, "same", numpy, (derivative,), (slope,),
+        cost=SERIES, flops=None, llvm=Approximation(llvm), cuda=Texts(cuda or f"{name}{{f}}({{x}})"), fold=fold,
+        bound=bound,
+        word=Word(about, FLOAT, ("x",)) if about else None, ufunc=Ufunc(ufunc) if ufunc else None,
+    )  # fmt: skip
+
+
+def _rounding(name: str, c: str, llvm: str, fold: Fold, about: str, ufunc: Ufunc) -> Primitive:
+    """A function that gives whole numbers, still floats."""
+    return Primitive(
+        name, 1, FLOAT, "same", f"np.{ufunc.name}(x)", (None,), (None,),
+        cost=ROUNDING, flops=0, llvm=Intrinsic(llvm), cuda=Texts(f"{c}{{f}}({{x}})"), fold=fold, bound="largest",
+        exact=True, word=Word(about, FLOAT, ("x",)), ufunc=ufunc,
+    )  # fmt: skip
+
+
+def _comparison(
+    name: str,
+    operator: str,
+    predicates: tuple[str, str, str],
+    opposite: str,
+    ufunc: str,
+    swapped: str = "",
+    gap: tuple[int, int] | None = None,
+) -> Primitive:
+    """A comparison of numbers and strings; `eq` and `ne` are also of truth values. predicates: for signed, unsigned,
+    float."""
+    signed, unsigned, real = predicates
+    return Primitive(
+        name, 2, ORD if gap else ANY, "bool", f"x {operator} y", (None, None), (None, None),
+        cost=ADDITION, flops=0, commutative=not gap,
+        llvm=Instruction(Texts(f"fcmp {real}", f"icmp {signed}", f"icmp {unsigned}", f"icmp {unsigned}")),
+        cuda=_every(f"{{x}} {operator} {{y}}"), fold=folding.comparison(name), bound="any",
+        opposite=opposite, swapped=swapped, gap=gap, operator=operator,
+        ufunc=Ufunc(ufunc, bools=f"u8({{0}}) {operator} u8({{1}})"),
+    )  # fmt: skip
+
+
+def _bits(name: str, numpy: str, instruction: str, sign: str, fold: Fold, about: str) -> Primitive:
+    """An operation on the bits of two integers, or on two truth values."""
+    text = f"{name}({{0}}, {{1}})"
+    return Primitive(
+        name, 2, BITS, "same", f"np.{numpy}(x, y)", (None, None), (None, None),
+        cost=ROUNDING, flops=0, commutative=True, llvm=Instruction(_bitwise(instruction)),
+        cuda=_bitwise(f"{{t}}({{x}} {sign} {{y}})"), fold=fold, bound="any",
+        word=Word(about, BITS, ("x", "y")), ufunc=Ufunc(numpy, bools=text),
+    )  # fmt: skip
+
+
+def _logical(name: str, numpy: str, sign: str, fold: Fold) -> Primitive:
+    """Of truth values; both sides are computed."""
+    return Primitive(
+        name, 2, BOOL, "bool", f"np.{numpy}(x, y)", (None, None), (None, None),
+        cost=ADDITION, flops=0, commutative=True, llvm=Instruction(Texts(truth=name)),
+        cuda=Texts(truth=f"{{x}} {sign} {{y}}"), fold=fold, bound="any",
+        ufunc=Ufunc(numpy, f"bit_{name}({{0}}, {{1}})", takes="logical"),
+    )  # fmt: skip
+
+
+def _shift(name: str, numpy: str, fold: Fold, about: str) -> Primitive:
+    return Primitive(
+        name, 2, INT, "same", f"np.{numpy}(x, y)", (None, None), (None, None),
+        cost=ROUNDING, flops=0, total=False, llvm=Sequence(), cuda=_whole(f"dl_{name}({{x}}, {{y}})"), fold=fold,
+        bound="any", word=Word(about, INT, ("x", "y")),
+    )  # fmt: skip
+
+
+def _extremum(name: str, sign: str, which: str, truth: str, fold: Fold) -> Primitive:
+    """Whether r is x is asked of x and r, so that y need not be kept; where both are the same, x has all of g."""
+    return Primitive(
+        name, 2, NUM, "same", f"np.{name}(x, y)",
+        (f"select(x {sign} r, g, 0.0)", f"select(x {sign} r, 0.0, g)"),
+        (f"ONE if primal(x) {sign} primal(y) else None", f"None if primal(x) {sign} primal(y) else ONE"),
+        cost=ADDITION, flops=1, exact=True, llvm=Sequence(), cuda=_numbers(*(f"dl_{name}({{x}}, {{y}})",) * 2),
+        fold=fold, bound="largest",
+        word=Word(f"The {which} one, element by element; the two broadcast.", ORD, ("x", "y")),
+        ufunc=Ufunc(name, bools=f"{truth}({{0}}, {{1}})"),
+    )  # fmt: skip
 
 
 def _random(name: str, word: int) -> Primitive:
-    return Primitive(name, 4, WORD, "same", f"threefry(x, y, z, w)[{word}]", (None,) * 4, name, name)
+    """A word of `ops/threefry.py` for two words of key and two of counter, all u64."""
+    return Primitive(
+        name, 4, WORD, "same", f"threefry(x, y, z, w)[{word}]", (None,) * 4, (None,) * 4,
+        cost=SERIES, flops=0, llvm=Sequence(),
+        cuda=Texts(unsigned=f"dl_threefry({{x}}, {{y}}, {{z}}, {{w}}).{'xy'[word]}"), fold=NOT_FOLDED, bound="any",
+    )  # fmt: skip
 
 
 def _trigamma() -> str:
@@ -67,117 +322,283 @@ def _trigamma() -> str:
     return f"select(x < 0.5, 9.869604401089358 / ({sine} * {sine}) - {positive}, {positive})"
 
 
+_ANGLE = "of an angle in radians"
+_GAMMA = "1.1283791670955126 * exp(-x * x)"
+
 _ROWS = (
-    # arithmetic
-    _two("add", NUM, "x + y", "g", "g", commutative=True),
-    _two("sub", NUM, "x - y", "g", "-g"),
-    _two("mul", NUM, "x * y", "zero_safe_mul(g, y)", "zero_safe_mul(g, x)", commutative=True),
-    _two("div", FLOAT, "x / y", "zero_safe_mul(g, 1.0 / y)", "-zero_safe_mul(g, r / y)"),
-    _two("zero_safe_mul", FLOAT, "np.where(x == 0, x, x * y)", "zero_safe_mul(g, y)", "zero_safe_mul_both(g, x)"),
-    _two(
-        "zero_safe_mul_both", FLOAT, "np.where(x == 0, x, np.where(y == 0, y, x * y))",
-        "zero_safe_mul_both(g, y)", "zero_safe_mul_both(g, x)",
-    ),
-    _two("floordiv", NUM, "np.floor_divide(x, y)", None, None),
-    _two("mod", NUM, "np.mod(x, y)", "g", "-zero_safe_mul(g, floor(x / y))"),
-    _one("neg", NUM, "-x", "-g"),
-    _one("abs", NUM, "np.abs(x)", "zero_safe_mul(g, sign(x))"),
-    _one("sign", NUM, "np.sign(x)", None),
-    # `pow` of two floats as IEEE 754 `pow`; of integers with a non-negative exponent; `powi` has an i64 exponent.
-    _two(
-        "pow",
-        NUM,
-        "np.power(x, y)",
-        "zero_safe_mul(g, select(y == 0.0, 0.0, y * pow(x, y - 1.0)))",
-        "zero_safe_mul(g, select(x == 0.0, 0.0, r * log(x)))",
+    # arithmetic. `contract`: what `codegen/llvm/fusion.py` may join
+    Primitive(
+        "add", 2, NUM, "same", "x + y", ("g", "g"), ("ONE", "ONE"),
+        cost=ADDITION, flops=1, llvm=Instruction(_numbers("fadd contract", "add")),
+        cuda=_numbers("{x} + {y}", "dl_add({x}, {y})"), fold=Fold(*(lambda x, y: x + y,) * 2), bound="sum",
+        commutative=True, operator="+", ufunc=Ufunc("add"),
     ),
     Primitive(
-        "powi", 2, NUM, "same", "np.power(x, y)",
-        ("zero_safe_mul(g, select(y == 0, 0.0, cast(y) * powi(x, y - 1)))", None), "powi", "powi",
+        "sub", 2, NUM, "same", "x - y", ("g", "-g"), ("ONE", "-ONE"),
+        cost=ADDITION, flops=1, llvm=Instruction(_numbers("fsub contract", "sub")),
+        cuda=_numbers("{x} - {y}", "dl_sub({x}, {y})"), fold=Fold(*(lambda x, y: x - y,) * 2), bound="sum",
+        operator="-", ufunc=Ufunc("subtract"),
     ),
-    # Whether r is x is asked of x and r, so that y need not be kept; where both are the same, x has all of g.
-    _two("maximum", NUM, "np.maximum(x, y)", "select(x >= r, g, 0.0)", "select(x >= r, 0.0, g)"),
-    _two("minimum", NUM, "np.minimum(x, y)", "select(x <= r, g, 0.0)", "select(x <= r, 0.0, g)"),
+    Primitive(
+        "mul", 2, NUM, "same", "x * y", ("zero_safe_mul(g, y)", "zero_safe_mul(g, x)"), ("y", "x"),
+        cost=ADDITION, flops=1, llvm=Instruction(_numbers("fmul contract", "mul")),
+        cuda=_numbers("{x} * {y}", "dl_mul({x}, {y})"), fold=Fold(*(lambda x, y: x * y,) * 2), bound="product",
+        commutative=True, operator="*", ufunc=Ufunc("multiply"),
+    ),
+    Primitive(
+        "div", 2, FLOAT, "same", "x / y", ("zero_safe_mul(g, 1.0 / y)", "-zero_safe_mul(g, r / y)"),
+        ("ONE / y", "-x / (y * y)"),
+        cost=DIVISION, flops=1, llvm=Instruction(Texts("fdiv")), cuda=Texts("{x} / {y}"), fold=Fold(folding.divide),
+        bound="quotient", operator="/", ufunc=Ufunc("true_divide"),
+    ),
+    Primitive(
+        "zero_safe_mul", 2, FLOAT, "same", "np.where(x == 0, x, x * y)",
+        ("zero_safe_mul(g, y)", "zero_safe_mul_both(g, x)"), ("y", "x"),
+        cost=ADDITION, flops=1, llvm=Sequence(), cuda=Texts("dl_zero_safe_mul({x}, {y})"),
+        fold=Fold(lambda x, y: x if x == 0 else x * y), bound="product",
+    ),
+    Primitive(
+        "zero_safe_mul_both", 2, FLOAT, "same", "np.where(x == 0, x, np.where(y == 0, y, x * y))",
+        ("zero_safe_mul_both(g, y)", "zero_safe_mul_both(g, x)"), ("y", "x"),
+        cost=ADDITION, flops=1, llvm=Sequence(), cuda=Texts("dl_zero_safe_mul_both({x}, {y})"),
+        fold=Fold(lambda x, y: x if x == 0 else y if y == 0 else x * y), bound="product",
+    ),
+    Primitive(
+        "floordiv", 2, NUM, "same", "np.floor_divide(x, y)", (None, None), (None, None),
+        cost=REMAINDER, flops=1, total=False, llvm=Sequence(), cuda=_numbers(*("dl_floordiv({x}, {y})",) * 2),
+        fold=Fold(folding.finite(lambda x, y: x // y), lambda x, y: x // y if y else None, widest=True), bound="any",
+        operator="//", ufunc=Ufunc("floor_divide"),
+    ),
+    Primitive(
+        "mod", 2, NUM, "same", "np.mod(x, y)", ("g", "-zero_safe_mul(g, floor(x / y))"), ("ONE", "-floor(x / y)"),
+        cost=REMAINDER, flops=1, total=False, llvm=Sequence(), cuda=_numbers(*("dl_mod({x}, {y})",) * 2),
+        fold=Fold(folding.finite(lambda x, y: x % y), lambda x, y: x % y if y else None), bound="second",
+        operator="%", ufunc=Ufunc("remainder"),
+    ),
+    Primitive(
+        "neg", 1, NUM, "same", "-x", ("-g",), ("-ONE",),
+        cost=ADDITION, flops=0, exact=True, llvm=Sequence(), cuda=_numbers("-{x}", "dl_neg({x})"),
+        fold=Fold(*(lambda x: -x,) * 2), bound="largest", ufunc=Ufunc("negative", "-{0}"),
+    ),
+    Primitive(
+        "abs", 1, NUM, "same", "np.abs(x)", ("zero_safe_mul(g, sign(x))",), ("sign(x)",),
+        cost=ADDITION, flops=0, exact=True, llvm=Sequence(), cuda=Texts("fabs{f}({x})", "dl_abs({x})", "{x}"),
+        fold=Fold(abs, abs), bound="largest", word=Word("The absolute value.", NUM, ("x",)), ufunc=Ufunc("fabs"),
+    ),
+    Primitive(
+        "sign", 1, NUM, "same", "np.sign(x)", (None,), (None,),
+        cost=ADDITION, flops=0, exact=True, llvm=Sequence(), cuda=_numbers(*("dl_sign({x})",) * 2),
+        fold=Fold(folding.sign, lambda x: (x > 0) - (x < 0)), bound="unit", word=Word("-1, 0 or 1.", NUM, ("x",)),
+        ufunc=Ufunc("sign"),
+    ),
+    # `pow` of two floats as IEEE 754 `pow`; of integers with a non-negative exponent; `powi` has an i64 exponent.
+    Primitive(
+        "pow", 2, NUM, "same", "special.power(x, y)",
+        (
+            "zero_safe_mul(g, select(y == 0.0, 0.0, y * pow(x, y - 1.0)))",
+            "zero_safe_mul(g, select(x == 0.0, 0.0, r * log(x)))",
+        ),
+        ("ZERO if primal(y) == 0 else y * pow(x, y - ONE)", "ZERO if primal(x) == 0 else r * log(x)"),
+        cost=SERIES, flops=None, total=False, llvm=Sequence("exponentials.pow"),
+        cuda=_numbers("pow{f}({x}, {y})", "dl_powi({x}, {y})"),
+        fold=Fold(lambda x, y: 1.0 if y == 0 else x if y == 1 else None, folding.whole_power), bound="any",
+        operator="**",
+    ),
+    Primitive(
+        "powi", 2, NUM, "same", "special.power(x, y)",
+        ("zero_safe_mul(g, select(y == 0, 0.0, cast(y) * powi(x, y - 1)))", None),
+        ("ZERO if primal(y) == 0 else y * pow(x, y - ONE)", None),
+        cost=SERIES, flops=None, total=False, llvm=Sequence(),
+        cuda=_numbers("dl_signed_power(pow{f}({x}, {t}({y})), {x}, {y})", "dl_powi({x}, {y})"),
+        fold=Fold(lambda x, k: 1.0 if k == 0 else x if k == 1 else None, folding.whole_power), bound="power",
+    ),
+    _extremum("maximum", ">=", "larger", "bit_or", Fold(folding.extremum(max), max)),
+    _extremum("minimum", "<=", "smaller", "bit_and", Fold(folding.extremum(min), min)),
     # analysis
-    _one("exp", FLOAT, "np.exp(x)", "zero_safe_mul(g, r)"),
-    _one("expm1", FLOAT, "np.expm1(x)", "zero_safe_mul(g, r + 1.0)"),
-    _one("log", FLOAT, "np.log(x)", "zero_safe_mul(g, 1.0 / x)"),
-    _one("log1p", FLOAT, "np.log1p(x)", "zero_safe_mul(g, 1.0 / (1.0 + x))"),
-    _one("sqrt", FLOAT, "np.sqrt(x)", "zero_safe_mul(g, 0.5 / r)"),
-    _one("rsqrt", FLOAT, "1.0 / np.sqrt(x)", "zero_safe_mul(g, -0.5 * (r * r * r))"),  # of 1.0 / sqrt(x); -1/2 x^-3/2
-    _one("sin", FLOAT, "np.sin(x)", "zero_safe_mul(g, cos(x))"),
-    _one("cos", FLOAT, "np.cos(x)", "-zero_safe_mul(g, sin(x))"),
-    _one("tan", FLOAT, "np.tan(x)", "zero_safe_mul(g, 1.0 + r * r)"),
-    _one("asin", FLOAT, "np.arcsin(x)", "zero_safe_mul(g, 1.0 / sqrt(1.0 - x * x))"),
-    _one("acos", FLOAT, "np.arccos(x)", "-zero_safe_mul(g, 1.0 / sqrt(1.0 - x * x))"),
-    _one("atan", FLOAT, "np.arctan(x)", "zero_safe_mul(g, 1.0 / (1.0 + x * x))"),
-    _two(
-        "atan2", FLOAT, "np.arctan2(x, y)",
-        "zero_safe_mul(g, y / (x * x + y * y))", "-zero_safe_mul(g, x / (x * x + y * y))",
+    _function(
+        "exp", "np.exp(x)", "zero_safe_mul(g, r)", "exp(x)", "exponentials.exp", "The exponential function.",
+        fold=folding.at(0.0, 1.0), bound="exp", ufunc="exp",
     ),
-    _one("sinh", FLOAT, "np.sinh(x)", "zero_safe_mul(g, cosh(x))"),
-    _one("cosh", FLOAT, "np.cosh(x)", "zero_safe_mul(g, sinh(x))"),
-    _one("tanh", FLOAT, "np.tanh(x)", "zero_safe_mul(g, 1.0 - r * r)"),
-    _one("erf", FLOAT, "special.erf(x)", "zero_safe_mul(g, 1.1283791670955126 * exp(-x * x))"),
-    _one("erfc", FLOAT, "special.erfc(x)", "-zero_safe_mul(g, 1.1283791670955126 * exp(-x * x))"),
-    _one("lgamma", FLOAT, "special.lgamma(x)", "zero_safe_mul(g, digamma(x))"),
-    _one("digamma", FLOAT, "special.digamma(x)", f"zero_safe_mul(g, {_trigamma()})"),
+    _function(
+        "expm1", "np.expm1(x)", "zero_safe_mul(g, r + 1.0)", "exp(x)", "exponentials.expm1",
+        "exp(x) - 1, exact near 0.", fold=folding.at(0.0, 0.0), ufunc="expm1",
+    ),
+    _function(
+        "log", "np.log(x)", "zero_safe_mul(g, 1.0 / x)", "ONE / x", "exponentials.log", "The natural logarithm.",
+        fold=folding.at(1.0, 0.0), ufunc="log",
+    ),
+    _function(
+        "log1p", "np.log1p(x)", "zero_safe_mul(g, 1.0 / (1.0 + x))", "ONE / (ONE + x)", "exponentials.log1p",
+        "log(1 + x), exact near 0.", fold=folding.at(0.0, 0.0), ufunc="log1p",
+    ),
+    Primitive(
+        "sqrt", 1, FLOAT, "same", "np.sqrt(x)", ("zero_safe_mul(g, 0.5 / r)",), ("HALF / sqrt(x)",),
+        cost=ROOT, flops=1, llvm=Intrinsic("sqrt"), cuda=Texts("sqrt{f}({x})"), fold=Fold(folding.root),
+        bound="largest", word=Word("The square root.", FLOAT, ("x",)), ufunc=Ufunc("sqrt"),
+    ),
+    Primitive(  # of 1.0 / sqrt(x); -1/2 x^-3/2
+        "rsqrt", 1, FLOAT, "same", "1.0 / np.sqrt(x)", ("zero_safe_mul(g, -0.5 * (r * r * r))",),
+        ("-HALF / (x * sqrt(x))",),
+        cost=ROOT, flops=1, llvm=Approximation("roots.rsqrt"), cuda=Texts("1.0{f} / sqrt{f}({x})"), fold=NOT_FOLDED,
+        bound="any",
+    ),
+    _function(
+        "sin", "np.sin(x)", "zero_safe_mul(g, cos(x))", "cos(x)", "trigonometry.sin", f"The sine {_ANGLE}.",
+        fold=folding.at(0.0, 0.0), bound="unit", ufunc="sin",
+    ),
+    _function(
+        "cos", "np.cos(x)", "-zero_safe_mul(g, sin(x))", "-sin(x)", "trigonometry.cos", f"The cosine {_ANGLE}.",
+        fold=folding.at(0.0, 1.0), bound="unit", ufunc="cos",
+    ),
+    _function(
+        "tan", "np.tan(x)", "zero_safe_mul(g, 1.0 + r * r)", "ONE / (cos(x) * cos(x))", "trigonometry.tan",
+        f"The tangent {_ANGLE}.", ufunc="tan",
+    ),
+    _function(
+        "asin", "np.arcsin(x)", "zero_safe_mul(g, 1.0 / sqrt(1.0 - x * x))", "ONE / sqrt((ONE - x) * (ONE + x))",
+        "trigonometry.asin", "The angle whose sine is `x`, in radians.", bound="finite", ufunc="arcsin",
+    ),
+    _function(
+        "acos", "np.arccos(x)", "-zero_safe_mul(g, 1.0 / sqrt(1.0 - x * x))", "-ONE / sqrt((ONE - x) * (ONE + x))",
+        "trigonometry.acos", "The angle whose cosine is `x`, in radians.", bound="finite", ufunc="arccos",
+    ),
+    _function(
+        "atan", "np.arctan(x)", "zero_safe_mul(g, 1.0 / (1.0 + x * x))", "ONE / (ONE + x * x)", "trigonometry.atan",
+        "The angle whose tangent is `x`, in radians.", bound="finite", ufunc="arctan",
+    ),
+    Primitive(
+        "atan2", 2, FLOAT, "same", "np.arctan2(x, y)",
+        ("zero_safe_mul(g, y / (x * x + y * y))", "-zero_safe_mul(g, x / (x * x + y * y))"),
+        ("y / (x * x + y * y)", "-x / (x * x + y * y)"),
+        cost=SERIES, flops=None, llvm=Approximation("trigonometry.atan2"), cuda=Texts("atan2{f}({x}, {y})"),
+        fold=NOT_FOLDED, bound="finite", word=Word("The angle of the point (x, y), in radians.", FLOAT, ("y", "x")),
+        ufunc=Ufunc("arctan2"),
+    ),
+    _function(
+        "sinh", "np.sinh(x)", "zero_safe_mul(g, cosh(x))", "cosh(x)", "exponentials.sinh", "The hyperbolic sine.",
+        ufunc="sinh",
+    ),
+    _function(
+        "cosh", "np.cosh(x)", "zero_safe_mul(g, sinh(x))", "sinh(x)", "exponentials.cosh", "The hyperbolic cosine.",
+        ufunc="cosh",
+    ),
+    _function(
+        "tanh", "np.tanh(x)", "zero_safe_mul(g, 1.0 - r * r)", "ONE / (cosh(x) * cosh(x))", "exponentials.tanh",
+        "The hyperbolic tangent.", fold=folding.at(0.0, 0.0), bound="unit", ufunc="tanh",
+    ),
+    _function(
+        "erf", "special.erf(x)", f"zero_safe_mul(g, {_GAMMA})", "bell(x)", "special.erf", "The error function.",
+        bound="unit",
+    ),
+    _function(
+        "erfc", "special.erfc(x)", f"-zero_safe_mul(g, {_GAMMA})", "-bell(x)", "special.erfc", bound="finite",
+    ),
+    _function(
+        "lgamma", "special.lgamma(x)", "zero_safe_mul(g, digamma(x))", "digamma(x)", "special.lgamma", "log |Γ(x)|.",
+    ),
+    _function(
+        "digamma", "special.digamma(x)", f"zero_safe_mul(g, {_trigamma()})", "trigamma(x)", "special.digamma",
+        "The derivative of `lgamma`.", cuda="dl_digamma({x})",
+    ),
     # rounding: no derivative
-    _one("floor", FLOAT, "np.floor(x)", None),
-    _one("ceil", FLOAT, "np.ceil(x)", None),
-    _one("round", FLOAT, "np.rint(x)", None),
+    _rounding(
+        "floor", "floor", "floor", folding.whole(math.floor),
+        "The largest whole number that is not above `x`, as a float.", Ufunc("floor", takes="whole"),
+    ),
+    _rounding(
+        "ceil", "ceil", "ceil", folding.whole(math.ceil),
+        "The smallest whole number that is not below `x`, as a float.", Ufunc("ceil", takes="whole"),
+    ),
+    _rounding(
+        "round", "rint", "roundeven", folding.whole(round),
+        "The nearest whole number, as a float; of two the even one.", Ufunc("rint"),
+    ),
     # comparison, on numbers and strings; eq and ne also on truth values
-    _two("eq", ANY, "x == y", None, None, "bool", True),
-    _two("ne", ANY, "x != y", None, None, "bool", True),
-    _two("lt", ORD, "x < y", None, None, "bool"),
-    _two("le", ORD, "x <= y", None, None, "bool"),
-    _two("gt", ORD, "x > y", None, None, "bool"),
-    _two("ge", ORD, "x >= y", None, None, "bool"),
-    _one("isnan", FLOAT, "np.isnan(x)", None, "bool"),
-    _one("isfinite", FLOAT, "np.isfinite(x)", None, "bool"),
+    _comparison("eq", "==", ("eq", "eq", "oeq"), "ne", "equal"),
+    _comparison("ne", "!=", ("ne", "ne", "une"), "eq", "not_equal"),
+    _comparison("lt", "<", ("slt", "ult", "olt"), "ge", "less", "gt", (1, -1)),
+    _comparison("le", "<=", ("sle", "ule", "ole"), "gt", "less_equal", "ge", (1, 0)),
+    _comparison("gt", ">", ("sgt", "ugt", "ogt"), "le", "greater", "lt", (-1, -1)),
+    _comparison("ge", ">=", ("sge", "uge", "oge"), "lt", "greater_equal", "le", (-1, 0)),
+    Primitive(
+        "isnan", 1, FLOAT, "bool", "np.isnan(x)", (None,), (None,),
+        cost=ROUNDING, flops=0, llvm=Expression("x != x"), cuda=Texts("{x} != {x}"), fold=Fold(lambda x: x != x),
+        bound="any", word=Word("Where `x` is not a number.", FLOAT, ("x",), "bool"),
+        ufunc=Ufunc("isnan", takes="tested"),
+    ),
+    Primitive(
+        "isfinite", 1, FLOAT, "bool", "np.isfinite(x)", (None,), (None,),
+        cost=ROUNDING, flops=0, llvm=Expression("abs(x) < inf"), cuda=Texts("fabs{f}({x}) < dl_infinity_{t}()"),
+        fold=Fold(math.isfinite), bound="any",
+        word=Word("Where `x` is neither infinite nor not a number.", FLOAT, ("x",), "bool"),
+        ufunc=Ufunc("isfinite", takes="tested"),
+    ),
     # truth values; both sides are computed
-    _two("and", BOOL, "np.logical_and(x, y)", None, None, "bool", True),
-    _two("or", BOOL, "np.logical_or(x, y)", None, None, "bool", True),
-    _one("not", BOOL, "np.logical_not(x)", None, "bool"),
+    _logical("and", "logical_and", "&&", Fold(truth=lambda x, y: x and y)),
+    _logical("or", "logical_or", "||", Fold(truth=lambda x, y: x or y)),
+    Primitive(
+        "not", 1, BOOL, "bool", "np.logical_not(x)", (None,), (None,),
+        cost=ADDITION, flops=0, llvm=Sequence(), cuda=Texts(truth="!{x}"), fold=Fold(truth=lambda x: not x),
+        bound="any", ufunc=Ufunc("logical_not", "bit_not({0})", takes="logical"),
+    ),
     # select(c, a, b): c is bool, a and b of one dtype, which is the result's; both are computed
     Primitive(
-        "select", 3, ANY, "last", "np.where(x, y, z)",
-        (None, "select(x, g, 0.0)", "select(x, 0.0, g)"), "select", "select",
+        "select", 3, ANY, "last", "special.select(x, y, z)",
+        (None, "select(x, g, 0.0)", "select(x, 0.0, g)"), (None, None, None),
+        cost=ADDITION, flops=0, exact=True, llvm=Sequence(), cuda=_every("{x} ? {y} : {z}"), fold=NOT_FOLDED,
+        bound="choice",
     ),
     # bits, on integers and (the first four) truth values
-    _two("bit_and", ANY, "np.bitwise_and(x, y)", None, None, commutative=True),
-    _two("bit_or", ANY, "np.bitwise_or(x, y)", None, None, commutative=True),
-    _two("bit_xor", ANY, "np.bitwise_xor(x, y)", None, None, commutative=True),
-    _one("bit_not", ANY, "np.bitwise_not(x)", None),
-    _two("shift_left", INT, "np.left_shift(x, y)", None, None),
-    _two("shift_right", INT, "np.right_shift(x, y)", None, None),
-    # random bits: the words of `ops/threefry.py` for two words of key and two of counter, all u64
+    _bits(
+        "bit_and", "bitwise_and", "and", "&", Fold(whole=lambda x, y: x & y, truth=lambda x, y: x and y),
+        "Bits that are set in both; of masks, where both are true.",
+    ),
+    _bits(
+        "bit_or", "bitwise_or", "or", "|", Fold(whole=lambda x, y: x | y, truth=lambda x, y: x or y),
+        "Bits that are set in either; of masks, where either is true.",
+    ),
+    _bits(
+        "bit_xor", "bitwise_xor", "xor", "^", Fold(whole=lambda x, y: x ^ y, truth=lambda x, y: x != y),
+        "Bits that differ; of masks, where they differ.",
+    ),
+    Primitive(
+        "bit_not", 1, BITS, "same", "np.bitwise_not(x)", (None,), (None,),
+        cost=ROUNDING, flops=0, llvm=Sequence(), cuda=Texts("", "{t}(~{x})", "{t}(~{x})", "!{x}"),
+        fold=Fold(whole=lambda x: ~x, truth=lambda x: not x), bound="any",
+        word=Word("Every bit inverted; of a mask, where it is false.", BITS, ("x",)),
+        ufunc=Ufunc("invert", bools="bit_not({0})"),
+    ),
+    _shift(
+        "shift_left", "left_shift", Fold(whole=lambda x, y: x << y if 0 <= y < 8 else None),
+        "The bits of `x`, `y` places up.",
+    ),
+    _shift(
+        "shift_right", "right_shift", Fold(whole=lambda x, y: x >> y if 0 <= y < 8 else None),
+        "The bits of `x`, `y` places down.",
+    ),
+    # random bits
     _random("threefry", 0),
     _random("threefry_second", 1),
 )  # fmt: skip
 
+PRIMITIVES: dict[str, Primitive] = {p.name: p for p in _ROWS}
+
 GUARDS = ("zero_safe_mul", "zero_safe_mul_both")
 """The products of derivatives."""
 
-OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
-"""For each comparison the one that holds of integers where it does not; of floats only for `eq` and `ne`, by NaN."""
-SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
-"""For each order the one that holds of two numbers where it holds of them the other way round."""
-
-GAPS = {"lt": (1, -1), "le": (1, 0), "gt": (-1, -1), "ge": (-1, 0)}
-"""For each order of integers x and y the s and c of s·(y - x) + c, which is at least 0 where the order holds."""
-
-PRIMITIVES: dict[str, Primitive] = {p.name: p for p in _ROWS}
-
-HEAVY = frozenset(
-    (
-        "exp expm1 log log1p sin cos tan asin acos atan atan2 sinh cosh tanh erf erfc lgamma digamma pow powi floordiv "
-        "mod div threefry threefry_second"
-    ).split()
-)
-"""The primitives that take as long as a few dozen additions."""
-EXPENSIVE = frozenset(("div", "sqrt", "rsqrt"))
-"""Those that are one instruction, and take as long as several."""
+OPPOSITE = {p.name: p.opposite for p in _ROWS if p.opposite}
+SWAPPED = {p.name: p.swapped for p in _ROWS if p.swapped}
+GAPS = {p.name: p.gap for p in _ROWS if p.gap is not None}
+COST = {p.name: p.cost for p in _ROWS}
+"""How long each primitive takes, in additions."""
+EXACT = frozenset(p.name for p in _ROWS if p.exact)
+"""Those whose result is a number of a type of half precision if the arguments are."""
+PARTIAL = frozenset(p.name for p in _ROWS if not p.total)
+"""Those that are total of integers only where the second operand has been checked."""
+OPERATORS = {p.operator: p.name for p in _ROWS if p.operator}
+"""For each operator of the language the primitive."""
+WORDS = {p.name: p.word for p in _ROWS if p.word is not None}
+"""Those that are functions of the language."""
 
 
 def result_dtype(name: str, dtypes: tuple[str, ...]) -> str:

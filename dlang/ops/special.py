@@ -1,4 +1,7 @@
-"""The special functions that NumPy lacks, element by element in f64: what they mean, not how compiled code does it."""
+"""The functions that NumPy lacks, or has with other values: what they mean, not how compiled code does them.
+
+The special functions are computed element by element in f64.
+"""
 
 from __future__ import annotations
 
@@ -50,3 +53,21 @@ erf = _elementwise(math.erf)
 erfc = _elementwise(math.erfc)
 lgamma = _elementwise(_lgamma)
 digamma = _elementwise(_digamma)
+
+
+def power(x: Any, y: Any) -> Any:
+    """Powers of integers modulo 2**64, then of the dtype; of floats as IEEE 754 has them."""
+    if np.issubdtype(x.dtype, np.integer):  # a negative exponent was refused before
+        return np.power(x.astype(np.uint64), np.maximum(y, 0).astype(np.uint64)).astype(x.dtype)
+    if not np.issubdtype(np.asarray(y).dtype, np.floating):
+        result = np.power(x, y)
+        # A large exponent loses its last bit as a float, and the sign of the power is in that.
+        return np.where(y & 1, np.copysign(result, x), result)
+    # NumPy takes the square root for the power 0.5, which differs at -0.0 and -inf: of powers that are no whole numbers
+    # these two have those of their magnitudes.
+    magnitude = ((x == 0) | np.isinf(x)) & (np.floor(y) != y)
+    return np.power(np.where(magnitude, np.abs(x), x), y)
+
+
+def select(c: Any, x: Any, y: Any) -> Any:
+    return np.where(c, x, y) if isinstance(c, np.ndarray) else x if c else y

@@ -32,11 +32,11 @@ from dlang.ir.comprehension_queries import with_state
 from dlang.ir.substitution import substitute
 from dlang.ir.traverse import mentioned, type_vars
 from dlang.ir.types import I64
-from dlang.ops.primitives import SWAPPED
+from dlang.ops.primitives import GAPS, SWAPPED
 
 Sizes = Mapping[Var, Size]  # of the i64 variables that are names of polynomials
 
-ORDERS = {"lt": (1, 0), "le": (1, 1), "gt": (-1, 0), "ge": (-1, 1)}
+ORDERS = {name: (sign, rest + 1) for name, (sign, rest) in GAPS.items()}
 """Of comparisons with an end, the direction in which a number comes to it, and whether the last iteration is at the
 end."""
 

@@ -24,13 +24,11 @@ from dlang.ir.sharing import repeated, takes_long
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars, map_bodies, map_inner, mentioned, parts, rebuild, walk, with_lets, with_op
 from dlang.ir.types import I64, array_type, product
-from dlang.ops.primitives import GUARDS
+from dlang.ops.primitives import ADDITION, COST
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.fusion_order import Items, bits
 from dlang.optimize.structural_hash import Key, Keys
 
-CHEAP = {"add", "sub", "mul", "neg", "abs", "select", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "and"}
-CHEAP |= {"or", "not", "sign", *GUARDS}
 FEW = 3  # primitives and reads of a body that may be computed at several reads
 
 
@@ -370,7 +368,7 @@ class _Uses:
         if not all(_once(read, axes) for read, axes in reads):
             return False
         cheap = count <= FEW and not gathers
-        cheap = cheap and all(not isinstance(let.op, anf.Prim) or let.op.name in CHEAP for let in code)
+        cheap = cheap and all(not isinstance(let.op, anf.Prim) or COST[let.op.name] <= ADDITION for let in code)
         return single or (cheap and len(reads) <= FEW)
 
 

@@ -21,7 +21,7 @@ from dlang.ir.comprehension_queries import extent, surely_total
 from dlang.ir.sizes import defined_sizes, opened
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars, type_vars, walk
-from dlang.ops.primitives import EXPENSIVE, HEAVY
+from dlang.ops.primitives import COST, ROOT
 
 FEW = 4
 """Operations of a comprehension that reads nothing and is computed again."""
@@ -124,7 +124,7 @@ def _cone(
     lets = (*dict.fromkeys([x for c in below for x in c.lets]), let)
     own = frozenset(v for v in mentions if v in axes).union(*[c.axes for c in below])
     ranks = [len(v.type.shape) for v in mentions if isinstance(v.type, anf.Array)] + [c.rank for c in below]
-    dear = isinstance(let.op, anf.Prim) and let.op.name in HEAVY | EXPENSIVE
+    dear = isinstance(let.op, anf.Prim) and COST[let.op.name] >= ROOT
     return _Cone(lets, own, max(ranks, default=0), dear or any(c.dear for c in below))
 
 

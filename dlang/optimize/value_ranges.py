@@ -14,14 +14,13 @@ from math import isfinite
 from dlang.ir import anf
 from dlang.ir.types import dtype_of, is_float
 from dlang.ops.dtypes import FLOATS, WIDTHS
+from dlang.ops.primitives import PRIMITIVES
 from dlang.optimize.agenda import Agenda
 
 # At most 1; finite; finite if it is what it was an iteration (or a call) earlier; anything. NaN excepted.
 UNIT, FINITE, CARRIED, WILD = range(4)
 
 MODERATE = 1e6  # a product with such a literal is like a sum of a few
-OF_ONE = {"sin": UNIT, "cos": UNIT, "tanh": UNIT, "erf": UNIT, "sign": UNIT, "erfc": FINITE, "atan": FINITE}
-OF_ONE |= {"asin": FINITE, "acos": FINITE, "atan2": FINITE}
 
 
 @dataclass(slots=True)
@@ -171,37 +170,39 @@ class ValueRanges:
 
     def primitive(self, name: str, args: Sequence[anf.Atom], dtype: str) -> int:
         """How large what a primitive gives may be."""
-        match name:
-            case "add" | "sub":
+        match PRIMITIVES[name].bound:
+            case "sum":
                 return self.reduced("sum", self.largest(args), dtype)
-            case "neg" | "abs" | "maximum" | "minimum" | "floor" | "ceil" | "round":
+            case "largest":
                 return self.largest(args)
-            case "mod":
+            case "second":
                 return self.of(args[1])
-            case "select":
+            case "choice":
                 return self.largest(args[1:])
-            case "mul" | "zero_safe_mul" | "zero_safe_mul_both":
+            case "product":
                 x, y = args
                 if isinstance(x, anf.Lit):
                     x, y = y, x
                 if isinstance(y, anf.Lit) and 1 < abs(float(y.value)) <= MODERATE:
                     return self.reduced("sum", self.of(x), dtype)
                 return _product(self.of(x), self.of(y))
-            case "div":
+            case "quotient":
                 x, y = args
                 if y in self.whole or (isinstance(y, anf.Lit) and abs(float(y.value)) >= 1):
                     return self.of(x)  # where the divisor is 0 nothing has a derivative
                 if isinstance(y, anf.Lit) and abs(float(y.value)) >= 1 / MODERATE:
                     return self.reduced("sum", self.of(x), dtype)
                 return WILD
-            case "sqrt":
-                return self.of(args[0])
+            case "unit":
+                return UNIT
+            case "finite":
+                return FINITE
             case "exp" if args[0] in self.opposites:
                 return UNIT
-            case "powi" if isinstance(args[1], anf.Lit) and int(args[1].value) >= 0:
+            case "power" if isinstance(args[1], anf.Lit) and int(args[1].value) >= 0:
                 return self.of(args[0]) if args[1].value == 1 or self.of(args[0]) == UNIT else WILD
             case _:
-                return OF_ONE.get(name, WILD)
+                return WILD
 
     def reduced(self, monoid: str, size: int, dtype: str) -> int:
         """How large a sum or another reduction of numbers may be."""

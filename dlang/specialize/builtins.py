@@ -5,7 +5,7 @@ from __future__ import annotations
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit, Reduce, Scalar, fresh, poly
 from dlang.ir.types import I64
-from dlang.ops.primitives import GUARDS, PRIMITIVES
+from dlang.ops.primitives import WORDS
 from dlang.specialize import linear_algebra
 from dlang.specialize.arith import elementwise, reduce_axes
 from dlang.specialize.arrangement import (
@@ -60,7 +60,6 @@ from dlang.specialize.zeros import filled, zero, zeros
 from dlang.typecheck import core, types as ty
 
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
-ELEMENTWISE = frozenset(PRIMITIVES) - {*GUARDS, "rsqrt", "add", "sub", "mul", "div", "neg", "pow", "powi", "select"}
 
 
 def builtin(f: Frame, b: core.Builtin) -> Value:
@@ -96,7 +95,7 @@ def call(f: Frame, b: core.Builtin, args: list[Value]) -> Value:
         case name, _ if name in REDUCTIONS or name in ("mean", "logsumexp"):
             out = reduce(f, name, args[0], axes_of(b))
             return keepdims(f, as_array(args[0]), axes_of(b), out) if "keepdims" in b.static else out
-        case name, _ if name in ELEMENTWISE:
+        case name, _ if name in WORDS:
             return elementwise(f, lambda *xs: e.prim(name, *xs), *args)
         case "len", [x]:
             return ScalarV(e.atom(leading_shape(x)[0]))

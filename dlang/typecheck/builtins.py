@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dlang.diagnostics import Note, Source, Span, error
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse_signature
+from dlang.ops.primitives import WORDS
 from dlang.typecheck import axes, calls, core, derivatives, expressions as expr, functions
 from dlang.typecheck.context import Checker
 from dlang.typecheck.operators import scalar_of, split
@@ -33,19 +34,8 @@ from dlang.typecheck.types import (
     resolve,
 )
 
-_FLOAT = "<a: Float>(x: a[..s]) -> a[..s]"
-_NUM = "<a: Num>(x: a[..s]) -> a[..s]"
-
 SIGNATURES: dict[str, str] = {
-    **dict.fromkeys(("abs", "sign"), _NUM),
-    **dict.fromkeys(
-        (
-            "exp expm1 log log1p sqrt sin cos tan sinh cosh tanh asin acos atan floor ceil round erf lgamma digamma"
-        ).split(),
-        _FLOAT,
-    ),
-    **dict.fromkeys(("isnan", "isfinite"), "<a: Float>(x: a[..s]) -> bool[..s]"),
-    "bit_not": "<a: Bits>(x: a[..s]) -> a[..s]",
+    **{name: w.signature for name, w in WORDS.items() if len(w.params) == 1},
     **dict.fromkeys(("sum", "prod"), "<a: Num>(x: a[..s]) -> a"),
     **dict.fromkeys(("max", "min"), "<a: Ord>(x: a[..s]) -> a"),
     **dict.fromkeys(("mean", "logsumexp"), "<a: Float>(x: a[..s]) -> a"),
@@ -64,7 +54,6 @@ SIGNATURES: dict[str, str] = {
     "stop_gradient": "(x: a) -> a",
 }
 _SCALAR_ELEMENTS = frozenset({"transpose"})
-_BINARY = frozenset("maximum minimum atan2 bit_and bit_or bit_xor shift_left shift_right".split())
 EFFECT_OF = {
     "print": "print",
     "progress": "io",
@@ -342,7 +331,7 @@ def misplaced_progress(cx: Checker, g: Given) -> core.Expr:
 
 
 FORMS: dict[str, tuple[Rule, tuple[str, ...] | None]] = {
-    **dict.fromkeys(_BINARY, (binary, ("x", "y"))),
+    **{name: (binary, ("x", "y")) for name, w in WORDS.items() if len(w.params) == 2},
     "where": (where, ("mask", "x", "y")),
     "clip": (clip, ("x", "low", "high")),
     "zeros": (constant_array, None),

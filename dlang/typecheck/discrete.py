@@ -18,11 +18,10 @@ from typing import Any
 from dlang.diagnostics import Diagnostic, Note, Span
 from dlang.typecheck import core
 from dlang.typecheck.headers import CoreModule
-from dlang.typecheck.operators import has_floats
+from dlang.typecheck.operators import COMPARISONS, has_floats
 from dlang.typecheck.trees import children
 from dlang.typecheck.types import TypeFn, resolve
 
-_COMPARISONS = frozenset(("<", "<=", ">", ">=", "==", "!="))
 _LIBRARY = frozenset(("random", "stats", "nn", "prelude", "linalg", "optim", "ode", "math", "implicit", "data", "io"))
 
 
@@ -134,7 +133,7 @@ class _Draws:
                 return self.call(e, decl, [NOTHING if a is None else self.of(a) for a in args])
             case core.Call(function=function, args=args):
                 return self.of(function) | self.applied([a for a in args if a is not None])
-            case core.Arith(operator=operator, left=left, right=right) if operator in _COMPARISONS:
+            case core.Arith(operator=operator, left=left, right=right) if operator in COMPARISONS:
                 x, y = self.of(left), self.of(right)
                 for drawn, moving in ((x, y), (y, x)):
                     if drawn == Flow(drawn=True) and moving == Flow(moving=True):

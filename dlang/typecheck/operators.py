@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dlang.ops.primitives import OPERATORS, OPPOSITE, SWAPPED, WORDS
 from dlang.typecheck.mismatches import FunctionOperand, Lacks, NoArray, NotOnStructures, OneStructure
 from dlang.typecheck.shapes import state
 from dlang.typecheck.state import Constraint, Inference, Mismatch
@@ -23,23 +24,11 @@ from dlang.typecheck.types import (
 )
 from dlang.typecheck.unify import grows, unify
 
-COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
+COMPARISONS = frozenset(sign for sign, name in OPERATORS.items() if name in OPPOSITE)
 _CLASS_OF = {
+    **{sign: "Ord" if name in SWAPPED else "Eq" for sign, name in OPERATORS.items() if name in OPPOSITE},
+    **{name: w.bound for name, w in WORDS.items()},
     "/": "Float",
-    "atan2": "Float",
-    "==": "Eq",
-    "!=": "Eq",
-    "<": "Ord",
-    "<=": "Ord",
-    ">": "Ord",
-    ">=": "Ord",
-    "maximum": "Ord",
-    "minimum": "Ord",
-    "bit_and": "Bits",
-    "bit_or": "Bits",
-    "bit_xor": "Bits",
-    "shift_left": "Int",
-    "shift_right": "Int",
     "where": "",
 }
 

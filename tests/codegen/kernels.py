@@ -10,21 +10,37 @@ import llvmlite.binding as llvm
 import numpy as np
 from numpy.typing import NDArray
 
-from dlang.codegen.llvm.mathematics import FUNCTIONS, Routine, declarations, routine
+from dlang.codegen.llvm.mathematics import Routine, declarations, routine
+from dlang.codegen.llvm.scalars import Module, Scalars
+from dlang.ops.primitives import PRIMITIVES
 
 Floats = NDArray[np.floating]
 DTYPES: dict[str, type[np.float64] | type[np.float32]] = {"f64": np.float64, "f32": np.float32}
 
 
+def written(name: str, dtype: str, width: int, avx512: bool = False) -> Routine:
+    """A function that does a primitive: its routine, or one of its instructions."""
+    found = routine(name, dtype, width, avx512)
+    if found is not None:
+        return found
+    module, args = Module(), ["%x", "%y"][: PRIMITIVES[name].arity]
+    scalars = Scalars(module, [], width)
+    type_ = scalars.type(dtype)
+    result = scalars.primitive(name, (dtype,) * len(args), args)
+    symbol = f"{name}_{dtype}_{width}"
+    head = f"define internal {type_} @{symbol}({', '.join(f'{type_} {a}' for a in args)}) alwaysinline"
+    text = "\n".join([f"{head} {{", *scalars.lines, f"  ret {type_} {result}", "}"]) + "\n"
+    return Routine(symbol, type_, text, module.declared, 0)
+
+
 def loop(name: str, dtype: str, width: int, avx512: bool) -> tuple[str, Routine]:
     """`void loop_…(inputs…, out, blocks)`: out = f(inputs), `width` elements an iteration. And the routine that it
     calls."""
-    found = routine(name, dtype, width, avx512)
-    assert found is not None
+    found = written(name, dtype, width, avx512)
     symbol = found.symbol
     scalar = "double" if dtype == "f64" else "float"
     type_ = scalar if width == 1 else f"<{width} x {scalar}>"
-    arrays = ["%x", "%y"][: FUNCTIONS[name]]
+    arrays = ["%x", "%y"][: PRIMITIVES[name].arity]
     lines = [f"define void @loop_{symbol}({', '.join(f'ptr {a}' for a in [*arrays, '%out'])}, i64 %n) {{"]
     lines += ["entry:", "  br label %iteration", "iteration:", "  %i = phi i64 [ 0, %entry ], [ %next, %iteration ]"]
     for a in [*arrays, "%out"]:
@@ -80,13 +96,11 @@ def compiled(wanted: Iterable[tuple[str, str, int]], avx512: bool = False) -> Ke
     library = llvm.JITLibraryBuilder().add_ir(str(module)).add_current_process()
     symbols = {}
     for key in keys:
-        found = routine(*key)
-        assert found is not None
-        symbols[key] = f"loop_{found.symbol}"
+        symbols[key] = f"loop_{written(*key).symbol}"
         library = library.export_symbol(symbols[key])
     tracker = library.link(engine, "kernels")
     calls = {}
     for key in keys:
-        signature = [ctypes.c_void_p] * (FUNCTIONS[key[0]] + 1) + [ctypes.c_int64]
+        signature = [ctypes.c_void_p] * (PRIMITIVES[key[0]].arity + 1) + [ctypes.c_int64]
         calls[key] = ctypes.CFUNCTYPE(None, *signature)(tracker[symbols[key]])
     return Kernels(calls, (engine, tracker))

@@ -16,14 +16,15 @@ from dlang.host.half import bf16_of_bits, bits_of_bf16
 from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import DTYPES, FLOATS, INTEGERS, Array, Atom, Lit, Program, Scalar, Var, poly
 from dlang.ir.builder import Builder
-from dlang.ops.primitives import ANY, BOOL, FLOAT, INT, NUM, ORD, PRIMITIVES, WORD
+from dlang.ir.interpreter import Interpreter
+from dlang.ops.primitives import ANY, BITS, BOOL, FLOAT, INT, NUM, ORD, PRIMITIVES, WORD
 from dlang.ops.threefry import PARITY, ROTATIONS, ROUNDS
 from dlang.runtime.emulation.driver import EmulatedDriver
 from dlang.runtime.engine import Engine
 
 NUMBERS = tuple(d for d in DTYPES if d != "str")
 TAKEN = {
-    FLOAT: FLOATS, NUM: (*FLOATS, *INTEGERS), ORD: (*FLOATS, *INTEGERS), INT: INTEGERS, WORD: ("u64",),
+    FLOAT: FLOATS, NUM: (*FLOATS, *INTEGERS), ORD: (*FLOATS, *INTEGERS), INT: INTEGERS, BITS: INTEGERS, WORD: ("u64",),
     BOOL: ("bool",), ANY: NUMBERS,
 }  # fmt: skip
 TRUTH_TOO = frozenset("eq ne select bit_and bit_or bit_xor bit_not".split())
@@ -62,8 +63,6 @@ def applies(name: str, dtype: str) -> bool:
     p = PRIMITIVES[name]
     if dtype == "bool":
         return p.domain == BOOL or name in TRUTH_TOO
-    if name.startswith("bit_") and dtype in FLOATS:
-        return False
     return dtype in TAKEN[p.domain]
 
 

@@ -11,7 +11,8 @@ from dlang.host.effects import Host
 from dlang.ir.anf import Call, early_name
 from dlang.ir.traverse import walk
 from dlang.ir.verify import verify
-from dlang.ops.primitives import EXPENSIVE, FLOAT, HEAVY, PRIMITIVES
+from dlang.ops.primitives import FLOAT, PRIMITIVES, ROOT
+from dlang.runtime.host import Host
 
 PROGRAM = """
 enum Tree { Leaf(f64), Node(Tree, Tree) }
@@ -62,7 +63,8 @@ def test_what_depends_on_early_parameters_alone_is_a_function_of_its_own(functio
 
 
 HAVE_NO_WORD = {"erfc"}
-FLOATING = sorted(n for n in (HEAVY | EXPENSIVE) - HAVE_NO_WORD if PRIMITIVES[n].domain == FLOAT)
+LONG = {p.name for p in PRIMITIVES.values() if p.domain == FLOAT and p.cost >= ROOT}
+FLOATING = sorted(LONG - HAVE_NO_WORD)
 
 
 @pytest.mark.parametrize("name", FLOATING)

@@ -8,32 +8,14 @@ from __future__ import annotations
 
 import math
 
-from dlang.codegen.half import EXACT
 from dlang.codegen.nests import identity
-from dlang.ir.anf import FLOATS, HALF, UNSIGNED, Lit
+from dlang.ir.anf import FLOATS, HALF, Lit
 from dlang.ir.rounding import rounded
 from dlang.ir.terms import WIDTHS
 from dlang.ops.dtypes import DTYPES
 from dlang.ops.monoids import COMBINE
-from dlang.ops.primitives import result_dtype
+from dlang.ops.primitives import EXACT, PRIMITIVES, result_dtype
 
-OPERATORS = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
-    "ge": ">=", "and": "&&", "or": "||",
-}  # fmt: skip
-BITS = {"bit_and": "&", "bit_or": "|", "bit_xor": "^"}
-COMPARISONS = frozenset("eq ne lt le gt ge".split())
-SHARED = frozenset(
-    "zero_safe_mul zero_safe_mul_both sign maximum minimum floordiv mod shift_left shift_right digamma".split()
-)
-"""Primitives that are functions of `device.cuh`, for all dtypes."""
-MATHEMATICS = {"abs": "fabs", "round": "rint"} | {
-    name: name
-    for name in (
-        "exp expm1 log log1p sin cos tan asin acos atan atan2 sinh cosh tanh erf erfc lgamma pow floor ceil sqrt"
-    ).split()
-}
-"""Primitives of floats that CUDA's library has, and so has that of C; those of f32 have an `f` behind their names."""
 UNROLLED = range(-32, 65)
 """Exponents whose powers are products."""
 
@@ -78,56 +60,10 @@ def primitive(name: str, dtypes: tuple[str, ...], args: list[str], exponent: int
         wide = primitive(name, tuple([register_dtype(d) for d in dtypes]), args, exponent)
         exact = name in EXACT or result_dtype(name, dtypes) != dtype
         return wide if exact else f"dl_round_{dtype}({wide})"
-    real = dtype in FLOATS
-    match name:
-        case "select":
-            return f"{args[0]} ? {args[1]} : {args[2]}"
-        case "add" | "sub" | "mul" if not real:
-            return f"dl_{name}({', '.join(args)})"
-        case _ if name in OPERATORS:
-            return f"{args[0]} {OPERATORS[name]} {args[1]}"
-        case _ if name in BITS:
-            return f"{dtype}({args[0]} {BITS[name]} {args[1]})"
-        case "not":
-            return f"!{args[0]}"
-        case "bit_not":
-            return f"!{args[0]}" if dtype == "bool" else f"{dtype}(~{args[0]})"
-        case "neg":
-            return f"-{args[0]}" if real else f"dl_neg({args[0]})"
-        case "abs" if not real:
-            return args[0] if dtype in UNSIGNED else f"dl_abs({args[0]})"
-        case "isnan":
-            return f"{args[0]} != {args[0]}"
-        case "isfinite":
-            return f"{_function('fabs', dtype)}({args[0]}) < dl_infinity_{dtype}()"
-        case "rsqrt":
-            return f"{literal(Lit(1.0, dtype))} / {_function('sqrt', dtype)}({args[0]})"
-        case "pow" | "powi":
-            return _power(dtypes, args, exponent)
-        case "threefry":
-            return f"dl_threefry({', '.join(args)}).x"
-        case "threefry_second":
-            return f"dl_threefry({', '.join(args)}).y"
-        case _ if name in SHARED:
-            return f"dl_{name}({', '.join(args)})"
-        case _:
-            return f"{_function(MATHEMATICS[name], dtype)}({', '.join(args)})"
-
-
-def _function(name: str, dtype: str) -> str:
-    """A function of CUDA's library for a dtype."""
-    return name + ("f" if dtype == "f32" else "")
-
-
-def _power(dtypes: tuple[str, ...], args: list[str], exponent: int | None) -> str:
-    dtype = dtypes[0]
-    real = dtype in FLOATS
-    if exponent is not None and exponent in UNROLLED and (exponent >= 0 or real):
+    if exponent is not None and exponent in UNROLLED and (exponent >= 0 or dtype in FLOATS):
         return f"dl_power<{exponent}>({args[0]})"
-    if real:
-        power = f"{_function('pow', dtype)}({args[0]}, {convert(args[1], dtypes[1], dtype)})"
-        return power if dtypes[1] in FLOATS else f"dl_signed_power({power}, {', '.join(args)})"
-    return f"dl_powi({', '.join(args)})"
+    text = PRIMITIVES[name].cuda.of(dtype)
+    return text.format(**dict(zip("xyzw", args, strict=False)), t=dtype, f="f" if dtype == "f32" else "")
 
 
 def convert(x: str, source: str, target: str) -> str:

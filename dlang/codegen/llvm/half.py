@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dlang.codegen.half import EXACT as EXACT
 from dlang.ops.dtypes import DTYPES
 
 if TYPE_CHECKING:

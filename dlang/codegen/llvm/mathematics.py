@@ -18,76 +18,21 @@ have the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
 from dlang.codegen.llvm import exponentials, roots, special, trigonometry
 from dlang.codegen.llvm.emitter import ATTRIBUTES, FORMATS, Emitter
+from dlang.ops.primitives import PRIMITIVES, Approximation, Sequence
 
-
-# ---- rounding, order, sign: exact ------------------------------------------------------------------------------------
-def _round(e: Emitter, x: str) -> str:
-    """To the nearest, ties to even, as NumPy's rint."""
-    return e.intrinsic("roundeven", x)
-
-
-def _sign(e: Emitter, x: str) -> str:
-    """1, -1, 0 for either zero, NaN for NaN."""
-    signed = e.select(e.compare("olt", x, 0.0), -1.0, e.select(e.compare("oeq", x, 0.0), 0.0, x))
-    return e.select(e.compare("ogt", x, 0.0), 1.0, signed)
-
-
-def _maximum(e: Emitter, x: str, y: str) -> str:
-    """The larger; NaN if either is. Of two zeros, y."""
-    return _ordered(e, "ogt", x, y)
-
-
-def _minimum(e: Emitter, x: str, y: str) -> str:
-    """The smaller; NaN if either is. Of two zeros, y."""
-    return _ordered(e, "olt", x, y)
-
-
-def _ordered(e: Emitter, predicate: str, x: str, y: str) -> str:
-    """x where the predicate holds or x is NaN, else y (which may be NaN): one instruction each on x86."""
-    return e.select(e.compare("uno", x, 0.0), x, e.select(e.compare(predicate, x, y), x, y))
-
-
-# ---- the table -------------------------------------------------------------------------------------------------------
-_UNARY: dict[str, Callable[[Emitter, str], str]] = {
-    "abs": lambda e, x: e.abs(x),
-    "acos": trigonometry.acos,
-    "asin": trigonometry.asin,
-    "atan": trigonometry.atan,
-    "ceil": lambda e, x: e.intrinsic("ceil", x),
-    "cos": trigonometry.cos,
-    "cosh": exponentials.cosh,
-    "digamma": special.digamma,
-    "erf": special.erf,
-    "erfc": special.erfc,
-    "exp": exponentials.exp,
-    "expm1": exponentials.expm1,
-    "floor": lambda e, x: e.intrinsic("floor", x),
-    "lgamma": special.lgamma,
-    "log": exponentials.log,
-    "log1p": exponentials.log1p,
-    "round": _round,
-    "rsqrt": roots.rsqrt,
-    "sign": _sign,
-    "sin": trigonometry.sin,
-    "sinh": exponentials.sinh,
-    "sqrt": lambda e, x: e.intrinsic("sqrt", x),
-    "tan": trigonometry.tan,
-    "tanh": exponentials.tanh,
+_MODULES = {m.__name__.rpartition(".")[2]: m for m in (exponentials, roots, special, trigonometry)}
+_PATHS = {
+    p.name: p.llvm.path if isinstance(p.llvm, Approximation) else p.llvm.routine
+    for p in PRIMITIVES.values()
+    if isinstance(p.llvm, Approximation) or (isinstance(p.llvm, Sequence) and p.llvm.routine)
 }
-_BINARY: dict[str, Callable[[Emitter, str, str], str]] = {
-    "atan2": trigonometry.atan2,
-    "maximum": _maximum,
-    "minimum": _minimum,
-    "pow": exponentials.pow,
-}
-
-FUNCTIONS: dict[str, int] = {**dict.fromkeys(_UNARY, 1), **dict.fromkeys(_BINARY, 2)}
+FUNCTIONS: dict[str, int] = {name: PRIMITIVES[name].arity for name in _PATHS}
 """The names that `routine` knows, and how many arguments each takes."""
 
 
@@ -114,12 +59,10 @@ def routine(name: str, dtype: str, width: int, avx512: bool = False) -> Routine 
     if name not in FUNCTIONS or dtype not in FORMATS:
         return None
     e = Emitter(dtype, width, avx512=avx512)
-    match FUNCTIONS[name]:
-        case 1:
-            result, params = _UNARY[name](e, "%x"), f"{e.type} %x"
-        case _:
-            result, params = _BINARY[name](e, "%x", "%y"), f"{e.type} %x, {e.type} %y"
-    return _complete(e, name, params, e.type, result)
+    module, _, function = _PATHS[name].partition(".")
+    names = ("%x", "%y")[: FUNCTIONS[name]]
+    result = getattr(_MODULES[module], function)(e, *names)
+    return _complete(e, name, ", ".join([f"{e.type} {x}" for x in names]), e.type, result)
 
 
 @cache

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import math
 import struct
 from dataclasses import dataclass, field
 
@@ -13,7 +15,17 @@ from dlang.codegen.llvm.mathematics import Routine, circle, routine
 from dlang.ir.anf import FLOATS, HALF, SIGNED, UNSIGNED, Lit
 from dlang.ir.rounding import rounded
 from dlang.ops.dtypes import DTYPES
-from dlang.ops.primitives import result_dtype
+from dlang.ops.expressions import operator, parsed
+from dlang.ops.primitives import (
+    EXACT,
+    PRIMITIVES,
+    Approximation,
+    Expression,
+    Instruction,
+    Intrinsic,
+    Sequence,
+    result_dtype,
+)
 
 LLVM = {d.name: d.llvm for d in DTYPES.values()}
 """The type of a scalar in a register; in memory a truth value is an i8, and half precision has 16 bits."""
@@ -21,16 +33,6 @@ LLVM = {d.name: d.llvm for d in DTYPES.values()}
 BITS = {d.name: d.bits for d in DTYPES.values()}
 """The size of an element in memory."""
 
-COMPARISONS = {
-    # signed, unsigned, float
-    "eq": ("eq", "eq", "oeq"),
-    "ne": ("ne", "ne", "une"),
-    "lt": ("slt", "ult", "olt"),
-    "le": ("sle", "ule", "ole"),
-    "gt": ("sgt", "ugt", "ogt"),
-    "ge": ("sge", "uge", "oge"),
-}
-ROUNDINGS = {"floor": "floor", "ceil": "ceil", "round": "roundeven", "sqrt": "sqrt"}
 EXPANDED = 200
 """How many calls of mathematics in one function are inlined: LLVM's code generator takes time that grows with the
 square of a function's length, so that thousands would take minutes."""
@@ -199,17 +201,45 @@ class Scalars:
         dtype = dtypes[-1] if name == "select" else dtypes[0]
         if dtype in HALF and name != "select":
             wide = self.primitive(name, tuple([register_dtype(d) for d in dtypes]), args, exponent)
-            within = name in half.EXACT or result_dtype(name, dtypes) != dtype
+            within = name in EXACT or result_dtype(name, dtypes) != dtype
             return wide if within else half.rounded(self, dtype, wide)
+        match PRIMITIVES[name].llvm:
+            case Instruction(texts):
+                return self.binary(texts.of(dtype), dtype, *args)
+            case Intrinsic(intrinsic):
+                return self.intrinsic(intrinsic, dtype, *args)
+            case Approximation():
+                return self.mathematics(name, dtype, args)
+            case Expression(text):
+                return self.expression(parsed(text), dtype, dict(zip("xyzw", args, strict=False)))
+            case Sequence():
+                return self.sequence(name, dtypes, args, exponent)
+
+    def expression(self, e: ast.expr, dtype: str, names: dict[str, str]) -> str:
+        """Other primitives of the same dtype."""
+        match e:
+            case ast.Name(id="inf"):
+                return self.constant(math.inf, dtype)
+            case ast.Name(id=name):
+                return names[name]
+            case ast.Constant(value=bool() | int() | float() as value):
+                return self.constant(value, dtype)
+            case ast.UnaryOp(op=ast.USub(), operand=x):
+                name, operands = "neg", [x]
+            case ast.BinOp(left=x, right=y) | ast.Compare(left=x, comparators=[y]):
+                name, operands = operator(e), [x, y]
+            case ast.Call(func=ast.Name(id=name), args=operands):
+                pass
+            case _:
+                raise ValueError(f"no expression of primitives: {ast.unparse(e)}")
+        args = [self.expression(x, dtype, names) for x in operands]
+        return self.primitive(name, ("bool", dtype, dtype) if name == "select" else (dtype,) * len(args), args)
+
+    def sequence(self, name: str, dtypes: tuple[str, ...], args: list[str], exponent: int | None) -> str:
+        """A primitive that takes several instructions, which depend on the dtype."""
+        dtype = dtypes[-1] if name == "select" else dtypes[0]
         real = dtype in FLOATS
         match name:
-            case "add" | "sub" | "mul":
-                return self.arithmetic(name, dtype, *args)
-            case "div":
-                return self.binary("fdiv", dtype, *args)
-            case "eq" | "ne" | "lt" | "le" | "gt" | "ge":
-                signed, unsigned, ordered = COMPARISONS[name]
-                return self.compare(ordered if real else signed if dtype in SIGNED else unsigned, dtype, *args)
             case "select":
                 return self.select(args[0], dtype, args[1], args[2])
             case "zero_safe_mul":
@@ -236,16 +266,6 @@ class Scalars:
                 return divide(name == "mod", dtype, args[0], args[1])
             case "pow" | "powi":
                 return self._power(dtypes, args, exponent)
-            case "floor" | "ceil" | "round" | "sqrt":
-                return self.intrinsic(ROUNDINGS[name], dtype, args[0])
-            case "isnan":
-                return self.compare("uno", dtype, args[0], args[0])
-            case "isfinite":
-                size = self.intrinsic("fabs", dtype, args[0])
-                return self.compare("olt", dtype, size, self.constant(float("inf"), dtype))
-            case "and" | "or" | "bit_and" | "bit_or" | "bit_xor":
-                instruction = {"and": "and", "or": "or"}.get(name) or name.removeprefix("bit_")
-                return self.binary(instruction, dtype, *args)
             case "not" | "bit_not":
                 return self.binary("xor", dtype, args[0], self.constant(True if dtype == "bool" else -1, dtype))
             case "shift_left" | "shift_right":
@@ -253,7 +273,7 @@ class Scalars:
             case "threefry" | "threefry_second":
                 return self._random(int(name == "threefry_second"), args)
             case _:
-                return self.mathematics(name, dtype, args)
+                raise AssertionError(f"no instructions for {name}")
 
     def _random(self, word: int, args: list[str]) -> str:
         symbol, result, text = threefry.routine(self.width)
@@ -353,6 +373,7 @@ class Scalars:
 
     def _constant_power(self, dtype: str, x: str, exponent: int) -> str:
         """By squaring: the exponent is small."""
+        multiply = "fmul contract" if dtype in FLOATS else "mul"
         result: str | None = None
         square, left = x, abs(exponent)
         while left:
@@ -443,7 +464,7 @@ class Scalars:
             case "sum":
                 return self.arithmetic("add", dtype, x, y, any_order=True)
             case "prod":
-                return self.arithmetic("mul", dtype, x, y)
+                return self.primitive("mul", (dtype, dtype), [x, y])
             case "any":
                 return self.binary("or", dtype, x, y)
             case "all":

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dlang.ops.primitives import PRIMITIVES, Primitive, Ufunc
 from dlang.python.lazy.arrays import Lazy, applied, lazy, unknown
 
 
@@ -124,31 +125,25 @@ def where(condition: Any, x: Any, y: Any) -> Lazy:
     return applied("where({0}, {1}, {2})", operands, shape_of(operands), dtype)
 
 
-_FUNCTIONS = {
-    np.exp: "exp", np.expm1: "expm1", np.log: "log", np.log1p: "log1p", np.sqrt: "sqrt",
-    np.sin: "sin", np.cos: "cos", np.tan: "tan", np.sinh: "sinh", np.cosh: "cosh", np.tanh: "tanh",
-    np.arcsin: "asin", np.arccos: "acos", np.arctan: "atan", np.rint: "round", np.fabs: "abs", np.sign: "sign",
-}  # fmt: skip
-_OPERATORS = {
-    np.add: "+", np.subtract: "-", np.multiply: "*", np.true_divide: "/", np.floor_divide: "//", np.remainder: "%",
-    np.float_power: "**",
-}  # fmt: skip
-_COMPARISONS = {
-    np.equal: "==", np.not_equal: "!=", np.less: "<", np.less_equal: "<=", np.greater: ">", np.greater_equal: ">=",
-}  # fmt: skip
-_BITS = {np.bitwise_and: "bit_and", np.bitwise_or: "bit_or", np.bitwise_xor: "bit_xor"}
-_LOGICAL = {np.logical_and: "bit_and", np.logical_or: "bit_or", np.logical_xor: "bit_xor"}
+def _as(p: Primitive, u: Ufunc) -> Callable[..., Lazy]:
+    """NumPy's function that a primitive does."""
+    ufunc, text = getattr(np, u.name), u.text or p.expression
+    match u.takes:
+        case "whole":
+            return _whole(ufunc, text)
+        case "tested":
+            return _tested(ufunc, text)
+        case "logical":
+            return _logical(text)
+        case _:
+            return _of(ufunc, text, u.bools or None)
+
 
 UFUNCS: dict[Any, Callable[..., Any]] = {
-    **{u: _of(u, f"{name}({{0}})") for u, name in _FUNCTIONS.items()},
-    **{u: _of(u, f"{{0}} {operator} {{1}}") for u, operator in _OPERATORS.items()},
-    **{u: _of(u, f"{{0}} {operator} {{1}}", f"u8({{0}}) {operator} u8({{1}})") for u, operator in _COMPARISONS.items()},
-    **{u: _of(u, f"{name}({{0}}, {{1}})", f"{name}({{0}}, {{1}})") for u, name in _BITS.items()},
-    **{u: _logical(f"{name}({{0}}, {{1}})") for u, name in _LOGICAL.items()},
-    np.logical_not: _logical("bit_not({0})"),
-    np.invert: _of(np.invert, "bit_not({0})", "bit_not({0})"),
+    **{getattr(np, p.ufunc.name): _as(p, p.ufunc) for p in PRIMITIVES.values() if p.ufunc is not None},
+    np.float_power: _of(np.float_power, "{0} ** {1}"),
+    np.logical_xor: _logical("bit_xor({0}, {1})"),
     np.power: _power,
-    np.negative: _of(np.negative, "-{0}"),
     np.positive: _of(np.positive, "{0}"),
     np.absolute: _of(np.absolute, "abs({0})", "{0}"),
     np.square: _of(np.square, "{0} ** 2"),
@@ -161,16 +156,9 @@ UFUNCS: dict[Any, Callable[..., Any]] = {
     np.rad2deg: _scaled(np.rad2deg, "{0}", 180.0 / np.pi),
     np.radians: _scaled(np.radians, "{0}", np.pi / 180.0),
     np.degrees: _scaled(np.degrees, "{0}", 180.0 / np.pi),
-    np.floor: _whole(np.floor, "floor({0})"),
-    np.ceil: _whole(np.ceil, "ceil({0})"),
     np.trunc: _whole(np.trunc, "where({0} < 0.0, ceil({0}), floor({0}))"),
     np.divmod: lambda x, y: (UFUNCS[np.floor_divide](x, y), UFUNCS[np.remainder](x, y)),
-    np.maximum: _of(np.maximum, "maximum({0}, {1})", "bit_or({0}, {1})"),
-    np.minimum: _of(np.minimum, "minimum({0}, {1})", "bit_and({0}, {1})"),
-    np.arctan2: _of(np.arctan2, "atan2({0}, {1})"),
     np.hypot: _hypot,
     np.logaddexp: _logaddexp,
-    np.isnan: _tested(np.isnan, "isnan({0})"),
-    np.isfinite: _tested(np.isfinite, "isfinite({0})"),
     np.isinf: _tested(np.isinf, "bit_not(bit_or(isfinite({0}), isnan({0})))"),
 }

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from dlang.ops.primitives import WORDS
 from dlang.typecheck.builtins import SIGNATURES
 from dlang.typecheck.types import DTYPES
 
 # Functions whose types are decided by the compiler: what stands behind their name.
 _FORMS: dict[str, str] = {
-    **dict.fromkeys(("maximum", "minimum"), "<a: Ord>(x: a[..s], y: a[..s]) -> a[..s]"),
-    "atan2": "<a: Float>(y: a[..s], x: a[..s]) -> a[..s]",
-    **dict.fromkeys(("bit_and", "bit_or", "bit_xor"), "<a: Bits>(x: a[..s], y: a[..s]) -> a[..s]"),
-    **dict.fromkeys(("shift_left", "shift_right"), "<a: Int>(x: a[..s], y: a[..s]) -> a[..s]"),
+    **{name: w.signature for name, w in WORDS.items() if len(w.params) == 2},
     "where": "(mask: bool[..s], x: a[..s], y: a[..s]) -> a[..s]",
     "clip": "<a: Ord>(x: a[..s], low: a, high: a) -> a[..s]",
     **dict.fromkeys(("zeros", "ones"), "(n: size, m: size, …) -> a[n, m, …]"),
@@ -34,39 +32,8 @@ _FORMS: dict[str, str] = {
 }
 
 _ALONG = "over all axes, or over `axis = k`, `axis = (j, k)`; with `keepdims = true` they stay"
-_ANGLE = "of an angle in radians"
 _WORDS: dict[str, str] = {
-    "abs": "The absolute value.",
-    "sign": "-1, 0 or 1.",
-    "exp": "The exponential function.",
-    "expm1": "exp(x) - 1, exact near 0.",
-    "log": "The natural logarithm.",
-    "log1p": "log(1 + x), exact near 0.",
-    "sqrt": "The square root.",
-    "sin": f"The sine {_ANGLE}.",
-    "cos": f"The cosine {_ANGLE}.",
-    "tan": f"The tangent {_ANGLE}.",
-    "sinh": "The hyperbolic sine.",
-    "cosh": "The hyperbolic cosine.",
-    "tanh": "The hyperbolic tangent.",
-    "asin": "The angle whose sine is `x`, in radians.",
-    "acos": "The angle whose cosine is `x`, in radians.",
-    "atan": "The angle whose tangent is `x`, in radians.",
-    "atan2": "The angle of the point (x, y), in radians.",
-    "floor": "The largest whole number that is not above `x`, as a float.",
-    "ceil": "The smallest whole number that is not below `x`, as a float.",
-    "round": "The nearest whole number, as a float; of two the even one.",
-    "erf": "The error function.",
-    "lgamma": "log |Γ(x)|.",
-    "digamma": "The derivative of `lgamma`.",
-    "isnan": "Where `x` is not a number.",
-    "isfinite": "Where `x` is neither infinite nor not a number.",
-    "bit_not": "Every bit inverted; of a mask, where it is false.",
-    "bit_and": "Bits that are set in both; of masks, where both are true.",
-    "bit_or": "Bits that are set in either; of masks, where either is true.",
-    "bit_xor": "Bits that differ; of masks, where they differ.",
-    "shift_left": "The bits of `x`, `y` places up.",
-    "shift_right": "The bits of `x`, `y` places down.",
+    **{name: w.about for name, w in WORDS.items()},
     "sum": f"The sum, {_ALONG}.",
     "prod": f"The product, {_ALONG}.",
     "max": f"The largest element, {_ALONG}.",
@@ -77,8 +44,6 @@ _WORDS: dict[str, str] = {
     "all": f"Whether all elements are true, {_ALONG}.",
     "argmax": "The position of the first largest element, in row-major order; with `axis = k` along it.",
     "argmin": "The position of the first smallest element, in row-major order; with `axis = k` along it.",
-    "maximum": "The larger one, element by element; the two broadcast.",
-    "minimum": "The smaller one, element by element; the two broadcast.",
     "clip": "`minimum(maximum(x, low), high)`.",
     "where": "`x` where the mask is true, else `y`; both are computed. The three broadcast.",
     "len": "The size of the first axis.",
