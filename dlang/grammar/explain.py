@@ -18,8 +18,7 @@ from dlang.grammar.signs import SIGNS
 from dlang.grammar.stop import Explanation, Stop, braces, expected, found
 from dlang.grammar.tables import END
 from dlang.grammar.words import WORDS
-
-COMPARISONS = frozenset(["==", "!=", "<", "<=", ">", ">="])
+from dlang.ops.primitives import COMPARISONS
 
 
 def explain(machine: Machine, stuck: Machine, tokens: list[Token], at: int, source: Source) -> Explanation:

@@ -36,19 +36,9 @@ from dlang.ir.types import (
     type_of,
 )
 from dlang.ops.monoids import MONOIDS
-from dlang.ops.primitives import ANY, BITS, FLOAT, INT, NUM, ORD, PRIMITIVES, WORD, result_dtype
+from dlang.ops.primitives import ANY, CLASSES, NUM, PRIMITIVES, result_dtype
 
-_CLASSES = {
-    FLOAT: set(anf.FLOATS),
-    INT: set(anf.INTEGERS),
-    NUM: {*anf.FLOATS, *anf.INTEGERS},
-    ORD: {*anf.FLOATS, *anf.INTEGERS, "str"},
-    BITS: {*anf.INTEGERS, "bool"},
-    WORD: {"u64"},
-    "bool": {"bool"},
-    ANY: set(anf.DTYPES),
-}
-_NUMBERS = _CLASSES[NUM]
+_NUMBERS = CLASSES[NUM]
 
 
 def verify(program: anf.Program, ownership: bool = False, since: anf.Program | None = None) -> None:
@@ -296,7 +286,7 @@ class _Verifier:
     def operation(self, op: anf.Op) -> None:
         match op:
             case anf.Cast():
-                if "str" in (op.dtype, self.scalar(op.arg)) or not {op.dtype, dtype_of(op.arg)} <= _CLASSES[ANY]:
+                if "str" in (op.dtype, self.scalar(op.arg)) or not {op.dtype, dtype_of(op.arg)} <= CLASSES[ANY]:
                     raise IRError("a conversion is between numbers and truth values")
             case anf.Format():
                 self.message(op.parts, op.args)
@@ -574,7 +564,7 @@ def primitive_dtype(name: str, dtypes: tuple[str, ...]) -> str:
     first = alike[0]
     if any(dtype != first for dtype in alike):
         raise IRError(f"{name} of {' and '.join(alike)}")
-    if first not in _CLASSES[primitive.domain]:
+    if first not in CLASSES[primitive.domain]:
         raise IRError(f"{name} of {first}")
     return result_dtype(name, dtypes)
 

@@ -16,10 +16,16 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from dlang.ops import folding
-from dlang.ops.dtypes import DTYPES
+from dlang.ops.dtypes import DTYPES, FLOATS, INTEGERS
 from dlang.ops.folding import NOT_FOLDED, Fold
 
 FLOAT, NUM, ORD, INT, BITS, WORD, BOOL, ANY = "Float", "Num", "Ord", "Int", "Bits", "u64", "bool", "Any"
+CLASSES: dict[str, frozenset[str]] = {
+    FLOAT: frozenset(FLOATS), NUM: frozenset((*FLOATS, *INTEGERS)), ORD: frozenset((*FLOATS, *INTEGERS, "str")),
+    INT: frozenset(INTEGERS), BITS: frozenset((*INTEGERS, "bool")), WORD: frozenset(("u64",)),
+    BOOL: frozenset(("bool",)), ANY: frozenset(DTYPES),
+}  # fmt: skip
+"""The dtypes of each class."""
 
 
 # ---- texts in the back ends ------------------------------------------------------------------------------------------
@@ -70,6 +76,13 @@ class Instruction:
 
 
 @dataclass(frozen=True, slots=True)
+class Fusible:
+    """A sum, difference or product, as LLVM calls it of integers; of floats what `codegen/llvm/fusion.py` may join."""
+
+    operation: str
+
+
+@dataclass(frozen=True, slots=True)
 class Intrinsic:
     """LLVM's intrinsic function of floats."""
 
@@ -97,7 +110,7 @@ class Sequence:
     routine: str = ""
 
 
-Code = Instruction | Intrinsic | Approximation | Expression | Sequence
+Code = Instruction | Fusible | Intrinsic | Approximation | Expression | Sequence
 
 
 # ---- words in the language and in NumPy ------------------------------------------------------------------------------
@@ -162,6 +175,9 @@ class Primitive:
     commutative: whether the first two arguments may change places.
     exact: whether of numbers of half precision the result is one.
     total: whether integers need no check before.
+    counts: whether sizes and numbers of iterations are computed with it.
+    magnitude: of integers what the result does not exceed, signs apart: the sum of both operands, or one of them; empty
+    where that is not so, or does not matter.
     opposite: of a comparison that which holds of integers where it does not; of floats only for `eq` and `ne`, by NaN.
     swapped: of an order that which holds of two numbers where it holds of them the other way round.
     gap: of an order of integers x and y the s and c of s·(y - x) + c, which is at least 0 where the order holds.
@@ -185,6 +201,8 @@ class Primitive:
     commutative: bool = False
     exact: bool = False
     total: bool = True
+    counts: bool = False
+    magnitude: Literal["", "sum", "first", "second"] = ""
     opposite: str = ""
     swapped: str = ""
     gap: tuple[int, int] | None = None
@@ -290,7 +308,7 @@ def _extremum(name: str, sign: str, which: str, truth: str, fold: Fold) -> Primi
         (f"select(x {sign} r, g, 0.0)", f"select(x {sign} r, 0.0, g)"),
         (f"ONE if primal(x) {sign} primal(y) else None", f"None if primal(x) {sign} primal(y) else ONE"),
         cost=ADDITION, flops=1, exact=True, llvm=Sequence(), cuda=_numbers(*(f"dl_{name}({{x}}, {{y}})",) * 2),
-        fold=fold, bound="largest",
+        fold=fold, bound="largest", counts=True,
         word=Word(f"The {which} one, element by element; the two broadcast.", ORD, ("x", "y")),
         ufunc=Ufunc(name, bools=f"{truth}({{0}}, {{1}})"),
     )  # fmt: skip
@@ -326,24 +344,24 @@ _ANGLE = "of an angle in radians"
 _GAMMA = "1.1283791670955126 * exp(-x * x)"
 
 _ROWS = (
-    # arithmetic. `contract`: what `codegen/llvm/fusion.py` may join
+    # arithmetic
     Primitive(
         "add", 2, NUM, "same", "x + y", ("g", "g"), ("ONE", "ONE"),
-        cost=ADDITION, flops=1, llvm=Instruction(_numbers("fadd contract", "add")),
+        cost=ADDITION, flops=1, llvm=Fusible("add"),
         cuda=_numbers("{x} + {y}", "dl_add({x}, {y})"), fold=Fold(*(lambda x, y: x + y,) * 2), bound="sum",
-        commutative=True, operator="+", ufunc=Ufunc("add"),
+        commutative=True, counts=True, magnitude="sum", operator="+", ufunc=Ufunc("add"),
     ),
     Primitive(
         "sub", 2, NUM, "same", "x - y", ("g", "-g"), ("ONE", "-ONE"),
-        cost=ADDITION, flops=1, llvm=Instruction(_numbers("fsub contract", "sub")),
+        cost=ADDITION, flops=1, llvm=Fusible("sub"),
         cuda=_numbers("{x} - {y}", "dl_sub({x}, {y})"), fold=Fold(*(lambda x, y: x - y,) * 2), bound="sum",
-        operator="-", ufunc=Ufunc("subtract"),
+        counts=True, magnitude="sum", operator="-", ufunc=Ufunc("subtract"),
     ),
     Primitive(
         "mul", 2, NUM, "same", "x * y", ("zero_safe_mul(g, y)", "zero_safe_mul(g, x)"), ("y", "x"),
-        cost=ADDITION, flops=1, llvm=Instruction(_numbers("fmul contract", "mul")),
+        cost=ADDITION, flops=1, llvm=Fusible("mul"),
         cuda=_numbers("{x} * {y}", "dl_mul({x}, {y})"), fold=Fold(*(lambda x, y: x * y,) * 2), bound="product",
-        commutative=True, operator="*", ufunc=Ufunc("multiply"),
+        commutative=True, counts=True, operator="*", ufunc=Ufunc("multiply"),
     ),
     Primitive(
         "div", 2, FLOAT, "same", "x / y", ("zero_safe_mul(g, 1.0 / y)", "-zero_safe_mul(g, r / y)"),
@@ -366,19 +384,19 @@ _ROWS = (
     Primitive(
         "floordiv", 2, NUM, "same", "np.floor_divide(x, y)", (None, None), (None, None),
         cost=REMAINDER, flops=1, total=False, llvm=Sequence(), cuda=_numbers(*("dl_floordiv({x}, {y})",) * 2),
-        fold=Fold(folding.finite(lambda x, y: x // y), lambda x, y: x // y if y else None, widest=True), bound="any",
-        operator="//", ufunc=Ufunc("floor_divide"),
+        fold=Fold(folding.finite(lambda x, y: x // y), widest=True), bound="any",
+        counts=True, magnitude="first", operator="//", ufunc=Ufunc("floor_divide"),
     ),
     Primitive(
         "mod", 2, NUM, "same", "np.mod(x, y)", ("g", "-zero_safe_mul(g, floor(x / y))"), ("ONE", "-floor(x / y)"),
         cost=REMAINDER, flops=1, total=False, llvm=Sequence(), cuda=_numbers(*("dl_mod({x}, {y})",) * 2),
         fold=Fold(folding.finite(lambda x, y: x % y), lambda x, y: x % y if y else None), bound="second",
-        operator="%", ufunc=Ufunc("remainder"),
+        counts=True, magnitude="second", operator="%", ufunc=Ufunc("remainder"),
     ),
     Primitive(
         "neg", 1, NUM, "same", "-x", ("-g",), ("-ONE",),
         cost=ADDITION, flops=0, exact=True, llvm=Sequence(), cuda=_numbers("-{x}", "dl_neg({x})"),
-        fold=Fold(*(lambda x: -x,) * 2), bound="largest", ufunc=Ufunc("negative", "-{0}"),
+        fold=Fold(*(lambda x: -x,) * 2), bound="largest", counts=True, ufunc=Ufunc("negative", "-{0}"),
     ),
     Primitive(
         "abs", 1, NUM, "same", "np.abs(x)", ("zero_safe_mul(g, sign(x))",), ("sign(x)",),
@@ -595,6 +613,10 @@ EXACT = frozenset(p.name for p in _ROWS if p.exact)
 """Those whose result is a number of a type of half precision if the arguments are."""
 PARTIAL = frozenset(p.name for p in _ROWS if not p.total)
 """Those that are total of integers only where the second operand has been checked."""
+COMPARISONS = {p.operator: p.name for p in _ROWS if p.opposite}
+"""For each comparison of the language the primitive."""
+COUNTING = frozenset(p.name for p in _ROWS if p.counts)
+"""Those with which sizes and numbers of iterations are computed."""
 OPERATORS = {p.operator: p.name for p in _ROWS if p.operator}
 """For each operator of the language the primitive."""
 WORDS = {p.name: p.word for p in _ROWS if p.word is not None}

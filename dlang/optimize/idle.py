@@ -41,12 +41,11 @@ from dlang.ir.traverse import (
     with_op,
 )
 from dlang.ir.types import BOOL, I64
+from dlang.ops.primitives import COUNTING
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.lifting import nothing, zero
 
 FEW = 16  # iterations, or points, that are done as they stand
-
-_COUNTING = ("add", "sub", "mul", "floordiv", "mod", "maximum", "minimum", "neg")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +134,7 @@ def _function(function: anf.Function, effectful: Set[str], last: bool) -> anf.Fu
             case anf.Prim("and", (a, b)):
                 positive[let.vars[0]] = positive.get(a, ALWAYS) | positive.get(b, ALWAYS)
                 exact.update(let.vars if exact.issuperset((a, b)) else ())
-            case anf.Prim(name, args) if name in _COUNTING and let.vars[0].type == I64:
+            case anf.Prim(name, args) if name in COUNTING and let.vars[0].type == I64:
                 if all(isinstance(a, anf.Lit) or a in sizes for a in args):
                     sizes.update(let.vars)
             case anf.If(anf.Var() as condition) if last and condition not in exact:

@@ -16,7 +16,6 @@ from dlang.host.half import bf16_of_bits, bits_of_bf16
 from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import DTYPES, FLOATS, INTEGERS, Array, Atom, Lit, Program, Scalar, Var, poly
 from dlang.ir.builder import Builder
-from dlang.ir.interpreter import Interpreter
 from dlang.ops.primitives import ANY, BITS, BOOL, FLOAT, INT, NUM, ORD, PRIMITIVES, WORD
 from dlang.ops.threefry import PARITY, ROTATIONS, ROUNDS
 from dlang.runtime.emulation.driver import EmulatedDriver

@@ -12,7 +12,6 @@ from dlang.ir.anf import Call, early_name
 from dlang.ir.traverse import walk
 from dlang.ir.verify import verify
 from dlang.ops.primitives import FLOAT, PRIMITIVES, ROOT
-from dlang.runtime.host import Host
 
 PROGRAM = """
 enum Tree { Leaf(f64), Node(Tree, Tree) }

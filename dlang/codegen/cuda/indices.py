@@ -26,13 +26,17 @@ from dlang.codegen.traverse import binds, walk
 from dlang.ir.anf import Atom, Lit, Size, Var, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64
+from dlang.ops.primitives import PRIMITIVES
 from dlang.polynomials import Monomial, Poly
 
 NARROW, WIDE = "dl_index", "i64"
-COMPUTED = frozenset(("add", "sub", "floordiv", "mod"))
-"""Operations whose results are no larger than their operands, or than these together."""
 LARGE = 2**16  # a number that is rather none of an index
 _ONE: Monomial[Var] = ()
+
+
+def of_index(name: str) -> str:
+    """What a result of a primitive does not exceed; empty if that is unknown."""
+    return PRIMITIVES[name].magnitude
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +121,16 @@ class _Search:
                 self.bounds[var] = bound
                 if isinstance(arg, Var):
                     self.same[var] = self.same.get(arg, arg)
-            case Compute(var, name, args) if var in self.places and name in COMPUTED and all(map(self.is_index, args)):
+            case Compute(var, name, args) if var in self.places and of_index(name) and all(map(self.is_index, args)):
                 x, y = (self.size(poly(arg)) for arg in args)
                 assert x is not None and y is not None
-                bound = x if name == "floordiv" else y if name == "mod" else x + y
+                match of_index(name):
+                    case "first":
+                        bound = x
+                    case "second":
+                        bound = y
+                    case _:
+                        bound = x + y
                 self.bounds[var] = bound
                 self.reach = with_bound(self.reach, bound)
                 if name == "floordiv" and isinstance(args[1], Var):
@@ -197,7 +207,7 @@ def _places(inside: Sequence[Stmt], bound: Set[Slot]) -> Set[Var]:
                     operands.discard(var)
             case Convert(var, Var() as arg) if var.type == I64 and (var in found or var in operands):
                 (found if var in found else operands).add(arg)
-            case Compute(var, name, args) if name in COMPUTED and (var in found or var in operands):
+            case Compute(var, name, args) if of_index(name) and (var in found or var in operands):
                 operands.update(arg for arg in args if isinstance(arg, Var))
             case _:
                 pass

@@ -21,6 +21,7 @@ from dlang.ops.primitives import (
     PRIMITIVES,
     Approximation,
     Expression,
+    Fusible,
     Instruction,
     Intrinsic,
     Sequence,
@@ -206,6 +207,8 @@ class Scalars:
         match PRIMITIVES[name].llvm:
             case Instruction(texts):
                 return self.binary(texts.of(dtype), dtype, *args)
+            case Fusible(operation):
+                return self.arithmetic(operation, dtype, *args)
             case Intrinsic(intrinsic):
                 return self.intrinsic(intrinsic, dtype, *args)
             case Approximation():
@@ -373,7 +376,6 @@ class Scalars:
 
     def _constant_power(self, dtype: str, x: str, exponent: int) -> str:
         """By squaring: the exponent is small."""
-        multiply = "fmul contract" if dtype in FLOATS else "mul"
         result: str | None = None
         square, left = x, abs(exponent)
         while left:
