@@ -426,7 +426,7 @@ _ROWS = (
         "powi", 2, NUM, "same", "special.power(x, y)",
         ("zero_safe_mul(g, select(y == 0, 0.0, cast(y) * powi(x, y - 1)))", None),
         ("ZERO if primal(y) == 0 else y * pow(x, y - ONE)", None),
-        cost=SERIES, flops=None, total=False, llvm=Sequence(),
+        cost=SERIES, flops=0, total=False, llvm=Sequence(),
         cuda=_numbers("dl_signed_power(pow{f}({x}, {t}({y})), {x}, {y})", "dl_powi({x}, {y})"),
         fold=Fold(lambda x, k: 1.0 if k == 0 else x if k == 1 else None, folding.whole_power), bound="power",
     ),
