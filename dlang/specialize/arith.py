@@ -7,12 +7,11 @@ from itertools import zip_longest
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit, Reduce, Size, poly
-from dlang.ops.primitives import OPERATORS, OPPOSITE, PARTIAL
+from dlang.ops.primitives import OPERATORS, PARTIAL
 from dlang.specialize.emitter import Emitter
 from dlang.specialize.frame import Frame
 from dlang.specialize.values import ArrayV, ScalarV, Value
 
-COMPARISONS = {sign: name for sign, name in OPERATORS.items() if name in OPPOSITE}
 SIMPLE = {sign: name for sign, name in OPERATORS.items() if name not in PARTIAL}
 Scalars = Callable[..., Atom]
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit
-from dlang.specialize.arith import COMPARISONS
+from dlang.ops.primitives import COMPARISONS
 from dlang.specialize.emitter import TRUE
 from dlang.specialize.frame import Frame, scalar
 from dlang.specialize.operators import close, operator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit, Reduce, Scalar, fresh, poly
 from dlang.ir.types import I64
-from dlang.ops.primitives import WORDS
+from dlang.ops.primitives import PRIMITIVES
 from dlang.specialize import linear_algebra
 from dlang.specialize.arith import elementwise, reduce_axes
 from dlang.specialize.arrangement import (
@@ -95,7 +95,7 @@ def call(f: Frame, b: core.Builtin, args: list[Value]) -> Value:
         case name, _ if name in REDUCTIONS or name in ("mean", "logsumexp"):
             out = reduce(f, name, args[0], axes_of(b))
             return keepdims(f, as_array(args[0]), axes_of(b), out) if "keepdims" in b.static else out
-        case name, _ if name in WORDS:
+        case name, _ if name in PRIMITIVES:
             return elementwise(f, lambda *xs: e.prim(name, *xs), *args)
         case "len", [x]:
             return ScalarV(e.atom(leading_shape(x)[0]))

@@ -9,6 +9,7 @@ from typing import Any
 
 from dlang.diagnostics import DlangError, Note, Span, error
 from dlang.grammar import syntax as s
+from dlang.ops.primitives import COMPARISONS
 from dlang.polynomials import TooManyTerms
 from dlang.typecheck import (
     calls,
@@ -28,7 +29,7 @@ from dlang.typecheck.joins import Join
 from dlang.typecheck.limits import size_too_large, within_axes
 from dlang.typecheck.messages import did_you_mean
 from dlang.typecheck.observed import look_inside
-from dlang.typecheck.operators import COMPARISONS, has_axes
+from dlang.typecheck.operators import has_axes
 from dlang.typecheck.parameters import apart_from_sizes, named_once
 from dlang.typecheck.printing import show
 from dlang.typecheck.scope import BuiltinEntry, FnEntry, LocalEntry, ModuleEntry, Scope

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlang.ops.primitives import OPERATORS, OPPOSITE, SWAPPED, WORDS
+from dlang.ops.primitives import COMPARISONS, OPERATORS, OPPOSITE, SWAPPED, WORDS
 from dlang.typecheck.mismatches import FunctionOperand, Lacks, NoArray, NotOnStructures, OneStructure
 from dlang.typecheck.shapes import state
 from dlang.typecheck.state import Constraint, Inference, Mismatch
@@ -24,7 +24,6 @@ from dlang.typecheck.types import (
 )
 from dlang.typecheck.unify import grows, unify
 
-COMPARISONS = frozenset(sign for sign, name in OPERATORS.items() if name in OPPOSITE)
 _CLASS_OF = {
     **{sign: "Ord" if name in SWAPPED else "Eq" for sign, name in OPERATORS.items() if name in OPPOSITE},
     **{name: w.bound for name, w in WORDS.items()},
