@@ -167,7 +167,7 @@ class Primitive:
     slope: for each argument the derivative by which the reference (`ir/traced.py`) checks that, a formula of its own
     over x, y and r, wherever one is known; None where it is zero, or where another argument is chosen.
     cost: how long it takes, in additions.
-    flops: how many operations of floats it counts as; None if those in the text of its routine are counted.
+    flops: how many operations of floats it counts as; None if its exponent says so, or its routine.
     llvm, cuda: what back ends write. In CUDA's texts `{x}` to `{w}` are the operands, `{t}` is the dtype and `{f}` the
     end of the names of functions of f32.
     fold: how it is computed of literals.
@@ -426,7 +426,7 @@ _ROWS = (
         "powi", 2, NUM, "same", "special.power(x, y)",
         ("zero_safe_mul(g, select(y == 0, 0.0, cast(y) * powi(x, y - 1)))", None),
         ("ZERO if primal(y) == 0 else y * pow(x, y - ONE)", None),
-        cost=SERIES, flops=0, total=False, llvm=Sequence(),
+        cost=SERIES, flops=None, total=False, llvm=Sequence(),
         cuda=_numbers("dl_signed_power(pow{f}({x}, {t}({y})), {x}, {y})", "dl_powi({x}, {y})"),
         fold=Fold(lambda x, k: 1.0 if k == 0 else x if k == 1 else None, folding.whole_power), bound="power",
     ),

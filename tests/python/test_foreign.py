@@ -252,11 +252,11 @@ def test_each_program_has_the_module_beside_it(tmp_path):
 
 
 def test_a_package_beside_a_program_is_found(tmp_path):
-    (tmp_path / "tools" / "inner").mkdir(parents=True)
-    (tmp_path / "tools" / "__init__.py").write_text("")
-    (tmp_path / "tools" / "inner" / "__init__.py").write_text("from .code import f")
-    (tmp_path / "tools" / "inner" / "code.py").write_text("def f(x):\n    return -x")
-    (tmp_path / "main.dl").write_text('extern "python:tools.inner.f" fn f(x: f64) -> f64')
+    (tmp_path / "beside" / "inner").mkdir(parents=True)
+    (tmp_path / "beside" / "__init__.py").write_text("")
+    (tmp_path / "beside" / "inner" / "__init__.py").write_text("from .code import f")
+    (tmp_path / "beside" / "inner" / "code.py").write_text("def f(x):\n    return -x")
+    (tmp_path / "main.dl").write_text('extern "python:beside.inner.f" fn f(x: f64) -> f64')
     assert dlang.load(tmp_path / "main.dl").f(1.0) == -1.0
 
 
