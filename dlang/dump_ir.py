@@ -110,7 +110,7 @@ def passes() -> dict[str, Pass[Any, Any]]:
 
 
 def traced(decls: Sequence[core.FnDecl], device: bool = False) -> Trace:
-    """What each pass makes of the program that functions need, for this processor or for a device."""
+    """The program that functions need after each pass, for this processor or for a device."""
     from dlang.ir.call_graph import reachable
 
     trace: list[tuple[str, anf.Program | loops.Program]] = []

@@ -1,4 +1,4 @@
-"""What a pass is, in either IR: a function from program to program with a contract, run in phases by one driver.
+"""Passes of either IR: a pass is a function from program to program with a contract, run in phases by one driver.
 
 A program has forms, such as perfect nests or no derivatives. A pass says which it needs, gives and ends; `unmet` finds
 the passes of an order whose needs no pass before them gives. `run_phase` yields the program after each pass: to be
@@ -68,7 +68,7 @@ class Pass(Generic[P, C]):
     on_device: Callable[[P, C], P] | None = None
 
     def after(self, forms: frozenset[Form]) -> frozenset[Form]:
-        """What holds of the program that it makes of one of which `forms` hold."""
+        """The forms that hold after the pass, if `forms` hold before it."""
         return (forms | self.gives) - self.ends
 
 
@@ -109,7 +109,7 @@ def unmet(passes: Iterable[Pass[P, C]], forms: frozenset[Form] = frozenset()) ->
 
 
 def same_functions(a: HasFunctions, b: HasFunctions) -> bool:
-    """Whether two programs have the same functions; a pass gives back what it did not change."""
+    """Tells whether two programs have the same functions; a pass gives back what it did not change."""
     return len(a.functions) == len(b.functions) and all(map(is_, a.functions.values(), b.functions.values()))
 
 

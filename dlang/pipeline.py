@@ -153,7 +153,7 @@ BETWEEN: tuple[CorePass, ...] = (
     _plain("cofactors", cofactors_in_products, DERIVATIVES, "expands the cofactors of determinants", ends=_NESTS),
     _plain("scatters", scatters, DEVICE, "makes scatters of loops that only a device does at once"),
 )  # fmt: skip
-"""What is run at one place only: derivatives are normalised after each round, `scatters` is for a device."""
+"""Passes that run at one place only: derivatives are normalised after each round, `scatters` is for a device."""
 
 NAMED: Mapping[str, CorePass] = {p.name: p for p in reversed((*PASSES, *BETWEEN))}
 """Each pass by its name, as it is where it comes first."""
@@ -215,7 +215,7 @@ def run_passes(program: Program, entries: Sequence[str], passes: Sequence[CorePa
 
 
 def _become(step: CoreStep, name: str, program: Program, ends: frozenset[Form] = frozenset()) -> CoreStep:
-    """What became of a program by what is no pass of a phase."""
+    """A step that is no pass of a phase."""
     return Step(name, program, step.forms if same_functions(program, step.program) else step.forms - ends)
 
 

@@ -238,7 +238,7 @@ def written(page: str, rooms: str) -> str:
 
 
 def fresh() -> dict[Path, str]:
-    """What the files of the picture should hold, for the code as it is."""
+    """The texts that the files of the picture should hold, for the code as it is."""
     package = read_package()
     found = house(package)
     return {PICTURE: picture(found), PAGE: written(PAGE.read_text(), table(found, package))}

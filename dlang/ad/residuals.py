@@ -55,7 +55,7 @@ def residuals(
     datatypes: Mapping[str, anf.Datatype],
     recomputed: Iterable[Rematerialiser],
 ) -> Residuals:
-    """What the lets of a forward pass leave for a backward pass."""
+    """The values that a forward pass leaves for the backward pass."""
     made = {v: let for let in forward for v in let.vars}
     sizes = _closed(defined_sizes(forward) | _iterations(forward))
     loops: dict[anf.Var, list[anf.Size]] = {}

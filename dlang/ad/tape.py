@@ -199,7 +199,7 @@ def _row_major(shape: Sequence[anf.Size], index: Sequence[anf.Size]) -> anf.Size
 
 
 def _where(s: _Saved, at: anf.Size) -> Where:
-    """Where an element is in a tape: in the row of its iteration, or of a flat tape in the part of its iteration."""
+    """The place of an element in a tape: the row of its iteration, or of a flat tape in the part of its iteration."""
     if s.offset is None:
         return lambda shape, index: (at, *index)
     start = anf.poly(s.offset)

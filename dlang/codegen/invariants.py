@@ -1,4 +1,4 @@
-"""What a loop in order needs in the same form in each iteration, and is made in front of it."""
+"""Values that a loop needs in the same form in each iteration, made in front of it."""
 
 from __future__ import annotations
 

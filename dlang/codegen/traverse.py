@@ -121,7 +121,7 @@ def bound_by(stmt: loops.Stmt) -> tuple[loops.Slot, ...]:
 
 
 def binds_inside(stmt: loops.Stmt) -> tuple[loops.Slot, ...]:
-    """What a statement binds for those inside it."""
+    """The variables that a statement binds for those inside it."""
     return _BINDERS[type(stmt)](stmt)
 
 
@@ -154,7 +154,7 @@ _USED_INSIDE = Generated(_collecting(lambda leaf: leaf.role is Role.BLOCK or Tra
 
 
 def captures(stmts: Sequence[loops.Stmt], inside: Iterable[loops.Slot]) -> tuple[loops.Slot, ...]:
-    """What statements use that neither they nor `inside` bind, in order."""
+    """The free variables of statements that `inside` does not bind either, in order."""
     found: dict[loops.Slot, None] = {}
     _capture(stmts, set(inside), found)
     return tuple(found)

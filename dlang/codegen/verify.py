@@ -230,7 +230,7 @@ class _Verifier:
                 self.bind(bound_by(stmt), owned=isinstance(stmt, loops.Allocate | loops.Runtime | loops.Invoke))
 
     def rule(self, stmt: loops.Stmt) -> None:
-        """What a statement asks for beside operands in scope."""
+        """Checks the rules of a statement beside the scopes of its operands."""
         match stmt:
             case loops.Compute(var, name, args):
                 self.of(var, primitive_dtype(name, tuple(map(_dtype, args))))

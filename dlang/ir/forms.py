@@ -32,7 +32,7 @@ class Hole:
         return {"(": ")", "[": "]", "": ""}[self.open]
 
     def of(self, op: object) -> object:
-        """What an operation holds there."""
+        """The part of an operation that stands there."""
         for name in self.path:
             op = getattr(op, name)
         return op

@@ -270,7 +270,7 @@ class _Reader:
         return self.text() if hole.quoted else self.part(of)
 
     def part(self, leaf: Leaf) -> Any:
-        """What a part of an operation is, by its role and type."""
+        """Reads a part of an operation by its role and type."""
         if leaf.optional and self.tokens.accept("_"):
             return None
         if leaf.role is Role.OPERAND:

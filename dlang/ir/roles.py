@@ -26,7 +26,7 @@ from dlang.polynomials import Poly
 
 
 class Role(Enum):
-    """What a part of an operation is.
+    """The role of a part of an operation.
 
     OPERAND: a value in scope. SIZE: a polynomial of variables in scope. BINDER: a variable that is bound for the blocks
     of the operation and for what is marked as inside. RESULT: one that is bound for what comes behind. BLOCK: nested
@@ -43,7 +43,7 @@ class Role(Enum):
 
 
 class Trait(Enum):
-    """What else is known of a field.
+    """A fact about a field beside its role.
 
     INSIDE: it sees what the operation and its blocks bind. OPEN: of a block, that what it binds stays in scope behind
     the operation. CONSUMED: an array that the operation would like to change
@@ -256,7 +256,7 @@ def _pieces_of(cls: type, of: str, wanted: Wanted) -> list[str]:
 
 
 def _pieces(shape: Shape, of: str, wanted: Wanted) -> list[str]:
-    """What stands in a tuple for the wanted parts of a field."""
+    """The text, in a tuple, of the wanted parts of a field."""
     match shape:
         case Leaf():
             return [] if not wanted(shape) else [f"*(() if {of} is None else ({of},))" if shape.optional else of]

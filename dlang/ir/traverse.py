@@ -251,7 +251,7 @@ def _acts_of(block: anf.Block) -> anf.Acts:
 
 
 def _acts(cls: type) -> bool:
-    """Whether operations of a class have to be looked at to know what a block does."""
+    """Tells whether operations of a class have to be looked at to know what a block does."""
     traits = {mark for leaf in leaves(cls) for mark in leaf.traits}
     has_blocks = any(leaf.role is Role.BLOCK for leaf in leaves(cls))
     return has_blocks or cls in (anf.Assert, anf.Effect) or not traits.isdisjoint((Trait.FUNCTION, Trait.CONSUMED))

@@ -610,17 +610,17 @@ GAPS = {p.name: p.gap for p in _ROWS if p.gap is not None}
 COST = {p.name: p.cost for p in _ROWS}
 """How long each primitive takes, in additions."""
 EXACT = frozenset(p.name for p in _ROWS if p.exact)
-"""Those whose result is a number of a type of half precision if the arguments are."""
+"""The primitives whose result is a number of a type of half precision if the arguments are."""
 PARTIAL = frozenset(p.name for p in _ROWS if not p.total)
-"""Those that are total of integers only where the second operand has been checked."""
+"""The primitives that are total of integers only where the second operand has been checked."""
 COMPARISONS = {p.operator: p.name for p in _ROWS if p.opposite}
 """For each comparison of the language the primitive."""
 COUNTING = frozenset(p.name for p in _ROWS if p.counts)
-"""Those with which sizes and numbers of iterations are computed."""
+"""The primitives with which sizes and numbers of iterations are computed."""
 OPERATORS = {p.operator: p.name for p in _ROWS if p.operator}
 """For each operator of the language the primitive."""
 WORDS = {p.name: p.word for p in _ROWS if p.word is not None}
-"""Those that are functions of the language."""
+"""The primitives that are functions of the language."""
 
 
 def result_dtype(name: str, dtypes: tuple[str, ...]) -> str:

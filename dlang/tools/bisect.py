@@ -34,7 +34,7 @@ CoreTrace = list[tuple[str, "Program"]]
 """The program after each pass and each stage of the core IR, in order."""
 
 Results = list[tuple[str, Any]] | str
-"""What a run gives: values with their dtypes, or the code of its failure."""
+"""The outcome of a run: values with their dtypes, or the code of its failure."""
 
 
 def options(parser: Parser) -> None:
@@ -113,7 +113,7 @@ def first_change(trace: CoreTrace, run: Callable[[Program], Results]) -> Change 
 
 
 def native_change(program: Program, entries: Sequence[str], run: Callable[..., Results]) -> Change | None:
-    """Whether native code of the optimised program gives what the interpreter gives of it."""
+    """Tells whether native code of the optimised program gives what the interpreter gives of it."""
     from dlang.runtime.engine import Engine
 
     host = Host(StringIO())
@@ -122,7 +122,7 @@ def native_change(program: Program, entries: Sequence[str], run: Callable[..., R
 
 
 def alike(wanted: Results, found: Results) -> bool:
-    """Whether two runs give the same, but for the order in which numbers were added up.
+    """Tells whether two runs give the same, but for the order in which numbers were added up.
 
     Of a float half of the digits have to agree, relative to the largest of its array.
     """

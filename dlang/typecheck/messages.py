@@ -226,7 +226,7 @@ def helps(
 
 
 def as_floats(operator: str, parts: tuple[Span, ...]) -> str:
-    """What to write where an integer stands in the place of a float."""
+    """Suggests the conversion where an integer stands in the place of a float."""
     if operator != "/" or len(parts) != 2:
         return f"convert it: `f64({text_of(parts[0]) if parts else 'x'})`"
     left, right = (text_of(p) for p in parts)

@@ -177,7 +177,7 @@ def said(why: Why) -> str:
 
 
 def _axes(count: int) -> str:
-    """Which axes an array has."""
+    """Says which axes an array has."""
     if count == 0:
         return "it is a scalar"
     return "it has the axis 0 alone" if count == 1 else f"it has the axes 0 to {count - 1}"

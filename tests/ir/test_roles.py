@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, ClassVar, get_args
+from typing import Annotated, Any, ClassVar, cast, get_args
 
 import pytest
 
@@ -156,7 +156,7 @@ def test_a_toy_operation_without_a_block_is_read_again(monkeypatch: pytest.Monke
         index: tuple[Size, ...]
         extra: tuple[int, ...] = ()
 
-    monkeypatch.setitem(reader._FORMS, "plain", Plain)  # type: ignore[arg-type]
+    monkeypatch.setitem(cast("dict[str, type]", reader._FORMS), "plain", Plain)
     v, _ = toy()
     for extra in ((), (1, 2)):
         op: Any = Plain("a b", v["x"], (poly(v["n"]) - 1,), extra)

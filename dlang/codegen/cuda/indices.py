@@ -35,7 +35,7 @@ _ONE: Monomial[Var] = ()
 
 
 def of_index(name: str) -> str:
-    """What a result of a primitive does not exceed; empty if that is unknown."""
+    """Names the bound on the magnitude of a primitive's result; empty if it is unknown."""
     return PRIMITIVES[name].magnitude
 
 

@@ -46,7 +46,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What follows comes from there in the source; no text."""
+    """The place in the source of the lines that follow; it has no text."""
 
     span: Span
 
