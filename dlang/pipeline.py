@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from functools import partial, reduce
 from itertools import chain
 from typing import Any
@@ -21,7 +22,7 @@ from dlang.ad.determinants import cofactors_in_products
 from dlang.ad.expand import expand_innermost
 from dlang.ad.limits import with_limits
 from dlang.ad.residuals import Residuals
-from dlang.ir.anf import Derivative, Program, early_name
+from dlang.ir.anf import Derivative, Function, Program, StopGradient, early_name
 from dlang.ir.errors import IRError
 from dlang.ir.sharing import verify_sharing
 from dlang.ir.traverse import walk
@@ -180,6 +181,7 @@ def steps(
     step = Step("mono", program, frozenset(), True)
     yield step
     step = yield from run_phase(step, entries, normal, device)
+    finished = _finished(step.program)
     if any(isinstance(let.op, Derivative) for f in step.program.functions.values() for let in walk(f.body)):
         yield (step := _become(step, "idle", idle(step.program)))
     yield (step := Step("normal", step.program, step.forms, True))
@@ -189,13 +191,16 @@ def steps(
             expanded = expand_innermost(step.program, saw)
         if expanded is None:
             break
+        expanded = replace(expanded, finished=finished)
         yield (step := _become(step, "derivatives", expanded, _NESTS))
         step = yield from run_phase(step, entries, normal, device)
-    products = cofactors_in_products(step.program)
+        finished = _finished(step.program)
+    products = cofactors_in_products(_unfinished(step.program))
     if not same_functions(products, step.program):
+        products = replace(products, finished=finished)
         yield (step := _become(step, "cofactors", products, _NESTS))
         step = yield from run_phase(step, entries, normal, device)
-    yield (step := Step("ad", step.program, step.forms | _EXPANDED, True))
+    yield (step := Step("ad", _unfinished(step.program), step.forms | _EXPANDED, True))
     step = yield from run_phase(step, entries, of_phase(passes, PRODUCTS), device)
     for name, positions in (given or {}).items():  # before fusion, which would mix what is early with the rest
         yield (step := _become(step, "staging", staged(step.program, name, positions)))
@@ -204,6 +209,20 @@ def steps(
         yield (step := _become(step, "scatters", scatters(step.program)))
     step = yield from run_phase(step, entries, of_phase(passes, AFTER), device)
     yield Step("opt", step.program, step.forms, True)
+
+
+def _finished(program: Program) -> dict[str, Function]:
+    """The functions of a program in normal form that have it for good: while they stay as they are, and calls of them
+    are not inlined, the passes of that form have nothing to do. A `StopGradient` goes with the last derivative."""
+    return {
+        name: f
+        for name, f in program.functions.items()
+        if not any(isinstance(let.op, StopGradient) for let in walk(f.body))
+    }
+
+
+def _unfinished(program: Program) -> Program:
+    return replace(program, finished={}) if program.finished else program
 
 
 def run_passes(program: Program, entries: Sequence[str], passes: Sequence[CorePass]) -> Program:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -13,12 +14,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from dlang import pipeline
-from dlang.ir.anf import Array, Block, Call, Comp, Contract, Jvp, Program, Reduce, Vjp, poly
+from dlang.driver import check, read_source
+from dlang.ir.anf import Array, Block, Call, Comp, Contract, Function, Jvp, Program, Reduce, Vjp, poly
 from dlang.ir.builder import Builder, f64
 from dlang.ir.errors import IRError
 from dlang.ir.printer import print_program
-from dlang.passes import Form
-from dlang.pipeline import AFTER, NORMAL, PASSES, PRODUCTS, STAGES, normalise, optimise, unmet
+from dlang.ir.traverse import map_functions
+from dlang.passes import Form, Pass
+from dlang.pipeline import AFTER, NORMAL, PASSES, PRODUCTS, STAGES, CorePass, normalise, optimise, unmet
+from dlang.tools.counted import Way
+from dlang.tools.scans import prepared
 from tests.optimize.programs import F64, I64, arguments, assert_same, count, programs, run
 
 
@@ -118,6 +123,42 @@ def test_a_second_derivative_comes_out_without_markers() -> None:
     t = 0.7
     wanted = 2 * np.cos(t * t) - 4 * t * t * np.sin(t * t)
     assert_same(run(after, [t]), [wanted], exact=False)
+
+
+def test_functions_that_stay_as_they_are_get_their_normal_form_once() -> None:
+    rounds: Counter[str] = Counter()
+
+    def noted(function: Function) -> Function:
+        rounds[function.name] += 1
+        return function
+
+    note: CorePass = Pass(
+        "note", lambda program, entries: map_functions(program, noted), NORMAL, "notes what it is given"
+    )
+    p = least_squares()
+    b = Builder()
+    apart = b.function("apart", [b.prim("sin", b.param("x", F64))])
+    program = Program({**p.functions, "apart": apart})
+    optimise(program, ["f", "apart"], passes=[*(q for q in PASSES if q.when == NORMAL), note])
+    assert rounds["apart"] == 1 < rounds["f"]
+
+
+@pytest.mark.parametrize("name", ["root", "nested", "deep", "product", "eliminated"])
+def test_a_normal_form_that_is_kept_is_the_one_that_would_be_made_again(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decl = check(read_source("tests/programs/gradients/control.dl")).module.functions[name]
+
+    ways: tuple[Way, ...] = ("value", "gradient", "tangent")
+
+    def ends() -> list[str]:
+        seen: list[str] = []
+        prepared(decl, ways, lambda stage, program: seen.append(print_program(program)) if stage in STAGES else None)
+        return seen
+
+    kept = ends()
+    monkeypatch.setattr(pipeline, "_finished", lambda program: {})
+    assert len(kept) == len(STAGES) and ends() == kept
 
 
 def test_the_passes_import_neither_numpy_nor_llvmlite() -> None:

@@ -14,6 +14,7 @@ Everything is immutable; a variable is its identity. Blocks nest: an inner block
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -546,8 +547,9 @@ def early_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """python: the functions of Python that `Foreign` names."""
+    """python: the functions of Python that `Foreign` names. finished: functions that passes leave as they are."""
 
     functions: dict[str, Function]
     datatypes: dict[str, Datatype] = field(default_factory=dict)
     python: dict[str, PythonFunction] = field(default_factory=dict)
+    finished: Mapping[str, Function] = field(default_factory=dict, compare=False, repr=False)

@@ -349,5 +349,6 @@ def map_bodies(program: anf.Program, f: Callable[[anf.Block], anf.Block]) -> anf
 
 
 def map_functions(program: anf.Program, f: Callable[[anf.Function], anf.Function]) -> anf.Program:
-    """The program with `f` applied to each function."""
-    return replace(program, functions={name: f(function) for name, function in program.functions.items()})
+    """The program with `f` applied to each function that is not finished."""
+    done = program.finished.get
+    return replace(program, functions={n: g if done(n) is g else f(g) for n, g in program.functions.items()})
