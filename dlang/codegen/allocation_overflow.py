@@ -38,7 +38,7 @@ def check_sizes(s: Scheduler, sizes: Iterable[Size], span: Span | None) -> None:
 
 
 def _may_wrap(s: Scheduler, size: Size) -> bool:
-    """Whether a size is neither that of an array nor a sum of variables: one that wraps is beyond any run."""
+    """Tells whether a size may wrap: it is neither that of an array nor a sum of variables, which no run can exceed."""
     factors = {m: abs(float(c)) for m, c in size.terms.items()}
     if factors.pop((), 0.0) >= LIMIT:
         return True

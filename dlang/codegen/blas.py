@@ -131,7 +131,7 @@ class Routines:
     def choose(
         self, condition: Atom, then: Callable[[], Atom], otherwise: Callable[[], Atom], type: Scalar = I64
     ) -> Var:
-        """What one arm gives or the other."""
+        """Emits a branch; returns its result: the value of the arm taken."""
         bodies = []
         for emit in (then, otherwise):
             with self.s.collect() as stmts:
@@ -159,7 +159,7 @@ class Routines:
         return result
 
     def finite(self, rows: Size, columns: Callable[[Var], Size], a: Block) -> Var:
-        """Whether all elements in the first columns of the rows are finite."""
+        """Emits a test that all elements in the first columns of the rows are finite; returns its result."""
         i, j = fresh("i", I64), fresh("j", I64)
         row, all = fresh("finite", Scalar("bool")), fresh("finite", Scalar("bool"))
         with self.s.collect() as outer:

@@ -197,7 +197,7 @@ class Scheduler:
         return buffer
 
     def target(self, var: Var) -> Place:
-        """Where a new array is to be written: where it is wanted, or in a buffer of its own."""
+        """Returns the place that a new array is written to: the one wanted for it, or a buffer of its own."""
         assert isinstance(var.type, Array)
         place = self.take_wanted(var)
         if place is None:
@@ -207,9 +207,8 @@ class Scheduler:
         return place
 
     def take_wanted(self, var: Var) -> Place | None:
-        """Where an array is wanted, if that is known; if it is in the memory of a parameter that the function changes,
-        nothing else may need that any more.
-        """
+        """Takes the place that is wanted for an array, or None. If it is in the memory of a parameter that the function
+        changes, nothing else may need that memory any more."""
         place = self.wanted.pop(var, None)
         if place is None or len(self.memory.frames) > 1:
             return place

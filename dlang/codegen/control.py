@@ -17,7 +17,7 @@ from dlang.ir.update_chains import last_uses
 
 
 def destination_known(function: anf.Function, position: int) -> bool:
-    """Whether a result is an array whose sizes the parameters determine, so that the caller provides its memory."""
+    """Tells whether a result is an array whose sizes the parameters determine, so that the caller allocates it."""
     type = function.results[position].type
     return isinstance(type, Array) and not any(s.mentions(function.results) for s in type.shape)
 
@@ -147,7 +147,7 @@ def repeat(s: Scheduler, op: anf.For | anf.While, vars: Sequence[Var]) -> None:
 
 
 def _mentioned_inside(op: anf.For | anf.While) -> frozenset[Var]:
-    """What the blocks of a loop mention from outside."""
+    """Returns the free variables of a loop's blocks, without its own parameters."""
     inside = set(free_vars(op.body))
     if isinstance(op, anf.While):
         inside.update(free_vars(op.condition))
@@ -162,7 +162,7 @@ def _free_to_take(s: Scheduler, array: Var, inside: frozenset[Var], taken: set[B
 
 
 def _state(s: Scheduler, var: Var, first: Var, inside: frozenset[Var], taken: set[Buffer]) -> Place:
-    """Where an array that a loop updates in place lives; its first value is put there."""
+    """Returns the place of an array that a loop updates in place, with the first value in it."""
     place = _free_to_take(s, first, inside, taken)
     wanted = s.wanted.pop(var, None)
     if place is None or (wanted is not None and wanted.buffer is not place.buffer):

@@ -203,7 +203,7 @@ class _Walk:
                 return poly(CALL)
 
     def known(self, value: Atom) -> Size:
-        """What stands for a number; a size that is computed from nothing known for itself."""
+        """Returns an integer as a polynomial: its estimate, or itself if it is computed from nothing known."""
         if isinstance(value, Var):
             return self.estimates.get(value, poly(value))
         return poly(int(value.value)) if isinstance(value.value, int) else poly(GUESS)

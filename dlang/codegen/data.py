@@ -79,7 +79,7 @@ class Collecting:
 def collecting(
     s: Scheduler, op: anf.For | anf.While, params: list[loops.Slot], init: list[loops.Value], results: list[loops.Slot]
 ) -> Collecting | None:
-    """What a loop needs in order to collect, added to what it carries; None if it need not."""
+    """Adds to a loop the state that it carries to collect garbage; returns it, or None if the loop need not collect."""
     if not s.nodes.made_in(op.body) or not any(holds_references(p.type) for p in op.params) or s.nodes.kept_by(op):
         return None
     mark, first, trigger, last = (fresh(name, I64) for name in ("mark", "first", "trigger", "last"))

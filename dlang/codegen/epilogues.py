@@ -63,7 +63,7 @@ class Epilogue:
         return stores, sums
 
     def _of_loop(self, inside: Sequence[Reduction], last: bool) -> list[Reduction]:
-        """What a loop makes of the scalars of the loop inside it; the last one binds the results."""
+        """Returns a loop's reductions of the scalars of the loop inside it; those of the last loop bind the results."""
         scalars = [var for var, place in zip(self.vars, self.places, strict=True) if place is None]
         results = scalars if last else [anf.fresh(var.name, var.type) for var in scalars]
         return [Reduction(r.monoid, result, r.result) for r, result in zip(inside, results, strict=True)]
@@ -120,7 +120,7 @@ def _axes(s: Scheduler, let: anf.Let, product: anf.Var, between: set[anf.Var]) -
 
 
 def _place(s: Scheduler, var: anf.Var, d: anf.Destination, product: anf.Var) -> Place | None:
-    """Where a result is to be: in the place of the product, if it is its own and known already."""
+    """Returns the place of a result: the product's, if it is written there and that is known already."""
     if not isinstance(var.type, anf.Array):
         return None
     if d.into is product and product in s.wanted:
@@ -129,7 +129,7 @@ def _place(s: Scheduler, var: anf.Var, d: anf.Destination, product: anf.Var) -> 
 
 
 def _is_possible(d: anf.Destination, op: anf.Comp, column: anf.Var, product: anf.Var) -> bool:
-    """Whether a destination is an element for each point, a sum for each column, or a scalar."""
+    """Tells whether a destination is an element for each point, a sum for each column, or a scalar."""
     if not isinstance(d, anf.Reduce) or d.into not in (None, product):
         return False
     bounds = {axis.var: (axis.lows, axis.highs) for axis in op.axes}
@@ -141,7 +141,7 @@ def _is_possible(d: anf.Destination, op: anf.Comp, column: anf.Var, product: anf
 
 
 def _is_apart(d: anf.Reduce, op: anf.Comp) -> bool:
-    """Whether each point has an element of its own."""
+    """Tells whether each point has an element of its own."""
     return {entry.atom for entry in d.index} >= {axis.var for axis in op.axes}
 
 

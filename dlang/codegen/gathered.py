@@ -71,7 +71,7 @@ def comprehension(s: Scheduler, op: Comp, var: Var, otherwise: Callable[[], None
 
 
 def gains(s: Scheduler, op: Comp) -> bool:
-    """Whether a comprehension may be done by blocks."""
+    """Tells whether a comprehension may be computed in blocks."""
     plan = plan_of(s, op)
     return plan is not None and not _too_small(_tests(plan))
 
@@ -88,12 +88,12 @@ def _tests(p: Windows | Spread) -> Tests:
 
 
 def _too_small(tests: Tests) -> bool:
-    """Whether a test is known to fail."""
+    """Tells whether a test is known to fail."""
     return any(size.constant is not None and size.constant < least for size, least in tests)
 
 
 def _condition(s: Scheduler, p: Windows | Spread, tests: Tests) -> Var | Lit:
-    """Whether the sizes are such that blocks pay, and what the borders are multiplied with is finite."""
+    """Emits a test whether the sizes make blocks worth it, and the factor multiplied with the borders is finite."""
     if _too_small(tests):
         return Lit(False, "bool")
     result: Var | None = None
@@ -116,7 +116,7 @@ def _both(s: Scheduler, a: Var, b: Var) -> Var:
 
 
 def _all_finite(s: Scheduler, p: Windows) -> Var:
-    """Whether all elements of the other factor are finite."""
+    """Emits a test whether all elements of the other factor are finite."""
     axes, env = _renewed([a for a in (*p.around, p.block, *p.inside, *p.terms, *p.columns) if p.other.reads(a)])
     x, fine = fresh("x", Scalar(p.other.buffer.dtype)), fresh("finite", BOOL)
     stmts: list[loops.Stmt] = [

@@ -1,4 +1,4 @@
-"""Which comprehensions are products of matrices with a factor in windows over an array (`gathered.py`), and how."""
+"""Finds comprehensions that are products of matrices with a factor in windows over an array (`gathered.py`)."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def _with_windows(
 
 
 def _overlaps(factor: Factor, box: dict[Var, Axis], kept: Sequence[Var | None]) -> bool:
-    """Whether there is an axis of the result and one that is summed over along which an array is read alike."""
+    """Tells whether an array is read alike along an axis of the result and an axis that is summed over."""
     steps = {v: step(factor.offset, v, set(box)) for v in box if factor.offset.mentions((v,))}
     return any(_near(steps[v], steps[w]) for v in steps if v in kept for w in steps if w not in kept)
 
@@ -173,7 +173,7 @@ def step(offset: Size, axis: Var, axes: set[Var]) -> Size | None:
 
 
 def _near(a: Size | None, b: Size | None) -> bool:
-    """Whether one step is a few of the other."""
+    """Tells whether one step is a small multiple of the other."""
     if a is None or b is None:
         return False
     few = [k for n in range(1, NEAR + 1) for k in (n, -n)]
@@ -188,7 +188,7 @@ def _boxed(axis: Axis, axes: set[Var]) -> Axis | None:
 
 
 def _borders(axis: Axis, axes: set[Var]) -> list[Size]:
-    """What is at least zero where bounds that depend on other axes hold."""
+    """Returns sizes that are all at least 0 where the bounds that depend on other axes hold."""
     var = poly(axis.var)
     lows = [var - b for b in axis.lows if b.mentions(axes)]
     return lows + [b - 1 - var for b in axis.highs if b.mentions(axes)]

@@ -33,7 +33,7 @@ def _block(block: anf.Block) -> anf.Block:
 
 
 def _widened(let: anf.Let) -> list[anf.Let] | None:
-    """What a let becomes, None if it stays."""
+    """Rewrites a let of half floats so that it computes in wider ones; None if it stays."""
     match let.op:
         case anf.Comp():
             return _comp(let, let.op)

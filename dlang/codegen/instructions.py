@@ -376,7 +376,7 @@ class Collect:
 # ---- where code comes from, and what it costs ------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class At:
-    """What follows, up to the next of these, comes from a place in a source."""
+    """Gives the place in a source of the lines that follow, up to the next of these."""
 
     FORM: ClassVar[str] = "# {span}"
     span: Span

@@ -1,4 +1,4 @@
-"""What is known of integers that are computed from sizes, for estimates that must not guess."""
+"""Estimates integers that are computed from sizes, as polynomials, where a guess will not do."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from dlang.ir.anf import Size, Var
 
 @dataclass(slots=True)
 class Outside:
-    """What is in front of a loop under way. known: arrays and scalars from there that the loop mentions.
+    """The surroundings of a loop under way. known: arrays and scalars from outside that the loop mentions.
 
     frame: of the loop's body; around: of the block that the loop is in. panels: the matrices that are packed in front,
     each with its rows and columns; a matrix and its transpose are two, although they are one array.
@@ -26,7 +26,7 @@ class Outside:
 
     @property
     def after(self) -> list[Stmt]:
-        """What is to be done behind the loop."""
+        """Returns the statements behind the loop: they free the panels."""
         return [Free(panels.buffer) for panels in self.panels.values()]
 
 

@@ -108,7 +108,7 @@ class _Row:
     names: dict[Var, Atom] = field(default_factory=dict)
 
     def start(self) -> list[Stmt]:
-        """What computes the number of the iteration."""
+        """Returns the statements that compute the number of the iteration."""
         return [Evaluate(self.var, poly(self.var) + self.number)] if self.number else []
 
     def atom(self, x: Atom) -> Atom:

@@ -1,4 +1,4 @@
-"""What kernels of a device, the machine code that launches them and what starts that code agree on.
+"""Describes kernels, as a device, the machine code that launches them and the code that starts that agree.
 
 Programs that were compiled before need it too, so nothing else of the compiler is imported.
 """

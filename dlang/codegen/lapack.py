@@ -52,7 +52,7 @@ Direct = Callable[[Routines, Sequence[loops.Operand], Sequence[loops.ArrayValue]
 
 
 def has(name: str, dtype: str) -> bool:
-    """Whether compiled code does an operation itself, for a first argument of a dtype."""
+    """Tells whether compiled code does an operation itself, for a first argument of a dtype."""
     return name in _OPERATIONS and (name != "argsort" or dtype in SORTED)
 
 
@@ -65,7 +65,7 @@ def directly(s: Scheduler, name: str, args: Sequence[loops.Operand], outs: Seque
 
 
 def fits(s: Scheduler, name: str, args: Sequence[loops.Operand]) -> Atom:
-    """Whether the arrays have few enough elements for LAPACK, if an operation needs it."""
+    """Emits a test whether the arrays have few enough elements for LAPACK, if an operation needs it."""
     r = Routines(s, "")
     result: Atom = Lit(True, "bool")
     if name == "argsort":
@@ -201,7 +201,7 @@ def _lu_inverse(r: Routines, args: Sequence[loops.Operand], outs: Sequence[loops
 def _if_regular(
     r: Routines, args: Sequence[loops.Operand], outs: Sequence[loops.ArrayValue], result: Callable[[], None]
 ) -> Done:
-    """What is made of the factors of a matrix, if u has no zero on its diagonal."""
+    """Emits a computation from the factors of a matrix, which runs only if u has no zero on its diagonal."""
     packed, n = _matrix(args[1]), _array(args[1]).shape[0]
     info = r.first(n, lambda i: r.compute("eq", r.load(packed, poly(i), poly(i)), r.real(0.0)))
     r.when(r.compute("eq", info, Lit(0, "i64")), result)

@@ -1,4 +1,4 @@
-"""What the CPU can't run yet, refused with a diagnostic."""
+"""Refuses programs that the CPU can't run yet, with a diagnostic."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def around_loop(level: loops.Loop, stmts: Sequence[loops.Stmt]) -> Columns | Non
 
 
 def _steps(load: loops.Load, var: Var, other: Var) -> bool:
-    """Whether a load moves by one element with a variable, and somehow with another one."""
+    """Tells whether a load moves by one element with a variable, and somehow with another one."""
     try:
         return load.offset.coefficient(var) == 1 and load.offset.mentions((other,))
     except ValueError:
@@ -101,7 +101,7 @@ def _steps(load: loops.Load, var: Var, other: Var) -> bool:
 
 
 def column_plan(level: loops.Loop, columns: Columns, joined: frozenset[loops.Store], uncertain: frozenset[Var]) -> Plan:
-    """What a thread does with the elements of a row in columns that are side by side."""
+    """Returns the plan by which a thread reduces elements of a row in columns that are side by side."""
     every = replace(level, stmts=(*columns.before, *columns.loop.stmts), reductions=columns.loop.reductions)
     plan = planned(every, joined, uncertain)
     assert plan is not None, "otherwise it is no column"
@@ -200,7 +200,7 @@ def _rows(
 
 
 def parts_of(columns: Columns) -> tuple[loops.Buffer, ...]:
-    """Where several blocks leave the totals of their rows."""
+    """Returns the buffers in which several blocks leave the totals of their rows."""
     return tuple(loops.Buffer("parts", dtype_of(var)) for var, _ in accumulators(columns.loop.reductions))
 
 

@@ -1,4 +1,4 @@
-"""What a thread does with several elements at once, as text: it reads them all, computes each, and writes them all."""
+"""Prints code in which a thread handles several elements at once: it reads them all, computes each, writes them all."""
 
 from __future__ import annotations
 

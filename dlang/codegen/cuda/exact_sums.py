@@ -118,7 +118,7 @@ def _without_results(loop: loops.Loop) -> loops.Loop:
 # ---- arrays ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class _Arrays:
-    """Those that statements use. slices: parts of others, with where they begin. own: memory of single iterations."""
+    """The arrays that statements use. slices: parts of others, with their offsets. own: memory of single iterations."""
 
     slices: Mapping[loops.Buffer, tuple[loops.Buffer, Size]]
     own: frozenset[loops.Buffer]
@@ -148,8 +148,8 @@ class _Arrays:
         return buffer, offset
 
     def are_changed_and_looked_at(self) -> bool:
-        """Whether there are such but for memory of single iterations: then doing the iterations twice is not the
-        same."""
+        """Tells whether an array is both stored to and loaded from that is not memory of single iterations: then
+        running the iterations twice is not the same as once."""
         return not (self.stored & self.loaded) <= self.own
 
 
@@ -183,7 +183,7 @@ class _Writer:
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """What sums of an array of so many elements are made of.
+    """The buffers for exact sums in an array of so many elements.
 
     above, below: the largest term, and the largest of those with the other sign. Afterwards `above` is the inverse of
     the power of two by which terms are divided; 0 where there are none, and what the sum is where one is not finite.
@@ -203,7 +203,7 @@ class _Sum:
 
     @property
     def buffers(self) -> tuple[loops.Buffer, ...]:
-        """Those that have memory of their own."""
+        """Returns the buffers that have memory of their own."""
         return self.above, self.below, *self.parts[1:]
 
     def each(self, write: Callable[[_Writer, Size], None]) -> loops.Loop:
@@ -304,7 +304,7 @@ class _Iterations:
                 return [map_inside(stmt, self.statements)]
 
     def keeps(self, root: loops.Buffer) -> bool:
-        """Whether what is stored in an array is stored."""
+        """Tells whether this pass stores to an array: the first stores only to memory of single iterations."""
         return not self.first or root in self.arrays.own
 
     def largest(self, w: _Writer, sum: _Sum, place: Size, term: Atom) -> None:

@@ -35,7 +35,7 @@ def flattened(levels: Sequence[Loop], stmts: tuple[Stmt, ...], reductions: Seque
 
 
 def _are_one(outer: Loop, inner: Loop, stmts: Sequence[Stmt], reductions: Sequence[Reduction]) -> bool:
-    """Whether nothing depends on the iteration of either loop but for that of both together."""
+    """Tells whether the body of two loops depends on their iterations only by the number of both together."""
     if outer.lows != (ZERO,) or inner.lows != (ZERO,) or len(outer.highs) != 1 or len(inner.highs) != 1:
         return False
     pair, extent = (outer.var, inner.var), inner.highs[0]

@@ -50,7 +50,7 @@ class Indices:
         return slot in self.bounds
 
     def has(self, sizes: Iterable[Size]) -> bool:
-        """Whether polynomials are indices."""
+        """Tells whether all atoms of the polynomials are known to be indices."""
         return all(atom in self.bounds for size in sizes for atom in size.atoms())
 
 
@@ -70,7 +70,7 @@ class _Search:
     divisors: dict[Var, Var] = field(default_factory=dict)
 
     def size(self, size: Size) -> Size | None:
-        """What a polynomial does not exceed, and none of the sums that it is computed by; None if it is no index."""
+        """Returns a bound of a polynomial and of the partial sums by which it is computed; None if it is no index."""
         for atom in size.atoms():
             if atom not in self.inside and atom.type == I64:
                 self.bounds.setdefault(atom, Poly.of(atom))
@@ -184,7 +184,7 @@ def _exceeds(larger: Size, smaller: Size) -> bool:
 
 
 def _places(inside: Sequence[Stmt], bound: Set[Slot]) -> Set[Var]:
-    """What offsets and the bounds of loops are made of; any other number is a value, also one of a polynomial.
+    """Finds the variables in offsets and in bounds of loops; other numbers are values, also those of polynomials.
 
     bound: what the statements bind.
     """
@@ -215,5 +215,5 @@ def _places(inside: Sequence[Stmt], bound: Set[Slot]) -> Set[Var]:
 
 
 def _is_small(size: Size, bound: Set[Slot]) -> bool:
-    """Whether a polynomial seems not to exceed sizes of arrays: it grows slowly with what a kernel itself makes."""
+    """Tells whether a polynomial seems not to exceed array sizes: it grows slowly with the variables of a kernel."""
     return all(-LARGE < c < LARGE and sum(atom in bound for atom in m) <= 1 for m, c in size.terms.items())

@@ -34,19 +34,19 @@ PARAMETERS = 500
 
 
 def fits(nest: Nest, prelude: Sequence[loops.Stmt] = ()) -> bool:
-    """Whether a device takes as many parameters as the kernel of a nest has."""
+    """Tells whether a device takes as many parameters as the kernel of a nest has."""
     parts = () if nest.single is None else parts_of(nest.single)
     return len(_params(nest, prelude)) + len(results_of(nest)) + len(parts) <= PARAMETERS
 
 
 def results_of(nest: Nest) -> list[Var]:
-    """What a nest leaves in variables: the results of its reductions."""
+    """Lists the variables that a nest binds: the results of its reductions."""
     return [var for r in nest.reductions for var in (r.result, r.position) if var is not None]
 
 
 @dataclass(slots=True)
 class Kernels:
-    """Those of a program. careful: whether something may fail in one, so that later ones must not run.
+    """The kernels of a program. careful: something may fail in one, so that later ones must not run.
 
     made: in the order of their numbers. numbers: by their texts.
     """
@@ -162,7 +162,7 @@ def _split(nest: Nest, prelude: Sequence[loops.Stmt]) -> Split | None:
 
 
 def _params(nest: Nest, prelude: Sequence[loops.Stmt]) -> tuple[loops.Slot, ...]:
-    """What a kernel uses from outside; where its outermost loop ends, the number of iterations says."""
+    """Lists the free variables of a kernel. The number of iterations stands for the bounds of its outermost loop."""
     stmts, each = nest.stmts, iterations_at_once(nest, prelude)
     for number, level in reversed(list(enumerate(nest.levels))):
         innermost = level is nest.levels[-1]

@@ -1,4 +1,4 @@
-"""Which loop nests can run as kernels, and how their iterations are spread over threads.
+"""Finds the loop nests that can run as kernels, and spreads their iterations over threads.
 
 The iterations of a perfect nest of independent loops are one range, and each is done by a thread (`map`), or by a warp
 or a block whose threads share the loops inside (`rows`), where these are long. Sums over an axis that is not the
@@ -100,7 +100,7 @@ def _totals_inside(stmts: Sequence[loops.Stmt], spread: ByIdentity[loops.Loop, i
 
 # ---- what can run ----------------------------------------------------------------------------------------------------
 def can_run(stmt: loops.Stmt) -> bool:
-    """Whether a thread can run a statement, those inside it aside."""
+    """Tells whether a thread can run a statement, those inside it aside."""
     match stmt:
         case loops.Compute(var, _, args):
             return _are_numbers((var, *args))
@@ -125,7 +125,7 @@ def can_run(stmt: loops.Stmt) -> bool:
 
 
 def is_number(dtype: str) -> bool:
-    """Whether a dtype is neither that of texts nor of nodes, which the host knows by numbers of its own."""
+    """Tells whether a dtype is neither that of texts nor of nodes, which the host knows by numbers of its own."""
     return dtype in DTYPES and dtype != "str"
 
 
@@ -178,7 +178,7 @@ def _combining(stmts: Sequence[loops.Stmt]) -> Iterator[loops.Store]:
 def _keeps_apart(
     level: loops.Loop, levels: Sequence[loops.Loop], stmts: Sequence[loops.Stmt], buffer: loops.Buffer, offset: Size
 ) -> bool:
-    """Whether different iterations of a loop never combine in one element, for given iterations of the loops around
+    """Tells whether different iterations of a loop never store to one element, for given iterations of the loops around
     it."""
     roots = {s.result: s.source for s in walk((*levels[0].stmts, *stmts)) if isinstance(s, loops.Slice)}
     known: loops.Buffer | None = buffer
@@ -199,8 +199,8 @@ def _keeps_apart(
 
 
 def _is_rows(stmts: Sequence[loops.Stmt]) -> bool:
-    """Whether several threads are to do an iteration: long loops in it, and nothing else but straight code and
-    loops."""
+    """Tells whether several threads should share an iteration: it has long loops, and otherwise only straight-line code
+    and loops."""
     for s in stmts:
         match s:
             case loops.Loop():

@@ -28,20 +28,20 @@ def needed(there: Mapping[Var, loops.Stmt], vars: Iterable[Var]) -> list[Var]:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Which numbers of a function the device makes."""
+    """Finds the numbers of a function that are computed on the device."""
 
     launches: Launching
     spaces: Spaces
 
     def is_for_device(self, loop: loops.Loop) -> bool:
-        """Whether a loop is a kernel: of many iterations, or on arrays that are on the device anyway."""
+        """Tells whether a loop is a kernel: of many iterations, or on arrays that are on the device anyway."""
         if self.launches.nest(loop) is None:
             return False
         arrays = [v for v in captures((loop,), ()) if isinstance(v, loops.Buffer)]
         return is_worth_it(loop) or (bool(arrays) and all(map(self.spaces.on_device, arrays)))
 
     def made(self, stmts: Sequence[loops.Stmt], there: Set[Var]) -> set[Var]:
-        """Those that the device has behind statements, if it has some before."""
+        """Returns the numbers that the device has after some statements, given those that it has before."""
         found = set(there)
         for stmt in stmts:
             match stmt:
@@ -63,7 +63,7 @@ class Numbers:
         return found
 
     def carried(self, loop: loops.For | loops.While, there: Set[Var]) -> list[int]:
-        """Which of the numbers that a loop carries the device makes, by their positions among all that it carries."""
+        """Lists the positions, among all that a loop carries, of the numbers that the device computes."""
         if self.launches.stays_on_host(loop):
             return []
         found: list[int] = []

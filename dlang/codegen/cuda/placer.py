@@ -181,7 +181,7 @@ class Placer:
 
     # ---- scalars -----------------------------------------------------------------------------------------------------
     def scalar(self, s: Scope, stmt: loops.Compute | loops.Convert | loops.Evaluate) -> None:
-        """What is computed of numbers of the device is one of them; anything else the host computes."""
+        """Places a scalar computation: on the device if it uses a number of the device, else on the host."""
         if not self._is_there(s, stmt):
             (s.host or s.out).append(stmt)
             return
@@ -227,7 +227,7 @@ class Placer:
         return buffer
 
     def _is_there(self, s: Scope, stmt: loops.Stmt) -> bool:
-        """Whether a statement uses a number that the device has."""
+        """Tells whether a statement uses a number that the device has."""
         return bool(s.there) and any(v in s.there for v in captures((stmt,), ()) if isinstance(v, Var))
 
     def _sizes_known(self, s: Scope, stmt: loops.Stmt) -> None:
@@ -302,7 +302,7 @@ class Placer:
         s.after = []
 
     def on_host(self, stmts: Sequence[loops.Stmt]) -> list[loops.Stmt]:
-        """What the host does, with the arrays of the device that it needs for that."""
+        """Emits statements for the host, with transfers of the arrays of the device that they use."""
         used = [v for v in captures(stmts, ()) if isinstance(v, loops.Buffer) and self.spaces.on_device(v)]
         arrays = tuple([v for v in used if v not in self.twins])
         made = tuple(
@@ -389,7 +389,8 @@ class Placer:
 
     # ---- branches that the device takes ------------------------------------------------------------------------------
     def _can_be_skipped(self, s: Scope, stmt: loops.Branch) -> bool:
-        """Whether nobody has to wait; a profile counts what is done alone."""
+        """Tells whether a branch can run without a wait for its condition. A profile waits: it counts each arm
+        alone."""
         return stmt.condition in s.there and self.measure is None and can_be_skipped(stmt, s.there, self.numbers)
 
     def skipped(self, s: Scope, stmt: loops.Branch) -> None:
@@ -434,7 +435,7 @@ class Placer:
 
     # ---- profiles ----------------------------------------------------------------------------------------------------
     def nest(self, s: Scope, stmt: loops.Stmt, made: Sequence[loops.Stmt]) -> None:
-        """What is done for a statement that is a nest."""
+        """Emits the statements that run a nest; a profile counts them."""
         if self.measure is None:
             s.out += made
             return

@@ -23,7 +23,7 @@ def print_cuda(program: Program) -> str:
 
 
 def device_text() -> str:
-    """What all kernels share."""
+    """Returns the text that all kernels share."""
     return DEVICE.read_text(encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Which functions can be repeated: what they ask of the device depends on their arguments alone, not on its answers."""
+"""Finds repeatable functions: their work for the device depends on their arguments, not on its results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def only_launched(program: loops.Program) -> loops.Program:
 
 
 def is_repeatable(program: loops.Program, name: str) -> bool:
-    """Whether a function that launches kernels asks nothing of the host but to have the device do things."""
+    """Tells whether a function that launches kernels asks nothing of the host but to have the device do things."""
     found: set[str] = set()
     open = [name]
     while open:

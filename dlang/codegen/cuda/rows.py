@@ -147,7 +147,7 @@ class Rows:
     split: Split | None = None
 
     def heads(self) -> None:
-        """What is known before the first row."""
+        """Prints the setup before the first row: the threads that share a row, and registers for sums over rows."""
         p, shares = self.p, self.shares
         if shares.longest is None:
             p.line("const i32 width = DL_WARP, rank = (i32)threadIdx.x % width;")
@@ -204,7 +204,7 @@ class Rows:
             self.forget(stmt)
 
     def leave(self, loop: Loop, split: Split) -> None:
-        """Where several blocks share a row, each leaves its totals in memory."""
+        """Prints the end of a part of a row that several blocks share: each stores its totals in memory."""
         p, count = self.p, self.p.names[split.count]
         with p.block(f"if ({count} > 1)"):
             for part, (var, _) in zip(split.parts, accumulators(loop.reductions), strict=True):
@@ -247,7 +247,7 @@ class Rows:
         self.met |= found
 
     def forget(self, stmt: Stmt) -> None:
-        """What is kept of arrays in which a statement stores is old."""
+        """Drops registers that hold elements of arrays in which a statement stores."""
         own = self.own(stmt)
         for store in accesses((stmt,)):
             if isinstance(store, Store):
@@ -331,7 +331,7 @@ class Rows:
             self.arrays.update(arrays)
 
     def is_overwritten(self, store: Store, place: Place, following: Sequence[Stmt]) -> bool:
-        """Whether the elements that are stored are all stored anew before they are looked at in memory."""
+        """Tells whether all elements stored are stored again before they are read from memory."""
         for stmt in following:
             found = [a for a in accesses((stmt,)) if self.roots(a.buffer) is self.roots(store.buffer)]
             own = self.own(stmt)

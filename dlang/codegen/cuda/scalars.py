@@ -112,11 +112,11 @@ def combine(monoid: str, dtype: str, x: str, y: str) -> str:
 
 
 def better(monoid: str, new: str, rank: str, best: str, best_rank: str) -> str:
-    """Whether a value is the extremum before another one: larger (or NaN, which counts as largest), or first."""
+    """Prints a test whether a value beats another as extremum: larger (NaN counts as largest), or equal and first."""
     function = "dl_larger" if monoid == "argmax" else "dl_smaller"
     return f"{function}({new}, {rank}, {best}, {best_rank})"
 
 
 def first(monoid: str, dtype: str) -> str:
-    """What a reduction begins with."""
+    """Returns the initial value of a reduction."""
     return literal(identity(monoid.removeprefix("arg"), dtype))

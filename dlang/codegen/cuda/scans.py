@@ -81,7 +81,7 @@ def scan_of(stmt: For) -> Scan | None:
 
 
 def _added(stmt: Compute | None, param: Var) -> tuple[str, Atom] | None:
-    """What a statement adds to a total, and how."""
+    """Returns how a statement adds to a total: the monoid and the value added."""
     match stmt:
         case Compute(_, name, (x, y)) if name in COMBINED_BY and (x is param) != (y is param):
             return COMBINED_BY[name], y if x is param else x
@@ -90,7 +90,7 @@ def _added(stmt: Compute | None, param: Var) -> tuple[str, Atom] | None:
 
 
 def _keeps_apart(stmt: For) -> bool:
-    """Whether no iteration looks at what another stores, and each stores in elements of its own."""
+    """Tells whether no iteration reads what another stores, and each stores to elements of its own."""
     roots = root_of(stmt.body.stmts)
     inside = [v for s in stmt.body.stmts for v in bound_by(s) if isinstance(v, Var)] + list(stmt.params)
     stores = [s for s in stmt.body.stmts if isinstance(s, Store)]
@@ -112,7 +112,7 @@ def _keeps_apart(stmt: For) -> bool:
 
 
 def plan_of_scan(scan: Scan, uncertain: frozenset[Var]) -> Plan:
-    """What a thread does with several iterations at once."""
+    """Returns the plan by which a thread runs several iterations at once."""
     plan = planned(scan.iteration(scan.totals), frozenset(), uncertain, scan.params)
     assert plan is not None, "otherwise it is no scan"
     return plan

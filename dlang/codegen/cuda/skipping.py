@@ -13,7 +13,7 @@ FEW_LAUNCHES = 12  # that are tried in vain rather than that the host waits
 
 
 def can_be_skipped(stmt: Branch, there: Mapping[Var, Stmt], numbers: Numbers) -> bool:
-    """Whether kernels that do nothing can stand for an arm that is not taken, so that nobody has to wait."""
+    """Tells whether kernels that do nothing can stand for an arm that is not taken, so that the host need not wait."""
     launches = 0
     inside: set[Slot] = set()
     if stmt.results:

@@ -1,4 +1,4 @@
-"""Where arrays live: in the memory of the host or of the device.
+"""Decides in which memory arrays live: that of the host or of the device.
 
 A function that launches nothing, and calls nothing that does, is the host's alone. In any other one an array of numbers
 lives on the device if it is a parameter or a result, if a kernel or a product works on it, or if it may be the same as
@@ -25,7 +25,7 @@ FEW = 32  # iterations in all, that are no reason to use a device
 
 @dataclass(slots=True)
 class Launching:
-    """What of a program launches kernels. nests: of loops; functions: by their names.
+    """The parts of a program that launch kernels. nests: of loops; functions: by their names.
 
     deterministic: whether the host is to do what threads would add up in any order.
     """
@@ -48,7 +48,7 @@ class Launching:
         return nest if nest is not None and fits(nest) and not self.is_refused(loop, nest) else self.nest(loop)
 
     def is_refused(self, loop: loops.Loop, nest: Nest | None) -> bool:
-        """Whether a nest adds up floats in an order that may be another one in each run, and must not."""
+        """Tells whether a nest, although `deterministic`, would add floats in an order that differs between runs."""
         return (
             self.deterministic
             and nest is not None
@@ -62,7 +62,7 @@ class Launching:
         )
 
     def stays_on_host(self, stmt: loops.Stmt) -> bool:
-        """Whether nothing in a statement is for the device, so that the host does it as it is."""
+        """Tells whether nothing in a statement is for the device, so that the host runs it unchanged."""
         match stmt:
             case loops.Product():
                 return False
@@ -90,7 +90,7 @@ class Launching:
                 return True
 
     def is_opened(self, stmt: loops.Stmt) -> bool:
-        """Whether a loop is done by the host with work for the device inside."""
+        """Tells whether a loop runs on the host with work for the device inside."""
         if isinstance(stmt, loops.Loop):
             return self.nest(stmt) is None and self.has_work(stmt.stmts)
         return not self.stays_on_host(stmt) and not (isinstance(stmt, loops.For) and scan_of(stmt) is not None)
@@ -99,7 +99,7 @@ class Launching:
         return all(map(self.stays_on_host, body.stmts))
 
     def has_work(self, stmts: Iterable[loops.Stmt]) -> bool:
-        """Whether there is work in statements for the device."""
+        """Tells whether there is work for the device in statements."""
         for stmt in stmts:
             match stmt:
                 case loops.Product():
@@ -129,7 +129,7 @@ class Launching:
 
 
 def is_worth_it(loop: loops.Loop) -> bool:
-    """Whether the iterations of a loop, with those of all loops inside it, may be many."""
+    """Tells whether the iterations of a loop, with those of all loops inside it, may be many."""
     total = 1
     for stmt in walk([loop]):
         if isinstance(stmt, loops.Loop | loops.For | loops.While):
@@ -145,7 +145,7 @@ def _hands_on(slots: Iterable[Sequence[loops.Slot]]) -> bool:
 
 
 def launching(program: loops.Program, deterministic: bool = False) -> Launching:
-    """What of a program launches kernels; deterministic: as in `Launching`."""
+    """Finds the parts of a program that launch kernels; deterministic: as in `Launching`."""
     found = Launching(deterministic)
     while True:
         names = [n for n, f in program.functions.items() if n in found.functions or found.has_work(f.body.stmts)]
@@ -182,12 +182,12 @@ class _Classes:
 
 @dataclass(frozen=True, slots=True)
 class Spaces:
-    """Where the arrays of a function live."""
+    """The memory in which each array of a function lives."""
 
     classes: _Classes
 
     def on_device(self, value: loops.Value) -> bool:
-        """Whether an array lives on the device."""
+        """Tells whether an array lives on the device."""
         return (
             isinstance(value, loops.Buffer)
             and is_number(value.dtype)
@@ -200,7 +200,7 @@ class Spaces:
 
 
 def spaces_of(f: loops.Function, launches: Launching, functions: Mapping[str, loops.Function]) -> Spaces:
-    """Where the arrays of a function that launches kernels live."""
+    """Decides where the arrays of a function that launches kernels live."""
     classes = _Classes()
     classes.put((*f.params, *[out.buffer for out in f.outs], *f.body.results))
     few: list[loops.Loop] = []  # whose iterations are few: they are the device's too if it has some of their arrays

@@ -24,7 +24,7 @@ def type_of(slot: loops.Slot) -> str:
 
 
 def accumulators(reductions: Sequence[loops.Reduction]) -> list[tuple[Var, str]]:
-    """What reductions keep: variables, each with the value that it begins with."""
+    """Lists the variables in which reductions accumulate, each with its initial value."""
     out: list[tuple[Var, str]] = []
     for r in reductions:
         out.append((r.result, scalars.first(r.monoid, dtype_of(r.result))))
@@ -63,7 +63,7 @@ class Printer:
 
     @contextmanager
     def block(self, head: str, tail: str = "}") -> Iterator[None]:
-        """What is written inside is in braces."""
+        """Encloses in braces the lines that are printed inside."""
         self.line(f"{head} {{")
         self.depth += 1
         yield
@@ -97,7 +97,7 @@ class Printer:
         self.line(f"{constant}{self.type(slot)} {self.name(slot)} = {text};")
 
     def variable(self, var: loops.Slot, text: str) -> str:
-        """What changes from here on."""
+        """Declares a variable that is assigned later."""
         self.line(f"{type_of(var)} {self.name(var)} = {text};")
         return self.names[var]
 
@@ -301,7 +301,7 @@ def distance(low: str, high: str) -> str:
 
 
 def quotient(x: str, y: str, type: str = NARROW) -> str:
-    """That of two numbers that are not negative, of a type for indices."""
+    """Prints a quotient of two numbers that are not negative, of a type for indices."""
     return f"dl_quotient({x}, {y})" if type == NARROW else f"{x} / {y}"
 
 
@@ -324,7 +324,7 @@ def place_levels(p: Printer, levels: Sequence[loops.Loop], number: str, type: st
 
 
 def behind(low: str, count: str) -> str:
-    """What lies so far behind a bound."""
+    """Prints the index that is `count` above a bound."""
     return count if low == "0" else f"({low}) + {count}"
 
 

@@ -36,7 +36,7 @@ class Tally:
 
 
 def tally_of(loop: loops.Loop) -> Tally | None:
-    """What the statements in a loop count; None where that depends on what the loop itself stores."""
+    """Returns a loop that counts the bytes and operations of another; None if they depend on what that loop stores."""
     counting = _counting(loop.stmts)
     if counting is None:
         return None

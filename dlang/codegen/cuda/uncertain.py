@@ -13,7 +13,7 @@ from dlang.ir.anf import Size, Var
 
 
 def uncertain_loads(stmts: Sequence[loops.Stmt], reductions: Sequence[loops.Reduction]) -> frozenset[Var]:
-    """What statements load for selections alone; the reductions are of the loop around them."""
+    """Finds loads that only selections use; the reductions are of the loop around the statements."""
     needed: set[loops.Value] = set()
 
     def sizes(found: Iterable[Size]) -> None:

@@ -1,4 +1,4 @@
-"""What a loop does with elements that lie side by side, so that a thread reads and writes several of them at once.
+"""Plans loops over adjacent elements so that a thread reads and writes several of them at once.
 
 t = &x[m*i + j]                 inside: t = a[k]            where a = &x[m*i + j …]
 &y[m*i + j] = s * t                     b[k] = s * t        and &y[m*i + j …] = b
@@ -43,12 +43,12 @@ class Plan:
 
     @property
     def accesses(self) -> tuple[loops.Load | loops.Store, ...]:
-        """Those that are side by side."""
+        """Returns the accesses to adjacent elements."""
         return (*self.loads, *self.stores)
 
     @property
     def needed(self) -> dict[Place, loops.Load | loops.Store]:
-        """What is read of memory: what is loaded, and what stores combine with."""
+        """Returns the accesses that read memory: loads, and stores that combine with the element stored before."""
         found: tuple[loops.Load | loops.Store, ...] = (*self.loads, *[s for s in self.stores if s.monoid != "set"])
         return {self.place(access): access for access in found}
 
@@ -141,7 +141,7 @@ def root_of(stmts: Sequence[loops.Stmt]) -> Roots:
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """Which buffer one is a part of."""
+    """Maps a buffer to the one that it is a part of."""
 
     sources: dict[loops.Buffer, loops.Buffer]
 
