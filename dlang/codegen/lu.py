@@ -127,7 +127,7 @@ def _substituted(
 
 
 def many(r: Routines, n: Size, columns: Size) -> Atom:
-    """Whether products of our own are faster than the library's substitution."""
+    """Emits a test whether products of our own are faster than the library's substitution."""
     enough = r.compute("ge", r.evaluate(n), Lit(IN_BLOCKS, "i64"))
     return r.compute("and", enough, r.compute("ge", r.evaluate(columns), Lit(SEVERAL, "i64")))
 

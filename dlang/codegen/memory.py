@@ -1,4 +1,4 @@
-"""Where arrays live: places and liveness.
+"""Keeps the places of arrays and their liveness.
 
 An array variable has a `Place`: a buffer and the offset of an element as a polynomial of its index, so slices,
 transposes and reshapes cost nothing until something needs the elements in a row. A buffer is freed by the block that
@@ -38,7 +38,7 @@ class Place:
 
     @property
     def whole(self) -> bool:
-        """Whether the array is the buffer: all of it, in order."""
+        """Tells whether the array is the buffer: all of it, in order."""
         return self.start is not None and not self.start.terms
 
     def seen_through(self, axes: tuple[Var, ...], shape: tuple[Size, ...], index: tuple[Size, ...]) -> Place:
@@ -124,14 +124,14 @@ class Memory:
             frame.ends.setdefault(end, []).append((var, place.buffer))
 
     def live(self, var: Var) -> bool:
-        """Whether a variable is used after the let at hand."""
+        """Tells whether a variable is used after the let at hand."""
         for frame in reversed(self.frames):
             if frame.last_use.get(var, -1) > frame.position or var in frame.repeated:
                 return True
         return False
 
     def busy(self, buffer: Buffer) -> bool:
-        """Whether any array in a buffer is used after the let at hand."""
+        """Tells whether any array in a buffer is used after the let at hand."""
         return any(self.live(var) for var in self.holders.get(buffer, ()))
 
     def consumable(self, array: Var) -> Place | None:
@@ -173,7 +173,7 @@ class Memory:
 def covers(
     shape: tuple[Size, ...], index: tuple[Size, ...], bounds: Mapping[Var, tuple[tuple[Size, ...], tuple[Size, ...]]]
 ) -> bool:
-    """Whether an index reaches each element of a shape as its axes run; may say no where it does."""
+    """Tells whether an index reaches each element of a shape as its axes run; may say no where it does."""
     used: set[Var] = set()
     for size, entry in zip(shape, index, strict=True):
         axes = [a for a in dict.fromkeys(entry.atoms()) if a in bounds]

@@ -61,7 +61,7 @@ def _runs(stmts: Sequence[Stmt]) -> Iterator[_Run]:
 
 
 def _go_together(a: Load | Store, b: Load | Store) -> bool:
-    """Whether both load, or both store in the same way."""
+    """Tells whether both load, or both store in the same way."""
     return isinstance(b, Load) if isinstance(a, Load) else isinstance(b, Store) and a.monoid == b.monoid
 
 

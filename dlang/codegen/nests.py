@@ -51,13 +51,13 @@ class Target:
 
     @property
     def positional(self) -> bool:
-        """Whether the value is where an extremum is."""
+        """Tells whether the value is the position of an extremum."""
         return self.monoid in ("argmax", "argmin")
 
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What the loops inside have made of a target's value."""
+    """The value that the loops inside have computed for a target."""
 
     target: Target
     value: anf.Atom
@@ -154,7 +154,7 @@ def _go_on(s: Scheduler, t: Target, earlier: Target, order: tuple[anf.Axis, ...]
 
 
 def _joins(body: anf.Block, row: Target) -> bool:
-    """Whether what makes a row, all of it and for this alone, can join each element with what is in memory."""
+    """Tells whether the comprehension that makes a row, whole and for this alone, can join each element with memory."""
     if sum(v is row.value for v in mentioned(body)) != 1:
         return False
     for let in body.lets:
@@ -190,7 +190,7 @@ def _order(s: Scheduler, op: anf.Comp, targets: list[Target], span: Span | None)
 
 
 def _bound_in(block: anf.Block) -> set[anf.Var]:
-    """What the lets of a block bind."""
+    """Returns the variables that the lets of a block bind."""
     return {var for let in block.lets for var in let.vars}
 
 
@@ -205,7 +205,7 @@ def _is_allowed(order: Sequence[anf.Axis]) -> bool:
 
 
 def _keeps_pairs(order: Sequence[anf.Axis], positional: list[Target]) -> bool:
-    """Whether every argument of an extremum is found in registers."""
+    """Tells whether every argument of an extremum is found in registers."""
     for t in positional:
         depth = len(order) if t.data else max((k + 1 for k, axis in enumerate(order) if axis.var in t.kept), default=0)
         if any(axis.var not in t.kept for axis in order[:depth]):
@@ -239,7 +239,7 @@ def _cost(order: Sequence[anf.Axis], offsets: Sequence[anf.Size], targets: Seque
 
 
 def _moves_with(entry: anf.Size, axis: anf.Var, inside: set[anf.Var]) -> bool:
-    """Whether an entry of an index differs wherever an axis does, whatever else varies."""
+    """Tells whether an entry of an index differs wherever an axis does, whatever else varies."""
     try:
         step = entry.coefficient(axis)
     except ValueError:
@@ -351,7 +351,7 @@ class _Nest:
         return scalars
 
     def _row(self, t: Target) -> Place:
-        """Where the row, or the block of rows, of a target is at the point at hand."""
+        """Returns the place of a target's row, or block of rows, at the point at hand."""
         assert t.place is not None and t.place.start is not None
         first = (*t.index, *[ZERO] * (len(t.row) - t.is_block))
         row = self.s.slice(t.place.buffer, t.place.at(first))
@@ -359,7 +359,7 @@ class _Nest:
         return whole(row, t.row)
 
     def _result(self, c: Contribution, outermost: bool) -> Contribution:
-        """What a loop makes of a contribution: a new variable, the target's own if the loop is the last."""
+        """Returns a contribution with new variables for a loop's result: the target's own if the loop is the last."""
         t = c.target
         final = outermost and t.place is None and not t.positional
         assert isinstance(c.value.type, anf.Scalar)

@@ -21,7 +21,7 @@ def words(variant: Variant) -> tuple[int, ...]:
 
 
 def holds_reference(field: Var) -> bool:
-    """Whether the word of a field is an address in the arena."""
+    """Tells whether the word of a field is an address in the arena."""
     return isinstance(field.type, Array) or holds_references(field.type)
 
 

@@ -1,4 +1,4 @@
-"""What statements of the loop-nest IR work on: scalars, buffers, and arrays and matrices in these."""
+"""Defines the operands of the loop-nest IR: buffers, and arrays and matrices in these."""
 
 from __future__ import annotations
 

@@ -37,7 +37,8 @@ class Extent:
 
 
 class Epilogue(Protocol):
-    """What becomes of each block of a product. whole: it is the only one. Gives what a loop of blocks is to combine."""
+    """Emits code for each block of a product; returns the reductions of the loop of blocks. whole: there is only
+    one."""
 
     def emit(self, s: Scheduler, extent: Extent, whole: bool) -> list[loops.Reduction]: ...
 

@@ -106,7 +106,7 @@ class _Cutter:
         return [loop]
 
     def small(self, work: Size) -> bool:
-        """Whether work is known to be too little for two pieces."""
+        """Tells whether work is known to be too little for two pieces."""
         return work.constant is not None and work.constant < 2 * self.grain
 
     # ---- loops -------------------------------------------------------------------------------------------------------
@@ -145,14 +145,14 @@ class _Cutter:
         ]
 
     def can_call(self, function: loops.Function) -> bool:
-        """Whether several threads may run a function at once."""
+        """Tells whether several threads may run a function at once."""
         if function.name not in self.callable:
             self.callable[function.name] = False
             self.callable[function.name] = not function.recursive and all(map(self.can_run, walk(function.body.stmts)))
         return self.callable[function.name]
 
     def can_run(self, stmt: loops.Stmt) -> bool:
-        """Whether several threads may run a statement at once. No message shows an array, which may be gone by then."""
+        """Tells whether several threads may run a statement at once: no message shows an array, which may be gone."""
         match stmt:
             case loops.Invoke(name):
                 return self.can_call(self.program.functions[name])

@@ -50,7 +50,7 @@ def split(stmts: Sequence[Stmt], partials: Sequence[Partial]) -> tuple[Stmt, ...
 
 
 def _is_used_otherwise(stmts: Sequence[Stmt], shared: set[Buffer]) -> bool:
-    """Whether statements do more with some buffers, or with parts of them, than add to them."""
+    """Tells whether statements do more with some buffers, or with parts of them, than add to them."""
     used = set(shared)
 
     def rest(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:

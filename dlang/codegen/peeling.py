@@ -46,7 +46,7 @@ def peeled(loop: Loop, sizes: Mapping[Var, Size]) -> tuple[list[Loop], Loop, lis
 
 
 def _gap(stmt: Stmt, sizes: Mapping[Var, Size]) -> Size | None:
-    """What is at least 0 where a comparison holds, or where the first of two numbers is the one that is chosen."""
+    """Returns a size that is at least 0 where a comparison holds, or where the first of two numbers is chosen."""
     if not isinstance(stmt, Compute) or len(stmt.args) != 2 or any(a.type != I64 for a in stmt.args):
         return None
     x, y = (poly(a).substitute(sizes.get) for a in stmt.args)
@@ -92,7 +92,7 @@ class _Ends:
                     pass
 
     def between(self, gap: Size) -> bool | None:
-        """Whether a number is at least 0 in all but a few iterations at one end, None if that is not so."""
+        """Tells whether a number is at least 0 in all but a few iterations at one end; None if neither is so."""
         var = self.loop.var
         try:
             slope = gap.coefficient(var).constant

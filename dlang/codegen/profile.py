@@ -51,7 +51,7 @@ def _part(name: str) -> str:
 
 
 def _called(functions: Mapping[str, loops.Function], entries: Collection[str]) -> set[str]:
-    """What the functions of the program itself reach of the copies."""
+    """Finds the copies of functions that the functions of the program itself reach."""
     open, found = list(entries), set(entries)
     while open:
         for stmt in walk(functions[open.pop()].body.stmts):
@@ -108,7 +108,7 @@ class Measuring:
 
     # ---- functions ---------------------------------------------------------------------------------------------------
     def begin(self, f: loops.Function) -> None:
-        """What follows is of a function."""
+        """Starts a function: what follows counts for it."""
         self.label, self.span = f.label or f.name, f.span
         self.own = self.new("function", f.span, f.body.stmts)
         self.more = {}
@@ -191,7 +191,7 @@ class Measuring:
         return replace(loop, stmts=inside)
 
     def has_nests(self, stmt: loops.For | loops.While) -> bool:
-        """Whether a loop in order has nests inside, other than loops in order."""
+        """Tells whether a loop in order has nests inside, other than loops in order."""
         inside = tuple(kind for kind, _ in _KINDS if kind not in (loops.For, loops.While))
         return any(
             isinstance(s, inside) or (isinstance(s, loops.Invoke) and s.function in self.with_nests)
@@ -222,7 +222,7 @@ class Measuring:
         return replace(f, body=out)
 
     def give_up(self, number: int) -> None:
-        """What a nest does is not to be known."""
+        """Marks a nest as one whose work can't be counted."""
         self.nests[number] = replace(self.nests[number], countable=False)
 
     def all_nests(self) -> tuple[loops.Nest, ...]:
@@ -230,7 +230,7 @@ class Measuring:
         return (*self.nests, loops.Nest("transfer", "", None))
 
     def marked(self, stmts: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
-        """What the host does, where what is in no nest has been counted."""
+        """Returns the statements of the host in which what is in no nest has been counted."""
         around, self.counting = self.span, False
         out, self.counting, self.span = self.statements(stmts), True, around
         return out

@@ -41,7 +41,7 @@ from dlang.verification import verifying
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the passes of the loop IR know of the code that is wanted; parameters as for `schedule`."""
+    """The target of the code, as far as the passes of the loop IR know it; parameters as for `schedule`."""
 
     grain: int = 0
     profile: Routines | None = None

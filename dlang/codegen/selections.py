@@ -106,7 +106,7 @@ def _is_number(slot: Slot) -> bool:
 
 
 def _is_total(name: str, args: Sequence[Atom]) -> bool:
-    """Whether an operation of an arm may be done where the arm is not taken."""
+    """Tells whether an operation of an arm may run where the arm is not taken."""
     if any(is_reference(dtype_of(a)) for a in args):
         return False
     if name in PARTIAL and dtype_of(args[0]) in INTEGERS:
@@ -115,5 +115,5 @@ def _is_total(name: str, args: Sequence[Atom]) -> bool:
 
 
 def _exactly(atom: Atom) -> object:
-    """What an atom is, for a key: zeros of different signs differ."""
+    """Returns a key for an atom, in which zeros of different signs differ."""
     return atom if isinstance(atom, Var) else (repr(atom.value), atom.dtype)

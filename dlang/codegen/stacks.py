@@ -67,7 +67,7 @@ def parts_of(block: Block) -> dict[Var, Part]:
 
 
 def _slice(index: Sequence[Size]) -> int | None:
-    """Which slice of an array a destination is, if it is one."""
+    """Returns the number of the slice that a destination is, if it is one."""
     if not index or (index[0].terms and index[0].constant is None):
         return None
     return int(index[0].constant or 0)
@@ -108,6 +108,6 @@ def without_copies(op: Comp, vars: Sequence[Var], copies: Set[Var]) -> tuple[Com
 
 
 def offset(part: Part) -> Size:
-    """Where a part begins in its whole, which lies in a row."""
+    """Returns the offset of a part in its whole, which lies in a row."""
     assert isinstance(part.whole.type, Array)
     return product(part.whole.type.shape[1:]) * part.position

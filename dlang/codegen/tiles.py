@@ -44,7 +44,7 @@ def _in_tiles(s: Scheduler, op: anf.Comp, vars: Sequence[anf.Var], span: Span | 
 
 
 def gains(s: Scheduler, op: anf.Comp) -> bool:
-    """Whether a comprehension would be done in blocks or in tiles."""
+    """Tells whether a comprehension would be done in blocks or in tiles."""
     return not s.device and (gathered.gains(s, op) or plan_of(s, op) is not None)
 
 
@@ -105,7 +105,7 @@ def _order_terms(plan: Plan) -> None:
 
 
 def _at_border(axis: anf.Axis, reduced: set[anf.Var]) -> bool:
-    """Whether an axis has several bounds, of which few iterations may be left, and none of these moves in the loop."""
+    """Tells whether an axis has several bounds, none of which a reduced axis moves: few iterations may be left."""
     bounds = (*axis.lows, *axis.highs)
     return len(bounds) > 2 and not any(b.mentions(reduced) for b in bounds)
 

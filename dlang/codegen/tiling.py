@@ -1,4 +1,4 @@
-"""Whether a comprehension is done in register tiles (`tiles.py`), and which: their rows, columns and sizes."""
+"""Decides whether a comprehension is done in register tiles (`tiles.py`): their rows, columns and sizes."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def plan_of(s: Scheduler, op: Comp) -> Plan | None:
 
 
 def _serves(axis: Axis, op: Comp, steps: list[_Steps], column: Axis) -> bool:
-    """Whether an axis can be the rows: what is loaded for the columns serves several of them."""
+    """Tells whether an axis can be the rows: what is loaded for the columns serves several of them."""
     if bounded_by(axis, {a.var for a in op.axes}) or any(_mentions(other, axis.var) for other in op.axes):
         return False
     shared = any(x.depends(column.var) and not x.depends(axis.var) for x in steps)
@@ -178,7 +178,7 @@ class _Steps:
 
 
 def bounded_by(axis: Axis, axes: set[Var]) -> bool:
-    """Whether an axis has several bounds or such as change with others."""
+    """Tells whether an axis has several bounds or bounds that change with other axes."""
     return len(axis.lows) != 1 or len(axis.highs) != 1 or any(b.mentions(axes) for b in (*axis.lows, *axis.highs))
 
 

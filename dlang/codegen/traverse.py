@@ -114,7 +114,7 @@ _REBUILT = Generated(_written_rebuild)
 
 # ---- what is bound ---------------------------------------------------------------------------------------------------
 def bound_by(stmt: loops.Stmt) -> tuple[loops.Slot, ...]:
-    """What a statement binds for those behind it."""
+    """Returns the variables and buffers that a statement binds for those behind it."""
     open = _OPEN[type(stmt)](stmt)
     results = _RESULTS[type(stmt)](stmt)
     return (*results, *[slot for block in open for inner in block for slot in bound_by(inner)]) if open else results
@@ -126,7 +126,7 @@ def binds_inside(stmt: loops.Stmt) -> tuple[loops.Slot, ...]:
 
 
 def binds(stmt: loops.Stmt) -> tuple[loops.Slot, ...]:
-    """What a statement binds, for those behind it and for those inside it."""
+    """Returns the variables and buffers that a statement binds, for those behind it and for those inside it."""
     return (*binds_inside(stmt), *bound_by(stmt))
 
 

@@ -1,4 +1,4 @@
-"""Which loops run several iterations at once, and how many.
+"""Decides which loops run several iterations at once, and how many.
 
 A loop of independent iterations can if its body is scalar code: every value of it is then a vector with one element for
 each iteration. Loops inside may stay, if their bounds are the same for all iterations; so the choice is between a loop
@@ -35,7 +35,7 @@ LIGHT = 6  # so few operations leave room for several vectors in flight
 
 @dataclass(slots=True)
 class Survey:
-    """What a loop's body would be as vectors, if that is possible.
+    """The vector form of a loop's body, if there is one.
 
     varying: what differs between iterations. guarded: something may fail; combined: a store joins what is in memory;
     scattered: how many of these have places that may be the same. cost: how many accesses are not adjacent.
@@ -70,7 +70,7 @@ class Survey:
 
     @property
     def maskable(self) -> bool:
-        """Whether a few iterations are worth one with a mask: nothing is gathered or fails, memory has wide
+        """Tells whether a few iterations are worth one with a mask: nothing is gathered or fails, memory has wide
         elements."""
         return not (self.guarded or self.narrow or self.loops or self.cost)
 

@@ -1,4 +1,4 @@
-"""Whether a program of the loop-nest IR is well formed: what every back end relies on.
+"""Checks that a program of the loop-nest IR is well formed, as every back end relies on.
 
 Each variable and buffer is bound once, and used where it is in scope; operands and results have the dtypes that a
 statement asks for; what control carries and what a call hands over fits. Memory: a buffer is made before it is used,
@@ -375,7 +375,7 @@ class _Verifier:
         self.bind([slot for r in stmt.reductions for slot in (r.result, r.position) if slot is not None])
 
     def on_host(self, stmt: loops.OnHost) -> None:
-        """What the host does with copies, which are called as the arrays are."""
+        """Checks the statements of the host, in which copies have the names of the arrays."""
         for buffer, copy in stmt.held:
             self.elements(copy, self.elements(buffer))
         if not set(stmt.changed) <= set(stmt.arrays):

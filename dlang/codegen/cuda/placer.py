@@ -389,8 +389,8 @@ class Placer:
 
     # ---- branches that the device takes ------------------------------------------------------------------------------
     def _can_be_skipped(self, s: Scope, stmt: loops.Branch) -> bool:
-        """Tells whether a branch can run without a wait for its condition. A profile waits: it counts each arm
-        alone."""
+        """Tells whether a branch needs no wait for its condition; a profile waits, since it counts only the arm
+        taken."""
         return stmt.condition in s.there and self.measure is None and can_be_skipped(stmt, s.there, self.numbers)
 
     def skipped(self, s: Scope, stmt: loops.Branch) -> None:

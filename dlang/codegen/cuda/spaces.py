@@ -48,7 +48,7 @@ class Launching:
         return nest if nest is not None and fits(nest) and not self.is_refused(loop, nest) else self.nest(loop)
 
     def is_refused(self, loop: loops.Loop, nest: Nest | None) -> bool:
-        """Tells whether a nest, although `deterministic`, would add floats in an order that differs between runs."""
+        """Tells whether `deterministic` refuses a nest: it adds floats in an order that can differ between runs."""
         return (
             self.deterministic
             and nest is not None

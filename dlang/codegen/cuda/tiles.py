@@ -26,7 +26,7 @@ _PURE = (Compute, Convert, Evaluate, Load, Slice, Branch, At)
 
 
 def crossed_loads(levels: Sequence[Loop], stmts: Sequence[Stmt]) -> tuple[int, tuple[Load, ...]]:
-    """The level, not the last, along which a map loads adjacent elements though it stores along the last; its loads."""
+    """Returns a level before the last and the loads that are adjacent along it, in a map that stores along the last."""
     loads: list[Load] = []
     stored, bound = False, {slot for s in walk(stmts) for slot in bound_by(s)}
     for stmt in stmts:

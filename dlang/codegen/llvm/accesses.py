@@ -121,7 +121,7 @@ def byte_count(w: Writer, dtype: str, shape: Sequence[Size]) -> str:
 
 
 def is_too_large(w: Writer, size: Size) -> str:
-    """Whether a polynomial is so large that its value as an i64 may have wrapped: it is estimated as a float."""
+    """Emits a test whether a polynomial, estimated as a float, is so large that its i64 value may have wrapped."""
     ops = w.ops()
     total = ops.constant(0.0, "f64")
     for monomial, c in size.terms.items():

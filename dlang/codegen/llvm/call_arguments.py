@@ -22,7 +22,7 @@ from dlang.ops.dtypes import WHOLE
 
 
 def is_taken(part: Part, trees: Trees) -> bool:
-    """Whether a part of an argument is taken apart without Python."""
+    """Tells whether a part of an argument is taken apart without Python."""
     match part:
         case Tree(dtype):
             return trees.are_written(dtype)
@@ -43,7 +43,7 @@ def is_taken(part: Part, trees: Trees) -> bool:
 
 
 def _in_variant(part: Part) -> bool:
-    """Whether a part may be what a variant holds: it has no sizes, and says what its type is where it is not there."""
+    """Tells whether a variant may hold a part: it has no sizes, and its type is known where it is absent."""
     match part:
         case Leaf(_, shape):
             return not shape
@@ -103,7 +103,7 @@ def take(e: Emission, part: Part, arg: str, sizes: Sequence[Size]) -> None:
 
 
 def _fields(e: Emission, struct: type, items: Sequence[Part], arg: str, sizes: Sequence[Size]) -> None:
-    """What an object of a dataclass holds."""
+    """Takes the fields of a dataclass's object."""
     for at, item in zip(objects.slots_of(struct) or (), items, strict=True):
         value = e.load("ptr", arg, at)
         e.unless(e.w.emit(f"icmp ne ptr {value}, null"))

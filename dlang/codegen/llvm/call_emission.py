@@ -42,7 +42,7 @@ class Emission:
         self.w.begin(fine)
 
     def load(self, type: str, base: str, offset: int) -> str:
-        """What lies so many bytes behind an address."""
+        """Loads the value at an offset, in bytes, from an address."""
         return self.w.emit(f"load {type}, ptr {self.w.emit(f'getelementptr i8, ptr {base}, i64 {offset}')}")
 
     def table(self, need: Need) -> str:

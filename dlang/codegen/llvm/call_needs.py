@@ -1,4 +1,4 @@
-"""What the words of a table are that a function takes beside the arguments of a call from Python."""
+"""Describes the words of the table that a function takes beside the arguments of a call from Python."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Object:
 
 
 def is_made(part: Part) -> bool:
-    """Whether a part of a result is made without Python."""
+    """Tells whether a part of a result is made without Python."""
     match part:
         case Leaf(dtype, shape):
             return dtype in WHOLE or (dtype == "str" and not shape) or (dtype == "f16" and bool(shape))
@@ -62,7 +62,7 @@ def result(e: Emission, face: Face, point: EntryPoint, first: int, outs: Sequenc
 
 
 def _leaf(e: Emission, formal: Var, address: str) -> tuple[str, Object | str]:
-    """What a word that was given back stands for."""
+    """Reads a word that an entry returned: an object for an array, the word itself for a scalar."""
     w = e.w
     match formal.type:
         case Array(dtype, shape):

@@ -44,7 +44,7 @@ class Trees:
         return found
 
     def are_written(self, dtype: str) -> bool:
-        """Whether nodes of a datatype are written without Python."""
+        """Tells whether nodes of a datatype are written without Python."""
         return all(_is_written(branch) for name in self.reached(dtype) for branch in self.branches[name])
 
 
@@ -70,7 +70,7 @@ def _symbol(dtype: str) -> str:
 
 # ---- the functions ---------------------------------------------------------------------------------------------------
 def functions(e: Emission, dtypes: Sequence[str], trees: Trees) -> str:
-    """What writes the nodes of some datatypes, and of all that they hold."""
+    """Emits the functions that write the nodes of some datatypes, and of all that they hold."""
     names = dict.fromkeys(name for dtype in dtypes for name in trees.reached(dtype))
     return "".join([_function(e, name, trees) for name in names])
 

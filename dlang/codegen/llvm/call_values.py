@@ -1,4 +1,4 @@
-"""What reads numbers, texts and arrays of Python for all callers, as LLVM text."""
+"""Holds the LLVM text that all callers share to read Python's numbers, texts and arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Python calls without a detour: a C function that takes arguments apart, runs an entry and makes its results.
+"""Emits the C functions that Python calls: each takes arguments apart, runs an entry and makes its results.
 
 It takes just what a table says that it takes: numbers, truth values and texts, arrays of a dtype and a number of axes,
 tuples, structs and enums of them, and trees of numbers. To everything else it answers `MISS`, and the call goes through
@@ -121,7 +121,7 @@ def _text(e: Emission, face: Face, point: EntryPoint, terms: Terms) -> str | Non
 
 
 def _ends(made: int) -> list[str]:
-    """Where a call that can't go on as it should is left."""
+    """Emits the ends of a call that can't go on: by a miss, so that Python takes over, or by an exception."""
     return [
         "miss:",
         f"  ret ptr inttoptr (i64 {MISS} to ptr)",

@@ -92,7 +92,7 @@ def call_c(w: Writer, stmt: loops.CallC) -> None:
 
 
 def _foreign_symbol(target: str) -> str:
-    """What a C function is called in a module, in characters that any linker takes."""
+    """Returns the name of a C function in a module, in characters that any linker takes."""
     return "foreign." + target.encode().hex()
 
 

@@ -1,4 +1,4 @@
-"""What the functions that Python calls share, as LLVM text: objects, and the begin and the end of a run.
+"""Emits the LLVM text that the functions called by Python share: objects, and the begin and the end of a run.
 
 A *state* belongs to a compiled entry: its context, in which one run at a time goes on. It is guarded by Python's lock,
 which only `dl_run` lets go, and NumPy where it copies an array. `dispatch.py` finds the function that a call fits.

@@ -137,7 +137,7 @@ def _iterations_around(
 
 
 def _stopped(w: Writer, stmt: loops.For | loops.While, r: _Ring) -> None:
-    """Where an iteration that is the last by its own decision goes."""
+    """Emits the exit of a loop that ends early, by its body's own decision."""
     if stmt.early:
         w.begin(r.stop)
         w.jump(r.done)

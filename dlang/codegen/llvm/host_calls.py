@@ -1,4 +1,4 @@
-"""Where compiled code is left: checks that fail, and work of the host. Values cross as words of 8 bytes."""
+"""Leaves compiled code: for checks that fail, and for work of the host. Values cross as words of 8 bytes."""
 
 from __future__ import annotations
 

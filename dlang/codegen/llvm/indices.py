@@ -83,7 +83,7 @@ def _extreme(w: Writer, name: str, sizes: Sequence[Size]) -> str:
 
 
 def size_varies(w: Writer, size: Size) -> bool:
-    """Whether a polynomial differs between lanes."""
+    """Tells whether a polynomial differs between lanes."""
     return w.lane is not None and any(w.varies(a) for a in size.atoms())
 
 

@@ -48,7 +48,7 @@ def stored(w: Writer, stmt: Store) -> bool:
 
 
 def _is_worth_it(w: Writer, group: Group) -> bool:
-    """Whether this is possible where the group stands, and less work than an access for each element."""
+    """Tells whether vector accesses are possible where a group stands, and less work than one for each element."""
     assert w.lane is not None
     if size_varies(w, group.first - poly(w.lane.var) * group.stride):
         return False
@@ -140,7 +140,7 @@ def _used(w: Writer, group: Group, lane: int, vector: int) -> list[int]:
 
 
 def _mask(w: Writer, used: Sequence[int], gaps: bool) -> str | None:
-    """Which elements of a vector are accessed; None if all are, or the others may be, too."""
+    """Returns the mask of a vector's accessed elements; None if all are, or if the others may be accessed, too."""
     assert w.lane is not None
     if w.lane.mask is None:
         if all(lane >= 0 for lane in used) or (gaps and used[-1] >= 0):

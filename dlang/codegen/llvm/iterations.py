@@ -77,7 +77,7 @@ def loop(w: Writer, stmt: loops.Loop) -> None:
 
 
 def _cleared(stmt: Loop) -> loops.Store | None:
-    """What a loop does if it only stores zeros side by side."""
+    """Returns the store of a loop that only stores zeros side by side."""
     match stmt.stmts:
         case (loops.Store(_, offset, Lit(value), "set") as store,) if not stmt.reductions:
             zero = not isinstance(value, str) and value == 0 and not str(value).startswith("-")
@@ -330,7 +330,7 @@ def _may_bail(stmts: Sequence[Stmt]) -> bool:
 
 
 def _few(stmt: Loop, iterations: int) -> bool:
-    """Whether a loop is known to be over before it has to look up."""
+    """Tells whether a loop is known to end before its first safepoint."""
     known = known_iterations(stmt)
     return known is not None and known <= iterations
 
@@ -394,7 +394,7 @@ def _masked_rest(
 
 
 def _phis(carried: Iterable[tuple[str, str, str, str]], entering: str, latch: str) -> list[str]:
-    """What a loop carries: for each (type, name, at first, after an iteration) the phi at its head."""
+    """Returns the phis at a loop's head, from (type, name, initial value, value after an iteration) of its state."""
     return [f"  {name} = phi {type} [ {x}, %{entering} ], [ {y}, %{latch} ]" for type, name, x, y in carried]
 
 
@@ -412,7 +412,7 @@ def _bind_lanes(w: Writer, var: Var, index: str) -> None:
 
 
 def _mask_is_cheap(stmts: Sequence[Stmt]) -> bool:
-    """Whether the processor can mask all accesses, and no function is called lane by lane."""
+    """Tells whether the processor can mask all accesses, and no function is called lane by lane."""
     for s in stmts:
         match s:
             case loops.Load(_, buffer, _) | loops.Store(buffer, _, _, _):

@@ -67,13 +67,13 @@ _SUPPORT = (*support.NAMES, *pool.NAMES, *collector.NAMES, *texts.NAMES)
 
 
 def support_address(name: str) -> int:
-    """Where a function of `support` is."""
+    """Returns the address of a function of `support`."""
     return _support().addresses[name]
 
 
 @cache
 def _registry() -> Linked:
-    """What sanitised programs share."""
+    """Links the code that sanitised programs share."""
     symbols = {name: address_of(name) for name in registry.IMPORTS}
     symbols |= {name: support_address(name) for name in registry.SUPPORT}
     return _link(objects.compile_object(registry.TEXT), symbols, registry.NAMES, lasting=True)
@@ -157,14 +157,14 @@ def load(
 
 @cache
 def _capi(word: int) -> Linked:
-    """What callers share. word: where an object that is called has the address of its record."""
+    """Links the code that callers share. word: where an object that is called has the address of its record."""
     symbols = {name: support_address(name) for name in capi.SUPPORT}
     symbols |= {name: python.address(name) for name in capi.SHARED}
     return _link(objects.compile_object(capi.text(word)), symbols, capi.NAMES, lasting=True)
 
 
 def capi_address(name: str, word: int) -> int:
-    """Where a function of `capi` is."""
+    """Returns the address of a function of `capi`."""
     return _capi(word).addresses[name]
 
 

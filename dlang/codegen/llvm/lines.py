@@ -1,4 +1,4 @@
-"""Where instructions come from, as LLVM's metadata, so that debuggers and profilers show lines of the language.
+"""Records where instructions come from, as LLVM's metadata, so that debuggers and profilers show lines of the language.
 
 While a function is written, places stand among its lines and say which one what follows comes from; when it is finished
 they become references to locations. A location knows the calls that the compiler took away.

@@ -39,12 +39,12 @@ BLOCK = 4096  # bytes of a row of a block of `b`, which with all its terms fills
 
 
 def product_symbol(dtype: str, bits: int) -> str:
-    """What the function that multiplies is called."""
+    """Returns the name of the function that multiplies."""
     return f"dl_product_{dtype}_{bits}"
 
 
 def panels_symbol(dtype: str, bits: int) -> str:
-    """What the function that multiplies by panels is called."""
+    """Returns the name of the function that multiplies by panels."""
     return f"dl_panels_{dtype}_{bits}"
 
 

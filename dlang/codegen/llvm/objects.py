@@ -35,7 +35,7 @@ NO_PROCESSOR = "E0959"
 
 @cache
 def target() -> Any:
-    """What LLVM compiles for."""
+    """Returns the target that LLVM compiles for."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()
@@ -73,12 +73,12 @@ def vector_bits() -> int:
 
 
 def has_avx512() -> bool:
-    """Whether code for this process uses AVX-512, on registers of each width."""
+    """Tells whether code for this process uses AVX-512, on registers of each width."""
     return this_processor().avx512
 
 
 def has_fma() -> bool:
-    """Whether code for this process multiplies and adds in one operation."""
+    """Tells whether code for this process multiplies and adds in one operation."""
     return this_processor().fma
 
 
@@ -120,7 +120,7 @@ def _the_one_here() -> processors.Processor:
 
 @cache
 def processor() -> str:
-    """What machine code depends on beside its text: the processor, and the compiler behind this file."""
+    """Identifies what machine code depends on beside its text: the processor, and the compiler behind this file."""
     made_by = Path(__file__).read_text(encoding="utf-8")
     return digest(_features(), _asked_for(), _library(), made_by)
 
@@ -135,7 +135,7 @@ def _features() -> str:
 
 
 def _library() -> str:
-    """Which LLVM this is, by its file, since asking it would load it."""
+    """Identifies the version of LLVM, by its file, since asking it would load it."""
     found = find_spec("llvmlite")
     folder = Path((found.submodule_search_locations or [""])[0] if found is not None else "") / "binding"
     try:

@@ -17,7 +17,7 @@ def heights_of(bits: int) -> tuple[int, ...]:
 
 
 def pack_symbol(dtype: str, bits: int) -> str:
-    """What the function that makes panels is called."""
+    """Returns the name of the function that makes panels."""
     return f"dl_pack_{dtype}_{bits}"
 
 
@@ -279,7 +279,7 @@ each:
 
 
 def masks(dtype: str, bits: int, columns: str, vectors: int = VECTORS) -> str:
-    """Which lanes of each vector of a panel are among so many columns that are left."""
+    """Emits masks of the lanes of each vector of a panel that are among so many columns that are left."""
     lanes = lanes_of(dtype, bits)
     wide = f"<{lanes} x i64>"
     steps = ", ".join(f"i64 {k}" for k in range(lanes))
@@ -330,7 +330,7 @@ def tile_stores(dtype: str, bits: int, rows: int, vectors: int, then: str) -> li
 
 
 def declarations(dtype: str, bits: int) -> str:
-    """What functions of tiles call of LLVM's."""
+    """Declares the functions of LLVM that functions of tiles call."""
     lanes = lanes_of(dtype, bits)
     vector, suffix = f"<{lanes} x {FORMATS[dtype].llvm}>", f"v{lanes}{dtype}"
     return f"""

@@ -23,7 +23,7 @@ FEW = 1024  # iterations that are too few for it
 
 
 def has_room(w: Writer, stmt: Loop) -> bool:
-    """Whether an iteration of a loop of lanes takes so long that further instructions hardly count.
+    """Tells whether an iteration of a loop of lanes takes so long that further instructions hardly count.
 
     A sum of the elements of one array waits for its additions.
     """
@@ -58,7 +58,7 @@ def ask_ahead(w: Writer, buffer: Buffer, offset: Size, address: str) -> None:
 
 
 def _is_new(w: Writer, buffer: Buffer, offset: Size, lane: Var) -> bool:
-    """Whether elements side by side are others in each iteration of the loops around the one at hand."""
+    """Tells whether adjacent elements are others in each iteration of the loops around the one at hand."""
     others = [a for a in offset.atoms() if a is not lane]
     if any(a not in w.depths for a in others) or not offset.mentions((lane,)):
         return False

@@ -1,4 +1,4 @@
-"""What the next product of a batch reads and writes is fetched while one is computed, as LLVM text.
+"""Prefetches the operands and the result of a batch's next product while one is computed, as LLVM text.
 
 A processor's own prefetching follows long streams. The operands of small products are many short ones, so that without
 this each product would wait for its first rows. The memory to be fetched is four ranges, each a beginning and an end,

@@ -90,7 +90,7 @@ def bind_results(w: Writer, reductions: Sequence[Reduction], totals: Sequence[st
 
 
 def accumulator_dtypes(reductions: Sequence[Reduction]) -> list[str]:
-    """What accumulators hold: for each reduction its values, for a position ranks too."""
+    """Lists the dtypes of accumulators: for each reduction that of its values, for a position that of ranks, too."""
     out: list[str] = []
     for r in reductions:
         out += [dtype_of(r.result)] if r.position is None else [dtype_of(r.result), "i64"]

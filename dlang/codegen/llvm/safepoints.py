@@ -1,4 +1,4 @@
-"""Where long runs look up: whether somebody has pressed Ctrl-C.
+"""Places safepoints, at which long runs see whether somebody has pressed Ctrl-C.
 
 A loop looks once in a chunk of iterations, so what it costs can't be measured, and in every iteration that is long; a
 loop of few iterations, which is over soon, does not look at all. The clock decides when the host is asked, which lets
@@ -41,7 +41,7 @@ def chunk(stmts: Sequence[loops.Stmt]) -> int:
 
 
 def _is_long(s: loops.Stmt) -> bool:
-    """Whether this is a block of a large product, or a routine of a library for matrices."""
+    """Tells whether a statement is a block of a large product, or a routine of a library for matrices."""
     match s:
         case loops.Product(b=b, rows=rows, columns=columns, inner=inner, room=room):
             count = (rows * columns * inner).constant

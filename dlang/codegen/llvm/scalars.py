@@ -475,7 +475,7 @@ class Scalars:
                 return self.extremum(monoid == "max", dtype, x, y)
 
     def better(self, monoid: str, dtype: str, new: str, rank: str, best: str, best_rank: str) -> str:
-        """Whether a value is the extremum before another one: larger (or NaN, which counts as largest), or first.
+        """Emits a test whether a value beats another as extremum: larger (NaN counts as largest), or equal and first.
 
         What has no rank has -1, which without a sign is after all others, and the identity, which is before no value.
         """

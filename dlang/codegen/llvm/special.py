@@ -136,7 +136,7 @@ def _stirling(e: Emitter, a: str, high: str, low: str) -> str:
 
 
 def _shift_product(e: Emitter, a: str, tiny: str, reflected: str) -> tuple[str, str]:
-    """What relates gamma(a) to gamma(2 + t), t from -5/8 to 1/2, as a sum: a product of numbers one apart.
+    """Emits a product of numbers one apart that relates gamma(a) to gamma(2 + t), t from -5/8 to 1/2, as a sum.
 
     a (1 + a) for a < 1/2 (1 + a alone where it is reflected), a for a < 11/8, 1, a - 1 from 5/2 on, (a - 2) (a - 1)
     from 7/2 on.

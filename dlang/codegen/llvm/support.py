@@ -1,4 +1,4 @@
-"""What compiled code shares: the layout of a run's context, memory, and how a failure is recorded, as LLVM text.
+"""Holds the LLVM text that compiled code shares: the layout of a run's context, memory, and the record of a failure.
 
 A context belongs to one run at a time. Memory comes in size classes (four for each power of two) from free lists that
 the context keeps; each block has a header of 64 bytes in front, and blocks in use are chained, so that all of them can

@@ -1,4 +1,4 @@
-"""What machine code and the process that loads it call things, in characters that any linker takes."""
+"""Names the symbols that machine code and the process that loads it share, in characters that any linker takes."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ def entry_symbol(name: str) -> str:
 
 
 def caller_symbol(name: str) -> str:
-    """What Python calls in the place of a function, without a detour."""
+    """Returns the name of the function that Python calls directly in the place of a function."""
     return "call." + name.encode().hex()

@@ -18,12 +18,12 @@ KINDS = {"wide": VECTORS, "thin": 1}  # of tiles, and vectors in a row of them
 
 
 def windows_symbol(dtype: str, bits: int) -> str:
-    """What the function is called."""
+    """Returns the name of the function."""
     return f"dl_windows_{dtype}_{bits}"
 
 
 def gather_symbol(dtype: str, bits: int) -> str:
-    """What the function that makes panels is called."""
+    """Returns the name of the function that makes panels."""
     return f"dl_gather_{dtype}_{bits}"
 
 

@@ -150,7 +150,7 @@ class Writer:
         return name
 
     def place(self, span: Span) -> None:
-        """What follows comes from there."""
+        """Sets the span of the instructions that follow."""
         self.span = span
         if self.module.lines is not None:
             for lines in (self.code, self.cold, *(scope.pre for scope in self.scopes)):
@@ -196,7 +196,7 @@ class Writer:
             self.scopes.pop()
 
     def ahead_of(self, label: str) -> str:
-        """Where to go instead of to the block in front of a loop, so that what is written ahead may have blocks too."""
+        """Returns the label to jump to in place of a preheader, so that code written ahead of it may have blocks."""
         return self.label("ahead") if self.module.sanitizes else label
 
     def begin_ahead(self, ahead: str, label: str, scope: Scope) -> None:
@@ -228,7 +228,7 @@ class Writer:
         return self.roots.get(buffer, self.values[buffer])
 
     def lines_at(self, depth: int) -> list[Line]:
-        """Where to write what exists at a depth of loops."""
+        """Returns the lines in which a value that exists at a depth of loops is computed."""
         return self.code if depth == self.depth else self.scopes[depth].pre
 
     def depth_of(self, atoms: Sequence[Value]) -> int:
