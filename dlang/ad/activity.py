@@ -1,4 +1,4 @@
-"""What carries a derivative: the variables that depend on the inputs differentiated and that reach a seeded result.
+"""Finds active variables: those that depend on the inputs differentiated and reach a seeded result.
 
 Only floats can, and handles to nodes, which may hold some. Along what derivatives flow is a graph of the variables of a
 body, inner blocks included; the inputs lead to what varies, and of that the seeded results lead back to what is active.
@@ -48,7 +48,7 @@ def active_vars(
 
 
 def carries(type: anf.Type) -> bool:
-    """Whether a derivative can flow through a value: a float, or a node, which may hold one."""
+    """Tells whether a derivative can flow through a value: a float, or a node, which may hold one."""
     return is_float(type) or (not isinstance(type, anf.Token) and anf.is_handle(type.dtype))
 
 
@@ -124,7 +124,7 @@ class _Flows:
 
 
 def differentiable(destination: object) -> bool:
-    """Whether the result of a destination can carry a derivative."""
+    """Tells whether the result of a destination can carry a derivative."""
     return not isinstance(destination, anf.Reduce) or destination.monoid in ("sum", "prod", "max", "min", "set")
 
 

@@ -1,4 +1,4 @@
-"""Where the adjoints of a comprehension's reads go: a read decides the destination of its adjoint.
+"""Finds the destinations of the adjoints of a comprehension's reads.
 
 In y[o] = Σ f(… x[i] …) the adjoint of the read is x̄[i] += g at every point. By what the index says:
 
@@ -248,7 +248,7 @@ def _stored(p: _Placement, over: set[anf.Var], g: anf.Atom) -> anf.Var | None:
 
 
 def _joins(p: _Placement, group: _Group | None, c: Contribution) -> bool:
-    """Whether a contribution has become part of another one of its pass, to the same elements."""
+    """Adds a contribution to another one of its pass if both go to the same elements; tells whether it did."""
     for n, (bar, g, d) in enumerate(group.results if group is not None else ()):
         if isinstance(d, anf.Reduce) and d.index == c.index and d.monoid == "sum" and bar in p.bars[c.array]:
             total = anf.fresh("t", g.type)
@@ -449,7 +449,7 @@ def _reads_as_many(p: _Placement) -> bool:
 
 
 def _dear(lets: Sequence[anf.Let]) -> bool:
-    """Whether code takes so long that it is better to store and read sums of what it gives."""
+    """Tells whether code is so expensive that it is better to store and read sums of its results."""
     names = [let.op.name for let in lets if isinstance(let.op, anf.Prim)]
     return sum(1 if COST[name] <= ROUNDING else 4 for name in names if name not in GUARDS) > DEAR
 

@@ -63,7 +63,7 @@ class Adjoints:
         return {name: frozenset(names) for names in components(calls) for name in names}
 
     def key(self, function: str, wrt: tuple[int, ...], seeded: Sequence[bool], tape: str | None = None) -> Key:
-        """That of a derivative which a program asks for; only what carries derivatives is seeded."""
+        """Returns the key of a derivative for which a program asks; only results that carry derivatives are seeded."""
         results = self.program.functions[function].results
         marks = tuple([s and self.nodes.carries(r.type) for s, r in zip(seeded, results, strict=True)])
         return Key(function, wrt, marks, border=True, tape=tape)

@@ -29,7 +29,7 @@ MOST = 6  # pieces of an index; each is a pass if it is an end
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What an index is at the points at which all of `gaps` are at least 0."""
+    """The value of an index at the points at which all of `gaps` are at least 0."""
 
     value: Size
     gaps: tuple[Size, ...] = ()
@@ -104,7 +104,7 @@ class Points:
         return value if all(v in facts.bounds or v in facts.sizes for v in value.atoms()) else None
 
     def pieces(self, atom: Atom, makers: Mapping[Var, Op]) -> list[Piece] | None:
-        """What a value is at which points; at each it is just one of the pieces."""
+        """Returns the pieces of a value; at each point exactly one of them applies."""
         if (value := self.affine(atom, makers)) is not None:
             return [Piece(value)]
         op = makers.get(atom) if isinstance(atom, Var) else None
@@ -261,7 +261,7 @@ class Points:
 
 
 def end_of(bent: Bent, end: Piece, axes: Sequence[Axis], known: Knowledge) -> tuple[Size, list[Axis]]:
-    """Where an entry of an index is at an end, at the points `axes`, and further axes of at most one point.
+    """Returns the place of an index's entry at an end, at the points `axes`, and further axes of at most one point.
 
     If there is just one point, its place says where the element is.
     """

@@ -66,7 +66,7 @@ def pull_comp(let: anf.Let, op: anf.Comp, scope: Scope) -> list[anf.Let]:
 
 
 def needs_loop(op: anf.Comp, k: int) -> bool:
-    """Whether the derivative of a result has no parallel form of its own."""
+    """Tells whether the derivative of a result has no parallel form of its own."""
     d = op.destinations[k]
     if not isinstance(d, anf.Reduce) or d.monoid in ("sum", "set"):
         return False
@@ -76,7 +76,7 @@ def needs_loop(op: anf.Comp, k: int) -> bool:
 
 
 def _is_box(op: anf.Comp, d: anf.Reduce) -> bool:
-    """Whether the reduced axes form the same kind of box at every point of the others."""
+    """Tells whether the reduced axes form the same kind of box at every point of the others."""
     names = [a.var for a in op.axes]
     kept = {a for e in d.index for a in axes_of(e, names)}
     reduced = [a.var for a in op.axes if a.var not in kept]

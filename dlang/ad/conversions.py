@@ -67,7 +67,7 @@ class Conversions:
         return Conversions(functions, datatypes, holding(datatypes))
 
     def carries(self, type: anf.Type) -> bool:
-        """Whether a value of this type can have a derivative."""
+        """Tells whether a value of this type can have a derivative."""
         return carries(type, self.held)
 
     def type(self, type: anf.Type) -> anf.Type:

@@ -1,4 +1,4 @@
-"""What to save and what to compute again, as a minimum cut.
+"""Decides by a minimum cut which values to save and which to rematerialise.
 
 Each value costs something to save, and something to compute again from its operands, which then have to be there. The
 cheapest way to have the values that are wanted is a minimum cut of a graph in which every value is two nodes: it is

@@ -187,7 +187,7 @@ def _by_minors(b: Builder, a: Var, directions: Sequence[Var]) -> Var:
 
 
 def _minors(b: Builder, s: Var, directions: Sequence[Var]) -> Var:
-    """What D^(k+1) det(diag(s))[H1, …, Hk, G] adds up of the entries of G.
+    """Returns the sum over the entries of G in D^(k+1) det(diag(s))[H1, …, Hk, G].
 
     By Leibniz' formula it is a sum over permutations σ: of each row i one entry (i, σ i) is taken, k + 1 of them from
     the directions, one each, and the others from the diagonal, so that σ leaves these rows where they are. With r_0 the

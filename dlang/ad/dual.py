@@ -1,4 +1,4 @@
-"""What the forward walk of one function carries: where its code goes, and the tangents found so far.
+"""Defines the state of the forward walk of a function: the builder of its code, and the tangents found so far.
 
 A variable without a tangent has the tangent zero, which is built only where a value must exist. Variables are bound
 once, so one table serves all blocks of a function.
@@ -32,7 +32,7 @@ class Dual:
     dots: dict[Var, Atom] = field(default_factory=dict)
 
     def carries(self, type: Type) -> bool:
-        """Whether a value of this type can have a tangent."""
+        """Tells whether a value of this type can have a tangent."""
         return self.nodes.carries(type)
 
     def dot(self, atom: Atom | None) -> Atom | None:

@@ -82,7 +82,7 @@ class Duals:
         return params, dots, tuple(outs)
 
     def _dotted(self, key: _Key, type: Type) -> bool:
-        """Whether a result of this type comes with a tangent."""
+        """Tells whether a result of this type comes with a tangent."""
         return carries(type) if key.border else self.nodes.carries(type)
 
     def _made(self, name: str, key: _Key, source: Function) -> Function:

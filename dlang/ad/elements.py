@@ -1,4 +1,4 @@
-"""What a comprehension saves for its adjoint: elements of arrays that the adjoint may not have whole (`fleeting.py`).
+"""Saves the elements that a comprehension's adjoint needs of arrays that it may not have whole (`fleeting.py`).
 
 The body of a comprehension runs again in its adjoint, at the same points. An element that it reads of an array that is
 there no longer is a further result, in an arm of a branch, too, where the other arm gives a dummy. What fewer axes

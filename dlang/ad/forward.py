@@ -73,7 +73,7 @@ def _push(let: anf.Let, s: Dual) -> None:
 
 
 def _push_mark(let: anf.Let, op: anf.Assert, s: Dual) -> None:
-    """What goes through a mark has the tangent of the variable that it names."""
+    """Gives the variables that a mark binds the tangents of those that it names."""
     mark = mark_of(op)
     assert mark is not None
     s.b.append(let)

@@ -1,4 +1,4 @@
-"""What a block of the backward pass is given of the forward pass."""
+"""Finds the values that a block of the backward pass takes from the forward pass."""
 
 from __future__ import annotations
 

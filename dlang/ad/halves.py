@@ -99,7 +99,7 @@ class _Split:
         return anf.Block((*lets, made), (*values, node))
 
     def splits(self, op: anf.If, block: anf.Block) -> bool:
-        """Whether a branch at the end of the forward half is worth variants of their own.
+        """Tells whether a branch at the end of the forward half is worth variants of its own.
 
         Of a local tape it is not if the arms compute scalars only: those of the arm not taken cost less than a node.
         """

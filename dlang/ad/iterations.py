@@ -31,7 +31,7 @@ END, ITERATION = 0, 1  # the variants of a list
 
 
 def needs_list(op: anf.For | anf.While, active: set[anf.Var]) -> bool:
-    """Whether a loop may run only once because of its effects, or an active part of its state changes size."""
+    """Tells whether a loop may run only once because of its effects, or an active part of its state changes size."""
     params = set(op.params)
     if any(v in params for p in op.params if p in active for v in type_vars(p.type)):
         return True

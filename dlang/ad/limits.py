@@ -210,7 +210,7 @@ def _is(let: anf.Let, name: str) -> bool:
 
 
 def _is_simple(program: anf.Program, f: anf.Function) -> bool:
-    """Whether it may run again: it has no effects, no rules, no data, and no sizes that are known only when it ran."""
+    """Tells whether a function may run again: it has no effects, rules, data, or sizes that only its run determines."""
     if f.rules is not None or any(isinstance(let.op, anf.Derivative) for let in walk(f.body)):
         return False
     vars = (*f.params, *f.results)

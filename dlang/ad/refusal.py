@@ -1,4 +1,4 @@
-"""What has no derivative: the message, at the operation through which one would have to pass, and how it got there."""
+"""Explains why a program has no derivative: at the operation without one, with the path to it."""
 
 from __future__ import annotations
 

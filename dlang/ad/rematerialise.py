@@ -1,4 +1,4 @@
-"""What the backward pass computes again instead of having it saved: the cheaper of both, by a minimum cut (`cut.py`).
+"""Chooses by a minimum cut (`cut.py`) the values that are cheaper to rematerialise in the backward pass than to save.
 
 A value that the adjoint mentions is saved, or computed again from others that are saved; so of a chain such as
 s = 1/2 tanh(z/2) + 1/2 just what `tanh` gave is saved. Computed again are single primitives, views, elements of arrays,
@@ -35,7 +35,7 @@ NOMINAL = 1024  # what a size is taken to be: large beside a number in the progr
 
 @dataclass(frozen=True, slots=True)
 class Rematerialiser:
-    """What is computed again in place of being saved: its bytes, and the primitives that it takes.
+    """Values that are rematerialised instead of saved: their bytes, and the primitives that they take.
 
     span: of the loop in which that happens in each iteration, or of the function.
     """
@@ -124,7 +124,7 @@ class _Chooser:
         return anf.Block((*first, *block.lets), block.results)
 
     def is_free(self, v: anf.Var) -> bool:
-        """Whether it is integer arithmetic, a view or an element of what is there, of operands that are the same."""
+        """Tells whether a value is integer arithmetic, a view or an element, of operands that are as cheap."""
         if v not in self.defined:
             return v not in self.bound
         if v not in self.free:
@@ -136,7 +136,7 @@ class _Chooser:
         return self.free[v]
 
     def cut(self) -> set[anf.Var]:
-        """What is to be computed again."""
+        """Returns the values to rematerialise in the backward pass."""
         found: dict[anf.Var, int] = {}
         work = list(self.wanted)
         while work:
@@ -156,7 +156,7 @@ class _Chooser:
         return {v for v, k in found.items() if k in chosen}
 
     def saving(self, v: anf.Var) -> int:
-        """What it costs to save a value."""
+        """Returns the cost to save a value."""
         elements = _nominal(_elements(v.type))
         for before, after in self.alike.items():
             if (v is after and before in self.wanted) or (v is before and after in self.wanted and not self.way(after)):

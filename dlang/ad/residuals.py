@@ -1,4 +1,4 @@
-"""What derivatives save between their forward and backward passes, in bytes, as polynomials of the sizes.
+"""Sums the bytes that derivatives save between their forward and backward passes, as polynomials of the sizes.
 
 For `dlc ir --costs`. A loop saves the same in each of its iterations, or a node whose arrays may differ; what is saved
 outside of loops is one sum.
@@ -33,7 +33,7 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class Residuals:
-    """What the derivative of a function saves: in loops, and once. params: of the function, for the names of sizes.
+    """The residuals of a function's derivative: in loops, and once. params: of the function, for the names of sizes.
 
     again: what its backward pass makes anew where a loop was taken apart, at one time. recomputed: what is not saved
     because it is cheaper to compute it again.
@@ -133,7 +133,7 @@ def _by_iteration(total: anf.Size, iterations: anf.Size, span: Span | None) -> t
 
 
 def _is_tape(let: anf.Let, var: anf.Var, made: Mapping[anf.Var, anf.Let]) -> bool:
-    """Whether it is an array that a loop fills, of which the first row may have been filled before."""
+    """Tells whether a variable is an array that a loop fills, of which the first row may have been filled before."""
     assert isinstance(let.op, anf.For)
     start: anf.Atom | None = let.op.init[let.vars.index(var)]
     if isinstance(start, anf.Var) and start in made:
@@ -152,7 +152,7 @@ def _is_list(type: anf.Type, datatypes: Mapping[str, anf.Datatype]) -> bool:
 
 
 def _iterations(lets: Sequence[anf.Let]) -> dict[anf.Var, anf.Size]:
-    """What is at least 0, as what it is where that is not less."""
+    """Maps each maximum of a number and 0 to that number."""
     return {
         let.vars[0]: anf.poly(let.op.args[0])
         for let in lets

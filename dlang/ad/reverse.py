@@ -85,7 +85,7 @@ def pull(let: anf.Let, scope: Scope) -> list[anf.Let]:
 
 
 def _pull_mark(let: anf.Let, op: anf.Assert, scope: Scope) -> None:
-    """What goes through a mark is the cotangent of the variable that it names. Its value is told again, too."""
+    """Emits a mark for the cotangents of the variables that a mark names, with their values where they are shown."""
     mark = mark_of(op)
     assert mark is not None
     given: list[tuple[int, anf.Atom]] = []
@@ -103,7 +103,7 @@ def _pull_mark(let: anf.Let, op: anf.Assert, scope: Scope) -> None:
 
 
 def _is_told(a: anf.Atom, scope: Scope) -> bool:
-    """Whether the backward pass is told a value: no array in a loop, which would be saved in every iteration."""
+    """Tells whether the backward pass gets a value: no array in a loop, which would be saved in every iteration."""
     match a.type:
         case anf.Array(dtype):
             return not scope.in_loop and not anf.is_handle(dtype)

@@ -18,7 +18,8 @@ from dlang.ops.primitives import PRIMITIVES
 
 
 def contribution(b: Builder, primitive: str, args: Sequence[Atom], result: Atom, position: int, g: Atom) -> Atom | None:
-    """What the cotangent `g` of `result = primitive(args)` adds to that of the argument at `position`.
+    """Returns the contribution of the cotangent `g` of `result = primitive(args)` to that of the argument at
+    `position`.
 
     None if the derivative is zero everywhere.
     """
@@ -60,7 +61,7 @@ def tangent(b: Builder, primitive: str, args: Sequence[Atom], result: Atom, dots
 
 
 def _texts(primitive: str, args: Sequence[Atom]) -> tuple[str | None, ...]:
-    """What the table has; that of a reciprocal r = 1 / y is -r², no second quotient, and of the same range."""
+    """Returns the derivatives in the table; a reciprocal r = 1 / y has -r², no second quotient, of the same range."""
     texts = PRIMITIVES[primitive].derivative
     if primitive == "div" and isinstance(args[0], Lit) and args[0].value == 1:
         return texts[0], "-zero_safe_mul(g, r * r)"

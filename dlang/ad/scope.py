@@ -1,4 +1,4 @@
-"""What the backward walk of one block carries: where its code goes, and the cotangents found so far.
+"""Defines the state of the backward walk of a block: the builder of its code, and the cotangents found so far.
 
 A cotangent is a list of contributions that are added when it is asked for; no contribution is a symbolic zero, which
 is built only where a value must exist. An array may be consumed by what adds to it: values are immutable, and copies
@@ -186,7 +186,7 @@ def dummy(b: Builder, type: anf.Type) -> anf.Atom:
 
 
 def numeric(type: anf.Type) -> bool:
-    """Whether it is of numbers, so that memory for it may hold anything before it is written."""
+    """Tells whether a type is of numbers, so that memory for it may hold anything before it is written."""
     return not isinstance(type, anf.Token) and type.dtype != "str" and not anf.is_handle(type.dtype)
 
 
@@ -211,11 +211,11 @@ def copied(active: set[anf.Var], lets: Sequence[anf.Let], renaming: Renaming) ->
 
 
 def carry(active: set[anf.Var], renaming: Renaming) -> None:
-    """What stands for an active variable is active."""
+    """Marks as active the variables that stand for active ones."""
     active.update(new for old, new in renaming.env.items() if old in active and isinstance(new, anf.Var))
 
 
 def spanned(scope: Scope, span: Span | None) -> None:
-    """What is emitted next comes from there."""
+    """Sets the span of the operations that are emitted next."""
     if span is not None:
         scope.b.span = span

@@ -119,7 +119,7 @@ def _nest(
 
 
 def _only_reduced(op: anf.Comp, chosen: Sequence[int], axes: Sequence[anf.Axis]) -> bool:
-    """Whether all points of `axes` are combined into one element, which is known before, of each result."""
+    """Tells whether all points of `axes` are combined into one element, which is known before, of each result."""
     inside = {a.var for a in axes} | {v for let in op.body.lets for v in let.vars}
     destinations = [op.destinations[k] for k in chosen]
     return all(d.shape and not any(e.mentions(inside) for e in d.index) for d in destinations)

@@ -12,7 +12,7 @@ from dlang.ir.builder import Builder
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What is differentiated: the positions of parameters, and which results may have cotangents.
+    """The derivative of a function: the positions of parameters, and of results that may have cotangents.
 
     border: cotangents are of the types of the values, as in `Vjp`. Else those of nodes are of their cotangent types,
     and those of some array parameters come in and are added to.
@@ -32,7 +32,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Cotangents:
-    """What a backward function takes after its first arguments: sizes, cotangents, those to add to.
+    """The parameters of a backward function after its first ones: sizes, cotangents, those to add to.
 
     sizes: where a cotangent has a size that the function itself computes, it is a parameter and checked: the position
     of the result and of the axis at which the caller finds it. into: the positions of parameters whose cotangents are
@@ -91,7 +91,7 @@ class Halves:
 
 
 class Derivatives(Protocol):
-    """Who makes these functions, once for each key: a function that is under way is found by its signature."""
+    """Builds these functions, once for each key: a function under construction is found by its signature."""
 
     def fused(self, key: Key) -> Fused: ...
 

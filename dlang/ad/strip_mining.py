@@ -32,7 +32,7 @@ FEW = 32  # a literal number of iterations up to which a loop stays whole
 
 
 def has_segments(op: For | While, scope: Scope) -> bool:
-    """Whether a loop is to be taken apart."""
+    """Tells whether to strip-mine a loop."""
     if not scope.segments or scope.sink is not None:
         return False
     elements: Size = poly(0)

@@ -30,7 +30,7 @@ def holding(datatypes: Mapping[str, anf.Datatype]) -> set[str]:
 
 
 def carries(type: anf.Type, held: set[str]) -> bool:
-    """Whether a value of this type can have a derivative; `held`: the datatypes that hold floats."""
+    """Tells whether a value of this type can have a derivative; `held`: the datatypes that hold floats."""
     return not isinstance(type, anf.Token) and (type.dtype in anf.FLOATS or type.dtype in held)
 
 
@@ -60,7 +60,7 @@ def tangent_variant(datatypes: dict[str, anf.Datatype], variant: anf.Variant) ->
 
 
 def tangent_fields(held: set[str], variant: anf.Variant) -> list[int]:
-    """Which fields of a variant its tangent has a field for, in order: leaves with a derivative, and their sizes."""
+    """Lists the fields of a variant that its tangent has, in order: leaves with a derivative, and their sizes."""
     wanted = {f for f in variant.fields if carries(f.type, held)}
     wanted |= {size for f in wanted for size in type_vars(f.type)}
     return [k for k, f in enumerate(variant.fields) if f in wanted]
@@ -79,7 +79,7 @@ def _tangent_variant(datatypes: dict[str, anf.Datatype], bar: str, variant: anf.
 
 
 def is_zero(b: Builder, atom: anf.Atom) -> bool:
-    """Whether it is seen that a tangent of a node is zero."""
+    """Tells whether a tangent of a node is seen to be zero."""
     match b.definition(atom) if isinstance(atom, anf.Var) else None:
         case anf.Construct(variant):
             return variant.tag == 0

@@ -1,4 +1,4 @@
-"""What a loop saves for its adjoint, one iteration after another, in arrays that the forward loop carries.
+"""Saves a loop's residuals, iteration after iteration, in arrays that the forward loop carries.
 
 A scalar is saved in an array over the iterations, an array of fixed size in one with the iterations as first axis.
 Where a size depends on the loop's index its greatest value is taken. Any other size that changes from iteration to

@@ -1,4 +1,4 @@
-"""What Python and the machine give to a program: text, files, errors, and functions of other languages.
+"""Connects a program to Python and the machine: text, files, errors, and functions of other languages.
 
 The interpreter and compiled code both use it, and so does the specialiser, which looks for foreign functions. It knows
 the terms of the IR and no compiler. Only `platform/` knows the operating system and CPython's layout: each piece of it

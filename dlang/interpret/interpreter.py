@@ -59,7 +59,7 @@ _POINTS_OF_BLOCKS = 1 << 16  # in a body with nested blocks or calls
 
 
 class World(Protocol):
-    """What effects act on: `dlang.host.effects.Host`, or a stand-in."""
+    """The world on which effects act: `dlang.host.effects.Host`, or a stand-in."""
 
     def print(self, text: str) -> None: ...
     def effect(self, name: str, static: Sequence[str], args: Sequence[Any]) -> list[Any]: ...
@@ -424,7 +424,7 @@ def _at_point(error: RunError, frame: Frame) -> Exception:
 
 
 def evaluation(op: anf.Op) -> tuple[bool, Callable[..., Any]]:
-    """Whether an operation gives several values, and what evaluates it: from the run, it, its let and the frame."""
+    """Tells whether an operation gives several values; returns the function (run, op, let, frame) that evaluates it."""
     several = type(op) in _MANY
     return several, (_MANY if several else _ONE)[type(op)]
 

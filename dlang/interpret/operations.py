@@ -64,7 +64,7 @@ class Frame:
 
 
 class Run:
-    """What a run of the interpreter counts.
+    """The counters of a run of the interpreter.
 
     counts: operations by the name of the op that they belong to. copies: how many `Copy` ran. passes: over arrays: how
     many comprehensions, products and the like ran, not counting those at the points of a comprehension. allocated:

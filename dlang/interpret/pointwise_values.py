@@ -21,7 +21,7 @@ class NoDerivative(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What `VjpForward` binds as the tape: the tape, and the traced arguments and results of the call."""
+    """The value that `VjpForward` binds as the tape: the tape, and the traced arguments and results of the call."""
 
     tape: Tape
     args: tuple[Any, ...]

@@ -1,4 +1,4 @@
-"""What an index says about the axes that it mentions: which it determines, over what range, and how to change axes.
+"""Analyses affine indices: the axes that an index determines, their ranges, and changes of axes.
 
 All of it is symbolic: bounds and coefficients are polynomials in sizes, and a claim is made only where `Facts` proves
 it. Nothing here is ever assumed, so a failure costs speed, not correctness.
@@ -50,14 +50,14 @@ class Knowledge:
         )
 
     def within(self, axes: Iterable[Axis]) -> Knowledge:
-        """What is known at a point of `axes`."""
+        """Returns the knowledge at a point of `axes`."""
         inner = self.copy()
         for axis in axes:
             inner.facts.between(axis.var, axis.lows, axis.highs)
         return inner
 
     def at_least_zero(self, p: Size) -> bool:
-        """Whether p >= 0 follows."""
+        """Tells whether p >= 0 follows."""
         if p.constant is not None:
             return p.constant >= 0
         if self.facts.proves_nonnegative(p):
@@ -65,7 +65,7 @@ class Knowledge:
         return any(self.facts.proves_nonnegative(p - size) for size in self.nonnegative)
 
     def exact(self, p: Size) -> bool:
-        """Whether p, computed with i64s that wrap, is known to be the number that it is in mathematics."""
+        """Tells whether p, computed with i64s that wrap, is known to be the number that it is in mathematics."""
         if self.facts.exact(p):
             return True
         least = self.at_least_zero
@@ -75,12 +75,12 @@ class Knowledge:
         return self.at_least_zero(p - 1)
 
     def inside(self, index: Sequence[Size], shape: Sequence[Size]) -> bool:
-        """Whether an index is in range."""
+        """Tells whether an index is in range."""
         return all(self.at_least_zero(e) and self.at_least_zero(s - 1 - e) for e, s in zip(index, shape, strict=True))
 
 
 def axes_of(p: Size, axes: Iterable[Var]) -> list[Var]:
-    """Which of `axes` a polynomial mentions, once each."""
+    """Lists those of `axes` that a polynomial mentions, once each."""
     wanted = set(axes)
     return [a for a in dict.fromkeys(p.atoms()) if a in wanted]
 
@@ -442,7 +442,7 @@ def dependencies(lets: Sequence[Let], axes: Sequence[Axis]) -> dict[Var, set[Var
 
 
 def far_fewer(points: Size, elements: Size) -> bool:
-    """Whether there are, or may be, far fewer points than elements as sizes grow: at most half as many.
+    """Tells whether there are, or may be, far fewer points than elements as sizes grow: at most half as many.
 
     The points are as many if their number grows with every size that the number of elements grows with. Of a size that
     has nothing to do with the array's, such as that of a window, nothing is known.

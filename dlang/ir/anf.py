@@ -242,7 +242,7 @@ class Construct:
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """Which variant a node is of. Binds one i64. The handle is not null."""
+    """The tag of a node's variant. Binds one i64. The handle is not null."""
 
     FORM: ClassVar[str] = "tag {node}"
     node: Atom
@@ -250,7 +250,7 @@ class Tag:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """What a node holds. Binds a variable for each field of the variant, whose tag the node is known to have.
+    """The fields of a node. Binds a variable for each field of the variant, whose tag the node is known to have.
 
     So it may not move to where that is not known: out of the arm of the branch on its tag.
     """
@@ -500,7 +500,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What replaces the derivative of a function's body: names of functions of the program.
+    """The functions of the program, by their names, that replace the derivative of a function's body.
 
     wrt: the positions of the parameters that have a derivative. pullback takes the parameters, the results, and a
     cotangent for each result that is a float or a handle; it gives a cotangent for each position in `wrt`. pushforward
@@ -541,7 +541,7 @@ class Function:
 
 
 def early_name(name: str) -> str:
-    """What the part of a function is called that runs when some of its parameters are known, once it has been split."""
+    """Returns the name of the part of a split function that runs when only some of its parameters are known."""
     return f"{name}.early"
 
 

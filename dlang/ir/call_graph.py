@@ -1,4 +1,4 @@
-"""Which functions of a program call which."""
+"""Finds the functions that the functions of a program call."""
 
 from __future__ import annotations
 

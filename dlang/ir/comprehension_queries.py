@@ -68,18 +68,18 @@ def with_state(let: anf.Let, positions: Sequence[int]) -> anf.Let:
 
 
 def is_zero(op: anf.Comp) -> bool:
-    """Whether all elements of the first result of a comprehension are 0."""
+    """Tells whether all elements of the first result of a comprehension are 0."""
     value = op.body.results[0]
     return isinstance(value, anf.Lit) and value.value == 0 and op.destinations[0].into is None
 
 
 def is_plain(op: anf.Comp) -> bool:
-    """Whether the body is scalar code, with loops and branches, that nothing keeps from running elsewhere."""
+    """Tells whether the body is scalar code, with loops and branches, that nothing keeps from running elsewhere."""
     return all(isinstance(let.op, _PLAIN) for let in walk(op.body))
 
 
 def done_whole(type: anf.Type) -> bool:
-    """Whether arrays of this type are not done a part at a time: of halves, and of nodes."""
+    """Tells whether arrays of this type, of halves or nodes, are not processed a part at a time."""
     return isinstance(type, anf.Array | anf.Scalar) and (type.dtype in anf.HALF or anf.is_handle(type.dtype))
 
 
@@ -102,7 +102,7 @@ def slope(entry: anf.Size, iteration: anf.Var) -> int:
 
 
 def surely_total(op: anf.Op, axes: Iterable[anf.Axis]) -> bool:
-    """Whether scalar code may run at every point of `axes`, also where nothing around it did run before."""
+    """Tells whether scalar code may run at every point of `axes`, also where nothing around it did run before."""
     match op:
         case anf.Prim(name, args) if name in ("floordiv", "mod", "shift_left", "shift_right"):
             return dtype_of(args[0]) in anf.FLOATS or (isinstance(args[1], anf.Lit) and args[1].value != 0)
@@ -115,7 +115,7 @@ def surely_total(op: anf.Op, axes: Iterable[anf.Axis]) -> bool:
 
 
 def surely_inside(read: anf.Read, axes: Iterable[anf.Axis]) -> bool:
-    """Whether a read is in range at every point of `axes`, whatever else does or does not run around it."""
+    """Tells whether a read is in range at every point of `axes`, whatever else does or does not run around it."""
     assert isinstance(read.array.type, anf.Array)
     known = Knowledge()
     known.saw([read.array.type])

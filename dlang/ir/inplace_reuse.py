@@ -37,7 +37,7 @@ def own_elements(op: Comp, position: int) -> tuple[Var | None, ...] | None:
 
 
 def is_overwritten(op: Comp, position: int) -> bool:
-    """Whether each point of a comprehension sets an element of a result, and together they set all of them once."""
+    """Tells whether each point of a comprehension sets an element of a result, and together they set each once."""
     d = op.destinations[position]
     scalar = isinstance(op.body.results[position].type, Scalar)
     place = isinstance(d, Reduce) and d.monoid in ("argmax", "argmin")
@@ -45,7 +45,7 @@ def is_overwritten(op: Comp, position: int) -> bool:
 
 
 def is_replaced(op: Comp, position: int) -> bool:
-    """Whether nothing of an array that a result replaces stays, so that the result may as well be elsewhere."""
+    """Tells whether a result overwrites all of the array that it replaces, so that it may as well be elsewhere."""
     d = op.destinations[position]
     return isinstance(d, Reduce) and d.into is not None and d.monoid == "set" and is_overwritten(op, position)
 
@@ -68,7 +68,7 @@ def arrays_at_own_points(op: Comp, position: int) -> list[Var]:
 
 
 def reads_its_place(op: Comp, position: int) -> bool:
-    """Whether a result takes the place of an array, of which each point reads just the element that it sets."""
+    """Tells whether a result takes the place of an array of which each point reads only the element that it sets."""
     d = op.destinations[position]
     into = d.into
     if into is None or not isinstance(d, Reduce) or not isinstance(op.body.results[position].type, Scalar):

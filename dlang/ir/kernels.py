@@ -11,7 +11,7 @@ PREFIX = "cuda:"
 
 
 def is_kernel(target: str) -> bool:
-    """Whether a function outside of the language is a kernel."""
+    """Tells whether a function outside of the language is a kernel."""
     return target.startswith(PREFIX)
 
 

@@ -1,4 +1,4 @@
-"""What is used up: tokens, which are used at most once on every path, and arrays that an in-place operation consumes.
+"""Checks linear use: of tokens, at most once on every path, and of arrays that an in-place operation consumes.
 
 `Update`, a destination's `into`, and a call of a function that says so consume an array. A view shares its elements
 with what it is of; a loop's state starts as what it is initialised with, so consuming the one consumes the other.

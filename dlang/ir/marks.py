@@ -43,7 +43,7 @@ class Mark:
 
     @property
     def is_backward(self) -> bool:
-        """Whether it stands in a backward pass."""
+        """Tells whether a mark stands in a backward pass."""
         return COTANGENT in self.kinds
 
     def check(self, values: tuple[Atom, ...] = (), subjects: tuple[Atom, ...] = ()) -> Assert:
@@ -64,12 +64,12 @@ def is_mark(op: object) -> bool:
 
 
 def has_marks(block: Block) -> bool:
-    """Whether a function was specialised with marks: if so, it begins with those of its parameters."""
+    """Tells whether a function was specialised with marks: if so, it begins with those of its parameters."""
     return any(is_mark(let.op) for let in block.lets)
 
 
 def tangent_kind(block: Block) -> str:
-    """What the tangents are called that a derivative of a block makes, which may have tangents already."""
+    """Returns the kind of the tangents that a derivative of a block makes; the block may have tangents already."""
     marks = [mark for let in walk(block) if (mark := mark_of(let.op)) is not None]
     known = [kind.count(OUTER) for mark in marks for kind in mark.kinds if kind != COTANGENT]
     return OUTER * (max(known, default=-1) + 1) + TANGENT

@@ -1,4 +1,4 @@
-"""What some values of a pure block need of it: the slice behind them."""
+"""Slices pure blocks: finds the lets that some of their values depend on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the values of a comprehension go, in the reference interpreter: one `Sink` for each destination.
+"""Reduces the values of a comprehension in the reference interpreter: one `Sink` for each destination.
 
 Values arrive for a batch of points at a time. A batch is a box if every axis has the same bounds at all its points;
 then a reduction is one over axes of an array. Otherwise points are grouped by the element that they go to.

@@ -1,4 +1,4 @@
-"""What is in scope at a point of a program, and when two types there are the same: for the verifier."""
+"""Defines for the verifier the scope at a point of a program, and the equality of types there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 
 def is_literal(lit: anf.Lit) -> bool:
-    """Whether a literal has a value of its dtype; null is one of any datatype."""
+    """Tells whether a literal has a value of its dtype; null is one of any datatype."""
     if anf.is_handle(lit.dtype):
         return lit.value == 0
     kinds = _KINDS.get(lit.dtype, ())
@@ -44,7 +44,7 @@ class Scope:
     leans: int = 0
 
     def mark(self) -> int:
-        """Where `leave` goes back to."""
+        """Returns a mark for `leave`."""
         return len(self.entered)
 
     def leave(self, mark: int) -> None:

@@ -37,7 +37,7 @@ _SEEN_THROUGH = (anf.View, anf.Reshape)  # of what is stored they cost nothing
 
 
 def takes_long(op: anf.Op) -> bool:
-    """Whether an operation makes an array or costs more than to read what it gave."""
+    """Tells whether an operation makes an array or costs more than to read its result."""
     match op:
         case anf.If(_, then, otherwise):
             return any(_is_expensive(let.op) or takes_long(let.op) for b in (then, otherwise) for let in b.lets)
@@ -72,7 +72,7 @@ class Liftable:
 def liftable(
     body: Sequence[anf.Let], used: Iterable[anf.Var], depends: Mapping[anf.Var, set[anf.Var]], axes: Iterable[anf.Var]
 ) -> list[Liftable]:
-    """What takes long in a body and depends on fewer axes than there are, by the axes that it depends on.
+    """Finds expensive code of a body that depends on fewer axes than there are, by the axes that it depends on.
 
     used: what is used of the body outside of it. depends: the axes that what is bound in it, or around, depends on.
     """
@@ -131,7 +131,7 @@ def _with_checks(
 
 
 def _storable(v: anf.Var, local: set[anf.Var]) -> bool:
-    """Whether an array can hold what a variable stands for at each point."""
+    """Tells whether an array can hold the values of a variable at all points."""
     if isinstance(v.type, anf.Array):
         return v.type.dtype in anf.DTYPES and not any(s.mentions(local) for s in v.type.shape)
     return isinstance(v.type, anf.Scalar) and v.type.dtype in anf.DTYPES
@@ -139,7 +139,7 @@ def _storable(v: anf.Var, local: set[anf.Var]) -> bool:
 
 # ---- where code may run ----------------------------------------------------------------------------------------------
 def runs_anywhere(lets: Iterable[anf.Let], known: Knowledge, local: set[anf.Var]) -> bool:
-    """Whether code may run where it did not before: it ends, fails nowhere, and its reads are proven in range.
+    """Tells whether code may run where it did not before: it ends, fails nowhere, and its reads are proven in range.
 
     local: what is known of the variables of the code is that a check or the type of the data has established it.
     """
@@ -192,13 +192,13 @@ def runs_anywhere(lets: Iterable[anf.Let], known: Knowledge, local: set[anf.Var]
 
 
 def may_go_first(body: Sequence[anf.Let], code: Liftable) -> bool:
-    """Whether nothing that may fail, not end, or be seen by the world stands in front of some code."""
+    """Tells whether nothing that may fail, not end, or be seen by the world stands in front of some code."""
     last = max(code.places)
     return not any(may_matter(let) for k, let in enumerate(body[:last]) if k not in code.places)
 
 
 def may_matter(let: anf.Let) -> bool:
-    """Whether code may fail, not end, or be seen by the world."""
+    """Tells whether code may fail, not end, or be seen by the world."""
     if isinstance(let.op, anf.Assert | anf.Effect | anf.Call | anf.Derivative | anf.Foreign | anf.While):
         return True
     return any(may_matter(inner) for b in op_blocks(let.op) for inner in b.lets)
@@ -225,7 +225,7 @@ def verify_sharing(program: anf.Program, since: anf.Program | None = None) -> No
 
 
 def _unshared(block: anf.Block, known: Knowledge) -> Iterator[Liftable]:
-    """What is to move out of comprehensions in a block."""
+    """Finds code of a block that should move out of comprehensions."""
     known = known.copy()
     for let in block.lets:
         op, inside = let.op, known
@@ -268,7 +268,7 @@ def _liftable_of(op: anf.Comp) -> list[Liftable]:
 
 
 def _movable(code: Liftable, axes: Sequence[anf.Axis], known: Knowledge, local: set[anf.Var]) -> bool:
-    """Whether code may run over the axes that it depends on alone."""
+    """Tells whether code may run over only the axes that it depends on."""
     kept = [a for a in axes if a.var in code.over]
     return hull(axes, known.within(axes)) is not None and (
         runs_anywhere(code.lets, known.within(kept), local) or shadow(axes, code.over, known) is not None

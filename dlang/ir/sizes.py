@@ -1,4 +1,4 @@
-"""Which i64 variables are polynomials of others: the sizes of one array may be written in several ways."""
+"""Finds i64 variables that are polynomials of others: the sizes of one array may be written in several ways."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What values of the IR are: types, atoms, sizes and datatypes. All that a signature is made of, without operations.
+"""Defines the terms of the IR, of which signatures are made: types, atoms, sizes and datatypes, without operations.
 
 `anf.py` is the rest of the IR's definition, and hands these names on. They are here because a program that was compiled
 earlier is loaded and called by its signatures alone.
@@ -24,7 +24,7 @@ _serial = count(1)
 
 
 def is_handle(dtype: str) -> bool:
-    """Whether a dtype is the name of a datatype of the program."""
+    """Tells whether a dtype is the name of a datatype of the program."""
     return dtype not in DTYPES
 
 
@@ -106,7 +106,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Datatype:
-    """What may contain itself. The tag of a variant is its position. label: how a person calls the type."""
+    """A datatype, which may contain itself. The tag of a variant is its position. label: its name for people."""
 
     name: str
     variants: tuple[Variant, ...]

@@ -18,7 +18,7 @@ from dlang.ir.roles import Generated, Leaf, Role, Trait, collected, defined, lea
 
 # ---- what an operation consists of -----------------------------------------------------------------------------------
 class Parts(NamedTuple):
-    """What an operation mentions itself, its nested blocks, and what it binds for them (or for its own sizes)."""
+    """The operands of an operation, its nested blocks, and the variables bound for these (or for its own sizes)."""
 
     atoms: tuple[anf.Atom, ...] = ()
     sizes: tuple[anf.Size, ...] = ()
@@ -142,8 +142,8 @@ _MENTIONS = Generated(_written_mentions)
 
 
 def block_mentions(block: anf.Block) -> anf.Mentions:
-    """What a block mentions and binds, nested blocks included; it is found once, as most blocks go through many passes
-    unchanged."""
+    """The variables that a block mentions and binds, nested blocks included, found once: most blocks go through many
+    passes unchanged."""
     mentions = block.mentions
     if mentions is None:
         inner: tuple[list[anf.Var], list[anf.Var]] = [], []
@@ -183,7 +183,7 @@ def mentioned(x: anf.Op | anf.Block) -> list[anf.Var]:
 
 
 def free_vars(x: anf.Op | anf.Block | anf.Function) -> list[anf.Var]:
-    """What is mentioned and not bound there, once each, in the order of first mention."""
+    """Lists the free variables, once each, in the order of first mention."""
     used: list[anf.Var] = []
     bound: list[anf.Var] = []
     match x:

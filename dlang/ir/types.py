@@ -186,12 +186,12 @@ def joined_vars(
 
 
 def is_float(type: anf.Type) -> bool:
-    """Whether values of this type carry derivatives."""
+    """Tells whether values of this type carry derivatives."""
     return not isinstance(type, anf.Token) and type.dtype in anf.FLOATS
 
 
 def carries(type: anf.Type) -> bool:
-    """Whether a value of this type may have a derivative: a float, or a node, which may hold one."""
+    """Tells whether a value of this type may have a derivative: a float, or a node, which may hold one."""
     return not isinstance(type, anf.Token) and (type.dtype in anf.FLOATS or anf.is_handle(type.dtype))
 
 

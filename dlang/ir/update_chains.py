@@ -1,4 +1,4 @@
-"""Which array continues which: operations that consume an array give it another value in the same memory.
+"""Finds the arrays that continue others: operations that consume an array give it another value in the same memory.
 
 A branch continues an array if both arms do. It does too if one arm does and the other makes an array of its own when
 nothing looks at the old one any more, so that a loop that hands an array on in one arm need not copy it. An array whose
@@ -40,7 +40,7 @@ class UpdateChains:
         return atom
 
     def grows_from(self, array: anf.Var, origin: anf.Var) -> bool:
-        """Whether an array is what became of another one, or that itself."""
+        """Tells whether an array continues another one, or is that itself."""
         while array is not origin and array in self.step:
             array = self.step[array]
         return array is origin
@@ -118,7 +118,7 @@ class UpdateChains:
                 return
 
     def _done_with(self, root: anf.Var, rest: anf.Block) -> bool:
-        """Whether neither the rest of an arm of the branch at hand nor anything after it looks at an array's memory."""
+        """Tells whether neither the rest of an arm of the branch at hand nor later code reads an array's memory."""
         memory = self._memory(root)
         if memory in self.held:
             return False
@@ -187,7 +187,7 @@ def last_uses(block: anf.Block) -> dict[anf.Var, int]:
 
 
 def _sized_by(var: anf.Var, vars: tuple[anf.Var, ...]) -> bool:
-    """Whether a branch or loop gives the sizes of an array too: then its memory is not there before."""
+    """Tells whether a branch or loop gives the sizes of an array too: then its memory is not there before."""
     return isinstance(var.type, anf.Array) and any(size.mentions(vars) for size in var.type.shape)
 
 

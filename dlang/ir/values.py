@@ -104,7 +104,7 @@ class Version:
 
 
 def _copied(part: Any) -> Any:
-    """What an array of objects holds in one place is the object itself."""
+    """Copies an element of an array of objects if it is an array itself."""
     return part.copy() if isinstance(part, np.ndarray) else part
 
 

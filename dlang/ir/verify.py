@@ -1,4 +1,4 @@
-"""Whether a program is well formed: what every pass may rely on and must keep.
+"""Checks that a program is well formed, as every pass may rely on and must keep it.
 
 Scopes, one binding for each variable, the type of every result, sizes equal by their normal forms, the classes of
 dtypes that a primitive takes, destinations, calls and their signatures, tokens used once. A size that is not plainly
@@ -85,7 +85,7 @@ def _changed(program: anf.Program, since: anf.Program, ownership: bool) -> list[
 
 
 def _face(f: anf.Function) -> tuple[object, ...]:
-    """What callers of a function rely on."""
+    """Returns the parts of a function on which its callers rely."""
     return f.params, f.results, f.continues, f.consumes
 
 
@@ -187,7 +187,7 @@ class _Verifier:
         learn(let, self.scope.known)
 
     def gives(self, let: anf.Let, types: Sequence[anf.Type]) -> None:
-        """Whether what a let binds has the types that its operation gives."""
+        """Checks that the variables that a let binds have the types of its operation's results."""
         if len(types) != len(let.vars):
             raise IRError(f"what the operation gives: {len(let.vars)} for {len(types)}")
         for type, var in zip(types, let.vars, strict=True):
@@ -253,7 +253,7 @@ class _Verifier:
                         raise IRError(f"the check of {subject!r} does not compare {own} with {size}")
 
     def equal_by_check(self, condition: anf.Atom, a: anf.Size, b: anf.Size) -> bool:
-        """Whether two sizes are equal if a condition holds."""
+        """Tells whether two sizes are equal if a condition holds."""
         open = self.scope.opened
         a, b = open(a), open(b)
         for left, right in self.equalities(condition):
@@ -446,7 +446,7 @@ class _Verifier:
         return dtype_of(value)
 
     def kept(self, index: Sequence[anf.Size], bounded: Sequence[anf.Axis], monoid: str) -> None:
-        """What can be seen of the promise that an index determines its axes; one of a single point needs nothing."""
+        """Checks, as far as it shows, that an index determines its axes; an axis of one point needs nothing."""
         axes = [axis.var for axis in bounded]
         plain = [entry.atom for entry in index]
         if set(plain) == set(axes) and len(plain) == len(axes):
@@ -575,6 +575,6 @@ def type_rank(type: anf.Type) -> int:
 
 
 def _single(axis: anf.Axis) -> bool:
-    """Whether an axis has one point at most."""
+    """Tells whether an axis has one point at most."""
     spans = [(high - low).constant for low in axis.lows for high in axis.highs]
     return any(span is not None and span <= 1 for span in spans)

@@ -302,7 +302,7 @@ def _shift(name: str, numpy: str, fold: Fold, about: str) -> Primitive:
 
 
 def _extremum(name: str, sign: str, which: str, truth: str, fold: Fold) -> Primitive:
-    """Whether r is x is asked of x and r, so that y need not be kept; where both are the same, x has all of g."""
+    """Defines an extremum r. Its rules compare r with x, so that y need not be kept; where x = y, x has all of g."""
     return Primitive(
         name, 2, NUM, "same", f"np.{name}(x, y)",
         (f"select(x {sign} r, g, 0.0)", f"select(x {sign} r, 0.0, g)"),

@@ -182,7 +182,7 @@ class Program:
             return self._twin
 
     def compiled(self) -> list[engine.CompiledProgram]:
-        """What there is as machine code."""
+        """Returns the instances that are compiled to machine code."""
         return [i.runner for i in self._instances.values() if isinstance(i.runner, engine.CompiledProgram)]
 
     def prepare(self, decl: FnDecl, bindings: Bindings, bound: tuple[int, ...] = ()) -> Prepared:

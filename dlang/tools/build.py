@@ -128,7 +128,7 @@ def _made(args: argparse.Namespace, built: Built, name: str, folder: Path) -> li
 
 
 def _wanted(args: argparse.Namespace) -> list[exports.Wanted]:
-    """What the options ask for. The types of a function are also those of its derivatives."""
+    """Lists the functions for which the options ask. The types of a function are also those of its derivatives."""
     out = []
     for option, form in FORMS.items():
         for text in getattr(args, option):

@@ -39,9 +39,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class Analysis:
-    """What is known of one state of a file. checked: None if the checker failed, which is its mistake. files: on whose
-    texts it depends, None if that is not known. known_names: of the items of the state before;
-    known_since: names that the module has and had not, or had."""
+    """The analysis of one state of a file. checked: None if the checker failed, which is its mistake. files: the files
+    on whose texts it depends, None if that is not known. known_names: of the items of the state before; known_since:
+    names that the module has and had not, or had."""
 
     source: Source
     module: s.Module
