@@ -20,7 +20,7 @@ Simpler = Atom | Prim | None
 
 
 class Context(Protocol):
-    """What a rule may ask: how a variable is defined, and to define one before the primitive."""
+    """Answers a rule's questions: how a variable is defined; and defines a variable before the primitive."""
 
     def definition(self, atom: Atom) -> Op | None: ...
 
@@ -28,7 +28,7 @@ class Context(Protocol):
 
 
 def simpler(ctx: Context, name: str, args: tuple[Atom, ...]) -> Simpler:
-    """What a primitive of these arguments equals; None if there is nothing simpler."""
+    """Returns what a primitive of these arguments equals; None if there is nothing simpler."""
     literals = tuple([a for a in args if isinstance(a, Lit)])
     if len(literals) == len(args):
         folded = fold(name, literals)
@@ -39,7 +39,7 @@ def simpler(ctx: Context, name: str, args: tuple[Atom, ...]) -> Simpler:
 
 
 def same(a: Atom, b: Atom) -> bool:
-    """Whether two atoms are surely one value, bit for bit."""
+    """Tells whether two atoms are surely one value, bit for bit."""
     if isinstance(a, Lit) and isinstance(b, Lit):
         return same_literal(a, b)
     return a is b

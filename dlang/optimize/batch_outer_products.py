@@ -74,7 +74,7 @@ class _Thread:
     around: list[anf.Axis] = field(default_factory=list)
 
     def find(self) -> bool:
-        """Whether the parameter is only added to and handed on, and gets outer products."""
+        """Tells whether the parameter is only added to and handed on, and gets outer products."""
         f = self.function
         calls = [let.op for let in walk(f.body) if isinstance(let.op, anf.Call) and let.op.function == f.name]
         self.given = frozenset(
@@ -102,7 +102,7 @@ class _Thread:
         return ends[0] if len(ends) == 1 else None
 
     def step(self, let: anf.Let, var: anf.Var, uses: int, named: dict[anf.Var, anf.Size]) -> int | None:
-        """Which result of an operation is the thread; None if the operation does not just add to it or hand it on."""
+        """Returns which result of an operation is the thread; None if it does not just add to it or hand it on."""
         match let.op:
             case anf.Comp() as op if uses == 1:
                 at = next((k for k, d in enumerate(op.destinations) if d.into is var), None)
@@ -178,7 +178,7 @@ _PRODUCTS = ("mul", *GUARDS)
 
 
 def _few(sizes: Sequence[anf.Size]) -> bool:
-    """Whether it is known that there are so few points that an iteration of its own for each product is cheap."""
+    """Tells whether so few points are known that an iteration of its own for each product is cheap."""
     points = 1
     for size in sizes:
         if not isinstance(size.constant, int):

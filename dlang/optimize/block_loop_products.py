@@ -135,7 +135,7 @@ def _inside(op: anf.For) -> list[_Product]:
 
 @dataclass(slots=True)
 class _Front:
-    """What stands in front of a loop in its block.
+    """The lets in front of a loop in its block.
 
     used: how often the block mentions each variable. contracts: the products by what they give, each with a number that
     says their order. consumed: the arrays that were consumed.
@@ -216,7 +216,7 @@ def _mentioned(let: anf.Let) -> list[anf.Var]:
 
 
 def _reaches(op: anf.For, entry: anf.Size, size: anf.Size) -> bool:
-    """Whether an index is in range in all iterations of a loop, whatever else in an iteration it is used under."""
+    """Tells whether an index is in range in all iterations of a loop, under whatever condition it is used."""
     line = anf.fresh("line", anf.Array("f64", (size,)))
     return surely_inside(anf.Read(line, (entry,)), [anf.Axis(op.index, (op.low,), (op.high,))])
 
@@ -234,7 +234,7 @@ def _parts(body: anf.Block, whole: anf.Var) -> list[tuple[anf.Size, ...]]:
 
 
 def _consumed(op: anf.Op) -> list[anf.Var]:
-    """What an operation changes in place, except where it hardly ever does: there a copy costs nothing."""
+    """Lists the arrays that an operation consumes, except where it hardly ever does: there a copy costs nothing."""
     if isinstance(op, anf.If) and op.rare:
         return [v for let in op.otherwise.lets for v in consumed_by(let.op)]
     return consumed_by(op)

@@ -72,7 +72,7 @@ class _Chain:
     needed: dict[Var, set[Split]] = field(default_factory=dict)
 
     def takes(self, way: Way) -> bool:
-        """Whether a unit may join: it shares an array, and all agree on how each is split."""
+        """Tells whether a unit may join: it shares an array, and all agree on how each is split."""
         if way.size != self.size:
             return False
         shares = any(a in self.split for a, _ in way.needs) or any(
@@ -170,8 +170,7 @@ class _Chains:
         return self.replaced(apart) or self.replaced(apart[:1])
 
     def may_be_wide(self, unit: Unit) -> bool:
-        """Whether what a unit makes is a product that a chain may keep from memory: all that reads it can take a part
-        at a time."""
+        """Tells whether a unit makes a product that a chain may keep from memory: it is read a part at a time."""
         if not unit.is_product:
             return False
         (var,) = unit.vars
@@ -209,12 +208,13 @@ class _Chains:
         return _Chain(way.size)
 
     def touches(self, way: Way) -> bool:
-        """Whether a unit reads or makes a broad array, a part at a time."""
+        """Tells whether a unit reads or makes a broad array, a part at a time."""
         arrays = [a for a, s in (*way.needs, *way.gives.items()) if s == 0]
         return any(shape_of(a) in self.broad for a in arrays)
 
     def belongs(self, chain: _Chain, way: Way) -> bool:
-        """Whether a unit is of the part of a program that is done in blocks: that from broad arrays to broad arrays.
+        """Tells whether a unit is of the part of a program that is done in blocks: that from broad arrays to broad
+        arrays.
 
         Products before it and after it are not, as those of the other layers of a network.
         """
@@ -246,7 +246,7 @@ class _Chains:
         return found & ~members
 
     def fits(self, chain: _Chain, k: int, through: int) -> bool:
-        """Whether a unit can stay: what it needs is there, and what it makes can be kept where it is used elsewhere."""
+        """Tells whether a unit can stay: its operands are there, and results that are used elsewhere can be kept."""
         if self.above[k] & through:
             return False
         way = chain.members[k]
@@ -259,7 +259,7 @@ class _Chains:
         return all(way.gives[v] in (0, None) for v in outside)
 
     def outside(self, chain: _Chain, vars: Iterable[Var]) -> set[Var]:
-        """Which of the arrays that a chain makes are used elsewhere."""
+        """Returns the arrays that a chain makes and that are used elsewhere."""
         return {v for v in vars if v in self.results or not self.users.get(v, set()) <= chain.members.keys()}
 
     # ---- choosing ----------------------------------------------------------------------------------------------------
@@ -324,7 +324,7 @@ class _Chains:
         return (*how.lets, in_blocks(members, how, kept))
 
     def is_batch(self, chain: _Chain) -> bool:
-        """Whether there is a product of matrices for each value of the axis, which need no more of each other."""
+        """Tells whether there is a product of matrices for each value of the axis, which need no more of each other."""
         for way in chain.members.values():
             op = way.unit.lets[0].op
             if isinstance(op, Contract) and not all(way.name in names for names in (op.left, op.right, op.out)):

@@ -161,7 +161,7 @@ def _together(first: anf.Let, second: anf.Let, sizes: Mapping[anf.Var, anf.Size]
 
 
 def _copies(op: anf.Comp) -> bool:
-    """Whether it only copies to slices: what is copied is rather made there, if each copy has a pass of its own."""
+    """Tells whether it only copies to slices: each value is better made there, if each copy has a pass of its own."""
     sets = all(isinstance(d, anf.Reduce) and d.monoid == "set" for d in op.destinations)
     return sets and all(isinstance(let.op, anf.Read) for let in op.body.lets)
 
@@ -211,7 +211,7 @@ def _go_on(made: _Made, var: anf.Var, value: anf.Atom, new: anf.Destination, k: 
 
 
 def _apart(one: Sequence[anf.Size], other: Sequence[anf.Size], axes: Sequence[anf.Axis], known: Knowledge) -> bool:
-    """Whether two indices never give the same element, at whatever points."""
+    """Tells whether two indices never give the same element, at whatever points."""
     sizes = {a.var: extent(a) for a in axes}
     for e, f in zip(one, other, strict=True):
         inside = {v for v in (*e.atoms(), *f.atoms()) if v in sizes}
@@ -227,7 +227,7 @@ def _apart(one: Sequence[anf.Size], other: Sequence[anf.Size], axes: Sequence[an
 
 
 def _only_own(op: anf.Comp, d: anf.Destination, sizes: Mapping[anf.Var, anf.Size]) -> bool:
-    """Whether what a destination goes on from is read just where the point writes, if at all."""
+    """Tells whether the array that a destination goes on from is read only where the point writes, if at all."""
     mentions = mentioned(op.body).count(d.into) if d.into is not None else 0
     if not mentions:
         return True
@@ -311,7 +311,7 @@ def _next(op: anf.Comp, k: int) -> int | None:
 
 
 def _all_of_it(op: anf.Comp, chain: Sequence[int]) -> bool:
-    """Whether segments of equal length along one axis make up a whole array."""
+    """Tells whether segments of equal length along one axis make up a whole array."""
     ds = [op.destinations[k] for k in chain]
     shape = ds[0].shape
     sizes = {a.var: extent(a) for a in op.axes}

@@ -43,7 +43,7 @@ def same_literal(a: Lit, b: Lit) -> bool:
 
 
 def is_number(atom: object, value: float) -> bool:
-    """Whether an atom is the literal number `value`, with the sign of a zero."""
+    """Tells whether an atom is the literal number `value`, with the sign of a zero."""
     if not isinstance(atom, Lit) or isinstance(atom.value, bool | str) or atom.value != value:
         return False
     return isinstance(atom.value, int) or math.copysign(1.0, atom.value) == math.copysign(1.0, value)

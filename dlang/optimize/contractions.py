@@ -38,7 +38,7 @@ class _Loops:
     states: frozenset[anf.Var] = frozenset()
 
     def inside(self, loop: anf.For) -> _Loops:
-        """Those around the body of a loop."""
+        """Returns the loops around the body of a loop."""
         return _Loops((*self.indices, anf.Axis(loop.index, (loop.low,), (loop.high,))), self.states | set(loop.params))
 
 
@@ -89,7 +89,7 @@ def _comp(let: anf.Let, op: anf.Comp, around: _Loops) -> Iterator[anf.Let]:
 
 
 def is_product(op: anf.Comp) -> bool:
-    """Whether the only result of a comprehension is recognised as a product of arrays, or a sum of such."""
+    """Tells whether the only result of a comprehension is recognised as a product of arrays, or a sum of products."""
     extents: dict[anf.Var, anf.Size] = {}
     for axis in op.axes:
         size = extent(axis)
@@ -206,7 +206,7 @@ class _Slice:
                 return False
 
     def guarded(self, atom: anf.Atom) -> bool:
-        """Whether a value is made of a product that is 0 where a factor is 0, though the other may not be finite."""
+        """Tells whether a value is made of a product that is 0 where a factor is 0, even if the other is infinite."""
         match self.defined.get(atom) if isinstance(atom, anf.Var) else None:
             case anf.Prim("zero_safe_mul" | "zero_safe_mul_both"):
                 return True
@@ -289,7 +289,7 @@ class _Slice:
         return _Product(self, destination, out_axes, left, right, after, negate)
 
     def passed(self, left: _Operand, right: _Operand) -> bool:
-        """Whether it is a pass over the state of a loop, with a slice of another array: others may share the pass."""
+        """Tells whether it passes over a loop's state, with a slice of another array: others may share the pass."""
         matrix, vector = sorted((left, right), key=lambda x: -len(x.axes))
         return matrix.array in self.around.states and len(vector.axes) == 1 and bool(vector.lets)
 
@@ -311,7 +311,7 @@ class _Slice:
         return points <= SMALL
 
     def movable(self, atoms: list[anf.Atom]) -> bool:
-        """Whether the code of these factors may run without the reduced axes."""
+        """Tells whether the code of these factors may run without the reduced axes."""
         return all(self.total(let.op, self.axes_of(a)) for a in atoms for let in self.code([a]))
 
     def total(self, op: anf.Op, axes: frozenset[anf.Var]) -> bool:
@@ -457,7 +457,7 @@ def _pair(factors: list[_Factor]) -> tuple[_Factor, _Factor] | None:
 
 
 def _linear(entry: anf.Size, axes: set[anf.Var]) -> bool:
-    """Whether an entry is the sum of multiples of axes, and of what does not change."""
+    """Tells whether an entry is a sum of multiples of axes, and of terms that do not change."""
     return all(len(m) == 1 or not any(a in axes for a in m) for m in entry.terms)
 
 

@@ -47,7 +47,7 @@ class _Alike:
     keyed: dict[Key, tuple[anf.Var, ...]] = field(default_factory=dict)
 
     def find(self, new: _Nest) -> tuple[anf.Var, ...] | None:
-        """What an equal operation binds; if there is none, this one is known from now on."""
+        """Returns the variables that an equal operation binds; records this one if there is none."""
         if self.nests:
             for nest in self.nests[len(self.keyed) :]:
                 self.keyed[nest.key] = nest.vars
@@ -91,7 +91,7 @@ class _Values:
         return with_lets(block, lets, results)
 
     def let(self, let: anf.Let, added: list[Key], nested: list[Key]) -> anf.Let | None:
-        """What is left of a let. added, nested: what becomes known in its block."""
+        """Returns what is left of a let, or None. added, nested: what becomes known in its block."""
         renaming = self.renaming
         op = rebuild(let.op, atom=renaming.atom, size=renaming.size, block=self.block, bind=renaming.bind)
         if isinstance(op, anf.Effect | anf.Copy | anf.Empty):
@@ -116,7 +116,7 @@ class _Values:
         return None
 
     def nest(self, new: _Nest, nested: list[Key]) -> tuple[anf.Var, ...] | None:
-        """What binds the results of an operation with blocks already; if nothing does, it is known from now on."""
+        """Returns the variables that an equal operation with blocks binds; records this one if there is none."""
         outline = _outline(new.op, len(new.vars))
         found = self.nests.setdefault(outline, _Alike()).find(new)
         if found is None:
@@ -169,7 +169,7 @@ def _key(op: anf.Op, vars: tuple[anf.Var, ...]) -> Key:
 
 
 def _outline(op: anf.Op, results: int) -> Key:
-    """What equal operations surely have in common, seen without looking into the blocks of their blocks."""
+    """Returns a key that equal operations have in common, found without looking into the blocks of their blocks."""
     code = tuple([tuple([_outlined(let.op) for let in b.lets]) for b in op_blocks(op)])
     if not isinstance(op, anf.Comp):
         return type(op), results, code

@@ -42,7 +42,7 @@ class _Node:
 
 
 class _Marks:
-    """What is needed, found from the roots through the definitions with a work list."""
+    """The live variables, found from the roots through the definitions with a work list."""
 
     def __init__(self, effectful: Set[str]) -> None:
         self.effectful = effectful
@@ -108,7 +108,7 @@ class _Marks:
             node = node.around
 
     def component(self, op: anf.Op, k: int) -> None:
-        """What the k-th result of an operation with blocks needs by itself."""
+        """Marks as needed the operands of the k-th result of an operation with blocks."""
         match op:
             case anf.Comp():
                 destination = op.destinations[k]

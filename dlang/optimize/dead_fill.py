@@ -68,7 +68,7 @@ def _into(d: anf.Destination, rooms: dict[anf.Var, list[anf.Var]]) -> anf.Destin
 
 
 def _is_overwritten(var: anf.Var, following: Following, uses: dict[anf.Var, int]) -> bool:
-    """Whether comprehensions that continue an array, one after another, set all of its slices; all such, if several."""
+    """Tells whether comprehensions that continue an array set all of its slices: each of them, if several do."""
     assert isinstance(var.type, anf.Array)
     count = var.type.shape[0].constant
     if count is None or count > SLICES or var.type.dtype == "str" or anf.is_handle(var.type.dtype):
@@ -79,7 +79,7 @@ def _is_overwritten(var: anf.Var, following: Following, uses: dict[anf.Var, int]
 
 
 def _is_complete(step: Step, count: int, following: Following, uses: dict[anf.Var, int]) -> bool:
-    """Whether all slices are set by a comprehension and those that go on from what it gives."""
+    """Tells whether all slices are set by a comprehension and those that continue its result."""
     slices: set[int] = set()
     while True:
         op, k, var = step

@@ -125,7 +125,7 @@ class _Split:
 
 
 def _split(let: anf.Let, op: anf.Comp, known: Knowledge, depth: int) -> list[anf.Let]:
-    """What a comprehension becomes: those in front of it, and what is left."""
+    """Splits a comprehension: returns those in front of it, and the rest of it."""
     straight = _straightened(op)
     if straight is not op:
         let, op = anf.Let(let.vars, straight, let.span), straight
@@ -309,7 +309,7 @@ def _sees_all(let: anf.Let, s: _Split) -> bool:
 
 
 def _stays(op: anf.Op, s: _Split, depends: Mapping[anf.Var, set[anf.Var]]) -> bool:
-    """Whether an operation must stay at its point: neither scalar code nor a comprehension, or it needs what must."""
+    """Tells whether an operation must stay: neither scalar code nor a comprehension, or it uses what must stay."""
     match op:
         case anf.Prim(name, args):
             divides = name in ("floordiv", "mod", "shift_left", "shift_right") and dtype_of(args[0]) in anf.INTEGERS
@@ -326,7 +326,7 @@ def _stays(op: anf.Op, s: _Split, depends: Mapping[anf.Var, set[anf.Var]]) -> bo
 
 
 def _by_extent(args: Sequence[anf.Atom], s: _Split, depends: Mapping[anf.Var, set[anf.Var]]) -> bool:
-    """Whether a number is divided by the length of an axis that it depends on: where there are points, it is not 0."""
+    """Tells whether a number is divided by the length of an axis that it depends on, which is not 0 at any point."""
     x, y = args
     found = depends.get(x, {x}) if isinstance(x, anf.Var) else set()
     return any(a.var in found and a.lows == (anf.ZERO,) and a.highs == (anf.poly(y),) for a in s.axes)
@@ -505,7 +505,7 @@ def _certify(s: _Split, op: anf.Comp, depth: int) -> None:
 
 
 def _tainted(body: Sequence[anf.Let]) -> set[anf.Var]:
-    """What depends on a check of the body."""
+    """Finds the variables of a body that depend on a check in it."""
     found: set[anf.Var] = set()
     for let in body:
         if isinstance(let.op, anf.Assert) or any(v in found for v in free_vars(let.op)):
@@ -637,7 +637,7 @@ def _hoist(s: _Split, top: set[anf.Atom], depth: int) -> None:
 
 
 def _worth_storing(let: anf.Let, s: _Split, over: set[anf.Var], gathered: Set[anf.Var]) -> bool:
-    """Whether reading a stored value is cheaper: a float that is computed from arrays, or gathered by data.
+    """Tells whether reading a stored value is cheaper: a float that is computed from arrays, or gathered by data.
 
     gathered: what is computed from arrays.
     """

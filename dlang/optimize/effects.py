@@ -1,4 +1,4 @@
-"""What an operation does besides binding values: it may have to stay, and it may consume arrays."""
+"""Tells the effects of an operation besides binding values: whether it has to stay, and which arrays it consumes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def effectful_functions(program: anf.Program) -> frozenset[str]:
 
 
 def is_effectful(op: anf.Op, functions: Set[str]) -> bool:
-    """Whether an operation must stay, alone or for what stands in its blocks; `functions` are the effectful ones."""
+    """Tells whether an operation must stay, itself or for its blocks; `functions` are the effectful ones."""
     match op:
         case anf.Assert() | anf.Effect():
             return True

@@ -343,7 +343,7 @@ class _Uses:
         return True
 
     def inlinable(self, producer: _Producer, k: int, var: anf.Var, chosen: Container[anf.Var]) -> bool:
-        """Whether a result is better computed at its reads, given those chosen before it."""
+        """Tells whether a result is better computed at its reads, given those chosen before it."""
         op = producer.op
         reads = self.reads.get(var, [])
         if not reads or var in self.otherwise or point_of(op, k) is None:

@@ -87,7 +87,7 @@ class _Group:
         self.consumed.update(d.into for d in m.op.destinations if d.into is not None)
 
     def takes(self, m: _Member) -> bool:
-        """Whether a comprehension may join: it needs only rows of what the others make, and shares some array."""
+        """Tells whether a comprehension may join: it needs only rows of what the others make, and shares some array."""
         body = set(mentioned(m.op.body))
         intos = [d.into for d in m.op.destinations if d.into is not None]
         needed = self.made & {*mentioned(m.op)}
@@ -111,7 +111,7 @@ def _outgrown(m: _Member, needed: set[anf.Var], given: set[anf.Var]) -> bool:
 
 
 def _by_rows(m: _Member, made: set[anf.Var]) -> bool:
-    """Whether a comprehension mentions these arrays only to read the row at hand, or to continue it."""
+    """Tells whether a comprehension mentions these arrays only to read the row at hand, or to continue it."""
     row = m.axis.var
     reads = [let.op for let in walk(m.op.body) if isinstance(let.op, anf.Read) and let.op.array in made]
     intos = [d for d in m.op.destinations if d.into in made]
@@ -184,12 +184,12 @@ def _changed(op: anf.Comp, row: anf.Var) -> Iterator[anf.Var]:
 
 
 def _across(index: Sequence[anf.Size], row: anf.Var, others: set[anf.Var]) -> bool:
-    """Whether neighbours of an access lie along the outer axis, so that the loops inside would jump."""
+    """Tells whether neighbours of an access lie along the outer axis, so that the loops inside would jump."""
     return bool(index) and index[-1].mentions((row,)) and any(i.mentions(others) for i in index)
 
 
 def _fits(d: anf.Destination, axis: anf.Axis, size: anf.Size, op: anf.Comp) -> bool:
-    """Whether a destination takes a row for each value of the axis, or reduces rows of its own shape."""
+    """Tells whether a destination takes a row for each value of the axis, or reduces rows of its own shape."""
     row = axis.var
     inner = {a.var: extent(a) for a in op.axes if a is not axis}
     if any(i.mentions((row,)) for i in d.index):
@@ -201,7 +201,7 @@ def _fits(d: anf.Destination, axis: anf.Axis, size: anf.Size, op: anf.Comp) -> b
 
 
 def _dense(index: Sequence[anf.Size], shape: Sequence[anf.Size], axes: dict[anf.Var, anf.Size | None]) -> bool:
-    """Whether an index runs over all of a shape, an axis for each entry."""
+    """Tells whether an index runs over all of a shape, an axis for each entry."""
     names = [i.atom for i in index]
     if len(set(names)) != len(names):
         return False
@@ -209,7 +209,7 @@ def _dense(index: Sequence[anf.Size], shape: Sequence[anf.Size], axes: dict[anf.
 
 
 def _is_scalar(shape: Sequence[anf.Size], index: Sequence[anf.Size] = ()) -> bool:
-    """Whether a row is one element, which an index may say without an axis."""
+    """Tells whether a row is one element, which an index may say without an axis."""
     return all(s == 1 for s in shape) and all(i.constant is not None for i in index)
 
 
@@ -321,12 +321,12 @@ def _peeled(members: Sequence[_Member]) -> tuple[list[_Member], list[_Member], l
 
 
 def _narrow(members: Sequence[_Member]) -> bool:
-    """Whether all rows are so short that they become scalars, of which several are done at once anyhow."""
+    """Tells whether all rows are so short that they become scalars, of which several are done at once anyhow."""
     return any(m.inner for m in members) and all(is_narrow(a) for m in members for a in m.inner)
 
 
 def _useful(members: Sequence[_Member]) -> bool:
-    """Whether some array of rows is then read while its row is at hand."""
+    """Tells whether some array of rows is then read while its row is at hand."""
     if _narrow(members):
         return True
     seen: set[anf.Var] = set()
@@ -389,7 +389,7 @@ class _Row:
         return anf.Axis(axis.var, lows, highs)
 
     def destination(self, d: anf.Destination, axis: anf.Var) -> anf.Destination:
-        """Where a value goes from the row."""
+        """Returns the destination of a value computed from the row."""
         into = None if d.into in self.made else d.into
         if _row_of(d, axis) is None:
             assert isinstance(d, anf.Reduce)

@@ -54,7 +54,7 @@ class Items:
         return k
 
     def joinable(self, let: Let, among: int) -> int:
-        """Those of some items on which nothing that the let needs depends, but for their own results."""
+        """Returns those of some items that the let does not depend on through others, as a set of bits."""
         return among & ~self._needs(let).through
 
     def _note(self, k: int, let: Let) -> None:

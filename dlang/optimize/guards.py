@@ -95,7 +95,7 @@ def _is_guard(let: anf.Let) -> bool:
 
 
 def _waits(let: anf.Let) -> bool:
-    """Whether this is a loop in which guards have stayed until the end."""
+    """Tells whether a let is a loop in which guards have stayed until the end."""
     return isinstance(let.op, anf.For | anf.While) and carries_scalars(let.op) and any(map(_is_guard, let.op.body.lets))
 
 
@@ -238,7 +238,7 @@ class _Zeros:
             self.mark((var,), self.may_be(atom))
 
     def primitive(self, name: str, args: Sequence[anf.Atom]) -> bool:
-        """Whether what a primitive gives may be a chosen zero."""
+        """Tells whether the result of a primitive may be a chosen zero."""
         match name:
             case "zero_safe_mul" | "div" | "neg" | "abs":
                 return self.may_be(args[0])
@@ -254,7 +254,7 @@ class _Zeros:
                 return False
 
     def destination(self, var: anf.Var, op: anf.Comp, d: anf.Destination, value: anf.Atom) -> bool:
-        """Whether the result of a destination may be, or hold, a chosen zero."""
+        """Tells whether the result of a destination may be, or hold, a chosen zero."""
         chosen = self.may_be(value)
         if not chosen and self.covers(var, op, d):
             return False
@@ -272,7 +272,7 @@ class _Zeros:
         self.each(let.vars, results)
 
     def covers(self, var: anf.Var, op: anf.Comp, d: anf.Destination) -> bool:
-        """Whether every element gets the value of some point, here or where the older array was made."""
+        """Tells whether every element gets the value of some point, here or where the older array was made."""
         if not isinstance(d, anf.Reduce):
             return False
         extents = {axis.var: extent(axis) for axis in op.axes}
@@ -296,7 +296,7 @@ class _Zeros:
         return (axis, d.shape[axis]) in self.extended(var, d.into, parts).reached
 
     def covers_one(self, var: anf.Var, array: anf.Var, index: Sequence[anf.Size]) -> bool:
-        """Whether the elements of a vector are surely not chosen zeros, now that this one is not."""
+        """Tells whether the elements of a vector are surely not chosen zeros, now that this one is not."""
         assert isinstance(array.type, anf.Array)
         if len(index) > 1:
             return False
@@ -316,7 +316,7 @@ class _Zeros:
         return found
 
     def has_points(self, size: anf.Size | None) -> bool:
-        """Whether an axis has points if no array that is given is empty, as it may be that its length is 0 anyhow."""
+        """Tells whether an axis has points if no array that is given is empty; its length may be 0 even so."""
         if size is None or not size.terms:
             return False
         return all(c > 0 and self.sizes.issuperset(m) for m, c in size.terms.items())

@@ -1,4 +1,4 @@
-"""Which results of a function are array parameters of its, changed: they go in and come out in one place.
+"""Finds results of a function that are its array parameters, changed: they go in and come out in one place.
 
     fn f(x: f64[n], …) -> (y: f64[n]) { … y: f64[n] = update x[i] = v … }
 
@@ -74,7 +74,7 @@ def _candidates(functions: dict[str, anf.Function]) -> Continues:
 
 
 def _sources(f: anf.Function) -> dict[anf.Var, tuple[anf.Call, int] | tuple[anf.Atom, ...]]:
-    """What a variable may continue: other variables, or a result of a call the arguments of that."""
+    """Maps a variable to the sources that it may continue: other variables, or, for a call's result, its arguments."""
     out: dict[anf.Var, tuple[anf.Call, int] | tuple[anf.Atom, ...]] = {}
     for let in walk(f.body):
         op = let.op
@@ -129,7 +129,7 @@ def _params_behind(
 
 
 def _confirmed(f: anf.Function, found: Continues) -> tuple[tuple[int, int], ...]:
-    """Those of the pairs that hold on every path if those of all functions do."""
+    """Returns the pairs that hold on every path if those of all functions do."""
     chains = UpdateChains(continues=found)
     chains.add(f.body)
     return tuple([(j, k) for j, k in found[f.name] if chains.root(f.body.results[j], 0) is f.params[k]])

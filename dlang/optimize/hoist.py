@@ -131,7 +131,7 @@ def _apart(let: anf.Let, inside: set[anf.Var], around: tuple[anf.Axis, ...]) -> 
 
 
 def _total(op: anf.Op, arrays: bool, axes: Sequence[anf.Axis]) -> bool:
-    """Whether an operation may run where it did not before."""
+    """Tells whether an operation may run where it did not before."""
     match op:
         case anf.View() | anf.Contract() | anf.LinalgOp() | anf.Reshape() | anf.Concat() | anf.Scan():
             return arrays

@@ -1,4 +1,4 @@
-"""What only a loop needs that may have no iterations is made only if it has one.
+"""Moves code that only a possibly idle loop needs into a branch: it runs only if the loop has an iteration.
 
     k, at = compact mask                           k, at = compact mask
     r = [sum(sin(q[t] + s) for s) for t]  →     r = if k > 0 { [sum(sin(q[t] + s) for s) for t] } else { zeros }
@@ -64,7 +64,7 @@ class _Iterations:
     once: bool = field(default=False, compare=False)
 
     def named(self) -> Set[anf.Var]:
-        """What it is found from."""
+        """Returns the variables from which the iterations are found."""
         if self.branch is not None:
             return {self.branch}
         if self.loop is None:
@@ -73,11 +73,11 @@ class _Iterations:
         return {v for p in free_vars(self.loop.condition) if isinstance(v := first.get(p, p), anf.Var)}
 
     def serials(self) -> list[int]:
-        """What it is put in order by."""
+        """Returns the key by which the iterations are ordered."""
         return sorted([v.serial for v in {*self.params, *self.named()}])
 
     def refuses(self) -> bool:
-        """Whether finding it may end the run."""
+        """Tells whether finding the iterations may end the run."""
         return self.loop is not None and any(isinstance(let.op, anf.Assert) for let in walk(self.loop.condition))
 
     def holds(self, b: Builder) -> anf.Atom:
@@ -162,7 +162,7 @@ class _Code:
     # ---- loops that may have no iterations
     # --------------------------------------------------------------------------------
     def idle(self, op: anf.Op, inner: Sequence[_Inner]) -> Needs:
-        """What holds where an operation has iterations, or points, as far as it depends on data."""
+        """Returns the conditions under which an operation has iterations, or points, as far as they depend on data."""
         match op:
             case anf.For(low=low, high=high):
                 ends = [(low, high)]
@@ -179,15 +179,15 @@ class _Code:
         return frozenset([_Iterations(low, high) for low, high in ends if self.unsure(high - low)])
 
     def unsure(self, count: anf.Size) -> bool:
-        """Whether it depends on more than sizes that a number is positive; what differs in a loop is so in a
-        iteration."""
+        """Tells whether a number may be 0 for other reasons than sizes; one that varies in a loop counts as
+        positive."""
         if count.mentions(self.indices):
             return False
         return not all(not m or (c > 0 and self.sizes.issuperset(m)) for m, c in count.terms.items())
 
     # ---- what needs something ----------------------------------------------------------------------------------------
     def uses(self, op: anf.Op, inner: Sequence[_Inner]) -> dict[anf.Var, Needs]:
-        """What an operation uses, with what holds where it is needed."""
+        """Maps the variables that an operation uses to the conditions under which they are needed."""
         p = parts(op)
         found = {v: ALWAYS for size in p.sizes for v in size.atoms()}
         found.update({a: ALWAYS for a in p.atoms if isinstance(a, anf.Var)})
@@ -273,7 +273,7 @@ class _Code:
         return some if some and all(v in known for v in others) else ALWAYS
 
     def costs_nothing(self, let: anf.Let, inner: Sequence[_Inner], guard: Needs) -> bool:
-        """Whether a let makes nothing anyhow where what is to hold does not."""
+        """Tells whether a let makes nothing anyhow where the guard does not hold."""
         if isinstance(let.op, anf.If):
             return guard <= self.positive.get(let.op.condition, ALWAYS) and not inner[1].costs
         shapes = [v.type.shape for v in let.vars if isinstance(v.type, anf.Array)]
@@ -282,7 +282,7 @@ class _Code:
         )
 
     def movable(self, lets: Sequence[anf.Let], heavy: Sequence[bool], uses: Mapping[anf.Var, int]) -> list[bool]:
-        """Which lets may run only where they are needed: what is pure and costs something, and what depends on it."""
+        """Tells which lets may run only where needed: pure ones that cost something, and those that depend on them."""
         after: set[anf.Var] = set()
         out = []
         for let, costs in zip(lets, heavy, strict=True):
@@ -324,13 +324,13 @@ def _adds(d: anf.Destination) -> bool:
 
 
 def _outside(needed: Mapping[anf.Var, Needs], local: Set[anf.Var]) -> dict[anf.Var, Needs]:
-    """What is needed of what is around some variables, with what is known there."""
+    """Returns the needs of the variables that are not local, with the conditions that can be told outside."""
     known = {needs: frozenset([t for t in needs if local.isdisjoint(t.named())]) for needs in set(needed.values())}
     return {v: known[needs] for v, needs in needed.items() if v not in local}
 
 
 def _heavy(op: anf.Op, inner: Sequence[_Inner]) -> bool:
-    """Whether what an operation costs grows with sizes, or is not known."""
+    """Tells whether the cost of an operation grows with sizes, or is not known."""
     match op:
         case anf.Comp(axes) if _many(axes):
             return True
@@ -346,7 +346,7 @@ def _heavy(op: anf.Op, inner: Sequence[_Inner]) -> bool:
 
 
 def _many(axes: Sequence[anf.Axis]) -> bool:
-    """Whether there are, or may be, more points than a few."""
+    """Tells whether there are, or may be, more points than a few."""
     counts = [[(high - low).constant for low in a.lows for high in a.highs] for a in axes]
     least = [min([c for c in found if c is not None], default=None) for found in counts]
     return any(c is None for c in least) or prod([int(c) for c in least if c is not None]) > FEW
@@ -401,11 +401,11 @@ class _Guarded:
         return self.lets
 
     def gives(self, guard: Needs, named: Set[anf.Var]) -> bool:
-        """Whether what waits binds something of what is named."""
+        """Tells whether the lets that wait for a guard bind a variable of `named`."""
         return any(v in named for let in self.waiting.get(guard, ()) for v in let.vars)
 
     def changes(self, consumed: Set[anf.Var], other: Needs, guard: Needs) -> bool:
-        """Whether what consumes arrays would come before what waits and reads them."""
+        """Tells whether code that consumes arrays would come before waiting lets that read them."""
         if not consumed or other == guard:
             return False
         return any(v in consumed for let in self.waiting.get(other, ()) for v in free_vars(let.op))

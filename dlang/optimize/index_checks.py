@@ -222,7 +222,7 @@ class _Walk:
 
     # ---- the least, the greatest, remainders -------------------------------------------------------------------------
     def chosen(self, let: anf.Let, lets: list[anf.Let], known: Knowledge) -> bool:
-        """Whether a let is what another value is; else notes the ends of its value."""
+        """Replaces a let by a value that it equals and returns true; else notes the bounds of its value."""
         match let.op:
             case anf.Prim("maximum" | "minimum" as name, (x, y)) if x.type == I64:
                 a, b = self.polynomial(x), self.polynomial(y)
@@ -262,7 +262,7 @@ class _Walk:
         return False
 
     def distance(self, let: anf.Let, up: anf.Atom, there: anf.Atom, known: Knowledge) -> bool:
-        """Whether a let is how many integers there are from one up to another, and that is a difference of them.
+        """Replaces a let by a difference if it is the distance from one integer up to another; returns true if it did.
 
         Where the second may be below the first, its loops are those up to the difference all the same.
         """
@@ -363,7 +363,7 @@ class _Walk:
         return self.ends.get(atom, ([], [])) if isinstance(atom, anf.Var) else ([], [])
 
     def outcome(self, op: anf.Op, known: Knowledge) -> bool | None:
-        """Whether a comparison holds; None if that is not known, or the operation is another one."""
+        """Tells whether a comparison holds; None if that is not known, or the operation is another one."""
         match op:
             case anf.Prim("eq" | "ne" as name, (x, y)) if x.type == I64:
                 gap = self.polynomial(y) - self.polynomial(x)

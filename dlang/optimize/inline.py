@@ -93,7 +93,7 @@ def _code(f: anf.Function, chosen: Mapping[str, _Code]) -> _Code:
 
 
 def _called(f: anf.Function, derivatives: bool) -> list[str]:
-    """What a function calls or differentiates, once for each place; its rules as long as there are derivatives."""
+    """Lists the functions that one calls or differentiates, once for each place, with its rules if `derivatives`."""
     called = [name for let in walk(f.body) if (name := named_function(let.op)) is not None]
     if derivatives and f.rules is not None:
         called += [name for name in (f.rules.pullback, f.rules.pushforward) if name is not None]

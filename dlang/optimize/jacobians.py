@@ -51,7 +51,7 @@ def _block(block: anf.Block) -> anf.Block:
 
 
 def carries_scalars(op: anf.For | anf.While) -> bool:
-    """Whether the state of a loop is numbers alone: then this pass wants to see the guards in its body."""
+    """Tells whether the state of a loop is only numbers: then this pass wants to see the guards in its body."""
     return all(isinstance(p.type, anf.Scalar) and not anf.is_handle(p.type.dtype) for p in op.params)
 
 
@@ -77,7 +77,7 @@ def _quick(op: anf.For | anf.While) -> tuple[anf.Block, list[bool]] | None:
 
 
 def _dependent(op: anf.For | anf.While, state: list[anf.Var]) -> set[anf.Var] | None:
-    """What depends on scalars of the state, if an infinity or NaN in these remains one in all of that."""
+    """Returns the variables that depend on scalars of the state, if an infinity or NaN in these reaches all of them."""
     found = set(state)
     results = op.body.results[1:] if op.early else op.body.results
     while True:

@@ -84,7 +84,7 @@ def _merged(first: Let, a: If, between: Sequence[Let], second: Let, b: If) -> Le
 
 
 def _value(condition: Atom, first: Let, a: If, between: Sequence[Let], arm: Block, taken: bool) -> bool | None:
-    """What the later condition is in an arm of the earlier branch, if that is known."""
+    """Returns the value of the later condition in an arm of the earlier branch, if that is known."""
     if condition == a.condition:
         return taken
     known: dict[Var, Atom] = dict(zip(first.vars, arm.results, strict=True))

@@ -1,4 +1,4 @@
-"""What takes long at a point of a comprehension and depends on some of its axes only is to run once for each of these.
+"""Lifts expensive code of a comprehension that depends on some axes only: it runs once for each of their points.
 
     [cumsum(x[i])[k[j]] for i, j]    becomes    s[i] = cumsum(x[i]) for i, and [s[i, k[j]] for i, j]
 
@@ -38,7 +38,7 @@ def stored_in_turn(
 def _nest(
     b: Builder, code: Liftable, axes: Sequence[anf.Axis], index: tuple[anf.Size, ...], state: Sequence[anf.Var]
 ) -> tuple[anf.Atom, ...]:
-    """What the loops over the axes make of a state."""
+    """Emits the loops over the axes; returns the state after them."""
     if not axes:
         for let in code.lets:
             b.append(let)
@@ -108,7 +108,7 @@ def nothing(b: Builder, v: anf.Var) -> anf.Atom:
 
 
 def from_store(v: anf.Var, array: anf.Var, index: tuple[anf.Size, ...]) -> anf.Op:
-    """What a variable stands for at a place, as stored: an element, or a view of a row."""
+    """Returns the operation that loads a variable's stored value at a point: an element, or a view of a row."""
     if not isinstance(v.type, anf.Array):
         return anf.Read(array, index)
     axes = tuple([anf.fresh("j", I64) for _ in v.type.shape])

@@ -50,7 +50,7 @@ def _cycles(program: Program) -> list[list[str]]:
 
 
 def _alike(members: Sequence[Function]) -> bool:
-    """Whether all give results of the same types, in which no parameter is mentioned, and all or none a token."""
+    """Tells whether all have results of the same types, in which no parameter is mentioned, and all or none a token."""
     first = members[0]
     for f in members:
         env = Renaming(dict(zip(f.results, first.results, strict=False)))

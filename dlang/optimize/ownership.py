@@ -196,7 +196,7 @@ class _Frame:
     ends: dict[int, list[anf.Var]] = field(default_factory=dict)
 
     def live(self, var: anf.Var) -> bool:
-        """Whether a variable is used after the current let, here or further out in the region."""
+        """Tells whether a variable is used after the current let, here or further out in the region."""
         frame: _Frame | None = self
         while frame is not None:
             if frame.last.get(var, -1) > frame.at:
@@ -314,7 +314,7 @@ class _Owner:
         return self.copy(var)
 
     def own(self, roots: set[anf.Var], frame: _Frame, others: set[anf.Var]) -> bool:
-        """Whether the storage belongs to this region and nothing else uses it, now or afterwards."""
+        """Tells whether the storage belongs to this region and nothing else uses it, now or afterwards."""
         if not roots:  # nothing is known of it
             return False
         for root in roots:

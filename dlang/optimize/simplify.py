@@ -264,7 +264,7 @@ class _Walk:
                 return None
 
     def stored(self, array: anf.Var, index: tuple[anf.Size, ...]) -> anf.Atom | None:
-        """What an array just changed holds at an index, if that is known without reading an array.
+        """Returns the element of an array just changed at an index, if that is known without reading an array.
 
         A small array made and filled at each point of a comprehension is just its elements.
         """
@@ -484,12 +484,12 @@ def _without_settled(let: anf.Let, op: anf.For, settled: list[int]) -> list[anf.
 
 
 def _simple(size: anf.Size) -> bool:
-    """Whether a polynomial may stand where an atom is wanted."""
+    """Tells whether a polynomial may stand where an atom is wanted."""
     return isinstance(size.constant, int) or size.atom is not None
 
 
 def _apart(a: tuple[anf.Size, ...], b: tuple[anf.Size, ...]) -> bool:
-    """Whether two indices surely differ."""
+    """Tells whether two indices surely differ."""
     return any((x - y).constant not in (None, 0) for x, y in zip(a, b, strict=True))
 
 

@@ -157,7 +157,7 @@ class _Finder:
         return size.substitute(self.fixed.get)
 
     def is_outside(self, size: anf.Size, names: set[anf.Var], also: set[anf.Var] | None = None) -> bool:
-        """Whether it mentions nothing of an iteration but `names`, and `also`."""
+        """Tells whether a size mentions nothing of an iteration but `names`, and `also`."""
         return not any(a in self.inside and a not in names and a not in (also or ()) for a in self.opened(size).atoms())
 
 
@@ -176,7 +176,7 @@ class _Deferred:
         self.backwards = any(self._falls(s) for s in sums)
 
     def _falls(self, s: _Sum) -> bool:
-        """Whether the last iteration reads the first part of what has a part for each iteration."""
+        """Tells whether the parts of an array are read backwards: the last iteration reads the first."""
         comp = self.op.body.lets[s.at].op
         assert isinstance(comp, anf.Comp)
         read = [i for let in s.code if isinstance(let.op, anf.Read) for i in let.op.index]
@@ -184,7 +184,7 @@ class _Deferred:
         return any(e.terms.get((self.op.index,), 0) < 0 for e in entries)
 
     def row(self, index: anf.Size) -> anf.Size:
-        """Where the part of an iteration stands: in the order of what it is multiplied with."""
+        """Returns the row of an iteration's part, in the order of what it is multiplied with."""
         at = index - self.op.low
         return self.iterations - 1 - at if self.backwards else at
 

@@ -1,4 +1,4 @@
-"""What each iteration of a loop adds to a slice of zeros of its own, it sets.
+"""Sets slices instead of adding to zeros, where each iteration of a loop adds to a slice of its own.
 
     s = zeros; for t { …; s[t] += v }        becomes        s = empty; for t { …; s[t] = v }
 
@@ -63,7 +63,7 @@ def _loop(let: Let, op: For, zeros: set[Var]) -> list[Let]:
 
 
 def _set(comp: Comp, k: int, loop: For, param: Var) -> bool | None:
-    """Whether the slices that a destination adds to are all of its array; None if they aren't one for each
+    """Tells whether the slices that a destination adds to are all of its array; None if they aren't one per
     iteration."""
     d = comp.destinations[k]
     if not isinstance(d, Reduce) or d.monoid != "sum" or d.into is not param or not is_float(param.type):

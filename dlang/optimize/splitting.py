@@ -1,4 +1,4 @@
-"""What can be done for a part of an axis: the ways in which products and comprehensions split.
+"""Finds the ways in which products and comprehensions split into parts of an axis.
 
 A let that is done for some values of an axis gives the elements of its results that belong to these, where the results
 have the axis, and else a part of a sum (or another reduction) over it. Of each array that it reads it needs the
@@ -116,7 +116,7 @@ def ways(unit: Unit) -> Iterator[Way]:
 
 
 def _position(index: Sequence[anf.Size], axis: anf.Var) -> int | None:
-    """Which entry of an index an axis is, if it is in no other."""
+    """Returns the position of the entry of an index that is just an axis, if the axis is in no other entry."""
     found = [k for k, entry in enumerate(index) if entry.mentions((axis,))]
     return found[0] if len(found) == 1 and index[found[0]].atom is axis else None
 
@@ -245,7 +245,7 @@ def _is_reduced(d: anf.Destination) -> bool:
 
 
 def is_reduction(op: anf.Op, array: anf.Var) -> bool:
-    """Whether an operation gives less than an array that it reads has: a product, or one with a reduction."""
+    """Tells whether an operation gives less than an array that it reads has: a product, or one with a reduction."""
     if isinstance(op, anf.Contract):
         return True
     if not isinstance(op, anf.Comp):

@@ -48,7 +48,7 @@ def staged(program: anf.Program, name: str, given: Set[int]) -> anf.Program:
 
 
 def _split(body: anf.Block, known: set[anf.Var]) -> tuple[list[anf.Let], list[anf.Let]]:
-    """What depends on known variables alone, in order, and the rest."""
+    """Splits a body: the lets that depend only on known variables, in order, and the rest."""
     early: list[anf.Let] = []
     late: list[anf.Let] = []
     for whole in body.lets:
@@ -65,7 +65,7 @@ def _split(body: anf.Block, known: set[anf.Var]) -> tuple[list[anf.Let], list[an
 
 
 def _apart(let: anf.Let, known: Set[anf.Var]) -> tuple[list[anf.Let], anf.Let]:
-    """What a comprehension computes at its points from known data alone, as arrays, and the comprehension with them."""
+    """Splits a comprehension into arrays of values that depend only on known data, and one that reads these."""
     comp = let.op
     assert isinstance(comp, anf.Comp)
     extents = {axis.var: extent(axis) for axis in comp.axes}
@@ -129,7 +129,7 @@ def _cone(
 
 
 def _may_move(let: anf.Let) -> bool:
-    """Whether the world does not see it, and what it gives outlives a run, as nodes do not."""
+    """Tells whether a let may move: the world does not see it, and its results outlive a run, as nodes do not."""
     lasting = all(not isinstance(v.type, anf.Token) and not _is_node(v.type) for v in let.vars)
     return lasting and not isinstance(let.op, anf.Effect)
 
@@ -141,7 +141,7 @@ def _is_node(type: anf.Type) -> bool:
 def _crossing(
     early: list[anf.Let], late: list[anf.Let], results: tuple[anf.Atom, ...]
 ) -> tuple[set[anf.Var], set[anf.Let]]:
-    """What the rest is given, and what it computes again."""
+    """Returns the variables handed to the late part, and the lets that it computes again."""
     of = {v: let for let in early for v in let.vars}
     wanted = [v for v in results if isinstance(v, anf.Var)]
     wanted += [v for let in late for v in (*free_vars(let.op), *[s for x in let.vars for s in type_vars(x.type)])]
@@ -165,7 +165,7 @@ def _crossing(
 
 
 def _is_cheap(let: anf.Let) -> bool:
-    """Whether computing it again costs no more than reading what it gave."""
+    """Tells whether computing a let again costs no more than reading its result."""
     match let.op:
         case anf.View() | anf.Reshape() | anf.IndexExpr() | anf.Empty():
             return True

@@ -1,4 +1,4 @@
-"""Where a saved value is written: into the memory that its tape has in the loop around, and where it is made.
+"""Writes saved values into the memory that their tape has in the loop around, where they are computed.
 
 The tape of a loop in a loop is an array that the inner loop writes iteration by iteration. Instead of copying it into
 the tape of the outer loop afterwards, the inner loop is given the outer tape and writes each iteration's part there.

@@ -58,7 +58,7 @@ def _of_one_side(let: anf.Let, op: anf.Comp) -> list[anf.Let]:
 
 
 def _is_pair(op: anf.Comp, p: anf.Axis, q: anf.Axis) -> bool:
-    """Whether two axes have the same range, which nothing else depends on."""
+    """Tells whether two axes have the same range, which nothing else depends on."""
     if (p.lows, p.highs) != (q.lows, q.highs) or len(op.destinations) < 2:
         return False
     return not any(s.mentions((p.var, q.var)) for axis in op.axes for s in (*axis.lows, *axis.highs))
@@ -94,7 +94,7 @@ def _twins(op: anf.Comp, gone: anf.Var, stays: anf.Var) -> list[_Twin]:
 
 
 def _is_sum(op: anf.Comp, position: int, axis: anf.Var, reduced: anf.Var) -> bool:
-    """Whether a result is a sum of floats for each point of one axis over another."""
+    """Tells whether a result is a sum of floats for each point of one axis over another."""
     d, value = op.destinations[position], op.body.results[position]
     if (
         not isinstance(d, anf.Reduce)

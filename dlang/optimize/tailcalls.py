@@ -81,8 +81,7 @@ def _recursive(program: anf.Program) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Calls:
-    """Which calls in tail position are another iteration. parts: the arguments that are parts of the parameters
-    there."""
+    """The tail calls that are another iteration. parts: the arguments that are parts of the parameters there."""
 
     name: str
     parts: frozenset[int]
@@ -252,7 +251,7 @@ class _Loop:
         return anf.Block(block.lets, (FALSE, *kept, *self._starts(), *(block.results[k] for k in self.own)))
 
     def _moved(self, part: _Part, arg: anf.Atom, lets: list[anf.Let]) -> list[anf.Atom]:
-        """Where the part of the next iteration begins."""
+        """Returns the start of the next iteration's part."""
         skipped = self.calls.windows.start(arg, part.var)
         assert skipped is not None
         out: list[anf.Atom] = []
@@ -265,7 +264,7 @@ class _Loop:
         return out
 
     def _latest(self, slot: anf.Var, scope: tuple[anf.Var, ...]) -> anf.Var:
-        """What has the memory of a slot at the end: any value of its type would do, this one need not be copied."""
+        """Returns the variable that has a slot's memory at the end, and so needs no copy; any value would do."""
         for var in reversed(scope):
             if isinstance(var.type, anf.Array) and var.type == slot.type and self.chains.root(var, 0) is slot:
                 return var

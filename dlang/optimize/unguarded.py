@@ -18,7 +18,7 @@ MANY = 8  # points for each element from which a look at the elements is cheap
 
 
 def adds_many(op: Comp, destination: Destination | None) -> bool:
-    """Whether many points meet in each element of a sum that is an array."""
+    """Tells whether many points meet in each element of a sum that is an array."""
     if not isinstance(destination, Reduce) or destination.monoid != "sum" or not destination.shape:
         return False
     points = 1

@@ -113,7 +113,7 @@ def _box(op: anf.Comp) -> list[range] | None:
 
 
 def is_narrow(axis: anf.Axis) -> bool:
-    """Whether an axis has few values, which are known."""
+    """Tells whether an axis has few values, which are known."""
     return bool(_box(anf.Comp((axis,), anf.Block((), ()), ())))
 
 
@@ -130,7 +130,7 @@ def _index(index: Sequence[anf.Size], point: dict[anf.Var, anf.Lit]) -> Index | 
 
 
 def _is_small(op: anf.Comp) -> bool:
-    """Whether a comprehension has few points and plain code, and makes each element of its results at known ones."""
+    """Tells whether a comprehension has few points, plain code and result elements at known indices."""
     if _box(op) is None or not all(
         isinstance(let.op, anf.Prim | anf.Cast | anf.Read | anf.IndexExpr) for let in op.body.lets
     ):
@@ -173,7 +173,7 @@ def _refused(let: anf.Let, arrays: set[anf.Var], wrong: set[anf.Var]) -> bool:
 
 
 def _otherwise(body: anf.Block, arrays: set[anf.Var], chosen: dict[tuple[anf.Var, ...], anf.Let]) -> set[anf.Var]:
-    """Which arrays are used in another way than by an element that is known."""
+    """Finds arrays that are used in another way than by an element that is known."""
     wrong: set[anf.Var] = set()
     for let in body.lets:
         op = let.op

@@ -79,13 +79,13 @@ class ValueRanges:
             self.mark((var,), self.of(atom))
 
     def again(self, vars: Sequence[anf.Var], atoms: Sequence[anf.Atom]) -> None:
-        """What an iteration or a call gets from the one before: a sum with that may grow."""
+        """Marks the values that an iteration or a call gets from the one before: a sum with them may grow."""
         for var, atom in zip(vars, atoms, strict=True):
             size = self.of(atom)
             self.mark((var,), max(size, CARRIED) if size > UNIT else UNIT)
 
     def after(self, vars: Sequence[anf.Var], atoms: Sequence[anf.Atom]) -> None:
-        """What comes out of a loop or a call: finite, if it has not grown, for what is not in another."""
+        """Marks the results of a loop or a call: finite, if they have not grown, unless it is inside another."""
         for var, atom in zip(vars, atoms, strict=True):
             size = self.of(atom)
             self.mark((var,), FINITE if size == CARRIED and not self.inside else size)

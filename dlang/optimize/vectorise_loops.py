@@ -74,8 +74,7 @@ def vectorised(block: anf.Block, known: Knowledge) -> anf.Block:
 
 
 def _at_once(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] | None:
-    """What does the same as a loop, without one; None if its iterations are not independent or can't be done at
-    once."""
+    """Returns lets that replace a loop; None if its iterations are not independent or can't be computed at once."""
     if loop.early or not loop.params or not known.at_least_zero(loop.high - loop.low):
         return None
     if not all(isinstance(p.type, anf.Array) for p in loop.params):
@@ -195,7 +194,7 @@ class _Batch:
         return True
 
     def _slice(self, op: anf.Comp, v: anf.Var, d: anf.Destination) -> anf.Destination | None:
-        """Where all iterations write what each writes into its own slice of a state; None if slices may share an
+        """Returns the destination of all iterations' writes to their slices of a state; None if slices may share an
         element."""
         if v not in self.results:
             return None
@@ -277,12 +276,11 @@ class _Batch:
         return tuple([s.substitute(self.sizes.get) for s in sizes])
 
     def _inside(self, sizes: Sequence[anf.Size], iteration: bool = True) -> bool:
-        """Whether sizes mention what an iteration binds."""
+        """Tells whether sizes mention a variable that an iteration binds."""
         return any(s.mentions(self.local) or (iteration and s.mentions((self.loop.index,))) for s in sizes)
 
     def _whole(self, op: anf.Op) -> bool:
-        """Whether an operation uses an array of an iteration otherwise than by its elements, or as what it
-        continues."""
+        """Tells whether an operation uses an array of an iteration other than by its elements, or to continue it."""
         if isinstance(op, anf.Comp) and any(a in self.arrays for a in op.body.results):
             return True
         blocks = parts(op).blocks
@@ -294,7 +292,7 @@ class _Batch:
 
 
 def _scalar(let: anf.Let) -> bool:
-    """Whether a let is scalar code that may be done more than once."""
+    """Tells whether a let is scalar code that may be done more than once."""
     if not all(isinstance(v.type, anf.Scalar) for v in let.vars):
         return False
     match let.op:
@@ -307,5 +305,5 @@ def _scalar(let: anf.Let) -> bool:
 
 
 def _storable(v: anf.Var) -> bool:
-    """Whether arrays have such elements, that are no nodes."""
+    """Tells whether arrays can have elements like a variable's: no nodes."""
     return isinstance(v.type, anf.Array | anf.Scalar) and v.type.dtype in anf.DTYPES

@@ -41,11 +41,11 @@ class Windows:
         return windows
 
     def shows(self, atom: Atom) -> bool:
-        """Whether an array has the memory of another one."""
+        """Tells whether an array has the memory of another one."""
         return isinstance(atom, Var) and (atom in self.other or atom in self.source)
 
     def start(self, atom: Atom, array: Var) -> tuple[Size, ...] | None:
-        """Where in an array another one begins that is a part of it, or itself; None for any other."""
+        """Returns the start of a part of an array, or of the array itself, within it; None for any other."""
         if atom is array:
             assert isinstance(array.type, Array)
             return tuple([Poly[Var]({}) for _ in array.type.shape])
