@@ -18,8 +18,7 @@ from dlang.ops.primitives import PRIMITIVES
 
 
 def contribution(b: Builder, primitive: str, args: Sequence[Atom], result: Atom, position: int, g: Atom) -> Atom | None:
-    """Returns the contribution of the cotangent `g` of `result = primitive(args)` to that of the argument at
-    `position`.
+    """Returns what the cotangent `g` of `result = primitive(args)` contributes to that of the argument at `position`.
 
     None if the derivative is zero everywhere.
     """

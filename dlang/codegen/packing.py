@@ -37,8 +37,7 @@ class Extent:
 
 
 class Epilogue(Protocol):
-    """Emits code for each block of a product; returns the reductions of the loop of blocks. whole: there is only
-    one."""
+    """Emits code for each block of a product; returns the reductions of the loop of blocks. whole: only one block."""
 
     def emit(self, s: Scheduler, extent: Extent, whole: bool) -> list[loops.Reduction]: ...
 

@@ -70,8 +70,7 @@ class Survey:
 
     @property
     def maskable(self) -> bool:
-        """Tells whether a few iterations are worth one with a mask: nothing is gathered or fails, memory has wide
-        elements."""
+        """Tells whether a mask pays for a few iterations: nothing is gathered or fails, memory has wide elements."""
         return not (self.guarded or self.narrow or self.loops or self.cost)
 
     def bind(self, var: Var, varying: bool) -> None:

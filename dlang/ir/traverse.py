@@ -142,8 +142,8 @@ _MENTIONS = Generated(_written_mentions)
 
 
 def block_mentions(block: anf.Block) -> anf.Mentions:
-    """The variables that a block mentions and binds, nested blocks included, found once: most blocks go through many
-    passes unchanged."""
+    """The variables that a block mentions and binds, inner blocks included; found once, as passes seldom change a
+    block."""
     mentions = block.mentions
     if mentions is None:
         inner: tuple[list[anf.Var], list[anf.Var]] = [], []

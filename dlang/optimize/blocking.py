@@ -213,11 +213,7 @@ class _Chains:
         return any(shape_of(a) in self.broad for a in arrays)
 
     def belongs(self, chain: _Chain, way: Way) -> bool:
-        """Tells whether a unit is of the part of a program that is done in blocks: that from broad arrays to broad
-        arrays.
-
-        Products before it and after it are not, as those of the other layers of a network.
-        """
+        """Tells whether a unit is of the part of a program done in blocks: that from broad arrays to broad arrays."""
         reads = any(a in chain.split for a, _ in way.needs)
         return self.touches(way) or (reads and not way.unit.is_product)
 

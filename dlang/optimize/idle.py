@@ -179,8 +179,7 @@ class _Code:
         return frozenset([_Iterations(low, high) for low, high in ends if self.unsure(high - low)])
 
     def unsure(self, count: anf.Size) -> bool:
-        """Tells whether a number may be 0 for other reasons than sizes; one that varies in a loop counts as
-        positive."""
+        """Tells whether a number may be 0 by more than sizes; one that varies in a loop counts as positive."""
         if count.mentions(self.indices):
             return False
         return not all(not m or (c > 0 and self.sizes.issuperset(m)) for m, c in count.terms.items())

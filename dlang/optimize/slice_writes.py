@@ -63,8 +63,7 @@ def _loop(let: Let, op: For, zeros: set[Var]) -> list[Let]:
 
 
 def _set(comp: Comp, k: int, loop: For, param: Var) -> bool | None:
-    """Tells whether the slices that a destination adds to are all of its array; None if they aren't one per
-    iteration."""
+    """Tells whether the slices a destination adds to are all of its array; None if they aren't one per iteration."""
     d = comp.destinations[k]
     if not isinstance(d, Reduce) or d.monoid != "sum" or d.into is not param or not is_float(param.type):
         return None

@@ -194,7 +194,7 @@ class _Batch:
         return True
 
     def _slice(self, op: anf.Comp, v: anf.Var, d: anf.Destination) -> anf.Destination | None:
-        """Returns the destination of all iterations' writes to their slices of a state; None if slices may share an
+        """Returns the destination of all iterations' writes to slices of a state; None if slices may share an
         element."""
         if v not in self.results:
             return None

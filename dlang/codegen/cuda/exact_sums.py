@@ -148,8 +148,8 @@ class _Arrays:
         return buffer, offset
 
     def are_changed_and_looked_at(self) -> bool:
-        """Tells whether an array is both stored to and loaded from that is not memory of single iterations: then
-        running the iterations twice is not the same as once."""
+        """Tells whether an array is stored to and loaded from, but for memory of single iterations: then none may run
+        twice."""
         return not (self.stored & self.loaded) <= self.own
 
 

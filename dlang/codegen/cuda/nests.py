@@ -178,8 +178,7 @@ def _combining(stmts: Sequence[loops.Stmt]) -> Iterator[loops.Store]:
 def _keeps_apart(
     level: loops.Loop, levels: Sequence[loops.Loop], stmts: Sequence[loops.Stmt], buffer: loops.Buffer, offset: Size
 ) -> bool:
-    """Tells whether different iterations of a loop never store to one element, for given iterations of the loops around
-    it."""
+    """Tells whether iterations of a loop never store to one element, for given iterations of the loops around it."""
     roots = {s.result: s.source for s in walk((*levels[0].stmts, *stmts)) if isinstance(s, loops.Slice)}
     known: loops.Buffer | None = buffer
     while known is not None:
@@ -199,8 +198,8 @@ def _keeps_apart(
 
 
 def _is_rows(stmts: Sequence[loops.Stmt]) -> bool:
-    """Tells whether several threads should share an iteration: it has long loops, and otherwise only straight-line code
-    and loops."""
+    """Tells whether several threads should share an iteration: it is straight-line code and loops, some of them
+    long."""
     for s in stmts:
         match s:
             case loops.Loop():

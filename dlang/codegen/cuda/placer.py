@@ -389,8 +389,7 @@ class Placer:
 
     # ---- branches that the device takes ------------------------------------------------------------------------------
     def _can_be_skipped(self, s: Scope, stmt: loops.Branch) -> bool:
-        """Tells whether a branch needs no wait for its condition; a profile waits, since it counts only the arm
-        taken."""
+        """Tells whether a branch need not wait for its condition; a profile waits, as it counts only the arm taken."""
         return stmt.condition in s.there and self.measure is None and can_be_skipped(stmt, s.there, self.numbers)
 
     def skipped(self, s: Scope, stmt: loops.Branch) -> None:
