@@ -115,8 +115,8 @@ class _Flows:
                         self.flow(atom, var)
                         self.flow(d.into, var)
             case anf.Assert():
-                for var, subject in zip(let.vars, op.subjects, strict=True):
-                    self.flow(subject, var)
+                for var, value in zip(let.vars, op.guarded, strict=True):
+                    self.flow(value, var)
             case _:
                 for atom in carriers(let):
                     for var in let.vars:

@@ -48,10 +48,10 @@ def _push(let: anf.Let, s: Dual) -> None:
             _push_mark(let, op, s)
         case anf.Assert():
             # Tangents are certified with the values: no access to one is moved above the check.
-            known = [(v, dot) for v, a in zip(let.vars, op.subjects, strict=True) if (dot := s.dot(a)) is not None]
+            known = [(v, dot) for v, a in zip(let.vars, op.guarded, strict=True) if (dot := s.dot(a)) is not None]
             dots = tuple([s.bind(v) for v, _ in known])
-            subjects = (*op.subjects, *(dot for _, dot in known))
-            s.b.append(anf.Let((*let.vars, *dots), replace(op, subjects=subjects), let.span))
+            guarded = (*op.guarded, *(dot for _, dot in known))
+            s.b.append(anf.Let((*let.vars, *dots), replace(op, guarded=guarded), let.span))
         case anf.Call():
             _push_call(let, op, s)
         case anf.LinalgOp():
@@ -77,11 +77,11 @@ def _push_mark(let: anf.Let, op: anf.Assert, s: Dual) -> None:
     mark = mark_of(op)
     assert mark is not None
     s.b.append(let)
-    known = [k for k, a in enumerate(op.subjects) if s.dot(a) is not None]
+    known = [k for k, a in enumerate(op.guarded) if s.dot(a) is not None]
     if known:
-        subjects = tuple([s.built(op.subjects[k]) for k in known])
+        guarded = tuple([s.built(op.guarded[k]) for k in known])
         dots = tuple([s.bind(let.vars[k]) for k in known])
-        s.b.append(anf.Let(dots, mark.derived(s.kind, known).check((), subjects), let.span))
+        s.b.append(anf.Let(dots, mark.derived(s.kind, known).check((), guarded), let.span))
 
 
 def _push_simple(let: anf.Let, s: Dual) -> None:

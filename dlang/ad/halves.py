@@ -210,13 +210,13 @@ def _known(block: anf.Block, env: dict[anf.Var, anf.Atom]) -> anf.Block:
 def _as_passed(b: Builder, found: dict[anf.Var, anf.Var], size: anf.Var, param: anf.Var) -> None:
     """Writes the types of saved arrays with a size that the function is given, which is the one saved."""
     own = found[size]
-    subjects = [v for v in found if own in type_vars(found[v].type)]
+    guarded = [v for v in found if own in type_vars(found[v].type)]
     moved = Renaming({own: param})
-    types = [moved.type(found[v].type) for v in subjects]
+    types = [moved.type(found[v].type) for v in guarded]
     parts = ("a tape is of a call with the size ", "", ", not ", "", "")
     same = b.prim("eq", own, param)
-    checked = b.check(same, "E0706", parts, (own, param), [found[v] for v in subjects], types)
-    found.update(zip(subjects, checked, strict=True))
+    checked = b.check(same, "E0706", parts, (own, param), [found[v] for v in guarded], types)
+    found.update(zip(guarded, checked, strict=True))
     found[size] = param
 
 

@@ -63,8 +63,8 @@ def pull(let: anf.Let, scope: Scope) -> list[anf.Let]:
             _pull_mark(let, op, scope)
             return [let]
         case anf.Assert():
-            for var, subject in zip(let.vars, op.subjects, strict=True):
-                scope.add(subject, scope.pop(var))  # a check may give another size, of the same value
+            for var, value in zip(let.vars, op.guarded, strict=True):
+                scope.add(value, scope.pop(var))  # a check may give another size, of the same value
             return [let]
         case anf.Call():
             return pull_call(let, op, scope)
@@ -94,12 +94,12 @@ def _pull_mark(let: anf.Let, op: anf.Assert, scope: Scope) -> None:
         if g is not None:
             given.append((k, g))
     bars = tuple([g for _, g in given])
-    values = (*op.subjects, *op.values)
+    values = (*op.guarded, *op.values)
     if mark.kinds or not all(_is_told(a, scope) for a in values):
         values = ()
     named = scope.b.emit(mark.derived(COTANGENT, [k for k, _ in given]).check(values, bars))
     for (k, _), g in zip(given, named, strict=True):
-        scope.add(op.subjects[k], g)
+        scope.add(op.guarded[k], g)
 
 
 def _is_told(a: anf.Atom, scope: Scope) -> bool:

@@ -200,9 +200,9 @@ def copied(active: set[anf.Var], lets: Sequence[anf.Let], renaming: Renaming) ->
         if (
             isinstance(let.op, anf.Assert)
             and not is_mark(let.op)
-            and all(v.type == s.type for v, s in zip(let.vars, let.op.subjects, strict=True))
+            and all(v.type == s.type for v, s in zip(let.vars, let.op.guarded, strict=True))
         ):
-            for v, s in zip(let.vars, let.op.subjects, strict=True):
+            for v, s in zip(let.vars, let.op.guarded, strict=True):
                 renaming.env[v] = renaming.atom(s)
             continue
         out.append(renaming.let(let))

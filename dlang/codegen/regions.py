@@ -202,8 +202,8 @@ class _Reach:
             case anf.Update(array=array, value=value):
                 if wanted and array in self.params and self._apart(op):
                     out = (array, value)
-            case anf.Assert(subjects=subjects):
-                out = [subjects[k] for k in wanted]
+            case anf.Assert(guarded=guarded):
+                out = [guarded[k] for k in wanted]
             case anf.View() | anf.Reshape():
                 out = (op.array,) if wanted else ()
             case anf.StopGradient():

@@ -211,8 +211,8 @@ def _let(s: Scheduler, let: Let) -> None:
         case anf.Assert():
             if op.condition != Lit(True, "bool"):
                 s.out.append(loops.Assert(op.condition, op.code, op.parts, s.operands(op.values), let.span))
-            for var, subject in zip(vars, op.subjects, strict=True):
-                s.alias(var, subject)
+            for var, value in zip(vars, op.guarded, strict=True):
+                s.alias(var, value)
         case anf.Format(parts, args):
             formatted(s, parts, args, vars[0], let.span)
         case anf.Effect():

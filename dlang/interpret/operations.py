@@ -176,7 +176,7 @@ def stop(run: Run, op: anf.StopGradient, let: Let, frame: Frame) -> Any:
 
 
 def check(run: Run, op: anf.Assert, let: Let, frame: Frame) -> list[Any]:
-    """The subjects of a check that holds; where coverage is counted, a mark that never ends a run.
+    """The guarded values of a check that holds; where coverage is counted, a mark that never ends a run.
 
     Raises RunError where it fails, or Failed with the first lane that does.
     """
@@ -184,7 +184,7 @@ def check(run: Run, op: anf.Assert, let: Let, frame: Frame) -> list[Any]:
         run.counted[op.parts[0]] += frame.times
         return []
     if isinstance(op.condition, Lit) and op.condition.value:
-        return [value_of(s, frame.env) for s in op.subjects]
+        return [value_of(s, frame.env) for s in op.guarded]
     condition = value_of(op.condition, frame.env)
     lane: int | None = None
     if type(condition) is Lanes:
@@ -196,7 +196,7 @@ def check(run: Run, op: anf.Assert, let: Let, frame: Frame) -> list[Any]:
         values = [release(at(value_of(a, frame.env), lane)) for a in op.values]
         error = RunError(op.code, format_parts(op.parts, values), let.span)
         raise error if frame.n is None else Failed(lane, error)
-    return [value_of(s, frame.env) for s in op.subjects]
+    return [value_of(s, frame.env) for s in op.guarded]
 
 
 def construct(run: Run, op: anf.Construct, let: Let, frame: Frame) -> Any:

@@ -112,7 +112,7 @@ class Pointwise:
     def _check(self, op: anf.Assert, let: Let, env: Env) -> list[Any]:
         if not self._atom(op.condition, env):
             raise RunError(op.code, format_parts(op.parts, self._plain(op.values, env)), let.span)
-        return [self._atom(s, env) for s in op.subjects]
+        return [self._atom(s, env) for s in op.guarded]
 
     def _plain(self, atoms: Sequence[Atom], env: Env) -> list[Any]:
         return [outside(self._atom(a, env), a.type) for a in atoms]

@@ -95,18 +95,18 @@ class Format:
 class Assert:
     """Ends the run with a located message unless `condition` holds.
 
-    code: of the diagnostic. parts, values: the message as in `Format`. subjects: what relies on the check; the check
+    code: of the diagnostic. parts, values: the message as in `Format`. guarded: the values that rely on the check; it
     binds one variable for each, of the same value (its type may say more, as after `as`), and what relies on it uses
     these, so no pass can move an access above its check. A check is never removed unless its condition is the literal
     true, and never moved out of a block that may not run.
     """
 
-    FORM: ClassVar[str] = 'check {condition} "{code}" ({parts}) ({values}) for ({subjects})'
+    FORM: ClassVar[str] = 'check {condition} "{code}" ({parts}) ({values}) for ({guarded})'
     condition: Atom
     code: str
     parts: tuple[str, ...]
     values: tuple[Atom, ...] = ()
-    subjects: tuple[Atom, ...] = ()
+    guarded: tuple[Atom, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

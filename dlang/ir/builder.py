@@ -198,8 +198,8 @@ class Builder:
                 return self.as_poly(x, through_checks) * self.as_poly(y, through_checks)
             case anf.Prim("neg", (x,)) if value.type == I64:
                 return -self.as_poly(x, through_checks)
-            case anf.Assert(subjects=subjects) if through_checks:
-                return self.as_poly(subjects[self._definitions[value].vars.index(value)], through_checks)
+            case anf.Assert(guarded=guarded) if through_checks:
+                return self.as_poly(guarded[self._definitions[value].vars.index(value)], through_checks)
             case _:
                 return anf.poly(value)
 
@@ -215,11 +215,11 @@ class Builder:
         code: str,
         parts: Sequence[str],
         values: Sequence[anf.Atom] = (),
-        subjects: Sequence[anf.Atom] = (),
+        guarded: Sequence[anf.Atom] = (),
         types: Sequence[anf.Type] | None = None,
     ) -> tuple[anf.Var, ...]:
-        """Ends the run unless the condition holds; gives the subjects, certified, of `types` if they say more."""
-        return self.emit(anf.Assert(condition, code, tuple(parts), tuple(values), tuple(subjects)), types=types)
+        """Ends the run unless the condition holds; gives the guarded values, certified, of `types` if they say more."""
+        return self.emit(anf.Assert(condition, code, tuple(parts), tuple(values), tuple(guarded)), types=types)
 
     # ---- arrays ------------------------------------------------------------------------------------------------------
     def index(self, index: Sequence[Index]) -> tuple[anf.Size, ...]:

@@ -96,9 +96,9 @@ class _Checker:
                 self.roots[let.vars[0]] = self.roots_of(array)
             case anf.StopGradient(arg=arg):
                 self.roots[let.vars[0]] = self.roots_of(arg)
-            case anf.Assert(subjects=subjects):
-                for var, subject in zip(let.vars, subjects, strict=True):
-                    self.roots[var] = self.roots_of(subject)
+            case anf.Assert(guarded=guarded):
+                for var, value in zip(let.vars, guarded, strict=True):
+                    self.roots[var] = self.roots_of(value)
             case anf.Comp():
                 self.comprehension(op, mine)
             case anf.If():

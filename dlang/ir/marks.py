@@ -1,12 +1,12 @@
-"""Marks: checks that always hold, and say of which variable of the source their subjects are the value.
+"""Marks: checks that always hold, and name the variable of the source whose value they guard.
 
-A program has them where it was specialised for someone who follows it step by step. As a check certifies its subjects,
-a derivative passes through a mark, and what it passes there is the cotangent or the tangent of that variable: it gets a
-mark too. No pass that optimises has to know them; a check whose condition is the literal true is removed by the first.
-The mark of a cotangent has the value among what it mentions, so that a backward pass knows that as well.
+A program has them where it was specialised for someone who follows it step by step. As a check certifies the values
+that it guards, a derivative passes through a mark, as the cotangent or the tangent of that variable: it gets a mark
+too. No pass that optimises has to know them; a check whose condition is the literal true is removed by the first. The
+mark of a cotangent has the value among what it mentions, so that a backward pass knows that as well.
 
-The message of a mark, which nobody reads, is its key; of a cotangent or a tangent also which of the subjects it belongs
-to.
+The message of a mark, which nobody reads, is its key; of a cotangent or a tangent also which of the guarded values it
+belongs to.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ OUTER = "outer "  # before the kind of the tangents of a derivative that is arou
 class Mark:
     """key: of the variable. kinds: none of its value; of a tangent of its cotangent, `COTANGENT` and then `TANGENT`.
 
-    subjects: of a cotangent or a tangent, which of the subjects of the mark of the value its own belong to.
+    guarded: of a cotangent or a tangent, which of the values that the mark of the value guards its own belong to.
     """
 
     key: str
     kinds: tuple[str, ...] = ()
-    subjects: tuple[int, ...] = ()
+    guarded: tuple[int, ...] = ()
 
     def derived(self, kind: str, given: Sequence[int]) -> Mark:
-        """Of the cotangents, or the tangents, of some of the subjects."""
-        own = self.subjects if self.kinds else range(max(given, default=-1) + 1)
+        """Of the cotangents, or the tangents, of some of the guarded values."""
+        own = self.guarded if self.kinds else range(max(given, default=-1) + 1)
         return Mark(self.key, (*self.kinds, kind), tuple([own[k] for k in given]))
 
     @property
@@ -46,17 +46,17 @@ class Mark:
         """Tells whether a mark stands in a backward pass."""
         return COTANGENT in self.kinds
 
-    def check(self, values: tuple[Atom, ...] = (), subjects: tuple[Atom, ...] = ()) -> Assert:
-        text = ";".join((self.key, ",".join(self.kinds), ",".join(map(str, self.subjects))))
-        return Assert(Lit(True, "bool"), MARK, (text, *[""] * (2 * len(values))), values, subjects)
+    def check(self, values: tuple[Atom, ...] = (), guarded: tuple[Atom, ...] = ()) -> Assert:
+        text = ";".join((self.key, ",".join(self.kinds), ",".join(map(str, self.guarded))))
+        return Assert(Lit(True, "bool"), MARK, (text, *[""] * (2 * len(values))), values, guarded)
 
 
 def mark_of(op: object) -> Mark | None:
     if not is_mark(op):
         return None
     assert isinstance(op, Assert)
-    key, kinds, subjects = op.parts[0].split(";")
-    return Mark(key, tuple(kinds.split(",")) if kinds else (), tuple(map(int, subjects.split(","))) if subjects else ())
+    key, kinds, guarded = op.parts[0].split(";")
+    return Mark(key, tuple(kinds.split(",")) if kinds else (), tuple(map(int, guarded.split(","))) if guarded else ())
 
 
 def is_mark(op: object) -> bool:

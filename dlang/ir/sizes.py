@@ -24,7 +24,7 @@ def opened(type: Type, known: Mapping[Var, Size]) -> Type:
 
 
 def learn(let: Let, known: dict[Var, Size]) -> None:
-    """Notes what a let defines as a polynomial, in what is not known; a certified number equals its subject."""
+    """Notes what a let defines as a polynomial, in what is not known; a certified number equals the guarded one."""
 
     def of(atom: Atom) -> Size:
         return poly(atom).substitute(known.get)
@@ -41,7 +41,7 @@ def learn(let: Let, known: dict[Var, Size]) -> None:
                 known[let.vars[0]] = of(x) * of(y)
         case Prim("neg", (x,)) if let.vars[0].type == I64:
             known[let.vars[0]] = -of(x)
-        case Assert(subjects=subjects):
-            known.update((v, of(s)) for v, s in zip(let.vars, subjects, strict=True) if v.type == I64)
+        case Assert(guarded=guarded):
+            known.update((v, of(s)) for v, s in zip(let.vars, guarded, strict=True) if v.type == I64)
         case _:
             pass

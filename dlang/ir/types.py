@@ -56,7 +56,7 @@ def result_vars(op: anf.Op, functions: Mapping[str, anf.Function]) -> tuple[anf.
     """Fresh variables for the results of an operation, of the right types: a later type may mention an earlier one.
 
     What a `Foreign` or a `VjpBackward` binds, an `Effect` beyond its token, and what an `Assert` says more about its
-    subjects, is for the caller to give.
+    guarded values, is for the caller to give.
     """
     match op:
         case anf.Prim(name, args):
@@ -70,7 +70,7 @@ def result_vars(op: anf.Op, functions: Mapping[str, anf.Function]) -> tuple[anf.
         case anf.Format():
             return _one(STR)
         case anf.Assert():
-            return tuple(anf.fresh(_name(s), s.type) for s in op.subjects)
+            return tuple(anf.fresh(_name(s), s.type) for s in op.guarded)
         case anf.StopGradient():
             return _one(op.arg.type, _name(op.arg))
         case anf.Comp():

@@ -62,8 +62,8 @@ class UpdateChains:
         match let.op:
             case anf.Update(array=array):
                 self._continue(let.vars[0], array)
-            case anf.Assert(subjects=subjects):
-                self._alias(let.vars, subjects)
+            case anf.Assert(guarded=guarded):
+                self._alias(let.vars, guarded)
             case anf.StopGradient(arg=arg):
                 self._alias(let.vars, (arg,))
             case anf.View(array=array) | anf.Reshape(array=array):

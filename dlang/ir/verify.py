@@ -239,18 +239,18 @@ class _Verifier:
         return self.compared.get(condition, ()) if isinstance(condition, anf.Var) else ()
 
     def certified(self, op: anf.Assert, let: anf.Let) -> None:
-        if len(op.subjects) != len(let.vars):
-            raise IRError("a check binds one variable for each subject")
-        for subject, var in zip(op.subjects, let.vars, strict=True):
-            a, b = subject.type, var.type
+        if len(op.guarded) != len(let.vars):
+            raise IRError("a check binds one variable for each guarded value")
+        for value, var in zip(op.guarded, let.vars, strict=True):
+            a, b = value.type, var.type
             alike = type_rank(a) == type_rank(b) and not isinstance(a, anf.Token) and not isinstance(b, anf.Token)
-            if not alike or dtype_of(subject) != dtype_of(var):
-                raise IRError(f"{var} certifies {subject!r} and has another dtype or rank")
+            if not alike or dtype_of(value) != dtype_of(var):
+                raise IRError(f"{var} certifies {value!r} and has another dtype or rank")
             if not self.scope.same(a, b) and op.condition != anf.Lit(False, "bool"):
                 assert isinstance(a, anf.Array) and isinstance(b, anf.Array)
                 for own, size in zip(a.shape, b.shape, strict=True):
                     if not self.equal_by_check(op.condition, own, size):
-                        raise IRError(f"the check of {subject!r} does not compare {own} with {size}")
+                        raise IRError(f"the check of {value!r} does not compare {own} with {size}")
 
     def equal_by_check(self, condition: anf.Atom, a: anf.Size, b: anf.Size) -> bool:
         """Tells whether two sizes are equal if a condition holds."""

@@ -208,8 +208,8 @@ def _after(block: Block, holds: Mapping[Atom, bool], around: Mapping[Atom, _Step
             case IndexExpr(size) if base := [a for a in size.atoms() if a in found]:
                 if isinstance(apart := (size - poly(base[0])).constant, int):
                     found[let.vars[0]] = found[base[0]].further(apart)
-            case Assert(subjects=subjects):
-                found |= {v: found[s] for v, s in zip(let.vars, subjects, strict=True) if s in found}
+            case Assert(guarded=guarded):
+                found |= {v: found[s] for v, s in zip(let.vars, guarded, strict=True) if s in found}
             case If() as branch if any(v.type == I64 for v in let.vars):
                 found |= _after_branch(let.vars, branch, holds, found)
             case _:

@@ -208,8 +208,8 @@ class _Zeros:
                 self.mark(vars, self.any(arrays))
             case anf.Contract(a=a, b=b):
                 self.mark(vars, self.any((a, b)))
-            case anf.Assert(subjects=subjects):
-                self.each(vars, subjects)
+            case anf.Assert(guarded=guarded):
+                self.each(vars, guarded)
             case anf.Comp():
                 for k, var in enumerate(vars):
                     self.mark((var,), self.destination(var, op, op.destinations[k], op.body.results[k]))

@@ -84,7 +84,7 @@ def _sources(f: anf.Function) -> dict[anf.Var, tuple[anf.Call, int] | tuple[anf.
             case anf.StopGradient(arg=arg):
                 out[let.vars[0]] = (arg,)
             case anf.Assert():
-                out.update({v: (s,) for v, s in zip(let.vars, op.subjects, strict=True)})
+                out.update({v: (s,) for v, s in zip(let.vars, op.guarded, strict=True)})
             case anf.Comp():
                 out.update({v: (d.into,) for v, d in zip(let.vars, op.destinations, strict=True) if d.into is not None})
             case anf.If():

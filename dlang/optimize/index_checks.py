@@ -99,8 +99,8 @@ class _Walk:
                     self.sizes[let.vars[0]] = size.substitute(self.sizes.get)
                 case anf.Prim("floordiv", (x, anf.Lit(divisor))) if x.type == I64 and int(divisor) > 0:
                     known.facts.floors[let.vars[0]] = self.polynomial(x), anf.poly(int(divisor))
-                case anf.Assert(condition, subjects=subjects):
-                    for v, s in zip(let.vars, subjects, strict=True):
+                case anf.Assert(condition, guarded=guarded):
+                    for v, s in zip(let.vars, guarded, strict=True):
                         if v.type == I64:
                             self.sizes[v] = self.polynomial(s)
                             test = self.tests.get(condition) if isinstance(condition, anf.Var) else None

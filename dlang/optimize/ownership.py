@@ -158,7 +158,7 @@ def _wanted(function: anf.Function, uses: _Uses, results: Iterable[anf.Atom]) ->
             case anf.View(array=array) | anf.Reshape(array=array):
                 sources[let.vars[0]] = (array,)
             case anf.Assert():
-                sources.update({v: (s,) for v, s in zip(let.vars, op.subjects, strict=True)})
+                sources.update({v: (s,) for v, s in zip(let.vars, op.guarded, strict=True)})
             case anf.If():
                 for v, a, b in zip(let.vars, op.then.results, op.otherwise.results, strict=True):
                     sources[v] = a, b
@@ -441,9 +441,9 @@ class _Owner:
             case anf.Reshape(array=array):
                 self.alias(let.vars[0], array)
             case anf.Assert():
-                for var, subject in zip(let.vars, op.subjects, strict=True):
-                    if isinstance(subject, anf.Var) and _is_array(var):
-                        self.alias(var, subject)
+                for var, value in zip(let.vars, op.guarded, strict=True):
+                    if isinstance(value, anf.Var) and _is_array(var):
+                        self.alias(var, value)
             case anf.Comp():
                 self.fresh_arrays(let)
                 if len(let.vars) == 1 and not op.body.lets and op.destinations[0].into is None:

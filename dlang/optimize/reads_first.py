@@ -184,8 +184,8 @@ class _Order:
     def is_pure(self, op: anf.Op) -> bool:
         """Tells whether an operation changes nothing and nobody sees it; a check of numbers may stand earlier, too."""
         match op:
-            case anf.Assert(subjects=subjects):
-                return not any(isinstance(s.type, anf.Array) for s in subjects)
+            case anf.Assert(guarded=guarded):
+                return not any(isinstance(s.type, anf.Array) for s in guarded)
             case anf.Comp(destinations=destinations):
                 return all(d.into is None for d in destinations) and not is_effectful(op, self.effectful)
             case anf.Prim() | anf.Cast() | anf.IndexExpr() | anf.Read() | anf.View() | anf.Reshape() | anf.Contract():

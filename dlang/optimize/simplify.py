@@ -226,7 +226,7 @@ class _Walk:
             case anf.StopGradient(arg):
                 return None if self.keep_stops else arg
             case anf.Assert():
-                return op.subjects[0] if self.holds(op) and self.same_type(op.subjects[0].type, var.type) else None
+                return op.guarded[0] if self.holds(op) and self.same_type(op.guarded[0].type, var.type) else None
             case anf.Comp():
                 return self.copied(op, (var,)).get(0)
             case anf.If():
@@ -359,9 +359,9 @@ class _Walk:
         """An operation of no or several results; None if nothing remains of it."""
         match op:
             case anf.Assert():
-                types = [self.same_type(s.type, v.type) for s, v in zip(op.subjects, vars, strict=True)]
+                types = [self.same_type(s.type, v.type) for s, v in zip(op.guarded, vars, strict=True)]
                 if self.holds(op) and all(types):
-                    self.renaming.env.update(zip(vars, op.subjects, strict=True))
+                    self.renaming.env.update(zip(vars, op.guarded, strict=True))
                     return None
             case anf.If():
                 inside = {v for block in (op.then, op.otherwise) for let in block.lets for v in let.vars}

@@ -111,8 +111,8 @@ class ValueRanges:
                 self.mark(vars, self.reduced(monoid, self.of(array), dtype_of(array)))
             case anf.Contract(a=a, b=b):
                 self.mark(vars, self.reduced("sum", _product(self.of(a), self.of(b)), dtype_of(a)))
-            case anf.Assert(subjects=subjects):
-                self.each(vars, subjects)
+            case anf.Assert(guarded=guarded):
+                self.each(vars, guarded)
             case anf.Comp():
                 for var, d, value in zip(vars, op.destinations, op.body.results, strict=True):
                     size = self.of(value)

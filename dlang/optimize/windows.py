@@ -29,13 +29,13 @@ class Windows:
                         windows.source[let.vars[0]] = view.array, skipped
                 case Reshape():
                     windows.other.add(let.vars[0])
-                case Assert(subjects=subjects):
-                    for var, subject in zip(let.vars, subjects, strict=True):
-                        if isinstance(var.type, Array) and isinstance(subject, Var):
-                            if subject in windows.other:
+                case Assert(guarded=guarded):
+                    for var, value in zip(let.vars, guarded, strict=True):
+                        if isinstance(var.type, Array) and isinstance(value, Var):
+                            if value in windows.other:
                                 windows.other.add(var)
                             none = tuple([Poly[Var]({}) for _ in var.type.shape])
-                            windows.source[var] = subject, none
+                            windows.source[var] = value, none
                 case _:
                     pass
         return windows

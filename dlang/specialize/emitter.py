@@ -274,8 +274,8 @@ class Emitter:
         found, expected = self.atom(own), self.atom(size)
         same = self.prim("eq", found, expected)
         parts = (f"{what} has size ", "", ", expected ", "", "")
-        subjects = tuple([array for array, _ in arrays])
-        self.bind(anf.Assert(same, "E0807", parts, (found, expected), subjects), tuple(certified))
+        guarded = tuple([array for array, _ in arrays])
+        self.bind(anf.Assert(same, "E0807", parts, (found, expected), guarded), tuple(certified))
         return certified
 
     def opened(self, size: Size) -> Size:
@@ -289,10 +289,10 @@ class Emitter:
         code: str,
         parts: tuple[str, ...],
         values: tuple[Atom, ...] = (),
-        subjects: tuple[Atom, ...] = (),
+        guarded: tuple[Atom, ...] = (),
     ) -> tuple[Atom, ...]:
-        """Ends the run unless the condition holds; returns the subjects, certified."""
-        return self.emit(anf.Assert(condition, code, parts, values, subjects), *[s.type for s in subjects], name="ok")
+        """Ends the run unless the condition holds; returns the guarded values, certified."""
+        return self.emit(anf.Assert(condition, code, parts, values, guarded), *[s.type for s in guarded], name="ok")
 
     def settle(self, size: Size, what: str) -> None:
         """Ends the run where a sum of numbers that is used as a size is no i64, unless it is known to be one. For
@@ -337,7 +337,7 @@ class Emitter:
     def checked_size(self, size: Size, what: str) -> Size:
         """A size of an array that is made: known to be at least 0 and at most `LARGEST`, or checked.
 
-        The check has no subjects, for the size may be any polynomial, which stays what it is. What is learned from it
+        The check guards no value, for the size may be any polynomial, which stays what it is. What is learned from it
         holds behind it, and accesses that are in range because of that stay there (`optimize/independence.py`).
         """
         self.refuse_wrapping(size, what)

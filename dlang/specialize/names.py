@@ -23,7 +23,7 @@ RESULT = "result"  # the name of what a function gives: no name of a local, whic
 class Name:
     """A local where it gets a value. span: where it was declared. value: how its leaves are arranged.
 
-    passed, others: the positions of the leaves that are subjects of the mark, and of those that are only mentioned. Any
+    passed, others: the positions of the leaves that the mark guards, and of those that are only mentioned. Any
     leaf besides is a literal. The leaves of a function are those of what it has captured. given: whether a function
     begins with it, as a parameter.
     """
@@ -88,7 +88,7 @@ class Names:
 
 
 def is_passed(a: Atom) -> bool:
-    """Tells whether a leaf is a subject of the mark: a float, or a node that may hold some."""
+    """Tells whether a mark guards a leaf: a float, or a node that may hold some."""
     if not isinstance(a, Var) or isinstance(a.type, anf.Token):
         return False
     return a.type.dtype in anf.FLOATS or is_handle(a.type.dtype)

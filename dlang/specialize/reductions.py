@@ -122,8 +122,8 @@ def conditional(f: Frame, c: core.Comprehension, monoid: str) -> Value:
     return ScalarV(e.emit(op, value.atom.type)[0])
 
 
-def nonempty(f: Frame, shape: tuple[Size, ...], what: str, *subjects: Atom) -> tuple[Atom, ...]:
-    """`max` of nothing ends the run. Gives the subjects, which rely on that.
+def nonempty(f: Frame, shape: tuple[Size, ...], what: str, *guarded: Atom) -> tuple[Atom, ...]:
+    """`max` of nothing ends the run. Returns the guarded values, which rely on that.
 
     A reduction does not: of nothing it is the identity. An element that is found by a position does.
     """
@@ -131,5 +131,5 @@ def nonempty(f: Frame, shape: tuple[Size, ...], what: str, *subjects: Atom) -> t
     for s in shape:
         if not e.facts.proves_nonnegative(s - 1):
             ok = e.prim("gt", e.atom(s), Lit(0, "i64"))
-            subjects = e.check(ok, "E0808", (f"`{what}` of nothing",), (), subjects)
-    return subjects
+            guarded = e.check(ok, "E0808", (f"`{what}` of nothing",), (), guarded)
+    return guarded

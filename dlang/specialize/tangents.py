@@ -34,7 +34,7 @@ def tags_in(v: Value) -> Iterator[Value]:
 def same_variants(f: Frame, tags: Iterable[Value], given: Value) -> None:
     """A tangent or a cotangent is of the variants that the value is.
 
-    The check has no subjects, because no access relies on it: the fields of all variants are there, with zeros in those
+    The check guards no value, because no access relies on it: the fields of all variants are there, with zeros in those
     of the others, and their sizes are compared like any.
     """
     e = f.emitter

@@ -96,7 +96,7 @@ BROKEN = [
     ('check s.2 "E0701" ("no") () for ()', "f64 = 0.0", "is f64, not bool"),
     ('check true "E0701" ("no") (s.2) for ()', "f64 = 0.0", "1 parts of text for 1 values"),
     ('a.9: f32 = check true "E0701" ("no") () for (s.2)', "f64 = 0.0", "another dtype or rank"),
-    ('check true "E0701" ("no") () for (s.2)', "f64 = 0.0", "one variable for each subject"),
+    ('check true "E0701" ("no") () for (s.2)', "f64 = 0.0", "one variable for each guarded value"),
     ("a.9: f64 = for i.8 in 0..n.0 (t.7: f64 = 1) { yield t.7 }", "f64 = 0.0", "the first state"),
     ("a.9: f64 = for i.8 in 0..n.0 (t.7: f64 = s.2) { yield i.8 }", "f64 = 0.0", "the next state"),
     ("a.9: f64 = for i.8 in 0..n.0 (t.7: f64 = s.2) early { yield t.7, t.7 }", "f64 = 0.0", "is f64, not bool"),

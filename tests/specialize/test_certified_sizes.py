@@ -48,13 +48,13 @@ fn main(a: f64[n, m], b: f64[k, l]) {
 def uncertified(program: Program, name: str) -> list[Var]:
     """The arrays that operations of a function use, although a check compares their sizes."""
     lets = list(walk(program.functions[name].body))
-    subjects = {s for let in lets if isinstance(let.op, Assert) for s in let.op.subjects}
+    guarded = {s for let in lets if isinstance(let.op, Assert) for s in let.op.guarded}
     return [
         v
         for let in lets
         if isinstance(let.op, Comp | LinalgOp | Read | Reshape)
         for v in mentioned(let.op)
-        if v in subjects
+        if v in guarded
     ]
 
 
@@ -62,7 +62,7 @@ def uncertified(program: Program, name: str) -> list[Var]:
 def test_no_access_is_before_the_check_of_its_sizes(text: str) -> None:
     made = lowered(text, "main")
     checks = [op for op in ops(made.program) if isinstance(op, Assert) and op.code == "E0807"]
-    assert checks and all(check.subjects for check in checks)
+    assert checks and all(check.guarded for check in checks)
     after = optimise(made.program, [made.entry.name], verify=True)
     assert len([op for op in ops(after) if isinstance(op, Assert)]) == len(checks)
     assert not uncertified(after, made.entry.name)
@@ -73,7 +73,7 @@ def test_an_asserted_size_is_checked_once_and_for_all_arrays_of_a_structure() ->
     made = lowered(struct + "fn f(p: P[n, m]) -> P[n, 2] = p as P[n, 2]")
     for program in (made.program, optimise(made.program, [made.entry.name], verify=True)):
         (check,) = [op for op in ops(program) if isinstance(op, Assert)]
-        assert len(check.subjects) == 2
+        assert len(check.guarded) == 2
     x = np.ones((3, 2))
     assert [np.shape(v) for v in made.run(3, 2, x, x)] == [(3, 2), (3, 2)]
     with pytest.raises(RunError, match=r"`as`: axis 1 has size 4, expected 2"):
@@ -99,7 +99,7 @@ fn f(x: str[n], k: i64) -> i64 {
     made = lowered(text)
     after = optimise(made.program, [made.entry.name], verify=True)
     checks = [op for op in ops(after) if isinstance(op, Assert)]
-    assert checks and all(check.subjects for check in checks)
+    assert checks and all(check.guarded for check in checks)
     assert not uncertified(after, made.entry.name)
     assert made.run(0, np.array([], dtype=object), 0, optimised=True) == [0]
     with pytest.raises(RunError, match="`max` of nothing"):

@@ -80,7 +80,7 @@ def cotangent(name: str, seen: Mapping[str, Seen], known: Sequence[Seen]) -> See
         raise error(NO_DERIVATIVE, f"no cotangent of `{name}` is known here", None, help=help)
     value = seen.get(name)
     if value is None or value.name.local is not found.name.local:
-        value = replace(found, values=(), kinds=(), subjects=())
+        value = replace(found, values=(), kinds=(), guarded=())
     return like(value, found)
 
 
@@ -89,7 +89,7 @@ def like(value: Seen, found: Seen) -> Seen:
     name = value.name
     atoms = list(leaves(name.value)) if not contains_function(name.value) else []
     own: dict[int, Any] = dict(zip((*name.passed, *name.others), value.values, strict=False))
-    given = dict(zip(found.subjects, found.values, strict=True))
+    given = dict(zip(found.guarded, found.values, strict=True))
     out = []
     for k in (*name.passed, *name.others):
         dtype = getattr(atoms[k].type, "dtype", "") if atoms else ""

@@ -18,7 +18,7 @@ def pass_mark(s: State, i: Instruction) -> None:
     frame, let = s.frame, i.let
     op, mark, name, key, env = let.op, i.mark, i.name, i.key, frame.env
     assert isinstance(op, anf.Assert) and mark is not None
-    values = [env[a] if type(a) is Var else value_of(a, env) for a in op.subjects]
+    values = [env[a] if type(a) is Var else value_of(a, env) for a in op.guarded]
     for var, value in zip(let.vars, values, strict=True):
         env[var] = value
     if name is None or key is None:
@@ -28,7 +28,7 @@ def pass_mark(s: State, i: Instruction) -> None:
     backward = bool(passes) and frame.backward(via)
     others = [value_of(a, env) for a in op.values]
     if kinds:
-        seen = Seen(name, tuple(values), kinds, mark.subjects, backward, frame.iterations, i.spot, via)
+        seen = Seen(name, tuple(values), kinds, mark.guarded, backward, frame.iterations, i.spot, via)
         if kinds[-1] != COTANGENT:
             _tangent(s, seen)
             return

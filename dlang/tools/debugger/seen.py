@@ -16,7 +16,7 @@ OBJECT = 250  # bytes of a variable with a number, about
 
 @dataclass(slots=True, eq=False)
 class Seen:
-    """A variable with its value, or its cotangent or tangent: which of the subjects it has, and what they are.
+    """A variable with its value, or its cotangent or tangent: which of the guarded values it has, and what they are.
 
     It is not changed, only replaced; a frozen class takes longer to make. kinds: as of its mark. backward, iterations,
     spot, via: where that was found. tangents: those of the value, or of the cotangent.
@@ -25,7 +25,7 @@ class Seen:
     name: Name
     values: tuple[Any, ...]
     kinds: tuple[str, ...] = ()
-    subjects: tuple[int, ...] = ()
+    guarded: tuple[int, ...] = ()
     backward: bool = False
     iterations: tuple[int, ...] = ()
     spot: Spot | None = None

@@ -123,7 +123,7 @@ def _prim(function: Callable[..., Any], args: Sequence[Atom], dtype: str) -> Val
 
 
 def _check(let: Let, op: anf.Assert, alone: bool) -> Step:
-    pairs = [(v, value_of(a)) for v, a in zip(let.vars, op.subjects, strict=True)]
+    pairs = [(v, value_of(a)) for v, a in zip(let.vars, op.guarded, strict=True)]
     condition = None if isinstance(op.condition, Lit) and op.condition.value else value_of(op.condition)
 
     def step(env: Env) -> None:

@@ -179,7 +179,7 @@ ZERO, NONE = "0.0", "_"  # of what nothing depends on, and of what has none
 def cotangent(seen: Seen, trees: Trees, brief: bool = False) -> str:
     """The cotangent or tangent of a variable, in the structure of its value. brief: as of a value."""
     name = seen.name
-    given = {name.passed[k]: v for k, v in zip(seen.subjects, seen.values, strict=True) if k < len(name.passed)}
+    given = {name.passed[k]: v for k, v in zip(seen.guarded, seen.values, strict=True) if k < len(name.passed)}
     if isinstance(name.value, ArrayV) and given and not brief:
         return leaf(given[0])
     own = [given.get(k, ZERO if carries(a.type, trees.held) else NONE) for k, a in enumerate(leaves(name.value))]
