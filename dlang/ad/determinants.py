@@ -141,7 +141,7 @@ def _cofactors(b: Builder, op: LinalgOp) -> Var:
         rarely = b.prim("not", precise)  # so where something is no number too
     else:
         rarely = b.prim("eq", value, Lit(0.0, dtype_of(a)))
-    return b.if_(rarely, lambda: _by_minors(b, a, directions), regular, rare=True)[0]
+    return b.if_(rarely, lambda: _by_minors(b, a, directions), regular, cold=True)[0]
 
 
 def _by_inverse(b: Builder, inverse: Var, directions: Sequence[Var], moved: Sequence[Var]) -> Var:

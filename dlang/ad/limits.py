@@ -189,7 +189,7 @@ def _emit_limits(
         near = b.for_(0, 2, [*found, *found], lambda run, *state: [*state[n:], *again(run)])
         return [_limit(b, *each) for each in zip(found, near[:n], near[n:], strict=True)]
 
-    b.emit_as(slopes, anf.If(zero, b.block(limits), anf.Block((), tuple(found)), rare=True))
+    b.emit_as(slopes, anf.If(zero, b.block(limits), anf.Block((), tuple(found)), cold=True))
 
 
 def _to_exponentials(body: anf.Block, inputs: Sequence[anf.Var], seeded: Sequence[bool]) -> set[anf.Var]:
@@ -262,7 +262,7 @@ def _noted(lets: Sequence[anf.Let], logarithms: Set[anf.Var]) -> tuple[list[anf.
                 )
                 out.append(anf.Let((*let.vars, any_zero), noting, let.span))
                 found = either(found, any_zero, out)
-            case anf.If(condition, then, otherwise, rare=rare):
+            case anf.If(condition, then, otherwise, cold=cold):
                 arms = [_noted(arm.lets, logarithms) for arm in (then, otherwise)]
                 if all(isinstance(zero, anf.Lit) for _, zero in arms):
                     out.append(let)
@@ -273,7 +273,7 @@ def _noted(lets: Sequence[anf.Let], logarithms: Set[anf.Var]) -> tuple[list[anf.
                 ]
                 out.append(
                     anf.Let(
-                        (*let.vars, here := anf.fresh("zero", BOOL)), anf.If(condition, *blocks, rare=rare), let.span
+                        (*let.vars, here := anf.fresh("zero", BOOL)), anf.If(condition, *blocks, cold=cold), let.span
                     )
                 )
                 found = either(found, here, out)

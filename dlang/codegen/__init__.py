@@ -24,7 +24,7 @@ nothing. The passes on it, in the order of a reader:
 - *Linear algebra* by blocks, whose products are our own: `factors.py`, `lu.py` (the pivots of LAPACK), `qr.py` (its
   signs), `substitution.py`, `cholesky.py`. Compiled code calls LAPACK for the rest (`lapack.py`, `blas.py`), moves what
   has to lie by columns and looks for what LAPACK doesn't say. `sorting.py` sorts vectors.
-- *Little code* for what hardly ever runs: a branch of the core IR says if its first arm is such (`rare`, as code that
+- *Little code* for what hardly ever runs: a branch of the core IR says if its first arm is such (`cold`, as code that
   computes a sum again after a NaN was seen). Loops there are `short`: in one piece, of the lanes of one register, with
   a mask on all iterations, without tiles and unrolled terms. LLVM takes most of the time of a compilation, by the
   length of the text.

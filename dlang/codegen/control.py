@@ -79,12 +79,12 @@ def branch(s: Scheduler, op: anf.If, vars: Sequence[Var]) -> None:
                 wanted.append(None)
             case Token():
                 wanted.append(None)
-    with s.little_code(op.rare):
+    with s.little_code(op.cold):
         then = s.block(op.then, wanted, Frame(last_uses(op.then)))
     otherwise = s.block(op.otherwise, wanted, Frame(last_uses(op.otherwise)))
     for var, place in settled:
         s.memory.settle(var, place)
-    s.out.append(Branch(op.condition, then, otherwise, tuple(results), op.rare))
+    s.out.append(Branch(op.condition, then, otherwise, tuple(results), op.cold))
 
 
 def repeat(s: Scheduler, op: anf.For | anf.While, vars: Sequence[Var]) -> None:

@@ -200,14 +200,14 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """rare: `then` hardly ever runs."""
+    """cold: `then` hardly ever runs."""
 
-    FORM: ClassVar[str] = "if {condition}⟨rare?, rarely⟩"
+    FORM: ClassVar[str] = "if {condition}⟨cold?, rarely⟩"
     condition: Atom
     then: Body
     otherwise: Body
     results: tuple[ResultSlot, ...]
-    rare: bool = False
+    cold: bool = False
 
 
 # ---- on a device -----------------------------------------------------------------------------------------------------

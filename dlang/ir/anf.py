@@ -214,12 +214,12 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """A branch on a scalar; just one arm runs. Binds what the arms return. rare: `then` hardly ever runs."""
+    """A branch on a scalar; just one arm runs. Binds what the arms return. cold: `then` hardly ever runs."""
 
     condition: Atom
     then: Block
     otherwise: Block
-    rare: Hint = field(default=False, kw_only=True)
+    cold: Hint = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

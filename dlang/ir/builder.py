@@ -376,10 +376,10 @@ class Builder:
         *,
         results: Sequence[anf.Var] | None = None,
         names: Sequence[str] = (),
-        rare: bool = False,
+        cold: bool = False,
     ) -> tuple[anf.Var, ...]:
         """A branch. results: the variables that it binds, if their types are to be other than `joined_vars` finds."""
-        op = anf.If(condition, self.block(then), self.block(otherwise), rare=rare)
+        op = anf.If(condition, self.block(then), self.block(otherwise), cold=cold)
         if results is None:
             return self.emit(op, names)
         self.emit_as(results, op)

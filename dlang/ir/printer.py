@@ -196,7 +196,7 @@ class Printer:
                 self.block(op.body)
                 self.line("}")
             case anf.If() as op:
-                self.line(f"{start}if {self.atom(op.condition)}{' rarely' if op.rare else ''} {{", let.span)
+                self.line(f"{start}if {self.atom(op.condition)}{' rarely' if op.cold else ''} {{", let.span)
                 self.block(op.then)
                 self.line("} else {")
                 self.block(op.otherwise)

@@ -306,9 +306,9 @@ class _Reader:
         return anf.While(params, init, condition, self.block(), early)
 
     def op_if(self) -> anf.Op:
-        condition, rare, then = self.atom(), self.tokens.accept("rarely"), self.block()
+        condition, cold, then = self.atom(), self.tokens.accept("rarely"), self.block()
         self.tokens.expect("else")
-        return anf.If(condition, then, self.block(), rare=rare)
+        return anf.If(condition, then, self.block(), cold=cold)
 
     def op_view(self) -> anf.Op:
         axes = self.tokens.listed(self.axis)

@@ -269,7 +269,7 @@ class _Rewriter:
                 end = let.vars[self.thread.result]
             case anf.If() as op:
                 then, otherwise = self.block(op.then, var, state), self.block(op.otherwise, var, state)
-                b.append(anf.Let(vars, anf.If(op.condition, then, otherwise, rare=op.rare), let.span))
+                b.append(anf.Let(vars, anf.If(op.condition, then, otherwise, cold=op.cold), let.span))
                 end = let.vars[self.thread.ends[let.vars[0]]]
             case anf.For() | anf.While() as op:
                 at = op.init.index(var)

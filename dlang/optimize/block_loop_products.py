@@ -235,7 +235,7 @@ def _parts(body: anf.Block, whole: anf.Var) -> list[tuple[anf.Size, ...]]:
 
 def _consumed(op: anf.Op) -> list[anf.Var]:
     """Lists the arrays that an operation consumes, except where it hardly ever does: there a copy costs nothing."""
-    if isinstance(op, anf.If) and op.rare:
+    if isinstance(op, anf.If) and op.cold:
         return [v for let in op.otherwise.lets for v in consumed_by(let.op)]
     return consumed_by(op)
 

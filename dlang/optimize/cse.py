@@ -160,7 +160,7 @@ class _Values:
             return giving(op, keep), kept
         then = anf.Block(op.then.lets, tuple([op.then.results[k] for k in keep]))
         otherwise = anf.Block(op.otherwise.lets, tuple([op.otherwise.results[k] for k in keep]))
-        return anf.If(op.condition, then, otherwise, rare=op.rare), kept
+        return anf.If(op.condition, then, otherwise, cold=op.cold), kept
 
 
 def _key(op: anf.Op, vars: tuple[anf.Var, ...]) -> Key:

@@ -174,7 +174,7 @@ class _Marks:
             case anf.If():
                 then = self.sweep(op.then, node.inner[0], keep)
                 otherwise = self.sweep(op.otherwise, node.inner[1], keep)
-                new = anf.If(op.condition, then, otherwise, rare=op.rare)
+                new = anf.If(op.condition, then, otherwise, cold=op.cold)
                 same = then is op.then and otherwise is op.otherwise
             case anf.For():
                 body = self.sweep(op.body, node.inner[0], shifted)

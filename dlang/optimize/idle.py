@@ -431,7 +431,7 @@ class _Guarded:
         with b.scope() as others:
             results = [*op.otherwise.results, *[self.otherwise(b, v, vars) for v in given]]
         otherwise = anf.Block((*op.otherwise.lets, *others), tuple(results))
-        return anf.Let((*let.vars, *given), anf.If(op.condition, then, otherwise, rare=op.rare), let.span)
+        return anf.Let((*let.vars, *given), anf.If(op.condition, then, otherwise, cold=op.cold), let.span)
 
     def needed_by(self, lets: Sequence[anf.Let]) -> None:
         """Emits what waits and gives something that some lets need."""

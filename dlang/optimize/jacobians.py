@@ -121,7 +121,7 @@ def _tried(let: anf.Let, op: anf.For | anf.While, body: anf.Block, dependent: li
     yield anf.Let((wrong,), anf.Prim("not", (right,)))
     vars = tuple([anf.fresh(v.name, v.type) for v in let.vars])
     slow = anf.Block((anf.Let(vars, op, let.span),), vars)
-    yield anf.Let(let.vars, anf.If(wrong, slow, anf.Block((), fast.results), rare=True), let.span)
+    yield anf.Let(let.vars, anf.If(wrong, slow, anf.Block((), fast.results), cold=True), let.span)
 
 
 @dataclass(frozen=True, slots=True)

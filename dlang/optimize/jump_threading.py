@@ -80,7 +80,7 @@ def _merged(first: Let, a: If, between: Sequence[Let], second: Let, b: If) -> Le
     spent = {v for v in free_vars(b) if isinstance(v.type, Token)}  # the later branch goes on from the earlier one's
     left = [k for k, v in enumerate(vars) if v not in spent]
     first_arm, second_arm = (Block(arm.lets, tuple([arm.results[k] for k in left])) for arm in arms)
-    return Let(tuple([vars[k] for k in left]), If(a.condition, first_arm, second_arm, rare=a.rare), first.span)
+    return Let(tuple([vars[k] for k in left]), If(a.condition, first_arm, second_arm, cold=a.cold), first.span)
 
 
 def _value(condition: Atom, first: Let, a: If, between: Sequence[Let], arm: Block, taken: bool) -> bool | None:

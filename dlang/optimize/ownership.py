@@ -423,7 +423,7 @@ class _Owner:
                 kept = [k for k, var in enumerate(let.vars) if var in self.wanted]  # an arm copies what isn't its own
                 then = self.block(op.then, frame, kept)
                 otherwise = self.block(op.otherwise, frame, kept)
-                self.lets.append(anf.Let(let.vars, anf.If(op.condition, then, otherwise, rare=op.rare), let.span))
+                self.lets.append(anf.Let(let.vars, anf.If(op.condition, then, otherwise, cold=op.cold), let.span))
                 for var, a, b in zip(let.vars, then.results, otherwise.results, strict=True):
                     if _is_array(var):
                         self.owned(var)  # whatever arose in an arm

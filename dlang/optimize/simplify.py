@@ -377,7 +377,7 @@ class _Walk:
                 otherwise = anf.Block(op.otherwise.lets, tuple([op.otherwise.results[k] for k in keep]))
                 if not then.lets and not otherwise.lets and not keep:
                     return None
-                return tuple([vars[k] for k in keep]), anf.If(op.condition, then, otherwise, rare=op.rare)
+                return tuple([vars[k] for k in keep]), anf.If(op.condition, then, otherwise, cold=op.cold)
             case anf.Comp() if vars:
                 copied = self.copied(op, vars)
                 if not copied:

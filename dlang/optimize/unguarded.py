@@ -49,7 +49,7 @@ def checked(let: Let, op: Comp, k: int, code: Sequence[Let], products: Callable[
     made = Comp(op.axes, Block(tuple(code), (op.body.results[k],)), (plain,))
     body = refresh(Block((Let((slow,), made, let.span), _stored(slow, fast, copied)), (copied,)), {})
     right = result if destination.into is None else fresh(result.name, result.type)
-    yield Let((right,), If(wrong, body, Block((), (fast,)), rare=True), let.span)
+    yield Let((right,), If(wrong, body, Block((), (fast,)), cold=True), let.span)
     if destination.into is not None:
         yield _stored(right, destination.into, result, "sum")
 

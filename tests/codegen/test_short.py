@@ -41,7 +41,7 @@ def nests(text: str, function: str = "main") -> tuple[Program, str]:
 
 def arms_after_a_nan(program: Program) -> list[list[Stmt]]:
     branches = [s for f in program.functions.values() for s in walk(f.body.stmts) if isinstance(s, Branch)]
-    return [list(walk(b.then.stmts)) for b in branches if b.rare]
+    return [list(walk(b.then.stmts)) for b in branches if b.cold]
 
 
 def test_what_runs_after_a_nan_is_in_one_piece_with_the_lanes_of_one_register() -> None:

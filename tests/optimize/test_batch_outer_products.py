@@ -73,14 +73,14 @@ def test_a_node_adds_nothing_of_the_size_of_the_weights() -> None:
     made = lowered(TREES, "gradient")
     f = backward(optimise(made.program, [made.entry.name], verify=True))
     loop: Any = f.body.lets[0].op
-    rare = [
-        let for inner in walk(loop.body) if isinstance(inner.op, If) and inner.op.rare for let in walk(inner.op.then)
+    cold = [
+        let for inner in walk(loop.body) if isinstance(inner.op, If) and inner.op.cold for let in walk(inner.op.then)
     ]
     sums = [
         let.op
         for let in walk(loop.body)
         if isinstance(let.op, Comp)
-        and let not in rare
+        and let not in cold
         and any(d.into is not None and len(d.shape) == 3 for d in let.op.destinations)
     ]
     products = [let for let in walk(loop.body) if isinstance(let.op, Contract)]

@@ -255,7 +255,7 @@ class Placer:
 
     def launch(self, s: Scope, loop: loops.Loop, number: int | None) -> None:
         """Launches a kernel; what it reduces stays on the device. number: of the nest in a profile."""
-        nest = self.launches.plain(loop) if s.rare else self.launches.nest(loop)
+        nest = self.launches.plain(loop) if s.cold else self.launches.nest(loop)
         assert nest is not None
         outside = captures((loop,), ())
         self._iterations_known(s, nest, outside)
@@ -397,7 +397,7 @@ class Placer:
         assert isinstance(stmt.condition, Var)
         opposite = fresh("otherwise", stmt.condition.type)
         self.flush(s)
-        s.rare = stmt.rare
+        s.cold = stmt.cold
         s.there[opposite] = loops.Compute(opposite, "not", (stmt.condition,))
         for condition, body in ((stmt.condition, stmt.then), (opposite, stmt.otherwise)):
             s.conditions.append(condition)
@@ -405,7 +405,7 @@ class Placer:
                 self.statement(s, inner)
             self.flush(s)
             s.conditions.pop()
-            s.rare = False
+            s.cold = False
 
     # ---- the rest ----------------------------------------------------------------------------------------------------
     def loop(self, s: Scope, stmt: loops.Loop) -> None:

@@ -21,7 +21,7 @@ class Scope:
     host, once: those that have come last and are to be done together, by the host or by one thread of the device; one
     of these is empty. after: what is freed after them. there: numbers that the device has, by how to get them.
     temporary: memory of the device to be freed where the block ends. conditions: those on which kernels do anything;
-    rare: whether they hardly ever do.
+    cold: whether they hardly ever do.
     """
 
     there: dict[Var, loops.Stmt]
@@ -31,7 +31,7 @@ class Scope:
     after: list[loops.Stmt] = field(default_factory=list)
     temporary: list[loops.Buffer] = field(default_factory=list)
     conditions: list[Var] = field(default_factory=list)
-    rare: bool = False
+    cold: bool = False
 
 
 def bound(stmts: Sequence[loops.Stmt]) -> set[loops.Slot]:

@@ -37,7 +37,7 @@ def check_stack(w: Writer) -> None:
     limit = w.in_context(support.STACK_LIMIT)
     bad = w.emit(f"icmp ult ptr {frame}, {w.emit(f'load ptr, ptr {limit}')}")
     deeper, fine, failing = w.label("deeper"), w.label("fine"), w.label("failing")
-    w.fork(bad, deeper, fine, rare=True)
+    w.fork(bad, deeper, fine, cold=True)
     more = w.name("more")
     w.cold += [
         Label(deeper),
@@ -64,7 +64,7 @@ def invoke(w: Writer, stmt: loops.Invoke) -> None:
     bad = w.emit(f"extractvalue {type} {out}, 0")
     site = w.new_site(Site("call", callee.label, span=stmt.span))
     fine, failing = w.label("fine"), w.label("failing")
-    w.fork(bad, failing, fine, rare=True)
+    w.fork(bad, failing, fine, cold=True)
     w.cold += [Label(failing), f"  call void @dl_trace(ptr %ctx, i64 {site})", "  br label %fail"]
     w.begin(fine)
     for k, slot in enumerate(stmt.results):
@@ -152,7 +152,7 @@ def _multiply(w: Writer, stmt: loops.Product, name: str, a: list[str], b: list[s
 
     factors = [moved(a_at, a_term), a_row, a_term, moved(b_at, b_term), b_term, *b_rest]
     _call(w, name, [*factors, c_at, c_row, rows, columns, f"i64 {here}", f"i1 {adding}", *followed])
-    w.fork(more, looking, done, rare=True)
+    w.fork(more, looking, done, cold=True)
     w.code += [Label(looking), *look(w, again, support.FULL + 1)]
     w.begin(again)
     w.jump(head)

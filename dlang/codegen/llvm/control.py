@@ -13,7 +13,7 @@ from dlang.codegen.llvm.writer import Writer, slot_type
 
 def branch(w: Writer, stmt: loops.Branch) -> None:
     then, otherwise, done = w.label("then"), w.label("else"), w.label("done")
-    w.fork(w.scalar(stmt.condition), then, otherwise, stmt.rare)
+    w.fork(w.scalar(stmt.condition), then, otherwise, stmt.cold)
     arms = []
     w.conditional += 1
     for label, body in ((then, stmt.then), (otherwise, stmt.otherwise)):

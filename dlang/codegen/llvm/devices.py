@@ -107,7 +107,7 @@ def _handle(w: Writer, stmt: loops.Launch) -> str:
                 total = w.emit(f"fadd double {total}, {term}")
         fits = w.emit(f"and i1 {fits}, {w.emit(f'fcmp ole double {total}, {limit}')}")
     large, going = w.label("large"), w.label("going")
-    w.fork(w.emit(f"xor i1 {fits}, true"), large, going, rare=True)
+    w.fork(w.emit(f"xor i1 {fits}, true"), large, going, cold=True)
     w.begin(large)
     w.conditional += 1
     _ask(w, "wide", [str(stmt.kernel)])
@@ -251,7 +251,7 @@ def _call(w: Writer, function: int, operands: str) -> None:
     for found in (marked, status, ended):
         _fine(w, found)
     full, going = w.label("full"), w.label("going")
-    w.fork(w.emit(f"icmp eq i64 {count}, {marks.ROOM}"), full, going, rare=True)
+    w.fork(w.emit(f"icmp eq i64 {count}, {marks.ROOM}"), full, going, cold=True)
     w.begin(full)
     w.conditional += 1
     _ask(w, "read", [])

@@ -21,7 +21,7 @@ from dlang.ir.types import dtype_of
 def leave_if(w: Writer, bad: str, site: int, values: Sequence[Operand]) -> None:
     """Fails at a site if a condition holds; the values of its message are written first."""
     fine, failing = w.label("fine"), w.label("failing")
-    w.fork(bad, failing, fine, rare=True)
+    w.fork(bad, failing, fine, cold=True)
     code, w.code = w.code, [Label(failing)]
     inside = w.conditional
     w.conditional += 1

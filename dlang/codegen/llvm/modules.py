@@ -105,7 +105,7 @@ def _entry(module: Module, program: loops.Program, f: loops.Function, sites: lis
         elif not isinstance(result, loops.Buffer):
             if dtype_of(result) == "str":
                 value = flat(w, value)
-                w.fork(w.emit(f"icmp eq i64 {value}, {texts.FAILED}"), "full", f"kept{k}", rare=True)
+                w.fork(w.emit(f"icmp eq i64 {value}, {texts.FAILED}"), "full", f"kept{k}", cold=True)
                 w.begin(f"kept{k}")
             value = to_word(w, value, dtype_of(result))
         put(w, value, "%words", word + k)

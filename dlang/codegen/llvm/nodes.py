@@ -50,7 +50,7 @@ def _take(w: Writer, bytes: int, span: Span | None) -> str:
     limit = w.emit(f"load i64, ptr {w.in_context(support.ARENA_LIMIT)}")
     over = w.emit(f"icmp ugt i64 {end}, {limit}")
     fine, grow, failing = w.label("fine"), w.label("grow"), w.label("failing")
-    w.fork(over, grow, fine, rare=True)
+    w.fork(over, grow, fine, cold=True)
     w.module.declare("dl_grow", "i1", "ptr", "i64")
     fits = w.name("fits")
     w.cold += [
@@ -135,7 +135,7 @@ def collect(w: Writer, stmt: loops.Collect) -> None:
     over = w.emit(f"icmp ugt i64 {_arena_top(w)}, {trigger}")
     collecting, done = w.label("collect"), w.label("done")
     before = w.block
-    w.fork(over, collecting, done, rare=True)
+    w.fork(over, collecting, done, cold=True)
     code, w.code = w.code, []
     w.conditional += 1
     w.begin(collecting)

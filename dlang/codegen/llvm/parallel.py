@@ -51,7 +51,7 @@ def parallel(w: Writer, stmt: Parallel) -> None:
     piece = w.outline(lambda inner, name: _piece(inner, name, stmt))
     count = w.emit(f"call i64 @dl_parallel(ptr %ctx, ptr @{piece}, ptr %captured)")
     fine = w.label("fine")
-    w.fork(w.emit(f"icmp slt i64 {count}, 0"), "fail", fine, rare=True)
+    w.fork(w.emit(f"icmp slt i64 {count}, 0"), "fail", fine, cold=True)
     w.begin(fine)
     for p, room in zip(stmt.partials, rooms, strict=True):
         arrays = f"ptr {w.values[p.whole]}, ptr {w.values[room]}"

@@ -84,7 +84,7 @@ def look_every(w: Writer, index: str, iterations: int, step: int = 1) -> None:
 def look_if(w: Writer, due: str, fuel: int) -> None:
     """Looks where a condition holds, which is rare."""
     looking, fine = w.label("look"), w.label("fine")
-    w.fork(due, looking, fine, rare=True)
+    w.fork(due, looking, fine, cold=True)
     w.cold += [Label(looking), *look(w, fine, fuel)]
     w.begin(fine)
 

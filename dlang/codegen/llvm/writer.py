@@ -121,9 +121,9 @@ class Writer:
     def jump(self, label: str) -> None:
         self.code.append(f"  br label %{label}")
 
-    def fork(self, condition: str, then: str, otherwise: str, rare: bool = False) -> None:
-        """rare: whether `then` hardly ever runs."""
-        weights = ", !prof !0" if rare else ""
+    def fork(self, condition: str, then: str, otherwise: str, cold: bool = False) -> None:
+        """cold: whether `then` hardly ever runs."""
+        weights = ", !prof !0" if cold else ""
         self.code.append(f"  br i1 {condition}, label %{then}, label %{otherwise}{weights}")
 
     def in_context(self, word: int) -> str:
