@@ -24,10 +24,10 @@ from dlang.timings import timed
 from dlang.verification import verifying
 
 if TYPE_CHECKING:
+    from dlang.ad.residuals import Residuals
     from dlang.host.effects import Host
     from dlang.ir import anf
     from dlang.ir.faces import Face
-    from dlang.pipeline import Witness
     from dlang.runtime.compiled import Compiled
     from dlang.runtime.engine import Engine
     from dlang.specialize.instances import Instances
@@ -87,7 +87,7 @@ def lower(
     observe: Observer | None = None,
     structs: StructClasses | None = None,
     extend: Extension | None = None,
-    saw: Witness | None = None,
+    residuals: list[Residuals] | None = None,
     bound: Sequence[int] = (),
     runs: bool = True,
     device: bool = False,
@@ -96,7 +96,7 @@ def lower(
 
     verify: whether the program is verified after each pass; None leaves that to the environment (`verification.py`).
     structs: the classes by which functions of Python know structs. extend: adds functions of its own to the program
-    before it is optimised, and names them. saw: called with what each derivative in reverse mode saves. bound: the
+    before it is optimised, and names them. residuals: gets those of each derivative in reverse mode. bound: the
     parameters of the last function that are given early; it is split then (`optimize/staging.py`). runs: whether the
     program is to run; for one that is only looked at, no module of Python is imported and no library loaded. device:
     whether it is for one.
@@ -116,7 +116,7 @@ def lower(
                 names += more
             given = {names[len(entries) - 1]: _early(entries[-1], bound)} if bound else None
             return optimise(
-                program, names, verify=verify, observe=observe, saw=saw, given=given, device=device
+                program, names, verify=verify, observe=observe, residuals=residuals, given=given, device=device
             ), entries
     except RecursionError:
         raise too_deep(requests) from None

@@ -40,7 +40,7 @@ def listing(
     seen: dict[str, anf.Program] = {}
     saved: list[Residuals] = []
     program, entries = lower(
-        [request(d) for d in decls], observe=seen.__setitem__, saw=saved.append, bound=bound, device=stage == "cuda"
+        [request(d) for d in decls], observe=seen.__setitem__, residuals=saved, bound=bound, device=stage == "cuda"
     )
     if stage in seen:
         from dlang.ir.printer import print_program

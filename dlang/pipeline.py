@@ -67,7 +67,6 @@ STAGES = ("mono", "normal", "ad", "opt")
 DEEPEST = 64  # derivatives of derivatives; each round removes one
 
 Observer = Callable[[str, Program], None]
-Witness = Callable[[Residuals], None]
 
 
 CorePass = Pass[Program, Sequence[str]]
@@ -170,7 +169,7 @@ def unmet(passes: Sequence[CorePass] = PASSES) -> list[str]:
 def steps(
     program: Program,
     entries: Sequence[str],
-    saw: Witness | None = None,
+    residuals: list[Residuals] | None = None,
     given: Mapping[str, Set[int]] | None = None,
     device: bool = False,
     passes: Sequence[CorePass] | None = None,
@@ -188,7 +187,7 @@ def steps(
     yield (step := _become(step, "limits", with_limits(step.program), _NESTS))
     for _ in range(DEEPEST):
         with timed("derivatives"):
-            expanded = expand_innermost(step.program, saw)
+            expanded = expand_innermost(step.program, residuals)
         if expanded is None:
             break
         expanded = replace(expanded, finished=finished)
@@ -284,7 +283,7 @@ def optimise(
     entries: Sequence[str],
     verify: bool | None = None,
     observe: Observer | None = None,
-    saw: Witness | None = None,
+    residuals: list[Residuals] | None = None,
     given: Mapping[str, Set[int]] | None = None,
     device: bool = False,
     passes: Sequence[CorePass] | None = None,
@@ -292,11 +291,11 @@ def optimise(
     """The program as the back ends want it; `entries` are the functions that are called from outside.
 
     verify: whether it is checked after each pass; None leaves that to the environment. observe: called after each pass
-    and each of `STAGES` with its name and the program. saw: with what each derivative saves. given: of entries that are
-    to be split (`staging.py`), the positions of the parameters that are known early. device: whether the program is for
-    one.
+    and each of `STAGES` with its name and the program. residuals: gets those of each derivative. given: of entries that
+    are to be split (`staging.py`), the positions of the parameters that are known early. device: whether the program is
+    for one.
     """
-    made = steps(program, entries, saw, given, device, passes)
+    made = steps(program, entries, residuals, given, device, passes)
     for step in verify_steps(made) if (verifying() if verify is None else verify) else made:
         if observe is not None:
             observe(step.name, step.program)

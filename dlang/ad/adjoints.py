@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -34,14 +34,14 @@ from dlang.optimize.effects import effectful_functions, is_effectful
 class Adjoints:
     """The derivatives made so far of functions of a program; they join `functions` and `datatypes`.
 
-    local: the datatypes of tapes that stay in the function that made them.
+    local: the datatypes of tapes that stay in the function that made them. residuals: gets those of each derivative.
     """
 
     program: anf.Program
     functions: dict[str, anf.Function]
     datatypes: dict[str, anf.Datatype]
     local: set[str] = field(default_factory=set)
-    saw: Callable[[Residuals], None] | None = None
+    residuals: list[Residuals] | None = None
     _fused: dict[Key, Fused] = field(default_factory=dict)
     _halves: dict[Key, Halves] = field(default_factory=dict)
     _rerun: dict[Key, Rerun] = field(default_factory=dict)
@@ -253,9 +253,9 @@ class Adjoints:
         formals = Renaming(dict(zip(source.params, params, strict=True)), renew=True)
         outs = tuple([formals.bind(r) for r in source.results])
         block = anf.Block(tuple(adjoint), tuple(found))
-        if self.saw is not None:
+        if self.residuals is not None:
             label = source.label or source.name
-            self.saw(residuals(label, params, forward, pruned_block(block), self.datatypes, scope.again))
+            self.residuals.append(residuals(label, params, forward, pruned_block(block), self.datatypes, scope.again))
         return Walked(
             params, outs, forward, body.results, block, tuple(more), self._bars(key, params), cotangents, scope.again
         )

@@ -39,15 +39,15 @@ def expand(
     raise IRError("derivatives are nested too deeply")
 
 
-def expand_innermost(program: anf.Program, saw: Callable[[Residuals], None] | None = None) -> anf.Program | None:
+def expand_innermost(program: anf.Program, residuals: list[Residuals] | None = None) -> anf.Program | None:
     """The program with each innermost derivative replaced by a call; None if it has no derivative.
 
-    saw: called with what each derivative in reverse mode saves.
+    residuals: gets those of each derivative in reverse mode.
     """
     plain = _without_derivatives(program)
     functions = dict(program.functions)
     datatypes = dict(program.datatypes)
-    adjoints = Adjoints(program, functions, datatypes, local_tapes(program), saw)
+    adjoints = Adjoints(program, functions, datatypes, local_tapes(program), residuals)
     duals = Duals(program, adjoints.nodes)
     found = False
 

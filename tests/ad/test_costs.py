@@ -205,7 +205,7 @@ fn cubed(x: f64[n]) -> f64[n] = grad(|y: f64[n]| sum(exp(y) * sin(y)))(x)
 def saved(name: str) -> list[str]:
     found: list[Residuals] = []
     made = lowered(SAVED, name)
-    optimise(made.program, [made.entry.name], saw=found.append)
+    optimise(made.program, [made.entry.name], residuals=found)
     return [line for s in found for line in written(s).splitlines()]
 
 

@@ -81,7 +81,7 @@ def compiled(name: str) -> tuple[Program, Program, str, tuple[Residuals, ...]]:
     made = lowered(TEXT, name)
     stages: dict[str, Program] = {}
     found: list[Residuals] = []
-    optimise(made.program, [made.entry.name], verify=True, observe=stages.__setitem__, saw=found.append)
+    optimise(made.program, [made.entry.name], verify=True, observe=stages.__setitem__, residuals=found)
     return stages["ad"], stages["opt"], made.entry.name, tuple(found)
 
 
