@@ -230,7 +230,7 @@ class Adjoints:
         bars = more[len(cotangents.sizes) : len(more) - len(cotangents.into)]
         b = Builder(self.functions, source.span)
         known = Knowledge()
-        known.saw(p.type for p in params)
+        known.note_sizes(p.type for p in params)
         scope = Scope(b, active_vars(body, wrt, seeded, nodes.held), known, pull_block, nodes, self)
         scope.followed = has_marks(source.body)
         scope.cycle = self._cycles[source.name]

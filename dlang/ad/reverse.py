@@ -30,7 +30,7 @@ def pull_block(lets: Sequence[anf.Let], scope: Scope) -> list[anf.Let]:
     """Emits the adjoints of lets, last first; gives the lets of the forward pass."""
     scope.known = scope.known.copy()
     for let in lets:
-        scope.known.made(v.type for v in let.vars)
+        scope.known.note_named_sizes(v.type for v in let.vars)
         scope.choices(let)
         if isinstance(let.op, anf.IndexExpr):
             scope.sizes[let.vars[0]] = let.op.size.substitute(scope.sizes.get)

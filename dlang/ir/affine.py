@@ -29,7 +29,7 @@ class Knowledge:
     def copy(self) -> Knowledge:
         return Knowledge(self.facts.copy(), dict(self.nonnegative))
 
-    def saw(self, types: Iterable[Type]) -> None:
+    def note_sizes(self, types: Iterable[Type]) -> None:
         """Notes that the sizes of existing arrays are at least 0."""
         for type in types:
             if isinstance(type, Array):
@@ -39,13 +39,13 @@ class Knowledge:
                     elif size.constant is None:
                         self.nonnegative[size] = None
 
-    def made(self, types: Iterable[Type]) -> None:
+    def note_named_sizes(self, types: Iterable[Type]) -> None:
         """Notes that numbers which are sizes of arrays that a program makes are at least 0.
 
         That n - 2 is at least 0 was checked, too, and would say that x[1] is in range. But nothing names that check,
         and the array may have been moved ahead of it: an access that rests on that would not stay behind it.
         """
-        self.saw(
+        self.note_sizes(
             Array(t.dtype, tuple([s for s in t.shape if s.atom is not None])) for t in types if isinstance(t, Array)
         )
 

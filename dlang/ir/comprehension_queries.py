@@ -118,5 +118,5 @@ def surely_inside(read: anf.Read, axes: Iterable[anf.Axis]) -> bool:
     """Tells whether a read is in range at every point of `axes`, whatever else does or does not run around it."""
     assert isinstance(read.array.type, anf.Array)
     known = Knowledge()
-    known.saw([read.array.type])
+    known.note_sizes([read.array.type])
     return known.within(axes).inside(read.index, read.array.type.shape)

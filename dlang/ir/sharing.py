@@ -215,7 +215,7 @@ def verify_sharing(program: anf.Program, since: anf.Program | None = None) -> No
         if kept.get(function.name) is function:
             continue
         known = Knowledge()
-        known.saw(p.type for p in function.params)
+        known.note_sizes(p.type for p in function.params)
         for code in _unshared(function.body, known):
             names = ", ".join(str(v) for v in code.stored) or "what may fail"
             axes = ", ".join(str(v) for v in code.over) or "no axis"
@@ -243,7 +243,7 @@ def _unshared(block: anf.Block, known: Knowledge) -> Iterator[Liftable]:
                 pass
         for inner in op_blocks(op):
             yield from _unshared(inner, inside)
-        known.saw(v.type for v in let.vars)
+        known.note_sizes(v.type for v in let.vars)
 
 
 def repeated(op: anf.Op) -> int:

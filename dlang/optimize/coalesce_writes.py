@@ -35,7 +35,7 @@ def coalesce_writes(program: anf.Program) -> anf.Program:
 
     def function(f: anf.Function) -> anf.Function:
         known = Knowledge()
-        known.saw(p.type for p in f.params)
+        known.note_sizes(p.type for p in f.params)
         return with_body(f, _block(f.body, effectful, known))
 
     return map_functions(program, function)
@@ -47,7 +47,7 @@ def _block(block: anf.Block, effectful: frozenset[str], known: Knowledge) -> anf
     for let in block.lets:
         op = map_blocks(let.op, lambda b: _block(b, effectful, known))
         lets.append(with_op(let, let.vars, op))
-        known.saw(v.type for v in let.vars)
+        known.note_sizes(v.type for v in let.vars)
     block = with_lets(block, lets, block.results)
     made = _merged(block, effectful, known)
     return block if made is None else _without_unused(made)

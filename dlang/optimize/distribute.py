@@ -50,7 +50,7 @@ def distribute(program: anf.Program) -> anf.Program:
 def distribute_function(function: anf.Function) -> anf.Function:
     """The function with every comprehension in normal form."""
     known = Knowledge()
-    known.saw(p.type for p in function.params)
+    known.note_sizes(p.type for p in function.params)
     body = _block(function.body, known)
     return with_body(function, body)
 
@@ -64,7 +64,7 @@ def _block(block: anf.Block, known: Knowledge) -> anf.Block:
         changed |= len(new) != 1 or new[0] is not let
         lets += new
         for n in new:
-            known.saw(v.type for v in n.vars)
+            known.note_sizes(v.type for v in n.vars)
     return anf.Block(tuple(lets), block.results) if changed else block
 
 
@@ -73,7 +73,7 @@ def _let(let: anf.Let, known: Knowledge) -> list[anf.Let]:
     match op:
         case anf.Comp():
             around = known.copy()
-            around.saw(v.type for v in let.vars)  # what is split off stands where these are about to be made
+            around.note_sizes(v.type for v in let.vars)  # what is split off stands where these are about to be made
             return _split(let, op, around, 0)
         case anf.For():
             inner = known.copy()
@@ -436,7 +436,7 @@ def _store(
     assert isinstance(op, anf.Comp)
     s.before += space.lets
     s.before += _split(anf.Let(tuple(stored), op, span), op, s.known, depth + 1)
-    s.known.saw(v.type for v in stored)
+    s.known.note_sizes(v.type for v in stored)
     return stored
 
 
@@ -467,7 +467,7 @@ def _moved(s: _Split, let: anf.Let, op: anf.Comp, whole: set[anf.Var], depth: in
     assert isinstance(new, anf.Comp)
     s.before += space.lets
     s.before += _split(anf.Let(tuple(stored), new, let.span), new, s.known, depth + 1)
-    s.known.saw(v.type for v in stored)
+    s.known.note_sizes(v.type for v in stored)
     for v, array in zip(let.vars, stored, strict=True):
         if isinstance(v.type, anf.Array):
             s.elements[v] = array, space.read
@@ -537,7 +537,7 @@ def _lift(s: _Split, used: set[anf.Var], depth: int) -> bool:
                 lets = stored_in_turn(code, space.axes, space.shape, space.index)
                 s.before += [*space.lets, *_normal(lets, s.known)]
                 made = lets[-1].vars
-                s.known.saw(v.type for v in made)
+                s.known.note_sizes(v.type for v in made)
             else:
                 made = tuple(_store(s, space, code.lets, code.stored, span_of(code), depth))
             by = {v: from_store(v, a, space.read) for v, a in zip(code.stored, made, strict=True)}

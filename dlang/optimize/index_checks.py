@@ -43,7 +43,7 @@ def remove_index_checks(program: anf.Program) -> anf.Program:
 
 def _function(function: anf.Function) -> anf.Function:
     known = Knowledge()
-    known.saw(p.type for p in function.params)
+    known.note_sizes(p.type for p in function.params)
     return with_body(function, _Walk().block(function.body, known))
 
 
@@ -110,7 +110,7 @@ class _Walk:
                     pass
             op = self.op(arithmetic, known)
             vars = tuple([self.renaming.bind(v) for v in let.vars])
-            known.made(v.type for v in vars)
+            known.note_named_sizes(v.type for v in vars)
             lets.append(with_op(let, vars, op))
         return with_lets(block, lets, [self.renaming.atom(a) for a in block.results])
 

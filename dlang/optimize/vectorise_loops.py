@@ -50,7 +50,7 @@ def vectorise_loops(program: anf.Program) -> anf.Program:
 
     def function(f: anf.Function) -> anf.Function:
         known = Knowledge()
-        known.saw(p.type for p in f.params)
+        known.note_sizes(p.type for p in f.params)
         return with_body(f, vectorised(f.body, known))
 
     return map_functions(program, function)
@@ -69,7 +69,7 @@ def vectorised(block: anf.Block, known: Knowledge) -> anf.Block:
         new = with_op(let, let.vars, op)
         made = _at_once(new, op, known) if isinstance(op, anf.For) else None
         lets += [new] if made is None else made
-        known.saw(v.type for v in let.vars)
+        known.note_sizes(v.type for v in let.vars)
     return with_lets(block, lets, block.results)
 
 

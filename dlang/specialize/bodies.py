@@ -96,7 +96,7 @@ def build(
         captured = tuple([(k, frame.env[k]) for k, _ in closure.captured])
         frame.env[decl] = replace(closure, captured=captured, bindings=dict(bindings))
     leading = [v for own in (*instance.captured, *instance.args) for v in leaf_vars(own)]
-    e.saw(leading)
+    e.note_sizes(leading)
     params = (*instance.sizes, *token, *random, *leading)
     if decl is not None and decl.recursive:
         declare_result(instance, frame, decl)

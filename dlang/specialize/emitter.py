@@ -91,7 +91,7 @@ class Emitter:
 
     def bind(self, op: Op, vars: tuple[Var, ...]) -> None:
         self.lets.append(Let(vars, op, self.here))
-        self.saw(vars)
+        self.note_sizes(vars)
         match op:
             case anf.Comp(axes=axes):
                 for a in axes:
@@ -99,7 +99,7 @@ class Emitter:
             case anf.For(index=index):
                 self.facts.forget(index)
 
-    def saw(self, vars: Iterable[Var]) -> None:
+    def note_sizes(self, vars: Iterable[Var]) -> None:
         """Notes the sizes of arrays that there are."""
         for v in vars:
             if isinstance(v.type, anf.Array):

@@ -130,7 +130,7 @@ class Specializer:
         params = tuple([template(t, named_leaf(p.local.name)) for t, p in zip(free, decl.params, strict=True)])
         for p, v in zip(decl.params, params, strict=True):
             frame.define(p.local, v)
-            e.saw(leaf_vars(v))
+            e.note_sizes(leaf_vars(v))
         args = [v if t == d else frame.fit(v, d) for v, t, d in zip(params, free, declared, strict=True)]
         value = apply(frame, function, args)
         inside = inner_sizes(value, sizes)

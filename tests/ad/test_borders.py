@@ -226,7 +226,7 @@ fn f(u: f64[n], v: f64[n]) -> f64[n] = grad(loss)(u, v)
                     if isinstance(d, Reduce) and d.shape:
                         kept = [a for a in let.op.axes if any(e.mentions((a.var,)) for e in d.index)]
                         known = Knowledge()
-                        known.saw(p.type for p in function.params)
+                        known.note_sizes(p.type for p in function.params)
                         assert known.within(kept).inside(d.index, d.shape)
     interpreter = Interpreter(optimise(made.program, [made.entry.name], verify=True))
     for n in range(4):

@@ -15,7 +15,7 @@ I64 = Scalar("i64")
 N, M = fresh("n", I64), fresh("m", I64)
 n, m = poly(N), poly(M)
 KNOWN = Knowledge()
-KNOWN.saw([Array("f64", (n, m))])
+KNOWN.note_sizes([Array("f64", (n, m))])
 
 
 def points(axes: tuple[Axis, ...], sizes: dict[Var, int]) -> list[dict[Var, int]]:
