@@ -12,18 +12,23 @@ import keyword
 import re
 import sys
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from dlang import __version__
 from dlang.aot.archive import archive_of, class_names
-from dlang.aot.exports import NOT_CHOSEN, Built
-from dlang.aot.stubs import stubs
+from dlang.aot.exports import NOT_CHOSEN, Built, Export
 from dlang.aot.toolchain import refuse_other_systems
 from dlang.aot.vendor import PACKAGE, runtime_files
 from dlang.diagnostics import error
 from dlang.drafts import draft
+from dlang.python.documentation import is_name
+from dlang.python.hints import Hints
+from dlang.python.module import datatypes
+from dlang.python.stubs import datatype, docstring, imports, parameters
+from dlang.runtime.archive import trailing
+from dlang.typecheck.program import scheme_text
 
 TAG = "py3-none-manylinux_2_28_x86_64"
 """The machine code needs functions of mathematics that glibc has had since then, and no particular Python."""
@@ -141,3 +146,33 @@ def _license() -> bytes | None:
 
 def _digest(data: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
+IMPORTS = {
+    "dataclasses": ("dataclass",),
+    "typing": ("Any", "TypeAlias"),
+    "numpy.typing": ("NDArray",),
+}
+ERROR = "DlangError"
+
+
+def stubs(built: Built, classes: Container[str]) -> str:
+    """Stubs for the functions, and for the dataclasses that they take and give, which are known by their names."""
+    types = [d for d in datatypes(built.checked.module) if any(v.name in classes for v in d.variants)]
+    names = [e.name for e in built.exports]
+    hints = Hints({ERROR, *names, *[d.name for d in types], *[v.name for d in types for v in d.variants]})
+    parts = ["\n".join(imports(hints, IMPORTS)), f"class {ERROR}(Exception): ..."]
+    parts += ["\n".join(datatype(hints, d)) for d in types]
+    parts += ["\n".join(_function(hints, e)) for e in built.exports]
+    return "\n\n".join(part.rstrip() for part in parts) + "\n"
+
+
+def _function(hints: Hints, e: Export) -> Iterator[str]:
+    if not is_name(e.name):
+        yield f"# `{e.name}` is no name of Python: getattr(module, {e.name!r})"
+        return
+    assert e.decl.result is not None
+    types = [hints.of(p.local.type, given=True) for p in e.decl.params]
+    given = ", ".join(parameters(hints, e.decl, types, trailing(e.defaults)))
+    yield f"def {e.name}({given}) -> {hints.of(e.decl.result)}:"
+    yield from docstring(f"{scheme_text(e.decl)}\n\n{e.decl.doc}".strip())
