@@ -7,12 +7,13 @@ loop i in 0..n                    pieces = floordiv(n + 1, 2)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from dlang.codegen import loops
 from dlang.codegen.cuda.columns import Split, adding, parts_of
-from dlang.codegen.cuda.foreign import foreign_text
 from dlang.codegen.cuda.forms import NAME, Text, iterations_at_once, kernel_text, scan_texts
 from dlang.codegen.cuda.indices import with_bound
 from dlang.codegen.cuda.nests import Nest
@@ -20,6 +21,7 @@ from dlang.codegen.cuda.rows import Shares
 from dlang.codegen.cuda.scans import Scan, parts_of_scan
 from dlang.codegen.kernel import BLOCK, FOREIGN, SURE, Kernel
 from dlang.codegen.traverse import bound_by, captures
+from dlang.diagnostics import Span, error
 from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.kernels import parts
 from dlang.ir.terms import ZERO
@@ -241,3 +243,17 @@ def _value(size: Size, out: list[loops.Stmt]) -> Atom:
     var = fresh("size", I64)
     out.append(loops.Evaluate(var, size))
     return var
+
+
+def foreign_text(file: Path, name: str, span: Span | None) -> str:
+    """The text of a file with a kernel of a name. Raises `DlangError` if there is no such file, or kernel in it."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as e:
+        message = f"the kernels of `{file.name}` cannot be read: {e.strerror}"
+        raise error("E0604", message, span, help=("a path is relative to the file of the program",)) from e
+    if not re.search(rf'extern\s+"C"[^;{{}}]*__global__[^;{{}}]*\b{re.escape(name)}\s*\(', text):
+        message = f"`{file.name}` has no kernel `{name}`"
+        help = f'it is written `extern "C" __global__ void {name}(…)`'
+        raise error("E0604", message, span, help=(help,))
+    return text
