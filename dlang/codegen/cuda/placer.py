@@ -16,9 +16,9 @@ from dlang.codegen.cuda.nests import Nest
 from dlang.codegen.cuda.numbers import Numbers, needed
 from dlang.codegen.cuda.scans import Scan, scan_of
 from dlang.codegen.cuda.scopes import Scope, bound, changed_by, counted, guards_in, may_change, without
-from dlang.codegen.cuda.skipping import can_be_skipped
 from dlang.codegen.cuda.spaces import Launching, Spaces
 from dlang.codegen.cuda.tallies import tally_of
+from dlang.codegen.loops import Allocate, At, Branch, Compute, Convert, Count, Evaluate, Free, Loop, Slot, Stmt, Store
 from dlang.codegen.profile import Measuring
 from dlang.codegen.traverse import bound_by, captures, walk
 from dlang.ir.anf import Lit, Size, Var, fresh, poly
@@ -471,3 +471,39 @@ class Placer:
                 self.known(s, (tally.bytes, tally.operations), "counts")
                 s.out.append(loops.Count(Lit(number, "i64"), poly(tally.bytes), poly(tally.operations)))
         return number
+
+
+FEW_LAUNCHES = 12  # that are tried in vain rather than that the host waits
+
+
+def can_be_skipped(stmt: Branch, there: Mapping[Var, Stmt], numbers: Numbers) -> bool:
+    """Tells whether kernels that do nothing can stand for an arm that is not taken, so that the host need not wait."""
+    launches = 0
+    inside: set[Slot] = set()
+    if stmt.results:
+        return False
+
+    def is_known(sizes: Iterable[Size]) -> bool:
+        return not any(v in there or v in inside for size in sizes for v in size.atoms())
+
+    for inner in (*stmt.then.stmts, *stmt.otherwise.stmts):
+        match inner:
+            case Compute() | Convert() | Evaluate() | At() | Count():
+                pass
+            case Allocate(buffer, shape) if numbers.spaces.on_device(buffer):
+                if not is_known(shape):
+                    return False
+            case Free(buffer) | Store(buffer) if numbers.spaces.on_device(buffer):
+                pass
+            case Loop() if numbers.is_for_device(inner):
+                nest = numbers.launches.nest(inner)
+                assert nest is not None
+                around = [level.var for level in nest.levels]
+                bounds = [size for level in nest.levels for size in (*level.lows, *level.highs)]
+                if not is_known([size for size in bounds if not size.mentions(around)]):
+                    return False
+                launches += 1
+            case _:
+                return False
+        inside.update(bound_by(inner))
+    return launches <= FEW_LAUNCHES
