@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from itertools import permutations
 
 from dlang.codegen.blocks import Scheduler
-from dlang.codegen.limits import unsupported
 from dlang.codegen.loops import Buffer, Compute, Convert, Evaluate, Free, Reduction, Store, Value
 from dlang.codegen.memory import Place, covers, frame_of, whole
 from dlang.codegen.rows import without_addresses
-from dlang.diagnostics import Span
+from dlang.diagnostics import DlangError, Span, error
 from dlang.ir import anf
 from dlang.ir.inplace_reuse import is_replaced
 from dlang.ir.terms import ZERO
@@ -366,3 +365,11 @@ class _Nest:
         value = t.var if final else anf.fresh(t.var.name, c.value.type)
         rank = anf.fresh("rank", I64) if t.positional else None
         return Contribution(t, value, rank)
+
+
+UNSUPPORTED = "E0901"
+
+
+def unsupported(what: str, span: Span | None, *help: str) -> DlangError:
+    """The error for a program that is right but has no code on the CPU."""
+    return error(UNSUPPORTED, f"{what} not supported on the CPU", span, help=help)
