@@ -7,15 +7,15 @@ a row at a time, which is what makes a column sum read its array in order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 
 from dlang.codegen.blocks import Scheduler
-from dlang.codegen.loops import Buffer, Compute, Convert, Evaluate, Free, Reduction, Store, Value
+from dlang.codegen.loops import Buffer, Compute, Convert, Evaluate, Free, Load, Reduction, Slice, Stmt, Store, Value
 from dlang.codegen.memory import Place, covers, frame_of, whole
-from dlang.codegen.rows import without_addresses
 from dlang.diagnostics import DlangError, Span, error
 from dlang.ir import anf
+from dlang.ir.anf import Size
 from dlang.ir.inplace_reuse import is_replaced
 from dlang.ir.terms import ZERO
 from dlang.ir.traverse import mentioned, walk
@@ -373,3 +373,25 @@ UNSUPPORTED = "E0901"
 def unsupported(what: str, span: Span | None, *help: str) -> DlangError:
     """The error for a program that is right but has no code on the CPU."""
     return error(UNSUPPORTED, f"{what} not supported on the CPU", span, help=help)
+
+
+_PLAIN = (Compute, Convert, Evaluate, Load, Store, Slice)
+
+
+def without_addresses(stmts: Sequence[Stmt]) -> Sequence[Stmt]:
+    """Scalar code in which loads and stores go to whole arrays; anything else as it is."""
+    if not any(isinstance(s, Slice) for s in stmts) or not all(isinstance(s, _PLAIN) for s in stmts):
+        return stmts
+    at: dict[Buffer, tuple[Buffer, Size]] = {}
+    out: list[Stmt] = []
+    for stmt in stmts:
+        match stmt:
+            case Slice(result, source, offset):
+                base = at.get(source)
+                at[result] = (source, offset) if base is None else (base[0], base[1] + offset)
+            case Load(buffer=buffer, offset=offset) | Store(buffer=buffer, offset=offset) if buffer in at:
+                source, start = at[buffer]
+                out.append(replace(stmt, buffer=source, offset=start + offset))
+            case _:
+                out.append(stmt)
+    return out
