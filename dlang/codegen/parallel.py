@@ -12,16 +12,17 @@ are sums in memory (`partials.py`), unless they are large beside the work.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dlang.codegen import loops
 from dlang.codegen.costs import Costs, whole
-from dlang.codegen.partials import ELEMENT, partials_of, split
+from dlang.codegen.loops import Buffer, Partial, Slice, Stmt, Store
 from dlang.codegen.traverse import captures, kept, map_inside, walk, with_stmts
 from dlang.codegen.vectorize import in_flight, known_iterations
 from dlang.ir.anf import Size, fresh, poly
 from dlang.ir.types import I64, product
+from dlang.ops.dtypes import PARTIAL
 
 GRAIN = 40_000_000  # picoseconds of work in a piece, at least; half of that which is worth a second thread
 FEW = 8  # iterations; the loops inside so few are cut instead
@@ -191,3 +192,76 @@ def _sizes_of_buffers(function: loops.Function) -> dict[loops.Buffer, Size]:
             case _:
                 pass
     return found
+
+
+ELEMENT = 16_000  # picoseconds of work in a piece for each element of its arrays, so that these cost little
+
+
+def partials_of(
+    stmts: Sequence[Stmt], apart: Sequence[Buffer], own: set[Buffer], sizes: Mapping[Buffer, Size]
+) -> tuple[Partial, ...] | None:
+    """An array for each buffer that several iterations add to; None if they do more with one, or its size isn't known.
+
+    stmts: all of a loop, one after another. own: the buffers made in an iteration. apart: those in which iterations
+    never meet.
+    """
+    found: dict[Buffer, Partial] = {}
+    alone = own.union(apart)
+    parts: dict[Buffer, Buffer] = {}
+    for stmt in stmts:
+        match stmt:
+            case Slice(part, source) if source in alone:
+                alone.add(part)
+            case Slice(part, source):
+                parts[part] = parts.get(source, source)
+            case Store(place, _, _, monoid) if monoid != "set" and place not in alone:
+                whole = parts.get(place, place)
+                if whole not in sizes or monoid != "sum" or whole.dtype not in PARTIAL:
+                    return None
+                found[whole] = Partial(whole, Buffer(whole.name, whole.dtype), sizes[whole])
+            case _:
+                pass
+    return tuple(found.values())
+
+
+def split(stmts: Sequence[Stmt], partials: Sequence[Partial]) -> tuple[Stmt, ...] | None:
+    """Statements that add to the arrays of a piece; None if they do more with one than that."""
+    own = {p.whole: p.own for p in partials}
+    return None if _is_used_otherwise(stmts, set(own)) else _redirected(stmts, own)
+
+
+def _is_used_otherwise(stmts: Sequence[Stmt], shared: set[Buffer]) -> bool:
+    """Tells whether statements do more with some buffers, or with parts of them, than add to them."""
+    used = set(shared)
+
+    def rest(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        out: list[Stmt] = []
+        for stmt in stmts:
+            match stmt:
+                case Store(buffer, _, _, monoid) if monoid != "set" and buffer in used:
+                    pass
+                case Slice(part, source) if source in used:
+                    used.add(part)
+                case _:
+                    out.append(map_inside(stmt, rest))
+        return tuple(out)
+
+    return not used.isdisjoint(captures(rest(stmts), ()))
+
+
+def _redirected(stmts: Sequence[Stmt], replaced: Mapping[Buffer, Buffer]) -> tuple[Stmt, ...]:
+    """Statements that add to other buffers."""
+
+    def change(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        return _redirected(stmts, replaced)
+
+    out: list[Stmt] = []
+    for stmt in stmts:
+        match stmt:
+            case Store(buffer) if buffer in replaced:
+                out.append(replace(stmt, buffer=replaced[buffer]))
+            case Slice(_, source) if source in replaced:
+                out.append(replace(stmt, source=replaced[source]))
+            case _:
+                out.append(map_inside(stmt, change))
+    return tuple(out)
