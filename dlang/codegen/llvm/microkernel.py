@@ -15,19 +15,20 @@ framework for rapidly instantiating BLAS functionality, 2015.
 
 from __future__ import annotations
 
-from dlang.codegen.llvm import prefetch_next
+from dlang.codegen.llvm.panels import LINE
+
 from dlang.codegen.llvm.emitter import FORMATS
 from dlang.codegen.llvm.panels import (
-    declarations,
-    heights_of,
-    masked_load,
-    masks,
-    move,
-    moved_row,
-    opaque,
-    pack,
-    pack_symbol,
-    tile_stores,
+    declarations
+    heights_of
+    masked_load
+    masks
+    move
+    moved_row
+    opaque
+    pack
+    pack_symbol
+    tile_stores
 )
 from dlang.codegen.panel_layout import COLUMNS, VECTORS, lanes_of, panel, terms_of
 
@@ -79,7 +80,7 @@ def text(dtype: str, bits: int) -> str:
     return "\n".join(
         [
             *kernels,
-            prefetch_next.expect(FORMATS[dtype].bits // 8),
+            expect(FORMATS[dtype].bits // 8),
             move(dtype, bits),
             _slim(dtype, bits),
             _blocks(dtype, bits),
@@ -135,7 +136,7 @@ def _kernel(dtype: str, bits: int, rows: int, kind: str) -> str:
                 f"  call void @llvm.prefetch.p0(ptr %cf{r}_{v}, i32 1, i32 3, i32 1)",
             ]
     if looks_ahead:
-        out.append(prefetch_next.choose(enter))
+        out.append(choose(enter))
     out += ["  br i1 %some, label %loop, label %done", "loop:"]
     if looks_ahead:
         out.append(f"  %line = phi ptr [ %line.0, %{enter} ], [ %line.1, %loop ]")
@@ -203,7 +204,7 @@ def _slim(dtype: str, bits: int) -> str:
         f"""define internal void @slim(ptr %a, i64 %row, i64 %term, ptr %b, i64 %b_term, ptr %c, i64 %c_row,
     i64 %rows, i64 %columns, i64 %terms, i1 %add, i1 %followed) nounwind {{
 entry:
-{prefetch_next.room("%ahead")}
+{room("%ahead")}
   %narrow = icmp sle i64 %columns, {lanes_of(dtype, bits)}
   br i1 %narrow, label %thin.{heights_of(bits)[0]}, label %few
 few:
@@ -242,7 +243,7 @@ def _blocks(dtype: str, bits: int) -> str:
         f"""define void @{name}(ptr %a, i64 %row, i64 %term, ptr %b, i64 %b_term, i64 %b_panel, ptr %c, i64 %c_row,
     i64 %rows, i64 %columns, i64 %terms, i1 %add) nounwind {{
 entry:
-{prefetch_next.room("%ahead")}
+{room("%ahead")}
   call void @expect(ptr %ahead, i1 false, ptr %a, ptr %b, ptr %c, i64 %rows, i64 %columns, i64 %terms)
   call void @panels(ptr %a, i64 %row, i64 %term, ptr %b, i64 %b_term, i64 %b_panel, ptr %c, i64 %c_row, i64 %rows,
     i64 %columns, i64 %terms, i1 %add, ptr %ahead)
@@ -395,7 +396,7 @@ def _packing(dtype: str, bits: int) -> str:
     return f"""define void @{product_symbol(dtype, bits)}(ptr %a, i64 %row, i64 %term, ptr %b, i64 %b_term, i64 %column,
     ptr %room, ptr %c, i64 %c_row, i64 %rows, i64 %columns, i64 %terms, i1 %add, i1 %followed) nounwind {{
 entry:
-{prefetch_next.room("%ahead")}
+{room("%ahead")}
   %own = alloca [{OWN * width * terms_of(dtype) * size} x i8], align 64
   %adjacent = icmp eq i64 %column, {size}
   %few = icmp slt i64 %rows, {PACKED_FROM}
@@ -459,3 +460,76 @@ columns.next:
 end:
   ret void
 }}"""
+
+
+RANGES = 4
+BYTES = 16 * RANGES
+NEVER = -1  # the end of a range that holds nothing, whose only line is fetched again and again
+
+
+def room(name: str) -> str:
+    """Memory for the ranges."""
+    return f"  {name} = alloca [{BYTES} x i8], align 16"
+
+
+def expect(size: int) -> str:
+    """The function that sets ranges: empty ones, unless a product of the same sizes lies behind in all three arrays."""
+    wide = f"<{RANGES * 2} x i64>"
+    both = ", ".join(f"i32 {k % 2}" for k in range(RANGES * 2))
+    out = [
+        f"""define internal void @expect(ptr %ahead, i1 %followed, ptr %a, ptr %b, ptr %c, i64 %rows, i64 %columns,
+    i64 %terms) nounwind {{
+entry:
+  %here = ptrtoint ptr %ahead to i64
+  %one = insertelement <2 x i64> <i64 0, i64 {NEVER}>, i64 %here, i64 0
+  %nothing = shufflevector <2 x i64> %one, <2 x i64> poison, <{RANGES * 2} x i32> <{both}>
+  store {wide} %nothing, ptr %ahead, align 16
+  br i1 %followed, label %next, label %end
+next:"""
+    ]
+    matrices = ("a", "rows", "terms"), ("b", "terms", "columns"), ("c", "rows", "columns")
+    for k, (matrix, down, across) in enumerate(matrices):
+        out.append(
+            f"""  %count.{matrix} = mul i64 %{down}, %{across}
+  %bytes.{matrix} = mul i64 %count.{matrix}, {size}
+  %first.{matrix} = getelementptr i8, ptr %{matrix}, i64 %bytes.{matrix}
+  %last.{matrix} = getelementptr i8, ptr %first.{matrix}, i64 %bytes.{matrix}
+  %low.{matrix} = getelementptr i8, ptr %ahead, i64 {16 * k}
+  %high.{matrix} = getelementptr i8, ptr %ahead, i64 {16 * k + 8}
+  store ptr %first.{matrix}, ptr %low.{matrix}, align 8
+  store ptr %last.{matrix}, ptr %high.{matrix}, align 8"""
+        )
+    return "\n".join([*out, "  br label %end", "end:", "  ret void", "}"])
+
+
+def choose(label: str) -> str:
+    """Ends a block: %line.0 is the next line to be fetched, and %line.step what leads to others; goes on at a label."""
+    out = [
+        """  %line.end = getelementptr i8, ptr %ahead, i64 8
+  %line.here = load ptr, ptr %ahead, align 8
+  %line.limit = load i64, ptr %line.end, align 8
+  %line.value = ptrtoint ptr %line.here to i64
+  %line.past = icmp uge i64 %line.value, %line.limit
+  br i1 %line.past, label %line.shift, label %line.same
+line.shift:"""
+    ]
+    for k in range(1, RANGES):
+        out.append(
+            f"""  %line.from{k} = getelementptr i8, ptr %ahead, i64 {16 * k}
+  %line.to{k} = getelementptr i8, ptr %ahead, i64 {16 * k - 16}
+  %line.range{k} = load <2 x i64>, ptr %line.from{k}, align 16
+  store <2 x i64> %line.range{k}, ptr %line.to{k}, align 16"""
+        )
+    out.append(
+        f"""  %line.front = load ptr, ptr %ahead, align 8
+  %line.behind = load i64, ptr %line.end, align 8
+  br label %{label}
+line.same:
+  br label %{label}
+{label}:
+  %line.0 = phi ptr [ %line.here, %line.same ], [ %line.front, %line.shift ]
+  %line.until = phi i64 [ %line.limit, %line.same ], [ %line.behind, %line.shift ]
+  %line.none = icmp eq i64 %line.until, {NEVER}
+  %line.step = select i1 %line.none, i64 0, i64 {LINE}"""
+    )
+    return "\n".join(out)
