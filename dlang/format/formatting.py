@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
 
 from dlang.diagnostics import DlangError, Source
 from dlang.format import expressions, items, statements, types
@@ -10,9 +12,10 @@ from dlang.format.concrete import concrete
 from dlang.format.document import WIDTH, Break, Concat, Doc, Trailing
 from dlang.format.layout import Line, layout
 from dlang.format.printer import Rule, printer
-from dlang.format.sameness import comments, same_tree
 from dlang.format.trivia import trivia
 from dlang.gc_pause import gc_paused
+from dlang.grammar import syntax as s
+from dlang.grammar.lexer import tokenize
 from dlang.grammar.parser import parse
 from dlang.recursion import recursion
 
@@ -85,3 +88,38 @@ def _groups(lines: list[Line]) -> Iterator[list[tuple[int, Trailing]]]:
             group.append((number, line.comment))
     if group:
         yield group
+
+
+_PARTS = {
+    kind: tuple(f.name for f in fields(kind) if f.name not in ("span", "name_span", "source"))
+    for kind in vars(s).values()
+    if isinstance(kind, type) and issubclass(kind, (s.Node, s.Module))
+}
+
+
+def same_tree(left: s.Module, right: s.Module) -> bool:
+    """Tells whether two trees differ at most in their spans."""
+    stack: list[tuple[Any, Any]] = [(left, right)]
+    while stack:
+        a, b = stack.pop()
+        if type(a) is not type(b):
+            return False
+        if type(a) in _PARTS:
+            stack.extend((getattr(a, name), getattr(b, name)) for name in _PARTS[type(a)])
+        elif isinstance(a, tuple):
+            if len(a) != len(b):
+                return False
+            stack.extend(zip(a, b, strict=True))
+        elif a != b:
+            return False
+    return True
+
+
+def comments(text: str) -> list[str]:
+    """All comments of a text in order."""
+    found: list[str] = []
+    before = 0
+    for start, end in [*((t.start, t.end) for t in tokenize(text) if t.kind != "newline"), (len(text), len(text))]:
+        found += [line[line.index("#") :].rstrip() for line in text[before:start].splitlines() if "#" in line]
+        before = end
+    return found

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dlang.diagnostics import DlangError, Source
-from dlang.format.formatting import format_source
-from dlang.format.sameness import comments, same_tree
+from dlang.format.formatting import comments, format_source, same_tree
 from dlang.grammar.lexer import tokenize
 from dlang.grammar.parser import parse
 from tests.counting import calls
