@@ -10,7 +10,7 @@ import dlang
 from dlang.python.lazy import pieces
 from dlang.python.lazy.arrays import Lazy
 from dlang.python.lazy.nodes import wanted
-from dlang.python.lazy.text import program
+from dlang.python.lazy.values import program
 
 X = np.array([[0.5, -1.25, 2.0], [3.0, 0.75, -0.5]])
 I = np.array([[1, -2, 3], [4, 0, -6]])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -11,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from dlang.diagnostics import Source, error
-from dlang.python.lazy.nodes import Node, modules, wanted
+from dlang.host.values import dtype_name
+from dlang.python.lazy.nodes import Apply, Node, Pull, modules, wanted
 from dlang.python.lazy.pieces import pieces
-from dlang.python.lazy.text import NAME, program
 from dlang.python.module import populate
 from dlang.typecheck.modules import library_folders
 
@@ -57,3 +58,83 @@ def _compiled(text: str, folder: str) -> Any:
     module = ModuleType("dlang_lazy")
     populate(module, Source(str(Path(folder) / "<recorded>"), text), "cpu")
     return getattr(module, NAME)
+
+
+NAME = "values"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A program, and the nodes whose values it takes."""
+
+    text: str
+    inputs: tuple[Node, ...]
+
+
+@dataclass(slots=True)
+class _Writer:
+    """aliases: of modules by their files. count: of names that were given."""
+
+    aliases: Mapping[str, str]
+    lines: list[str] = field(default_factory=list)
+    count: int = 0
+
+    def fresh(self) -> str:
+        self.count += 1
+        return f"v{self.count - 1}"
+
+    def write(self, nodes: Sequence[Node], names: dict[Node, str], indent: str) -> None:
+        """A `let` for each node; names: of nodes that are known here, and of these afterwards."""
+        for n in nodes:
+            text = self._pull(n, names, indent) if isinstance(n, Pull) else self._applied(n, names)
+            names[n] = self.fresh()
+            self.lines.append(f"{indent}let {names[n]} = {text}")
+
+    def _applied(self, n: Node, names: Mapping[Node, str]) -> str:
+        assert isinstance(n, Apply)
+        module = self.aliases[n.module] if n.module is not None else ""
+        return n.expression.format(*[names[u] for u in n.operands], m=module)
+
+    def _pull(self, p: Pull, names: Mapping[Node, str], indent: str) -> str:
+        """The derivative; what its way computes is written into a function."""
+        inner = dict(names)
+        for n in p.ats:
+            inner[n] = self.fresh()
+        function = self.fresh()
+        self.lines.append(f"{indent}let {function} = |{', '.join(inner[n] for n in p.ats)}| {{")
+        self.write(p.way, inner, indent + "  ")
+        self.lines.append(f"{indent}  {_together([inner[n] for n in p.ofs])}")
+        self.lines.append(f"{indent}}}")
+        at = ", ".join(names[n] for n in p.ats)
+        return f"vjp({function}, {at}).1({_together([names[n] for n in p.seeds])})"
+
+
+def program(nodes: Sequence[Node], outputs: Sequence[Node]) -> Written:
+    """The program whose function `values` computes nodes and gives some of them, as a tuple if there are several."""
+    own = set(nodes)
+    inputs = sorted({u for n in nodes for u in n.uses if u not in own}, key=lambda n: n.number)
+    aliases = {path: f"m{k}" for k, path in enumerate(modules(nodes))}
+    names = {n: f"x{k}" for k, n in enumerate(inputs)}
+    writer = _Writer(aliases)
+    writer.write(nodes, names, "  ")
+    params = ", ".join(names[n] + _type(n) for n in inputs)
+    lines = [
+        *(f"import {Path(path).stem} as {alias}" for path, alias in aliases.items()),
+        f"fn {NAME}({params}) = {{",
+        *writer.lines,
+        f"  {_together([names[n] for n in outputs])}",
+        "}",
+    ]
+    return Written("\n".join(lines) + "\n", tuple(inputs))
+
+
+def _together(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"({', '.join(names)})"
+
+
+def _type(n: Node) -> str:
+    """The annotation of a parameter; a structure has none."""
+    if n.shape is None:
+        return ""
+    axes = f"[{', '.join(map(str, n.shape))}]" if n.shape else ""
+    return f": {dtype_name(n.dtype)}{axes}"
