@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dlang.codegen.llvm import collector
+from dlang.codegen.llvm import collector, jit, support
 from dlang.codegen.node_layout import holds_reference, words
 from dlang.host.half import from_memory, to_memory
 from dlang.ir.node import Node
 from dlang.ir.terms import Array, Datatype, Size, Var, Variant, is_handle, is_reference
 from dlang.lazy_modules import np
 from dlang.ops.dtypes import DTYPES, HALF
-from dlang.runtime.arena import room
 from dlang.runtime.texts import read_text, write_text, write_texts
 from dlang.runtime.words import memory_dtype, scalar_class, scalar_of, word_of
 
@@ -181,3 +180,17 @@ def _array(address: int, shape: Sequence[int], dtype: str) -> Any:
     count = int(np.prod(shape, dtype=np.int64))
     data: Any = (ctypes.c_char * (count * kind.itemsize)).from_address(address)
     return np.frombuffer(data, kind).reshape(shape).copy()
+
+
+def room(context: Any, bytes: int) -> int:
+    """The address of so many bytes at the end of the arena. Raises MemoryError."""
+    top = int(context.words[support.ARENA_TOP])
+    end = top + bytes
+    if end > context.words[support.ARENA_LIMIT] and not _grow()(context.address, end):
+        raise MemoryError
+    context.words[support.ARENA_TOP] = end
+    return top
+
+
+def _grow() -> Any:
+    return ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_int64)(jit.support_address("dl_grow"))
