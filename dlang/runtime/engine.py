@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dlang.codegen.entry_points import Header
 from dlang.codegen.llvm import support
@@ -34,7 +34,6 @@ from dlang.runtime.entries import Entry
 from dlang.runtime.failures import device_failure, host_failure, out_of_memory
 from dlang.runtime.marshalling import Marshal
 from dlang.runtime.nodes import NodeMemory
-from dlang.runtime.outside import Shelf, World
 from dlang.runtime.texts import lasting_text
 from dlang.runtime.threads import default_pool
 from dlang.runtime.words import memory_dtype
@@ -484,3 +483,19 @@ def is_on_device(dtype: str) -> bool:
 def value_of(size: Size, env: dict[Var, int]) -> int:
     """The value of a size; it may have fractions that cancel."""
     return size.evaluate(env.__getitem__)
+
+
+class World(Protocol):
+    """The world that effects act on: `dlang.host.effects.Host`, or a stand-in."""
+
+    def print(self, text: str) -> None: ...
+    def effect(self, name: str, static: Sequence[str], args: Sequence[Any]) -> list[Any]: ...
+    def failed(self) -> None:
+        """A run has ended before it was through."""
+
+
+class Shelf(Protocol):
+    """The records kept of a program between processes, by kind; nothing is kept of what has no form in a record."""
+
+    def get(self, kind: str) -> Any | None: ...
+    def put(self, kind: str, value: Any) -> None: ...
