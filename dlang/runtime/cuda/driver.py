@@ -6,7 +6,7 @@ import ctypes
 import os
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,9 +15,8 @@ from dlang.codegen.kernel import LARGEST_INDEX, Kernel
 from dlang.diagnostics import error
 from dlang.host.cuda import arrays, libraries
 from dlang.runtime.cuda import compiler
-from dlang.runtime.cuda.steps import Steps, wanted
 from dlang.runtime.device_memory import Graphs
-from dlang.runtime.devices import Functions, Given, Stream
+from dlang.runtime.devices import PRODUCT, Functions, Given, Stream
 
 OUT_OF_MEMORY, BLAS_ALLOC_FAILED = 2, 3
 UNKNOWN = 0  # memory of the host that CUDA copies before it returns; of any other the device reads what it will
@@ -385,3 +384,52 @@ def _opened() -> int:
 def _check(status: int) -> None:
     if status:
         raise RuntimeError(f"the GPU fails: {libraries.status_text(status)}")
+
+
+VARIABLE = "DLANG_CUDA_SYNC"
+"""The environment variable that has work done in this way."""
+
+_UNSIGNED, _ADDRESS = ctypes.c_uint, ctypes.c_void_p
+_LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, _ADDRESS, *[_UNSIGNED] * 7, _ADDRESS, _ADDRESS, _ADDRESS)
+
+
+def wanted() -> bool:
+    """Tells whether the environment asks for it."""
+    return os.environ.get(VARIABLE, "0") not in ("", "0")
+
+
+@dataclass(eq=False)
+class Steps:
+    """Functions for machine code in the place of CUDA's and cuBLAS's. names: of kernels, by their handles; failed: what
+    was under way when the device failed first, "" before."""
+
+    names: Mapping[int, str]
+    failed: str = ""
+    launch: Any = field(init=False)
+    product: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.launch = _LAUNCH(self._launch)
+        self.product = PRODUCT(self._product)
+
+    def _launch(self, kernel: int, *given: Any) -> int:
+        library, (*sizes, shared, stream, parameters, extra) = libraries.driver(), given
+        places = [ctypes.c_void_p(place) for place in (stream, parameters, extra)]
+        status = library.cuLaunchKernel(ctypes.c_void_p(kernel), *map(_UNSIGNED, (*sizes, shared)), *places)
+        return self._ended(status, stream, self.names.get(kernel, "a kernel"))
+
+    def _product(self, handle: int, *given: Any) -> int:
+        library, stream = libraries.blas().library, ctypes.c_void_p()
+        function = PRODUCT(libraries.address(library, "cublasGemmStridedBatchedEx_64"))
+        if status := function(handle, *given):
+            return int(status)
+        library.cublasGetStream_v2(ctypes.c_void_p(handle), ctypes.byref(stream))
+        rows, columns, inner = given[2:5]
+        return self._ended(0, stream.value, f"a product of {rows} x {columns} elements, sums of {inner}")
+
+    def _ended(self, status: int, stream: int | None, what: str) -> int:
+        """The status of a step when it has been done."""
+        status = status or libraries.driver().cuStreamSynchronize(ctypes.c_void_p(stream))
+        if status and not self.failed:
+            self.failed = what
+        return int(status)
