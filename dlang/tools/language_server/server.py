@@ -9,7 +9,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import re
 from collections.abc import Callable, Generator
+from difflib import SequenceMatcher
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,17 +24,19 @@ from pygls.protocol.language_server import lsp_method
 from pygls.uris import to_fs_path
 
 import dlang
+from dlang.diagnostics import DlangError
+from dlang.format.formatting import format_source
 from dlang.tools.explain import PAGES
 from dlang.tools.language_server import messages
 from dlang.tools.language_server.actions import EXPLAIN, QUICK, REWRITE, code_actions
 from dlang.tools.language_server.calls import signature_help
 from dlang.tools.language_server.completion import completion
 from dlang.tools.language_server.documents import Analysis, Document, Project
-from dlang.tools.language_server.formatting import formatting
 from dlang.tools.language_server.hover import hover
 from dlang.tools.language_server.inlay import inlay_hints
 from dlang.tools.language_server.items import resolve_item
 from dlang.tools.language_server.lenses import code_lenses
+from dlang.tools.language_server.positions import range_between
 from dlang.tools.language_server.references import go_to_definition, highlights, references
 from dlang.tools.language_server.rename import Refused, prepare, rename
 from dlang.tools.language_server.steps import Steps
@@ -371,3 +376,24 @@ def _bind_shown(server: Server) -> None:
     async def coloured_lines(params: lsp.SemanticTokensRangeParams) -> lsp.SemanticTokens | None:
         lines = (params.range.start.line, params.range.end.line)
         return await answer(server, params.text_document.uri, lambda d: semantic_tokens(d, lines), None)
+
+
+def formatting(document: Document) -> list[lsp.TextEdit]:
+    """The edits; none for a file that can't be read as a program."""
+    source = document.analysis.source
+    try:
+        text = format_source(source)
+    except DlangError:
+        return []
+    before, after = _lines(source.text), _lines(text)
+    starts = [0, *accumulate(map(len, before))]
+    return [
+        lsp.TextEdit(range_between(source, starts[a], starts[b]), "".join(after[c:d]))
+        for kind, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+        if kind != "equal"
+    ]
+
+
+def _lines(text: str) -> list[str]:
+    """The lines with their ends; only a newline ends one."""
+    return re.findall(r"[^\n]*\n|[^\n]+\Z", text)
