@@ -9,9 +9,8 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from dlang.tools.repl.commands import Conversation
-from dlang.tools.repl.highlight import coloured
 from dlang.tools.repl.inputs import incomplete, indentation, pieces, split
-from dlang.tools.repl.prompt import ends, history_file, kept_history, prompt_of
+from dlang.tools.repl.prompt import coloured, ends, history_file, kept_history, prompt_of
 from dlang.tools.repl.session import Session
 
 
