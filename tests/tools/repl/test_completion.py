@@ -3,7 +3,7 @@
 import pytest
 
 from dlang.tools.repl.completion import candidates
-from dlang.tools.repl.hints import fitted, hint
+from dlang.tools.repl.prompt import fitted, hint
 from dlang.tools.repl.session import Session
 
 
