@@ -8,6 +8,8 @@ stale.
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -35,7 +37,6 @@ from dlang.tools.repl.compose import (
     sizes_bound,
 )
 from dlang.tools.repl.functions import functions_among
-from dlang.tools.repl.interrupts import uninterrupted
 from dlang.tools.repl.recipes import origin, recipe
 from dlang.tools.repl.state import LAST, Item, Kept, Recipe, State, Written, key_of, mentions, separate
 from dlang.typecheck import core
@@ -423,3 +424,26 @@ def _with_last(text: str, places: Iterable[int]) -> str:
     for place in places:
         out[place] = LAST
     return "".join(out)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """A signal of Ctrl-C that comes inside is raised at the end; a second one at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came = False
+
+    def note(number: int, frame: object) -> None:
+        nonlocal came
+        if came:
+            raise KeyboardInterrupt
+        came = True
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
+    if came:
+        raise KeyboardInterrupt

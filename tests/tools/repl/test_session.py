@@ -10,9 +10,8 @@ import pytest
 from dlang.diagnostics import Diagnostic, DlangError
 from dlang.tools.repl.commands import Conversation
 from dlang.tools.repl.conversation import answered, repl
-from dlang.tools.repl.interrupts import uninterrupted
 from dlang.tools.repl.looking import type_of
-from dlang.tools.repl.session import Session
+from dlang.tools.repl.session import Session, uninterrupted
 
 
 @pytest.fixture
