@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from time import perf_counter
@@ -29,6 +29,7 @@ from dlang.tools.repl.compose import (
     NAME,
     RESULT,
     assignable,
+    assigned,
     bound,
     composed,
     decide,
@@ -37,7 +38,6 @@ from dlang.tools.repl.compose import (
     sizes_bound,
 )
 from dlang.tools.repl.functions import functions_among
-from dlang.tools.repl.recipes import origin, recipe
 from dlang.tools.repl.state import LAST, Item, Kept, Recipe, State, Written, key_of, mentions, separate
 from dlang.typecheck import core
 from dlang.typecheck.printing import Names
@@ -447,3 +447,54 @@ def uninterrupted() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
     if came:
         raise KeyboardInterrupt
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The origin of a value of an input. own: the names of the input itself that its `let` sees."""
+
+    let: s.Let
+    own: frozenset[str]
+
+
+def origin(body: Sequence[s.Statement], name: str, harmless: bool) -> Origin:
+    """The `let` of a name. harmless: whether nothing happens that is not to happen again. Raises `DlangError`."""
+    k = max(k for k, statement in enumerate(body) if name in _named(statement))
+    let = body[k]
+    if not isinstance(let, s.Let):
+        raise _refused(let.span, "a `var` can't keep a function, a list or a tree", "name it by `let`")
+    reads = mentions(let)
+    before, after = ({n for statement in part for n in _named(statement)} for part in (body[:k], body[k + 1 :]))
+    if changed := sorted(reads & before & after):
+        message = f"a function, a list or a tree can't be kept here: `{changed[0]}` changes after it"
+        raise _refused(let.span, message, "give it an input of its own")
+    if not harmless and not isinstance(let.value, s.Lambda | s.Name):
+        raise _refused(
+            let.span,
+            "a list or a tree can't be kept from an input with effects",
+            "give it an input of its own, without effects: it is made again where it is used",
+        )
+    value = let.value
+    if not isinstance(let.pattern, s.PatternName):
+        value = s.Block(let.span, (let, s.Name(let.span, name)))
+    pattern = s.PatternName(let.span, LAST if name == RESULT else name)
+    made = s.Let(let.span, pattern, let.type if value is let.value else None, value)
+    return Origin(made, frozenset(reads & before))
+
+
+def recipe(found: Origin, values: Mapping[str, Kept | Recipe], shown: str, function: bool) -> Recipe:
+    """A value that is made by a `let`. values: those that it may see; shown: its type; function: whether it is one."""
+    seen = {n: v for n, v in values.items() if n in mentions(found.let)}
+    given = {n: v for n, v in seen.items() if isinstance(v, Kept)}
+    uses = {n: v for n, v in seen.items() if isinstance(v, Recipe)}
+    return Recipe(found.let, given, uses, shown, function)
+
+
+def _named(statement: s.Statement) -> set[str]:
+    """The names that a statement binds or assigns to."""
+    own = bound(statement.pattern) if isinstance(statement, s.Let | s.Var) else ()
+    return {*own, *assigned((statement,))}
+
+
+def _refused(span: Span, message: str, help: str) -> DlangError:
+    return error("E0970", message, span, help=(help,))
