@@ -35,6 +35,8 @@ def placed(p: Printer, sign: Doc, part: Part, *, below_first: bool) -> Doc:
         return choice(*options, Either(Concat([sign, " ", forms.long]), below))
     if closed(p, part):
         hugged = Either(here, below)
+        if kind in ("lambda_", "lambda_typed"):  # its body may open a bracket on this line, its parameters no line
+            hugged = Either(concat(sign, " ", _with_flat_parameters(value)), choice(here, below))
         if forced(value) or not below_first or kind == "match_":
             return hugged
         whole = Concat([sign, Nest(Concat([HARD, flat(value)]))])
@@ -42,6 +44,15 @@ def placed(p: Printer, sign: Doc, part: Part, *, below_first: bool) -> Doc:
     if kind == "binary" and not below_first:
         return Either(here, below)
     return choice(here, below)
+
+
+def _with_flat_parameters(function: Doc) -> Doc:
+    """A lambda with its parameters on one line."""
+    match function:
+        case Concat(parts=[head, *tail]):
+            return concat(flat(head), *tail)
+        case _:
+            return function
 
 
 @dataclass(slots=True)

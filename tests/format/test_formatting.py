@@ -119,3 +119,12 @@ def test_a_longer_text_takes_as_much_more_work_as_it_has_more_lines():
     text = next(f for f in FILES if f.name == "ode.dl").read_text(encoding="utf-8")
     formatted(text)  # what is made once
     assert calls(lambda: formatted(4 * text)) < 4.1 * calls(lambda: formatted(text))
+
+
+def test_a_lambda_whose_parameters_fill_the_line_begins_below_however_its_body_is_broken():
+    parameters = ", ".join(f"a_very_long_name_{k}: f64[many]" for k in range(4))
+    head = f"  let energies_of_all = |{parameters}|"
+    for text in (f"{head} g(1, || {{\n    2.0\n  }})", f"{head}\n    g(1, || {{\n    2.0\n  }})"):
+        once = formatted(f"fn f() = {{\n{text}\n  energies_of_all\n}}\n")
+        assert formatted(once) == once
+        assert f"  let energies_of_all =\n    |{parameters}|" in once
