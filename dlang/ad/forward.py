@@ -2,6 +2,18 @@
 
 Notation: ẏ is the tangent of y. Every operation runs once: the tangents of what a comprehension, a loop or a branch
 binds are further results of the same one.
+
+The tangents of making a node and of looking into one; those of nodes are of their tangent datatypes (`tangents.py`).
+
+x = K(a…)          ẋ = K̄(ȧ…)
+a… = fields K x    ȧ… = the fields of ẋ, or zeros where ẋ is zero
+
+The tangent of a comprehension: more results of the same one.
+
+    y[o] = Σ f(x[i], w[j])        ẏ[o] = Σ ẋ[i] ∂f/∂x[i] + ẇ[j] ∂f/∂w[j]
+
+Sums, scatters and plain stores share this rule. `max` and `min` also give the position of their first extremum, and
+their tangent is that of the body at this point. Products, and what has no such form, are loops.
 """
 
 from __future__ import annotations

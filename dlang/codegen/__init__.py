@@ -14,7 +14,7 @@ nothing. The passes on it, in the order of a reader:
   them, so there is no garbage collector. Iterations are independent, so a load may leave a loop in which its address
   does not change.
 - *Vectors* (`vectorize.py`, `selections.py`), *ends* (`peeling.py`), *neighbours* (`neighbours.py`, `jam.py`).
-- *Threads* (`parallel.py`, `costs.py`, `partials.py`).
+- *Threads* (`parallel.py`, `costs.py`).
 - *Nodes and texts* (`data.py`, `texts.py`) are never changed and never freed one by one: they lie in an arena, which a
   block leaves as it found it if its results hold none of them (`regions.py`). A loop that carries some collects now and
   then (`llvm/collector.py`). What a deep recursion makes stays until a block around it ends.

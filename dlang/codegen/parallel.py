@@ -7,7 +7,11 @@ C, nodes, recursion, and results that several iterations change.
 
 Large enough are loops whose work, as `costs.py` estimates it over the sizes, takes more than some 80 µs. Each piece is
 a call of a function of its own (`llvm/parallel.py`). Sums in registers are combined in the order of the pieces, and so
-are sums in memory (`partials.py`), unless they are large beside the work.
+are sums in memory, unless they are large beside the work.
+
+Results in memory that all pieces of a loop add to: each piece but the first has an array of its own for them.
+
+So no two threads write to one element, and what is added up in which order depends on sizes alone.
 """
 
 from __future__ import annotations

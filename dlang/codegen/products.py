@@ -3,7 +3,7 @@
 Columns that fill no more than a vector have tiles of one vector, and small products need no room for panels. For sizes
 known to the compiler register tiles win up to 4,000 multiplications; where the sizes of many products side by side are
 unknown, the run decides between the two. While one of many small products is computed, the next one is fetched
-(`llvm/prefetch_next.py`). What a loop in order multiplies by in each iteration is packed once, in front of it
+(`llvm/microkernel.py`). What a loop in order multiplies by in each iteration is packed once, in front of it
 (`invariants.py`).
 """
 

@@ -4,7 +4,7 @@ The interpreter and compiled code both use it, and so does the specialiser, whic
 the terms of the IR and no compiler. Only `platform/` knows the operating system and CPython's layout: each piece of it
 has a fallback, which `DLANG_PORTABLE=1` chooses.
 
-- *The world* (`effects.py`): output and files (`table.py`, `numpy_files.py`, `saved.py`), progress, and functions
+- *The world* (`effects.py`): output and files (`table.py`, `saved.py`), progress, and functions
   outside of the language (`python_modules.py`, `c_functions.py`, `foreign.py`). `text.py` writes values, and
   `libraries.py` and `lapack.py` do the library operations. A refusal is a `RunError` (`errors.py`).
 - *Values at the border* (`ir/crossing.py`): `specialize/borders.py` describes in a small language of parts what a value

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dlang.host import saved
 from dlang.host.contents import Form
 from dlang.host.errors import RunError
-from dlang.host.stored import CANNOT_READ, ranked, taken
+from dlang.host.stored import CANNOT_READ, CANNOT_WRITE, ranked, taken
 from dlang.lazy_modules import np
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ from dlang.drafts import draft
 from dlang.host import table
 from dlang.host.contents import decoded
 from dlang.host.progress import Progress
-
-CANNOT_READ, CANNOT_WRITE = "E0821", "E0822"
 
 
 class Host:

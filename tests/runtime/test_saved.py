@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dlang.host import numpy_files, saved
+from dlang.host import effects, saved
 from dlang.host.contents import decoded, encoded
 from dlang.host.effects import Host
 from dlang.host.errors import RunError
@@ -345,8 +345,8 @@ def test_a_damaged_file_is_closed(tmp_path, recwarn):
         for damaged in (whole[:-30], whole[:40], whole[:70] + b"\0\0\0" + whole[73:], b"PK\3\4", b""):
             file.write_bytes(damaged)
             for read in (
-                lambda: numpy_files.member(str(file), "x", "f64", "1"),
-                lambda: numpy_files.array(str(file), "f64", "1"),
+                lambda: effects.member(str(file), "x", "f64", "1"),
+                lambda: effects.array(str(file), "f64", "1"),
             ):
                 with suppress(RunError):
                     read()

@@ -7,6 +7,10 @@ is whole warps.
 How many threads share an iteration (`rows`) is chosen when the kernel is launched, by the length of its loops. Levels
 of a nest whose elements lie behind each other are one level (`flattening.py`); a thread does some neighbouring
 iterations at once and reads and writes 16 bytes at a time where their addresses allow it (`vectors.py`, `elements.py`).
+
+Loads whose values count only where a selection takes them, so that what they read may never have been written.
+
+As in the half of a triangular matrix: `select(j <= i, &a[i*n + j], 0)`.
 """
 
 from __future__ import annotations

@@ -3,6 +3,10 @@
 loop i in 0..n                    pieces = floordiv(n + 1, 2)
   t = &x[i]                       launch kernel 0, pieces iterations (n, &x, &y)
   &y[i] = t
+
+Kernels that a program brings along: functions of files in CUDA C, with `extern "C"`.
+
+Such a kernel is not told of the run: it gets its arguments, and the arrays that it fills.
 """
 
 from __future__ import annotations

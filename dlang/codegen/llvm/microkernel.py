@@ -11,24 +11,30 @@ blocks that the number of terms decides; so its bits do not depend on where in a
 
 After Goto and van de Geijn, Anatomy of high-performance matrix multiplication, 2008; Van Zee and van de Geijn, BLIS: a
 framework for rapidly instantiating BLAS functionality, 2015.
+
+Prefetches the operands and the result of a batch's next product while one is computed, as LLVM text.
+
+A processor's own prefetching follows long streams. The operands of small products are many short ones, so that without
+this each product would wait for its first rows. The memory to be fetched is four ranges, each a beginning and an end,
+that a tile finds by a pointer: while it goes through its terms, it fetches a line of the first range for each of them.
+A range that is through makes room for those behind it; the last one holds nothing, and has no end.
 """
 
 from __future__ import annotations
 
-from dlang.codegen.llvm.panels import LINE
-
 from dlang.codegen.llvm.emitter import FORMATS
 from dlang.codegen.llvm.panels import (
-    declarations
-    heights_of
-    masked_load
-    masks
-    move
-    moved_row
-    opaque
-    pack
-    pack_symbol
-    tile_stores
+    LINE,
+    declarations,
+    heights_of,
+    masked_load,
+    masks,
+    move,
+    moved_row,
+    opaque,
+    pack,
+    pack_symbol,
+    tile_stores,
 )
 from dlang.codegen.panel_layout import COLUMNS, VECTORS, lanes_of, panel, terms_of
 

@@ -1,4 +1,17 @@
-"""Values of what was recorded, by programs that are compiled once for all that has the same form."""
+"""Values of what was recorded, by programs that are compiled once for all that has the same form.
+
+A program for recorded operations.
+
+    fn values(x0: f64[2, 3], x1: f64) = {
+      let v2 = x0 * x1
+      let v3 = vjp(|v2| { let v4 = exp(v2); v4 }, v2).1(x0)
+      (v2, v3)
+    }
+
+Sizes are numbers, so what broadcasts and what is equal is what it was when it was recorded. On the ways of a derivative
+everything is written again, as a function of where they begin, also what is known: it is what the derivative goes
+through.
+"""
 
 from __future__ import annotations
 

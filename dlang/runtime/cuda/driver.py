@@ -1,4 +1,10 @@
-"""The GPU as a driver: memory from CuPy's pool, on CuPy's current stream, and functions of CUDA and cuBLAS."""
+"""The GPU as a driver: memory from CuPy's pool, on CuPy's current stream, and functions of CUDA and cuBLAS.
+
+Work that a GPU does step by step: after each kernel and each product the host waits, and knows which one failed.
+
+It is for `DLANG_CUDA_SYNC=1`. CUDA tells of a kernel that touches memory outside of its arrays at a later call, which
+may be anybody's, and does not say which kernel it was.
+"""
 
 from __future__ import annotations
 

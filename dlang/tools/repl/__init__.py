@@ -1,7 +1,7 @@
 """`dlc repl`: a conversation. An input is declarations, statements or an expression; what begins with `:` is a command.
 
 `session.py` does what inputs say and knows nothing of terminals: `state.py` is what it remembers, `compose.py` makes a
-function of an input, and `recipes.py` keeps functions, lists and trees. `commands.py` is the table of commands.
+function of an input. `commands.py` is the table of commands.
 `conversation.py` reads and answers, plainly from a pipe; on a terminal `prompt.py` edits lines, with colours,
 completion and signatures.
 """
