@@ -189,7 +189,7 @@ class Routines:
     def store(self, block: Block, i: Size | int, j: Size | int, value: Atom) -> None:
         self.s.out.append(loops.Store(block.buffer, block.at(i, j), value))
 
-    def room(self, name: str, shape: Sequence[Size], dtype: str = "") -> loops.Buffer:
+    def workspace(self, name: str, shape: Sequence[Size], dtype: str = "") -> loops.Buffer:
         """Memory that is free again after `done`."""
         buffer = loops.Buffer(name, dtype or self.dtype)
         self.s.out.append(loops.Allocate(buffer, tuple(shape), 0, self.s.span))
@@ -197,7 +197,7 @@ class Routines:
         return buffer
 
     def done(self) -> None:
-        """Frees what `room` gave."""
+        """Frees the memory of `workspace`."""
         self.s.out += [loops.Free(buffer) for buffer in self.scratch]
         self.scratch.clear()
 
@@ -210,7 +210,7 @@ class Routines:
         self.s.out.append(loops.Free(buffer))
 
     def matrix(self, name: str, rows: Size, columns: Size) -> Block:
-        return Block(self.room(name, (rows, columns)), ZERO, columns)
+        return Block(self.workspace(name, (rows, columns)), ZERO, columns)
 
     def map(self, rows: Size, columns: Size, element: Callable[[Var, Var], Atom], out: Block) -> None:
         """out[i, j] = element(i, j)."""

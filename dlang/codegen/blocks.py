@@ -188,7 +188,7 @@ class Scheduler:
 
     # ---- arrays ------------------------------------------------------------------------------------------------------
     def allocate(self, name: str, type: Array, own: bool = True, extra: int = 0) -> loops.Buffer:
-        """Room for an array, freed by the innermost block if it is to own it."""
+        """Allocates an array, freed by the innermost block if it is to own it."""
         buffer = loops.Buffer(name, type.dtype)
         self.out.append(loops.Allocate(buffer, type.shape, extra, self.span))
         self.memory.writable.add(buffer)
@@ -202,7 +202,7 @@ class Scheduler:
         place = self.take_wanted(var)
         if place is None:
             part = self.parts.get(var)
-            place = self.room(var) if part is None else self.slice_of(part, var.type.shape)
+            place = self.new_place(var) if part is None else self.slice_of(part, var.type.shape)
         self.memory.settle(var, place)
         return place
 
@@ -219,7 +219,7 @@ class Scheduler:
         return place
 
     def slice_of(self, part: Part, shape: tuple[Size, ...]) -> Place:
-        """A slice of an array of which the room is taken now, if it has not been."""
+        """A slice of an array which is allocated now, if it has not been."""
         place = self.memory.places.get(part.whole) or self.target(part.whole)
         assert place.start is not None
         self.copied.add(part.copy)
@@ -235,17 +235,17 @@ class Scheduler:
                 assert self.continued(var, d.into) is before
         return without_copies(op, vars, self.copied)
 
-    def room(self, var: Var) -> Place:
-        """New room for an array: in the arena if a node will hold it."""
+    def new_place(self, var: Var) -> Place:
+        """Allocates an array: in the arena if a node will hold it."""
         assert isinstance(var.type, Array)
         if var not in self.nodes.held:
             return whole(self.allocate(var.name, var.type), var.type.shape)
-        return whole(self.node_room(var.name, var.type), var.type.shape)
+        return whole(self.arena_buffer(var.name, var.type), var.type.shape)
 
-    def node_room(self, name: str, type: Array) -> loops.Buffer:
-        """Room in the arena for an array that a node will hold."""
+    def arena_buffer(self, name: str, type: Array) -> loops.Buffer:
+        """Allocates an array that a node will hold in the arena."""
         buffer = loops.Buffer(name, type.dtype)
-        self.out.append(loops.Room(buffer, type.shape, self.span))
+        self.out.append(loops.ArenaAllocate(buffer, type.shape, self.span))
         self.memory.writable.add(buffer)
         self.nodes.arrays.add(buffer)
         return buffer

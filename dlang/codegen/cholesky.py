@@ -48,13 +48,13 @@ def _copy(r: Routines, out: Block, source: Block, i: Var, j: Var) -> None:
 
 
 def _block(
-    r: Routines, n: Size, first: Size, end: Size, l: Block, out: Block, room: tuple[Block, Block, Block]
+    r: Routines, n: Size, first: Size, end: Size, l: Block, out: Block, work: tuple[Block, Block, Block]
 ) -> None:
     """Undoes the rows from first to end: what is below and right of them is done already."""
     size, below = end - first, n - end
     left, diagonal = l.part(first, 0), l.part(first, first)
     c_bar, b_bar, d_bar, r_bar = out.part(end, first), out.part(end, 0), out.part(first, first), out.part(first, 0)
-    d, x, y = room
+    d, x, y = work
     many, across = r.int32(below), r.int32(size)
     one, stride = r.real(1.0), r.leading(l.stride)
 

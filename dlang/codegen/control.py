@@ -70,7 +70,7 @@ def branch(s: Scheduler, op: anf.If, vars: Sequence[Var]) -> None:
                     if own is not None and own.buffer not in taken and (place is None or place.buffer is own.buffer):
                         place = own
                 if place is None:
-                    place = s.room(var)
+                    place = s.new_place(var)
                 taken.add(place.buffer)
                 wanted.append(place)
                 settled.append((var, place))
@@ -168,7 +168,7 @@ def _state(s: Scheduler, var: Var, first: Var, inside: frozenset[Var], taken: se
     if place is None or (wanted is not None and wanted.buffer is not place.buffer):
         assert isinstance(first.type, Array)
         if wanted is None:
-            wanted = s.room(var)
+            wanted = s.new_place(var)
         s.copy(s.place(first), wanted)
         place = wanted
     taken.add(place.buffer)

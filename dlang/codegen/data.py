@@ -43,7 +43,7 @@ def _held(s: Scheduler, array: Var) -> loops.Buffer:
         if not memory.busy(place.buffer):
             memory.writable.discard(place.buffer)
             return place.buffer
-    buffer = s.node_room(array.name, array.type)
+    buffer = s.arena_buffer(array.name, array.type)
     memory.writable.discard(buffer)
     s.copy(place, whole(buffer, array.type.shape))
     return buffer

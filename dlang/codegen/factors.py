@@ -22,25 +22,25 @@ def cholesky_factor(r: Routines, n: Size, l: Block) -> Var:
     Above the diagonal has to be zero.
     """
     s = r.s
-    room = Block(Buffer("before", r.dtype), ZERO, poly(COLUMNS))
-    s.out.append(Allocate(room.buffer, (n, room.stride), 0, s.span))
+    work = Block(Buffer("before", r.dtype), ZERO, poly(COLUMNS))
+    s.out.append(Allocate(work.buffer, (n, work.stride), 0, s.span))
     turn, before, info = (fresh(name, I64) for name in ("turn", "info", "info"))
     blocks = r.compute("floordiv", r.evaluate(n + (COLUMNS - 1)), Lit(COLUMNS, "i64"))
 
     def factored() -> Atom:
         first = r.evaluate(poly(turn) * COLUMNS)
         end = r.compute("minimum", r.evaluate(poly(first) + COLUMNS), r.evaluate(n))
-        return _block(r, n, poly(first), poly(end), l, room)
+        return _block(r, n, poly(first), poly(end), l, work)
 
     with s.collect() as stmts:
         fine = r.compute("eq", before, Lit(0, "i64"))
         found = r.choose(fine, factored, lambda: before)
     s.out.append(For(turn, ZERO, poly(blocks), (before,), (Lit(0, "i64"),), Body(tuple(stmts), (found,)), (info,)))
-    s.out.append(Free(room.buffer))
+    s.out.append(Free(work.buffer))
     return info
 
 
-def _block(r: Routines, n: Size, first: Size, end: Size, l: Block, room: Block) -> Atom:
+def _block(r: Routines, n: Size, first: Size, end: Size, l: Block, work: Block) -> Atom:
     """The columns from first to end; gives `info`."""
     s, size, below = r.s, end - first, n - end
     diagonal = l.part(first, first)
@@ -49,9 +49,9 @@ def _block(r: Routines, n: Size, first: Size, end: Size, l: Block, room: Block) 
         def turned(j: Var, i: Var) -> Atom:
             return r.compute("neg", r.load(l, first + poly(i), poly(j)))
 
-        r.map(first, size, turned, room)
+        r.map(first, size, turned, work)
         a = Matrix(l.buffer, l.at(first, 0), l.stride, False)
-        b = Matrix(room.buffer, room.offset, room.stride, False)
+        b = Matrix(work.buffer, work.offset, work.stride, False)
         c = Matrix(l.buffer, diagonal.offset, l.stride, False)
         matrix_product(s, a, b, c, (n - first, size, first), adds=True)
 

@@ -195,10 +195,10 @@ class Pack:
 class Product:
     """c (rows × columns) = a (rows × inner) · b (inner × columns), or is increased by that. c is not transposed.
 
-    room: where a part of b is put in panels at a time, as much as `packing.room_for` says; small products do without,
-    and those by panels. bits: of the vectors that are made for it. followed: whether the next product of a batch, of
-    the same sizes, lies right behind in all three arrays. A scattered `a` needs `b` in panels. batch: on a device, if
-    there are several.
+    workspace: where a part of b is put in panels at a time, as large as `packing.workspace_shape` says; small products
+    do without, and those by panels. bits: of the vectors that are made for it. followed: whether the next product of a
+    batch, of the same sizes, lies right behind in all three arrays. A scattered `a` needs `b` in panels. batch: on a
+    device, if there are several.
     """
 
     FORM: ClassVar[str] = (
@@ -213,7 +213,7 @@ class Product:
     columns: Size
     inner: Size
     bits: int
-    room: Buffer | None = None
+    workspace: Buffer | None = None
     adds: bool = False
     followed: Var | None = None
     batch: Batch | None = None
@@ -324,10 +324,10 @@ class LoadField:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """Room in the arena for an array that a node holds; it is never freed."""
+class ArenaAllocate:
+    """Memory in the arena for an array that a node holds; it is never freed."""
 
-    FORM: ClassVar[str] = "{buffer} = room {buffer.dtype}[{shape}]"
+    FORM: ClassVar[str] = "{buffer} = arena {buffer.dtype}[{shape}]"
     buffer: ResultBuffer
     shape: tuple[Size, ...]
     span: Span | None

@@ -1,13 +1,13 @@
-"""Room for rows that the iterations of a loop make one after another: taken once, in front of the first iteration.
+"""Scratch memory for rows that the iterations of a loop make one after another: allocated once, before the first.
 
     loop i in 0..n                  loop i in 0..n, in each iteration &e[m]
       &e = allocate f64[m]     →      …
       …
       free &e
 
-Iterations then share memory, though none reads what another one has stored in it; `Loop.rooms` says which. This comes
-after loops have been cut into pieces, so each piece has a room of its own. Only rows: where arrays with several axes
-take turns in an iteration, they had better share room with each other.
+Iterations then share memory, though none reads what another one has stored in it; `Loop.scratch` says which. This comes
+after loops have been cut into pieces, so each piece has scratch memory of its own. Only rows: where arrays with several
+axes take turns in an iteration, they had better share memory with each other.
 
 Iterations are independent otherwise, so a load may leave a loop in which its address does not change.
 """
@@ -23,7 +23,7 @@ from dlang.ir.anf import Var
 
 
 def with_scratch(program: Program) -> Program:
-    """The program whose loops take room for rows once, where the parameters of the function say how much."""
+    """The program whose loops allocate memory for rows once, where the parameters of the function say how much."""
     return replace(program, functions={name: _function(f) for name, f in program.functions.items()})
 
 
@@ -43,15 +43,15 @@ def _statements(stmts: Sequence[Stmt], known: set[Var]) -> tuple[Stmt, ...]:
 
 def _loop(loop: Loop, known: set[Var]) -> Loop:
     freed = {stmt.buffer for stmt in loop.stmts if isinstance(stmt, Free)}
-    rooms: list[Allocate] = []
+    scratch: list[Allocate] = []
     for stmt in loop.stmts:
         if any(isinstance(inner, Assert) for inner in walk([stmt])):
             break  # which may be about the sizes of what comes after it
         if isinstance(stmt, Allocate) and stmt.buffer in freed and len(stmt.shape) == 1:
             if all(atom in known for atom in stmt.shape[0].atoms()):
-                rooms.append(stmt)
-    if not rooms:
+                scratch.append(stmt)
+    if not scratch:
         return loop
-    buffers = {room.buffer for room in rooms}
+    buffers = {s.buffer for s in scratch}
     rest = [s for s in loop.stmts if not (isinstance(s, Allocate | Free) and s.buffer in buffers)]
-    return replace(loop, stmts=tuple(rest), rooms=tuple(rooms))
+    return replace(loop, stmts=tuple(rest), scratch=tuple(scratch))

@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar
 
 from dlang.codegen.instructions import (
     Allocate as Allocate,
+    ArenaAllocate as ArenaAllocate,
     Assert as Assert,
     At as At,
     Batch as Batch,
@@ -39,7 +40,6 @@ from dlang.codegen.instructions import (
     Pack as Pack,
     Product as Product,
     Release as Release,
-    Room as Room,
     Runtime as Runtime,
     Slice as Slice,
     Store as Store,
@@ -100,7 +100,7 @@ class Loop:
     No iteration reads what another one stores, and no two store to one element, except where a `Store` combines or both
     store the same; such a loop has one lane. apart: buffers in which they do not even there, nor in parts of them.
     tail: how many of what the lanes leave go at once; all if 0. masked: the lanes have a mask in all iterations, where
-    they can. short: little code, as it hardly ever runs. few: iterations may be few, with much work in each. rooms:
+    they can. short: little code, as it hardly ever runs. few: iterations may be few, with much work in each. scratch:
     memory that iterations use one after another, each for values of its own.
     """
 
@@ -116,7 +116,7 @@ class Loop:
     masked: bool = False
     short: bool = False
     few: bool = False
-    rooms: Annotated[tuple[Allocate, ...], Trait.INSIDE] = ()
+    scratch: Annotated[tuple[Allocate, ...], Trait.INSIDE] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,8 @@ class OnHost:
 Stmt = (
     Compute | Convert | Evaluate | Load | Store | Move | Slice | Allocate | Free | Assert | Runtime | Invoke | CallC
     | TextOp | Product | Pack | Launch | Only | OnDevice | OnHost | Hold | Fetch | Transfer | Node | LoadTag | LoadField
-    | Room | Mark | Release | Collect | At | Enter | Leave | Count | Loop | Pieces | Parallel | For | While | Branch
+    | ArenaAllocate | Mark | Release | Collect | At | Enter | Leave | Count | Loop | Pieces | Parallel | For | While
+    | Branch
 )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ def lu_factor(r: Routines, n: Size, packed: Block, order: Buffer) -> tuple[Atom,
 
     Gives how many rows were exchanged, and the first zero on the diagonal of u, counted from 1, or 0.
     """
-    pivots = Block(r.room("pivots", (n,), "i64"), ZERO, n)
+    pivots = Block(r.workspace("pivots", (n,), "i64"), ZERO, n)
     if r.s.short:
         _by_lapack(r, n, packed, pivots)
     else:
@@ -157,7 +157,7 @@ def _in_blocks(r: Routines, n: Size, packed: Block, pivots: Block) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Factors:
-    """columns: room for the columns of a block, one after another; left: for the left factor of a product."""
+    """columns: memory for the columns of a block, one after another; left: for the left factor of a product."""
 
     r: Routines
     n: Size

@@ -133,7 +133,7 @@ def packed(s: Scheduler, matrix: loops.Matrix | loops.Scattered, rows: Size, col
     return panels
 
 
-def room_for(s: Scheduler, dtype: str, inner: Size, columns: Size) -> tuple[Size, Size]:
+def workspace_shape(s: Scheduler, dtype: str, inner: Size, columns: Size) -> tuple[Size, Size]:
     """The shape of what a product needs to put a part of `b` in panels."""
     width = panel(dtype, s.lanes.bits or NARROWEST)
     return _at_most(s, rounded_up(columns, width), COLUMNS), _at_most(s, inner, terms_of(dtype))
@@ -176,7 +176,7 @@ def _block(
     followed: Var | None = None,
     small: bool = False,
 ) -> None:
-    """A block of the result. A panel begins where it does. small: without room of its own."""
+    """A block of the result. A panel begins where it does. small: without a workspace of its own."""
     a = replace(a, offset=a.offset + extent.row * (1 if a.transposed else a.stride))
     match b:
         case loops.Matrix():
@@ -188,8 +188,13 @@ def _block(
     if small or isinstance(b, loops.Panels):
         s.out.append(loops.Product(a, b, c, extent.rows, extent.columns, inner, bits, None, adds, followed))
         return
-    room = s.allocate("room", Array(c.buffer.dtype, room_for(s, c.buffer.dtype, inner, extent.columns)), own=False)
-    s.out += [loops.Product(a, b, c, extent.rows, extent.columns, inner, bits, room, adds, followed), loops.Free(room)]
+    workspace = s.allocate(
+        "workspace", Array(c.buffer.dtype, workspace_shape(s, c.buffer.dtype, inner, extent.columns)), own=False
+    )
+    s.out += [
+        loops.Product(a, b, c, extent.rows, extent.columns, inner, bits, workspace, adds, followed),
+        loops.Free(workspace),
+    ]
 
 
 def _columns_of_block(s: Scheduler, columns: Size) -> Size:

@@ -52,8 +52,8 @@ def head_of(stmt: loops.Stmt) -> str:
         case _:
             head = written(stmt.FORM, stmt, _field)
     match stmt:
-        case loops.Loop(rooms=rooms):
-            return head + "".join([f", room {r.buffer} {r.buffer.dtype}[{_list(r.shape)}]" for r in rooms])
+        case loops.Loop(scratch=scratch):
+            return head + "".join([f", scratch {r.buffer} {r.buffer.dtype}[{_list(r.shape)}]" for r in scratch])
         case loops.Parallel(partials=partials):
             return head + "".join([written(p.FORM, p, _field) for p in partials])
         case loops.For() | loops.While():

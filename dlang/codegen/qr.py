@@ -54,7 +54,7 @@ def qr_factors(r: Routines, m: Size, n: Size, k: Size, a: Block, q: Block, upper
 class _Reflections:
     """work: m by n, becomes r. vectors: V, m by k; turned: its transpose. triangles: the negated T of each panel.
 
-    inner: room for products of vectors; first, second: for what is applied.
+    inner: memory for products of vectors; first, second: for what is applied.
     """
 
     r: Routines

@@ -141,11 +141,11 @@ def substitute(
     """
     s = r.s
     height = poly(heights[0]) if heights else ZERO
-    room = Block(Buffer("known", r.dtype), ZERO, height)
+    work = Block(Buffer("known", r.dtype), ZERO, height)
     small = Block(Buffer("diagonal", r.dtype), ZERO, poly(FEW))
     spare = Buffer("rows", r.dtype)
     s.out += [
-        Allocate(room.buffer, (t.n, height), 0, s.span),
+        Allocate(work.buffer, (t.n, height), 0, s.span),
         Allocate(small.buffer, (small.stride, small.stride), 0, s.span),
         Allocate(spare, (poly(FEW), x.stride), 0, s.span),
     ]
@@ -164,34 +164,34 @@ def substitute(
                 low = poly(r.compute("maximum", r.evaluate(high - most), r.evaluate(first)))
             solved(low, high, heights[1:])
             others = (high, end) if t.forward else (first, low)
-            _leaves(r, t, x, high if triangular else columns, room, (low, high), others)
+            _leaves(r, t, x, high if triangular else columns, work, (low, high), others)
 
         most = heights[0]
         r.in_turn(poly(r.compute("floordiv", r.evaluate(end - first + (most - 1)), Lit(most, "i64"))), block)
 
     solved(ZERO, t.n, heights)
-    s.out += [Free(room.buffer), Free(small.buffer), Free(spare)]
+    s.out += [Free(work.buffer), Free(small.buffer), Free(spare)]
 
 
 def _leaves(
-    r: Routines, t: Triangle, x: Block, columns: Size, room: Block, known: tuple[Size, Size], others: tuple[Size, Size]
+    r: Routines, t: Triangle, x: Block, columns: Size, work: Block, known: tuple[Size, Size], others: tuple[Size, Size]
 ) -> None:
     """Takes what the unknowns of some rows contribute from the right-hand sides of others."""
     (low, high), (first, end) = known, others
 
     def product() -> None:
-        r.map(end - first, high - low, lambda i, k: r.compute("neg", t.element(first + poly(i), low + poly(k))), room)
-        a = Matrix(room.buffer, room.offset, room.stride, False)
+        r.map(end - first, high - low, lambda i, k: r.compute("neg", t.element(first + poly(i), low + poly(k))), work)
+        a = Matrix(work.buffer, work.offset, work.stride, False)
         b, c = (Matrix(x.buffer, x.at(row, 0), x.stride, False) for row in (low, first))
         matrix_product(r.s, a, b, c, (end - first, columns, high - low), adds=True)
 
     r.when(r.compute("gt", r.evaluate(end - first), Lit(0, "i64")), product)
 
 
-def _last(r: Routines, t: Triangle, x: Block, columns: Size, room: tuple[Block, Buffer], low: Size, high: Size) -> None:
+def _last(r: Routines, t: Triangle, x: Block, columns: Size, work: tuple[Block, Buffer], low: Size, high: Size) -> None:
     """Solves the rows of a small block, which is filled up by ones on its diagonal."""
     s, size = r.s, high - low
-    small, spare = room
+    small, spare = work
     r.fill(small, small.stride, small.stride, 0.0)
     r.loop(size, FEW, lambda k: r.store(small, poly(k), poly(k), r.real(1.0)))
 

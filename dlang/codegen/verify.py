@@ -217,7 +217,7 @@ class _Verifier:
             case loops.Loop():
                 if stmt.var.type != I64 or not stmt.lows or not stmt.highs or stmt.lanes < 1:
                     raise IRError(f"{stmt.var!r} is no variable of a loop, or has no bounds")
-                self.iterations(stmt.stmts, (stmt.var, *[room.buffer for room in stmt.rooms]), stmt.reductions)
+                self.iterations(stmt.stmts, (stmt.var, *[s.buffer for s in stmt.scratch]), stmt.reductions)
             case loops.Parallel():
                 self.parallel(stmt)
             case loops.OnHost():
@@ -402,8 +402,8 @@ class _Verifier:
         self.matrix(stmt.c)
         if stmt.c.transposed:
             raise IRError("a product is not made transposed")
-        if stmt.room is not None:
-            self.elements(stmt.room)
+        if stmt.workspace is not None:
+            self.elements(stmt.workspace)
         if stmt.followed is not None:
             self.of(stmt.followed, "bool")
 

@@ -46,25 +46,25 @@ def _block(block: anf.Block) -> anf.Block:
 
 def _without_fills(block: anf.Block, empty: Set[anf.Var], following: Following) -> anf.Block:
     """An empty array for each of those that go on from one that was filled."""
-    rooms: dict[anf.Var, list[anf.Var]] = {}
+    empties: dict[anf.Var, list[anf.Var]] = {}
     lets: list[anf.Let] = []
     for let in block.lets:
         op = let.op
         if empty.isdisjoint(let.vars):
             if isinstance(op, anf.Comp) and any(d.into in empty for d in op.destinations):
-                destinations = tuple([_into(d, rooms) for d in op.destinations])
+                destinations = tuple([_into(d, empties) for d in op.destinations])
                 let = anf.Let(let.vars, replace(op, destinations=destinations), let.span)
             lets.append(let)
             continue
         (var,) = let.vars
         assert isinstance(var.type, anf.Array)
-        rooms[var] = [var, *[anf.fresh(var.name, var.type) for _ in following[var][1:]]]
-        lets += [anf.Let((room,), anf.Empty(var.type.dtype, var.type.shape), let.span) for room in rooms[var]]
+        empties[var] = [var, *[anf.fresh(var.name, var.type) for _ in following[var][1:]]]
+        lets += [anf.Let((new,), anf.Empty(var.type.dtype, var.type.shape), let.span) for new in empties[var]]
     return anf.Block(tuple(lets), block.results)
 
 
-def _into(d: anf.Destination, rooms: dict[anf.Var, list[anf.Var]]) -> anf.Destination:
-    return replace(d, into=rooms[d.into].pop()) if d.into in rooms else d
+def _into(d: anf.Destination, empties: dict[anf.Var, list[anf.Var]]) -> anf.Destination:
+    return replace(d, into=empties[d.into].pop()) if d.into in empties else d
 
 
 def _is_overwritten(var: anf.Var, following: Following, uses: dict[anf.Var, int]) -> bool:

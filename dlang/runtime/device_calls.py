@@ -34,7 +34,7 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Output:
     """An array that the caller makes for a result."""
 
     bytes: int
@@ -44,10 +44,10 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The arguments and rooms that calls with the same sizes have in common."""
+    """The arguments and outputs that calls with the same sizes have in common."""
 
     arguments: tuple[Argument, ...]
-    rooms: tuple[Room, ...]
+    outputs: tuple[Output, ...]
 
 
 @dataclass(slots=True)
@@ -103,12 +103,12 @@ class RepeatedCalls:
                 return None
             words.append(found.address)
             owners.append(found.array)
-        rooms: list[int] = []
+        addresses: list[int] = []
         repeat: Repeat | None = None
         try:
-            for room in layout.rooms:
-                rooms.append(allocate(driver, room.bytes))
-            repeat = program.repeat((*words, *rooms))
+            for output in layout.outputs:
+                addresses.append(allocate(driver, output.bytes))
+            repeat = program.repeat((*words, *addresses))
             if repeat is None:
                 return None
             address = repeat.state.blocks[0]
@@ -116,21 +116,21 @@ class RepeatedCalls:
             repeat.graph.launch()
             if (state := program.failed(address)) is not None:
                 raise device_failure(run, state)
-            return self._results(run, layout, rooms, repeat.raw)
+            return self._results(run, layout, addresses, repeat.raw)
         except MemoryError:
             return None
         finally:
             if repeat is not None:
                 repeat.busy = False
-            for address in reversed(rooms):  # so that who asks again gets the same
+            for address in reversed(addresses):  # so that who asks again gets the same
                 driver.free(address)
 
-    def _results(self, run: Run, layout: Layout, rooms: list[int], raw: Sequence[int]) -> list[Any]:
-        """Takes out of `rooms` what is an array of Python from now on."""
+    def _results(self, run: Run, layout: Layout, addresses: list[int], raw: Sequence[int]) -> list[Any]:
+        """Returns the results; takes out of `addresses` those of arrays that are Python's from now on."""
         point, driver, values = self.point, self.program.driver, []
         made = []
-        for room in layout.rooms:
-            made.append(driver.result(rooms.pop(0), room.shape, room.dtype))
+        for output in layout.outputs:
+            made.append(driver.result(addresses.pop(0), output.shape, output.dtype))
         for formal, order in zip(point.function.results, point.order, strict=True):
             match formal.type, order:
                 case Array(), (_, position):
@@ -161,12 +161,12 @@ class RepeatedCalls:
                     arguments.append(Argument(array_dtype(dtype), tuple([s.evaluate(env.__getitem__) for s in shape])))
                 case Scalar(dtype):
                     arguments.append(Argument(dtype, None))
-        rooms = []
+        outputs = []
         for out in self.point.outs:
             extents = tuple([s.evaluate(env.__getitem__) for s in out.shape])
             size = prod([max(n, 0) for n in extents]) * item_size(out.dtype)
-            rooms.append(Room(max(size, 1), extents, array_dtype(out.dtype)))
-        return Layout(tuple(arguments), tuple(rooms))
+            outputs.append(Output(max(size, 1), extents, array_dtype(out.dtype)))
+        return Layout(tuple(arguments), tuple(outputs))
 
 
 def repeated_calls(program: DeviceProgram, entries: Mapping[str, EntryPoint]) -> dict[str, RepeatedCalls]:

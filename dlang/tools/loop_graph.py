@@ -46,7 +46,7 @@ class _Drawing:
 
     def stmt(self, stmt: loops.Stmt, where: Cluster) -> None:
         match stmt:
-            case loops.Allocate(buffer) | loops.Room(buffer):
+            case loops.Allocate(buffer) | loops.ArenaAllocate(buffer):
                 self.array(buffer, head_of(stmt), where)
             case loops.Free() | loops.Pieces():
                 pass

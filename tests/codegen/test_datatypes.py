@@ -103,7 +103,7 @@ def test_arrays_of_nodes_have_sizes_of_their_own() -> None:
 
 def test_an_array_for_a_node_is_written_where_the_node_holds_it() -> None:
     text = print_program(schedule(optimise(read_program(GROWN), ["main"]), Lanes(256)))
-    assert "= room f64[" in text
+    assert "= arena f64[" in text
     assert "move" not in text and "allocate" not in text
 
 

@@ -29,7 +29,7 @@ def allocated(text: str) -> list[str]:
     made = lowered(text, "main")
     nests = schedule(optimise(made.program, [made.entry.name], verify=True), Lanes(512))
     lines = re.findall(
-        r"allocate (\S+\[.*\])", "\n".join(x for x in print_program(nests).splitlines() if "&room" not in x)
+        r"allocate (\S+\[.*\])", "\n".join(x for x in print_program(nests).splitlines() if "&workspace" not in x)
     )
     return [re.sub(r"(?<=[a-z])\.\d+", "", line) for line in lines]
 
@@ -76,15 +76,15 @@ fn main(x: f64[n, m]) -> f64 {
     assert allocated(text) == []
 
 
-def test_rows_take_room_once_in_front_of_their_loop_and_in_each_piece_of_it() -> None:
+def test_rows_take_scratch_once_in_front_of_their_loop_and_in_each_piece_of_it() -> None:
     text = "fn main(x: f64[n, m]) -> f64[n] = [{ let e = cumsum(x[i]); sum(e[j] * e[m - 1 - j] for j < m) } for i < n]"
     made = lowered(text, "main")
     for grain in (0, TINY):
         (function,) = schedule(optimise(made.program, [made.entry.name]), Lanes(512), grain).functions.values()
         stmts = list(walk(function.body.stmts))
         assert not any(isinstance(s, Allocate | Free) for s in stmts)
-        ((loop, room),) = [(s, s.rooms) for s in stmts if isinstance(s, Loop) and s.rooms]
-        assert len(room) == 1 and any(isinstance(s, Parallel) and loop in s.stmts for s in stmts) == bool(grain)
+        ((loop, scratch),) = [(s, s.scratch) for s in stmts if isinstance(s, Loop) and s.scratch]
+        assert len(scratch) == 1 and any(isinstance(s, Parallel) and loop in s.stmts for s in stmts) == bool(grain)
 
 
 def test_what_the_condition_of_a_loop_makes_is_changed_where_it_is() -> None:
@@ -146,11 +146,11 @@ CASES = {
     "a check": "{ let e = made(x); [e[i, j] + x[i64(abs(e[i, j]) * 0.0), j] for i < n, j < m] }",
     "a product": "{ let p = x @ transpose(x); let q = tanh(p + 1.0); [q[i, i] + q[i, (j + i) % n] for i < n, j < m] }",
     "a residual": "{ let h = made(x); let q = h + tanh(h @ transpose(x) @ x); [q[i, j] * 2.0 for i < n, j < m] }",
-    "rows that share room": """[{
+    "rows that share scratch": """[{
   let e = cumsum(x[i])
   e[0] * x[i, j] + e[m - 1] + sum(e[k] * e[m - 1 - k] for k < m)
 } for i < n, j < m]""",
-    "rows in rows that share room": """{
+    "rows in rows that share scratch": """{
   let r = [{
     let e = cumsum(x[i])
     let s = [{ let f = cumsum([e[k] * x[j, k] for k < m]); f[0] + f[m - 1] * f[m // 2] } for j < n]

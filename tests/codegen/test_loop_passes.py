@@ -49,7 +49,7 @@ def test_steps_say_which_forms_the_loops_have() -> None:
     assert [s.name for s in steps] == ["schedule", "profile", "pieces", "scratch"]
     assert Form.WHOLE in steps[1].forms and Form.WHOLE not in steps[2].forms and Form.SCRATCH in steps[3].forms
     texts = [print_program(s.program) for s in steps]
-    assert texts[0] == texts[1] and "parallel" in texts[2] and "room" not in texts[2] and "room" in texts[3]
+    assert texts[0] == texts[1] and "parallel" in texts[2] and "scratch" not in texts[2] and "scratch" in texts[3]
     placed = list(device_steps(program(ROWS), deterministic=True))
     assert [s.name for s in placed] == ["schedule", "exact_sums", "expansion", "kernels"]
     assert Form.ONCE not in placed[2].forms and {Form.ONCE, Form.KERNELS} <= placed[3].forms

@@ -240,7 +240,7 @@ def stored_further_on(stmt: loops.Stmt) -> list[loops.Stmt]:
     return [replace(stmt, offset=stmt.offset + 100) if isinstance(stmt, loops.Store) else stmt]
 
 
-def with_smaller_rooms(stmt: loops.Stmt) -> list[loops.Stmt]:
+def with_smaller_arrays(stmt: loops.Stmt) -> list[loops.Stmt]:
     return [replace(stmt, shape=(stmt.shape[0] - 1,)) if isinstance(stmt, loops.Allocate) else stmt]
 
 
@@ -270,7 +270,7 @@ fn twice(x: f64[n]) -> f64 {
         (freed_at_once, "twice", [floats(9)], "would be written after it has been freed", 7),
         (freed_twice, "twice", [floats(9)], "would be freed again", 8),
         (stored_further_on, "twice", [floats(9)], "bytes 800 to 807 of", 7),
-        (with_smaller_rooms, "twice", [floats(9)], "bytes 64 to 71 of", 7),
+        (with_smaller_arrays, "twice", [floats(9)], "bytes 64 to 71 of", 7),
     ],
 )
 def test_code_that_was_broken_stops_with_its_line(
@@ -299,17 +299,17 @@ fn layer(x: f64[n, k], w: f64[k, m], b: f64[m]) -> f64[n, m] = tanh(x @ w + b)
 
 
 def with_a_row_less(stmt: loops.Stmt) -> list[loops.Stmt]:
-    is_room = isinstance(stmt, loops.Allocate) and stmt.buffer.name == "room"
-    return [replace(stmt, shape=(stmt.shape[0] - 1, *stmt.shape[1:])) if is_room else stmt]
+    is_workspace = isinstance(stmt, loops.Allocate) and stmt.buffer.name == "workspace"
+    return [replace(stmt, shape=(stmt.shape[0] - 1, *stmt.shape[1:])) if is_workspace else stmt]
 
 
-def test_the_room_of_a_product_holds_what_is_packed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_workspace_of_a_product_holds_what_is_packed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for n, k, m in ((3, 0, 4), (40, 260, 17), (5, 3, 600)):
         f = compiled(PRODUCT, "layer")
         x, w, b = floats(n, k), floats(k, m), floats(m)
         assert np.allclose(np.asarray(f.run(x, w, b, n=n, k=k, m=m)[0]), np.tanh(x @ w + b))
     broken(monkeypatch, with_a_row_less)
-    with pytest.raises(RunError, match="of `room`"):
+    with pytest.raises(RunError, match="of `workspace`"):
         compiled(PRODUCT, "layer").run(floats(5, 3), floats(3, 600), floats(600), n=5, k=3, m=600)
 
 

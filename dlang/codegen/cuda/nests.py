@@ -113,7 +113,7 @@ def can_run(stmt: loops.Stmt) -> bool:
         case loops.Assert(_, _, _, values):
             return len(values) <= WORDS and all(isinstance(v, Var | Lit) and _are_numbers((v,)) for v in values)
         case loops.Loop():
-            return not stmt.rooms and stmt.lanes == 1
+            return not stmt.scratch and stmt.lanes == 1
         case loops.For() | loops.While():
             return _are_numbers((*stmt.params, *stmt.init))
         case loops.Branch(results=results):

@@ -127,7 +127,7 @@ class Placer:
             case loops.Product():
                 self._device(s, stmt)
                 self.nest(s, stmt, [loops.OnDevice(stmt)])
-            case loops.Room(buffer, shape) if self.spaces.on_device(buffer):
+            case loops.ArenaAllocate(buffer, shape) if self.spaces.on_device(buffer):
                 self._device(s, stmt)
                 twin = self._twin(buffer, product(shape))
                 s.out += [replace(stmt, buffer=twin), loops.OnDevice(loops.Allocate(buffer, shape, 0, stmt.span))]
@@ -220,7 +220,7 @@ class Placer:
                 s.out.append(stmt)
 
     def _temporary(self, s: Scope, var: Var) -> loops.Buffer:
-        """Room on the device for a number."""
+        """Memory on the device for a number."""
         buffer = loops.Buffer(var.name, dtype_of(var))
         s.out.append(loops.OnDevice(loops.Allocate(buffer, (poly(1),))))
         s.temporary.append(buffer)

@@ -96,8 +96,8 @@ class Emission:
         return value
 
     # ---- objects that are made ---------------------------------------------------------------------------------------
-    def room(self) -> int:
-        """A place for an object."""
+    def new_place(self) -> int:
+        """Reserves a place for an object."""
         self.made += 1
         return self.made - 1
 

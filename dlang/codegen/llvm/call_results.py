@@ -81,7 +81,7 @@ def _leaf(e: Emission, formal: Var, address: str) -> tuple[str, Object | str]:
 
 def _new(e: Emission, value: str) -> Object:
     """An object that has been made, unless there is no memory for it."""
-    at = e.room()
+    at = e.new_place()
     e.keep(at, value)
     e.unless(e.w.emit(f"icmp ne ptr {value}, null"), "undo")
     return Object(at, value)
@@ -135,7 +135,7 @@ def _variant(
     leaves: Iterator[tuple[str, Object | str]],
 ) -> Object:
     """The object of the variant that a tag says. Arrays of the others are dropped."""
-    w, done, at = e.w, e.w.label("chosen"), e.room()
+    w, done, at = e.w, e.w.label("chosen"), e.new_place()
     _, tag = next(leaves)
     rows = [[next(leaves) for x in items for _ in range(leaf_count(x))] for items in variants]
     labels = [w.label("variant") for _ in types]

@@ -100,7 +100,7 @@ def _text(e: Emission, face: Face, point: EntryPoint, terms: Terms) -> str | Non
             given[first + n] = e.written(given[first + n], "retreat")
     for array in e.held:
         w.code.append(f"  call void @Py_IncRef(ptr {array})")
-        e.keep(e.room(), array)
+        e.keep(e.new_place(), array)
     for k, array in e.arrays.items():
         given[first + k] = _in_rows(e, array)
     dropped = e.made
@@ -197,7 +197,7 @@ def _indices(e: Emission, face: Face, terms: Terms) -> bool:
 def _in_rows(e: Emission, array: str) -> str:
     """The address of the elements of an array as compiled code wants them, of a copy if need be."""
     w = e.w
-    data = w.emit(f"call ptr @dl_rows(ptr {array}, ptr {e.place(e.room())})")
+    data = w.emit(f"call ptr @dl_rows(ptr {array}, ptr {e.place(e.new_place())})")
     e.unless(w.emit(f"icmp ne ptr {data}, null"), "retreat")
     return w.emit(f"ptrtoint ptr {data} to i64")
 
@@ -214,7 +214,7 @@ def _run(e: Emission, point: EntryPoint, given: Sequence[str], work: str | None)
         e.dimensions(out.shape)
         width = bits(out.dtype) // 8
         array = w.emit(f"call ptr @dl_array(ptr %state, ptr {dtype}, i32 {len(out.shape)}, ptr %dims, i64 {width})")
-        outs.append(e.room())
+        outs.append(e.new_place())
         e.keep(outs[-1], array)
         e.unless(w.emit(f"icmp ne ptr {array}, null"), "retreat")
         put(w, w.emit(f"ptrtoint ptr {e.load('ptr', array, DATA)} to i64"), "%words", len(given) + k)

@@ -173,9 +173,9 @@ def _factor(w: Writer, m: loops.Matrix | loops.Scattered, dtype: str) -> list[st
 
 
 def _right(w: Writer, stmt: loops.Product, dtype: str) -> list[str]:
-    """The right factor: a matrix with the room to pack it, or panels, which begin as many bytes apart as they have."""
+    """The right factor: a matrix and the workspace to pack it, or panels, as many bytes apart as they have."""
     if isinstance(stmt.b, loops.Matrix):
-        return [*_operand(w, stmt.b, dtype), f"ptr {'null' if stmt.room is None else w.values[stmt.room]}"]
+        return [*_operand(w, stmt.b, dtype), f"ptr {'null' if stmt.workspace is None else w.values[stmt.workspace]}"]
     size = WIDTHS[dtype] * stmt.b.width
     steps = [f"i64 {w.emit(f'mul i64 {size_value(w, stmt.inner)}, {size}')}"]
     if isinstance(stmt.a, loops.Matrix):

@@ -18,7 +18,7 @@ from dlang.codegen.llvm.host_calls import guard, runtime, text_op
 from dlang.codegen.llvm.indices import size_value, size_varies, size_vector
 from dlang.codegen.llvm.interleaved import loaded, stored
 from dlang.codegen.llvm.iterations import loop
-from dlang.codegen.llvm.nodes import collect, load_field, load_tag, node, place_mark, release, room
+from dlang.codegen.llvm.nodes import arena_allocate, collect, load_field, load_tag, node, place_mark, release
 from dlang.codegen.llvm.parallel import parallel, pieces
 from dlang.codegen.llvm.scalars import Module, Scalars
 from dlang.codegen.llvm.sites import Site
@@ -113,8 +113,8 @@ def statement(w: Writer, stmt: Stmt) -> None:
             load_tag(w, var, handle)
         case loops.LoadField(slot, handle, word):
             load_field(w, slot, handle, word)
-        case loops.Room():
-            room(w, stmt)
+        case loops.ArenaAllocate():
+            arena_allocate(w, stmt)
         case loops.Mark(var):
             place_mark(w, var)
         case loops.Release(mark):

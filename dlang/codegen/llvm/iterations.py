@@ -38,20 +38,20 @@ def loop(w: Writer, stmt: loops.Loop) -> None:
     entering = w.block
     certain = (known_iterations(stmt) or 0) > 0
     ahead = w.ahead_of(pre)
-    first = w.label("room") if stmt.rooms else ahead
+    first = w.label("scratch") if stmt.scratch else ahead
     if certain:
         w.jump(first)
     else:
         w.fork(w.emit(f"icmp slt i64 {low}, {high}"), first, done)
-    if stmt.rooms:
+    if stmt.scratch:
         w.begin(first)
-        for room in stmt.rooms:
-            allocate(w, room)
+        for memory in stmt.scratch:
+            allocate(w, memory)
         w.jump(ahead)
     outer = w.code
     with w.scope(loads=True) as scope:
         w.code = []
-        w.depths.update((room.buffer, w.depth) for room in stmt.rooms)  # another array in each iteration, in one place
+        w.depths.update((s.buffer, w.depth) for s in stmt.scratch)  # another array in each iteration, in one place
         cleared = _cleared(stmt) if w.lane is None else None
         if cleared is not None:
             totals = _clear(w, stmt, cleared, low, high)
@@ -68,8 +68,8 @@ def loop(w: Writer, stmt: loops.Loop) -> None:
     w.begin_ahead(ahead, pre, scope)
     w.code += inner
     w.block = leaving
-    for room in stmt.rooms:
-        free(w, room.buffer)
+    for memory in stmt.scratch:
+        free(w, memory.buffer)
     leaving = w.block
     w.jump(done)
     w.begin(done)

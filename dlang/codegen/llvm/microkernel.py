@@ -73,12 +73,12 @@ def text(dtype: str, bits: int) -> str:
     """The module for a dtype and a width of vectors.
 
     void dl_product(a, step from row to row of a, from term to term, b, step from term to term of b, from column to
-    column, room, c, step from row to row of c, rows, columns, terms, whether to add to c, whether the next product of a
-    batch lies behind in all arrays); all steps are in bytes, and `room` has as many elements as `room_for` says;
-    without one there is room for small products on the stack.
+    column, workspace, c, step from row to row of c, rows, columns, terms, whether to add to c, whether the next product
+    of a batch lies behind in all arrays); all steps are in bytes, and the workspace has as many elements as
+    `workspace_shape` says; without one there is memory for small products on the stack.
 
-    void dl_panels: the same with a `b` in panels, and no room or next product: after `b` come steps from term to term,
-    panel to panel.
+    void dl_panels: the same with a `b` in panels, and no workspace or next product: after `b` come steps from term to
+    term, panel to panel.
 
     void dl_pack(panels, b, step from term to term of b, from column to column, columns, terms).
     """
@@ -210,7 +210,7 @@ def _slim(dtype: str, bits: int) -> str:
         f"""define internal void @slim(ptr %a, i64 %row, i64 %term, ptr %b, i64 %b_term, ptr %c, i64 %c_row,
     i64 %rows, i64 %columns, i64 %terms, i1 %add, i1 %followed) nounwind {{
 entry:
-{room("%ahead")}
+{prefetch_ranges("%ahead")}
   %narrow = icmp sle i64 %columns, {lanes_of(dtype, bits)}
   br i1 %narrow, label %thin.{heights_of(bits)[0]}, label %few
 few:
@@ -249,7 +249,7 @@ def _blocks(dtype: str, bits: int) -> str:
         f"""define void @{name}(ptr %a, i64 %row, i64 %term, ptr %b, i64 %b_term, i64 %b_panel, ptr %c, i64 %c_row,
     i64 %rows, i64 %columns, i64 %terms, i1 %add) nounwind {{
 entry:
-{room("%ahead")}
+{prefetch_ranges("%ahead")}
   call void @expect(ptr %ahead, i1 false, ptr %a, ptr %b, ptr %c, i64 %rows, i64 %columns, i64 %terms)
   call void @panels(ptr %a, i64 %row, i64 %term, ptr %b, i64 %b_term, i64 %b_panel, ptr %c, i64 %c_row, i64 %rows,
     i64 %columns, i64 %terms, i1 %add, ptr %ahead)
@@ -400,9 +400,9 @@ def _packing(dtype: str, bits: int) -> str:
     size, width = FORMATS[dtype].bits // 8, panel(dtype, bits)
     packer = pack_symbol(dtype, bits)
     return f"""define void @{product_symbol(dtype, bits)}(ptr %a, i64 %row, i64 %term, ptr %b, i64 %b_term, i64 %column,
-    ptr %room, ptr %c, i64 %c_row, i64 %rows, i64 %columns, i64 %terms, i1 %add, i1 %followed) nounwind {{
+    ptr %workspace, ptr %c, i64 %c_row, i64 %rows, i64 %columns, i64 %terms, i1 %add, i1 %followed) nounwind {{
 entry:
-{room("%ahead")}
+{prefetch_ranges("%ahead")}
   %own = alloca [{OWN * width * terms_of(dtype) * size} x i8], align 64
   %adjacent = icmp eq i64 %column, {size}
   %few = icmp slt i64 %rows, {PACKED_FROM}
@@ -427,8 +427,8 @@ place:
     i64 %rows, i64 %columns, i64 %terms, i1 %add, ptr %ahead)
   ret void
 packed:
-  %none = icmp eq ptr %room, null
-  %space = select i1 %none, ptr %own, ptr %room
+  %none = icmp eq ptr %workspace, null
+  %space = select i1 %none, ptr %own, ptr %workspace
   %most = select i1 %none, i64 {OWN * width}, i64 {COLUMNS}
 {_depth(dtype)}
   br label %columns.head
@@ -473,7 +473,7 @@ BYTES = 16 * RANGES
 NEVER = -1  # the end of a range that holds nothing, whose only line is fetched again and again
 
 
-def room(name: str) -> str:
+def prefetch_ranges(name: str) -> str:
     """Memory for the ranges."""
     return f"  {name} = alloca [{BYTES} x i8], align 16"
 

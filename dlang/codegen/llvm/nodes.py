@@ -66,7 +66,7 @@ def _take(w: Writer, bytes: int, span: Span | None) -> str:
     return top
 
 
-def room(w: Writer, stmt: loops.Room) -> None:
+def arena_allocate(w: Writer, stmt: loops.ArenaAllocate) -> None:
     kind = collector.OF_REFERENCES if is_reference(stmt.buffer.dtype) else collector.ARRAY
     bytes = byte_count(w, stmt.buffer.dtype, stmt.shape)
     w.module.declare("dl_room", "ptr", "ptr", "i64", "i64")

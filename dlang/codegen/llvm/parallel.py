@@ -47,42 +47,42 @@ def parallel(w: Writer, stmt: Parallel) -> None:
         put(w, w.emit("ptrtoint ptr %partial to i64"), "%captured", pool.RESULTS)
     for k, slot in enumerate(stmt.captures):
         put(w, _word(w, slot), "%captured", pool.CAPTURES + k)
-    further, rooms = _rooms(w, stmt, low, high, length)
+    further, arrays = _piece_arrays(w, stmt, low, high, length)
     piece = w.outline(lambda inner, name: _piece(inner, name, stmt))
     count = w.emit(f"call i64 @dl_parallel(ptr %ctx, ptr @{piece}, ptr %captured)")
     fine = w.label("fine")
     w.fork(w.emit(f"icmp slt i64 {count}, 0"), "fail", fine, cold=True)
     w.begin(fine)
-    for p, room in zip(stmt.partials, rooms, strict=True):
-        arrays = f"ptr {w.values[p.whole]}, ptr {w.values[room]}"
+    for p, array in zip(stmt.partials, arrays, strict=True):
+        pointers = f"ptr {w.values[p.whole]}, ptr {w.values[array]}"
         size = size_value(w, p.size)
         sanitizer.elements(w, WRITE, p.whole, w.values[p.whole], p.size)
         all = w.emit(f"mul i64 {w.emit(f'mul i64 {size}, {bits(p.whole.dtype) // 8}')}, {further}")
-        sanitizer.inside(w, READ, room, w.values[room], all)
-        w.code.append(f"  call void @dl_add_{p.whole.dtype}({arrays}, i64 {size}, i64 {further})")
-        free(w, room)
+        sanitizer.inside(w, READ, array, w.values[array], all)
+        w.code.append(f"  call void @dl_add_{p.whole.dtype}({pointers}, i64 {size}, i64 {further})")
+        free(w, array)
     if stmt.reductions:
         _combine(w, stmt, dtypes, count)
 
 
-def _rooms(w: Writer, stmt: Parallel, low: str, high: str, length: str) -> tuple[str, list[Buffer]]:
-    """How many pieces there are besides the first, and room for their arrays."""
+def _piece_arrays(w: Writer, stmt: Parallel, low: str, high: str, length: str) -> tuple[str, list[Buffer]]:
+    """How many pieces there are besides the first, and memory for their arrays."""
     if not stmt.partials:
         return "", []
     further = w.emit(f"call i64 @dl_further(i64 {w.emit(f'sub i64 {high}, {low}')}, i64 {length})")
-    rooms = []
+    arrays = []
     word = pool.CAPTURES + len(stmt.captures)
     for p in stmt.partials:
         bytes = w.emit(f"mul i64 {size_value(w, p.size)}, {bits(p.whole.dtype) // 8}")
         all = w.emit(f"mul i64 {bytes}, {further}")
-        room = w.emit(f"call ptr @{w.module.memory('dl_alloc', 'ptr', 'ptr', 'i64')}(ptr %ctx, i64 {all})")
-        leave_if(w, w.emit(f"icmp eq ptr {room}, null"), support.OUT_OF_MEMORY, ())
-        rooms.append(Buffer(p.own.name, p.whole.dtype))
-        w.bind(rooms[-1], room)
-        for value in (_word(w, p.whole), _word(w, rooms[-1]), bytes):
+        pointer = w.emit(f"call ptr @{w.module.memory('dl_alloc', 'ptr', 'ptr', 'i64')}(ptr %ctx, i64 {all})")
+        leave_if(w, w.emit(f"icmp eq ptr {pointer}, null"), support.OUT_OF_MEMORY, ())
+        arrays.append(Buffer(p.own.name, p.whole.dtype))
+        w.bind(arrays[-1], pointer)
+        for value in (_word(w, p.whole), _word(w, arrays[-1]), bytes):
             put(w, value, "%captured", word)
             word += 1
-    return further, rooms
+    return further, arrays
 
 
 def _combine(w: Writer, stmt: Parallel, dtypes: list[str], count: str) -> None:
@@ -148,8 +148,8 @@ def _piece(w: Writer, name: str, stmt: Parallel) -> str:
         values += [r.value] if r.rank is None else [r.value, r.rank]
     if values:
         results = w.emit(f"load ptr, ptr {word(pool.RESULTS)}")
-        room = w.emit(f"mul nsw i64 %number, {len(values)}")
-        own = w.emit(f"getelementptr i64, ptr {results}, i64 {room}")
+        offset = w.emit(f"mul nsw i64 %number, {len(values)}")
+        own = w.emit(f"getelementptr i64, ptr {results}, i64 {offset}")
         for k, value in enumerate(values):
             assert isinstance(value, Var)
             put(w, to_word(w, w.scalar(value), dtype_of(value)), own, k)

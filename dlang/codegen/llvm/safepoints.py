@@ -43,9 +43,9 @@ def chunk(stmts: Sequence[loops.Stmt]) -> int:
 def _is_long(s: loops.Stmt) -> bool:
     """Tells whether a statement is a block of a large product, or a routine of a library for matrices."""
     match s:
-        case loops.Product(b=b, rows=rows, columns=columns, inner=inner, room=room):
+        case loops.Product(b=b, rows=rows, columns=columns, inner=inner, workspace=workspace):
             count = (rows * columns * inner).constant
-            return (room is not None or isinstance(b, loops.Panels)) and (count is None or count >= LONG_PRODUCT)
+            return (workspace is not None or isinstance(b, loops.Panels)) and (count is None or count >= LONG_PRODUCT)
         case loops.CallC(target):
             return target.startswith("scipy_")
         case _:

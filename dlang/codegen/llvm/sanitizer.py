@@ -149,12 +149,12 @@ def matrix_product(w: Writer, stmt: loops.Product, a: str, b: str, c: str) -> No
     else:
         _matrix(w, READ, stmt.b, b, inner, columns)
     _matrix(w, WRITE, stmt.c, c, rows, columns)
-    if stmt.room is not None:
+    if stmt.workspace is not None:
         dtype = stmt.c.buffer.dtype
         wide = w.ops().intrinsic("umin", "i64", _in_panels(w, columns, panel(dtype, stmt.bits)), str(COLUMNS))
         terms = w.ops().intrinsic("umin", "i64", inner, str(terms_of(dtype)))
         count = w.emit(f"mul i64 {wide}, {terms}")
-        inside(w, WRITE, stmt.room, w.values[stmt.room], w.emit(f"mul i64 {count}, {WIDTHS[dtype]}"))
+        inside(w, WRITE, stmt.workspace, w.values[stmt.workspace], w.emit(f"mul i64 {count}, {WIDTHS[dtype]}"))
 
 
 def packed(w: Writer, stmt: loops.Pack, target: str, source: str) -> None:
