@@ -23,7 +23,7 @@ from dlang.ir.call_graph import reachable
 from dlang.ir.crossing import Choice, Fields, Items, Part, Rows
 from dlang.python.documentation import parameter_names
 from dlang.python.module import BUILT
-from dlang.runtime.archive import Archive, BuiltFunction, ClassOf, Direct, Kept, Parameter, written
+from dlang.runtime.archive import Archive, BuiltFunction, ClassOf, Direct, Parameter, StoredFunction, written
 from dlang.runtime.direct import Code
 from dlang.typecheck import core
 from dlang.typecheck.headers import Param
@@ -61,7 +61,7 @@ def archive_of(built: Built) -> bytes:
     return written(__version__, loading_files(), dump([c for c, _ in types.values()])[0], record)
 
 
-def _kept(e: Export) -> Kept:
+def _kept(e: Export) -> StoredFunction:
     names = Names()
     decl = e.decl
     shown, unnamed = parameter_names(decl)
@@ -70,7 +70,7 @@ def _kept(e: Export) -> Kept:
     result = names.type(decl.result)
     own = [v for v in decl.variables if isinstance(v, SizeVar) and v not in decl.opened]
     sizes = zip(e.face.sizes, map(names.of, own), strict=True) if len(own) == len(e.face.sizes) else ()
-    return Kept(e.name, decl.doc, params, unnamed, result, e.face, e.terms, e.steps, tuple(sizes), decl.span)
+    return StoredFunction(e.name, decl.doc, params, unnamed, result, e.face, e.terms, e.steps, tuple(sizes), decl.span)
 
 
 def _parameter(p: Param, shown: str, has_default: bool, names: Names) -> Parameter:

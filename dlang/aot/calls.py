@@ -17,7 +17,7 @@ from dlang.inequalities import LARGEST
 from dlang.ir.crossing import Items, leaves_of
 from dlang.ir.terms import Array, Scalar, Size, Token, Var
 from dlang.ops.dtypes import DTYPES, HALF
-from dlang.runtime.sizes import Compared, Given, Solved
+from dlang.runtime.sizes import Compared, PassedSize, Solved
 from dlang.typecheck.printing import Names
 from dlang.typecheck.types import SizeVar
 
@@ -94,10 +94,10 @@ class _Body:
         return out
 
     # ---- before the call ---------------------------------------------------------------------------------------------
-    def _step(self, step: Given | Solved | Compared) -> list[str]:
+    def _step(self, step: PassedSize | Solved | Compared) -> list[str]:
         place = self.arguments[step.leaf]
         match step:
-            case Given(var, _):
+            case PassedSize(var, _):
                 name = self.names[var]
                 out = [f"{name} = {place.access};"]
                 refuse = 'dl_fail("E0960", "argument `%s` of `%s`: a size is not negative, got %lld", '

@@ -37,7 +37,7 @@ DERIVATIVES = {"grad": grad, "value_and_grad": value_and_grad}
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ExportRequest:
     """A function that is asked for: `form` is "" for itself, or a key of `DERIVATIVES`.
 
     types: of its parameters as they would be written, if it is to have others than its own. wrt: the parameters that it
@@ -106,7 +106,7 @@ def checked_file(path: str) -> Checked:
     return checked
 
 
-def chosen(checked: Checked, wanted: Sequence[Wanted]) -> list[Chosen]:
+def chosen(checked: Checked, wanted: Sequence[ExportRequest]) -> list[Chosen]:
     """The functions that are asked for; without any, those whose types are written out."""
     program = Program(checked, "cpu")
     if not wanted:

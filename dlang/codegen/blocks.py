@@ -28,7 +28,8 @@ class Owned:
 
 
 OWNED = Owned()
-Wanted = Place | Owned | None
+ResultPlace = Place | Owned | None
+"""The place wanted for a result of a block: a place, a buffer that is handed over, or none in particular."""
 
 
 @dataclass(slots=True)
@@ -79,7 +80,7 @@ class Scheduler:
         finally:
             self.out = outer
 
-    def block(self, block: Block, wanted: Sequence[Wanted], frame: Frame, region: bool = False) -> loops.Body:
+    def block(self, block: Block, wanted: Sequence[ResultPlace], frame: Frame, region: bool = False) -> loops.Body:
         """A block; arrays among its results end up where `wanted` says. What was given a place is left out.
 
         region: whether the nodes made in it end with it, unless it hands them on.
@@ -108,7 +109,7 @@ class Scheduler:
         else:
             yield
 
-    def inline(self, block: Block, wanted: Sequence[Wanted], frame: Frame) -> tuple[loops.Value, ...]:
+    def inline(self, block: Block, wanted: Sequence[ResultPlace], frame: Frame) -> tuple[loops.Value, ...]:
         """The statements of a block, into the innermost open body."""
         self._direct(block, wanted, len(self.memory.frames))
         self.parts.update(parts_of(block))
@@ -129,7 +130,7 @@ class Scheduler:
         self.memory.leave()
         return results
 
-    def _direct(self, block: Block, wanted: Sequence[Wanted], level: int) -> None:
+    def _direct(self, block: Block, wanted: Sequence[ResultPlace], level: int) -> None:
         """Lets the let that makes a result, or the array that it grows from, write where the result is wanted."""
         bound = {var for let in block.lets for var in let.vars}
         direct: list[tuple[Atom, Place]] = []
@@ -143,7 +144,7 @@ class Scheduler:
             if isinstance(root, Var) and root in bound and root not in self.wanted:
                 self.wanted[root] = place
 
-    def _results(self, block: Block, wanted: Sequence[Wanted], frame: Frame) -> tuple[loops.Value, ...]:
+    def _results(self, block: Block, wanted: Sequence[ResultPlace], frame: Frame) -> tuple[loops.Value, ...]:
         copies: list[tuple[Place, Place]] = []
         results: list[loops.Value] = []
         handed: set[loops.Buffer] = set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlang.codegen.blocks import OWNED, Scheduler, Wanted
+from dlang.codegen.blocks import OWNED, ResultPlace, Scheduler
 from dlang.codegen.data import collected, collecting
 from dlang.codegen.invariants import Outside
 from dlang.codegen.loops import Branch, Buffer, For, Invoke, Slot, Value, While
@@ -52,7 +52,7 @@ def call(s: Scheduler, op: anf.Call, vars: Sequence[Var], span: Span | None) -> 
 
 def branch(s: Scheduler, op: anf.If, vars: Sequence[Var]) -> None:
     """Emits a branch, both arms of which make their arrays in the same places."""
-    wanted: list[Wanted] = []
+    wanted: list[ResultPlace] = []
     results: list[Slot] = []
     taken: set[Buffer] = set()
     settled: list[tuple[Var, Place]] = []
@@ -94,7 +94,7 @@ def repeat(s: Scheduler, op: anf.For | anf.While, vars: Sequence[Var]) -> None:
     params: list[Slot] = []
     init: list[Value] = []
     results: list[Slot] = []
-    wanted: list[Wanted] = [None] * op.early
+    wanted: list[ResultPlace] = [None] * op.early
     owned: list[tuple[Var, Buffer]] = []
     settled: list[tuple[Var, Place]] = []
     taken: set[Buffer] = set()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dlang.codegen import loops
-from dlang.codegen.blocks import Owned, Scheduler, Wanted
+from dlang.codegen.blocks import Owned, ResultPlace, Scheduler
 from dlang.codegen.memory import Place, whole
 from dlang.codegen.node_layout import NURSERY, holds_reference, holds_references, words
 from dlang.diagnostics import Span
@@ -90,7 +90,7 @@ def collecting(
     return Collecting(mark, trigger)
 
 
-def collected(c: Collecting, block: anf.Block, body: loops.Body, wanted: Sequence[Wanted]) -> loops.Body:
+def collected(c: Collecting, block: anf.Block, body: loops.Body, wanted: Sequence[ResultPlace]) -> loops.Body:
     """The body of a loop, as scheduled from a block, that collects at its end.
 
     Its roots are the next state, with the arrays that are changed in place: all other references into what the loop has

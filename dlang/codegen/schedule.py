@@ -13,7 +13,7 @@ from itertools import chain
 
 from dlang.codegen import loops
 from dlang.codegen.allocation_overflow import bounds_of, check_sizes
-from dlang.codegen.blocks import OWNED, Scheduler, Wanted
+from dlang.codegen.blocks import OWNED, ResultPlace, Scheduler
 from dlang.codegen.control import branch, call, destination_known, repeat
 from dlang.codegen.counting import Routines
 from dlang.codegen.data import construct, fields, tag
@@ -154,7 +154,7 @@ def _function(
                 params.append(param)
     outs: list[loops.ArrayValue] = []
     order: list[tuple[str, int] | None] = []
-    wanted: list[Wanted] = []
+    wanted: list[ResultPlace] = []
     kept = 0
     continued = dict(f.continues)
     for position, formal in enumerate(f.results):

@@ -35,7 +35,7 @@ from dlang.lazy_modules import lazy_module, np
 from dlang.runtime.calling import call, failure
 from dlang.runtime.compiled import Compiled
 from dlang.runtime.seeds import DefaultSeeds
-from dlang.runtime.sizes import Compared, Given, Solved, Step
+from dlang.runtime.sizes import Compared, PassedSize, Solved, Step
 
 if TYPE_CHECKING:
     from dlang.host import effects as host, inward, outward
@@ -72,7 +72,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredFunction:
     """A function. result: the type that it gives, as a person reads it. sizes: what these types call its sizes.
 
     unnamed: how many parameters cannot be given by name.
@@ -117,7 +117,7 @@ class Archive:
     """objects: machine code that programs share, by `objects.provided_key`. program: a record of it for a compiler."""
 
     processor: Processor
-    functions: tuple[Kept, ...]
+    functions: tuple[StoredFunction, ...]
     compiled: Compiled
     python: dict[str, PythonFunction]
     objects: dict[str, bytes]
@@ -258,7 +258,7 @@ class BuiltFunction:
         made: BuiltFunction = object.__new__(cls if quick is None else quick.type)
         return made
 
-    def __init__(self, kept: Kept, program: CompiledProgram, code: Code | None, module: str) -> None:
+    def __init__(self, kept: StoredFunction, program: CompiledProgram, code: Code | None, module: str) -> None:
         """code: what Python calls without a detour, if there is such."""
         self.kept, self.program, self.code = kept, program, code
         self.__name__ = self.__qualname__ = kept.name
@@ -405,7 +405,7 @@ class BuiltFunction:
         found = self._leaves
         for step in self.kept.steps:
             match step:
-                case Given(var, leaf):
+                case PassedSize(var, leaf):
                     known[var] = int(leaves[leaf])
                     if known[var] < 0:
                         raise self._of_leaf(leaf, values, "a size is not negative")

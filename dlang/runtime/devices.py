@@ -51,7 +51,7 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class DeviceArray:
     """An array that is on the device already. array: one of the driver, which keeps it there. loan: what the driver is
     told when all that reads the array has been asked for, if it is another library's."""
 
@@ -162,7 +162,7 @@ class Driver(Protocol):
         """Returns the exception for a status other than 0 of a C function of the driver."""
 
     # ---- arrays of Python --------------------------------------------------------------------------------------------
-    def given(self, value: Any, dtype: str) -> Given | None:
+    def given(self, value: Any, dtype: str) -> DeviceArray | None:
         """An array that is on the device already; None for what lies elsewhere or has elements of another dtype.
 
         What is not in row-major order is copied. The host waits for no stream. dtype: of NumPy, or `bfloat16`.

@@ -23,7 +23,7 @@ import numpy as np
 
 from dlang.codegen.entry_points import EntryPoint
 from dlang.codegen.llvm import capi, dispatch, jit, objects, support
-from dlang.codegen.llvm.call_needs import Class, Dtype, Given, Need, Number
+from dlang.codegen.llvm.call_needs import Class, Constant, Dtype, Need, Number
 from dlang.host.classes import fields_of, same_class
 from dlang.host.errors import RunError
 from dlang.host.inward import tag_of
@@ -136,7 +136,7 @@ class DirectEntry:
                 case Dtype(dtype):
                     kept.append(NUMPY[dtype])
                     words.append(address_of(NUMPY[dtype]))
-                case Given(position):
+                case Constant(position):
                     word, lasting = bound[position]
                     words.append(word)
                     kept += lasting

@@ -14,7 +14,7 @@ from dlang.ir.terms import Size, Var
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class PassedSize:
     """A size is an argument itself, which must not be negative. leaf: the number of the argument among all leaves."""
 
     var: Var
@@ -41,7 +41,7 @@ class Compared:
     size: Size
 
 
-Step = Given | Solved | Compared
+Step = PassedSize | Solved | Compared
 
 
 class Unsolvable(Exception):
@@ -56,8 +56,8 @@ def plan(face: Face, terms: Terms) -> list[Step]:
     """Plans how the sizes of arguments are found and checked, in order; raises `Unsolvable`."""
     leaves = list(leaves_of(face.border.params))
     first = _first_leaves(face)
-    steps: list[Step] = [Given(var, first[k]) for k, var in terms.sizes]
-    known = {step.var for step in steps if isinstance(step, Given)}
+    steps: list[Step] = [PassedSize(var, first[k]) for k, var in terms.sizes]
+    known = {step.var for step in steps if isinstance(step, PassedSize)}
     waiting = [
         (number, axis, face.border.sizes[position])
         for number, leaf in enumerate(leaves)

@@ -69,14 +69,14 @@ def target(
     state = (ctypes.c_int64 * 2)()
     state[xla.FAILED] = ctypes.cast(tell, ctypes.c_void_p).value or 0
     words = program.words_of(name, passed)
-    arguments: list[xla.Given | xla.Buffer] = []
+    arguments: list[xla.Constant | xla.Buffer] = []
     for k, (p, (word, _)) in enumerate(zip(params, words, strict=True)):
         number = buffers.get(k)
         if number is None:
-            arguments.append(xla.Given(word))
+            arguments.append(xla.Constant(word))
         else:
             arguments.append(xla.Buffer(number, p.type.dtype if isinstance(p.type, Scalar) else None))
-    outs: list[xla.Given | xla.Buffer | None] = [None] * len(point.outs)
+    outs: list[xla.Constant | xla.Buffer | None] = [None] * len(point.outs)
     made: list[xla.Made] = []
     scratch: list[Any] = []
     given = [o for o in point.order if o is not None]
@@ -85,7 +85,7 @@ def target(
         if where == "out":
             if number is None:
                 scratch.append((ctypes.c_char * max(bytes, 1))())
-            outs[position] = xla.Given(ctypes.addressof(scratch[-1])) if number is None else xla.Buffer(number)
+            outs[position] = xla.Constant(ctypes.addressof(scratch[-1])) if number is None else xla.Buffer(number)
         elif number is not None:
             made.append(xla.Made(position, number, dtype, bytes if shape else None))
     if any(o is None for o in outs):

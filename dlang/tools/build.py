@@ -127,14 +127,14 @@ def _made(args: argparse.Namespace, built: Built, name: str, folder: Path) -> li
     return archive.build_archive(built, name, folder)
 
 
-def _wanted(args: argparse.Namespace) -> list[exports.Wanted]:
+def _wanted(args: argparse.Namespace) -> list[exports.ExportRequest]:
     """Lists the functions for which the options ask. The types of a function are also those of its derivatives."""
     out = []
     for option, form in FORMS.items():
         for text in getattr(args, option):
             function, given, what = text.partition("=")
             items = tuple(_split(what)) if given else None
-            out.append(exports.Wanted(function.strip(), form, None if form else items, items if form else None))
+            out.append(exports.ExportRequest(function.strip(), form, None if form else items, items if form else None))
     return out
 
 

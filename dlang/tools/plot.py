@@ -50,7 +50,7 @@ def options(parser: Parser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """0 if it was drawn; 1 if a file can't be read or holds nothing to draw."""
-    wanted = Wanted(args.files, args.x, tuple(args.y), args.log, args.points)
+    wanted = PlotOptions(args.files, args.x, tuple(args.y), args.log, args.points)
     try:
         if args.follow:
             return _follow(wanted)
@@ -67,7 +67,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PlotOptions:
     """The plot that the options ask for."""
 
     files: Sequence[str]
@@ -136,7 +136,7 @@ _TRUTH = {"true": 1.0, "false": 0.0}
 
 
 # ---- pictures --------------------------------------------------------------------------------------------------------
-def picture_of(wanted: Wanted) -> Picture:
+def picture_of(wanted: PlotOptions) -> Picture:
     """The curves of all files. Raises `DlangError`."""
     from dlang.tools.pictures.picture import Picture
 
@@ -181,7 +181,7 @@ def drawn(picture: Picture) -> str:
     return text if len(picture.names) > 1 else f"{picture.names[0]}\n{text}"
 
 
-def _follow(wanted: Wanted) -> int:
+def _follow(wanted: PlotOptions) -> int:
     """Draws whenever a file has changed, until Ctrl-C; a file may be missing, or empty, for now."""
     seen: object = None
     try:
@@ -195,7 +195,7 @@ def _follow(wanted: Wanted) -> int:
         return 0
 
 
-def _drawn_or_why_not(wanted: Wanted) -> str:
+def _drawn_or_why_not(wanted: PlotOptions) -> str:
     try:
         return drawn(picture_of(wanted))
     except DlangError as e:

@@ -59,7 +59,7 @@ class Totals:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TestOptions:
     """The tests to run, and how. filter: a text in their names. doc: with the examples in `##` lines. colour: results
     are printed in colours."""
 
@@ -86,7 +86,7 @@ def options(parser: Parser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     covers = args.coverage or args.coverage_out is not None
-    wanted = Wanted(args.filter, args.backend, args.json, args.doc, covers, coloured(sys.stdout))
+    wanted = TestOptions(args.filter, args.backend, args.json, args.doc, covers, coloured(sys.stdout))
     start = time.monotonic()
     try:
         if args.coverage_out is not None:
@@ -102,7 +102,7 @@ def main(args: argparse.Namespace) -> int:
     return INTERNAL if totals.defects else USER_ERROR if totals.failed or totals.broken else FINE
 
 
-def run_tests(files: Sequence[str], wanted: Wanted, jobs: int = 1) -> Totals:
+def run_tests(files: Sequence[str], wanted: TestOptions, jobs: int = 1) -> Totals:
     """Runs the tests of files, and reports their results as they end."""
     totals = Totals()
     if jobs == 1 or len(files) < 2:
@@ -116,7 +116,7 @@ def run_tests(files: Sequence[str], wanted: Wanted, jobs: int = 1) -> Totals:
     return totals
 
 
-def _ended(wanted: Wanted, path: str) -> Totals:
+def _ended(wanted: TestOptions, path: str) -> Totals:
     """A file whose tests have brought their process to an end."""
     _say(path, wanted.as_json)
     help = ("a foreign function may do so: `dlc test --filter` finds out which test calls it",)
@@ -125,7 +125,7 @@ def _ended(wanted: Wanted, path: str) -> Totals:
     return Totals(broken=[path])
 
 
-def test_file(wanted: Wanted, path: str) -> Totals:
+def test_file(wanted: TestOptions, path: str) -> Totals:
     """Runs the tests of one file."""
     totals = Totals()
     coverage: Coverage | None = None
@@ -164,7 +164,9 @@ def _examples(path: str) -> Source | None:
     return doc_examples.examples(read_source(path))
 
 
-def _test_source(path: str, source: Source | None, wanted: Wanted, totals: Totals, coverage: Coverage | None) -> None:
+def _test_source(
+    path: str, source: Source | None, wanted: TestOptions, totals: Totals, coverage: Coverage | None
+) -> None:
     as_json = wanted.as_json
     try:
         checked = check(source or read_source(path))
@@ -210,7 +212,7 @@ def _test_source(path: str, source: Source | None, wanted: Wanted, totals: Total
             _tell_test(path, test.name, True, wanted)
 
 
-def _tell_test(path: str, name: str, passed: bool, wanted: Wanted) -> None:
+def _tell_test(path: str, name: str, passed: bool, wanted: TestOptions) -> None:
     if wanted.as_json:
         print(json.dumps({"file": path, "test": name, "passed": passed}, ensure_ascii=False), flush=True)
     else:

@@ -14,7 +14,7 @@ import pytest
 
 import dlang
 from dlang.aot import program
-from dlang.aot.exports import Wanted, build, checked_file, chosen
+from dlang.aot.exports import ExportRequest, build, checked_file, chosen
 from dlang.codegen.llvm.processors import LEVELS
 from dlang.tools.dlc import main
 
@@ -274,7 +274,7 @@ def test_several_threads_call_at_once_and_each_has_its_message(library):
 
 def test_the_runtime_compiles_without_a_warning(tmp_path):
     checked = checked_file(str(ROOT / "examples/fit.dl"))
-    made = build(checked, chosen(checked, [Wanted("loss")]), LEVELS["x86-64-v3"], by_name=True)
+    made = build(checked, chosen(checked, [ExportRequest("loss")]), LEVELS["x86-64-v3"], by_name=True)
     (tmp_path / "layout.h").write_text(program.layout(made))
     sources = sorted((ROOT / "dlang/aot/c").glob("*.c"))
     assert len(sources) > 5

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from dlang.codegen.kernel import Kernel
-from dlang.runtime.devices import Given, Misbehaviour
+from dlang.runtime.devices import DeviceArray, Misbehaviour
 from dlang.runtime.emulation.arrays import EmulatedArray
 from dlang.runtime.emulation.driver import EmulatedDriver
 from tests.cuda import calls
@@ -122,7 +122,7 @@ def test_arrays_can_stay_on_the_device() -> None:
     driver = EmulatedDriver(keeps=True)
     x = np.arange(6.0).reshape(2, 3)
     there = EmulatedArray.of(driver, x)
-    assert driver.given(there, "float64") == Given(there.address, there)
+    assert driver.given(there, "float64") == DeviceArray(there.address, there)
     for value, dtype in ((there, "float32"), (x, "float64"), (EmulatedArray.of(EmulatedDriver(), x), "float64")):
         assert driver.given(value, dtype) is None
     with pytest.raises(TypeError):

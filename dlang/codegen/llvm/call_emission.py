@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dlang.codegen.llvm import dispatch
-from dlang.codegen.llvm.call_needs import Given, Need, Number
+from dlang.codegen.llvm.call_needs import Constant, Need, Number
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.scalars import LLVM
 from dlang.codegen.llvm.texts import FAILED
@@ -54,7 +54,7 @@ class Emission:
 
     def given(self, position: int) -> str:
         """The word that is passed at a position at every call."""
-        return self.w.emit(f"ptrtoint ptr {self.table(Given(position))} to i64")
+        return self.w.emit(f"ptrtoint ptr {self.table(Constant(position))} to i64")
 
     def size(self, size: Size, actual: str) -> None:
         """A size that an argument has: says what a variable is, or has to agree."""

@@ -27,10 +27,10 @@ class Class:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class Constant:
     """A word: what is passed at a position, the same at every call."""
 
     position: int
 
 
-Need = Number | Dtype | Class | Given
+Need = Number | Dtype | Class | Constant

@@ -25,7 +25,7 @@ BUSY, FAILED = range(2)
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class Constant:
     """The value of an argument that is the same at every call."""
 
     word: int
@@ -61,7 +61,11 @@ class Site:
 
 
 def handler(
-    site: Site, arguments: Sequence[Given | Buffer], outs: Sequence[Buffer | Given], raw: int, made: Sequence[Made]
+    site: Site,
+    arguments: Sequence[Constant | Buffer],
+    outs: Sequence[Buffer | Constant],
+    raw: int,
+    made: Sequence[Made],
 ) -> str:
     """The text of the function. outs: where the entry writes arrays; raw: how many words it gives; made: which of these
     are results.
@@ -90,7 +94,7 @@ def handler(
     results = emit(f"load ptr, ptr {at('%frame', RESULTS)}")
     for k, word in enumerate((*arguments, *outs)):
         match word:
-            case Given(value):
+            case Constant(value):
                 text = str(value)
             case Buffer(number, None):
                 text = emit(f"ptrtoint ptr {data(given if k < len(arguments) else results, number)} to i64")

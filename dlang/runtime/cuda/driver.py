@@ -22,7 +22,7 @@ from dlang.diagnostics import error
 from dlang.host.cuda import arrays, libraries
 from dlang.runtime.cuda import compiler
 from dlang.runtime.device_memory import Graphs
-from dlang.runtime.devices import PRODUCT, Functions, Given, Stream
+from dlang.runtime.devices import PRODUCT, DeviceArray, Functions, Stream
 
 OUT_OF_MEMORY, BLAS_ALLOC_FAILED = 2, 3
 UNKNOWN = 0  # memory of the host that CUDA copies before it returns; of any other the device reads what it will
@@ -251,7 +251,7 @@ class CudaDriver:
         return RuntimeError(f"the GPU fails{where}: {text}")
 
     # ---- arrays of Python --------------------------------------------------------------------------------------------
-    def given(self, value: Any, dtype: str) -> Given | None:
+    def given(self, value: Any, dtype: str) -> DeviceArray | None:
         """An array of CuPy, or what shows itself as one; it may be a copy in order."""
         loan: arrays.Loan | None = None
         if not isinstance(value, self.cupy.ndarray):
@@ -264,7 +264,7 @@ class CudaDriver:
             return None
         if not array.flags.c_contiguous:
             array = self.cupy.ascontiguousarray(array)
-        return Given(int(array.data.ptr), array, loan)
+        return DeviceArray(int(array.data.ptr), array, loan)
 
     def end_loans(self, loans: Sequence[arrays.Loan]) -> None:
         """Streams of other libraries wait; where they are not known, the arrays are kept until the device is done."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from dlang.codegen.kernel import FOREIGN, LARGEST_INDEX, Kernel
 from dlang.runtime.device_memory import Graphs
-from dlang.runtime.devices import Functions, Given, Misbehaviour, Stream
+from dlang.runtime.devices import DeviceArray, Functions, Misbehaviour, Stream
 from dlang.runtime.emulation import compiler
 from dlang.runtime.emulation.arrays import EmulatedArray
 
@@ -136,12 +136,12 @@ class EmulatedDriver:
         return Misbehaviour(f"{message or 'nothing is known of it'} (status {status}){text}")
 
     # ---- arrays of Python --------------------------------------------------------------------------------------------
-    def given(self, value: Any, dtype: str) -> Given | None:
+    def given(self, value: Any, dtype: str) -> DeviceArray | None:
         """An array that is on this device already."""
         if not isinstance(value, EmulatedArray) or value.driver is not self or value.dtype != dtype:
             return None
         array = value if value.strides is None else value.copy()
-        return Given(array.address, array)
+        return DeviceArray(array.address, array)
 
     def end_loans(self, loans: Sequence[Any]) -> None:
         """Everything is done already."""

@@ -22,7 +22,7 @@ from dlang.identity import ByIdentity
 from dlang.tools.files import programs_in
 from dlang.tools.language_server.names import names_of
 from dlang.tools.language_server.scopes import Known, Names, Occurrence, Scope
-from dlang.tools.language_server.wire import Kept
+from dlang.tools.language_server.wire import PartsCache
 from dlang.typecheck.limits import room
 from dlang.typecheck.modules import Finder, library_folders
 from dlang.typecheck.observed import Observed
@@ -152,8 +152,8 @@ class Document:
     version: int | None = None
     declared: tuple[s.Module, dict[tuple[str, str], Definition]] | None = None
     coloured: Coloured | None = None
-    outlined: Kept[s.Item] = field(default_factory=Kept)
-    lenses: Kept[s.Item] = field(default_factory=Kept)
+    outlined: PartsCache[s.Item] = field(default_factory=PartsCache)
+    lenses: PartsCache[s.Item] = field(default_factory=PartsCache)
     workspace: Workspace | None = None
     _analysis: tuple[int, Analysis] | None = None
     _outlines: dict[str, s.Module] = field(default_factory=dict)

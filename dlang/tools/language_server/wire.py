@@ -21,7 +21,7 @@ def converter() -> Converter:
 
 
 @dataclass(slots=True)
-class Kept(Generic[T]):
+class PartsCache(Generic[T]):
     """The parts of an answer by declaration, as plain data. Most of a long answer is as it was before an edit, and
     turning it into data would cost more than finding it. parts: by the identity of a declaration."""
 

@@ -18,7 +18,7 @@ from dlang.specialize.structs import StructClasses
 from dlang.tools.repl.annotations import datatypes_of, leaves_a_run, written
 from dlang.tools.repl.compose import RESULT, decide
 from dlang.tools.repl.session import Session
-from dlang.tools.repl.state import LAST, Kept, Recipe
+from dlang.tools.repl.state import LAST, Recipe, StoredValue
 from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.program import check_function
 from dlang.typecheck.types import DataDecl
@@ -41,7 +41,7 @@ def take(session: Session, name: str, value: Any, classes: StructClasses) -> Non
         raise error("E0998", f"`{name}` is a list or a tree, which can't be kept between cells", None)
     decls = {d: session.state.text_of_type(d.name) for d in datatypes_of(t)}
     shown = written(t, form, leaves)
-    kept = Kept(form, tuple(leaves), t, shown, decls=decls)
+    kept = StoredValue(form, tuple(leaves), t, shown, decls=decls)
     session.state = replace(session.state, values={**session.state.values, name: kept})
 
 

@@ -18,7 +18,7 @@ from dlang.tools.repl.commands import COMMANDS, Command
 from dlang.tools.repl.names import imported_module, meaning, signature, signature_of
 from dlang.tools.repl.session import Session
 from dlang.tools.repl.settings import SETTINGS
-from dlang.tools.repl.state import LAST, Kept
+from dlang.tools.repl.state import LAST, StoredValue
 from dlang.tools.repl.surroundings import local_names, type_at, value_before
 from dlang.typecheck.annotations import EFFECTS
 from dlang.typecheck.printing import Names
@@ -238,7 +238,7 @@ def _fitting(session: Session, at: Situation, wanted: Type | None) -> Iterator[C
     values = {n: v for n, v in session.state.values.items() if n != LAST}
 
     def fits(value: object) -> bool:
-        return wanted is not None and isinstance(value, Kept) and takes(wanted, value.inferred)
+        return wanted is not None and isinstance(value, StoredValue) and takes(wanted, value.inferred)
 
     order = sorted(values, key=lambda n: not fits(values[n]))
     yield from _matching(at, ((n, values[n].shown) for n in order))

@@ -15,7 +15,7 @@ from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error, own_h
 from dlang.grammar import syntax as s
 from dlang.grammar.trees import children, walk
 from dlang.tools.repl.annotations import VALUE, annotation
-from dlang.tools.repl.state import LAST, Kept, Recipe, State, mentions
+from dlang.tools.repl.state import LAST, Recipe, State, StoredValue, mentions
 from dlang.typecheck import core
 from dlang.typecheck.groups import names_in
 from dlang.typecheck.printing import Names
@@ -38,7 +38,7 @@ def composed(
     results: Sequence[str],
     text: bool = False,
     more: Sequence[s.Parameter] = (),
-) -> tuple[core.FnDecl, list[Kept]]:
+) -> tuple[core.FnDecl, list[StoredValue]]:
     """The checked function of an input, and the values that it sees, which it is called with unless it knows them.
 
     Raises `DlangError`.
@@ -51,11 +51,11 @@ def composed(
     hidden = {n for p in more for n in bound(p.pattern)}
     mentioned = mentions(*body) - _sizes_anew(body, state.values) - hidden
     parameters: list[s.Parameter] = []
-    given: list[Kept] = []
+    given: list[StoredValue] = []
     types: dict[DataDecl, str] = {}
     front: list[s.Statement] = []
 
-    def parameter(name: str, value: Kept) -> None:
+    def parameter(name: str, value: StoredValue) -> None:
         given.append(value)
         if (size := known_size(value)) is not None:
             number = s.Number(Span(Source(VALUE, name.split()[-1]), 0, 1), size, "i64")
@@ -85,7 +85,7 @@ def composed(
     for n, recipe in _in_turn(recipes, at):
         made(recipe, f"{n} ")
     for n, v in values.items():
-        if isinstance(v, Kept):
+        if isinstance(v, StoredValue):
             own = f"{n} " if recipes else n
             parameter(own, v)
             if recipes or v.mutable:
@@ -144,7 +144,7 @@ def _leaving(body: Sequence[s.Node]) -> Iterator[s.Return]:
             work += children(node)
 
 
-def _foreign(value: Kept, state: State, known: Mapping[DataDecl, str]) -> dict[DataDecl, str]:
+def _foreign(value: StoredValue, state: State, known: Mapping[DataDecl, str]) -> dict[DataDecl, str]:
     """The datatypes of a value that aren't those of the session by now, but imported, or declared anew since, with
     names that nobody writes."""
     changed = any(text not in ("", state.text_of_type(d.name)) for d, text in value.decls.items())
@@ -169,11 +169,11 @@ def _of_let(d: Diagnostic, state: State) -> Diagnostic:
 
 
 # ---- what is to be kept ----------------------------------------------------------------------------------------------
-def assignable(body: Sequence[s.Statement], values: Mapping[str, Kept | Recipe]) -> Iterator[str]:
+def assignable(body: Sequence[s.Statement], values: Mapping[str, StoredValue | Recipe]) -> Iterator[str]:
     """Lists the names that have a value after the statements but may have had none before."""
     targets = assigned(body)
     for n, v in values.items():
-        if isinstance(v, Kept) and v.mutable and n in targets:
+        if isinstance(v, StoredValue) and v.mutable and n in targets:
             yield n
     anew = _sizes_anew(body, values)
     for statement in body:
@@ -183,7 +183,7 @@ def assignable(body: Sequence[s.Statement], values: Mapping[str, Kept | Recipe])
 
 
 # ---- sizes -----------------------------------------------------------------------------------------------------------
-def known_size(value: Kept) -> int | None:
+def known_size(value: StoredValue) -> int | None:
     """The number that a value is, if it may be a size: then the types of an input know it, as in a function."""
     if value.mutable or resolve(value.inferred) != TypeCon("i64") or value.leaves[0] < 0:
         return None
@@ -201,7 +201,7 @@ def sizes_bound(statement: s.Statement) -> Iterator[tuple[str, str]]:
             yield from ((array, d.name) for d in dims if isinstance(d, s.SizeName))
 
 
-def _sizes_anew(body: Sequence[s.Statement], values: Mapping[str, Kept | Recipe]) -> set[str]:
+def _sizes_anew(body: Sequence[s.Statement], values: Mapping[str, StoredValue | Recipe]) -> set[str]:
     """The sizes that are bound again, because the array that they came with is named anew."""
     found: set[str] = set()
     seen: set[str] = set()
@@ -210,7 +210,7 @@ def _sizes_anew(body: Sequence[s.Statement], values: Mapping[str, Kept | Recipe]
             names_in([statement.value], seen)
         for array, size in sizes_bound(statement):
             value = values.get(size)
-            if isinstance(value, Kept) and value.of == array and size not in seen:
+            if isinstance(value, StoredValue) and value.of == array and size not in seen:
                 found.add(size)
         names_in([statement], seen)
     return found

@@ -17,7 +17,7 @@ from dlang.tools.repl.functions import calling, derivative, function_of, type_of
 from dlang.tools.repl.names import documentation, library_module, meaning
 from dlang.tools.repl.session import Session
 from dlang.tools.repl.settings import Settings
-from dlang.tools.repl.state import LAST, Kept, mentions
+from dlang.tools.repl.state import LAST, StoredValue, mentions
 from dlang.typecheck import core
 from dlang.typecheck.printing import Names
 from dlang.typecheck.program import scheme_text
@@ -159,8 +159,8 @@ def variables_of(session: Session, settings: Settings) -> str:
     rows: list[tuple[str, str, str]] = []
     for name, value in session.state.values.items():
         name = "_" if name == LAST else name
-        text = _short(value, settings) if isinstance(value, Kept) else ""
-        earlier = sorted(value.stale) if isinstance(value, Kept) else []
+        text = _short(value, settings) if isinstance(value, StoredValue) else ""
+        earlier = sorted(value.stale) if isinstance(value, StoredValue) else []
         stale = f"  (computed with an earlier {', '.join(earlier)})" if earlier else ""
         rows.append((name, value.shown, text + stale))
     functions = session.checked.module.functions
@@ -179,7 +179,7 @@ def variables_of(session: Session, settings: Settings) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _short(value: Kept, settings: Settings) -> str:
+def _short(value: StoredValue, settings: Settings) -> str:
     lines = values.value_text(value.form, value.leaves, replace(settings.style, width=10_000)).splitlines()
     text = " ".join(line.strip() for line in lines)
     return text if len(text) <= 50 else text[:49] + "…"

@@ -38,7 +38,7 @@ from dlang.tools.repl.compose import (
     sizes_bound,
 )
 from dlang.tools.repl.functions import functions_among
-from dlang.tools.repl.state import LAST, Item, Kept, Recipe, State, Written, key_of, mentions, separate
+from dlang.tools.repl.state import LAST, Item, Recipe, State, StoredValue, Written, key_of, mentions, separate
 from dlang.typecheck import core
 from dlang.typecheck.printing import Names
 from dlang.typecheck.program import Checked, scheme_text
@@ -291,7 +291,7 @@ class Session:
         decide(final, dict(zip(kept, items_of(final.result or UNIT), strict=False)), body[-1].span)
         results, forms = self._called(final, given, watch, started)
         leaves = iter(results)
-        made: dict[str, Kept | Recipe] = {}
+        made: dict[str, StoredValue | Recipe] = {}
         for name, (form, count) in zip(kept, forms, strict=False):
             part = tuple([next(leaves) for _ in range(count)])
             sized = any(isinstance(v, SizeVar) for v in variables(types[name]))
@@ -308,7 +308,7 @@ class Session:
         if not valued:
             return None, new
         result = made[LAST]
-        if isinstance(result, Kept):
+        if isinstance(result, StoredValue):
             return Shown(result.shown, result.form, result.leaves), new
         return Shown(result.shown, text=str(results[-1]) if text else result.shown), new
 
@@ -320,7 +320,7 @@ class Session:
         results: Sequence[str],
         text: bool = False,
         more: Sequence[s.Parameter] = (),
-    ) -> tuple[core.FnDecl, list[Kept]]:
+    ) -> tuple[core.FnDecl, list[StoredValue]]:
         """The function of an input. Raises `DlangError`."""
         with uninterrupted():
             return composed(checked, self.state, source, body, results, text, more)
@@ -330,7 +330,7 @@ class Session:
         program, (entry,) = lower([Request(decl)], device=self.backend in DEVICES)
         return load(program, [entry], self.backend, host.Host(), tiers=tiers), entry
 
-    def leaves(self, given: Sequence[Kept]) -> list[Any]:
+    def leaves(self, given: Sequence[StoredValue]) -> list[Any]:
         """Lists the leaves of the values that are arguments of an input, where the back end can read them."""
         found = [leaf for k in given if known_size(k) is None for leaf in k.leaves]
         if self.backend in DEVICES:
@@ -340,7 +340,7 @@ class Session:
         return list(map(on_host, found))
 
     def _called(
-        self, decl: core.FnDecl, given: Sequence[Kept], watch: Stopwatch | None, started: float
+        self, decl: core.FnDecl, given: Sequence[StoredValue], watch: Stopwatch | None, started: float
     ) -> tuple[list[Any], list[tuple[Value, int]]]:
         """The leaves of the result, and of each component its form and how many they are."""
         from dlang.specialize.values import TupleV, leaves
@@ -365,12 +365,12 @@ class Session:
         t: Type,
         form: Value,
         leaves: tuple[Any, ...],
-        given: Sequence[Kept],
-    ) -> Kept:
+        given: Sequence[StoredValue],
+    ) -> StoredValue:
         state = self.state
         declared, mutable, of = None, False, ""
         before = state.values.get(name)
-        if isinstance(before, Kept):
+        if isinstance(before, StoredValue):
             declared, mutable = before.annotation, before.mutable
         for statement in body:
             if isinstance(statement, s.Let | s.Var) and name in bound(statement.pattern):
@@ -383,7 +383,7 @@ class Session:
         made = (v.mentions() for n, v in state.values.items() if n in mentioned and isinstance(v, Recipe))
         uses = state.reached(mentioned.union((d.name for d in decls), *made)).union(*(v.uses for v in given))
         stale = frozenset[str]().union(*(v.stale for v in given))
-        return Kept(form, leaves, t, "", mutable, declared, decls, uses, stale, of)
+        return StoredValue(form, leaves, t, "", mutable, declared, decls, uses, stale, of)
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -405,7 +405,7 @@ def _said(statements: Sequence[s.Item], valued: bool, decl: core.FnDecl) -> Writ
 
 def _leaves(state: State) -> Iterator[Any]:
     for v in state.values.values():
-        if isinstance(v, Kept):
+        if isinstance(v, StoredValue):
             yield from v.leaves
 
 
@@ -482,10 +482,10 @@ def origin(body: Sequence[s.Statement], name: str, harmless: bool) -> Origin:
     return Origin(made, frozenset(reads & before))
 
 
-def recipe(found: Origin, values: Mapping[str, Kept | Recipe], shown: str, function: bool) -> Recipe:
+def recipe(found: Origin, values: Mapping[str, StoredValue | Recipe], shown: str, function: bool) -> Recipe:
     """A value that is made by a `let`. values: those that it may see; shown: its type; function: whether it is one."""
     seen = {n: v for n, v in values.items() if n in mentions(found.let)}
-    given = {n: v for n, v in seen.items() if isinstance(v, Kept)}
+    given = {n: v for n, v in seen.items() if isinstance(v, StoredValue)}
     uses = {n: v for n, v in seen.items() if isinstance(v, Recipe)}
     return Recipe(found.let, given, uses, shown, function)
 

@@ -47,7 +47,7 @@ class Declaration:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredValue:
     """A value: its structure and its leaves, its type, and that for people.
 
     annotation: of a `var`, what was written. decls: the datatypes in it, and how these were declared; "" if imported.
@@ -75,7 +75,7 @@ class Recipe:
     """
 
     let: s.Let
-    given: dict[str, Kept]
+    given: dict[str, StoredValue]
     uses: dict[str, Recipe]
     shown: str
     function: bool
@@ -98,7 +98,7 @@ class State:
     """seed: of the next input that draws random numbers. written: the statements so far, for `:save`; loaded: files."""
 
     declarations: dict[Key, Declaration] = field(default_factory=dict)
-    values: dict[str, Kept | Recipe] = field(default_factory=dict)
+    values: dict[str, StoredValue | Recipe] = field(default_factory=dict)
     seed: int = 0
     written: tuple[Written, ...] = ()
     loaded: tuple[str, ...] = ()
@@ -125,7 +125,7 @@ class State:
         values = {n: v for n, v in self.values.items() if ("value", n) not in taken}
         return replace(self, declarations=declarations, values=values)
 
-    def with_values(self, made: dict[str, Kept | Recipe], said: Written, *, draws: bool) -> State:
+    def with_values(self, made: dict[str, StoredValue | Recipe], said: Written, *, draws: bool) -> State:
         """After statements that were run. draws: whether they drew random numbers."""
         values = {**self.values, **made} if made else self.values
         return replace(self, values=values, seed=self.seed + draws, written=(*self.written, said))
@@ -140,12 +140,12 @@ class State:
 
     def outdated(self, changed: frozenset[str]) -> tuple[State, list[str], frozenset[str]]:
         """The state in which values know that some names mean something else now; these values, and these names."""
-        found = [n for n, v in self.values.items() if isinstance(v, Kept) and (changed & v.uses) - v.stale]
-        marked: dict[str, Kept | Recipe] = {}
+        found = [n for n, v in self.values.items() if isinstance(v, StoredValue) and (changed & v.uses) - v.stale]
+        marked: dict[str, StoredValue | Recipe] = {}
         why: frozenset[str] = frozenset()
         for n in found:
             value = self.values[n]
-            assert isinstance(value, Kept)
+            assert isinstance(value, StoredValue)
             why |= changed & value.uses
             marked[n] = replace(value, stale=value.stale | (changed & value.uses))
         return replace(self, values=self.values | marked), found, why
