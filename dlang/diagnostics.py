@@ -105,7 +105,7 @@ class Span(NamedTuple):
         return self if match is None else self._replace(start=self.start + match.start(), end=self.start + match.end())
 
     def to(self, other: Span) -> Span:
-        """From the start of this span to the end of another of the same file."""
+        """Returns the span from the start of this one to the end of another of the same file."""
         if self.source is other.source:
             return Span(self.source, self.start, other.end)
         return Span(self.source.file, self.first, other.last)
@@ -234,7 +234,7 @@ _PICTURES = {
     **dict.fromkeys([*range(0x80, 0xA0), *map(ord, f"{BIDIRECTIONAL}\u2028\u2029\ufeff")], "\ufffd"),
     **dict.fromkeys(range(0xD800, 0xE000), "\ufffd"),  # of a file's name that is no text
 }
-"""What is shown of characters that do something to a terminal: one character that does nothing."""
+"""The pictures of characters that do something to a terminal: characters that do nothing."""
 
 
 def shown(text: str) -> str:

@@ -123,7 +123,7 @@ def _in_products(b: Builder, let: Let, op: LinalgOp) -> Iterator[Let]:
 
 
 def _cofactors(b: Builder, op: LinalgOp) -> Var:
-    """By the inverse, or by singular values where A is singular or much cancels."""
+    """Computes cofactors by the inverse, or by singular values where A is singular or much cancels."""
     a, directions = _parts(op)
     inverse = b.one(LinalgOp("lu_inverse", op.args[:3]))
     moved = [product(b, inverse, h) for h in directions]

@@ -44,19 +44,19 @@ class Dual:
         return self.nodes.zero(self.b, type)
 
     def built(self, atom: Atom) -> Atom:
-        """As `dot`, with the zero built."""
+        """Returns the tangent like `dot`, but builds a zero."""
         dot = self.dot(atom)
         return self.zero(atom.type) if dot is None else dot
 
     def seen(self, atom: Atom) -> Atom:
-        """As `built`, where a zero is only read: one is stored for an array of them."""
+        """Returns the tangent like `built`, for reads alone: of an array of zeros just one is stored."""
         dot, type = self.dot(atom), atom.type
         if dot is None and isinstance(type, Array):
             return self.b.spread(type.shape, self.zero(Scalar(type.dtype)))
         return self.built(atom)
 
     def array(self, var: Var) -> Var:
-        """As `built`, of an array."""
+        """Returns the tangent of an array, like `built`."""
         dot = self.built(var)
         assert isinstance(dot, Var)
         return dot

@@ -149,7 +149,7 @@ class Scope:
         return self.total(have) if have else None
 
     def take(self, var: anf.Var) -> anf.Atom:
-        """As `pop`, with the zero built."""
+        """Removes and returns a cotangent like `pop`, but builds a zero."""
         g = self.pop(var)
         return self.nodes.zero(self.b, var.type) if g is None else g
 

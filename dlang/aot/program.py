@@ -28,7 +28,7 @@ HOST = {
     "io.read_npy": "DL_READ_NPY", "io.write_npy": "DL_WRITE_NPY", "io.read_npz": "DL_READ_NPZ",
     "io.read_value": "DL_READ_VALUE", "io.write_value": "DL_WRITE_VALUE", "io.progress": "DL_PROGRESS",
 }  # fmt: skip
-"""What the runtime does of the host's work."""
+"""The host's work that the runtime does."""
 READ = ("io.read_csv", "io.read_npy", "io.read_npz")
 VALUES = ("io.read_value", "io.write_value")
 CHECKED = {
@@ -46,7 +46,7 @@ CHECKED = {
     },
     (0x80000001, "ecx"): {"sahf": 0, "lzcnt": 5, "sse4a": 6},
 }  # fmt: skip
-"""Where the processor says what it has: the bits of words that its instruction `cpuid` gives, by leaf and register."""
+"""The bits by which the processor announces features: in the words of its instruction `cpuid`, by leaf and register."""
 
 
 def layout(built: Built) -> str:

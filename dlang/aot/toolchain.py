@@ -27,7 +27,7 @@ NOT_LINKED = "E0988"
 RUNTIME = Path(__file__).parent / "c"
 HEADERS = tuple(sorted(p.name for p in RUNTIME.glob("*.h")))
 SOURCES = tuple(sorted(p.name for p in RUNTIME.glob("*.c") if p.name != "options.c"))
-"""What is in every library and program; `options.c` only in programs."""
+"""The sources of every library and program; `options.c` is only in programs."""
 COMPILER = "CC"
 """The environment variable that names a C compiler, perhaps with options."""
 PATIENCE = 300.0  # seconds, for what takes one

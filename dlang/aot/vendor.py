@@ -18,7 +18,7 @@ COMPILERS = frozenset({
     "dlang.runtime.device_calls", "dlang.runtime.device_runs", "dlang.runtime.recorder", "dlang.runtime.cuda",
     "dlang.host.cuda.libraries", "dlang.host.cuda.arrays", "dlang.runtime.emulation",
 })  # fmt: skip
-"""What is imported only where something is compiled, or runs on a device."""
+"""The modules that are imported only where something is compiled, or runs on a device."""
 _IMPORT = re.compile(r"^(\s*(?:from|import) |.* = lazy_module\(\")dlang(?=[.\s])", re.MULTILINE)
 
 

@@ -17,7 +17,7 @@ PLAIN, TRANSPOSED = Lit(111, "i32"), Lit(112, "i32")
 UPPER, LOWER = Lit(121, "i32"), Lit(122, "i32")
 ANY_DIAGONAL, UNIT = Lit(131, "i32"), Lit(132, "i32")
 LEFT, RIGHT = Lit(141, "i32"), Lit(142, "i32")
-"""What CBLAS calls these."""
+"""The constants of CBLAS for these."""
 
 
 def letter(text: str) -> Lit:

@@ -253,7 +253,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """In front of the iterations of a kernel: there are none unless a condition holds."""
+    """Stands in front of the iterations of a kernel: there are none unless a condition holds."""
 
     FORM: ClassVar[str] = "only if {condition}"
     condition: Var
@@ -282,7 +282,7 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """From here on, or no longer, the host may keep what it copies of an array of the device, which nothing changes."""
+    """Begins or ends the time in which nothing changes an array of the device, so that the host may keep a copy."""
 
     FORM: ClassVar[str] = "hold {buffer}⟨begins?| no longer⟩"
     buffer: Buffer
@@ -351,7 +351,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Collect:
-    """If the arena ends beyond `trigger`: drops what was made since the mark and is not reached from here.
+    """Drops what was made since the mark and is not reached from here, if the arena ends beyond `trigger`.
 
     What stays moves: `results` are the handles afterwards, arrays of handles change in place. following: next trigger.
     """

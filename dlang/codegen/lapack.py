@@ -108,7 +108,7 @@ def _copied(r: Routines, source: loops.ArrayValue, target: loops.Buffer) -> None
 
 # ---- factors and solutions -------------------------------------------------------------------------------------------
 def _cholesky(r: Routines, args: Sequence[loops.Operand], outs: Sequence[loops.ArrayValue]) -> Done:
-    """By columns the memory of a lower factor is an upper one, and that of the matrix is its transpose."""
+    """Factorises a matrix. LAPACK stores by columns: it sees a lower factor as an upper one, a matrix transposed."""
     a, l = _matrix(args[0]), _matrix(outs[0])
     n = outs[0].shape[0]
 

@@ -139,7 +139,7 @@ class Pieces:
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """In a piece `own` stands for `whole`, an array of so many elements that all pieces add to.
+    """Replaces in a piece `whole`, an array of so many elements to which all pieces add, by `own`.
 
     The first piece adds to the array itself, any other to one of its own, which is added in order of the pieces.
     """

@@ -34,7 +34,7 @@ def _collecting(wanted: Callable[[Leaf], bool]) -> Callable[[type], Callable[[An
 
 
 def _nothing(stmt: loops.Stmt) -> tuple[()]:
-    """Of most statements none is wanted."""
+    """Returns nothing, which is right for most statements."""
     return ()
 
 

@@ -27,12 +27,12 @@ class Printer:
 
     @property
     def inside(self) -> Printer:
-        """This printer, in a `(` or `[`."""
+        """The same printer inside a `(` or `[`."""
         return self if self.bracketed else self._turned()
 
     @property
     def outside(self) -> Printer:
-        """This printer, in no bracket or a `{`."""
+        """The same printer inside no bracket or a `{`."""
         return self._turned() if self.bracketed else self
 
     def _turned(self) -> Printer:

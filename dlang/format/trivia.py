@@ -13,8 +13,8 @@ _PIECE = re.compile(r"#[^\n]*|\n")
 
 @dataclass(slots=True)
 class Trivia:
-    """Of a token. above: comments on lines of their own before it. broken: it begins a line. blank: an empty line is
-    directly before it. behind: the comment after it on its line."""
+    """The trivia of a token. above: comments on lines of their own before it. broken: it begins a line. blank: an empty
+    line is directly before it. behind: the comment after it on its line."""
 
     above: list[Above] = field(default_factory=list)
     broken: bool = False

@@ -222,7 +222,7 @@ def _give_up_part(machine: Machine, tokens: list[Token], at: int) -> Edit | None
 def _resumption(
     machine: Machine, states: list[int], tokens: list[Token], at: int, depth: int, symbol: str
 ) -> int | None:
-    """From which token on the machine in these states could go on; `depth` brackets are open in what is given up."""
+    """Finds the token from which the machine could go on in these states; `depth` brackets are open in skipped text."""
     for resume in range(at, len(tokens)):
         kind = tokens[resume].kind
         if depth == 0:

@@ -28,7 +28,7 @@ from dlang.grammar.type_syntax import (
 )
 
 MISSING = "_hole"
-"""What a name is called where there is none."""
+"""The name that stands for a missing one."""
 
 
 # ---- patterns --------------------------------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ class PatternLiteral(Node):
 
 @dataclass(frozen=True, slots=True)
 class PatternTuple(Node):
-    """With no items the unit `()`."""
+    """A tuple; with no items the unit `()`."""
 
     items: tuple[Pattern, ...]
 
@@ -117,7 +117,7 @@ class Hole(Node):
 
 @dataclass(frozen=True, slots=True)
 class Tuple(Node):
-    """With no items the unit `()`."""
+    """A tuple; with no items the unit `()`."""
 
     items: tuple[Expr, ...]
 

@@ -36,4 +36,4 @@ SEPARATORS = (",", ".", ":", ";")
 FLOAT = r"[0-9][0-9_]*(?:\.[0-9][0-9_]*(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)"
 INTEGER = r"[0-9][0-9_]*"
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\", '"': '"', "'": "'"}
-"""What stands behind a `\\` in a string, beside `x41`, `u0041` and `u{41}`."""
+"""The escapes behind a `\\` in a string, beside `x41`, `u0041` and `u{41}`."""

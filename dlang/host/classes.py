@@ -138,7 +138,7 @@ def _same_leaf(a: Any, b: Any) -> bool:
 
 
 def _hash(value: Any) -> int:
-    """Of what is quickly looked at: its class, and the numbers and texts in its fields."""
+    """Hashes the parts that are read quickly: the class, and the numbers and texts in the fields."""
     plain = [f if isinstance(f, int | float | str) else None for f in _fields(value)]
     return hash((type(value).__qualname__, *plain))
 
@@ -182,4 +182,4 @@ def _replaced(field: Any, by: Callable[[Any], Any]) -> Any:
 MEMBERS: Mapping[str, Any] = {
     VALUE: True, "__repr__": _text, "__eq__": _equal, "__hash__": _hash, "__deepcopy__": _deep_copy,
 }  # fmt: skip
-"""What the classes of structs and variants have beside their fields."""
+"""The members of the classes of structs and variants beside their fields."""

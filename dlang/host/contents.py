@@ -11,7 +11,7 @@ from dlang.host.classes import fields_of, written_fields
 from dlang.ir.crossing import Branch, Choice, Fields, Items, Leaf, Part, Rows, Tree, Trees
 
 Names = Callable[[type | None], Sequence[str]]
-"""What the fields of a class are called."""
+"""A function that lists the names of a class's fields."""
 
 
 @dataclass(frozen=True, slots=True)

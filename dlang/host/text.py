@@ -34,7 +34,7 @@ def format_value(value: Any, spec: str = "") -> str:
 
 
 _NOTHING = "\0"
-"""What an empty text is for NumPy, which has no place for one in an array."""
+"""Stands for an empty text in NumPy, which has no place for one in an array."""
 
 
 def _array(array: Any, spec: str) -> str:

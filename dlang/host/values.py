@@ -16,7 +16,7 @@ from dlang.ops.dtypes import DTYPES, ELSEWHERE
 NUMPY = {d.name: np.dtype(d.numpy) for d in DTYPES.values() if d.in_numpy}
 OURS: dict[np.dtype[Any], str] = {numpy: ours for ours, numpy in NUMPY.items()}
 BF16 = "bfloat16"
-"""What the package `ml_dtypes` calls the dtype that NumPy does not have. Leaves of it are in f32."""
+"""The name in the package `ml_dtypes` of the dtype that NumPy does not have. Leaves of it are in f32."""
 WIDENED = frozenset(INTEGERS) - {"i64", "u64"}
 """The dtypes whose integers are all integers of i64 too: u64 is not among them."""
 _OF_NAMES = {theirs: ours for ours, theirs in ELSEWHERE.items()}

@@ -93,7 +93,7 @@ def sizes_named(body: anf.Block) -> dict[anf.Var, anf.Size]:
 
 
 def slope(entry: anf.Size, iteration: anf.Var) -> int:
-    """By how much an entry of an index grows with each iteration of a loop; 0 if there is no such number."""
+    """Returns by how much an entry of an index grows with each iteration of a loop; 0 if there is no such number."""
     try:
         c = entry.coefficient(iteration)
     except ValueError:

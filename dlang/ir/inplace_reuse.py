@@ -16,7 +16,7 @@ from dlang.ir.types import dtype_of
 
 
 def own_elements(op: Comp, position: int) -> tuple[Var | None, ...] | None:
-    """If each point has an element of a result for itself, and none is left out: the axis that each index entry is.
+    """Returns the axis that each index entry is, if each point has its own element of a result, and none is left out.
 
     None in place of an axis: the only index along an axis of size 1. None for the whole: it is another kind of result.
     """

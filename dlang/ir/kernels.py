@@ -7,7 +7,7 @@ from pathlib import Path
 from dlang.diagnostics import DlangError, Span, error
 
 PREFIX = "cuda:"
-"""What the target of such a function begins with; its file and its name follow."""
+"""The beginning of a kernel's target; its file and its name follow."""
 
 
 def is_kernel(target: str) -> bool:

@@ -37,7 +37,7 @@ class Mark:
     guarded: tuple[int, ...] = ()
 
     def derived(self, kind: str, given: Sequence[int]) -> Mark:
-        """Of the cotangents, or the tangents, of some of the guarded values."""
+        """Returns the mark of the cotangents, or the tangents, of some of the guarded values."""
         own = self.guarded if self.kinds else range(max(given, default=-1) + 1)
         return Mark(self.key, (*self.kinds, kind), tuple([own[k] for k in given]))
 

@@ -52,7 +52,7 @@ def _collecting(cls: type, wanted: Callable[[Leaf], bool]) -> Callable[[Any], tu
 
 
 def _nothing(op: anf.Op) -> tuple[()]:
-    """Of most operations none is wanted."""
+    """Returns nothing, which is right for most operations."""
     return ()
 
 

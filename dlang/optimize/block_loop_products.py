@@ -97,7 +97,7 @@ class _Product:
 
     @property
     def sizes(self) -> tuple[anf.Size, ...]:
-        """Of the part of an iteration."""
+        """The sizes of the part of an iteration."""
         shape = array_type(self.let.vars[0]).shape
         return shape if self.axis is None else (*shape[: self.axis], *shape[self.axis + 1 :])
 
@@ -241,7 +241,7 @@ def _consumed(op: anf.Op) -> list[anf.Var]:
 
 
 def _slope(index: Sequence[anf.Size], iteration: anf.Var) -> int:
-    """By how much the only entry that mentions an iteration grows with it; 0 if there is no such number."""
+    """Returns by how much the only entry that mentions an iteration grows with it; 0 if there is no such number."""
     moving = [e for e in index if e.mentions((iteration,))]
     return slope(moving[0], iteration) if len(moving) == 1 else 0
 

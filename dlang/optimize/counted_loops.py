@@ -147,7 +147,7 @@ class _Step:
 
 
 def _steps(op: For | While) -> dict[Var, _Step]:
-    """By how much each iteration after which the loop goes on changes a part of the state, where that is known."""
+    """Returns by how much an iteration changes parts of the state, where known, if the loop goes on after it."""
     numbers: dict[Atom, _Step] = {p: _Step(p, 0, 0) for p in op.params if p.type == I64}
     if not numbers:
         return {}

@@ -194,7 +194,7 @@ class _Marks:
         return anf.Let(tuple([let.vars[k] for k in keep]), new, let.span)
 
     def vjp(self, let: anf.Let, op: anf.Vjp) -> anf.Let:
-        """Without the cotangents that are not needed; without any it is a call."""
+        """Returns a derivative without the cotangents that are not needed; without any it is a call."""
         values = len(let.vars) - len(op.wrt)
         keep = [k for k in range(len(op.wrt)) if let.vars[values + k] in self.needed]
         if len(keep) == len(op.wrt):

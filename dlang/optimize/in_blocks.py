@@ -103,7 +103,7 @@ class _Body:
             self.let(let, way, split)
 
     def results(self, way: Way) -> list[tuple[anf.Var, anf.Atom, anf.Reduce]]:
-        """Of a unit: what it binds, what the block has of that, and where that goes."""
+        """Lists a unit's results: each with its value in the block and its destination."""
         out = []
         for k, var in enumerate(way.unit.vars):
             op = way.unit.lets[-1].op

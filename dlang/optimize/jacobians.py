@@ -189,7 +189,7 @@ def _cost(block: anf.Block) -> int:
 
 
 def _pruned(block: anf.Block) -> anf.Block:
-    """Without primitives that nothing needs."""
+    """Removes primitives that nothing needs."""
     needed = {r for r in block.results if isinstance(r, anf.Var)}
     kept = []
     for let in reversed(block.lets):

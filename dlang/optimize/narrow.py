@@ -1,4 +1,4 @@
-"""Of an array that is read at fewer points than it has, elements are computed where they are read.
+"""Computes elements where they are read, of an array that is read at fewer points than it has.
 
     a[i, j] = exp(x[i, j])
     r = sum(a[i, i] for i)    becomes    r = sum(exp(x[i, i]) for i)

@@ -59,7 +59,7 @@ class Pushed:
         return [self.base.plans.names[k] for k in self.wanted]
 
     def arrays(self) -> list[int]:
-        """Of which arrays the tangents are."""
+        """Lists the arrays whose tangents are given."""
         own = places(self.base.letters)
         return [at for k in self.wanted for at in own[k] if at is not None]
 

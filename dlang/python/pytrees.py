@@ -49,4 +49,4 @@ def _for_torch(kind: Any) -> None:
 
 
 MEMBERS = {"__post_init__": register, _DONE: ()}
-"""What a class needs for it."""
+"""The members that a class needs to be a pytree."""

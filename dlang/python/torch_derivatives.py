@@ -16,7 +16,7 @@ from dlang.python.operators import ARRAY, INTEGER, NEXT, places, with_tangents
 from dlang.python.torch_targets import PULL, PUSH, Call, derived
 
 Invoke = Callable[[Call, Sequence[Any]], Any]
-"""What computes a call of some tensors, so that PyTorch can differentiate it."""
+"""A function that computes a call of some tensors, so that PyTorch can differentiate it."""
 
 
 def slopes(

@@ -185,7 +185,7 @@ def _direct(archive: Archive, classes: Mapping[tuple[str, int], type]) -> Mappin
 
 
 def _head(data: bytes, name: str) -> list[str]:
-    """Of which version a file is, what loads it, in which state that was, and the digest of what follows."""
+    """Returns a file's version, what loads it, the state that was in, and the digest of what follows."""
     lines = data[len(MAGIC) :].split(b"\n", HEAD)
     if not data.startswith(MAGIC) or len(lines) <= HEAD:
         raise _refused(name, "it was not made by `dlc build`")
@@ -439,7 +439,7 @@ class BuiltFunction:
 
 
 def trailing(defaults: Sequence[bool]) -> list[bool]:
-    """Of parameters that have defaults, those that Python shows with one: none stands in front of what is required."""
+    """Tells which parameters Python shows with their defaults: those with no required one after them."""
     return [all(defaults[k:]) for k in range(len(defaults))]
 
 

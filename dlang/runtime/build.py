@@ -1,4 +1,4 @@
-"""From a program of the core IR to machine code."""
+"""Compiles a program of the core IR to machine code."""
 
 from __future__ import annotations
 

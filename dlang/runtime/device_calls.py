@@ -170,7 +170,7 @@ class RepeatedCalls:
 
 
 def repeated_calls(program: DeviceProgram, entries: Mapping[str, EntryPoint]) -> dict[str, RepeatedCalls]:
-    """Of the entries of a program those of which calls can be repeated."""
+    """Returns the entries of a program whose calls can be repeated."""
     return {name: RepeatedCalls(program, point) for name, point in entries.items() if _can_repeat(point)}
 
 

@@ -38,7 +38,7 @@ _RECORD = ctypes.CFUNCTYPE(_INT, _ADDRESS, _ADDRESS)
 
 @dataclass(frozen=True, slots=True)
 class DeviceCeilings:
-    """Of a kind of device: bytes per second that a copy reads and writes; operations per second of products, by dtype.
+    """The limits of a kind of device: bytes per second that a copy moves; operations per second of products, by dtype.
 
     Without cuBLAS there are no products to measure.
     """

@@ -135,14 +135,14 @@ class Graphs:
             return repeat
 
     def keep(self, repeat: Repeat) -> None:
-        """From now on it is known, and used at this moment."""
+        """Adds it to the known ones, as used at this moment."""
         with self.lock:
             repeat.used = self.now
             repeat.shelf[repeat.key] = repeat
             self.repeats.append(repeat)
 
     def forget(self, repeat: Repeat) -> None:
-        """It is known no longer."""
+        """Removes it from the known ones."""
         with self.lock:
             if repeat.shelf.get(repeat.key) is repeat:
                 del repeat.shelf[repeat.key]

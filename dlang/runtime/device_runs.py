@@ -497,7 +497,7 @@ class DeviceRun:
                 self.program.driver.download(target, source, size, partly=True)
 
     def hold(self, address: int, begins: bool) -> None:
-        """From now on, or no longer, arrays of the block that an address is in do not change."""
+        """Begins or ends the time in which arrays of the block that an address is in do not change."""
         block = self.block(address)
         self.held[block] += 1 if begins else -1
         if not self.held[block] and block in self.mirrors and not self.mirrors[block].uses:

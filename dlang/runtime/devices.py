@@ -188,7 +188,7 @@ class Driver(Protocol):
         """The number of bytes that the products of a graph work in; 0 if they need none."""
 
     def begin(self, workspace: int | None = None) -> None:
-        """From now on what the stream is asked for is kept instead of being done; nothing may wait for it.
+        """Begins a graph: what the stream is asked for is recorded instead of done; nothing may wait for it.
 
         workspace: the address of the memory for products, if there are any.
         """

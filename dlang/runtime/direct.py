@@ -272,7 +272,7 @@ def _reading(kind: type, value: Any, dtype: str) -> int | None:
 
 
 Code = tuple[tuple[Need, ...], bytes]
-"""What the words of the tables of an entry are, and the machine code that takes them."""
+"""The meaning of the words in an entry's tables, and the machine code that takes them."""
 
 
 def _caller(program: CompiledProgram, face: Face, point: EntryPoint, terms: Terms) -> Code | None:
@@ -374,7 +374,7 @@ class Record:
         self.tables: list[tuple[int, Table]] = []
 
     def add(self, table: Table, given: int, quick: python.CallableClass, callee: object, seeded: bool = False) -> None:
-        """From now on calls of an object that the table fits go to compiled code, unless there are too many others.
+        """Redirects calls of an object that the table fits to compiled code, unless there are too many others.
 
         given: in bits, which parameters the table is for. seeded: whether it is for calls with a seed or without.
         """

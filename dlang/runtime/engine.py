@@ -56,7 +56,7 @@ else:
     recorder = lazy_module("dlang.runtime.recorder")
 
 WAITING = ("look", "bring", "download", "fetch", "take_over")
-"""What of the work for a device is done when all before it has been."""
+"""The work for a device that is done when all before it has been."""
 
 
 @dataclass(slots=True)

@@ -31,7 +31,7 @@ class Entry:
         self.left = inf
 
     def connect(self, address: int) -> None:
-        """From now on calls go to other code."""
+        """Redirects calls to other code."""
         self.call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(address)
         self.cell[CODE] = address
 

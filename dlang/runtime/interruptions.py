@@ -34,7 +34,7 @@ def watch() -> None:
 
 
 class _Hook:
-    """Is told of exceptions that Python drops. before: was told of them until now."""
+    """Receives exceptions that Python drops. before: the hook that received them until now."""
 
     __slots__ = ("before",)
 

@@ -33,7 +33,7 @@ LARGE = 1 << 16  # bytes from which an array comes from the free lists, whose pa
 CONTEXTS: weakref.WeakSet[Context] = weakref.WeakSet()
 """All of this process."""
 WATCHES: list[Callable[[Context], None]] = []
-"""What is called with one that ends."""
+"""The functions to call with one that ends."""
 
 
 class Context:

@@ -172,7 +172,7 @@ class Pool:
                 wake(_compiled("dl_wake"))(self.address, self.address + 8 * word, len(self.helpers))
 
     def forget(self) -> None:
-        """In a child of a fork, which has none of the threads: starts anew."""
+        """Starts anew in a child of a fork, which has none of the threads."""
         threads = self.threads
         ctypes.memset(self.address, 0, 8 * layout.POOL_WORDS)
         _ready(self.words, threads)

@@ -23,7 +23,7 @@ def write_value(f: Frame, path: Atom, value: Value) -> tuple[list[Atom], tuple[s
 
 
 def append_row(f: Frame, path: Atom, record: Value, span: Span) -> tuple[list[Atom], tuple[str, ...]]:
-    """As `write_value`, of a row in a log: every leaf is a number or a text."""
+    """Appends a row to a log, like `write_value`: every leaf is a number or a text."""
     form = _form(f, mono_of(record), "logged")
     for m in form.members:
         if m.axes or m.dtype in form.types:

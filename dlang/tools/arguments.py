@@ -119,7 +119,7 @@ def whole(what: str, least: int, most: int | None = None) -> Callable[[str], int
 # ---- what many commands take -----------------------------------------------------------------------------------------
 HERE = (".",)
 OPTIONS = "--option value"
-"""What stands behind a program on a command line."""
+"""The text behind a program on a command line."""
 
 
 def add_paths(parser: argparse.ArgumentParser) -> None:

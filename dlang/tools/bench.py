@@ -112,7 +112,7 @@ class _Benchmark:
         return True
 
     def again(self, seconds: float) -> Times:
-        """As many rounds as before, by themselves."""
+        """Times as many rounds as before, by themselves."""
         first, self.times = self.times, Times((), 0)
         for _ in first.rounds:
             self.round(seconds / len(first.rounds))
@@ -315,6 +315,6 @@ def verdict(before: Times, now: Times, threshold: float) -> Verdict:
 
 
 def differences(machine: Mapping[str, Any]) -> Sequence[str]:
-    """In what a machine differs from this one."""
+    """Lists the differences of a machine from this one."""
     here = this_machine()
     return [f"{name} {machine.get(name)}, now {value}" for name, value in here.items() if machine.get(name) != value]

@@ -50,7 +50,7 @@ def _add_own(parser: argparse.ArgumentParser, taken: frozenset[str] = frozenset(
 
 
 def _number(text: str) -> int:
-    """From 1."""
+    """Parses a number from 1 on."""
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"expected a number from 1, found `{text}`")
     return int(text)

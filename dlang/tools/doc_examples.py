@@ -56,7 +56,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int, list[str]]]:
 
 
 def _imports(source: Source) -> Iterator[str]:
-    """Of the module that a source is, if it can be imported."""
+    """Yields an import of the module that a source is, if it can be imported."""
     module = Path(source.path).stem
     if not re.fullmatch(NAME, module) or module in KEYWORDS or module == "prelude":
         return

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 
 def processor_name() -> str:
-    """As the system calls it; the architecture where it has no name."""
+    """Returns the system's name of the processor; the architecture if it has none."""
     with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
         for line in file:
             if line.startswith(("model name", "Model")):

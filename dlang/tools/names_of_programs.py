@@ -45,7 +45,7 @@ def _benches(item: s.Item) -> list[str]:
 
 
 def _options(item: s.Item) -> list[str]:
-    """Of a program: the parameters of `main`."""
+    """Lists the options of a program: the parameters of `main`."""
     if not isinstance(item, s.Fn) or item.name != "main":
         return []
     bound = [p.pattern.name for p in item.parameters if isinstance(p.pattern, s.PatternName)]

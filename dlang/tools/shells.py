@@ -220,7 +220,7 @@ def _fish_words(words: Words) -> str:
 
 
 def _fish_quoted(text: str) -> str:
-    """In single quotes, in which fish knows two escapes."""
+    """Quotes a text for fish by single quotes, in which it knows two escapes."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 

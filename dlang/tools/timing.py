@@ -69,7 +69,7 @@ def deviation(samples: Sequence[float]) -> float:
 
 
 def _standard_error(samples: Sequence[float]) -> float:
-    """Of the median, which is less certain than a mean by the root of π/2."""
+    """Returns the standard error of the median, which is that of a mean times the root of π/2."""
     return math.sqrt(math.pi / 2) * NORMAL * deviation(samples) / math.sqrt(len(samples))
 
 

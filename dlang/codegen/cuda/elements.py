@@ -40,7 +40,7 @@ def compute(
 
 
 def at_once(p: Printer, plan: Plan, first: str, high: str, more: Callable[[], None] = lambda: None) -> None:
-    """As many iterations as the plan is for, from `first` on and below `high`."""
+    """Prints as many iterations as the plan is for, from `first` on and below `high`."""
     p.statements(plan.before)
     p.names[plan.var] = first
     many = p.fresh("n")

@@ -222,7 +222,7 @@ class _Sum:
         return [*[loops.Allocate(buffer, (self.total,)) for buffer in self.buffers], self.each(nothing)]
 
     def units(self) -> list[loops.Stmt]:
-        """From the largest terms what they are divided by, by their bits."""
+        """Computes from the bits of the largest terms the powers of two by which they are divided."""
         words = loops.Buffer("above", "u64"), loops.Buffer("below", "u64")
 
         def word(value: int) -> Lit:

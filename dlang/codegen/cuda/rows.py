@@ -105,7 +105,7 @@ def shares_of(nest: Nest, uncertain: frozenset[Var]) -> Shares:
 
 
 def _longest(nest: Nest, loops: Sequence[Loop], inside: Sequence[Var]) -> tuple[Loop, ...] | None:
-    """Of loops that are the same in all rows the one that seems to have most iterations, with those right inside it."""
+    """Finds the loop that seems to be longest of those that are alike in all rows, and the loops right inside it."""
     found = [shared_levels(loop, nest.spread[loop]) for loop in loops]
     same = [
         levels

@@ -48,7 +48,7 @@ def without(values: Sequence[_T], positions: Container[int]) -> tuple[_T, ...]:
 
 
 def counted(stmts: Sequence[loops.Stmt]) -> dict[loops.Buffer, Size]:
-    """Of arrays that statements of the host hand to functions alone: how many elements these are told of."""
+    """Maps arrays that statements of the host only hand to functions to the numbers of elements that these get."""
     found: dict[loops.Buffer, Size] = {}
     differing = {v for v in captures(_without_operands(stmts), ()) if isinstance(v, loops.Buffer)}
     inside = [slot for stmt in walk(stmts) for slot in binds(stmt) if isinstance(slot, Var)]

@@ -125,7 +125,7 @@ def _is_contiguous(access: loops.Load | loops.Store, var: Var, varying: Set[loop
 
 
 def _width(loop: loops.Loop, inside: Sequence[loops.Stmt], accesses: Sequence[loops.Load | loops.Store]) -> int:
-    """As many iterations as the widest elements fill the bytes that are moved at once; fewer where much is computed."""
+    """Returns how many iterations fill the bytes that are moved at once, with the widest elements; fewer if costly."""
     if not accesses:
         return 1
     width = min(BYTES // max(WIDTHS[a.buffer.dtype] for a in accesses), MOST)

@@ -48,7 +48,7 @@ SYMBOLS = (
     "PyObject_CallNoArgs", "PyTuple_New", "PyTuple_Type", "PyType_GenericAlloc", "PyUnicode_Type", "Py_DecRef",
     "Py_IncRef", "_Py_NoneStruct", "_Py_TrueStruct",
 )  # fmt: skip
-"""What a caller needs of CPython and NumPy."""
+"""The functions and objects of CPython and NumPy that a caller uses."""
 
 SHARED = (
     "PyArray_NewCopy", "PyArray_NewFromDescr", "PyArray_SetBaseObject", "PyArray_Type", "PyCapsule_GetContext",
@@ -58,7 +58,7 @@ SHARED = (
     "PyUnicode_Compare", "PyUnicode_DecodeUTF8", "Py_DecRef",
     "Py_IncRef",
 )  # fmt: skip
-"""What the functions here need of them."""
+"""Those that the functions here use."""
 
 SUPPORT = ("dl_enter", "dl_take", "dl_give", "dl_detach", "dl_reclaim", "dl_object", "dl_text_made")
 """And of what all compiled code shares."""

@@ -24,7 +24,7 @@ FIRST_WORD = 1
 """The first word of a table is its state."""
 
 MISS = 1
-"""What a function answers that does not take the arguments."""
+"""The answer of a function that does not take the arguments."""
 
 FOUND, FLOAT, INTEGER, TRUTH = range(4)
 """How a number is read: as a scalar of NumPy of just its dtype, or as one of Python's; as an array without axes if that

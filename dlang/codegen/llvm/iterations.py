@@ -310,7 +310,7 @@ def _lane_iterations(
 
 
 def _mask_from(w: Writer, index: str, high: str) -> None:
-    """From here on only the lanes below a bound are in use."""
+    """Masks the lanes that are not below a bound."""
     assert w.lane is not None
     width = w.lane.width
     left, type = w.emit(f"sub i64 {high}, {index}"), "i64"

@@ -181,4 +181,4 @@ RUNTIME_LIBRARY = (
     "memcpy", "memset", "memmove", "fmod", "fmodf", "sin", "cos", "tan", "sinf", "cosf", "tanf", "floor", "ceil",
     "roundeven", "floorf", "ceilf", "roundevenf", "fma", "fmaf", "sincos", "sincosf",
 )  # fmt: skip
-"""What LLVM calls on its own account, and our mathematics for huge angles."""
+"""The functions that LLVM calls on its own account, and our mathematics for huge angles."""

@@ -81,7 +81,7 @@ _LEFT = """\
   %n = and i64 %shifted, 65535
   %left = icmp ult i64 %follows, %n
 """
-"""Which piece of a slot follows, how many there are, and whether one is left."""
+"""Computes which piece of a slot follows, how many there are, and whether one is left."""
 
 TEXT = f"""
 declare i32 @sched_yield()

@@ -24,14 +24,14 @@ def rsqrt(e: Emitter, x: str) -> str:
 
 
 def _from_instruction(e: Emitter, x: str) -> str:
-    """From an estimate within 2^-14, which is the result where e is NaN: for zeros, inf, and negative numbers."""
+    """Refines an estimate within 2^-14, which is the result where e is NaN: for zeros, inf, and negative numbers."""
     y = avx512.rough_rsqrt(e, x)
     better = _better(e, x, y, _SECOND[e.dtype])
     return e.select(e.compare("uno", better, better), y, better)
 
 
 def _from_bits(e: Emitter, x: str) -> str:
-    """From the bits of x, for f64 in two steps.
+    """Refines an estimate from the bits of x, for f64 in two steps.
 
     Of numbers that are not normal, of zeros, infinities, and what is negative it is the quotient: one branch, which is
     almost never taken. A division and a square root in vectors take six times as long.

@@ -322,7 +322,7 @@ class Scalars:
         return self.select(minus, dtype, self.binary("sub", dtype, zero, x), q)
 
     def _float_division(self, remainder: bool, dtype: str, x: str, y: str) -> str:
-        """As Python: the remainder has the divisor's sign, the quotient is a whole number."""
+        """Divides like Python: the remainder has the divisor's sign, the quotient is a whole number."""
         zero = self.constant(0, dtype)
         r = self.binary("frem", dtype, x, y)
         exact = self.compare("oeq", dtype, r, zero)
@@ -343,7 +343,7 @@ class Scalars:
         return self.select(self.compare("oeq", dtype, y, zero), dtype, plain, whole)
 
     def _shift(self, left: bool, dtype: str, x: str, y: str) -> str:
-        """By as many bits as there are or more, nothing but the sign is left."""
+        """Shifts; by as many bits as there are or more, nothing but the sign is left."""
         bits = BITS[dtype]
         if dtype == "bool":
             raise AssertionError("shifts are for integers")
@@ -375,7 +375,7 @@ class Scalars:
         return self.convert(self.by_lane("dl_powi", [(base, wide), (power, "i64")], wide), wide, dtype)
 
     def _constant_power(self, dtype: str, x: str, exponent: int) -> str:
-        """By squaring: the exponent is small."""
+        """Emits a power by repeated squaring: the exponent is small."""
         result: str | None = None
         square, left = x, abs(exponent)
         while left:

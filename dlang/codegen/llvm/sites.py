@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dlang.diagnostics import Span
 
 READ, WRITE, FREE = "read", "written", "freed"
-"""What is done to memory."""
+"""The kinds of access to memory."""
 ACCESS = "access"
 """The kind of a place where memory is touched, in a program that is sanitised."""
 DEVICE = "device"

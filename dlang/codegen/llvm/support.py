@@ -39,15 +39,15 @@ NAMES = (
 )  # fmt: skip
 
 LOOK, DEEPER, START = -1, -2, -3
-"""What the host is asked besides the work of sites: to see whether the run should end, for more stack, for threads."""
+"""The questions to the host besides the work of sites: whether the run should end, for more stack, for threads."""
 STOPPED = -4
 """The failure of a piece of a loop that ended because one before it had failed."""
 
 FUEL_OF_A_CALL, FUEL_OF_ITERATIONS, FULL = 1, 512, 1024
-"""What recursive calls and chunks of iterations use up until the clock is read."""
+"""The fuel of recursive calls and chunks of iterations: the clock is read when it is used up."""
 
 FINE = 1
-"""What the host answers; anything else is a failure, as where its answer is lost."""
+"""The answer of the host; anything else is a failure, as where its answer is lost."""
 
 DECLARATIONS = """
 declare i32 @dl_callback(ptr, i64, ptr)

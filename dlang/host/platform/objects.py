@@ -176,7 +176,7 @@ class CallableClass:
         return self.entry + 8
 
     def connect(self, callee: object, function: int, word: int) -> None:
-        """From now on calls of an object go to a function of the protocol `vectorcall`."""
+        """Redirects calls of an object to a function of the protocol `vectorcall`."""
         ctypes.c_int64.from_address(address_of(callee) + self.word).value = word
         ctypes.c_int64.from_address(address_of(callee) + self.entry).value = function
 

@@ -14,7 +14,7 @@ CPUINFO = "/proc/cpuinfo"
 SEPARATOR = "; "
 HEAD = 1 << 14  # bytes, more than one processor takes
 NAMES = {"sse3": "pni", "bmi": "bmi1", "lzcnt": "abm", "sahf": "lahf_lm", "sha": "sha_ni", "pclmul": "pclmulqdq"}
-"""What Linux calls features that LLVM calls something else; for others a point or nothing is `_`."""
+"""The names in Linux of features whose names in LLVM differ; in others a point or nothing becomes `_`."""
 FIELDS = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
 
 

@@ -27,7 +27,7 @@ def has_lazy(values: Iterable[Any]) -> bool:
 
 
 def _parts(value: Any) -> tuple[Any, ...]:
-    """Of a tuple or a struct; a tree has none, since there is nothing lazy in one that a call would take."""
+    """Returns the items of a tuple or a struct, but none of a tree: no tree that a call takes has lazy parts."""
     if isinstance(value, tuple):
         return value
     decl = declaration(value)

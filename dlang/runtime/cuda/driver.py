@@ -131,7 +131,7 @@ class CudaDriver:
         return Stream(number, self.thread.mark if number == OF_EACH_THREAD else None, own)
 
     def follow(self, first: Stream, later: Stream) -> None:
-        """By an event; a stream of another thread's can't be told from this one's, and is waited for."""
+        """Makes a stream follow another by an event; waits for that of another thread, as it looks like this one's."""
         if first == later or os.getpid() != self.process:
             return
         with self.cupy.cuda.Device(self.number):
@@ -186,7 +186,7 @@ class CudaDriver:
 
     @property
     def workspace(self) -> int:
-        """As much as cuBLAS would take of its own."""
+        """The size of the workspace that cuBLAS would allocate itself."""
         return WORKSPACES.get(self.capability // 10, 4 << 20)
 
     # ---- kernels -----------------------------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ class CudaDriver:
         return self.thread.kept is not None
 
     def begin(self, workspace: int | None = None) -> None:
-        """From now on this thread has a stream of its own, of which everything is kept."""
+        """Begins a graph: this thread gets a stream of its own, and all that is asked of it is recorded."""
         self.refuse("another graph is begun")
         self.enter()
         thread = self.thread
@@ -368,7 +368,7 @@ class CudaGraph:
     graph: Any
 
     def launch(self) -> None:
-        """On the current stream."""
+        """Launches the graph on the current stream."""
         self.driver.refuse("a graph is launched")
         self.graph.launch(self.driver.current.own)
 

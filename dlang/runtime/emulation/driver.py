@@ -63,12 +63,12 @@ class EmulatedDriver:
         self.limit(self.largest_index)
 
     def reorder(self, order: int) -> None:
-        """From now on threads run in another order."""
+        """Sets the order in which threads run."""
         self.order = order
         self.library.dl_device_order(self.device, order)
 
     def limit(self, largest_index: int) -> None:
-        """From now on narrow indices are smaller ones."""
+        """Sets the largest index that counts as narrow."""
         self.largest_index = largest_index
         self.library.dl_device_index(self.device, largest_index)
 
@@ -154,7 +154,7 @@ class EmulatedDriver:
 
     # ---- times -------------------------------------------------------------------------------------------------------
     def marks(self, count: int) -> EmulatedMarks:
-        """By the clock of the host."""
+        """Returns marks that use the clock of the host."""
         return EmulatedMarks((ctypes.c_int64 * count)())
 
     # ---- graphs ------------------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ class EmulatedDriver:
         return 0
 
     def begin(self, workspace: int | None = None) -> None:
-        """From now on what is asked for is kept."""
+        """Begins a graph: what is asked for is recorded."""
         self._check(self.library.dl_device_begin(self.device))
         self.makers.add(threading.get_ident())
 

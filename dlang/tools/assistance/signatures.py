@@ -72,12 +72,12 @@ def as_written(name: str, item: s.Fn | s.Extern) -> Signature:
 
 
 def of_builtin(name: str) -> Signature:
-    """Of a function that the compiler knows; if no signature can say its type, what comes near."""
+    """Returns the signature of a builtin; if no signature can say its type, one that comes near."""
     return from_text(name, builtin_words.signature(name) or "(x)")
 
 
 def from_text(name: str, text: str) -> Signature:
-    """Of `<a: Num>(x: a[..s]) -> a`."""
+    """Parses a signature such as `<a: Num>(x: a[..s]) -> a`."""
     opening = text.index("(")
     *parameters, rest = _parts(text[opening + 1 :])
     names = tuple(n if (n := re.split(r"[: ]", p)[0]).isidentifier() else None for p in parameters)

@@ -87,7 +87,7 @@ def summary(doc: str) -> str:
 
 
 def _name(file: Path, given: Path) -> str:
-    """As it is imported from the folder that was given, or from its own."""
+    """Returns the name by which a module is imported from the folder that was given, or from its own."""
     inside = file.relative_to(given) if given.is_dir() else Path(file.name)
     return ".".join(inside.with_suffix("").parts)
 

@@ -65,7 +65,7 @@ class Prose:
         return str(self._markdown.render(text, {"find": find}))
 
     def inline(self, text: str, find: Find) -> str:
-        """Of one paragraph, without its tags."""
+        """Renders one paragraph, without its tags."""
         return str(self._markdown.renderInline(text, {"find": find}))
 
 

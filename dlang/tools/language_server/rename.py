@@ -120,7 +120,7 @@ def _text_edits(document: Document, path: str, places: list[tuple[int, int]], na
 
 # ---- what the edits would do -----------------------------------------------------------------------------------------
 Meaning = tuple[str, int] | tuple[str, str] | None
-"""What a name stands for: `Definition.key`."""
+"""The meaning of a name: `Definition.key`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ class Scope:
     whole: bool = False
 
     def outwards(self) -> Iterator[Scope]:
-        """This scope, the one around it, and so on."""
+        """Yields this scope, the one around it, and so on."""
         scope: Scope | None = self
         while scope is not None:
             yield scope

@@ -47,7 +47,7 @@ LEGEND = lsp.SemanticTokensLegend(list(TYPES), list(MODIFIERS))
 Colour = tuple[int, int]
 """The number of a type, and the sum of modifiers."""
 Key = tuple[Target, str]
-"""What a name stands for, and its role."""
+"""The target of a name, and its role."""
 
 
 @dataclass(slots=True)

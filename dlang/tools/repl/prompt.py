@@ -326,7 +326,7 @@ def hint(session: Session, before: str, text: str) -> Hint:
 
 
 def fitted(parts: Hint, columns: int) -> Hint:
-    """As much of a line as there is room for; what is in front of the parameter at hand is left out first."""
+    """Cuts a line to a width; what is in front of the parameter at hand is left out first."""
     text = "".join(part for part, _ in parts)
     marks = [marked for part, marked in parts for _ in part]
     over = len(text) - columns

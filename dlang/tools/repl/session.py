@@ -200,7 +200,7 @@ class Session:
     # ---- declarations ------------------------------------------------------------------------------------------------
     @property
     def path(self) -> str:
-        """Of the module of all declarations."""
+        """The path of the module of all declarations."""
         return f"{self.folder}<session>"
 
     @property

@@ -114,7 +114,7 @@ class State:
         return "" if found is None or found.imports else found.text
 
     def declared(self, items: Sequence[Item], file: str = "") -> State:
-        """With declarations in the place of those of their name. Values whose names they take are gone."""
+        """Replaces the declarations of these names. Values whose names they take are gone."""
         declarations = dict(self.declarations)
         if file:
             kept = {key_of(item) for item in items}
