@@ -122,7 +122,7 @@ def test_a_longer_text_takes_as_much_more_work_as_it_has_more_lines():
 
 
 def test_a_lambda_whose_parameters_fill_the_line_begins_below_however_its_body_is_broken():
-    parameters = ", ".join(f"a_very_long_name_{k}: f64[many]" for k in range(4))
+    parameters = ", ".join(f"a_long_name_{k}: f64[many]" for k in range(4))
     head = f"  let energies_of_all = |{parameters}|"
     for text in (f"{head} g(1, || {{\n    2.0\n  }})", f"{head}\n    g(1, || {{\n    2.0\n  }})"):
         once = formatted(f"fn f() = {{\n{text}\n  energies_of_all\n}}\n")
