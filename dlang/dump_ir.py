@@ -100,9 +100,9 @@ def passes() -> dict[str, Pass[Any, Any]]:
     """The passes of both IRs by name, each as it is where it comes first; those for a device come last."""
     from dlang.codegen.cuda.placement import DEVICE_PASSES
     from dlang.codegen.schedule import LOOP_PASSES
-    from dlang.pipeline import BETWEEN, PASSES
+    from dlang.pipeline import PASSES
 
-    every: list[Pass[Any, Any]] = [*PASSES, *BETWEEN, *LOOP_PASSES, *DEVICE_PASSES]
+    every: list[Pass[Any, Any]] = [*PASSES, *LOOP_PASSES, *DEVICE_PASSES]
     listed: dict[str, Pass[Any, Any]] = {}
     for p in every:
         listed.setdefault(p.name, p)

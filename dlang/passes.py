@@ -16,9 +16,6 @@ from typing import Generic, Protocol, TypeVar
 
 from dlang.timings import timed
 
-DEVICE = "device"
-"""The phase of passes that are run for a device alone."""
-
 
 class Form(Enum):
     """A property of a whole program on which passes rely."""
@@ -51,9 +48,10 @@ class Pass(Generic[P, C]):
     """One pass: `function(program, context)`, run in the order of its table in the phase `when`.
 
     purpose: what it is for, in a line. needs: what holds of a program that it is given; gives, ends: what holds, or no
-    longer holds, of the program that it makes. tidies: after it nothing is left for the passes that come `again`, which
-    have nothing to do if no pass changed a function since. on_device: what is run in its place where the program is for
-    a device.
+    longer holds, of the program that it makes. exact: values keep all of their bits, but for derivatives that are not
+    expanded. tidies: after it nothing is left for the passes that come `again`, which have nothing to do if no pass
+    changed a function since. rounds: it runs until it has nothing to do, with the passes of the first phase after each
+    round. device: it runs only where the program is for a device, or only where it is not.
     """
 
     name: str
@@ -63,9 +61,11 @@ class Pass(Generic[P, C]):
     needs: frozenset[Form] = frozenset()
     gives: frozenset[Form] = frozenset()
     ends: frozenset[Form] = frozenset()
+    exact: bool = False
     tidies: bool = False
     again: bool = False
-    on_device: Callable[[P, C], P] | None = None
+    rounds: bool = False
+    device: bool | None = None
 
     def after(self, forms: frozenset[Form]) -> frozenset[Form]:
         """The forms that hold after the pass, if `forms` hold before it."""
@@ -82,21 +82,24 @@ class Step(Generic[P]):
     stage: bool = False
 
 
-def run_phase(
-    step: Step[P], context: C, passes: Iterable[Pass[P, C]], device: bool = False
-) -> Generator[Step[P], None, Step[P]]:
+def run_phase(step: Step[P], context: C, passes: Iterable[Pass[P, C]]) -> Generator[Step[P], None, Step[P]]:
     """The steps of the passes of one phase; the last of them is returned."""
     tidy = step.program
     for p in passes:
         if p.again and same_functions(step.program, tidy):
             continue
-        function = p.on_device if device and p.on_device is not None else p.function
-        with timed(p.name):
-            program = function(step.program, context)
-        yield (step := Step(p.name, program, p.after(step.forms)))
+        yield (step := run_pass(step, context, p))
         if p.tidies:
-            tidy = program
+            tidy = step.program
     return step
+
+
+def run_pass(step: Step[P], context: C, p: Pass[P, C]) -> Step[P]:
+    """The step of one pass, which ends no form if it changes nothing."""
+    with timed(p.name):
+        program = p.function(step.program, context)
+    same = same_functions(program, step.program)
+    return Step(p.name, program, step.forms | p.gives if same else p.after(step.forms))
 
 
 def unmet(passes: Iterable[Pass[P, C]], forms: frozenset[Form] = frozenset()) -> list[str]:

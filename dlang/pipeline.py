@@ -1,9 +1,9 @@
 """The passes of the core IR: what each is for, what it relies on, and their order.
 
-normalise     every comprehension a perfect nest, each derivative of a named function: what `ad/` differentiates
+normal        every comprehension a perfect nest, each derivative of a named function: what `ad/` differentiates
 derivatives   the innermost first, each result normalised again, until none is left
 products      products of arrays are found while nothing is fused; then functions that get arguments early are split
-afterwards    fused, in blocks and rows, and each array has one owner
+after         fused, in blocks and rows, and each array has one owner
 
 `steps` runs them, and gives the program after each: to be verified, printed (`dlc ir --after`), compared (`dlc
 bisect`), or thrown away. This is the one file that knows both passes and derivatives.
@@ -12,10 +12,10 @@ bisect`), or thrown away. This is the one file that knows both passes and deriva
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import replace
-from functools import partial, reduce
-from itertools import chain
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain, groupby
 from typing import Any
 
 from dlang.ad.determinants import cofactors_in_products
@@ -58,24 +58,50 @@ from dlang.optimize.symmetry import symmetry
 from dlang.optimize.tailcalls import tail_calls_to_loops
 from dlang.optimize.unroll import unroll
 from dlang.optimize.vectorise_loops import vectorise_loops
-from dlang.passes import DEVICE, Form, Pass, Step, of_phase, run_phase, same_functions, unmet as passes_unmet
+from dlang.passes import Form, Pass, Step, of_phase, run_pass, run_phase, same_functions, unmet as passes_unmet
 from dlang.timings import timed
 from dlang.verification import verifying
 
-NORMAL, DERIVATIVES, PRODUCTS, AFTER = "normal", "derivatives", "products", "after"
-STAGES = ("mono", "normal", "ad", "opt")
+NORMAL, BEFORE, DERIVATIVES, PRODUCTS, AFTER = "normal", "before", "derivatives", "products", "after"
+PHASES: Mapping[str, str | None] = {NORMAL: None, BEFORE: "normal", DERIVATIVES: "ad", PRODUCTS: None, AFTER: "opt"}
+"""The phases in order, and the stage that is reached at the end of each."""
+STAGES = ("mono", *filter(None, PHASES.values()))
 DEEPEST = 64  # derivatives of derivatives; each round removes one
 
 Observer = Callable[[str, Program], None]
 
 
-CorePass = Pass[Program, Sequence[str]]
-"""A pass of the core IR; its context is the names of the functions that are called from outside."""
+@dataclass(frozen=True, slots=True)
+class CoreTarget:
+    """What the passes of the core IR know of the code that is wanted; parameters as for `optimise`."""
+
+    entries: Sequence[str]
+    residuals: list[Residuals] | None = None
+    given: Mapping[str, Set[int]] = field(default_factory=dict)
+    device: bool = False
+
+    def called(self, program: Program) -> Sequence[str]:
+        """The functions of a program that are called from outside, those that run early included."""
+        return [*self.entries, *[name for name in map(early_name, self.given) if name in program.functions]]
+
+
+CorePass = Pass[Program, CoreTarget]
 CoreStep = Step[Program]
 
 
 def _plain(name: str, function: Callable[[Program], Program], when: str, purpose: str, **more: Any) -> CorePass:
-    return Pass(name, lambda program, entries: function(program), when, purpose, **more)
+    return Pass(name, lambda program, to: function(program), when, purpose, **more)
+
+
+def _split(program: Program, to: CoreTarget) -> Program:
+    for name, positions in to.given.items():
+        program = staged(program, name, positions)
+    return program
+
+
+def differentiates(program: Program) -> bool:
+    """Tells whether a program has derivatives that are not expanded."""
+    return any(isinstance(let.op, Derivative) for f in program.functions.values() for let in walk(f.body))
 
 
 _NESTS, _OWNED = frozenset({Form.NESTS}), frozenset({Form.OWNED})
@@ -84,130 +110,133 @@ _SIMPLIFY = "rewrites operations by the laws of arithmetic, and folds constants"
 _CSE = "computes equal values once"
 _DCE = "drops what nobody uses, and results and state that nobody reads"
 _HOIST = "moves out of loops what does not change in them"
+_IDLE = "makes nothing for loops without iterations"
 
 PASSES: tuple[CorePass, ...] = (
-    Pass("inline", inline, NORMAL, "puts bodies of functions in the place of calls, callees before callers"),
-    _plain("parts", parts, NORMAL, "hands recursive functions a whole array and an offset in place of a part"),
-    _plain("index_checks", remove_index_checks, NORMAL, "removes checks of indices that loops and conditions prove"),
+    Pass("inline", lambda program, to: inline(program, to.entries), NORMAL,
+         "puts bodies of functions in the place of calls, callees before callers", exact=True),
+    _plain("parts", parts, NORMAL, "hands recursive functions a whole array and an offset in place of a part",
+           exact=True),
+    _plain("index_checks", remove_index_checks, NORMAL, "removes checks of indices that loops and conditions prove",
+           exact=True),
     # before a product with 1 is simplified: then it is a tangent without a factor
-    Pass("guards", guards, NORMAL, "makes zero-safe products plain where no zero meets what is not finite"),
-    _plain("simplify", simplify, NORMAL, _SIMPLIFY),
-    _plain("cse", cse, NORMAL, _CSE),
-    _plain("jump_threading", jump_threading, NORMAL, "joins branches whose conditions another has decided"),
-    _plain("simplify", simplify, NORMAL, _SIMPLIFY),
-    _plain("dce", dce, NORMAL, _DCE, tidies=True),
-    _plain("early_reads", early_reads, NORMAL, "puts what reads an array before what consumes it"),
+    Pass("guards", lambda program, to: guards(program, to.entries), NORMAL,
+         "makes zero-safe products plain where no zero meets what is not finite"),
+    _plain("simplify", simplify, NORMAL, _SIMPLIFY, exact=True),
+    _plain("cse", cse, NORMAL, _CSE, exact=True),
+    _plain("jump_threading", jump_threading, NORMAL, "joins branches whose conditions another has decided",
+           exact=True),
+    _plain("simplify", simplify, NORMAL, _SIMPLIFY, exact=True),
+    _plain("dce", dce, NORMAL, _DCE, exact=True, tidies=True),
+    _plain("early_reads", early_reads, NORMAL, "puts what reads an array before what consumes it", exact=True),
     # what a loop computes in every iteration would be saved in every iteration
-    _plain("hoist", hoist, NORMAL, _HOIST),
+    _plain("hoist", hoist, NORMAL, _HOIST, exact=True),
     _plain("vectorise_loops", vectorise_loops, NORMAL, "does loops whose iterations are independent at once"),
     _plain("distribute", distribute, NORMAL, "splits comprehensions into perfect nests", gives=_NESTS),
-    _plain("narrow", narrow, NORMAL, "computes where they are read elements of which few are read", needs=_NESTS),
-    _plain("simplify", simplify, NORMAL, _SIMPLIFY, again=True),
-    _plain("cse", cse, NORMAL, _CSE, again=True),
-    _plain("dce", dce, NORMAL, _DCE, again=True),
+    _plain("narrow", narrow, NORMAL, "computes where they are read elements of which few are read", needs=_NESTS,
+           exact=True),
+    _plain("simplify", simplify, NORMAL, _SIMPLIFY, exact=True, again=True),
+    _plain("cse", cse, NORMAL, _CSE, exact=True, again=True),
+    _plain("dce", dce, NORMAL, _DCE, exact=True, again=True),
+    # or what a derivative saves of such a loop is made for nothing
+    _plain("idle", lambda program: idle(program) if differentiates(program) else program, BEFORE, _IDLE, exact=True),
+    _plain("limits", with_limits, DERIVATIVES, "notes where a derivative is a limit, beside products with zeros",
+           ends=_NESTS),
+    Pass("derivatives", lambda program, to: expand_innermost(program, to.residuals), DERIVATIVES,
+         "expands the innermost derivatives", gives=_EXPANDED, ends=_NESTS, rounds=True),
+    _plain("cofactors", cofactors_in_products, DERIVATIVES, "expands the cofactors of determinants", ends=_NESTS,
+           rounds=True),
     # as long as recursion is calls
-    Pass("batch_outer_products", batch_outer_products, PRODUCTS,
+    Pass("batch_outer_products", lambda program, to: batch_outer_products(program, to.entries), PRODUCTS,
          "adds up the outer products of a recursion a few dozen at a time", needs=_EXPANDED),
-    _plain("tail_calls", tail_calls_to_loops, PRODUCTS, "makes loops of recursion in tail position"),
-    _plain("slice_writes", slice_writes, PRODUCTS, "sets what each iteration adds to a slice of zeros of its own"),
+    _plain("tail_calls", tail_calls_to_loops, PRODUCTS, "makes loops of recursion in tail position", exact=True),
+    _plain("slice_writes", slice_writes, PRODUCTS, "sets what each iteration adds to a slice of zeros of its own",
+           exact=True),
     _plain("sink_products", sink_products, PRODUCTS,
            "does the products that a loop adds up as one product behind it", needs=_EXPANDED),
     _plain("jacobians", jacobians, PRODUCTS,
            "finds the local Jacobians of iterations before they are applied", needs=_EXPANDED),
-    Pass("last_guards", partial(guards, last=True), PRODUCTS,
+    Pass("last_guards", lambda program, to: guards(program, to.entries, last=True), PRODUCTS,
          "the same once more, when derivatives are expanded", needs=_EXPANDED),
     _plain("symmetry", symmetry, PRODUCTS, "adds up sums over both sides of pairs once", needs=_NESTS),
     _plain("contractions", contractions, PRODUCTS, "finds the products of arrays", needs=_NESTS | _EXPANDED,
            gives=_CONTRACTED),
     # before fusion, which would take invariant arrays into the loop
-    _plain("hoist", hoist, PRODUCTS, _HOIST),
+    _plain("hoist", hoist, PRODUCTS, _HOIST, exact=True),
+    # before fusion, which would mix what is early with the rest
+    Pass("staging", _split, PRODUCTS, "makes functions of their own of what is known early", exact=True),
+    _plain("scatters", scatters, AFTER, "makes scatters of loops that only a device does at once", device=True),
     _plain("fuse", fuse, AFTER, "computes arrays where they are read", needs=_NESTS | _CONTRACTED),
-    _plain("simplify", simplify, AFTER, _SIMPLIFY),
-    _plain("cse", cse, AFTER, _CSE),
-    _plain("dce", dce, AFTER, _DCE, tidies=True),
-    _plain("hoist", hoist, AFTER, _HOIST),
+    _plain("simplify", simplify, AFTER, _SIMPLIFY, exact=True),
+    _plain("cse", cse, AFTER, _CSE, exact=True),
+    _plain("dce", dce, AFTER, _DCE, exact=True, tidies=True),
+    _plain("hoist", hoist, AFTER, _HOIST, exact=True),
     # behind what moves code out of loops
-    _plain("idle", partial(idle, last=True), AFTER, "makes nothing for loops without iterations"),
+    _plain("idle", partial(idle, last=True), AFTER, _IDLE, exact=True),
     # when fusion has left of a product what the iterations of a loop read
     _plain("block_loop_products", block_loop_products, AFTER,
            "does the products of a loop's inputs for a block of iterations at once", needs=_CONTRACTED),
-    Pass("blocking", lambda program, entries: blocking(program), AFTER,
-         "does chains of products and comprehensions a block of rows at a time", needs=_CONTRACTED, ends=_NESTS,
-         on_device=lambda program, entries: blocking(program, device=True)),
+    Pass("blocking", lambda program, to: blocking(program, to.device), AFTER,
+         "does chains of products and comprehensions a block of rows at a time", needs=_CONTRACTED, ends=_NESTS),
     _plain("fuse_outer_axis", fuse_outer_axis, AFTER,
            "makes one loop of comprehensions that share an outer axis", needs=_CONTRACTED, ends=_NESTS),
     _plain("unroll", unroll, AFTER, "writes out comprehensions over a few known points as scalar code"),
-    _plain("cse", cse, AFTER, _CSE, again=True),
-    _plain("dce", dce, AFTER, _DCE, again=True),
-    _plain("coalesce_writes", coalesce_writes, AFTER, "writes the segments of an array in one pass", needs=_EXPANDED),
-    _plain("dead_fill", dead_fill, AFTER, "leaves arrays empty that are overwritten as a whole", needs=_EXPANDED),
-    Pass("ownership", ownership, AFTER, "copies what is consumed while something else holds it", needs=_EXPANDED,
-         gives=_OWNED),
+    _plain("cse", cse, AFTER, _CSE, exact=True, again=True),
+    _plain("dce", dce, AFTER, _DCE, exact=True, again=True),
+    _plain("coalesce_writes", coalesce_writes, AFTER, "writes the segments of an array in one pass", needs=_EXPANDED,
+           exact=True),
+    _plain("dead_fill", dead_fill, AFTER, "leaves arrays empty that are overwritten as a whole", needs=_EXPANDED,
+           exact=True),
+    Pass("ownership", lambda program, to: ownership(program, to.called(program)), AFTER,
+         "copies what is consumed while something else holds it", needs=_EXPANDED, gives=_OWNED, exact=True),
 )  # fmt: skip
 
-
-BETWEEN: tuple[CorePass, ...] = (
-    _plain("limits", with_limits, DERIVATIVES, "notes where a derivative is a limit, beside products with zeros"),
-    _plain("derivatives", lambda program: expand_innermost(program) or program, DERIVATIVES,
-           "expands the innermost derivatives", ends=_NESTS),
-    _plain("cofactors", cofactors_in_products, DERIVATIVES, "expands the cofactors of determinants", ends=_NESTS),
-    _plain("scatters", scatters, DEVICE, "makes scatters of loops that only a device does at once"),
-)  # fmt: skip
-"""Passes that run at one place only: derivatives are normalised after each round, `scatters` is for a device."""
-
-NAMED: Mapping[str, CorePass] = {p.name: p for p in reversed((*PASSES, *BETWEEN))}
+NAMED: Mapping[str, CorePass] = {p.name: p for p in reversed(PASSES)}
 """Each pass by its name, as it is where it comes first."""
 
 
 def unmet(passes: Sequence[CorePass] = PASSES) -> list[str]:
-    """The contracts that an order of passes breaks; derivatives are expanded behind the first phase."""
-    normal, rest = of_phase(passes, NORMAL), [*of_phase(passes, PRODUCTS), *of_phase(passes, AFTER)]
-    given = reduce(lambda forms, p: p.after(forms), normal, _EXPANDED)
-    return [*passes_unmet(normal), *passes_unmet(rest, given)]
-
-
-def steps(
-    program: Program,
-    entries: Sequence[str],
-    residuals: list[Residuals] | None = None,
-    given: Mapping[str, Set[int]] | None = None,
-    device: bool = False,
-    passes: Sequence[CorePass] | None = None,
-) -> Iterator[CoreStep]:
-    """The program after each pass and at the end of each stage; parameters as for `optimise`."""
-    passes = PASSES if passes is None else passes
+    """The contracts that an order of passes breaks; behind those that run in rounds the first phase runs again."""
     normal = of_phase(passes, NORMAL)
-    step = Step("mono", program, frozenset(), True)
-    yield step
-    step = yield from run_phase(step, entries, normal, device)
-    finished = _finished(step.program)
-    if any(isinstance(let.op, Derivative) for f in step.program.functions.values() for let in walk(f.body)):
-        yield (step := _become(step, "idle", idle(step.program)))
-    yield (step := Step("normal", step.program, step.forms, True))
-    yield (step := _become(step, "limits", with_limits(step.program), _NESTS))
+    ordered = [p for when in PHASES for p in of_phase(passes, when)]
+    return passes_unmet(q for p in ordered for q in ((p, *normal) if p.rounds else (p,)))
+
+
+def steps(program: Program, to: CoreTarget, passes: Sequence[CorePass] | None = None) -> Iterator[CoreStep]:
+    """The program after each pass and at the end of each stage."""
+    wanted = [p for p in (PASSES if passes is None else passes) if p.device in (None, to.device)]
+    normal = of_phase(wanted, NORMAL)
+    yield (step := Step("mono", program, frozenset(), True))
+    finished: dict[str, Function] = {}
+    for when, stage in PHASES.items():
+        for rounds, phase in groupby(of_phase(wanted, when), lambda p: p.rounds):
+            if rounds:
+                for p in phase:
+                    step, finished = yield from _rounds(step, to, p, normal, finished)
+            else:
+                step = yield from run_phase(step, to, phase)
+        if when == NORMAL:
+            finished = _finished(step.program)
+        if stage is not None:
+            yield (step := Step(stage, step.program, step.forms, True))
+
+
+def _rounds(
+    step: CoreStep, to: CoreTarget, p: CorePass, normal: Sequence[CorePass], finished: dict[str, Function]
+) -> Generator[CoreStep, None, tuple[CoreStep, dict[str, Function]]]:
+    """The steps of a pass that runs until it has nothing to do, with the first phase after each round.
+
+    finished: as `_finished` gives them; they are given back, too.
+    """
     for _ in range(DEEPEST):
-        with timed("derivatives"):
-            expanded = expand_innermost(step.program, residuals)
-        if expanded is None:
-            break
-        expanded = replace(expanded, finished=finished)
-        yield (step := _become(step, "derivatives", expanded, _NESTS))
-        step = yield from run_phase(step, entries, normal, device)
+        made = run_pass(step, to, p)
+        if same_functions(made.program, step.program):
+            return replace(step, forms=made.forms), finished
+        yield (step := Step(p.name, replace(made.program, finished=finished), made.forms - p.gives))
+        step = yield from run_phase(step, to, normal)
         finished = _finished(step.program)
-    products = cofactors_in_products(_unfinished(step.program))
-    if not same_functions(products, step.program):
-        products = replace(products, finished=finished)
-        yield (step := _become(step, "cofactors", products, _NESTS))
-        step = yield from run_phase(step, entries, normal, device)
-    yield (step := Step("ad", _unfinished(step.program), step.forms | _EXPANDED, True))
-    step = yield from run_phase(step, entries, of_phase(passes, PRODUCTS), device)
-    for name, positions in (given or {}).items():  # before fusion, which would mix what is early with the rest
-        yield (step := _become(step, "staging", staged(step.program, name, positions)))
-        entries = [*entries, early_name(name)]
-    if device:
-        yield (step := _become(step, "scatters", scatters(step.program)))
-    step = yield from run_phase(step, entries, of_phase(passes, AFTER), device)
-    yield Step("opt", step.program, step.forms, True)
+        step = replace(step, program=replace(step.program, finished={}))
+    raise IRError(f"the pass `{p.name}` has not come to an end after {DEEPEST} rounds")
 
 
 def _finished(program: Program) -> dict[str, Function]:
@@ -220,21 +249,12 @@ def _finished(program: Program) -> dict[str, Function]:
     }
 
 
-def _unfinished(program: Program) -> Program:
-    return replace(program, finished={}) if program.finished else program
-
-
 def run_passes(program: Program, entries: Sequence[str], passes: Sequence[CorePass]) -> Program:
     """A program after some passes, in any order; it is verified after each, but not for forms that it may lack."""
     for p in passes:
-        before, program = program, p.function(program, entries)
+        before, program = program, p.function(program, CoreTarget(entries, device=p.device is True))
         verified(program, f"the pass `{p.name}`", before, Form.OWNED in p.gives)
     return program
-
-
-def _become(step: CoreStep, name: str, program: Program, ends: frozenset[Form] = frozenset()) -> CoreStep:
-    """A step that is no pass of a phase."""
-    return Step(name, program, step.forms if same_functions(program, step.program) else step.forms - ends)
 
 
 def verified(program: Program, maker: str, since: Program | None = None, ownership: bool = False) -> Program:
@@ -274,7 +294,7 @@ def verify_steps(made: Iterable[CoreStep]) -> Iterator[CoreStep]:
 def normalise(program: Program, entries: Sequence[str], verify: bool = False) -> Program:
     """The normal form that `ad/` differentiates."""
     begin = Step("mono", program, frozenset(), True)
-    made = chain([begin], run_phase(begin, entries, of_phase(PASSES, NORMAL)))
+    made = chain([begin], run_phase(begin, CoreTarget(entries), of_phase(PASSES, NORMAL)))
     return deque(verify_steps(made) if verify else made, maxlen=1).pop().program
 
 
@@ -295,7 +315,7 @@ def optimise(
     are to be split (`staging.py`), the positions of the parameters that are known early. device: whether the program is
     for one.
     """
-    made = steps(program, entries, residuals, given, device, passes)
+    made = steps(program, CoreTarget(entries, residuals, given or {}, device), passes)
     for step in verify_steps(made) if (verifying() if verify is None else verify) else made:
         if observe is not None:
             observe(step.name, step.program)

@@ -33,14 +33,14 @@ def expand(
     """The program without derivatives; `normalise` is applied after every round."""
     for _ in range(MOST):
         expanded = expand_innermost(program)
-        if expanded is None:
+        if expanded is program:
             return program
         program = normalise(expanded)
     raise IRError("derivatives are nested too deeply")
 
 
-def expand_innermost(program: anf.Program, residuals: list[Residuals] | None = None) -> anf.Program | None:
-    """The program with each innermost derivative replaced by a call; None if it has no derivative.
+def expand_innermost(program: anf.Program, residuals: list[Residuals] | None = None) -> anf.Program:
+    """The program with each innermost derivative replaced by a call; itself if it has no derivative.
 
     residuals: gets those of each derivative in reverse mode.
     """
@@ -79,7 +79,7 @@ def expand_innermost(program: anf.Program, residuals: list[Residuals] | None = N
         return replace(program, functions=functions, datatypes=datatypes)
     if any(isinstance(let.op, anf.Derivative) for f in program.functions.values() for let in walk(f.body)):
         raise IRError("a function is differentiated inside of itself")
-    return None
+    return program
 
 
 def _without_derivatives(program: anf.Program) -> set[str]:

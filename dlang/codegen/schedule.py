@@ -57,12 +57,12 @@ SCHEDULED = _WHOLE | {Form.ONCE}
 
 LOOP_PASSES: tuple[LoopPass, ...] = (
     Pass("profile", lambda program, to: program if to.profile is None else profiled(program, to.profile), LOOPS,
-         "has a program measure itself", needs=_WHOLE),
+         "has a program measure itself", needs=_WHOLE, device=False),
     Pass("pieces", lambda program, to: in_pieces(program, to.grain), LOOPS, "cuts large loops for several threads",
-         needs=_WHOLE, gives=frozenset({Form.PIECES}), ends=_WHOLE),
+         needs=_WHOLE, gives=frozenset({Form.PIECES}), ends=_WHOLE, device=False),
     # in every piece of its own
     Pass("scratch", lambda program, to: with_scratch(program), LOOPS, "allocates rows of iterations before their loop",
-         needs=frozenset({Form.PIECES}), gives=frozenset({Form.SCRATCH})),
+         needs=frozenset({Form.PIECES}), gives=frozenset({Form.SCRATCH}), device=False),
 )  # fmt: skip
 """The passes of the loop IR for native code, in order; those for a device are in `codegen/cuda/placement.py`."""
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error, shown
 from dlang.driver import check, errors_of, read_source
 from dlang.dump_ir import STAGES as LOWER, after, changes, listing, open_variable, passes, traced
-from dlang.passes import DEVICE
 from dlang.spelling import closest
 from dlang.tools.arguments import Parser, add_json
 from dlang.tools.report import report
@@ -80,7 +79,7 @@ def print_passes(path: str, wanted: tuple[str, int] | None, only: str | None, as
     """Prints a file, or one function of it and what that calls, after a pass; without one, what each pass changes."""
 
     def text(checked: Checked) -> str:
-        trace = traced(chosen(checked, only), device=wanted is not None and passes()[wanted[0]].when == DEVICE)
+        trace = traced(chosen(checked, only), device=wanted is not None and passes()[wanted[0]].device is True)
         if wanted is not None:
             return after(trace, *wanted)
         return "\n".join(f"# ---- {name}\n{diff}" for name, diff in changes(trace))

@@ -75,7 +75,9 @@ def listed() -> str:
         return ", ".join(form.value for form in Form if form in of)
 
     rows = [("pass", "phase", "needs", "gives", "ends", "purpose")]
-    rows += [(p.name, p.when, forms(p.needs), forms(p.gives), forms(p.ends), p.purpose) for p in passes().values()]
+    for p in passes().values():
+        when = f"{p.when}, for a device" if p.device else p.when
+        rows.append((p.name, when, forms(p.needs), forms(p.gives), forms(p.ends), p.purpose))
     widths = [max(len(row[k]) for row in rows) for k in range(5)]
     lines = ["  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[5]]) for row in rows]
     return "\n".join(lines)

@@ -13,7 +13,7 @@ from dlang import pipeline
 from dlang.ad import rematerialise
 from dlang.ad.cut import Value, minimum_cut
 from dlang.ir.anf import Program
-from dlang.pipeline import CorePass
+from dlang.pipeline import CorePass, CoreTarget
 from tests.ad.four_ways import four_ways
 from tests.optimize.test_batch_outer_products import TREES
 from tests.optimize.test_vectorise_loops import HEADS
@@ -98,8 +98,8 @@ fn f(r: f64[n, 3], x: f64[n, 3]) -> f64 = sum([sum(sin(cross(r[i], x[i])) ** 2) 
 def watched(step: CorePass, changing: set[str]) -> CorePass:
     """A pass that notes in `changing` whether it has changed a function."""
 
-    def function(program: Program, entries: Sequence[str]) -> Program:
-        after = step.function(program, entries)
+    def function(program: Program, to: CoreTarget) -> Program:
+        after = step.function(program, to)
         if any(after.functions.get(name) is not f for name, f in program.functions.items()):
             changing.add(step.name)
         return after

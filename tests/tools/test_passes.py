@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from dlang.dump_ir import passes
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Block, Let, Prim, Program
 from dlang.ir.printer import print_program
 from dlang.ir.reader import read_program
 from dlang.ir.traverse import map_bodies
-from dlang.pipeline import NAMED, PASSES, optimise, run_passes
+from dlang.pipeline import NAMED, PASSES, CoreTarget, optimise, run_passes
 from dlang.tools.bisect import CoreTrace, alike, bisect, first_change
 from tests.specialize.support import lowered
 
@@ -144,7 +145,7 @@ def test_the_list_has_all_passes_with_a_purpose_each(dlc: Dlc) -> None:
 
 
 # ---- dlc bisect ------------------------------------------------------------------------------------------------------
-def negated(program: Program, entries: Sequence[str]) -> Program:
+def negated(program: Program, to: CoreTarget) -> Program:
     """A pass that is wrong: it makes sums of differences."""
 
     def changed(let: Let) -> Let:
@@ -163,7 +164,6 @@ def test_a_pass_that_changes_the_meaning_is_found() -> None:
     optimise(
         made.program, [made.entry.name], verify=True, observe=lambda step, p: trace.append((step, p)), passes=wrong
     )
-    from dlang.interpret.interpreter import Interpreter
 
     def run(program: Program) -> list[tuple[str, object]]:
         return [("f64", v) for v in Interpreter(program).run(made.entry.name, [2.0, 0.5])]
@@ -194,6 +194,15 @@ def test_half_of_the_digits_have_to_agree() -> None:
     assert not alike([("i64", 1)], [("i64", 2)])
     assert alike([("f64", float("nan"))], [("f64", float("nan"))])
     assert not alike("E0801", [("f64", 1.0)])
+
+
+def test_after_a_pass_that_is_exact_all_bits_have_to_agree() -> None:
+    assert not alike([("f64", 1.0)], [("f64", 1.0 + 1e-10)], exact=True)
+    assert alike([("f64", float("nan"))], [("f64", float("nan"))], exact=True)
+    before, after = (read_program(TEXT.replace("1.0)", f"{one})")) for one in ("1.0", "1.0000000000000002"))
+    for name, exact in (("cse", True), ("fuse", False)):
+        found = first_change([("mono", before), (name, after)], lambda p: [("f64", Interpreter(p).run("f", [0.0])[0])])
+        assert (found is not None) == exact
 
 
 def test_every_pass_says_what_it_is_for() -> None:

@@ -28,13 +28,13 @@ from dlang.codegen.cuda.spaces import Launching, launching, spaces_of
 from dlang.codegen.half_operands import with_half_operands
 from dlang.codegen.kernel import NUMBERS
 from dlang.codegen.profile import Measuring, with_nests
-from dlang.codegen.schedule import SCHEDULED, LoopStep, loop_steps, verify_loop_steps
+from dlang.codegen.schedule import LOOPS, SCHEDULED, LoopStep, loop_steps, verify_loop_steps
 from dlang.codegen.traverse import walk
 from dlang.ir import anf
 from dlang.ir.anf import FLOATS, Var
 from dlang.ir.terms import ZERO
 from dlang.ir.types import dtype_of
-from dlang.passes import DEVICE, Form, Pass, Step, run_phase
+from dlang.passes import Form, Pass, Step, run_phase
 from dlang.verification import verifying
 
 
@@ -49,13 +49,14 @@ class Measured:
 _WHOLE, _READY, _ONCE = frozenset({Form.WHOLE}), frozenset({Form.LAUNCHABLE}), frozenset({Form.ONCE})
 
 DEVICE_PASSES: tuple[Pass[loops.Program, Measured], ...] = (
-    Pass("exact_sums", lambda program, to: _exact(program) if to.deterministic else program, DEVICE,
-         "adds up floats so that the order of threads changes no bit", needs=_WHOLE, ends=_ONCE),
-    Pass("expansion", lambda program, to: _expanded(program), DEVICE,
-         "gives each iteration of a loop memory of its own, where that makes it a kernel", needs=_WHOLE, gives=_READY),
-    Pass("kernels", lambda program, to: _placed(program, to), DEVICE,
+    Pass("exact_sums", lambda program, to: _exact(program) if to.deterministic else program, LOOPS,
+         "adds up floats so that the order of threads changes no bit", needs=_WHOLE, ends=_ONCE, device=True),
+    Pass("expansion", lambda program, to: _expanded(program), LOOPS,
+         "gives each iteration of a loop memory of its own, where that makes it a kernel", needs=_WHOLE, gives=_READY,
+         device=True),
+    Pass("kernels", lambda program, to: _placed(program, to), LOOPS,
          "makes kernels of loops, and says what the host does around them", needs=_WHOLE | _READY,
-         gives=frozenset({Form.KERNELS}) | _ONCE, ends=_WHOLE | _READY),
+         gives=frozenset({Form.KERNELS}) | _ONCE, ends=_WHOLE | _READY, device=True),
 )  # fmt: skip
 """The passes of the loop IR for a device."""
 
