@@ -39,6 +39,7 @@ from dlang.optimize.distribute import distribute
 from dlang.optimize.fuse import fuse
 from dlang.optimize.fuse_outer_axis import fuse_outer_axis
 from dlang.optimize.guards import guards
+from dlang.optimize.half_operands import half_operands
 from dlang.optimize.hoist import hoist
 from dlang.optimize.idle import idle
 from dlang.optimize.index_checks import remove_index_checks
@@ -187,6 +188,9 @@ PASSES: tuple[CorePass, ...] = (
            exact=True),
     _plain("dead_fill", dead_fill, AFTER, "leaves arrays empty that are overwritten as a whole", needs=_EXPANDED,
            exact=True),
+    # behind what makes or joins such casts
+    _plain("half_operands", half_operands, AFTER,
+           "has a device multiply numbers of half precision as they are, in products of f32", exact=True, device=True),
     Pass("ownership", lambda program, to: ownership(program, to.called(program)), AFTER,
          "copies what is consumed while something else holds it", needs=_EXPANDED, gives=_OWNED, exact=True),
 )  # fmt: skip

@@ -42,7 +42,7 @@ def _widened(let: anf.Let) -> list[anf.Let] | None:
             wide = _fresh(let.vars[0], WIDE)
             source = _array(before, array, WIDE, let)
             return [*before, anf.Let((wide,), anf.Scan(monoid, source), let.span), _back(let.vars[0], wide, let)]
-        case anf.Contract(a=a, b=b) if _is_half(a.type) and _is_half(let.vars[0].type):
+        case anf.Contract(a=a, b=b) if _is_half(a.type) and not let.op.wide:
             before = []
             left, right = _array(before, a, WIDE, let), _array(before, b, WIDE, let)
             wide = _fresh(let.vars[0], WIDE)

@@ -191,7 +191,8 @@ class Pointwise:
             right = cast(b[tuple([at[k] for k in op.right])], dtype, wide)
             place = point[: len(op.out)]
             out[place] = apply("add", (out[place], apply("mul", (left, right), wide)), wide)
-        return [each(lambda x: cast(x, wide, dtype), out) if op.out else cast(out[()], wide, dtype)]
+        to = wide if op.wide else dtype
+        return [each(lambda x: cast(x, wide, to), out) if op.out else cast(out[()], wide, to)]
 
     def _library(self, op: anf.LinalgOp, let: Let, env: Env) -> list[Any]:
         plain = self._plain(op.args, env)

@@ -333,14 +333,16 @@ class Contract:
     """A recognised product: out[o] = Σ a[l] · b[r], axes named by small integers, for BLAS or register tiles.
 
     `left`, `right`, `out` name the axes of each array in order; a name absent from `out` is summed over.
+    wide: the result is f32, in which arrays of half precision are multiplied and added up in any case.
     """
 
-    FORM: ClassVar[str] = "contract {a}[{left}] {b}[{right}] -> [{out}]"
+    FORM: ClassVar[str] = "contract {a}[{left}] {b}[{right}] -> [{out}]⟨wide? wide⟩"
     a: Var
     b: Var
     left: tuple[int, ...]
     right: tuple[int, ...]
     out: tuple[int, ...]
+    wide: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -254,6 +254,7 @@ class _Reader:
                 first, *rest = piece.then
                 word, *others = words(str(first))
                 if self.tokens.accept(word):
+                    fields[piece.field] = True  # unless a place in what follows says more
                     for other in others:
                         self.tokens.expect(other)
                     self.form(tuple(rest), cls, fields)

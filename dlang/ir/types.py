@@ -146,7 +146,7 @@ def contract_type(op: anf.Contract) -> anf.Type:
         sizes.update(zip(names, array_type(array).shape, strict=True))
     if any(name not in sizes for name in op.out):
         raise IRError("an axis of the product is in neither factor")
-    return type_of(array_type(op.a).dtype, [sizes[name] for name in op.out])
+    return type_of("f32" if op.wide else array_type(op.a).dtype, [sizes[name] for name in op.out])
 
 
 def joined_vars(

@@ -504,6 +504,8 @@ class _Verifier:
         b = self.rank(op.b, len(op.right), "the right factor")
         if a.dtype != b.dtype or a.dtype not in _NUMBERS:
             raise IRError(f"a product of {a.dtype} and {b.dtype}")
+        if op.wide and a.dtype not in anf.HALF:
+            raise IRError(f"a product of {a.dtype} in f32")
         sizes: dict[int, anf.Size] = {}
         for name, size in zip((*op.left, *op.right), (*a.shape, *b.shape), strict=True):
             if not self.scope.same_size(sizes.setdefault(name, size), size):

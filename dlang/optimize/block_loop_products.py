@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 from dlang.ir import anf
@@ -301,12 +301,12 @@ def _product(b: Builder, op: anf.For, p: _Product, first: anf.Size, some: anf.Si
     array = anf.fresh(p.source.name, anf.Array(array_type(p.source).dtype, shape))
     new = 1 + max((*contract.left, *contract.right))
     names = (new, *p.names)
-    result = anf.fresh(p.let.vars[0].name, anf.Array(array_type(p.source).dtype, (some, *p.sizes)))
+    result = anf.fresh(p.let.vars[0].name, anf.Array(dtype_of(p.let.vars[0]), (some, *p.sizes)))
     b.append(anf.Let((array,), view, p.let.span))
     if p.varies:
-        made = anf.Contract(array, contract.b, names, contract.right, (new, *p.out))
+        made = replace(contract, a=array, left=names, out=(new, *p.out))
     else:
-        made = anf.Contract(contract.a, array, contract.left, names, (new, *p.out))
+        made = replace(contract, b=array, right=names, out=(new, *p.out))
     b.append(anf.Let((result,), made, p.let.span))
     return result
 

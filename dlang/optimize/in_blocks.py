@@ -145,9 +145,8 @@ class _Body:
                     tuple([n for n in names if n != way.name or self.count is not None])
                     for names in (op.left, op.right, op.out)
                 )
-                self.lets.append(
-                    anf.Let((self.bind(let.vars[0], split),), anf.Contract(a, b, left, right, out), let.span)
-                )
+                part = replace(op, a=a, b=b, left=left, right=right, out=out)
+                self.lets.append(anf.Let((self.bind(let.vars[0], split),), part, let.span))
             case anf.Comp() as op:
                 self.comp(let, op, way)
             case anf.View() as op:

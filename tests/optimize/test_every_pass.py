@@ -186,6 +186,7 @@ EXERCISES: Mapping[str, str] = {
     "unroll": SMALL_MATRICES,
     "coalesce_writes": PAIRWISE,
     "dead_fill": "fn main(r: f64[n]) -> f64[2, n] = [r * 2.0, sin(r)]",
+    "half_operands": "fn main(a: f16[n, m], b: f16[m, k]) -> f32[n, k] = f32(a) @ f32(b)",
     "ownership": "fn main(x: f64[n]) -> f64[n] { var y = x; y[0] = 1.0; y + x }",
 }
 """For each pass a program that it changes."""

@@ -25,7 +25,6 @@ from dlang.codegen.cuda.kernels import Kernels
 from dlang.codegen.cuda.placer import Placer
 from dlang.codegen.cuda.repeats import is_repeatable, only_launched
 from dlang.codegen.cuda.spaces import Launching, launching, spaces_of
-from dlang.codegen.half_operands import with_half_operands
 from dlang.codegen.kernel import NUMBERS
 from dlang.codegen.profile import Measuring, with_nests
 from dlang.codegen.schedule import LOOPS, SCHEDULED, LoopStep, loop_steps, verify_loop_steps
@@ -65,7 +64,7 @@ def device_steps(
     program: anf.Program, profile: Routines | None = None, deterministic: bool = False
 ) -> Iterator[LoopStep]:
     """The loop nests of a program for a device, then the same with kernels. Parameters as for `on_device`."""
-    (begin,) = loop_steps(with_half_operands(program), places=profile is not None, device=True)
+    (begin,) = loop_steps(program, places=profile is not None, device=True)
     yield begin
     yield from _steps(begin, Measured(profile, deterministic))
 

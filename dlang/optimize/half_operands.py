@@ -6,24 +6,18 @@ x = [f32(a[i, j]) for i, j]; y = [f32(b[j, k]) for j, k]; x @ y        a @ b, in
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
-from dlang.ir.anf import HALF, Array, Block, Cast, Comp, Contract, Function, Let, Program, Read, Reduce, Var
+from dlang.ir.anf import HALF, Array, Block, Cast, Comp, Contract, Let, Program, Read, Reduce, Var
 from dlang.ir.terms import ZERO
-from dlang.ir.traverse import map_blocks
+from dlang.ir.traverse import map_blocks, map_bodies
 from dlang.ir.update_chains import last_uses
 
 Casts = Mapping[Var, tuple[Var, tuple[int, ...]]]
 
 
-def with_half_operands(program: Program) -> Program:
+def half_operands(program: Program) -> Program:
     """The program whose products of f32 take numbers of half precision as they are, where they were only cast."""
-    return replace(program, functions={name: _function(f) for name, f in program.functions.items()})
-
-
-def _function(f: Function) -> Function:
-    body = _block(f.body)
-    return f if body is f.body else replace(f, body=body)
+    return map_bodies(program, _block)
 
 
 def _block(block: Block) -> Block:
@@ -77,4 +71,4 @@ def _product(op: Contract, casts: Casts) -> Contract:
     assert isinstance(a.type, Array) and isinstance(b.type, Array)
     if a.type.dtype != b.type.dtype:
         return op
-    return Contract(a, b, tuple([op.left[k] for k in of_a]), tuple([op.right[k] for k in of_b]), op.out)
+    return Contract(a, b, tuple([op.left[k] for k in of_a]), tuple([op.right[k] for k in of_b]), op.out, wide=True)
