@@ -144,7 +144,7 @@ class Partial:
     The first piece adds to the array itself, any other to one of its own, which is added in order of the pieces.
     """
 
-    FORM: ClassVar[str] = ", {own} for {whole}[{size}]"
+    FORM: ClassVar[str] = "{own} for {whole}[{size}]"
     whole: Buffer
     own: ParamBuffer
     size: Size
@@ -159,7 +159,7 @@ class Parallel:
     order.
     """
 
-    FORM: ClassVar[str] = "parallel {first}..{last} of {lows:max}..{highs:min} by {length}"
+    FORM: ClassVar[str] = "parallel {first}..{last} of {lows:max}..{highs:min} by {length}⟨partials?, {partials}⟩"
     number: Index
     first: Index
     last: Index
@@ -176,7 +176,7 @@ class Parallel:
 class For:
     """Iterations in order, carrying slots. With `early` the body's first result says whether to go on."""
 
-    FORM: ClassVar[str] = "for {index} in {low}..{high} "
+    FORM: ClassVar[str] = "for {index} in {low}..{high} (⟦{params} = {init}⟧)"
     index: Index
     low: Size
     high: Size
@@ -189,7 +189,7 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class While:
-    FORM: ClassVar[str] = "while "
+    FORM: ClassVar[str] = "while (⟦{params} = {init}⟧)"
     params: tuple[Param, ...]
     init: tuple[Value, ...]
     condition: Body

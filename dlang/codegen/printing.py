@@ -17,7 +17,7 @@ def _text(x: object) -> str:
     match x:
         case Lit(value, dtype):
             return f'"{value}"' if dtype == "str" else f"{value}{'' if dtype in ('i64', 'bool') else dtype}"
-        case loops.ArrayValue() | loops.Matrix() | loops.Scattered() | loops.Panels():
+        case loops.ArrayValue() | loops.Matrix() | loops.Scattered() | loops.Panels() | loops.Partial():
             return written(x.FORM, x, _field)
         case tuple():
             return _list(x)
@@ -28,8 +28,8 @@ def _text(x: object) -> str:
 def _field(hole: Hole, value: object) -> str:
     """The text of what a statement holds."""
     text = _text(value)
-    if hole.several and isinstance(value, tuple) and len(value) > 1:
-        return f"{hole.several}({text})"
+    if hole.how and isinstance(value, tuple) and len(value) > 1:
+        return f"{hole.how}({text})"
     return f"{hole.open}{text}{hole.close}"
 
 
@@ -49,17 +49,11 @@ def head_of(stmt: loops.Stmt) -> str:
             names = [f"{name}, {dict(parts)[a]}" if a in dict(parts) else name for name, a in zip(names, arrays)]
             names += [*[f"{a} as {copy}" for a, copy in held], *[f"{m} made" for m in made]]
             return f"on host ({', '.join(names)})"
-        case _:
-            head = written(stmt.FORM, stmt, _field)
-    match stmt:
         case loops.Loop(scratch=scratch):
+            head = written(stmt.FORM, stmt, _field)
             return head + "".join([f", scratch {r.buffer} {r.buffer.dtype}[{_list(r.shape)}]" for r in scratch])
-        case loops.Parallel(partials=partials):
-            return head + "".join([written(p.FORM, p, _field) for p in partials])
-        case loops.For() | loops.While():
-            return head + _carried(stmt.params, stmt.init)
         case _:
-            return head
+            return written(stmt.FORM, stmt, _field)
 
 
 def _inside(stmt: loops.Stmt, out: list[str], pad: str) -> None:
@@ -86,10 +80,6 @@ def _inside(stmt: loops.Stmt, out: list[str], pad: str) -> None:
         case _:
             return
     out.append(f"{pad}=> {_list(stmt.results)}")
-
-
-def _carried(params: tuple[loops.Slot, ...], init: tuple[loops.Value, ...]) -> str:
-    return "(" + ", ".join(f"{p} = {_text(i)}" for p, i in zip(params, init, strict=True)) + ")"
 
 
 def _body(body: loops.Body, out: list[str], pad: str) -> None:

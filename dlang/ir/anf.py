@@ -122,6 +122,7 @@ class Read:
 class Axis:
     """max(lows) <= var < min(highs): polynomials in sizes and outer axes of the same comprehension."""
 
+    FORM: ClassVar[str] = "{var} in {lows:max}..{highs:min}"
     var: Index
     lows: Bounds
     highs: Bounds
@@ -140,6 +141,7 @@ class Reduce:
     (`optimize/coalesce_writes.py`).
     """
 
+    FORM: ClassVar[str] = "keep [{shape}] [{index}] {monoid}⟨into? into {into}⟩⟨after!? after {after}⟩"
     shape: tuple[Size, ...]
     index: tuple[Inside, ...]
     monoid: str = "sum"
@@ -151,6 +153,7 @@ class Reduce:
 class ScatterAdd:
     """A scatter-add: points may meet in an element of `shape`; all values are summed, in an unspecified order."""
 
+    FORM: ClassVar[str] = "add [{shape}] [{index}]⟨into? into {into}⟩"
     shape: tuple[Size, ...]
     index: tuple[Inside, ...]
     into: Consumed | None = None
@@ -170,6 +173,7 @@ class Comp:
     the destination out.
     """
 
+    FORM: ClassVar[str] = "comp⟨axes? {axes}⟩ {body}⟨destinations? to {destinations}⟩"
     axes: tuple[Axis, ...]
     body: Block
     destinations: tuple[Destination, ...]
@@ -192,6 +196,7 @@ class For:
     state. Binds the last state.
     """
 
+    FORM: ClassVar[str] = "for {index} in {low}..{high} (⟦{params:typed} = {init}⟧)⟨early? early⟩ {body}"
     index: Index
     low: Size
     high: Size
@@ -205,6 +210,7 @@ class For:
 class While:
     """Runs the body while the condition (a block of one bool, over `params`) holds. Otherwise as `For`."""
 
+    FORM: ClassVar[str] = "while (⟦{params:typed} = {init}⟧)⟨early? early⟩ {condition} do {body}"
     params: tuple[Binder, ...]
     init: tuple[Initial, ...]
     condition: Block
@@ -216,6 +222,7 @@ class While:
 class If:
     """A branch on a scalar; just one arm runs. Binds what the arms return. cold: `then` hardly ever runs."""
 
+    FORM: ClassVar[str] = "if {condition}⟨cold? rarely⟩ {then} else {otherwise}"
     condition: Atom
     then: Block
     otherwise: Block
@@ -267,6 +274,7 @@ class View:
     `axes` are fresh i64 variables, one for each axis of the result, 0 <= axis < shape; `index` polynomials in them.
     """
 
+    FORM: ClassVar[str] = "view ⟦{axes} in 0..{shape}⟧ of {array}[{index}]"
     array: Var
     axes: tuple[Index, ...]
     shape: tuple[Size, ...]

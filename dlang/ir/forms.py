@@ -6,26 +6,29 @@ A form stands beside an operation, as its attribute `FORM`, and both the printer
     library {name} … "{code}"                   in quotes: a text that is quoted in any case
     loop {var} in {lows:max}..{highs:min}       one bound as it is, several as max(…)
     hold {buffer}⟨begins?| no longer⟩           what is written if a field holds something, or else
-
-Operations with blocks have forms of more than one line, which are functions of the printer and the reader.
+    … ⟨after!? after {after}⟩                   what is written unless a field is None
+    for … (⟦{params:typed} = {init}⟧) {body}    a list of what stands in several fields, one of each at a time
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """The place of a field. path: the attributes that lead to it. open: the bracket before a list."""
+    """The place of a field. path: the attributes that lead to it. open: the bracket before a list.
+
+    how: what several bounds are the arguments of, or `typed` of variables with their types.
+    """
 
     path: tuple[str, ...]
     open: str = ""
     quoted: bool = False
-    several: str = ""
+    how: str = ""
 
     @property
     def close(self) -> str:
@@ -40,22 +43,40 @@ class Hole:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Pieces for when a field holds something, more than 1 if `above` says so, and for when it does not."""
+    """Pieces for when a field holds something, more than 1 (`>1`), or anything but None (`!`), and for when not."""
 
     field: str
-    above: bool
+    test: str
     then: Form
     otherwise: Form
 
+    def of(self, op: object) -> Form:
+        """The pieces for an operation."""
+        held = getattr(op, self.field)
+        chosen = held > 1 if self.test == ">1" else held is not None if self.test == "!" else held
+        return self.then if chosen else self.otherwise
 
-Form = tuple["str | Hole | Choice", ...]
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """Pieces for each of the parts of some fields, which are tuples of one length."""
+
+    form: Form
+
+    @property
+    def holes(self) -> list[Hole]:
+        return [piece for piece in self.form if isinstance(piece, Hole)]
+
+
+Form = tuple["str | Hole | Choice | Each", ...]
 
 _PIECE = re.compile(
-    r"""⟨(?P<test>\w+)(?P<above>>1)?\?(?P<then>[^|⟩]*)\|?(?P<otherwise>[^⟩]*)⟩
+    r"""⟨(?P<field>\w+)(?P<test>>1|!)?\?(?P<then>[^|⟩]*)\|?(?P<otherwise>[^⟩]*)⟩
+      | ⟦(?P<each>[^⟧]*)⟧
       | (?P<open>[(\[])\{(?P<listed>[\w.]+)\}[)\]]
       | "\{(?P<quoted>[\w.]+)\}"
-      | \{(?P<plain>[\w.]+)(?::(?P<several>\w+))?\}
-      | (?P<words>[^⟨{("\[]+|.)""",
+      | \{(?P<plain>[\w.]+)(?::(?P<how>\w+))?\}
+      | (?P<words>[^⟨⟦{("\[]+|.)""",
     re.VERBOSE,
 )
 
@@ -63,12 +84,14 @@ _PIECE = re.compile(
 @cache
 def parsed(text: str) -> Form:
     """A form as pieces: what stands in any text of the operation, and places of fields."""
-    out: list[str | Hole | Choice] = []
+    out: list[str | Hole | Choice | Each] = []
     for m in _PIECE.finditer(text):
-        if m["test"]:
-            out.append(Choice(m["test"], bool(m["above"]), parsed(m["then"]), parsed(m["otherwise"])))
+        if m["field"]:
+            out.append(Choice(m["field"], m["test"] or "", parsed(m["then"]), parsed(m["otherwise"])))
+        elif m["each"]:
+            out.append(Each(parsed(m["each"])))
         elif name := m["listed"] or m["quoted"] or m["plain"]:
-            out.append(Hole(tuple(name.split(".")), m["open"] or "", bool(m["quoted"]), m["several"] or ""))
+            out.append(Hole(tuple(name.split(".")), m["open"] or "", bool(m["quoted"]), m["how"] or ""))
         else:
             out.append(m["words"])
     return tuple(out)
@@ -82,12 +105,20 @@ def written(form: str, op: object, field: Callable[[Hole, object], str]) -> str:
 def _written(form: Form, op: object, field: Callable[[Hole, object], str]) -> str:
     out = ""
     for piece in form:
-        if isinstance(piece, Choice):
-            held = getattr(op, piece.field)
-            chosen = piece.then if (held > 1 if piece.above else held) else piece.otherwise
-            out += _written(chosen, op, field)
-        elif isinstance(piece, Hole):
-            out += field(piece, piece.of(op))
-        else:
-            out += piece
+        match piece:
+            case Choice():
+                out += _written(piece.of(op), op, field)
+            case Each(inner):
+                rows = zip(*[hole.of(op) for hole in piece.holes], strict=True)
+                out += ", ".join([_row(inner, row, field) for row in rows])
+            case Hole():
+                out += field(piece, piece.of(op))
+            case _:
+                out += piece
     return out
+
+
+def _row(form: Form, row: Iterable[object], field: Callable[[Hole, object], str]) -> str:
+    """The text of one of each of several fields."""
+    values = iter(row)
+    return "".join([field(piece, next(values)) if isinstance(piece, Hole) else str(piece) for piece in form])

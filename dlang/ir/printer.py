@@ -145,24 +145,6 @@ class Printer:
             out.append(f"{self.var(var)}: {type}")
         return ", ".join(out)
 
-    def axis(self, axis: anf.Axis) -> str:
-        return f"{self.var(axis.var)} in {self._bound('max', axis.lows)}..{self._bound('min', axis.highs)}"
-
-    def _bound(self, pick: str, sizes: tuple[anf.Size, ...]) -> str:
-        inner = ", ".join([self.size(s) for s in sizes])
-        return inner if len(sizes) == 1 else f"{pick}({inner})"
-
-    def destination(self, d: anf.Destination) -> str:
-        kind = "keep" if isinstance(d, anf.Reduce) else "add"
-        monoid = f" {d.monoid}" if isinstance(d, anf.Reduce) else ""
-        into = f" into {self.var(d.into)}" if d.into is not None else ""
-        after = f" after {d.after}" if isinstance(d, anf.Reduce) and d.after is not None else ""
-        return f"{kind} {self.sizes(d.shape)} {self.sizes(d.index)}{monoid}{into}{after}"
-
-    def state(self, params: tuple[anf.Var, ...], init: tuple[anf.Atom, ...]) -> str:
-        first = [self.atom(a) for a in init]
-        return "(" + ", ".join([f"{self.bindings([p])} = {a}" for p, a in zip(params, first, strict=True)]) + ")"
-
     # ---- lets --------------------------------------------------------------------------------------------------------
     def block(self, block: anf.Block) -> None:
         self._depth += 1
@@ -171,67 +153,49 @@ class Printer:
         self.line("yield" + "".join([" " + ", ".join([self.atom(r) for r in block.results])] if block.results else []))
         self._depth -= 1
 
+    def nested(self, block: anf.Block) -> str:
+        """The text of a block in an operation."""
+        around, self.lines = self.lines, []
+        self.block(block)
+        inner, self.lines = self.lines, around
+        return "\n".join(["{", *inner, "  " * self._depth + "}"])
+
     def let(self, let: anf.Let) -> None:
         binds = self.bindings(let.vars)
-        start = f"{binds} = " if let.vars else ""
-        match let.op:
-            case anf.Comp() as op:
-                axes = ", ".join([self.axis(a) for a in op.axes])
-                self.line(f"{start}comp{' ' if axes else ''}{axes} {{", let.span)
-                self.block(op.body)
-                destinations = ", ".join([self.destination(d) for d in op.destinations])
-                self.line("}" + (f" to {destinations}" if destinations else ""))
-            case anf.For() as op:
-                bounds = f"{self.size(op.low)}..{self.size(op.high)}"
-                state = self.state(op.params, op.init)
-                early = " early" if op.early else ""
-                self.line(f"{start}for {self.var(op.index)} in {bounds} {state}{early} {{", let.span)
-                self.block(op.body)
-                self.line("}")
-            case anf.While() as op:
-                state = self.state(op.params, op.init)
-                self.line(f"{start}while {state}{' early' if op.early else ''} {{", let.span)
-                self.block(op.condition)
-                self.line("} do {")
-                self.block(op.body)
-                self.line("}")
-            case anf.If() as op:
-                self.line(f"{start}if {self.atom(op.condition)}{' rarely' if op.cold else ''} {{", let.span)
-                self.block(op.then)
-                self.line("} else {")
-                self.block(op.otherwise)
-                self.line("}")
-            case op:
-                self.line(start + self.op(op), let.span)
+        head, *rest = ((f"{binds} = " if let.vars else "") + self.op(let.op)).split("\n")
+        self.line(head, let.span)
+        self.lines += rest
 
-    def op(self, op: anf.Op) -> str:
-        """The text of an operation of one line."""
-        if isinstance(op, anf.View):
-            axes = [f"{self.var(v)} in 0..{self.size(s)}" for v, s in zip(op.axes, op.shape, strict=True)]
-            return f"view {', '.join(axes)} of {self.var(op.array)}{self.sizes(op.index)}"
-        assert not isinstance(op, anf.Comp | anf.For | anf.While | anf.If), "it has blocks"
+    def op(self, op: anf.Op | anf.Axis | anf.Destination) -> str:
+        """The text of an operation, or of a part of a comprehension."""
         return written(op.FORM, op, self.field)
 
     def field(self, hole: Hole, value: object) -> str:
         """The text of what an operation holds."""
-        if hole.open:
-            assert isinstance(value, tuple)
-            parts = [_quoted(v) if isinstance(v, str) else self.part(v) for v in value]
-            return f"{hole.open}{', '.join(parts)}{hole.close}"
-        return _quoted(str(value)) if hole.quoted else self.part(value)
+        if hole.quoted:
+            return _quoted(str(value))
+        if not isinstance(value, tuple):
+            return self.part(value, hole)
+        parts = [_quoted(v) if isinstance(v, str) else self.part(v, hole) for v in value]
+        text = ", ".join(parts)
+        return f"{hole.how}({text})" if hole.how and len(parts) > 1 else f"{hole.open}{text}{hole.close}"
 
-    def part(self, value: object) -> str:
+    def part(self, value: object, hole: Hole) -> str:
         match value:
             case None:
                 return "_"
             case anf.Var():
-                return self.var(value)
+                return self.bindings([value]) if hole.how == "typed" else self.var(value)
             case anf.Lit():
                 return _literal(value)
             case Poly():
                 return self.size(value)
             case anf.Variant(datatype, tag):
                 return f"{_quoted(datatype)} {tag}"
+            case anf.Block():
+                return self.nested(value)
+            case anf.Axis() | anf.Reduce() | anf.ScatterAdd():
+                return self.op(value)
             case str():
                 return _name(value)
             case int():

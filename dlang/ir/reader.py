@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any, get_args
 
 from dlang.ir import anf
-from dlang.ir.forms import Choice, Form, Hole, parsed
-from dlang.ir.roles import Leaf, Many, Role, Shape, shapes
+from dlang.ir.forms import Choice, Each, Form, Hole, parsed
+from dlang.ir.roles import Leaf, Many, Record, Role, Shape, shapes
 from dlang.ir.tokens import Tokens, words
 from dlang.ops.primitives import PRIMITIVES
 from dlang.polynomials import Poly
@@ -142,34 +143,6 @@ class _Reader:
             self.tokens.skip()
         return anf.Array(dtype, self.sizes()) if self.tokens.peek() == ("mark", "[") else anf.Scalar(dtype)
 
-    def axis(self) -> anf.Axis:
-        printed = self.tokens.take("var")
-        self.tokens.expect("in")
-        lows = self.bound("max")
-        self.tokens.expect("..")
-        highs = self.bound("min")
-        return anf.Axis(self.bind(_I64)(printed), lows, highs)
-
-    def bound(self, pick: str) -> tuple[anf.Size, ...]:
-        return self.tokens.several(self.size) if self.tokens.accept(pick) else (self.size(),)
-
-    def destination(self) -> anf.Destination:
-        kind = self.tokens.take("word")
-        shape, index = self.sizes(), self.sizes()
-        monoid = self.tokens.take("word") if kind == "keep" else ""
-        into = self.var() if self.tokens.accept("into") else None
-        after = int(self.tokens.take("number")) if self.tokens.accept("after") else None
-        return anf.Reduce(shape, index, monoid, into, after) if kind == "keep" else anf.ScatterAdd(shape, index, into)
-
-    def state(self) -> tuple[tuple[anf.Var, ...], tuple[anf.Atom, ...]]:
-        def one() -> tuple[anf.Var, anf.Atom]:
-            param = self.binding()
-            self.tokens.expect("=")
-            return param, self.atom()
-
-        pairs = self.tokens.several(one)
-        return tuple(p for p, _ in pairs), tuple(a for _, a in pairs)
-
     # ---- datatypes, functions, blocks, lets --------------------------------------------------------------------------
     def datatype(self) -> None:
         name = self.text()
@@ -232,98 +205,101 @@ class _Reader:
         word = self.tokens.take("word")
         if word in PRIMITIVES:
             return anf.Prim(word, self.atoms())
-        if word in _OPS:
-            return _OPS[word](self)
         cls = _FORMS.get(word)
         if cls is None:
             self.tokens.back()
             raise self.tokens.fail("an operation")
+        op: anf.Op = self.fields(cls, word)
+        return op
+
+    def fields(self, cls: Any, word: str = "") -> Any:
+        """Reads what stands behind the first word of a form."""
         fields: dict[str, Any] = {}
         first, *rest = parsed(cls.FORM)
-        self.form((str(first)[len(word) :], *rest), cls, fields)
-        op: anf.Op = cls(**fields)
-        return op
+        self.form((first[len(word) :], *rest) if isinstance(first, str) else (first, *rest), cls, fields)
+        return cls(**fields)
 
     def form(self, form: Form, cls: Any, fields: dict[str, Any]) -> None:
         """Reads the pieces of a form; what stands in the places of fields goes to `fields`."""
         for piece in form:
+            match piece:
+                case Hole((name,)):
+                    fields[name] = self.field(piece, shapes(cls)[name])
+                case Each(inner):
+                    names = [hole.path[0] for hole in piece.holes]
+                    none = self.tokens.peek() == ("mark", ")")
+                    rows = () if none else self.tokens.listed(partial(self.row, inner, cls))
+                    fields.update(zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True))
+                case Choice(field, _, (first, *rest)):
+                    start = words(str(first)) if isinstance(first, str) else []
+                    if self.tokens.accept(start[0]) if start else self.tokens.peek()[0] == "var":
+                        fields[field] = True  # unless a place in what follows says more
+                        for other in start[1:]:
+                            self.tokens.expect(other)
+                        self.form(tuple(rest), cls, fields)
+                    elif isinstance(shapes(cls)[field], Many):
+                        fields[field] = ()
+                case _:
+                    for word in words(str(piece)):
+                        self.tokens.expect(word)
+
+    def row(self, form: Form, cls: Any) -> list[Any]:
+        """Reads one of each of several fields."""
+        out = []
+        for piece in form:
             if isinstance(piece, Hole):
-                (name,) = piece.path
-                fields[name] = self.field(piece, shapes(cls)[name])
-            elif isinstance(piece, Choice):
-                first, *rest = piece.then
-                word, *others = words(str(first))
-                if self.tokens.accept(word):
-                    fields[piece.field] = True  # unless a place in what follows says more
-                    for other in others:
-                        self.tokens.expect(other)
-                    self.form(tuple(rest), cls, fields)
+                of = shapes(cls)[piece.path[0]]
+                assert isinstance(of, Many)
+                out.append(self.part(of.of, piece))
             else:
-                for word in words(piece):
+                for word in words(str(piece)):
                     self.tokens.expect(word)
+        return out
 
     def field(self, hole: Hole, shape: Shape) -> Any:
-        of = shape.of if isinstance(shape, Many) else shape
-        assert isinstance(of, Leaf)
+        inner = shape.of if isinstance(shape, Many) else shape  # a list of what is static has the role of a part
         if hole.open:
-            text = of.type is str
-            return self.tokens.several(lambda: self.text() if text else self.part(of), hole.open, hole.close)
-        return self.text() if hole.quoted else self.part(of)
+            text = isinstance(inner, Leaf) and inner.type is str
+            return self.tokens.several(lambda: self.text() if text else self.part(inner, hole), hole.open, hole.close)
+        if inner is shape:
+            return self.text() if hole.quoted else self.part(inner, hole)
+        if hole.how and not self.tokens.accept(hole.how):
+            return (self.part(inner, hole),)
+        return (self.tokens.several if hole.how else self.tokens.listed)(lambda: self.part(inner, hole))
 
-    def part(self, leaf: Leaf) -> Any:
+    def part(self, shape: Shape, hole: Hole) -> Any:
         """Reads a part of an operation by its role and type."""
-        if leaf.optional and self.tokens.accept("_"):
+        if isinstance(shape, Record):
+            classes: tuple[Any, ...] = shape.classes
+            return self.fields(classes[0]) if len(classes) == 1 else self.fields(*self.told(classes))
+        assert isinstance(shape, Leaf)
+        if shape.optional and self.tokens.accept("_"):
             return None
-        if leaf.role is Role.OPERAND:
-            return self.var() if leaf.type is anf.Var else self.atom()
-        if leaf.role is Role.SIZE:
-            return self.size()
-        if leaf.type is anf.Variant:
-            return self.variant()
-        if leaf.type is str:
-            return self.name()
-        return bool(self.integer()) if leaf.type is bool else self.integer()
+        match shape.role:
+            case Role.OPERAND:
+                return self.var() if shape.type is anf.Var else self.atom()
+            case Role.BINDER:
+                return self.binding() if hole.how == "typed" else self.index_var()
+            case Role.SIZE:
+                return self.size()
+            case Role.BLOCK:
+                return self.block()
+            case _ if shape.type is anf.Variant:
+                return self.variant()
+            case _ if shape.type is str:
+                return self.name()
+            case _:
+                return bool(self.integer()) if shape.type is bool else self.integer()
 
-    def op_comp(self) -> anf.Op:
-        axes = () if self.tokens.peek() == ("mark", "{") else self.tokens.listed(self.axis)
-        body = self.block()
-        return anf.Comp(axes, body, self.tokens.listed(self.destination) if self.tokens.accept("to") else ())
-
-    def op_for(self) -> anf.Op:
-        index = self.index_var()
-        self.tokens.expect("in")
-        low = self.size()
-        self.tokens.expect("..")
-        high = self.size()
-        params, init = self.state()
-        early = self.tokens.accept("early")
-        return anf.For(index, low, high, params, init, self.block(), early)
-
-    def op_while(self) -> anf.Op:
-        params, init = self.state()
-        early = self.tokens.accept("early")
-        condition = self.block()
-        self.tokens.expect("do")
-        return anf.While(params, init, condition, self.block(), early)
-
-    def op_if(self) -> anf.Op:
-        condition, cold, then = self.atom(), self.tokens.accept("rarely"), self.block()
-        self.tokens.expect("else")
-        return anf.If(condition, then, self.block(), cold=cold)
-
-    def op_view(self) -> anf.Op:
-        axes = self.tokens.listed(self.axis)
-        self.tokens.expect("of")
-        array = self.var()
-        return anf.View(array, tuple(a.var for a in axes), tuple(a.highs[0] for a in axes), self.sizes())
+    def told(self, classes: Sequence[Any]) -> tuple[Any, str]:
+        """The one of several records whose first word comes next, and the word."""
+        word = self.tokens.take("word")
+        for cls in classes:
+            if cls.FORM.startswith(f"{word} "):
+                return cls, word
+        self.tokens.back()
+        raise self.tokens.fail(" or ".join([f"`{cls.FORM.split(' ')[0]}`" for cls in classes]))
 
 
-_OPS: dict[str, Callable[[_Reader], anf.Op]] = {
-    "comp": _Reader.op_comp,
-    "for": _Reader.op_for,
-    "while": _Reader.op_while,
-    "if": _Reader.op_if,
-    "view": _Reader.op_view,
-}
-"""The operations whose text has no form."""
-_FORMS = {cls.FORM.split(" ")[0].split("(")[0]: cls for cls in get_args(anf.Op) if hasattr(cls, "FORM")}
+_FORMS = {re.split(r"\W", cls.FORM)[0]: cls for cls in get_args(anf.Op) if cls is not anf.Prim}
+"""The operations by the words with which their texts begin."""

@@ -60,7 +60,7 @@ class Tokens:
 
     def accept(self, text: str) -> bool:
         kind, found = self.peek()
-        if kind in ("mark", "word") and found == text:
+        if kind in ("mark", "word", "number") and found == text:
             self._at += 1
             return True
         return False

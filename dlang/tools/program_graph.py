@@ -73,11 +73,11 @@ class _Drawing:
     # ---- operations with blocks --------------------------------------------------------------------------------------
     def comprehension(self, op: anf.Comp, let: Let, where: Cluster) -> None:
         """A kernel: what it computes at each point, and at its end where that goes."""
-        axes = ", ".join(map(self.names.axis, op.axes))
+        axes = ", ".join(map(self.names.op, op.axes))
         inside = self.graph.cluster(where, _at(f"for {axes}" if axes else "once", let.span))
         self.block(op.body, inside)
         for var, destination, value in zip(let.vars, op.destinations, op.body.results, strict=True):
-            label = f"{self.names.destination(destination)}\n{self.names.type(var.type)}"
+            label = f"{self.names.op(destination)}\n{self.names.type(var.type)}"
             node = self.graph.node(inside, label, fillcolor="#e0d8f0")
             self.link([value, *([destination.into] if destination.into is not None else [])], node)
             self.made[var] = node
