@@ -14,6 +14,7 @@ from dlang.ir import anf
 from dlang.ir.libraries import functional
 from dlang.ir.traverse import parts
 from dlang.ir.types import is_float
+from dlang.ops.monoids import DIFFERENTIABLE
 from dlang.ops.primitives import PRIMITIVES
 
 
@@ -125,7 +126,7 @@ class _Flows:
 
 def differentiable(destination: object) -> bool:
     """Tells whether the result of a destination can carry a derivative."""
-    return not isinstance(destination, anf.Reduce) or destination.monoid in ("sum", "prod", "max", "min", "set")
+    return not isinstance(destination, anf.Reduce) or destination.monoid in DIFFERENTIABLE
 
 
 def next_state(op: anf.For | anf.While) -> tuple[anf.Atom, ...]:

@@ -24,6 +24,7 @@ from dlang.ir.substitution import Renaming, substitute
 from dlang.ir.terms import ZERO
 from dlang.ir.traverse import bound_vars
 from dlang.ir.types import I64, dtype_of, is_float, type_of
+from dlang.ops.monoids import CHOOSING
 from dlang.polynomials import Poly
 
 
@@ -92,7 +93,7 @@ def _parallel(let: anf.Let, op: anf.Comp, gs: dict[int, anf.Atom], scope: Scope)
     after: list[anf.Let] = []
     for k, g in gs.items():
         d = op.destinations[k]
-        if isinstance(d, anf.Reduce) and d.monoid in ("max", "min") and _reduced(op, d):
+        if isinstance(d, anf.Reduce) and d.monoid in CHOOSING and _reduced(op, d):
             let, at_extremum = _pull_extremum(let, k, g, scope)
             after += at_extremum
         else:

@@ -347,7 +347,7 @@ def _kept(op: Comp, d: Destination) -> set[Var]:
 
 
 def _reduced_extremum(op: Comp, d: Destination) -> bool:
-    return isinstance(d, Reduce) and d.monoid in ("max", "min") and len(_kept(op, d)) < len(op.axes)
+    return isinstance(d, Reduce) and d.monoid in CHOOSING and len(_kept(op, d)) < len(op.axes)
 
 
 def _push_extremum(let: Let, op: Comp, k: int, where: Var, s: Dual) -> None:

@@ -22,10 +22,9 @@ from dlang.codegen.traverse import bound_by
 from dlang.ir.anf import FLOATS, Atom, Lit, Size, Var, fresh, poly
 from dlang.ir.terms import WIDTHS, ZERO
 from dlang.ir.types import I64, dtype_of, product
+from dlang.ops.monoids import ARITHMETIC
 from dlang.ops.primitives import PRIMITIVES
 from dlang.polynomials import Poly
-
-REDUCED = frozenset(("sum", "prod", "max", "min", "argmax", "argmin"))
 
 Callee = Callable[[loops.Invoke, Atom], loops.Invoke]
 Routines = Callable[[str, str], int]
@@ -221,7 +220,7 @@ class Counter:
             self.bind((stmt.var,), frozenset((depth,)))
             stmts = self.walk(stmt.stmts)
             for r in stmt.reductions:
-                if r.monoid in REDUCED and dtype_of(r.result) in FLOATS:
+                if r.monoid in ARITHMETIC and dtype_of(r.result) in FLOATS:
                     self.computes(1, everything)
             made_loop: loops.Stmt = replace(stmt, stmts=stmts)
         else:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from dlang.ir import anf
 from dlang.ir.traverse import map_blocks
+from dlang.ops.monoids import ROUNDED
 
 WIDE = "f32"
 
@@ -54,7 +55,7 @@ def _widened(let: anf.Let) -> list[anf.Let] | None:
 
 def _comp(let: anf.Let, op: anf.Comp) -> list[anf.Let] | None:
     chosen = [
-        _is_half(v.type) and (isinstance(d, anf.ScatterAdd) or d.monoid in ("sum", "prod"))
+        _is_half(v.type) and (isinstance(d, anf.ScatterAdd) or d.monoid in ROUNDED)
         for v, d in zip(let.vars, op.destinations, strict=True)
     ]
     if not any(chosen):

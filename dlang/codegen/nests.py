@@ -51,7 +51,7 @@ class Target:
     @property
     def positional(self) -> bool:
         """Tells whether the value is the position of an extremum."""
-        return self.monoid in ("argmax", "argmin")
+        return self.monoid in monoids.STAYS
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from dlang.ir.anf import Array, Atom, Let, Lit, Scalar, Var, fresh, poly
 from dlang.ir.kernels import is_kernel, no_device
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, dtype_of, product
+from dlang.ops.monoids import COMBINE
 
 
 def scan(s: Scheduler, monoid: str, source: Place, target: Place) -> None:
@@ -23,7 +24,7 @@ def scan(s: Scheduler, monoid: str, source: Place, target: Place) -> None:
     x, value, last = (fresh(name, Scalar(dtype)) for name in ("x", "total", "total"))
     stmts: tuple[loops.Stmt, ...] = (
         loops.Load(x, source.buffer, source.at((poly(index),))),
-        loops.Compute(value, "add" if monoid == "sum" else "mul", (total, x)),
+        loops.Compute(value, COMBINE[monoid], (total, x)),
         loops.Store(target.buffer, target.at((poly(index),)), value),
     )
     init = (identity(monoid, dtype),)

@@ -20,13 +20,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dlang.codegen import loops
-from dlang.codegen.counting import REDUCED, Counter, Routines
+from dlang.codegen.counting import Counter, Routines
 from dlang.codegen.kernel import Kernel
 from dlang.codegen.traverse import map_inside, walk
 from dlang.diagnostics import Span
 from dlang.ir.anf import FLOATS, Atom, Lit, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, dtype_of
+from dlang.ops.monoids import ARITHMETIC
 
 _KINDS: tuple[tuple[type, str], ...] = (
     (loops.Loop, "loop"), (loops.Product, "product"), (loops.Pack, "copy"), (loops.Move, "copy"), (loops.Runtime,
@@ -185,7 +186,7 @@ class Measuring:
     def opened(self, loop: loops.Loop) -> loops.Loop:
         """A loop whose nests are inside; what it adds up is the function's own."""
         inside = self.statements(loop.stmts)
-        added = [r for r in loop.reductions if r.monoid in REDUCED and dtype_of(r.result) in FLOATS]
+        added = [r for r in loop.reductions if r.monoid in ARITHMETIC and dtype_of(r.result) in FLOATS]
         if added and self.counting:
             inside = (*inside, loops.Count(Lit(self.own, "i64"), ZERO, poly(len(added))))
         return replace(loop, stmts=inside)

@@ -23,6 +23,7 @@ from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64
+from dlang.ops.monoids import COMBINE
 
 UNROLLED = 24  # so few terms of all rows need no loop
 
@@ -207,7 +208,6 @@ def _unrolled(
     copies: _Copies, values: tuple[anf.Atom, ...], reduced: list[anf.Axis], monoids: list[str]
 ) -> tuple[list[Stmt], list[anf.Atom]]:
     """All terms one after another."""
-    names = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
     stmts: list[Stmt] = []
     totals: list[anf.Atom] = []
     for point in _points(reduced):
@@ -218,7 +218,7 @@ def _unrolled(
             continue
         for k, (total, term) in enumerate(zip(totals, terms, strict=True)):
             new = anf.fresh("sum", total.type)
-            stmts.append(Compute(new, names[monoids[k]], (total, term)))
+            stmts.append(Compute(new, COMBINE[monoids[k]], (total, term)))
             totals[k] = new
     return stmts, totals
 

@@ -10,6 +10,7 @@ from dlang.codegen.memory import frame_of
 from dlang.codegen.vectorize import LANE_BITS, known_iterations
 from dlang.ir.anf import Atom, Axis, Cast, Comp, IndexExpr, Prim, Read, Reduce, Size, Var
 from dlang.ir.types import dtype_of
+from dlang.ops.monoids import COMBINE
 from dlang.ops.primitives import COST, DIVISION
 
 INDEPENDENT = 8  # accumulators that hide the latency of an addition
@@ -109,7 +110,7 @@ def _kept(op: Comp) -> set[Var] | None:
     for value, d in zip(op.body.results, op.destinations, strict=True):
         if not isinstance(d, Reduce) or d.index != first.index or d.shape != first.shape or d.into is not None:
             return None
-        if d.monoid not in ("sum", "prod", "max", "min") or dtype_of(value) not in ("f64", "f32"):
+        if d.monoid not in COMBINE or dtype_of(value) not in ("f64", "f32"):
             return None
         if not isinstance(value, Var):
             return None

@@ -22,7 +22,7 @@ from dlang.ir.scope import is_literal
 from dlang.ir.terms import WIDTHS
 from dlang.ir.types import BOOL, I64
 from dlang.ir.verify import primitive_dtype
-from dlang.ops.monoids import MONOIDS
+from dlang.ops.monoids import MONOIDS, STAYS
 
 _FLAG = fresh("flag", BOOL)
 
@@ -191,7 +191,7 @@ class _Verifier:
         dtype = self.value(r.value)
         if r.monoid not in MONOIDS:
             raise IRError(f"there is no monoid {r.monoid}")
-        if (r.rank is None) != (r.position is None) or (r.rank is None) == r.monoid.startswith("arg"):
+        if (r.rank is None) != (r.position is None) or (r.rank is None) == (r.monoid in STAYS):
             raise IRError(f"a position for `{r.monoid}`")
         if r.rank is not None:
             self.value(r.rank)
@@ -240,7 +240,7 @@ class _Verifier:
                 self.of(var, self.elements(buffer))
             case loops.Store(buffer, _, value, monoid):
                 self.of(value, self.elements(buffer))
-                if monoid not in MONOIDS or monoid.startswith("arg"):
+                if monoid not in MONOIDS or monoid in STAYS:
                     raise IRError(f"{monoid} is not how a value is combined with an element")
             case loops.Move(target, source) | loops.Transfer(target, source):
                 self.elements(target, self.elements(source))

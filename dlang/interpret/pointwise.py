@@ -47,7 +47,7 @@ from dlang.ir.node import Node
 from dlang.ir.reduction import identity
 from dlang.ir.types import carries, dtype_of
 from dlang.ir.values import accept, extent_of, literal, numpy_dtype, size_of
-from dlang.ops.monoids import COMBINE
+from dlang.ops.monoids import COMBINE, EXTREMA, ROUNDED, STAYS, result_dtype
 from dlang.recursion import recursion
 
 DEPTH = 1_000_000  # frames of Python
@@ -342,13 +342,13 @@ class _Sum:
         self.destination = destination
         self.monoid = destination.monoid if isinstance(destination, anf.Reduce) else "sum"
         self.dtype = dtype
-        self.wide = "f32" if dtype in HALF and self.monoid in ("sum", "prod") else dtype
+        self.wide = "f32" if dtype in HALF and self.monoid in ROUNDED else dtype
         self.best: dict[tuple[int, ...], Any] = {}
         self.first: dict[tuple[int, ...], int] = {}
         if destination.into is not None:
             self.data = each(lambda x: cast(x, dtype, self.wide), env[destination.into])
         else:
-            kind = "i64" if self.monoid in ("argmax", "argmin") else self.wide
+            kind = result_dtype(self.monoid, self.wide)
             start = identity(self.monoid, kind)
             sizes = tuple([int(extent_of(s, env)) for s in shape])
             self.data = full(sizes, start if kind == "str" or is_handle(kind) else numpy_dtype(kind)(start))
@@ -357,17 +357,17 @@ class _Sum:
         match self.monoid:
             case "set":
                 self.data[at] = value
-            case "argmax" | "argmin":
+            case monoid if monoid in STAYS:
                 position = self.first[at] = self.first.get(at, -1) + 1  # points arrive in row-major order
                 new, old = primal(value), self.best.get(at)
-                better = old is None or (new > old if self.monoid == "argmax" else new < old)
+                better = old is None or (new > old if EXTREMA[monoid] == "max" else new < old)
                 if better or (new != new and old == old):
                     self.best[at] = new
                     self.data[at] = np.int64(position)
-            case "max" | "min":
+            case monoid if monoid in EXTREMA:
                 new, old = primal(value), primal(self.data[at])
                 first = self.destination.into is None and at not in self.first
-                better = new > old if self.monoid == "max" else new < old
+                better = new > old if EXTREMA[monoid] == "max" else new < old
                 if first or better or (new != new and old == old):
                     self.data[at] = value
                 self.first[at] = 0

@@ -13,6 +13,7 @@ from collections import Counter
 from dlang.ir.anf import ONE, ZERO, Array, Assert, Call, Comp, Foreign, Read, Reduce, Scalar, Var
 from dlang.ir.traverse import mentioned, walk
 from dlang.ir.types import dtype_of
+from dlang.ops.monoids import STAYS
 
 
 def own_elements(op: Comp, position: int) -> tuple[Var | None, ...] | None:
@@ -40,7 +41,7 @@ def is_overwritten(op: Comp, position: int) -> bool:
     """Tells whether each point of a comprehension sets an element of a result, and together they set each once."""
     d = op.destinations[position]
     scalar = isinstance(op.body.results[position].type, Scalar)
-    place = isinstance(d, Reduce) and d.monoid in ("argmax", "argmin")
+    place = isinstance(d, Reduce) and d.monoid in STAYS
     return scalar and not place and own_elements(op, position) is not None
 
 

@@ -11,46 +11,29 @@ from typing import Any
 
 import numpy as np
 
-from dlang.ir.anf import FLOATS, HALF, Destination, ScatterAdd, is_handle
+from dlang.ir.anf import HALF, Destination, ScatterAdd, is_handle
 from dlang.ir.points import Batch
 from dlang.ir.terms import WIDTHS
 from dlang.ir.values import NUMPY, Lanes, NDArray, Rows, Version, array_of, count_of, exact, flat_index, numpy_dtype
+from dlang.ops import monoids
 
-UFUNCS: dict[str, Any] = {
-    "sum": np.add,
-    "prod": np.multiply,
-    "max": np.maximum,
-    "min": np.minimum,
-    "any": np.logical_or,
-    "all": np.logical_and,
-    "argmax": np.maximum,
-    "argmin": np.minimum,
-}
+UFUNCS: dict[str, Any] = {name: getattr(np, ufunc) for name, ufunc in monoids.UFUNCS.items()}
 
 
 def identity(monoid: str, dtype: str) -> Any:
     """The value of a reduction of nothing."""
-    match monoid:
-        case "prod":
-            return NUMPY[dtype](1)
-        case "max":
-            return NUMPY[dtype](-np.inf) if dtype in FLOATS else np.iinfo(NUMPY[dtype]).min
-        case "min":
-            return NUMPY[dtype](np.inf) if dtype in FLOATS else np.iinfo(NUMPY[dtype]).max
-        case "all":
-            return True
-        case _:
-            return "" if dtype == "str" else None if is_handle(dtype) else 0
+    value = monoids.identity(monoid, dtype)
+    return value if dtype == "str" else None if is_handle(dtype) else NUMPY[dtype](value)
 
 
 def reduced_box(monoid: str, box: NDArray, axes: tuple[int, ...]) -> NDArray:
     """The values of a box combined over some axes."""
-    if monoid in ("argmax", "argmin"):
+    if monoid in monoids.STAYS:
         last = np.moveaxis(box, axes, range(-len(axes), 0))
         flat = last.reshape(*last.shape[: -len(axes)], -1)
-        found: NDArray = (np.argmax if monoid == "argmax" else np.argmin)(flat, axis=-1)
+        found: NDArray = (np.argmax if monoids.EXTREMA[monoid] == "max" else np.argmin)(flat, axis=-1)
         return found
-    if monoid in ("sum", "prod"):
+    if monoid in monoids.RUNNING:  # of which NumPy would widen integers
         combined: NDArray = UFUNCS[monoid].reduce(box, axis=axes, dtype=box.dtype)
         return combined
     other: NDArray = UFUNCS[monoid].reduce(box, axis=axes)
@@ -79,7 +62,7 @@ class Sink:
         self.scatter = isinstance(destination, ScatterAdd)
         self.monoid = "sum" if isinstance(destination, ScatterAdd) else destination.monoid
         self.dtype = dtype  # of the values; that of the result is i64 for a position
-        self.arg = self.monoid in ("argmax", "argmin")
+        self.arg = self.monoid in monoids.STAYS
         self.shape = tuple(shape)
         self.outer = outer
         self.reduced = [k for k in range(rank) if k not in kept]
@@ -90,7 +73,7 @@ class Sink:
         self.moved = 0  # bytes of the elements among these
         self.width = WIDTHS.get("i64" if self.arg else dtype, 8)
         # sums and products of half precision are done in f32, and rounded at the end
-        self.wide = dtype in HALF and self.monoid in ("sum", "prod")
+        self.wide = dtype in HALF and self.monoid in monoids.ROUNDED
         kind = "i64" if self.arg else "f32" if self.wide else dtype
         self.base: NDArray | None = None
         if outer is None:

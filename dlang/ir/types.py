@@ -9,6 +9,7 @@ from dlang.ir.errors import IRError
 from dlang.ir.libraries import library_types
 from dlang.ir.substitution import Replacement, refresh_vars
 from dlang.ir.traverse import bound_vars
+from dlang.ops import monoids
 from dlang.ops.primitives import result_dtype
 from dlang.polynomials import Poly
 
@@ -132,10 +133,8 @@ def comp_types(op: anf.Comp) -> tuple[anf.Type, ...]:
     """The types of the results of a comprehension, one for each destination."""
     types = []
     for value, destination in zip(op.body.results, op.destinations, strict=True):
-        dtype = dtype_of(value)
-        if getattr(destination, "monoid", "sum") in ("argmax", "argmin"):
-            dtype = "i64"
-        types.append(type_of(dtype, destination.shape))
+        monoid = destination.monoid if isinstance(destination, anf.Reduce) else "sum"
+        types.append(type_of(monoids.result_dtype(monoid, dtype_of(value)), destination.shape))
     return tuple(types)
 
 

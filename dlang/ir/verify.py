@@ -35,7 +35,7 @@ from dlang.ir.types import (
     result_vars,
     type_of,
 )
-from dlang.ops.monoids import MONOIDS
+from dlang.ops.monoids import MONOIDS, RUNNING, STAYS
 from dlang.ops.primitives import ANY, CLASSES, NUM, PRIMITIVES, result_dtype
 
 _NUMBERS = CLASSES[NUM]
@@ -297,7 +297,7 @@ class _Verifier:
             case anf.Update():
                 self.scalar(op.value, self.rank(op.array, len(op.index), "the index").dtype)
             case anf.Scan():
-                if op.monoid not in ("sum", "prod") or self.rank(op.array, 1, "a scan").dtype not in _NUMBERS:
+                if op.monoid not in RUNNING or self.rank(op.array, 1, "a scan").dtype not in _NUMBERS:
                     raise IRError("a scan is a running sum or product of numbers")
             case anf.If():
                 self.scalar(op.condition, "bool")
@@ -405,14 +405,13 @@ class _Verifier:
             monoid = "sum" if isinstance(destination, anf.ScatterAdd) else destination.monoid
             if monoid not in MONOIDS:
                 raise IRError(f"there is no monoid {monoid}")
-            if monoid in ("any", "all") and dtype != "bool":
-                raise IRError(f"{monoid} of {dtype}")
-            if monoid not in ("any", "all", "set") and dtype not in _NUMBERS:
+            domain = MONOIDS[monoid].domain
+            if domain != ANY and dtype not in CLASSES[domain]:
                 raise IRError(f"{monoid} of {dtype}")
             if not isinstance(destination, anf.ScatterAdd):
                 self.kept(destination.index, op.axes, monoid)
             if destination.into is not None:
-                if monoid in ("argmax", "argmin"):
+                if monoid in STAYS:
                     raise IRError(f"{monoid} into an array")
                 if not self.scope.same(destination.into.type, type_of(dtype, destination.shape)):
                     raise IRError(f"{destination.into} is not an array of the destination's type")

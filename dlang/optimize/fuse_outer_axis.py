@@ -23,6 +23,7 @@ from dlang.ir.comprehension_queries import done_whole, extent, is_plain
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import count_uses, map_bodies, map_inner, mentioned, rebuild, walk
 from dlang.ir.types import comp_types, product
+from dlang.ops.monoids import COMBINE
 from dlang.optimize.effects import effectful_functions, is_effectful
 from dlang.optimize.fusion_order import Items, bits
 from dlang.optimize.unguarded import adds_many
@@ -195,7 +196,7 @@ def _fits(d: anf.Destination, axis: anf.Axis, size: anf.Size, op: anf.Comp) -> b
     if any(i.mentions((row,)) for i in d.index):
         within = _row_of(d, row)
         return within is not None and d.shape[0] == size
-    if isinstance(d, anf.ScatterAdd) or d.monoid in ("argmax", "argmin", "set"):
+    if isinstance(d, anf.ScatterAdd) or d.monoid not in COMBINE:
         return False
     return _dense(d.index, d.shape, inner)
 

@@ -13,6 +13,7 @@ from dlang.ir.comprehension_queries import giving, point_of, with_state, without
 from dlang.ir.substitution import Renaming, substitute
 from dlang.ir.traverse import map_functions, mentioned, rebuild, type_vars, walk, with_body, with_lets, with_op
 from dlang.ir.types import dtype_of
+from dlang.ops.monoids import STAYS
 from dlang.optimize.algebra import same, simpler
 from dlang.optimize.constants import convert
 from dlang.polynomials import Poly
@@ -455,7 +456,7 @@ class _Walk:
             return False
         self.splice(op.body, vars)
         for var, d in zip(vars, op.destinations, strict=True):
-            if isinstance(d, anf.Reduce) and d.monoid in ("argmax", "argmin"):
+            if isinstance(d, anf.Reduce) and d.monoid in STAYS:
                 self.renaming.env[var] = anf.Lit(0, "i64")
         return True
 

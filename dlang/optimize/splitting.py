@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from dlang.ir import anf
 from dlang.ir.comprehension_queries import done_whole, extent, is_plain
 from dlang.ir.traverse import count_uses, mentioned, walk
+from dlang.ops.monoids import COMBINE
 
 Split = int | None
 """Along which of its axes an array is split; None: it is whole, or a part of a reduction."""
-
-_REDUCED = ("sum", "prod", "max", "min", "any", "all")
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +240,7 @@ def _comp(unit: Unit, op: anf.Comp, axis: anf.Var, size: anf.Size, own: Iterable
 
 
 def _is_reduced(d: anf.Destination) -> bool:
-    return not isinstance(d, anf.Reduce) or d.monoid in _REDUCED
+    return not isinstance(d, anf.Reduce) or d.monoid in COMBINE
 
 
 def is_reduction(op: anf.Op, array: anf.Var) -> bool:

@@ -7,6 +7,7 @@ from itertools import zip_longest
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit, Reduce, Size, poly
+from dlang.ops.monoids import result_dtype
 from dlang.ops.primitives import OPERATORS, PARTIAL
 from dlang.specialize.emitter import Emitter
 from dlang.specialize.frame import Frame
@@ -139,7 +140,7 @@ def reduce_axes(e: Emitter, v: ArrayV, over: Sequence[int], monoids: tuple[str, 
         x = e.read(v.var, index)
     kept = [k for k in range(len(axes)) if k not in over]
     shape, where = tuple([v.shape[k] for k in kept]), tuple([index[k] for k in kept])
-    dtypes = tuple(["i64" if m.startswith("arg") else v.dtype for m in monoids])
+    dtypes = tuple([result_dtype(m, v.dtype) for m in monoids])
     # Kept axes outermost: the order of a row-major walk over the result.
     order = tuple([axes[k] for k in kept] + [axes[k] for k in range(len(axes)) if k in over])
     outs = e.comp(order, lets, (x,) * len(monoids), tuple([Reduce(shape, where, m) for m in monoids]), dtypes, "r")

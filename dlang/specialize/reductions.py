@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit, Reduce, Scalar, Size, poly
+from dlang.ops.monoids import CHOOSING, MONOIDS, identity, result_dtype
 from dlang.specialize.arith import reduce_axes
 from dlang.specialize.binders import (
     acts,
@@ -23,16 +23,9 @@ from dlang.specialize.elements import collect
 from dlang.specialize.emitter import TRUE
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.values import ArrayV, ScalarV, Value
-from dlang.specialize.zeros import zero
 from dlang.typecheck import core, types as ty
 
 I64_TYPE = ty.TypeCon("i64")
-IDENTITY: dict[str, Callable[[str], Lit]] = {
-    "sum": zero,
-    "prod": lambda dtype: Lit(1.0 if dtype in anf.FLOATS else 1, dtype),
-    "any": lambda dtype: Lit(False, dtype),
-    "all": lambda dtype: Lit(True, dtype),
-}
 
 
 def reduction(f: Frame, monoid: str, c: core.Comprehension, nested: bool = False, check: bool = True) -> Atom | None:
@@ -42,16 +35,16 @@ def reduction(f: Frame, monoid: str, c: core.Comprehension, nested: bool = False
     """
     e = f.emitter
     element = f.erasing().mono(c.element.type)
-    filters = monoid in IDENTITY and isinstance(element, Scalar)
+    filters = MONOIDS[monoid].has_empty and isinstance(element, Scalar)
     if acts(f, c) or (c.condition is not None and not filters) or element == Scalar("str"):
         return None
-    if nested and monoid in ("max", "min"):
+    if nested and monoid in CHOOSING:
         return largest_or_identity(f, monoid, c)
     split = entered(f, c)
     if split is not None:
         inner = replace(c, binders=c.binders[split:])
         within = core.Builtin(c.element.type, c.span, monoid, (inner,), {"nested": 1})
-        if monoid in ("max", "min") and check:
+        if monoid in CHOOSING and check:
             one = core.Literal(I64_TYPE, c.span, 1)
             count = reduction(f, "sum", replace(c, element=one))
             assert count is not None
@@ -74,9 +67,9 @@ def reduction(f: Frame, monoid: str, c: core.Comprehension, nested: bool = False
         (out,) = reduce_axes(e, value, range(len(value.shape)), (monoid,))
         assert isinstance(out, ScalarV)
         return out.atom
-    if monoid in ("max", "min", "argmax", "argmin") and check:
+    if not MONOIDS[monoid].has_empty and check:
         nonempty(f, tuple([b.size for b in binders]), monoid)
-    dtype = "i64" if monoid.startswith("arg") else value.dtype
+    dtype = result_dtype(monoid, value.dtype)
     return e.comp(axes, lets, (value.atom,), (Reduce((), (), monoid),), (dtype,), "r")[0]
 
 
@@ -91,8 +84,6 @@ def entered(f: Frame, c: core.Comprehension) -> int | None:
 
 def largest_or_identity(f: Frame, monoid: str, c: core.Comprehension) -> Atom:
     """`max` or `min`; of nothing it is the identity, without a gradient, which would go to an element."""
-    from dlang.ir.reduction import identity
-
     e = f.emitter
     some: Atom = TRUE
     open_variables(f, c)
@@ -103,8 +94,7 @@ def largest_or_identity(f: Frame, monoid: str, c: core.Comprehension) -> Atom:
         assert value is not None
     assert isinstance(value.type, Scalar)
     dtype = value.type.dtype
-    nothing = identity(monoid, dtype)
-    otherwise = Lit(float(nothing) if dtype in anf.FLOATS else int(nothing), dtype)
+    otherwise = Lit(identity(monoid, dtype), dtype)
     return e.emit(anf.If(some, anf.Block(tuple(then), (value,)), anf.Block((), (otherwise,))), value.type)[0]
 
 
@@ -117,7 +107,7 @@ def conditional(f: Frame, c: core.Comprehension, monoid: str) -> Value:
         value = f.eval(c.element)
     if not isinstance(value, ScalarV):
         raise unsupported("a reduction with `if` over arrays", e.span)
-    otherwise = IDENTITY[monoid](value.dtype)
+    otherwise = Lit(identity(monoid, value.dtype), value.dtype)
     op = anf.If(holds, anf.Block(tuple(then), (value.atom,)), anf.Block((), (otherwise,)))
     return ScalarV(e.emit(op, value.atom.type)[0])
 

@@ -7,6 +7,7 @@ from itertools import chain, pairwise
 
 from dlang.diagnostics import Note, Span, error
 from dlang.grammar import syntax as s, trees
+from dlang.ops.monoids import MONOIDS
 from dlang.typecheck import core, expressions as expr, indexing, patterns
 from dlang.typecheck.context import Checker
 from dlang.typecheck.limits import within_axes
@@ -75,8 +76,9 @@ def inside_comprehension(outer: FunctionContext | None) -> FunctionContext | Non
 
 def reduced(cx: Checker, scope: Scope, name: str, e: s.Comprehension) -> core.Expr:
     """The argument of a builtin: one that reduces all elements keeps no array of them."""
-    monoid = name in ("sum", "prod", "any", "all") or (name in ("max", "min") and e.condition is None)
-    return comprehension(cx, scope, e, kept=not monoid)
+    monoid = MONOIDS.get(name)
+    whole = monoid is not None and (monoid.has_empty or (monoid.combine != "" and e.condition is None))
+    return comprehension(cx, scope, e, kept=not whole)
 
 
 def comprehension(cx: Checker, scope: Scope, e: s.Comprehension, kept: bool = True) -> core.Expr:

@@ -26,6 +26,7 @@ from dlang.codegen.traverse import captures, kept, map_inside, walk, with_stmts
 from dlang.ir.anf import FLOATS, Atom, Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, dtype_of, product
+from dlang.ops.monoids import ROUNDED
 
 BITS = {"f64": (27, 28), "f32": (27,)}
 """Of the integers that a term becomes; the rest of 64 are for the sum."""
@@ -88,7 +89,7 @@ def _targets(nest: Nest) -> dict[loops.Buffer, None] | None:
     sources = {s.result: s.source for s in walk(inside) if isinstance(s, loops.Slice)}
     found: dict[loops.Buffer, None] = {}
     for s in walk(nest.stmts):
-        if isinstance(s, loops.Store) and s in nest.joined and s.buffer.dtype in FLOATS and s.monoid in ("sum", "prod"):
+        if isinstance(s, loops.Store) and s in nest.joined and s.buffer.dtype in FLOATS and s.monoid in ROUNDED:
             if s.monoid == "prod" or s.buffer.dtype not in BITS:
                 return None
             root = s.buffer

@@ -13,7 +13,7 @@ from dlang.ir.anf import FLOATS, HALF, Lit
 from dlang.ir.rounding import rounded
 from dlang.ir.terms import WIDTHS
 from dlang.ops.dtypes import DTYPES
-from dlang.ops.monoids import COMBINE
+from dlang.ops.monoids import COMBINE, EXTREMA, MONOIDS
 from dlang.ops.primitives import EXACT, PRIMITIVES, result_dtype
 
 UNROLLED = range(-32, 65)
@@ -113,10 +113,9 @@ def combine(monoid: str, dtype: str, x: str, y: str) -> str:
 
 def better(monoid: str, new: str, rank: str, best: str, best_rank: str) -> str:
     """Prints a test whether a value beats another as extremum: larger (NaN counts as largest), or equal and first."""
-    function = "dl_larger" if monoid == "argmax" else "dl_smaller"
-    return f"{function}({new}, {rank}, {best}, {best_rank})"
+    return f"{MONOIDS[monoid].first}({new}, {rank}, {best}, {best_rank})"
 
 
 def first(monoid: str, dtype: str) -> str:
     """Returns the initial value of a reduction."""
-    return literal(identity(monoid.removeprefix("arg"), dtype))
+    return literal(identity(EXTREMA.get(monoid, monoid), dtype))

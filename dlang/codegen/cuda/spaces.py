@@ -19,6 +19,7 @@ from dlang.codegen.vectorize import known_iterations
 from dlang.identity import ByIdentity
 from dlang.ir.anf import FLOATS
 from dlang.ir.kernels import is_kernel
+from dlang.ops.monoids import ROUNDED
 
 FEW = 32  # iterations in all, that are no reason to use a device
 
@@ -53,10 +54,7 @@ class Launching:
             self.deterministic
             and nest is not None
             and any(
-                isinstance(s, loops.Store)
-                and s in nest.joined
-                and s.monoid in ("sum", "prod")
-                and s.buffer.dtype in FLOATS
+                isinstance(s, loops.Store) and s in nest.joined and s.monoid in ROUNDED and s.buffer.dtype in FLOATS
                 for s in walk([loop, *nest.stmts])
             )
         )

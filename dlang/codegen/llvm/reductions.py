@@ -9,15 +9,13 @@ from dlang.codegen.llvm.scalars import LLVM, constant, register_type
 from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import Reduction
 from dlang.codegen.nests import identity
-from dlang.ir.anf import FLOATS, SIGNED, Var
+from dlang.ir.anf import FLOATS, Var
 from dlang.ir.types import dtype_of
+from dlang.ops.monoids import EXTREMA, MONOIDS, ROUNDED
 
 
 def _identity(r: Reduction, dtype: str) -> int | float | bool:
-    monoid = r.monoid
-    if r.position is not None:
-        monoid = "max" if r.monoid == "argmax" else "min"
-    value = identity(monoid, dtype).value
+    value = identity(EXTREMA.get(r.monoid, r.monoid), dtype).value
     assert not isinstance(value, str)
     return value
 
@@ -163,14 +161,9 @@ def _of_all_lanes(w: Writer, monoid: str, dtype: str, total: str, width: int) ->
     """The lanes of a vector, combined."""
     type = f"<{width} x {LLVM[dtype]}>"
     kind = register_dtype(dtype) if dtype in FLOATS else LLVM[dtype]
-    if dtype in FLOATS and monoid in ("sum", "prod"):
+    if dtype in FLOATS and monoid in ROUNDED:
         return _by_halves(w, monoid, register_dtype(dtype), total, width)
-    if dtype in FLOATS:
-        stem = "fmaximum" if monoid == "max" else "fminimum"
-    else:
-        sign = "s" if dtype in SIGNED else "u"
-        stem = {"sum": "add", "prod": "mul", "any": "or", "all": "and"}.get(monoid) or sign + monoid
-    name = f"llvm.vector.reduce.{stem}.v{width}{kind}"
+    name = f"llvm.vector.reduce.{MONOIDS[monoid].reduce.of(dtype)}.v{width}{kind}"
     w.module.declare(name, LLVM[dtype], type)
     return w.emit(f"call {LLVM[dtype]} @{name}({type} {total})")
 
@@ -197,7 +190,7 @@ def _horizontal_position(w: Writer, monoid: str, dtype: str, values: str, ranks:
     assert w.lane is not None
     width = w.lane.width
     ops = w.ops(width=width)
-    best = _of_all_lanes(w, monoid.removeprefix("arg"), dtype, values, width)
+    best = _of_all_lanes(w, EXTREMA[monoid], dtype, values, width)
     every = w.splat(best, LLVM[dtype], w.depth)
     if dtype in FLOATS:
         nan = ops.compare("uno", dtype, values, values)

@@ -16,6 +16,7 @@ from dlang.ir.anf import FLOATS, HALF, SIGNED, UNSIGNED, Lit
 from dlang.ir.rounding import rounded
 from dlang.ops.dtypes import DTYPES
 from dlang.ops.expressions import operator, parsed
+from dlang.ops.monoids import COMBINE, EXTREMA, ROUNDED
 from dlang.ops.primitives import (
     EXACT,
     PRIMITIVES,
@@ -460,26 +461,18 @@ class Scalars:
     # ---- monoids -----------------------------------------------------------------------------------------------------
     def combine(self, monoid: str, dtype: str, x: str, y: str) -> str:
         """Two values of a reduction as one."""
-        if dtype in HALF and monoid in ("sum", "prod"):
+        if dtype in HALF and monoid in ROUNDED:
             return half.rounded(self, dtype, self.combine(monoid, "f32", x, y))
-        match monoid:
-            case "sum":
-                return self.arithmetic("add", dtype, x, y, any_order=True)
-            case "prod":
-                return self.primitive("mul", (dtype, dtype), [x, y])
-            case "any":
-                return self.binary("or", dtype, x, y)
-            case "all":
-                return self.binary("and", dtype, x, y)
-            case _:
-                return self.extremum(monoid == "max", dtype, x, y)
+        if monoid == "sum":
+            return self.arithmetic("add", dtype, x, y, any_order=True)
+        return self.primitive(COMBINE[monoid], (dtype, dtype), [x, y])
 
     def better(self, monoid: str, dtype: str, new: str, rank: str, best: str, best_rank: str) -> str:
         """Emits a test whether a value beats another as extremum: larger (NaN counts as largest), or equal and first.
 
         What has no rank has -1, which without a sign is after all others, and the identity, which is before no value.
         """
-        largest = monoid == "argmax"
+        largest = EXTREMA[monoid] == "max"
         first = self.compare("ult", "i64", rank, best_rank)
         if dtype in FLOATS:
             beats = self.compare("ugt" if largest else "ult", dtype, new, best)

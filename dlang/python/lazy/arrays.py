@@ -11,6 +11,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dlang.diagnostics import error
 from dlang.host.values import dtype_name
+from dlang.ops.monoids import COMBINE, UFUNCS
 from dlang.python.lazy.nodes import Apply, Node, is_float
 from dlang.python.lazy.pieces import cotangent
 from dlang.python.lazy.values import compute
@@ -304,14 +305,7 @@ def _dtype(dtype: np.dtype[Any]) -> str:
     return name
 
 
-_REDUCED = {
-    np.add: "sum",
-    np.multiply: "prod",
-    np.maximum: "max",
-    np.minimum: "min",
-    np.logical_and: "all",
-    np.logical_or: "any",
-}
+_REDUCED = {getattr(np, UFUNCS[name]): name for name in COMBINE}
 
 
 def unknown(what: str) -> Exception:

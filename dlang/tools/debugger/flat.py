@@ -20,6 +20,7 @@ from dlang.ir.marks import is_mark
 from dlang.ir.points import Batch
 from dlang.ir.reduction import UFUNCS, Sink, identity, reduced_box
 from dlang.ir.values import Lanes, NDArray, Version, array_of, count_of, flat_index, numpy_dtype, size_of
+from dlang.ops.monoids import ROUNDED, STAYS
 from dlang.tools.debugger.steps import Env, Line, Step, Unusual, Value, index_of, step_of, value_of
 
 Sinks = Callable[[Destination, Atom, dict[Var, int], Frame], Sink]  # make one that is out of the ordinary
@@ -238,8 +239,8 @@ def _out(d: Destination, value: Atom, names: dict[Var, int], box: Box | None) ->
     if simple:
         assert isinstance(d, anf.Reduce)
         whole = len(kept) == len(names)
-        simple = not (d.monoid in ("sum", "prod") and dtype in HALF)
-        simple = simple and (not d.monoid.startswith("arg") if whole else d.monoid != "set")
+        simple = not (d.monoid in ROUNDED and dtype in HALF)
+        simple = simple and (d.monoid not in STAYS if whole else d.monoid != "set")
     index = tuple([index_of(e) for e in d.index])
     others = [e for e in d.index if e.atom is None or e.atom not in names]
     monoid = d.monoid if isinstance(d, anf.Reduce) else "sum"
@@ -247,8 +248,8 @@ def _out(d: Destination, value: Atom, names: dict[Var, int], box: Box | None) ->
         bool(names)
         and sorted(kept) == list(range(len(names)))
         and not any(e.mentions(names) for e in others)
-        and not monoid.startswith("arg")
-        and not (monoid in ("sum", "prod") and dtype in HALF)
+        and monoid not in STAYS
+        and not (monoid in ROUNDED and dtype in HALF)
     )
     plan = None
     if simple and box is not None and len(sizes := _ints(d.shape)) == len(d.shape):
