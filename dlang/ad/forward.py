@@ -54,6 +54,7 @@ from dlang.ir.comprehension_queries import without_results
 from dlang.ir.marks import is_mark, mark_of
 from dlang.ir.substitution import Renaming
 from dlang.ir.types import array_type, carries, dtype_of, type_of
+from dlang.ops.monoids import CHOOSING
 
 
 def push_block(lets: Sequence[anf.Let], s: Dual) -> None:

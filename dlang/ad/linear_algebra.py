@@ -38,10 +38,6 @@ from dlang.ir.types import array_type, dtype_of
 def pull_library(let: Let, op: LinalgOp, scope: Scope) -> None:
     """Emits the adjoint of a library operation with active results."""
     bars = [scope.pop(v) if v in scope.active else None for v in let.vars]
-    if op.name in ("lu_det", "lu_logdet"):
-        if bars[0] is not None:
-            pull_determinant(op, bars[0], scope)
-        return
     g = [bar if isinstance(bar, Var) else None for bar in bars]
     match op.name:
         case "cholesky":
@@ -52,6 +48,9 @@ def pull_library(let: Let, op: LinalgOp, scope: Scope) -> None:
                 pull_derivative(let, op, g[0], scope)
         case "lu":
             _lu(let, op, g, scope)
+        case "lu_det" | "lu_logdet":
+            if bars[0] is not None:
+                pull_determinant(op, bars[0], scope)
         case "lu_cofactors":
             if g[0] is not None:
                 pull_cofactors(op, g[0], scope)

@@ -23,6 +23,7 @@ from dlang.aot.toolchain import refuse_other_systems
 from dlang.aot.vendor import PACKAGE, runtime_files
 from dlang.diagnostics import error
 from dlang.drafts import draft
+from dlang.ops.linear_algebra import OPERATIONS
 from dlang.python.documentation import is_name
 from dlang.python.hints import Hints
 from dlang.python.module import datatypes
@@ -89,7 +90,7 @@ def _unfit(package: str) -> str | None:
 
 def _calls_lapack(built: Built) -> bool:
     """Tells whether the runtime may call LAPACK for a program."""
-    return any(s.name == "library" and s.parts[0] != "argsort" for s in built.compiled.sites)
+    return any(s.name == "library" and OPERATIONS[s.parts[0]].matrices for s in built.compiled.sites)
 
 
 def _package(built: Built, package: str) -> dict[str, bytes]:

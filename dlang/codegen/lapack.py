@@ -1,4 +1,4 @@
-"""Linear algebra: the operations of `ir/libraries.py` in blocks, and as calls of LAPACK and BLAS from compiled code.
+"""Linear algebra: what `ops/linear_algebra.py` lists in blocks, and as calls of LAPACK and BLAS from compiled code.
 
 LAPACK's matrices are column-major: what lies in memory by rows is the transpose for it. Where an operation commutes
 with transposition no data is moved. Matrices too large for its 32-bit integers, and those for which it finds no
@@ -32,6 +32,7 @@ from dlang.codegen.substitution import Factor, Triangle, by_library, substitute
 from dlang.ir.anf import Array, Atom, Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, product
+from dlang.ops.linear_algebra import OPERATIONS
 
 LARGEST = 2**31 - 1
 NO_WORKSPACE = -1000  # LAPACKE's own codes lie below
@@ -53,7 +54,7 @@ Direct = Callable[[Routines, Sequence[loops.Operand], Sequence[loops.ArrayValue]
 
 def has(name: str, dtype: str) -> bool:
     """Tells whether compiled code does an operation itself, for a first argument of a dtype."""
-    return name in _OPERATIONS and (name != "argsort" or dtype in SORTED)
+    return name in _OPERATIONS and (OPERATIONS[name].matrices or dtype in SORTED)
 
 
 def directly(s: Scheduler, name: str, args: Sequence[loops.Operand], outs: Sequence[loops.ArrayValue]) -> Done:
@@ -68,7 +69,7 @@ def fits(s: Scheduler, name: str, args: Sequence[loops.Operand]) -> Atom:
     """Emits a test whether the arrays have few enough elements for LAPACK, if an operation needs it."""
     r = Routines(s, "")
     result: Atom = Lit(True, "bool")
-    if name == "argsort":
+    if not OPERATIONS[name].matrices:
         return result
     for size in dict.fromkeys(product(a.shape) for a in args if isinstance(a, loops.ArrayValue)):
         if size.constant is not None:

@@ -24,7 +24,7 @@ NOT_FINITE = -1
 
 
 def cholesky(a: Matrix) -> list[Any]:
-    """The lower factor l of the symmetric matrix whose lower triangle is that of a; info: see `ir/libraries.py`."""
+    """The lower factor l of the symmetric matrix whose lower triangle is that of a; and `info`."""
     n = len(a)
     factor = np.triu(a.T).copy(order="F")  # by columns its upper triangle: a = uᵀ u, and l is u by rows
     info = _call("potrf_work", a, b"U", n, factor, _leading(n))

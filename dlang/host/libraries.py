@@ -1,4 +1,4 @@
-"""The library operations of the IR (`ir/libraries.py`) on NumPy arrays, for the interpreter and for compiled code."""
+"""What `ops/linear_algebra.py` lists on NumPy arrays, for the interpreter and for compiled code."""
 
 from __future__ import annotations
 

@@ -47,6 +47,7 @@ from dlang.ir.node import Node
 from dlang.ir.reduction import identity
 from dlang.ir.types import carries, dtype_of
 from dlang.ir.values import accept, extent_of, literal, numpy_dtype, size_of
+from dlang.ops.linear_algebra import OPERATIONS as LIBRARY
 from dlang.ops.monoids import COMBINE, EXTREMA, ROUNDED, STAYS, result_dtype
 from dlang.recursion import recursion
 
@@ -198,9 +199,9 @@ class Pointwise:
         plain = self._plain(op.args, env)
         values = [inside(v, like(v)) for v in libraries.perform(op.name, plain)]
         args = [self._atom(a, env) for a in op.args]
-        if op.name == "argsort" or not any(isinstance(x, Traced) for a in args for x in scalars(a)):
+        if not LIBRARY[op.name].carries or not any(isinstance(x, Traced) for a in args for x in scalars(a)):
             return values
-        if op.name in _INFORMS and int(values[-1]):
+        if LIBRARY[op.name].informs and int(values[-1]):
             return values  # which are NaN; the program refuses them
         return OPERATIONS[op.name](args, values)
 
@@ -381,7 +382,6 @@ class _Sum:
         return self.data if self.data.shape else self.data[()]
 
 
-_INFORMS = ("cholesky", "lu", "triangular_solve", "svd", "eigh")
 _OPS: dict[type, Callable[..., list[Any]]] = {
     anf.Prim: Pointwise._prim,
     anf.Cast: Pointwise._cast,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dlang.ir import anf
 from dlang.ir.anf import Array, Atom, Lit, Reduce, Size, Var, poly
 from dlang.ir.types import I64
+from dlang.ops.linear_algebra import PRECISE
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.values import ArrayV, ScalarV, TupleV, Value
 from dlang.typecheck import core
@@ -16,12 +17,11 @@ NOT_POSITIVE, SINGULAR, NOT_CONVERGED = "E0831", "E0832", "E0833"
 OPERATIONS = (
     "cholesky", "lu", "logdet_of", "det", "solve", "inverse", "triangular_solve", "qr", "svd", "eigh", "applied",
 )  # fmt: skip
-_FLOATS = ("f64", "f32")
 
 
 def operation(f: Frame, b: core.Builtin, args: list[Value]) -> Value:
     """A call of one of `OPERATIONS`; the checker knows that the matrices fit."""
-    if isinstance(args[0], ArrayV) and args[0].dtype not in _FLOATS:
+    if isinstance(args[0], ArrayV) and args[0].dtype not in PRECISE:
         raise unsupported(f"`{b.name}` of {args[0].dtype}", b.span)
     match b.name, args:
         case "cholesky", [ArrayV() as a]:
