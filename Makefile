@@ -5,7 +5,7 @@ BIN := .venv/bin
 LANGUAGE_TESTS := examples $(wildcard ../shared/tour/0*.dl)
 
 .PHONY: venv demo examples test coverage test-gpu-emulated test-editors vscode test-interop test-build fuzz fuzz-front bench
-.PHONY: docs census picture test-costs test-sanitized test-slow test-edits test-distributed test-debugger format clean
+.PHONY: docs census picture tables test-costs test-sanitized test-slow test-edits test-distributed test-debugger format clean
 
 venv: .venv/.ready
 
@@ -121,6 +121,10 @@ census: venv
 # Draws the folders of the compiler and prints a program at each stage, for docs/architecture.md.
 picture: venv
 	$(BIN)/python -m tools.picture
+
+# Writes docs/library.md, and the tables of functions in docs/language.md.
+tables: venv
+	$(BIN)/python -m tools.tables
 
 format: venv
 	$(BIN)/ruff check --fix

@@ -45,7 +45,7 @@ from dlang.tools.repl.session import Session
 from dlang.tools.run import start_of
 from dlang.typecheck import builtins
 from dlang.typecheck.types import DTYPES
-from tests.library_page import PAGE, page
+from tools.tables import fresh
 
 ROOT = Path(__file__).parent.parent
 RUN_TIME = re.compile(r"E08\d\d")
@@ -288,8 +288,9 @@ def test_every_operation_of_the_ir_is_in_the_semantics():
     assert not [op.__name__ for op in get_args(Op) if f"`{op.__name__}`" not in text]
 
 
-def test_the_page_of_the_library_is_what_its_modules_say():
-    assert PAGE.read_text() == page(), "write it anew: python -m tests.library_page"
+def test_the_tables_of_functions_are_those_of_the_code():
+    stale = [str(path) for path, text in fresh().items() if path.read_text() != text]
+    assert not stale, "write them anew: make tables"
 
 
 def test_every_name_of_the_prelude_is_in_the_reference():

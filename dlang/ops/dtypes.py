@@ -86,6 +86,18 @@ class DType:
         return self.computed or self.name
 
     @property
+    def about(self) -> str:
+        """What it is, as the manual and editors say it."""
+        match self.kind:
+            case "truth":
+                return "Truth values: `true` and `false`."
+            case "text":
+                return "Text, to print, to compare and for messages."
+            case kind:
+                number = {"float": "float", "signed": "integer", "unsigned": "unsigned integer"}[kind]
+                return f"The {number} of {self.bits} bits; as a function, the conversion to it."
+
+    @property
     def in_numpy(self) -> bool:
         """Tells whether NumPy has this very dtype."""
         return self.elsewhere == self.numpy

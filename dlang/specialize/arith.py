@@ -132,12 +132,18 @@ def all_of(f: Frame, v: Value) -> Atom:
     return out.atom
 
 
-def reduce_axes(e: Emitter, v: ArrayV, over: Sequence[int], monoids: tuple[str, ...]) -> list[Value]:
-    """Reductions of an array over some of its axes, in one pass."""
+def reduce_axes(
+    e: Emitter,
+    v: ArrayV,
+    over: Sequence[int],
+    monoids: tuple[str, ...],
+    element: Callable[[Atom], Atom] = lambda x: x,
+) -> list[Value]:
+    """Reductions of a function of the elements of an array over some of its axes, in one pass."""
     axes = tuple([e.axis(s) for s in v.shape])
     index = tuple([poly(a.var) for a in axes])
     with e.block() as lets:
-        x = e.read(v.var, index)
+        x = element(e.read(v.var, index))
     kept = [k for k in range(len(axes)) if k not in over]
     shape, where = tuple([v.shape[k] for k in kept]), tuple([index[k] for k in kept])
     dtypes = tuple([result_dtype(m, v.dtype) for m in monoids])

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Mapping, Sequence
+
 from dlang.ir import anf
-from dlang.ir.anf import Atom, Lit, Reduce, Scalar, fresh, poly
-from dlang.ir.types import I64
+from dlang.ir.anf import Atom, Lit, Reduce, Scalar, Size, fresh, poly
+from dlang.ir.types import I64, product
+from dlang.ops.expressions import operator, parsed
+from dlang.ops.functions import DECLARED, FUNCTIONS, POSITIONS, REDUCED, Reduction
+from dlang.ops.monoids import MONOIDS
 from dlang.ops.primitives import PRIMITIVES
 from dlang.specialize import linear_algebra
 from dlang.specialize.arith import elementwise, reduce_axes
@@ -59,11 +65,10 @@ from dlang.specialize.values import (
 from dlang.specialize.zeros import filled, zero, zeros
 from dlang.typecheck import core, types as ty
 
-REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
-
 
 def builtin(f: Frame, b: core.Builtin) -> Value:
-    if b.name in REDUCTIONS and len(b.args) == 1 and "axes" not in b.static:
+    reduces = FUNCTIONS[b.name].reduction if b.name in FUNCTIONS else None
+    if reduces is not None and reduces.plain and len(b.args) == 1 and "axes" not in b.static:
         argument = b.args[0]
         if isinstance(argument, core.Comprehension):
             direct = reduction(f, b.name, argument, nested="nested" in b.static)
@@ -90,9 +95,9 @@ def call(f: Frame, b: core.Builtin, args: list[Value]) -> Value:
             return elementwise(f, lambda x, a, b: extreme(e, "minimum", extreme(e, "maximum", x, a), b), x, low, high)
         case (("maximum" | "minimum") as name, [x, y]):
             return elementwise(f, lambda x, y: extreme(e, name, x, y), x, y)
-        case name, _ if name in linear_algebra.OPERATIONS:
+        case name, _ if name in DECLARED and DECLARED[name].matrices:
             return linear_algebra.operation(f, b, args)
-        case name, _ if name in REDUCTIONS or name in ("mean", "logsumexp"):
+        case name, _ if name in REDUCED:
             out = reduce(f, name, args[0], axes_of(b))
             return keepdims(f, as_array(args[0]), axes_of(b), out) if "keepdims" in b.static else out
         case name, _ if name in PRIMITIVES:
@@ -179,29 +184,55 @@ def axis_of(b: core.Builtin) -> int:
 def reduce(f: Frame, name: str, v: Value, axes: tuple[int, ...]) -> Value:
     """A reduction over the named axes, or over all."""
     e = f.emitter
+    reduction = FUNCTIONS[name].reduction
     if isinstance(v, ScalarV):
-        return ScalarV(Lit(0, "i64")) if name.startswith("arg") else v
+        if reduction is None or reduction.plain:
+            return ScalarV(Lit(0, "i64")) if name in POSITIONS else v
+        return finished(f, reduction, ScalarV(computed(e, reduction.element, {"x": v.atom}, v.dtype)), ())
     x = as_array(v)
     rank = len(x.shape)
     over = sorted({k % rank for k in axes}) if axes else list(range(rank))
-    if name in ("max", "min", "argmax", "argmin"):  # of nothing `logsumexp` is the logarithm of 0
+    if reduction is None:  # of nothing `logsumexp` is the logarithm of 0
+        (top,) = reduce_axes(e, x, over, ("max",))
+        return logsumexp(f, x, over, top)
+    if not MONOIDS[reduction.monoid].has_empty:
         found_by_rank = (x.var,) if x.dtype == "str" else ()
         for certified in nonempty(f, tuple([x.shape[k] for k in over]), name, *found_by_rank):
             x = ArrayV(leaf_var(certified))
-    if name == "mean":
-        (total,) = reduce_axes(e, x, over, ("sum",))
-        count = poly(1)
-        for k in over:
-            count = count * x.shape[k]
-        n = ScalarV(e.cast(x.dtype, e.atom(count)))
-        return elementwise(f, lambda a, b: e.prim("div", a, b), total, n)
-    if name == "logsumexp":
-        (top,) = reduce_axes(e, x, over, ("max",))
-        return logsumexp(f, x, over, top)
     if x.dtype == "str":
         return extremum_of_texts(f, name, x, over)
-    (out,) = reduce_axes(e, x, over, (name,))
-    return out
+    element = reduction.element
+    (out,) = reduce_axes(e, x, over, (reduction.monoid,), lambda a: computed(e, element, {"x": a}, x.dtype))
+    return finished(f, reduction, out, [x.shape[k] for k in over])
+
+
+def finished(f: Frame, reduction: Reduction, out: Value, shape: Sequence[Size]) -> Value:
+    """What a reduction makes of the elements of a box that a monoid has combined."""
+    if reduction.result == "r":
+        return out
+    assert isinstance(out, ScalarV | ArrayV)
+    e, dtype = f.emitter, out.dtype
+    n = ScalarV(e.cast(dtype, e.atom(product(shape))))
+    return elementwise(f, lambda r, n: computed(e, reduction.result, {"r": r, "n": n}, dtype), out, n)
+
+
+def computed(e: Emitter, text: str, names: Mapping[str, Atom], dtype: str) -> Atom:
+    """Emits an expression of primitives, in which numbers are of a dtype."""
+
+    def atom(x: ast.expr) -> Atom:
+        match x:
+            case ast.Name(id=name):
+                return names[name]
+            case ast.Constant(value=int() | float() as value):
+                return Lit(value, dtype)
+            case ast.BinOp(left=left, right=right) | ast.Compare(left=left, comparators=[right]):
+                return e.prim(operator(x), atom(left), atom(right))
+            case ast.Call(func=ast.Name(id=name), args=args):
+                return e.prim(name, *map(atom, args))
+            case _:
+                raise ValueError(f"no expression of primitives: {ast.unparse(x)}")
+
+    return atom(parsed(text))
 
 
 def keepdims(f: Frame, x: ArrayV, axes: tuple[int, ...], out: Value) -> Value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dlang.diagnostics import Note, error
 from dlang.grammar import syntax as s
+from dlang.ops.functions import FUNCTIONS, POSITIONS, REDUCED
 from dlang.typecheck import calls, core, expressions as expr, indexing
 from dlang.typecheck.context import Checker
 from dlang.typecheck.operators import split
@@ -13,16 +14,6 @@ from dlang.typecheck.state import Reason
 from dlang.typecheck.terms import BOOL, array, number
 from dlang.typecheck.types import Shape, Size, Type, TypeArray, TypeCon, TypeTuple, resolve
 
-REDUCTIONS = frozenset({"sum", "prod", "max", "min", "mean", "any", "all", "argmax", "argmin", "logsumexp"})
-REARRANGED = frozenset({"cumsum", "sort", "argsort", "reverse"})
-_CLASS = {
-    **dict.fromkeys(("any", "all"), "Eq"),
-    **dict.fromkeys(("mean", "logsumexp"), "Float"),
-    **dict.fromkeys(("max", "min", "argmax", "argmin", "sort", "argsort"), "Ord"),
-    **dict.fromkeys(("sum", "prod", "cumsum"), "Num"),
-}
-"""What the elements have to be, where an axis is given."""
-
 
 def reduce_axis(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
     """`sum(x, axis = 1)`, `max(x, axis = (0, -1), keepdims = true)`: the axes and `keepdims` are literals."""
@@ -30,7 +21,7 @@ def reduce_axis(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
     if "axis" not in options:
         raise error("E0303", "`keepdims` needs an `axis`", options["keepdims"].span)
     axes = literal_axes(options["axis"])
-    if len(axes) > 1 and name in ("argmax", "argmin"):
+    if len(axes) > 1 and name in POSITIONS:
         help = ("name one axis",)
         raise error("E0307", f"`{name}` takes one `axis`, or none: the position among all elements", e.span, help=help)
     keep = False
@@ -40,18 +31,19 @@ def reduce_axis(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
             help = ("write the word: the type of the result depends on it",)
             raise error("E0307", "`keepdims` has to be `true` or `false`", options["keepdims"].span, help=help)
         keep = flag.value
-    dtype, shape = split_checked(cx, value, _CLASS[name])
+    elements = FUNCTIONS[name].elements
+    dtype, shape = split_checked(cx, value, "" if elements == "bool" else elements)  # which has been said
     row = cx.st.row()
     kind = "reduce-keep" if keep else "reduce"
     cx.constrain(kind, Reason(e.span, name, (value.type,)), shapes=(shape, row), data=axes)
-    result: Type = TypeCon("i64") if name.startswith("arg") else dtype
+    result: Type = TypeCon("i64") if name in POSITIONS else dtype
     t = resolve(TypeArray(result, row))
     return core.Builtin(t, e.span, name, (value,), {"axes": axes, "keepdims": 1} if keep else {"axes": axes})
 
 
 def array_and_options(cx: Checker, scope: Scope, name: str, e: s.Call) -> tuple[core.Expr, dict[str, s.Argument]]:
     """The one array of a call, and what is given by name beside it."""
-    names = ("x", "axis", "keepdims") if name in REDUCTIONS else ("x", "axis")
+    names = ("x", "axis", "keepdims") if name in REDUCED else ("x", "axis")
     second = next((a for a in e.arguments[1:] if a.name is None and not a.spread), None)
     if second is not None:
         text = second.value.span.text
@@ -65,7 +57,7 @@ def array_and_options(cx: Checker, scope: Scope, name: str, e: s.Call) -> tuple[
     assert x is not None
     value = expr.infer(cx, scope, x.value)
     cx.settled(value.type)
-    if name in ("any", "all"):
+    if FUNCTIONS[name].elements == "bool":
         cx.expect(TypeArray(BOOL, cx.st.row()), value.type, x.span, f"`{name}`: ")
     return value, {k: a for k, a in zip(names[1:], options, strict=True) if a is not None}
 
@@ -95,13 +87,13 @@ def rearrange_axis(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr
     """`sort(x, axis = 1)`: along one axis of an array of any rank."""
     value, options = array_and_options(cx, scope, name, e)
     axis = one_axis(options["axis"])
-    if name in _CLASS:
-        _, shape = split_checked(cx, value, _CLASS[name])
+    if FUNCTIONS[name].elements:
+        _, shape = split_checked(cx, value, FUNCTIONS[name].elements)
     else:
         _, shape = split(cx.st, value.type)
     reason = Reason(e.span, name, (value.type,))
     cx.constrain("axis", reason, shapes=(shape, cx.st.row()), sizes=(cx.st.size(),), data=axis)
-    t = resolve(TypeArray(TypeCon("i64"), shape)) if name == "argsort" else value.type
+    t = resolve(TypeArray(TypeCon("i64"), shape)) if name in POSITIONS else value.type
     return core.Builtin(t, e.span, name, (value,), {"axes": (axis,)})
 
 

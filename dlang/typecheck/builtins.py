@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dlang.diagnostics import Note, Source, Span, error
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse_signature
+from dlang.ops.functions import DERIVES, EFFECTS, FUNCTIONS, JOINED, KEPT, MANY, PARAMETERS, REDUCED, SCHEMES, TYPES
 from dlang.ops.primitives import WORDS
 from dlang.typecheck import axes, calls, core, derivatives, expressions as expr, functions
 from dlang.typecheck.context import Checker
@@ -19,7 +20,6 @@ from dlang.typecheck.sizes import product
 from dlang.typecheck.state import Reason, Scheme
 from dlang.typecheck.terms import BOOL, F64, STR, array, number, variables
 from dlang.typecheck.types import (
-    DTYPES,
     RowVar,
     Shape,
     Size,
@@ -33,33 +33,6 @@ from dlang.typecheck.types import (
     TypeVar,
     resolve,
 )
-
-SIGNATURES: dict[str, str] = {
-    **{name: w.signature for name, w in WORDS.items() if len(w.params) == 1},
-    **dict.fromkeys(("sum", "prod"), "<a: Num>(x: a[..s]) -> a"),
-    **dict.fromkeys(("max", "min"), "<a: Ord>(x: a[..s]) -> a"),
-    **dict.fromkeys(("mean", "logsumexp"), "<a: Float>(x: a[..s]) -> a"),
-    **dict.fromkeys(("any", "all"), "(x: bool[..s]) -> bool"),
-    **dict.fromkeys(("argmax", "argmin"), "<a: Ord>(x: a[..s]) -> i64"),
-    "len": "(x: a[n]) -> i64",
-    "transpose": "(x: a[n, m]) -> a[m, n]",
-    "reverse": "(x: a[n]) -> a[n]",
-    "concat": "(x: a[n], y: a[m]) -> a[n + m]",
-    "sort": "<a: Ord>(x: a[n]) -> a[n]",
-    "argsort": "<a: Ord>(x: a[n]) -> i64[n]",
-    "cumsum": "<a: Num>(x: a[n]) -> a[n]",
-    "zip": "(x: a[n], y: b[n]) -> (a, b)[n]",
-    "scan": "(f: (c, a) -> (c, b), init: c, x: a[n]) -> (c, b[n])",
-    "print": "(value: a) -> ()",
-    "stop_gradient": "(x: a) -> a",
-}
-_SCALAR_ELEMENTS = frozenset({"transpose"})
-EFFECT_OF = {
-    "print": "print",
-    "progress": "io",
-    **dict.fromkeys("read_value read_npz read_npy read_csv read_text read_exists read_clock".split(), "io"),
-    **dict.fromkeys("write_value write_row write_npy write_csv write_text".split(), "io"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +49,20 @@ Rule = Callable[[Checker, Given], core.Expr]
 
 def infer_builtin(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
     """A call of a builtin."""
-    if name in derivatives.FORMS:
+    if name in DERIVES:
         return derivatives.form(cx, scope, name, e)
-    if name in axes.REDUCTIONS and (len(e.arguments) > 1 or any(a.name in ("axis", "keepdims") for a in e.arguments)):
+    if name in REDUCED and (len(e.arguments) > 1 or any(a.name in ("axis", "keepdims") for a in e.arguments)):
         return axes.reduce_axis(cx, scope, name, e)
     if any(a.name == "axis" for a in e.arguments):
-        if name in axes.REARRANGED:
+        if name in KEPT:
             return axes.rearrange_axis(cx, scope, name, e)
-        if name in ("concat", "stack"):
+        if name in JOINED:
             return axes.join_axis(cx, scope, name, e)
-    if name in ("zip", "concat") and len(e.arguments) > 2 and not any(a.name or a.spread for a in e.arguments):
+    if name in MANY and len(e.arguments) > 2 and not any(a.name or a.spread for a in e.arguments):
         return axes.join_many(cx, scope, name, e)
-    if name in SIGNATURES:
+    if name in SCHEMES:
         return by_signature(cx, scope, name, e)
-    rule, parameters = FORMS.get(name, (cast, ("x",)))
+    rule, parameters = RULES.get(name, cast), PARAMETERS.get(name, ("x",))
     arguments: list[s.Argument]
     if parameters is None:
         arguments = list(e.arguments)
@@ -118,7 +91,7 @@ def builtin_entry(cx: Checker, name: str) -> FnEntry:
 
 
 def make_entry(cx: Checker, name: str) -> FnEntry:
-    module, problems = parse_signature(Source(f"<{name}>", f"fn {name}{SIGNATURES[name]}\n"), f"builtin:{name}")
+    module, problems = parse_signature(Source(f"<{name}>", f"fn {name}{SCHEMES[name]}\n"), f"builtin:{name}")
     assert not problems, problems
     (f,) = module.items
     assert isinstance(f, s.Extern)
@@ -128,7 +101,7 @@ def make_entry(cx: Checker, name: str) -> FnEntry:
     finally:
         cx.st.level = saved
     for v in sig.scheme.variables:
-        if name in _SCALAR_ELEMENTS and isinstance(v, TypeVar):
+        if name in FUNCTIONS and FUNCTIONS[name].numbers and isinstance(v, TypeVar):
             v.atomic = True
     for v in sig.scheme.variables:
         v.origin = None
@@ -148,22 +121,22 @@ def by_signature(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
 
 
 def note_effect(scope: Scope, name: str) -> None:
-    if name in EFFECT_OF and scope.function is not None:
-        scope.function.effects.add(EFFECT_OF[name])
+    if name in EFFECTS and scope.function is not None:
+        scope.function.effects.add(EFFECTS[name])
 
 
 def as_value(cx: Checker, scope: Scope, name: str, span: Span) -> core.Expr:
     """A builtin as a function value: a lambda around its call."""
-    if name in derivatives.FORMS:
+    if name in DERIVES:
         raise error("E0212", f"`{name}` is a form, not a value: apply it to a function", span)
     params: tuple[core.Local, ...]
-    if name in SIGNATURES:
+    if name in SCHEMES:
         note_effect(scope, name)
         inst = instantiate(cx.st, builtin_scheme(cx, name), name, span)
         params = tuple(core.Local(f"x{i}", p, False, None, span) for i, p in enumerate(inst.params))
         body: core.Expr = core.Builtin(inst.result, span, name, tuple(core.Ref(p.type, span, p) for p in params))
         return core.Lambda(TypeFn(inst.params, inst.result), span, params, body)
-    rule, parameters = FORMS.get(name, (cast, ("x",)))
+    rule, parameters = RULES.get(name, cast), PARAMETERS.get(name, ("x",))
     if parameters is None or name == "fail":
         raise error("E0212", f"`{name}` can't be used as a value", span, help=(f"write a lambda: `|x| {name}(x)`",))
     required = [p for p in parameters if not p.endswith("?")]
@@ -330,30 +303,30 @@ def misplaced_progress(cx: Checker, g: Given) -> core.Expr:
     raise error("E0421", "`progress` stands in the head of a `for`, around its first bound", g.span, help=help)
 
 
-FORMS: dict[str, tuple[Rule, tuple[str, ...] | None]] = {
-    **{name: (binary, ("x", "y")) for name, w in WORDS.items() if len(w.params) == 2},
-    "where": (where, ("mask", "x", "y")),
-    "clip": (clip, ("x", "low", "high")),
-    "zeros": (constant_array, None),
-    "ones": (constant_array, None),
-    "full": (full, None),
-    "reshape": (reshape, None),
-    "stack": (stack, None),
-    "shape": (shape_of, ("x",)),
-    "close": (close, ("x", "y", "tol?")),
-    "map_floats": (map_floats, None),
-    "sum_floats": (sum_floats, ("x",)),
-    "fail": (fail, ("message",)),
-    "progress": (misplaced_progress, None),
+RULES: dict[str, Rule] = {
+    **{name: binary for name, w in WORDS.items() if len(w.params) == 2},
+    "where": where,
+    "clip": clip,
+    "zeros": constant_array,
+    "ones": constant_array,
+    "full": full,
+    "reshape": reshape,
+    "stack": stack,
+    "shape": shape_of,
+    "close": close,
+    "map_floats": map_floats,
+    "sum_floats": sum_floats,
+    "fail": fail,
+    "progress": misplaced_progress,
 }
 
 
 def is_builtin(name: str) -> bool:
-    return name in SIGNATURES or name in FORMS or name in derivatives.FORMS or name in DTYPES
+    return name in TYPES
 
 
 def names() -> list[str]:
-    return [*SIGNATURES, *FORMS, *derivatives.FORMS, *sorted(DTYPES)]
+    return list(TYPES)
 
 
 # ---- extern ----------------------------------------------------------------------------------------------------------

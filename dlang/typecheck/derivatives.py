@@ -20,8 +20,6 @@ from dlang.typecheck.transformed import by_position, named_arguments, nodiff, pa
 from dlang.typecheck.types import Shape, Size, Type, TypeArray, TypeFn, TypeTuple, TypeVar, resolve
 from dlang.typecheck.unify import unify
 
-FORMS = frozenset({"grad", "value_and_grad", "vjp", "jvp", "jacobian", "hessian", "checkpoint"})
-
 
 def form(cx: Checker, scope: Scope, kind: str, e: s.Call) -> core.Expr:
     """`grad(f, wrt = x)`; `vjp` and `jvp` also take the arguments."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from dlang.diagnostics import Diagnostic, Note, Span
 from dlang.identity import ByIdentity
+from dlang.ops.functions import POSITIONS, REARRANGES
 from dlang.typecheck import core, index_messages as messages, refinements
 from dlang.typecheck.context import Checker
 from dlang.typecheck.finish import checked
@@ -45,8 +46,6 @@ from dlang.typecheck.types import (
     resolve,
     resolve_size,
 )
-
-_KEEPS_ELEMENTS = frozenset({"reverse", "sort", "transpose", "reshape", "concat", "stack"})
 
 
 def prove_indices(cx: Checker, decl: core.FnDecl, *, trusted: bool = False) -> None:
@@ -273,14 +272,14 @@ class Prover:
         match name:
             case "zip":
                 return of_elements(of_items([of_part(r, TypeCon("i64")) for r in found]))
-            case "argsort" | "argmax" | "argmin":
+            case _ if name in POSITIONS:
                 axes = resolve(e.args[0].type)
                 over = e.static.get("axes", ())
                 if isinstance(axes, TypeArray) and axes.shape.row is None and isinstance(over, tuple):
                     size = product(tuple([axes.shape.pre[int(k)] for k in over]) or axes.shape.pre)
                     return Elements(Below(size)) if isinstance(resolve(e.type), TypeArray) else Below(size)
                 return None
-            case _ if name in _KEEPS_ELEMENTS and found:
+            case _ if name in REARRANGES and found:
                 r = found[0]
                 return of_elements(r) if r is not None and all(x == r for x in found) else None
             case _:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dlang.ops.functions import FUNCTIONS as WORDS
 from dlang.python.lazy import elementwise, products, reductions, shapes
 from dlang.python.lazy.arrays import Lazy, lazy, unknown
 from dlang.python.lazy.elementwise import UFUNCS
@@ -20,8 +21,8 @@ def _reducing(name: str) -> Callable[..., Lazy]:
     return reduce
 
 
-def _sorting(name: str) -> Callable[..., Lazy]:
-    return lambda a, axis=-1: reductions.along(name, a, axis)
+def _along(name: str, usual: int | None) -> Callable[..., Lazy]:
+    return lambda a, axis=usual: reductions.along(name, a, axis)
 
 
 def _like(value: float) -> Callable[[Lazy], Any]:
@@ -45,18 +46,18 @@ def _rounded(a: Any, decimals: int = 0) -> Any:
 
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    **{f: _reducing(f.__name__) for f in (np.sum, np.prod, np.mean, np.argmax, np.argmin, np.any, np.all)},
-    np.max: _reducing("max"),
-    np.min: _reducing("min"),
+    **{getattr(np, f.numpy): _reducing(f.name) for f in WORDS.values() if f.numpy and f.axis == "reduced"},
+    **{
+        getattr(np, f.numpy): _along(f.name, -1 if f.rearranges or f.positions else None)
+        for f in WORDS.values()
+        if f.numpy and f.axis == "kept"
+    },
     np.var: reductions.variance,
     np.std: reductions.deviation,
     np.ptp: reductions.spread,
     np.count_nonzero: reductions.count_nonzero,
     np.linalg.norm: reductions.norm,
     np.diff: reductions.difference,
-    np.sort: _sorting("sort"),
-    np.argsort: _sorting("argsort"),
-    np.cumsum: lambda a, axis=None: reductions.along("cumsum", a, axis),
     np.reshape: shapes.reshape,
     np.ravel: lambda a: shapes.reshape(a, -1),
     np.transpose: shapes.transpose,

@@ -7,26 +7,25 @@ from typing import Any
 
 import numpy as np
 
+from dlang.ops.functions import FUNCTIONS, POSITIONS
+from dlang.ops.primitives import BOOL, FLOAT, NUM, ORD
 from dlang.python.lazy.arrays import Lazy, applied, lazy, unknown
 from dlang.python.lazy.elementwise import UFUNCS
 
-_ORDERED = ("max", "min", "argmax", "argmin", "sort", "argsort")
-
 
 def reduced(name: str, x: Lazy, axis: Any = None, keepdims: bool = False) -> Lazy:
-    """`sum`, `prod`, `mean`, `max`, `min`, `argmax`, `argmin`, `any` or `all`, with the dtype and the shape that NumPy
-    gives it.
-    """
-    if name in _ORDERED and x.dtype.kind == "b":  # truth values have no order in the language
+    """A reduction with the dtype and the shape that NumPy gives it."""
+    if FUNCTIONS[name].elements == ORD and x.dtype.kind == "b":  # truth values have no order in the language
         made = reduced(name, x.astype(np.uint8), axis, keepdims)
-        return made if name.startswith("arg") else made.astype(np.bool_)
+        return made if name in POSITIONS else made.astype(np.bool_)
     x, result = _prepared(name, x)
     if axis is None:
         shape: tuple[int, ...] = (1,) * x.ndim if keepdims else ()
         axes = tuple(range(x.ndim))
         text = f"{name}({{0}}, axis = {_axes(axes)}, keepdims = true)" if keepdims and axes else f"{name}({{0}})"
-        if not x.ndim:
-            return applied("0" if name.startswith("arg") else "{0}", (x,), (), result)
+        reduction = FUNCTIONS[name].reduction
+        if not x.ndim and reduction is not None and reduction.plain:
+            return applied("0" if name in POSITIONS else "{0}", (x,), (), result)
         return applied(text, (x,), shape, result)
     axes = tuple(sorted(axis_of(a, x.ndim) for a in (axis if isinstance(axis, tuple) else (axis,))))
     shape = tuple([1 if k in axes else n for k, n in enumerate(x.shape) if keepdims or k not in axes])
@@ -36,14 +35,14 @@ def reduced(name: str, x: Lazy, axis: Any = None, keepdims: bool = False) -> Laz
 
 def _prepared(name: str, x: Lazy) -> tuple[Lazy, np.dtype[Any]]:
     """Returns the operand of a reduction, and the dtype of the result."""
-    if name in ("any", "all"):
-        return (x if x.dtype.kind == "b" else x != 0), np.dtype(np.bool_)
-    dtype = x.dtype
-    if name in ("sum", "prod", "cumsum"):
+    elements, dtype = FUNCTIONS[name].elements, x.dtype
+    if elements == BOOL:
+        return (x if dtype.kind == "b" else x != 0), np.dtype(np.bool_)
+    if elements == NUM:
         dtype = summed(dtype)
-    elif name == "mean" and dtype.kind in "biu":
+    elif elements == FLOAT and dtype.kind in "biu":
         dtype = np.dtype(np.float64)
-    return x.astype(dtype), np.dtype(np.int64) if name.startswith("arg") else dtype
+    return x.astype(dtype), np.dtype(np.int64) if name in POSITIONS else dtype
 
 
 def summed(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -67,9 +66,9 @@ def along(name: str, a: Any, axis: Any = -1) -> Lazy:
     x = lazy(a)
     if axis is None:
         x, axis = x.reshape(-1), 0
-    if name in _ORDERED and x.dtype.kind == "b":
+    if FUNCTIONS[name].elements == ORD and x.dtype.kind == "b":
         made = along(name, x.astype(np.uint8), axis)
-        return made if name.startswith("arg") else made.astype(np.bool_)
+        return made if name in POSITIONS else made.astype(np.bool_)
     x, result = _prepared(name, x)
     where = f", axis = {axis_of(axis, x.ndim)}" if x.ndim > 1 else ""
     return applied(f"{name}({{0}}{where})", (x,), x.shape, result)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dlang.lazy_modules import lazy_module
+from dlang.ops.functions import SCHEMES
 from dlang.typecheck import builtins
 from dlang.typecheck.program import Checked
 from dlang.typecheck.scope import BuiltinEntry, FnEntry
@@ -34,7 +35,7 @@ def functions(checked: Checked) -> Iterator[tuple[str, FnEntry | BuiltinEntry]]:
         if name.startswith("_") or name in DTYPES:
             continue
         entry = checked.program.value(checked.table, name)
-        if isinstance(entry, BuiltinEntry) and name in builtins.SIGNATURES:
+        if isinstance(entry, BuiltinEntry) and name in SCHEMES:
             entry = builtins.builtin_entry(declarations.checker(checked.program, checked.table), name)
         if isinstance(entry, FnEntry | BuiltinEntry):
             yield name, entry

@@ -16,6 +16,7 @@ from typing import Any
 from dlang.diagnostics import Span
 from dlang.grammar import syntax as s
 from dlang.grammar.trees import children
+from dlang.ops.functions import DERIVES
 from dlang.tools.assistance.calls import GIVE_FUNCTIONS
 from dlang.tools.language_server.scopes import (
     Basic,
@@ -31,7 +32,6 @@ from dlang.tools.language_server.scopes import (
     Scope,
     Target,
 )
-from dlang.typecheck.derivatives import FORMS
 from dlang.typecheck.types import DTYPES
 
 _ARGUMENT = re.compile(r"([\w']+)\s*=\s*$")
@@ -305,7 +305,7 @@ class _Resolver:
         else:
             self.visit(f, scope)
         called = self.function_of(e.function, scope)
-        derivative = isinstance(called, Global) and called.module is None and called.name in FORMS
+        derivative = isinstance(called, Global) and called.module is None and called.name in DERIVES
         for a in e.arguments:
             if a.name is not None and called is not None:
                 self.add_parameter(a.span.head(len(a.name)), a.name, called)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Source
 from dlang.lazy_modules import lazy_module
+from dlang.ops.functions import SCHEMES
 from dlang.tools.assistance import builtin_words
 from dlang.tools.assistance.signatures import Signature, inferred, of_builtin
-from dlang.typecheck.builtins import SIGNATURES
 from dlang.typecheck.printing import Names
 from dlang.typecheck.program import Checked, scheme_text
 from dlang.typecheck.scope import BuiltinEntry, FnEntry, ModuleEntry, ModuleTable, TypeEntry
@@ -102,7 +102,7 @@ def type_of_name(name: str, checked: Checked) -> str | None:
     found = meaning(checked, name)
     if isinstance(found, FnEntry) and found.decl.kind != "const":
         return scheme_text(found.decl) if not found.builtin else str(signature("", found, checked))
-    if isinstance(found, BuiltinEntry) and found.name in SIGNATURES:
+    if isinstance(found, BuiltinEntry) and found.name in SCHEMES:
         return str(signature("", found, checked))
     return None
 

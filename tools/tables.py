@@ -1,0 +1,137 @@
+"""`make tables`: writes the pages that list what is in the language, from the tables of the compiler and `stdlib/`.
+
+python -m tools.tables           writes docs/library.md, and the tables of docs/language.md
+python -m tools.tables --check   writes nothing, and exits with 1 if one is stale
+
+In the reference a table follows `<!-- elementwise -->`, `<!-- functions -->` and `<!-- prelude -->`: the functions that
+are a primitive, the others that the compiler knows, and what `stdlib/prelude.dl` has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from dlang.diagnostics import Source
+from dlang.grammar import syntax
+from dlang.grammar.parser import parse
+from dlang.ops.functions import FUNCTIONS
+from dlang.ops.primitives import WORDS
+
+ROOT = Path(__file__).parent.parent
+PAGE, REFERENCE = ROOT / "docs/library.md", ROOT / "docs/language.md"
+MODULES = sorted((ROOT / "stdlib").glob("*.dl"))
+HEAD = """\
+# The standard library
+
+The functions and types of every module, with the words of its source: `make tables` writes this page from
+`stdlib/*.dl`. A module is imported by its name, `import nn`, and its functions are called `nn.relu`; the prelude needs
+no import, and what the compiler itself knows of it is in [language.md](language.md#the-prelude).
+"""
+
+
+def page() -> str:
+    """The text of the page."""
+    return "\n".join([HEAD, *map(_section, MODULES)])
+
+
+def _section(path: Path) -> str:
+    module = _module(path)
+    entries = [f"- `{head}`" + (f"\\\n  {words}" if words else "") for head, words in _entries(path)]
+    return "\n".join([f"## `{path.stem}`\n", module.doc.strip() + "\n", *entries]) + "\n"
+
+
+def _module(path: Path) -> syntax.Module:
+    module, problems = parse(Source(path.name, path.read_text(encoding="utf-8")))
+    assert not problems, problems
+    return module
+
+
+def _entries(path: Path) -> list[tuple[str, str]]:
+    """The head of each declaration of a module, and the first paragraph of what is said of it."""
+    return [entry for item in _module(path).items if (entry := _entry(item))]
+
+
+def _entry(item: syntax.Item) -> tuple[str, str] | None:
+    text = item.span.source.text
+    match item:
+        case syntax.Fn(name=name, body=body):
+            head = text[item.span.start : body.span.start].rstrip().removesuffix("=")
+        case syntax.Extern(name=name) | syntax.Struct(name=name) | syntax.Enum(name=name):
+            head = text[item.span.start : item.span.end]
+        case syntax.Const(name=name):
+            head = f"const {name}"
+        case _:
+            return None
+    if name.startswith("_"):
+        return None
+    shown = " ".join(head[head.index("fn ") + 3 :].split() if "fn " in head else head.split())
+    shown = shown.replace("( ", "(").replace(" )", ")")  # of a head that is written in several lines
+    return shown, " ".join(item.doc.strip().split("\n\n")[0].split())
+
+
+# ---- the tables of the reference -------------------------------------------------------------------------------------
+def elementwise() -> str:
+    """The functions that are a primitive."""
+    return table((name, w.signature, w.about) for name, w in WORDS.items())
+
+
+def functions() -> str:
+    """The other functions that the compiler knows."""
+    effects = {f.name: f" ! {f.effect}" if f.effect and f.scheme else "" for f in FUNCTIONS.values()}
+    return table((f.name, f.type + effects[f.name], f.about) for f in FUNCTIONS.values())
+
+
+def prelude() -> str:
+    """What is written in the language itself, and needs no import."""
+    rows = []
+    for head, words in _entries(ROOT / "stdlib/prelude.dl"):
+        name, type = re.fullmatch(r"(?:enum )?(\w+)(.*)", head).groups()  # type: ignore[union-attr]
+        rows.append((name, type.strip(), words))
+    return table(rows)
+
+
+def table(rows: Iterable[tuple[str, str, str]]) -> str:
+    """Rows of a name, its type and what it gives, in Markdown."""
+    lines = ["| name | type | gives |", "| --- | --- | --- |"]
+    for name, type, about in rows:
+        cells = (f"`{name}`", f"`{type}`", about)
+        lines.append("| " + " | ".join([c.replace("|", r"\|") for c in cells]) + " |")
+    return "".join(f"{line}\n" for line in lines)
+
+
+TABLES: dict[str, Callable[[], str]] = {"elementwise": elementwise, "functions": functions, "prelude": prelude}
+
+
+def reference(text: str) -> str:
+    """The text of the reference with the tables as they are."""
+    for name, made in TABLES.items():
+        before, mark, after = text.partition(f"<!-- {name} -->\n\n")
+        assert mark, name
+        text = before + mark + made() + "\n" + re.sub(r"\A(?:\|.*\n)*\n*", "", after)
+    return text
+
+
+def fresh() -> dict[Path, str]:
+    """The texts that the pages should hold."""
+    return {PAGE: page(), REFERENCE: reference(REFERENCE.read_text(encoding="utf-8"))}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.tables", description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; 1 if a page is stale")
+    options = parser.parse_args()
+    stale = {path: text for path, text in fresh().items() if path.read_text(encoding="utf-8") != text}
+    for path, text in stale.items():
+        if options.check:
+            print(f"{path.relative_to(ROOT)} is stale: make tables")
+        else:
+            path.write_text(text, encoding="utf-8")
+    return int(bool(stale) and options.check)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
