@@ -8,6 +8,10 @@ What operators and fields need of types that are not known yet waits as a constr
 function's scheme: `fn sq(x) = x * x` needs no annotation. Declarations are checked in strongly connected groups
 (`groups.py`), so their order does not matter.
 
+Rules of expressions need the types of other expressions. They ask the `Checker` for these (`context.py`), which they
+get as their first argument; its `infer` and `check` are in `expressions.py`, which chooses among all rules. So no rule
+imports another that needs it.
+
 Interfaces decide what is checked again after an edit. A function is kept as long as its own text and what it sees of
 others (`interfaces.py`) stay the same; so are data types, in groups that mention one another. A tree is searched for
 what it mentions once (`mentions.py`). A caller that is kept gets a copy of its tree that mentions the edited

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dlang.diagnostics import Note, error
 from dlang.grammar import syntax as s
 from dlang.ops.functions import FUNCTIONS, POSITIONS, REDUCED
-from dlang.typecheck import calls, core, expressions as expr, indexing
+from dlang.typecheck import core, indexing
+from dlang.typecheck.arguments import in_order
 from dlang.typecheck.context import Checker
 from dlang.typecheck.operators import split
 from dlang.typecheck.scope import Scope
@@ -53,9 +54,9 @@ def array_and_options(cx: Checker, scope: Scope, name: str, e: s.Call) -> tuple[
         if indexing.literal(second.value) is not None:
             help += (f"an axis is given by name: `{name}({e.arguments[0].span.text}, axis = {text})`",)
         raise error("E0303", f"`{name}` takes one array, found {len(e.arguments)} arguments", e.span, help=help)
-    x, *options = calls.in_order(e, name, names, (False, True, True)[: len(names)], None)
+    x, *options = in_order(e, name, names, (False, True, True)[: len(names)], None)
     assert x is not None
-    value = expr.infer(cx, scope, x.value)
+    value = cx.infer(scope, x.value)
     cx.settled(value.type)
     if FUNCTIONS[name].elements == "bool":
         cx.expect(TypeArray(BOOL, cx.st.row()), value.type, x.span, f"`{name}`: ")
@@ -106,7 +107,7 @@ def join_axis(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
         raise error("E0303", f"`{name}` takes two arrays or more, found {len(given)}", e.span)
     (option,) = [a for a in e.arguments if a.name == "axis"]
     axis = one_axis(option)
-    values = tuple([expr.infer(cx, scope, a.value) for a in given])
+    values = tuple([cx.infer(scope, a.value) for a in given])
     for v in values:
         cx.settled(v.type)
     reason = Reason(e.span, name, tuple([v.type for v in values]))
@@ -129,7 +130,7 @@ def join_axis(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
 
 def join_many(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
     """`concat(x, y, z)` and `zip(x, y, z)`."""
-    values = tuple([expr.infer(cx, scope, a.value) for a in e.arguments])
+    values = tuple([cx.infer(scope, a.value) for a in e.arguments])
     elements: list[Type] = []
     sizes: list[Size] = []
     for v in values:

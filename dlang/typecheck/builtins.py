@@ -10,7 +10,8 @@ from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse_signature
 from dlang.ops.functions import DERIVES, EFFECTS, FUNCTIONS, JOINED, KEPT, MANY, PARAMETERS, REDUCED, SCHEMES, TYPES
 from dlang.ops.primitives import WORDS
-from dlang.typecheck import axes, calls, core, derivatives, expressions as expr, functions
+from dlang.typecheck import axes, core, derivatives, signatures
+from dlang.typecheck.arguments import apply_parameters, in_order
 from dlang.typecheck.context import Checker
 from dlang.typecheck.operators import scalar_of, split
 from dlang.typecheck.printing import show
@@ -74,8 +75,8 @@ def infer_builtin(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
     else:
         optional = tuple(p.endswith("?") for p in parameters)
         names = tuple(p.rstrip("?") for p in parameters)
-        arguments = [a for a in calls.in_order(e, name, names, optional, None) if a is not None]
-    values = tuple(expr.infer(cx, scope, a.value) for a in arguments)
+        arguments = [a for a in in_order(e, name, names, optional, None) if a is not None]
+    values = tuple(cx.infer(scope, a.value) for a in arguments)
     for v in values:
         cx.settled(v.type)
     return rule(cx, Given(name, values, e.span))
@@ -97,7 +98,7 @@ def make_entry(cx: Checker, name: str) -> FnEntry:
     assert isinstance(f, s.Extern)
     saved, cx.st.level = cx.st.level, 0
     try:
-        sig = functions.signature(cx, Scope(), name, f.bounds, f.parameters, f.result)
+        sig = signatures.signature(cx, Scope(), name, f.bounds, f.parameters, f.result)
     finally:
         cx.st.level = saved
     for v in sig.scheme.variables:
@@ -105,17 +106,17 @@ def make_entry(cx: Checker, name: str) -> FnEntry:
             v.atomic = True
     for v in sig.scheme.variables:
         v.origin = None
-    names = functions.parameter_names(f.parameters)
+    names = signatures.parameter_names(f.parameters)
     decl = core.FnDecl(name, "prelude", f.span, result=sig.result, kind="extern")
     return FnEntry(decl, sig.scheme, names, tuple(False for _ in names), builtin=name)
 
 
 def by_signature(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
     entry = builtin_entry(cx, name)
-    arguments = calls.in_order(e, name, entry.names, entry.defaults, None)
+    arguments = in_order(e, name, entry.names, entry.defaults, None)
     note_effect(scope, name)
     inst = instantiate(cx.st, entry.scheme, name, e.function.span)
-    args, _ = calls.apply_parameters(cx, scope, arguments, inst, name, entry.names, None)
+    args, _ = apply_parameters(cx, scope, arguments, inst, name, entry.names, None)
     cx.settled(inst.result)
     return core.Builtin(inst.result, e.span, name, tuple(a for a in args if a is not None))
 

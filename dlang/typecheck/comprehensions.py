@@ -8,7 +8,7 @@ from itertools import chain, pairwise
 from dlang.diagnostics import Note, Span, error
 from dlang.grammar import syntax as s, trees
 from dlang.ops.monoids import MONOIDS
-from dlang.typecheck import core, expressions as expr, indexing, patterns
+from dlang.typecheck import core, indexing, patterns
 from dlang.typecheck.context import Checker
 from dlang.typecheck.limits import within_axes
 from dlang.typecheck.scope import FunctionContext, LocalEntry, Scope
@@ -34,11 +34,11 @@ def index_local(cx: Checker, scope: Scope, p: s.Pattern, *, axis: Size | None = 
 def binder(cx: Checker, scope: Scope, b: s.Binder, inner: Scope, *, loop: bool = False) -> core.Binder:
     """One binder; its bounds are checked in `scope`, its names are bound in `inner`. loop: it is one of a `for`."""
     if b.below is not None:
-        bound = expr.infer(cx, scope, b.below)
+        bound = cx.infer(scope, b.below)
         size, _ = cx.bound(bound, b.below.span, "a bound: ", loop=loop)
         return core.Count(index_local(cx, inner, b.pattern), size, bound, b.span)
     if b.each is not None:
-        source = expr.infer(cx, scope, b.each)
+        source = cx.infer(scope, b.each)
         t = resolve(source.type)
         if not isinstance(t, TypeArray):
             t = cx.settled(t)
@@ -95,10 +95,10 @@ def comprehension(cx: Checker, scope: Scope, e: s.Comprehension, kept: bool = Tr
     outside_mark = cx.mark()
     condition = None
     if e.condition is not None:
-        condition = expr.infer(cx, inner, e.condition)
+        condition = cx.infer(inner, e.condition)
         cx.settled(condition.type)
         cx.expect(BOOL, condition.type, e.condition.span, "the condition: ")
-    element = expr.infer(cx, inner, e.element)
+    element = cx.infer(inner, e.element)
     for b, made in zip(e.binders, binders, strict=True):
         check_bounded(inner, b, made)
     if kept and condition is None:  # with a condition there is one axis

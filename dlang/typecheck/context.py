@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from dlang.diagnostics import Diagnostic, DlangError, Fix, Note, Span, error
+from dlang.grammar import syntax as s
 from dlang.polynomials import TooManyTerms
 from dlang.typecheck import core, elsewhere
 from dlang.typecheck.constraints import constrain, solve
@@ -14,8 +16,8 @@ from dlang.typecheck.messages import did_you_mean, imported, mismatch, misspelt,
 from dlang.typecheck.observed import Observed
 from dlang.typecheck.scope import Entry, FnEntry, LocalEntry, ModuleEntry, ModuleTable, Scope, TypeEntry
 from dlang.typecheck.sizes import add, exact_division, multiply, subtract, unify_size
-from dlang.typecheck.state import Constraint, Inference, Mismatch, Reason
-from dlang.typecheck.terms import I64, array, free, number, of_var, size_variables, view
+from dlang.typecheck.state import Constraint, Inference, Mismatch, Reason, Term
+from dlang.typecheck.terms import I64, array, free, number, of_var, size_variables, substitute, variables, view
 from dlang.typecheck.types import (
     MISTAKE,
     DataDecl,
@@ -24,6 +26,7 @@ from dlang.typecheck.types import (
     SizeVar,
     Type,
     TypeCon,
+    Var,
     Variant,
     floor_div,
     next_serial,
@@ -68,9 +71,28 @@ class Escape:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The type that is written for an expression, and for what.
+
+    unknown: its sizes `?`, which each branch gives for itself.
+    """
+
+    type: Type
+    unknown: tuple[SizeVar, ...] = ()
+    what: str = ""
+
+    @property
+    def closed(self) -> bool:
+        """Tells whether branches may be checked one by one: an open size would be decided by the first of them."""
+        return all(v.rigid for v in variables(self.type) if isinstance(v, SizeVar))
+
+
 @dataclass(slots=True)
-class Checker:
-    """symbols: locals that count as a size; indices: the symbols of binders; later: checks that wait for the end of
+class Checker(ABC):
+    """What the rules of expressions and statements share; `expressions.ExpressionChecker` chooses among these rules.
+
+    symbols: locals that count as a size; indices: the symbols of binders; later: checks that wait for the end of
     the group; escapes: what must not leave its region; unfinished: the tree has to be rebuilt at the end; births: when
     a local was made, and so the size that it stands for; observed: gets the types of expressions and locals."""
 
@@ -84,6 +106,14 @@ class Checker:
     unfinished: bool = False
     births: dict[core.Local | SizeVar, int] = field(default_factory=dict)
     observed: Observed | None = None
+
+    @abstractmethod
+    def infer(self, scope: Scope, e: s.Expr) -> core.Expr:
+        """The core of an expression, with its type."""
+
+    @abstractmethod
+    def check(self, scope: Scope, e: s.Expr, want: Expected) -> core.Expr:
+        """The core of an expression for which a type is written."""
 
     # ---- expectations ------------------------------------------------------------------------------------------------
     def expect(self, want: Type, got: Type, span: Span, what: str = "", notes: tuple[Note, ...] = (),
@@ -114,6 +144,13 @@ class Checker:
             solve(self.st)
             t = resolve(t)
         return t
+
+    def with_open_sizes(self, want: Type, unknown: tuple[SizeVar, ...]) -> Type:
+        """The type with its `?` open: whoever is checked against it decides them."""
+        if not unknown:
+            return want
+        fresh: dict[Var, Term] = {v: of_var(self.st.size_var(v.origin)) for v in unknown}
+        return substitute(want, fresh)
 
     def report(self, diagnostic: Diagnostic) -> None:
         self.st.report(diagnostic)
@@ -294,12 +331,12 @@ class Checker:
         loop: no array has the size, so it may be negative.
         """
         self.expect(I64, e.type, span, what)
-        s = self.symbol(e)
-        if s is not None and not self.mentions_index(s):
-            value = s.poly.constant
+        size = self.symbol(e)
+        if size is not None and not self.mentions_index(size):
+            value = size.poly.constant
             if value is not None and value < 0 and not loop:
                 raise error("E0415", f"a size cannot be negative, found {value}", span)
-            return Size(s.poly, s.origin or Note("this size", span)), None
+            return Size(size.poly, size.origin or Note("this size", span)), None
         v = self.st.open_size(Note("the value of this expression", span))
         return of_var(v), v
 

@@ -11,18 +11,20 @@ from dlang.diagnostics import Diagnostic, DlangError, Note, Span, error, own_hel
 from dlang.grammar import syntax as s
 from dlang.polynomials import TooManyTerms
 from dlang.spelling import plural
-from dlang.typecheck import core, expressions as expr, functions, statements
+from dlang.typecheck import core, functions, statements
 from dlang.typecheck.annotations import Annotator, misplaced
-from dlang.typecheck.context import Checker
+from dlang.typecheck.context import Checker, Expected
+from dlang.typecheck.expressions import ExpressionChecker
 from dlang.typecheck.finish import finished
 from dlang.typecheck.foreign import foreign_body, problems
-from dlang.typecheck.functions import Body, Signature
+from dlang.typecheck.functions import Body
 from dlang.typecheck.indices import prove_indices
 from dlang.typecheck.limits import size_too_large
 from dlang.typecheck.operators import has_floats
 from dlang.typecheck.printing import show
 from dlang.typecheck.schemes import Member, default_rest, generalise
 from dlang.typecheck.scope import FnEntry, FunctionContext, LocalEntry, ModuleTable, Scope
+from dlang.typecheck.signatures import Signature, parameter_names, signature
 from dlang.typecheck.state import Inference, Scheme
 from dlang.typecheck.terms import of_var, variable_of, variables
 from dlang.typecheck.types import MISTAKE, UNIT, Below, RowVar, Type, TypeCon, TypeFn, TypeTuple, TypeVar
@@ -35,7 +37,7 @@ T = TypeVariable("T")
 
 
 def checker(program: Program, table: ModuleTable) -> Checker:
-    return Checker(Inference(backwards=program.backwards), table, program, observed=program.cache.observed)
+    return ExpressionChecker(Inference(backwards=program.backwards), table, program, observed=program.cache.observed)
 
 
 def any_entry(name: str, module: str, span: Span, parameters: tuple[s.Parameter, ...] | None) -> FnEntry:
@@ -45,7 +47,7 @@ def any_entry(name: str, module: str, span: Span, parameters: tuple[s.Parameter,
     if parameters is None:
         decl.kind = "const"
         return FnEntry(decl, scheme)
-    names = functions.parameter_names(parameters)
+    names = parameter_names(parameters)
     decl.params = tuple(core.Param(core.Local(n or "_", MISTAKE)) for n in names)
     return FnEntry(decl, scheme, names, tuple(p.default is not None for p in parameters))
 
@@ -124,7 +126,7 @@ def announced(
     for item in items:
         bounds, parameters, result = parts(item)
         try:
-            sig = functions.signature(cx, root, item.name, bounds, parameters, result)
+            sig = signature(cx, root, item.name, bounds, parameters, result)
         except DlangError as problem:
             for d in problem.diagnostics:
                 cx.report(d)
@@ -132,7 +134,7 @@ def announced(
             continue
         kind = "const" if isinstance(item, s.Const) else "extern" if isinstance(item, s.Extern) else "fn"
         decl = core.FnDecl(item.name, table.name, item.name_span, kind=kind, doc=item.doc)
-        names, defaults = functions.parameter_names(parameters), tuple(p.default is not None for p in parameters)
+        names, defaults = parameter_names(parameters), tuple(p.default is not None for p in parameters)
         entry = FnEntry(decl, sig.scheme, names, defaults, pending=not sig.full)
         signatures[item.name], entries[item.name] = sig, entry
         register(table, item.name, entry)
@@ -168,7 +170,7 @@ def typed_by_signature(decl: core.FnDecl, sig: Signature, parameters: tuple[s.Pa
     """Gives a function whose body has a mistake the types that are written out."""
     decl.params = tuple(
         core.Param(core.Local(n or "_", t, False, variable_of(x)))
-        for n, t, x in zip(functions.parameter_names(parameters), sig.params, sig.sizes, strict=True)
+        for n, t, x in zip(parameter_names(parameters), sig.params, sig.sizes, strict=True)
     )
     decl.result, decl.variables, decl.opened = sig.result, sig.scheme.variables, sig.scheme.opened
 
@@ -217,7 +219,7 @@ def finish_extern(cx: Checker, entry: FnEntry, sig: Signature, item: s.Extern) -
     decl = entry.decl
     if item.target.startswith("builtin:"):
         entry.builtin = item.target.removeprefix("builtin:")
-    names = functions.parameter_names(item.parameters)
+    names = parameter_names(item.parameters)
     locals_ = [
         core.Local(n or "_", t, False, variable_of(size), p.span, asked)
         for n, t, size, p, asked in zip(names, sig.params, sig.sizes, item.parameters, sig.asked, strict=True)
@@ -255,7 +257,7 @@ def finish_extern(cx: Checker, entry: FnEntry, sig: Signature, item: s.Extern) -
 
 def default(cx: Checker, parameter: core.Local, e: s.Expr) -> core.Expr:
     """The default of a parameter of an `extern`, which sees no other."""
-    value = expr.infer(cx, Scope(), e)
+    value = cx.infer(Scope(), e)
     cx.expect(parameter.type, value.type, value.span, "the default: ")
     return value
 
@@ -320,7 +322,7 @@ def check_block(
     decl = core.FnDecl(name, table.name, span, result=UNIT, kind=kind)
     cx.st.level = 1
     scope = Scope(function=FunctionContext(name, None))
-    value = attempt(cx, span, lambda: statements.block(cx, scope, block, None))
+    value = attempt(cx, span, lambda: statements.block(cx, scope, block))
     if value is not None:
         assert isinstance(value, core.BlockExpr)
         if block.statements and isinstance(block.statements[-1], statements.EXPRESSIONS) and kind == "test":
@@ -364,7 +366,7 @@ def check_value(program: Program, table: ModuleTable, name: str, e: s.Expr) -> t
     decl = core.FnDecl(name, table.name, e.span)
     cx.st.level = 1
     scope = Scope(function=FunctionContext(name, None))
-    value = attempt(cx, e.span, lambda: expr.infer(cx, scope, e))
+    value = attempt(cx, e.span, lambda: cx.infer(scope, e))
     close(cx, name, e.span)
     if value is not None and not cx.st.diagnostics:
         decl.result = value.type
@@ -408,7 +410,7 @@ def rule_decl(program: Program, cx: Checker, table: ModuleTable, rule: s.Rule) -
             notes=(Note(f"`{rule.name}` is declared here", f.span),),
         )
     cx.st.level = 1
-    context = statements.new_function(rule.name, None)
+    context = FunctionContext(rule.name, None)
     types = {(".." + v.name if isinstance(v, RowVar) else v.name): v for v in f.variables if v.name}
     scope = Scope(types=types, function=context)
     params: list[core.Param] = []
@@ -452,7 +454,7 @@ def rule_decl(program: Program, cx: Checker, table: ModuleTable, rule: s.Rule) -
     else:
         want = TypeFn(tuple(active), f.result)
     try:
-        body = expr.check(cx, scope, rule.body, want, (), f"the `{rule.kind}`: ")
+        body = cx.check(scope, rule.body, Expected(want, (), f"the `{rule.kind}`: "))
     except DlangError as e:
         raise DlangError([_with_idle(d, f) for d in e.diagnostics]) from None
     cx.settled(want)  # what waited for the types of the lambda's parameters, before the level is left

@@ -7,7 +7,8 @@ from dataclasses import replace
 from dlang.diagnostics import Span, error
 from dlang.grammar import syntax as s
 from dlang.spelling import plural
-from dlang.typecheck import calls, core, expressions as expr
+from dlang.typecheck import core
+from dlang.typecheck.arguments import apply_parameters, call_value, in_order, opened_result, size_argument
 from dlang.typecheck.context import Checker
 from dlang.typecheck.messages import did_you_mean, misspelt
 from dlang.typecheck.operators import has_floats, is_structure, split
@@ -26,7 +27,7 @@ def form(cx: Checker, scope: Scope, kind: str, e: s.Call) -> core.Expr:
     if not e.arguments or e.arguments[0].name is not None:
         raise error("E0703", f"`{kind}` takes a function", e.span)
     written = e.arguments[0]
-    function = expr.infer(cx, scope, written.value)
+    function = cx.infer(scope, written.value)
     t = cx.settled(function.type)
     if isinstance(t, TypeVar):
         if cx.st.diagnostics:  # what made the function unknown has been reported
@@ -274,7 +275,7 @@ def products(
         result = TypeTuple((t.result, t.result))
         whole = TypeFn(t.params + t.params, result, t.effects, t.opened)
     node = core.Derivative(whole, e.span, kind, function, wrt, single)
-    result, opened = calls.opened_result(cx, whole, e.span)
+    result, opened = opened_result(cx, whole, e.span)
     call = core.Call(result, e.span, node, tuple(args), opened)
     return core.BlockExpr(call.type, e.span, tuple(lets), call) if lets else call
 
@@ -283,9 +284,9 @@ def argument(
     cx: Checker, scope: Scope, e: s.Expr, want: Type, what: str, size: Size | None, lets: list[core.Statement]
 ) -> core.Expr:
     """An argument of `vjp` or `jvp`; one for a `size` parameter counts as `size`, for which it may need a `let`."""
-    value = expr.infer(cx, scope, e)
+    value = cx.infer(scope, e)
     if size is not None:
-        value, let = calls.size_argument(cx, value, size, e.span, what)
+        value, let = size_argument(cx, value, size, e.span, what)
         lets += [let] if let is not None else []
         return value
     cx.settled(value.type)
@@ -332,17 +333,17 @@ def call_derivative(cx: Checker, scope: Scope, derivative: core.Derivative, e: s
     base = underived(function)
     t = resolve(function.type)
     if isinstance(base, core.Lambda):
-        return calls.call_value(cx, scope, function, by_position(base, function.kind, e))
+        return call_value(cx, scope, function, by_position(base, function.kind, e))
     if not isinstance(base, core.FnRef) or not isinstance(t, TypeFn):
-        return calls.call_value(cx, scope, function, e)
+        return call_value(cx, scope, function, e)
     decl = base.decl
     names = tuple(p.local.name if p.local.name != "_" else None for p in decl.params)
     if len(names) != len(t.params):  # not checked yet: it is part of the same group
-        return calls.call_value(cx, scope, function, e)
+        return call_value(cx, scope, function, e)
     defaults = tuple(p.has_default for p in decl.params)
-    arguments = calls.in_order(e, f"{function.kind}({decl.name})", names, defaults, decl.span)
+    arguments = in_order(e, f"{function.kind}({decl.name})", names, defaults, decl.span)
     inst = Instantiated(t.params, t.result, size_parameters(function), (), base.instance)
-    args, lets = calls.apply_parameters(cx, scope, arguments, inst, decl.name, names, decl)
+    args, lets = apply_parameters(cx, scope, arguments, inst, decl.name, names, decl)
     cx.settled(t.result)
     call = core.Call(t.result, e.span, function, tuple(args))
     return core.BlockExpr(call.type, e.span, tuple(lets), call) if lets else call

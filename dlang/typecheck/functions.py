@@ -1,177 +1,22 @@
-"""Functions: signatures, bodies, local functions and `let`s of lambdas."""
+"""Functions: bodies, local functions, lambdas and `let`s of these."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from dlang.diagnostics import DlangError, Note, Span, error, replacement
+from dlang.diagnostics import Span, error
 from dlang.grammar import syntax as s
-from dlang.typecheck import core, expressions as expr, patterns, refinements, statements
-from dlang.typecheck.annotations import Annotator, check_class, known_effects
-from dlang.typecheck.context import Checker
-from dlang.typecheck.messages import did_you_mean
-from dlang.typecheck.parameters import apart_from_sizes, is_size_type, named_once
+from dlang.grammar.trees import children
+from dlang.typecheck import core, patterns
+from dlang.typecheck.annotations import Annotator, misplaced
+from dlang.typecheck.context import Checker, Expected
+from dlang.typecheck.parameters import apart_from_sizes, named_once
 from dlang.typecheck.schemes import Member, generalise
 from dlang.typecheck.scope import FnEntry, FunctionContext, Scope
+from dlang.typecheck.signatures import Signature, parameter_names, signature
 from dlang.typecheck.state import Scheme
-from dlang.typecheck.terms import free, of_var, variable_of, variables
-from dlang.typecheck.types import DTYPES, Effects, Refinement, Size, SizeVar, Type, TypeFn, TypeVar, Var
-
-
-@dataclass(slots=True)
-class Signature:
-    """The annotations of a function. full: all of them are there, so they are the whole contract.
-
-    unknown: the `?` of the result. names: the variables that the annotations introduce. asked, promised: what `Idx`
-    says of the parameters and of the result.
-    """
-
-    params: tuple[Type, ...]
-    result: Type
-    sizes: tuple[Size | None, ...]
-    names: dict[str, Var]
-    unknown: tuple[SizeVar, ...] = ()
-    full: bool = False
-    effects: tuple[str, ...] | None = None
-    scheme: Scheme = field(default_factory=lambda: Scheme((), TypeVar(0)))
-    asked: tuple[Refinement | None, ...] = ()
-    promised: Refinement | None = None
-
-
-def signature(
-    cx: Checker,
-    scope: Scope,
-    name: str,
-    bounds: tuple[s.Bound, ...],
-    parameters: tuple[s.Parameter, ...],
-    result: s.TypeExpr | None,
-) -> Signature:
-    """The types of the annotations, at the level above the current one."""
-    st = cx.st
-    st.level += 1
-    try:
-        annotator = Annotator(cx, scope, rigid=True, what=f"the signature of `{name}`")
-        add_variables(annotator, st.level, name, bounds, parameters)
-        types, asked, sizes = parameter_types(cx, annotator, name, parameters)
-        known = variables(*types, *(x for x in sizes if x is not None))
-        for p, refinement in zip(parameters, asked, strict=True):
-            determined(refinement, known, st.level, p.span)
-        apart_from_sizes(parameters, known)
-        effects: tuple[str, ...] | None = None
-        unknown: dict[str, SizeVar] = {}
-        promised: Refinement | None = None
-        out: Type
-        if result is None:
-            out = st.type_var()
-        else:
-            annotator.what, annotator.unknown = f"the result of `{name}`", unknown
-            if isinstance(result, s.TypeEffects):
-                effects = result.effects
-                known_effects(effects, result.span)
-            out, promised = annotator.refined_type(result)
-            determined(promised, {**known, **variables(out)}, st.level, result.span)
-            refuse_undetermined(out, known, st.level, parameters, result.span)
-        full = result is not None and all(p.type is not None for p in parameters)
-        scheme = Scheme(types, out, sizes)
-        if full:
-            full = quantify(scheme, st.level, tuple(unknown.values()))
-        return Signature(
-            types, out, sizes, annotator.names, tuple(unknown.values()), full, effects, scheme, asked, promised
-        )
-    finally:
-        st.level -= 1
-
-
-def add_variables(
-    annotator: Annotator, level: int, name: str, bounds: tuple[s.Bound, ...], parameters: tuple[s.Parameter, ...]
-) -> None:
-    """Adds the variables that a signature declares to what its annotations know: `a: Float`, and `n: size`."""
-    for b in bounds:
-        classes = check_class(b.cls, b.span)
-        v = TypeVar(level, b.name, rigid=True, classes=classes, atomic=bool(classes - {"Vector"}))
-        annotator.names[b.name] = v
-    named_once(parameters)
-    for p in parameters:
-        if not isinstance(p.pattern, s.PatternName):
-            continue
-        if p.pattern.name in DTYPES and isinstance(p.type, s.TypeName):
-            turned = f"{p.type.name}: {p.pattern.name}"
-            message = "a parameter is written with its name in front of its type"
-            fixes = (replacement(p.pattern.span.to(p.type.span), turned),)
-            raise error("E0115", message, p.span, help=(f"write `{turned}`",), fixes=fixes)
-        if is_size_type(p.type):
-            origin = Note(f"the parameter `{p.pattern.name}: size` of `{name}`", p.span)
-            annotator.names[p.pattern.name] = SizeVar(level, p.pattern.name, rigid=True, origin=origin)
-
-
-def parameter_types(
-    cx: Checker, annotator: Annotator, name: str, parameters: tuple[s.Parameter, ...]
-) -> tuple[tuple[Type, ...], tuple[Refinement | None, ...], tuple[Size | None, ...]]:
-    """Of each parameter its type, what is asked of it beside, and the size that it is, if it is a `size`."""
-    types: list[Type] = []
-    asked: list[Refinement | None] = []
-    sizes: list[Size | None] = []
-    for p in parameters:
-        own = f"`{p.pattern.name}`" if isinstance(p.pattern, s.PatternName) else "a parameter"
-        annotator.what = f"the parameter {own} of `{name}`"
-        t, refinement = (cx.st.type_var(), None) if p.type is None else annotator.refined_type(p.type)
-        types.append(t)
-        asked.append(refinement)
-        size = None
-        if is_size_type(p.type) and isinstance(p.pattern, s.PatternName):
-            v = annotator.names[p.pattern.name]
-            assert isinstance(v, SizeVar)
-            size = of_var(v)
-        sizes.append(size)
-    return tuple(types), tuple(asked), tuple(sizes)
-
-
-def refuse_undetermined(
-    out: Type, known: Collection[Var], level: int, parameters: tuple[s.Parameter, ...], span: Span
-) -> None:
-    """Refuses a size of a result that no parameter says."""
-    for v in variables(out):
-        if isinstance(v, SizeVar) and v.rigid and not v.opened and v.level == level and v not in known:
-            others = [k.name for k in known if isinstance(k, SizeVar) and k.name]
-            place = v.origin.span if v.origin is not None else None
-            raise undetermined(v.name or "_", parameters, place or span, others)
-
-
-def quantify(scheme: Scheme, level: int, opened: tuple[SizeVar, ...]) -> bool:
-    """Makes a scheme of types that are written out; False where some part of them is left to be inferred."""
-    found = free(TypeFn(scheme.params, scheme.result), {})
-    for x in scheme.sizes:
-        if x is not None:
-            free(x, found)
-    quantified = tuple(v for v in found if v.level >= level)
-    if not all(v.rigid for v in quantified):
-        return False
-    scheme.variables, scheme.opened = quantified, opened
-    return True
-
-
-def determined(refinement: Refinement | None, known: Container[Var], level: int, span: Span) -> None:
-    """Refuses an `Idx<n>` whose n only it mentions."""
-    for v in refinements.size_names(refinement):
-        if v.level == level and v not in known:
-            message = f"size `{v.name or '?'}` of this `Idx` is not determined by the arguments"
-            raise error("E0405", message, span, help=(f"declare a parameter `{v.name or 'n'}: size`",))
-
-
-def undetermined(name: str, parameters: tuple[s.Parameter, ...], span: Span, known: list[str]) -> DlangError:
-    """The message for a size that only the result mentions."""
-    message = f"size `{name}` in the result is not determined by the arguments"
-    for p in parameters:
-        if isinstance(p.pattern, s.PatternName) and p.pattern.name == name:
-            notes = (Note(f"`{name}` is a value: only a parameter of type `size` counts as a size", p.span),)
-            return error("E0405", message, span, notes=notes, help=(f"declare the parameter `{name}: size`",))
-    similar = did_you_mean(name, known) if len(name) > 1 else ()
-    return error("E0405", message, span, help=(*similar, f"declare a parameter `{name}: size`"))
-
-
-def parameter_names(parameters: tuple[s.Parameter, ...]) -> tuple[str | None, ...]:
-    return tuple(p.pattern.name if isinstance(p.pattern, s.PatternName) else None for p in parameters)
+from dlang.typecheck.terms import variable_of, variables
+from dlang.typecheck.types import Effects, SizeVar, Type, TypeFn
 
 
 @dataclass(slots=True)
@@ -190,7 +35,7 @@ def body(cx: Checker, scope: Scope, name: str, sig: Signature, parameters: tuple
     st = cx.st
     st.level += 1
     try:
-        context = statements.new_function(name, sig.result, sig.unknown)
+        context = FunctionContext(name, sig.result, sig.unknown)
         inner = scope.child(function=context)
         inner.types.update(sig.names)
         params: list[core.Param] = []
@@ -199,7 +44,7 @@ def body(cx: Checker, scope: Scope, name: str, sig: Signature, parameters: tuple
         for p, t, size, refinement in zip(parameters, sig.params, sig.sizes, asked, strict=True):
             default = None
             if p.default is not None:
-                default = expr.infer(cx, inner, p.default)
+                default = cx.infer(inner, p.default)
                 cx.settled(default.type)
                 cx.expect(t, default.type, p.default.span, "the default: ")
             local, let = patterns.parameter(cx, inner, p, t)
@@ -210,12 +55,12 @@ def body(cx: Checker, scope: Scope, name: str, sig: Signature, parameters: tuple
             params.append(core.Param(local, default, p.nodiff))
             lets += let
         if has_result:
-            value = expr.check(cx, inner, written, sig.result, sig.unknown)
+            value = cx.check(inner, written, Expected(sig.result, sig.unknown))
         else:
-            value = expr.infer(cx, inner, written)
+            value = cx.infer(inner, written)
             cx.settled(value.type)
             cx.expect(sig.result, value.type, written.span)
-        return Body(tuple(params), patterns.with_lets(lets, value, statements.has_return(written)), context, value.type)
+        return Body(tuple(params), patterns.with_lets(lets, value, has_return(written)), context, value.type)
     finally:
         st.level -= 1
 
@@ -282,7 +127,7 @@ def named_lambda(cx: Checker, scope: Scope, p: s.PatternName, e: s.Lambda, span:
     try:
         mark = cx.mark()
         context_scope = scope.child()
-        params, lets, value, result, effects = expr.lambda_parts(cx, context_scope, e)
+        params, lets, value, result, effects = lambda_parts(cx, context_scope, e)
         cx.confine(
             mark,
             tuple(q.type for q in params),
@@ -295,9 +140,79 @@ def named_lambda(cx: Checker, scope: Scope, p: s.PatternName, e: s.Lambda, span:
     scheme = Scheme(types, result, tuple(None for _ in types))
     generalise(st, [Member(p.name, p.span, scheme)])
     decl.params = tuple(core.Param(q, None, w.nodiff) for q, w in zip(params, e.parameters, strict=True))
-    decl.result, decl.body = result, patterns.with_lets(lets, value, statements.has_return(e.body))
+    decl.result, decl.body = result, patterns.with_lets(lets, value, has_return(e.body))
     decl.effects = frozenset(effects)
     decl.variables, decl.opened, decl.constraints = scheme.variables, scheme.opened, scheme.constraints
     scope.names[p.name] = FnEntry(decl, scheme, parameter_names(e.parameters), tuple(False for _ in types))
     observe(cx, decl, p.span)
     return core.LocalFn(decl, span)
+
+
+# ---- lambdas ---------------------------------------------------------------------------------------------------------
+def lambda_expr(cx: Checker, scope: Scope, e: s.Lambda, given: tuple[Type, ...] = ()) -> core.Expr:
+    """given: the types of the parameters, where they are known from around it."""
+    mark = cx.mark()
+    params, lets, body, result, effects = lambda_parts(cx, scope, e, given)
+    if scope.function is not None:
+        scope.function.effects |= effects
+    types = tuple(p.type for p in params)
+    inside = cx.opened_since(mark)
+    opened = tuple(v for v in variables(result) if isinstance(v, SizeVar) and v in inside)
+    cx.confine(mark, types, e.span, "a parameter of this function would have a size `?` that is known only in its body")
+    for p in params:
+        if p.refinement is not None:
+            help = "write `i64`, and `i as Idx<n>` in the body; or give the function a name, `let f = |i: Idx<n>| …`"
+            raise misplaced(p.span or e.span, "in a parameter of a function without a name", help)
+    t = TypeFn(types, result, Effects(set(effects)), opened)
+    return core.Lambda(t, e.span, params, patterns.with_lets(lets, body, has_return(e.body)))
+
+
+def lambda_parts(
+    cx: Checker, scope: Scope, e: s.Lambda, given: tuple[Type, ...] = ()
+) -> tuple[tuple[core.Local, ...], list[core.Statement], core.Expr, Type, set[str]]:
+    """Parameters, the `let`s of their patterns, the body, its type and its effects."""
+    inner = scope.child(border=True)
+    inner.function = FunctionContext("this function", None)
+    annotator = Annotator(cx, scope, rigid=False, what="a parameter of this function")
+    params: list[core.Local] = []
+    lets: list[core.Statement] = []
+    written: list[Type] = []
+    named_once(e.parameters)
+    known = given if len(given) == len(e.parameters) else (None,) * len(e.parameters)
+    for p, from_around in zip(e.parameters, known, strict=True):
+        if p.default is not None:
+            help = ("a local `fn` may have defaults",)
+            raise error("E0307", "a parameter of a lambda has no default", p.default.span, help=help)
+        t, asked = (from_around or cx.st.type_var(), None) if p.type is None else annotator.refined_type(p.type)
+        if p.type is not None:
+            written.append(t)
+        local, let = patterns.parameter(cx, inner, p, t)
+        local.refinement = asked
+        params.append(local)
+        lets += let
+    apart_from_sizes(e.parameters, variables(*written), is_lambda=True)
+    inner.types.update(annotator.names)
+    if e.result is not None:
+        annotator.unknown = {}
+        want = annotator.type(e.result)
+        apart_from_sizes(e.parameters, variables(want), is_lambda=True)
+        unknown = tuple(annotator.unknown.values())
+        inner.function.result, inner.function.unknown = want, unknown
+        body = cx.check(inner, e.body, Expected(want, unknown, "the result: "))
+        result: Type = body.type
+    else:
+        inner.function.result = cx.st.type_var()
+        body = cx.infer(inner, e.body)
+        if has_return(e.body):
+            cx.expect(inner.function.result, body.type, e.body.span, "the result: ")
+        result = body.type
+    if scope.function is not None:
+        scope.function.calls |= inner.function.calls
+    return tuple(params), lets, body, result, inner.function.effects
+
+
+def has_return(node: s.Node) -> bool:
+    """Tells whether there is a `return` of this function inside; lambdas have their own."""
+    if isinstance(node, s.Return):
+        return True
+    return not isinstance(node, s.Lambda | s.Fn) and any(has_return(n) for n in children(node))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dlang.diagnostics import DlangError, Note, Span, error
 from dlang.grammar import syntax as s
-from dlang.typecheck import core, expressions as expr
+from dlang.typecheck import core
 from dlang.typecheck.context import Checker
 from dlang.typecheck.messages import axes as axis_count, notes_of, text_of
 from dlang.typecheck.operators import known
@@ -31,7 +31,7 @@ from dlang.typecheck.types import (
 
 
 def index(cx: Checker, scope: Scope, e: s.Index) -> core.Expr:
-    base = expr.infer(cx, scope, e.base)
+    base = cx.infer(scope, e.base)
     result, indices = index_axes(cx, scope, base.type, e.indices, e.span)
     return core.Index(result, e.span, base, indices)
 
@@ -182,7 +182,7 @@ def at(cx: Checker, scope: Scope, i: s.Expr, axis: Size) -> tuple[core.At, Shape
         if isinstance(entry, LocalEntry) and entry.axis is not None:
             bound_by(cx, entry, axis, i)
             return core.At(core.Ref(I64, i.span, entry.local)), Shape()
-    value = expr.infer(cx, scope, i)
+    value = cx.infer(scope, i)
     t = resolve(value.type)
     if isinstance(t, TypeVar) and not t.atomic:
         t = cx.settled(t)
@@ -241,7 +241,7 @@ def bound(cx: Checker, scope: Scope, part: s.Expr | None, what: str) -> core.Exp
     """A bound or the step of a range, if it is written."""
     if part is None:
         return None
-    value = expr.infer(cx, scope, part)
+    value = cx.infer(scope, part)
     cx.expect(I64, value.type, part.span, f"a bound of {what}: ")
     return value
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from dlang.grammar import syntax as s
-from dlang.typecheck import core, exhaustive, expressions as expr, patterns, statements
-from dlang.typecheck.context import Checker
+from dlang.typecheck import core, exhaustive, patterns, statements
+from dlang.typecheck.context import Checker, Expected
 from dlang.typecheck.joins import Join
 from dlang.typecheck.scope import Scope
 from dlang.typecheck.terms import BOOL, STR
 from dlang.typecheck.types import UNIT, SizeVar, Type
 
-Wanted = tuple[Type, tuple[SizeVar, ...], str]
 
-
-def infer_match(cx: Checker, scope: Scope, e: s.Match, want: Wanted | None = None) -> core.Expr:
+def infer_match(cx: Checker, scope: Scope, e: s.Match, want: Expected | None = None) -> core.Expr:
     """A `match`, whose arms agree in their type. want: the type that is wanted, and for what."""
-    value = expr.infer(cx, scope, e.value)
+    value = cx.infer(scope, e.value)
     cx.settled(value.type)
-    push = want is not None and expr.can_push(want[0])
+    push = want is not None and want.closed
     mark = cx.mark()
     arms: list[core.Arm] = []
     bodies: list[tuple[core.Expr, bool]] = []
@@ -26,15 +24,15 @@ def infer_match(cx: Checker, scope: Scope, e: s.Match, want: Wanted | None = Non
         pattern = patterns.refutable_pattern(cx, inner, a.pattern, value.type)
         guard = None
         if a.guard is not None:
-            guard = expr.infer(cx, inner, a.guard)
+            guard = cx.infer(inner, a.guard)
             cx.settled(guard.type)
             cx.expect(BOOL, guard.type, a.guard.span, "the guard: ")
         diverges = False
         if isinstance(a.body, statements.EXPRESSIONS):
             if want is not None and push:
-                body = expr.check(cx, inner, a.body, *want)
+                body = cx.check(inner, a.body, want)
             else:
-                body = expr.infer(cx, inner, a.body)
+                body = cx.infer(inner, a.body)
         else:
             diverges = isinstance(a.body, s.Return | s.Break | s.Continue)
             made = tuple(statements.one(cx, inner, a.body))
@@ -54,7 +52,7 @@ def infer_match(cx: Checker, scope: Scope, e: s.Match, want: Wanted | None = Non
         if result is None:
             result = body.type
             continue
-        join = Join(cx, a.body.span, "the arms differ: ", bool(want and want[1]))
+        join = Join(cx, a.body.span, "the arms differ: ", bool(want and want.unknown))
         result = join.type(result, body.type)
         candidates += join.candidates
     if result is None:
@@ -63,7 +61,7 @@ def infer_match(cx: Checker, scope: Scope, e: s.Match, want: Wanted | None = Non
     result = leaving.leaving(cx.settled(result), mark, candidates)
     candidates += leaving.candidates
     if want is not None and not push:
-        cx.expect(expr.chosen(cx, want[0], want[1]), result, e.span, want[2])
+        cx.expect(cx.with_open_sizes(want.type, want.unknown), result, e.span, want.what)
     covered = tuple(arms)
     cx.later.append(lambda: exhaustive.check(cx, e, value.type, covered))
     return core.Match(result, e.span, value, covered, candidates)

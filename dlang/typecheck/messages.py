@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dlang.diagnostics import Diagnostic, Fix, Note, Span, replacement
+from dlang.diagnostics import Diagnostic, DlangError, Fix, Note, Span, error, replacement
 from dlang.ops.dtypes import DTYPES
 from dlang.spelling import closest, plural
 from dlang.typecheck import advice
@@ -363,6 +363,12 @@ def constraint_error(c: Constraint, m: Mismatch) -> Diagnostic:
         help = helps(m, operator=reason.operator, operands=reason.operands, parts=reason.parts)
     fixes = conversions(m, reason.operands, reason.parts) if len(reason.parts) == 2 else ()
     return Diagnostic(code, message, reason.span, label, (*notes_of(m, names), *via), help, fixes=fixes)
+
+
+def no_value(span: Span) -> DlangError:
+    """The error of a `_` where a value is expected."""
+    help = ("`_` stands in patterns and sizes, and where an assignment drops a part: `(x, _) = e`",)
+    return error("E0101", "expected an expression, found `_`", span, help=help)
 
 
 def did_you_mean(name: str, candidates: list[str]) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ asked for it. So inference notes types as it goes; they are looked at when all i
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from dlang.typecheck.types import MISTAKE, Type, resolve
 
 if TYPE_CHECKING:
     from dlang.typecheck.context import Checker
+    from dlang.typecheck.scope import Scope
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class Observed:
         self.types = {source: types for source, types in self.types.items() if source.file is file}
 
 
-def look_inside(cx: Checker, e: s.Expr, infer: Callable[[s.Expr], object]) -> None:
+def look_inside(cx: Checker, scope: Scope, e: s.Expr) -> None:
     """Types of the parts of a mistake that inference did not get to; messages about them would not be the first."""
     if cx.observed is None or isinstance(e, s.Lambda | s.Comprehension | s.Block | s.If | s.Match):
         return  # the parts of these have scopes of their own
@@ -63,5 +63,5 @@ def look_inside(cx: Checker, e: s.Expr, infer: Callable[[s.Expr], object]) -> No
         value = part.value if isinstance(part, s.Argument) else part
         if isinstance(value, s.Expr) and not cx.observed.knows(value.span):
             with suppress(DlangError):
-                infer(value)
+                cx.infer(scope, value)
     cx.st.pending, cx.st.diagnostics, cx.later, cx.escapes = kept

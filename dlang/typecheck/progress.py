@@ -20,7 +20,7 @@ from typing import Any
 
 from dlang.diagnostics import Span, error
 from dlang.grammar import syntax as s
-from dlang.typecheck import core, expressions as expr
+from dlang.typecheck import core
 from dlang.typecheck.context import Checker
 from dlang.typecheck.scope import BuiltinEntry, Scope
 from dlang.typecheck.terms import BOOL, I64, STR
@@ -64,7 +64,7 @@ def _arguments(cx: Checker, scope: Scope, e: s.Call) -> tuple[s.Expr, core.Expr]
         raise error("E0307", f"`{NAME}` takes how far the loop goes, and a label", e.span, help=help)
     if len(e.arguments) == 1:
         return e.arguments[0].value, core.Literal(STR, e.span, "")
-    label = expr.infer(cx, scope, e.arguments[1].value)
+    label = cx.infer(scope, e.arguments[1].value)
     cx.expect(STR, label.type, e.arguments[1].value.span, "the label: ")
     return e.arguments[0].value, label
 

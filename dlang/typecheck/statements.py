@@ -7,12 +7,10 @@ from dataclasses import replace
 
 from dlang.diagnostics import DlangError, Fix, Note, Span, error, replacement
 from dlang.grammar import syntax as s
-from dlang.grammar.trees import children
 from dlang.typecheck import (
     builtins,
     comprehensions,
     core,
-    expressions as expr,
     functions,
     indexing,
     patterns,
@@ -20,30 +18,18 @@ from dlang.typecheck import (
     refinements,
 )
 from dlang.typecheck.annotations import Annotator
-from dlang.typecheck.context import Checker
+from dlang.typecheck.arithmetic import operator_type
+from dlang.typecheck.context import Checker, Expected
 from dlang.typecheck.fields import field_of
-from dlang.typecheck.messages import did_you_mean, text_of
+from dlang.typecheck.messages import did_you_mean, no_value, text_of
 from dlang.typecheck.printing import show
-from dlang.typecheck.scope import FunctionContext, LocalEntry, Scope
+from dlang.typecheck.scope import LocalEntry, Scope
 from dlang.typecheck.terms import BOOL, I64, STR, of_var, variables
 from dlang.typecheck.types import MISTAKE, UNIT, Refinement, SizeVar, Type, TypeCon, TypeTuple, TypeVar, resolve
 
-Wanted = tuple[Type, tuple[SizeVar, ...], str]
-
-
-def new_function(name: str, result: Type | None, unknown: tuple[SizeVar, ...] = ()) -> FunctionContext:
-    return FunctionContext(name, result, unknown)
-
-
-def has_return(node: s.Node) -> bool:
-    """Tells whether there is a `return` of this function inside; lambdas have their own."""
-    if isinstance(node, s.Return):
-        return True
-    return not isinstance(node, s.Lambda | s.Fn) and any(has_return(n) for n in children(node))
-
 
 # ---- blocks ----------------------------------------------------------------------------------------------------------
-def block(cx: Checker, scope: Scope, e: s.Block, want: Wanted | None) -> core.Expr:
+def block(cx: Checker, scope: Scope, e: s.Block, want: Expected | None = None) -> core.Expr:
     """A block in a scope of its own. A statement with a mistake is reported, and the others are checked as well."""
     inner = scope.child()
     out: list[core.Statement] = []
@@ -55,9 +41,9 @@ def block(cx: Checker, scope: Scope, e: s.Block, want: Wanted | None) -> core.Ex
         try:
             if is_last and isinstance(statement, EXPRESSIONS):
                 if want is not None:
-                    last = expr.check(cx, inner, statement, *want)
+                    last = cx.check(inner, statement, want)
                 else:
-                    last = expr.infer(cx, inner, statement)
+                    last = cx.infer(inner, statement)
             else:
                 out += one(cx, inner, statement)
                 diverges = isinstance(statement, s.Return | s.Break | s.Continue)
@@ -69,19 +55,19 @@ def block(cx: Checker, scope: Scope, e: s.Block, want: Wanted | None) -> core.Ex
                 last = core.Fail(MISTAKE, statement.span, core.Literal(STR, statement.span, "a mistake"))
     if last is None:
         if diverges:
-            t: Type = cx.st.type_var() if want is None else expr.chosen(cx, want[0], want[1])
+            t: Type = cx.st.type_var() if want is None else cx.with_open_sizes(want.type, want.unknown)
             last = core.Fail(t, e.span, core.Literal(STR, e.span, "unreachable"))
         else:
             last = core.TupleExpr(UNIT, e.span, ())
             if want is not None:
-                no_value(cx, e, want)
+                without_value(cx, e, want)
     return core.BlockExpr(last.type, e.span, tuple(out), last)
 
 
-def no_value(cx: Checker, e: s.Block, want: Wanted) -> None:
+def without_value(cx: Checker, e: s.Block, want: Expected) -> None:
     """A block that should have a value and has none."""
     try:
-        cx.expect(want[0], UNIT, e.statements[-1].span if e.statements else e.span, want[2])
+        cx.expect(want.type, UNIT, e.statements[-1].span if e.statements else e.span, want.what)
     except DlangError as problem:
         advice = "the value of a block is its last expression: this one ends with a statement"
         raise DlangError([replace(d, help=(advice,)) for d in problem.diagnostics]) from None
@@ -136,7 +122,7 @@ def one(cx: Checker, scope: Scope, statement: s.Statement) -> list[core.Statemen
         case s.Assert():
             return [assertion(cx, scope, statement)]
         case _:
-            value = expr.infer(cx, scope, statement)
+            value = cx.infer(scope, statement)
             discard(cx, value, statement.span)
             return [core.Discard(value)]
 
@@ -193,7 +179,7 @@ def bound_value(
 ) -> tuple[core.Expr, Type, tuple[core.Local, ...], Refinement | None]:
     """A value with its annotation, the sizes that the annotation names here, and what `Idx` in it asks for."""
     if annotation is None:
-        node = expr.infer(cx, scope, value)
+        node = cx.infer(scope, value)
         t = resolve(node.type)
         return node, cx.settled(t) if isinstance(t, TypeVar) else t, (), None
     annotator = Annotator(cx, scope, rigid=False, unknown={}, what=what)
@@ -201,12 +187,13 @@ def bound_value(
     known_sizes(refinement, annotator, want, annotation.span)
     assert annotator.unknown is not None
     unknown = tuple(annotator.unknown.values())
-    if expr.can_push(want):
-        node = expr.check(cx, scope, value, want, unknown)
+    expected = Expected(want, unknown)
+    if expected.closed:
+        node = cx.check(scope, value, expected)
     else:
-        node = expr.infer(cx, scope, value)
+        node = cx.infer(scope, value)
         cx.settled(node.type)
-        cx.expect(expr.chosen(cx, want, unknown), node.type, value.span)
+        cx.expect(cx.with_open_sizes(want, unknown), node.type, value.span)
         cx.settled(node.type)
     names: list[core.Local] = []
     for name, v in annotator.names.items():
@@ -240,7 +227,7 @@ def declare(cx: Checker, scope: Scope, e: s.Var) -> core.Statement:
         unknown = tuple(annotator.unknown.values())
         if unknown:
             known_sizes(refinement, annotator, want, e.type.span)
-            value = expr.check(cx, scope, e.value, want, unknown)
+            value = cx.check(scope, e.value, Expected(want, unknown))
             local = patterns.bind_name(
                 cx, scope, e.pattern.name, want, e.pattern.span, mutable=True, what="var", unknown=unknown
             )
@@ -254,26 +241,26 @@ def declare(cx: Checker, scope: Scope, e: s.Var) -> core.Statement:
 def assign(cx: Checker, scope: Scope, e: s.Assign) -> list[core.Statement]:
     """The statements that an assignment is: of a place, of several at once, or of `_`, which drops the value."""
     if e.operator is None and is_blank(e.target):
-        return [core.Let(core.Wildcard(), expr.infer(cx, scope, e.value), (), e.span)]
+        return [core.Let(core.Wildcard(), cx.infer(scope, e.value), (), e.span)]
     if isinstance(e.target, s.Tuple):
         if e.operator is not None or any(isinstance(t, s.Tuple) or is_blank(t) for t in e.target.items):
             return assign_parts(cx, scope, e)
         targets = [place(cx, scope, t) for t in e.target.items]
-        value = expr.infer(cx, scope, e.value)
+        value = cx.infer(scope, e.value)
         cx.settled(value.type)
-        wanted = TypeTuple(tuple(expr.chosen(cx, p.type, unknown_sizes(scope, p)) for p in targets))
+        wanted = TypeTuple(tuple(cx.with_open_sizes(p.type, unknown_sizes(scope, p)) for p in targets))
         cx.expect(wanted, value.type, e.value.span, "the assignment: ")
         return [core.AssignTuple(tuple(targets), value, e.span)]
     target = place(cx, scope, e.target)
-    value = expr.infer(cx, scope, e.value)
+    value = cx.infer(scope, e.value)
     if e.operator is None:
         cx.settled(value.type)
         notes = (Note(f"`{target.local.name}` is declared here", target.local.span),)
-        want = expr.chosen(cx, target.type, unknown_sizes(scope, target))
+        want = cx.with_open_sizes(target.type, unknown_sizes(scope, target))
         grows = (f"a `var` keeps its sizes unless its type has a `?`: `var {target.local.name}: f64[?] = …`",)
         cx.expect(want, value.type, e.value.span, "the assignment: ", notes, () if target.steps else grows)
     else:
-        result = expr.operator_type(cx, e.operator, target.type, value.type, e.span, (e.value.span,))
+        result = operator_type(cx, e.operator, target.type, value.type, e.span, (e.value.span,))
         cx.settled(result)
         cx.expect(target.type, result, e.span, f"`{e.operator}=`: ")
     return [core.Assign(target, e.operator, value, e.span)]
@@ -281,7 +268,7 @@ def assign(cx: Checker, scope: Scope, e: s.Assign) -> list[core.Statement]:
 
 def assign_parts(cx: Checker, scope: Scope, e: s.Assign) -> list[core.Statement]:
     """`((a, b), c) = e`, and `(a, b) += e`: each place by its part, which has a name; one scalar may scale all."""
-    value = expr.infer(cx, scope, e.value)
+    value = cx.infer(scope, e.value)
     t = cx.settled(value.type)
     if e.operator in ("*", "/") and not isinstance(t, TypeTuple):
         local = core.Local("factor", t, False, None, e.value.span)
@@ -310,9 +297,9 @@ def assign_part(
     to = place(cx, scope, target)
     local = given or core.Local("part", t, False, None, e.value.span)
     if e.operator is None:
-        cx.expect(expr.chosen(cx, to.type, unknown_sizes(scope, to)), t, e.value.span, "the assignment: ")
+        cx.expect(cx.with_open_sizes(to.type, unknown_sizes(scope, to)), t, e.value.span, "the assignment: ")
     else:
-        result = expr.operator_type(cx, e.operator, to.type, t, e.span, (e.value.span,))
+        result = operator_type(cx, e.operator, to.type, t, e.span, (e.value.span,))
         cx.settled(result)
         cx.expect(to.type, result, e.span, f"`{e.operator}=`: ")
     return core.Bind(local), [core.Assign(to, e.operator, core.Ref(t, e.value.span, local), e.span)]
@@ -341,7 +328,7 @@ def place_of(cx: Checker, scope: Scope, e: s.Expr) -> core.Place:
     """Returns the target of an assignment: a `var`, its element or field. Raises E0208, and E0210 inside a lambda."""
     match e:
         case s.Name(span, "_"):
-            raise expr.no_value(span)
+            raise no_value(span)
         case s.Name(span, name):
             entry = scope.find(name)
             if not isinstance(entry, LocalEntry):
@@ -409,7 +396,7 @@ def as_var(name: Span) -> tuple[Fix, ...]:
 
 # ---- control ---------------------------------------------------------------------------------------------------------
 def loop_body(cx: Checker, scope: Scope, inner: Scope, body: s.Block, mark: int) -> core.Expr:
-    value = block(cx, inner, body, None)
+    value = block(cx, inner, body)
     t = cx.settled(value.type)
     if isinstance(t, TypeVar) and not t.rigid:
         cx.expect(UNIT, t, body.span)
@@ -452,7 +439,7 @@ def left(scope: Scope) -> list[core.Statement]:
 
 def while_loop(cx: Checker, scope: Scope, e: s.While) -> core.Statement:
     mark = cx.mark()
-    condition = expr.infer(cx, scope.child(loop=False), e.condition)
+    condition = cx.infer(scope.child(loop=False), e.condition)
     cx.settled(condition.type)
     cx.expect(BOOL, condition.type, e.condition.span, "the condition: ")
     body = loop_body(cx, scope, scope.child(loop=True), e.body, mark)
@@ -466,12 +453,12 @@ def return_statement(cx: Checker, scope: Scope, e: s.Return) -> core.Statement:
     if e.value is None:
         cx.expect(f.result, UNIT, e.span, "`return`: ")
         return core.Return(core.TupleExpr(UNIT, e.span, ()), e.span)
-    value = expr.check(cx, scope, e.value, f.result, f.unknown, "`return`: ")
+    value = cx.check(scope, e.value, Expected(f.result, f.unknown, "`return`: "))
     return core.Return(value, e.span)
 
 
 def assertion(cx: Checker, scope: Scope, e: s.Assert) -> core.Statement:
-    condition = expr.infer(cx, scope, e.condition)
+    condition = cx.infer(scope, e.condition)
     cx.settled(condition.type)
     if isinstance(e.condition, s.Tuple) and len(e.condition.items) == 2 and e.message is None:
         first, second = (i.span.text for i in e.condition.items)
@@ -480,7 +467,7 @@ def assertion(cx: Checker, scope: Scope, e: s.Assert) -> core.Statement:
     cx.expect(BOOL, condition.type, e.condition.span, "`assert`: ")
     message = None
     if e.message is not None:
-        message = expr.infer(cx, scope, e.message)
+        message = cx.infer(scope, e.message)
         cx.expect(STR, message.type, e.message.span, "the message: ")
     span = e.condition.span
     return core.Assert(condition, message, span.text, e.span)

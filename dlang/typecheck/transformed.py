@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dlang.grammar import syntax as s
-from dlang.typecheck import calls, core
+from dlang.typecheck import core
+from dlang.typecheck.arguments import in_order
 
 
 def underived(function: core.Expr) -> core.Expr:
@@ -61,7 +62,7 @@ def named_arguments(function: core.Expr, rest: tuple[s.Argument, ...], e: s.Call
     ref = underived(function)
     name, span = (f"vjp({ref.decl.name})", ref.decl.span) if isinstance(ref, core.FnRef) else ("vjp(…)", None)
     known = tuple(n if n != "_" else None for n in names)
-    ordered = calls.in_order(replace(e, arguments=rest), name, known, (False,) * len(known), span)
+    ordered = in_order(replace(e, arguments=rest), name, known, (False,) * len(known), span)
     return tuple(replace(a, name=None) for a in ordered if a is not None)
 
 
@@ -70,5 +71,5 @@ def by_position(base: core.Lambda, kind: str, e: s.Call) -> s.Call:
     if all(a.name is None for a in e.arguments):
         return e
     known = tuple(p.name if p.name != "_" else None for p in base.params)
-    ordered = calls.in_order(e, f"{kind}(…)", known, (False,) * len(known), None)
+    ordered = in_order(e, f"{kind}(…)", known, (False,) * len(known), None)
     return replace(e, arguments=tuple(replace(a, name=None) for a in ordered if a is not None))
