@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
@@ -33,10 +34,10 @@ ResultPlace = Place | Owned | None
 
 
 @dataclass(slots=True)
-class Scheduler:
+class Scheduler(ABC):
     """The walk over one function. `out` collects the statements of the innermost open body.
 
-    let: schedules a let. span: of the let at hand. places: whether the code says
+    span: of the let at hand. places: whether the code says
     where it comes from, which that of comprehensions says as a whole.
     wanted: where arrays are to be; joined: those whose elements are combined with what is there, and by which monoid.
     shared: those of which other points of a comprehension use the memory too, so that nothing else is made there.
@@ -49,7 +50,6 @@ class Scheduler:
 
     program: anf.Program
     lanes: Lanes
-    let: Callable[[Scheduler, Let], None]
     span: Span | None = None
     places: bool = False
     memory: Memory = field(default_factory=Memory)
@@ -69,6 +69,10 @@ class Scheduler:
     sizes: dict[Var, Size] = field(default_factory=dict)
     flats: set[Var] = field(default_factory=set)
     out: list[loops.Stmt] = field(default_factory=list)
+
+    @abstractmethod
+    def let(self, let: Let) -> None:
+        """Schedules a let."""
 
     # ---- blocks ------------------------------------------------------------------------------------------------------
     @contextmanager
@@ -121,7 +125,7 @@ class Scheduler:
             self.span = let.span or around
             if self.places and let.span is not None:
                 self.out.append(loops.At(let.span))
-            self.let(self, let)
+            self.let(let)
             for buffer in self.memory.dead():
                 self.out.append(loops.Free(buffer))
         self.span, self.at = around, at

@@ -136,7 +136,7 @@ def _function(
     device: bool,
 ) -> loops.Function:
     f = sum_in_f32(f)
-    s = Scheduler(program, lanes, _let, f.span, places, device=device)
+    s = FunctionScheduler(program, lanes, f.span, places, device=device)
     s.chains.continues = {name: g.continues for name, g in program.functions.items() if g.continues}
     s.chains.add(f.body)
     if nodes.makers:
@@ -188,89 +188,93 @@ def _extent(param: anf.Var) -> anf.Size | None:
     return product(param.type.shape) if isinstance(param.type, Array) else None
 
 
-def _let(s: Scheduler, let: Let) -> None:
-    op, vars = let.op, let.vars
-    match op:
-        case anf.Prim("eq" | "ne" | "lt" | "le" | "gt" | "ge" as order, args) if dtype_of(args[0]) == "str":
-            s.out.append(loops.TextOp(vars[0], order, args, let.span))
-        case anf.Prim(name, args):
-            s.out.append(loops.Compute(vars[0], name, args))
-        case anf.Cast(_, arg):
-            s.out.append(loops.Convert(vars[0], arg))
-        case anf.IndexExpr(size):
-            if not s.looping:
-                check_sizes(s, (size,), let.span)
-            s.out.append(loops.Evaluate(vars[0], size))
-            s.sizes[vars[0]] = size.substitute(s.sizes.get)
-        case anf.Read(array, index):
-            place = s.place(array)
-            s.out.append(loops.Load(vars[0], place.buffer, place.at(index)))
-            s.flats.add(vars[0])
-        case anf.StopGradient(arg):
-            s.alias(vars[0], arg)
-        case anf.Assert():
-            if op.condition != Lit(True, "bool"):
-                s.out.append(loops.Assert(op.condition, op.code, op.parts, s.operands(op.values), let.span))
-            for var, value in zip(vars, op.guarded, strict=True):
-                s.alias(var, value)
-        case anf.Format(parts, args):
-            formatted(s, parts, args, vars[0], let.span)
-        case anf.Effect():
-            effect(s, let, op)
-        case anf.Foreign(target, args):
-            foreign(s, target, args, vars, let.span)
-        case anf.View(array, axes, shape, index):
-            s.memory.settle(vars[0], s.place(array).seen_through(axes, shape, index))
-        case anf.Reshape(array, shape):
-            s.memory.settle(vars[0], s.in_a_row(array).reshaped(shape))
-        case anf.Comp() if vars and vars[0] in s.finished:
-            pass
-        case anf.Comp():
-            if not s.copied.isdisjoint(vars):
-                op, vars = s.without_copies(op, vars)
-                if not vars:
-                    return
-            check_sizes(s, bounds_of(op), let.span)
-            op = flat_inside(s, op)
-            around = s.places, s.looping
-            s.places, s.looping = False, True
-            comprehension(s, op, vars, let.span)
-            s.places, s.looping = around
-        case anf.Update(array, index, scalar):
-            place = s.continued(vars[0], array)
-            s.out.append(loops.Store(place.buffer, place.at(index), s.flat(scalar)))
-        case anf.Copy(array):
-            s.copy(s.place(array), s.target(vars[0]))
-        case anf.Empty(dtype):
-            if vars[0] not in s.memory.places:
-                place = s.target(vars[0])
-                if anf.is_reference(dtype):  # a collector looks at all elements of an array
-                    s.fill(place, Lit("" if dtype == "str" else 0, dtype))
-        case anf.Scan(monoid, array):
-            scan(s, monoid, s.place(array), s.target(vars[0]))
-        case anf.Concat(arrays):
-            concat(s, arrays, s.target(vars[0]))
-        case anf.Compact(mask):
-            compact(s, s.place(mask), vars)
-        case anf.Contract():
-            contraction(s, op, vars[0], let.span)
-        case anf.LinalgOp():
-            library(s, let, op)
-        case anf.Call():
-            call(s, op, vars, let.span)
-        case anf.If():
-            branch(s, op, vars)
-        case anf.Construct():
-            construct(s, op, vars[0], let.span)
-        case anf.Tag():
-            tag(s, op, vars[0])
-        case anf.Fields():
-            fields(s, op, vars)
-        case anf.For() | anf.While():
-            if isinstance(op, anf.For):
-                check_sizes(s, bounds_of(op), let.span)
-            looping, s.looping = s.looping, True
-            repeat(s, flat_inside(s, op), vars)
-            s.looping = looping
-        case anf.Vjp() | anf.Jvp() | anf.VjpForward() | anf.VjpBackward():
-            raise AssertionError("derivatives are expanded before scheduling")
+@dataclass(slots=True)
+class FunctionScheduler(Scheduler):
+    """The walk that knows how each operation is scheduled."""
+
+    def let(self, let: Let) -> None:
+        op, vars = let.op, let.vars
+        match op:
+            case anf.Prim("eq" | "ne" | "lt" | "le" | "gt" | "ge" as order, args) if dtype_of(args[0]) == "str":
+                self.out.append(loops.TextOp(vars[0], order, args, let.span))
+            case anf.Prim(name, args):
+                self.out.append(loops.Compute(vars[0], name, args))
+            case anf.Cast(_, arg):
+                self.out.append(loops.Convert(vars[0], arg))
+            case anf.IndexExpr(size):
+                if not self.looping:
+                    check_sizes(self, (size,), let.span)
+                self.out.append(loops.Evaluate(vars[0], size))
+                self.sizes[vars[0]] = size.substitute(self.sizes.get)
+            case anf.Read(array, index):
+                place = self.place(array)
+                self.out.append(loops.Load(vars[0], place.buffer, place.at(index)))
+                self.flats.add(vars[0])
+            case anf.StopGradient(arg):
+                self.alias(vars[0], arg)
+            case anf.Assert():
+                if op.condition != Lit(True, "bool"):
+                    self.out.append(loops.Assert(op.condition, op.code, op.parts, self.operands(op.values), let.span))
+                for var, value in zip(vars, op.guarded, strict=True):
+                    self.alias(var, value)
+            case anf.Format(parts, args):
+                formatted(self, parts, args, vars[0], let.span)
+            case anf.Effect():
+                effect(self, let, op)
+            case anf.Foreign(target, args):
+                foreign(self, target, args, vars, let.span)
+            case anf.View(array, axes, shape, index):
+                self.memory.settle(vars[0], self.place(array).seen_through(axes, shape, index))
+            case anf.Reshape(array, shape):
+                self.memory.settle(vars[0], self.in_a_row(array).reshaped(shape))
+            case anf.Comp() if vars and vars[0] in self.finished:
+                pass
+            case anf.Comp():
+                if not self.copied.isdisjoint(vars):
+                    op, vars = self.without_copies(op, vars)
+                    if not vars:
+                        return
+                check_sizes(self, bounds_of(op), let.span)
+                op = flat_inside(self, op)
+                around = self.places, self.looping
+                self.places, self.looping = False, True
+                comprehension(self, op, vars, let.span)
+                self.places, self.looping = around
+            case anf.Update(array, index, scalar):
+                place = self.continued(vars[0], array)
+                self.out.append(loops.Store(place.buffer, place.at(index), self.flat(scalar)))
+            case anf.Copy(array):
+                self.copy(self.place(array), self.target(vars[0]))
+            case anf.Empty(dtype):
+                if vars[0] not in self.memory.places:
+                    place = self.target(vars[0])
+                    if anf.is_reference(dtype):  # a collector looks at all elements of an array
+                        self.fill(place, Lit("" if dtype == "str" else 0, dtype))
+            case anf.Scan(monoid, array):
+                scan(self, monoid, self.place(array), self.target(vars[0]))
+            case anf.Concat(arrays):
+                concat(self, arrays, self.target(vars[0]))
+            case anf.Compact(mask):
+                compact(self, self.place(mask), vars)
+            case anf.Contract():
+                contraction(self, op, vars[0], let.span)
+            case anf.LinalgOp():
+                library(self, let, op)
+            case anf.Call():
+                call(self, op, vars, let.span)
+            case anf.If():
+                branch(self, op, vars)
+            case anf.Construct():
+                construct(self, op, vars[0], let.span)
+            case anf.Tag():
+                tag(self, op, vars[0])
+            case anf.Fields():
+                fields(self, op, vars)
+            case anf.For() | anf.While():
+                if isinstance(op, anf.For):
+                    check_sizes(self, bounds_of(op), let.span)
+                looping, self.looping = self.looping, True
+                repeat(self, flat_inside(self, op), vars)
+                self.looping = looping
+            case anf.Vjp() | anf.Jvp() | anf.VjpForward() | anf.VjpBackward():
+                raise AssertionError("derivatives are expanded before scheduling")

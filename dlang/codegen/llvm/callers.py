@@ -22,12 +22,11 @@ from dlang.codegen.llvm.call_results import is_made, result
 from dlang.codegen.llvm.call_trees import Trees, functions, write
 from dlang.codegen.llvm.capi import DECLARATIONS, FAILED
 from dlang.codegen.llvm.dispatch import MISS
-from dlang.codegen.llvm.functions import statement
+from dlang.codegen.llvm.functions import StatementWriter
 from dlang.codegen.llvm.host_calls import put
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.scalars import Module, bits, constant
 from dlang.codegen.llvm.symbols import caller_symbol
-from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.work import LONG
 from dlang.host.platform.objects import DATA
 from dlang.inequalities import LARGEST
@@ -55,7 +54,7 @@ def caller(face: Face, point: EntryPoint, terms: Terms, datatypes: Mapping[str, 
     if not crosses or not is_made(face.border.result):
         return None
     module = Module()
-    emission = Emission(Writer(module, loops.Program({}), [], statement))
+    emission = Emission(StatementWriter(module, loops.Program({}), []))
     body = _text(emission, face, point, terms)
     if body is None:
         return None

@@ -176,7 +176,7 @@ def on_host(w: Writer, stmt: loops.OnHost) -> None:
     if not stmt.arrays:
         _ask(w, "look", [])
     for inner in stmt.stmts:
-        w.statement(w, inner)
+        w.statement(inner)
     for buffer in stmt.made:
         mine = w.values[buffer]
         _bind(w, buffer, _ask(w, "take_over", [_word(w, buffer)]))

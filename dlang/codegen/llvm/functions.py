@@ -7,6 +7,8 @@ instructions.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from dlang.codegen import loops
 from dlang.codegen.llvm import profiling
 from dlang.codegen.llvm.accesses import allocate, free, load, move, part, store
@@ -18,7 +20,7 @@ from dlang.codegen.llvm.host_calls import guard, runtime, text_op
 from dlang.codegen.llvm.indices import size_value, size_varies, size_vector
 from dlang.codegen.llvm.interleaved import loaded, stored
 from dlang.codegen.llvm.iterations import loop
-from dlang.codegen.llvm.nodes import arena_allocate, collect, load_field, load_tag, node, place_mark, release
+from dlang.codegen.llvm.nodes import collect, load_field, load_tag, node, place_mark, release
 from dlang.codegen.llvm.parallel import parallel, pieces
 from dlang.codegen.llvm.scalars import Module, Scalars
 from dlang.codegen.llvm.sites import Site
@@ -31,7 +33,7 @@ from dlang.ir.types import dtype_of
 def function_text(module: Module, program: loops.Program, f: loops.Function, sites: list[Site]) -> str:
     """The definition of a function; adds the places where it leaves compiled code to `sites`."""
     module.expansions = 0
-    w = Writer(module, program, sites, statement)
+    w = StatementWriter(module, program, sites)
     w.span = f.span
     if module.lines is not None and f.span is not None:
         w.function = module.lines.function(f.label or f.name, f.span, f.name)
@@ -54,93 +56,97 @@ def function_text(module: Module, program: loops.Program, f: loops.Function, sit
     return "\n".join([definition, *w.outlined])
 
 
-def statement(w: Writer, stmt: Stmt) -> None:
-    """Writes a statement and those inside it."""
-    match stmt:
-        case loops.Compute(var, name, args):
-            _compute(w, var, name, args)
-        case loops.Convert(var, arg):
-            _convert(w, var, arg)
-        case loops.Evaluate(var, size):
-            if size_varies(w, size):
-                assert w.lane is not None
-                w.lane.vectors[var] = size_vector(w, size)
-            else:
-                w.bind(var, size_value(w, size), w.depth_of(list(size.atoms())))
-        case loops.Load(var, buffer, offset):
-            if not loaded(w, stmt):
-                load(w, var, buffer, offset)
-        case loops.Store():
-            if not stored(w, stmt):
-                store(w, stmt)
-        case loops.Move():
-            move(w, stmt)
-        case loops.Slice():
-            part(w, stmt)
-        case loops.Allocate():
-            allocate(w, stmt)
-        case loops.Free(buffer):
-            free(w, buffer)
-        case loops.Assert():
-            guard(w, stmt)
-        case loops.Runtime():
-            runtime(w, stmt)
-        case loops.TextOp():
-            text_op(w, stmt)
-        case loops.Invoke():
-            invoke(w, stmt)
-        case loops.CallC():
-            call_c(w, stmt)
-        case loops.Product():
-            product(w, stmt)
-        case loops.Pack():
-            pack(w, stmt)
-        case loops.Launch():
-            launch(w, stmt)
-        case loops.OnDevice():
-            on_device(w, stmt)
-        case loops.OnHost():
-            on_host(w, stmt)
-        case loops.Hold():
-            hold(w, stmt)
-        case loops.Fetch():
-            fetch(w, stmt)
-        case loops.Transfer():
-            transfer(w, stmt)
-        case loops.Node():
-            node(w, stmt)
-        case loops.LoadTag(var, handle):
-            load_tag(w, var, handle)
-        case loops.LoadField(slot, handle, word):
-            load_field(w, slot, handle, word)
-        case loops.ArenaAllocate():
-            arena_allocate(w, stmt)
-        case loops.Mark(var):
-            place_mark(w, var)
-        case loops.Release(mark):
-            release(w, mark)
-        case loops.Collect():
-            collect(w, stmt)
-        case loops.At(span):
-            w.place(span)
-        case loops.Enter():
-            profiling.enter(w, stmt)
-        case loops.Leave():
-            profiling.leave(w, stmt)
-        case loops.Count():
-            profiling.count(w, stmt)
-        case loops.Loop():
-            loop(w, stmt)
-        case loops.Pieces():
-            pieces(w, stmt)
-        case loops.Parallel():
-            parallel(w, stmt)
-        case loops.For():
-            for_(w, stmt)
-        case loops.While():
-            while_(w, stmt)
-        case loops.Branch():
-            branch(w, stmt)
+@dataclass(slots=True)
+class StatementWriter(Writer):
+    """The writer that knows how each statement is written."""
+
+    def statement(self, stmt: Stmt) -> None:
+        """Writes a statement and those inside it."""
+        match stmt:
+            case loops.Compute(var, name, args):
+                _compute(self, var, name, args)
+            case loops.Convert(var, arg):
+                _convert(self, var, arg)
+            case loops.Evaluate(var, size):
+                if size_varies(self, size):
+                    assert self.lane is not None
+                    self.lane.vectors[var] = size_vector(self, size)
+                else:
+                    self.bind(var, size_value(self, size), self.depth_of(list(size.atoms())))
+            case loops.Load(var, buffer, offset):
+                if not loaded(self, stmt):
+                    load(self, var, buffer, offset)
+            case loops.Store():
+                if not stored(self, stmt):
+                    store(self, stmt)
+            case loops.Move():
+                move(self, stmt)
+            case loops.Slice():
+                part(self, stmt)
+            case loops.Allocate():
+                allocate(self, stmt)
+            case loops.Free(buffer):
+                free(self, buffer)
+            case loops.Assert():
+                guard(self, stmt)
+            case loops.Runtime():
+                runtime(self, stmt)
+            case loops.TextOp():
+                text_op(self, stmt)
+            case loops.Invoke():
+                invoke(self, stmt)
+            case loops.CallC():
+                call_c(self, stmt)
+            case loops.Product():
+                product(self, stmt)
+            case loops.Pack():
+                pack(self, stmt)
+            case loops.Launch():
+                launch(self, stmt)
+            case loops.OnDevice():
+                on_device(self, stmt)
+            case loops.OnHost():
+                on_host(self, stmt)
+            case loops.Hold():
+                hold(self, stmt)
+            case loops.Fetch():
+                fetch(self, stmt)
+            case loops.Transfer():
+                transfer(self, stmt)
+            case loops.Node():
+                node(self, stmt)
+            case loops.LoadTag(var, handle):
+                load_tag(self, var, handle)
+            case loops.LoadField(slot, handle, word):
+                load_field(self, slot, handle, word)
+            case loops.Room():
+                room(self, stmt)
+            case loops.Mark(var):
+                place_mark(self, var)
+            case loops.Release(mark):
+                release(self, mark)
+            case loops.Collect():
+                collect(self, stmt)
+            case loops.At(span):
+                self.place(span)
+            case loops.Enter():
+                profiling.enter(self, stmt)
+            case loops.Leave():
+                profiling.leave(self, stmt)
+            case loops.Count():
+                profiling.count(self, stmt)
+            case loops.Loop():
+                loop(self, stmt)
+            case loops.Pieces():
+                pieces(self, stmt)
+            case loops.Parallel():
+                parallel(self, stmt)
+            case loops.For():
+                for_(self, stmt)
+            case loops.While():
+                while_(self, stmt)
+            case loops.Branch():
+                branch(self, stmt)
 
 
 def _compute(w: Writer, var: Var, name: str, args: tuple[Atom, ...]) -> None:

@@ -10,13 +10,13 @@ from dlang.codegen import loops
 from dlang.codegen.llvm import pool, profiling, support, texts
 from dlang.codegen.llvm.assembly import joined
 from dlang.codegen.llvm.calls import result_type, symbol
-from dlang.codegen.llvm.functions import function_text, statement
+from dlang.codegen.llvm.functions import StatementWriter, function_text
 from dlang.codegen.llvm.host_calls import flat, from_word, put, to_word
 from dlang.codegen.llvm.lines import Lines
 from dlang.codegen.llvm.scalars import Module
 from dlang.codegen.llvm.sites import Site
 from dlang.codegen.llvm.symbols import entry_symbol
-from dlang.codegen.llvm.writer import Writer, slot_type
+from dlang.codegen.llvm.writer import slot_type
 from dlang.codegen.parallel import GRAIN
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
@@ -77,7 +77,7 @@ def print_llvm(program: anf.Program, entries: Sequence[str] = ()) -> str:
 
 def _entry(module: Module, program: loops.Program, f: loops.Function, sites: list[Site]) -> str:
     """i32 entry(context, words): arguments and destinations come in words, results go to the words behind them."""
-    w = Writer(module, program, sites, statement)
+    w = StatementWriter(module, program, sites)
     args = ["ptr %ctx"]
     word = 0
     for slot in (*f.params, *(out.buffer for out in f.outs)):

@@ -5,6 +5,7 @@ What does not change in a loop is written in front of it at once: each value kno
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -62,8 +63,8 @@ def _angles(stmts: Sequence[Stmt]) -> frozenset[Var]:
 
 
 @dataclass(slots=True)
-class Writer:
-    """The function under way. statement: writes a statement, and through this the statements inside it.
+class Writer(ABC):
+    """The function under way.
 
     function: its number among metadata, if instructions are to say where they come from; start: where the first
     do; span: where those now do. angles: of which the statements at hand compute both sine and cosine; turns: the one
@@ -75,7 +76,6 @@ class Writer:
     module: Module
     program: loops.Program
     sites: list[Site]
-    statement: Callable[[Writer, Stmt], None]
     code: list[Line] = field(default_factory=list)
     cold: list[Line] = field(default_factory=list)
     values: dict[Slot, str] = field(default_factory=dict)
@@ -99,6 +99,10 @@ class Writer:
     function: int | None = None
     start: Span | None = None
     span: Span | None = None
+
+    @abstractmethod
+    def statement(self, stmt: Stmt) -> None:
+        """Writes a statement and those inside it."""
 
     # ---- names and blocks --------------------------------------------------------------------------------------------
     def name(self, stem: str) -> str:
@@ -141,7 +145,7 @@ class Writer:
         self.module.names += 1
         name = f"piece.{self.module.names}"
         expansions, self.module.expansions = self.module.expansions, 0
-        inner = Writer(self.module, self.program, self.sites, self.statement, span=self.span)
+        inner = type(self)(self.module, self.program, self.sites, span=self.span)
         if self.module.lines is not None and self.span is not None:
             inner.start = inner.span = self.span._replace(via=None)
             inner.function = self.module.lines.function(name, inner.span, name)
@@ -182,7 +186,7 @@ class Writer:
         self.angles, self.present = _angles(stmts), set()
         self.groups = {} if self.lane is None else groups(stmts, self.lane.var)
         for self.number, stmt in enumerate(stmts):
-            self.statement(self, stmt)
+            self.statement(stmt)
         self.angles, self.groups, self.present, self.number = around
 
     @contextmanager
