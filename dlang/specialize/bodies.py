@@ -81,7 +81,7 @@ def build(
     random = [fresh("key", U64)] if instance.key else []
     bindings = {v: map_bound(b, parameter if v in erased else translate) for v, b in closure.bindings.items()}
     world = World(token[0] if token else None, Level(random[0]) if random else None)
-    frame = Frame(e, world, instances, instances.evaluate, bindings)
+    frame = Frame(e, world, instances, bindings)
     instance.captured = tuple([formal(c, translate) for _, c in closure.captured])
     for (local, _), own in zip(closure.captured, instance.captured, strict=True):
         frame.env[local] = own
@@ -102,7 +102,7 @@ def build(
         declare_result(instance, frame, decl)
     known = dict(frame.bindings)
     frame.name_all(closure)
-    value = frame.evaluate(frame, closure.body)
+    value = frame.eval(closure.body)
     if instances.names is not None:
         span = closure.body.span if "return" in escapes(closure.body) else result_span(closure.body)
         value = instances.names.mark(e, core.Local(RESULT, closure.body.type), value, span)

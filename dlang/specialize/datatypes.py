@@ -82,7 +82,7 @@ class Nodes:
         """A datatype with its variants, which are found when they are first asked for."""
         node = self.named[dtype]
         if not node.variants:
-            inner = Frame(Emitter(span=node.decl.span), World(None), f.instances, f.evaluate)
+            inner = Frame(Emitter(span=node.decl.span), World(None), f.instances)
             layouts, variants = [], []
             for tag, variant in enumerate(node.decl.variants):
                 layout = layout_of(placeholders(inner.field_types(node.decl, node.args, tag)))

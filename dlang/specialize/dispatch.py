@@ -27,7 +27,7 @@ def complete(instances: Instances) -> None:
         changed = False
         for node in list(instances.nodes.named.values()):
             if not node.variants:
-                instances.nodes.of(Frame(Emitter(), World(None), instances, instances.evaluate), node.name)
+                instances.nodes.of(Frame(Emitter(), World(None), instances), node.name)
                 changed = True
         for arrow in [a for a in instances.arrows.named.values() if a.called]:
             for member in list(arrow.members.values())[len(arrow.arms) :]:
@@ -45,7 +45,7 @@ def arm(instances: Instances, arrow: Arrow, member: Member) -> Block:
         e.facts.size(s)
     effects = arrow.type.effects
     world = World(arrow.token if effects & WORLD else None, Level(arrow.key) if effects & RANDOM else None)
-    f = Frame(e, world, instances, instances.evaluate)
+    f = Frame(e, world, instances)
     vars, (function,) = unpacked(f, member.layout)
     assert isinstance(function, ClosureV | DerivativeV | PullV)
     e.span = function.span
@@ -128,7 +128,7 @@ def branches(arrow: Arrow, tag: Var, results: tuple[Var, ...], k: int) -> Block:
 def nothing(instances: Instances, arrow: Arrow, results: tuple[Var, ...]) -> Block:
     """No function was made dynamic, so there is none to call."""
     e = Emitter()
-    f = Frame(e, World(None), instances, instances.evaluate)
+    f = Frame(e, World(None), instances)
     e.check(FALSE, "E0800", ("a call of a function that does not exist",))
     atoms: list[Atom] = []
     for r in results:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from dlang.diagnostics import error
@@ -21,6 +21,7 @@ from dlang.specialize.foreign import foreign
 from dlang.specialize.frame import Frame, scalar
 from dlang.specialize.functions import apply, closure_of, named
 from dlang.specialize.indexing import leading_shape, select, selectors
+from dlang.specialize.instances import Instances
 from dlang.specialize.loops import changing
 from dlang.specialize.matches import matched
 from dlang.specialize.nodes import construct, opened
@@ -47,15 +48,18 @@ from dlang.specialize.zeros import nothing
 from dlang.typecheck import core, types as ty
 
 
-def evaluate(f: Frame, e: core.Expr) -> Value:
-    """The value of an expression."""
-    outer = f.emitter.span
-    if e.span.start < e.span.end:  # what nobody wrote has no place of its own
-        f.emitter.span = e.span
-    try:
-        return _evaluate(f, e)
-    finally:
-        f.emitter.span = outer
+@dataclass(slots=True)
+class Lowering(Instances):
+    """The functions made so far, and how the expressions in them are lowered."""
+
+    def evaluate(self, f: Frame, e: core.Expr) -> Value:
+        outer = f.emitter.span
+        if e.span.start < e.span.end:  # what nobody wrote has no place of its own
+            f.emitter.span = e.span
+        try:
+            return _evaluate(f, e)
+        finally:
+            f.emitter.span = outer
 
 
 def _evaluate(f: Frame, e: core.Expr) -> Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -98,12 +98,11 @@ class Exits:
 
 @dataclass(slots=True)
 class Frame:
-    """env: what locals and local functions stand for now. evaluate: lowers an expression in a frame."""
+    """env: what locals and local functions stand for now."""
 
     emitter: Emitter
     world: World
     instances: Instances
-    evaluate: Callable[[Frame, core.Expr], Value]
     bindings: Bindings = field(default_factory=dict)
     env: dict[core.Local | core.FnDecl, Value] = field(default_factory=dict)
     exits: Exits = Exits()
@@ -111,7 +110,7 @@ class Frame:
 
     def inner(self, bindings: Bindings, env: dict[core.Local | core.FnDecl, Value]) -> Frame:
         """A frame of the same IR function for another body."""
-        return Frame(self.emitter, self.world, self.instances, self.evaluate, bindings, env)
+        return Frame(self.emitter, self.world, self.instances, bindings, env)
 
     @contextmanager
     def block(self) -> Iterator[list[Let]]:
@@ -124,7 +123,7 @@ class Frame:
             self.bindings = bindings
 
     def eval(self, e: core.Expr) -> Value:
-        return self.evaluate(self, e)
+        return self.instances.evaluate(self, e)
 
     def atom(self, e: core.Expr) -> Atom:
         """The value of an expression that is a scalar."""

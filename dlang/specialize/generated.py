@@ -70,7 +70,7 @@ def _write(
     instance.result = formal(result(instance.args), lambda s: s)
     token, after = [[fresh("world", anf.Token())] if instance.token else [] for _ in range(2)]
     instance.results = (*after, *leaf_vars(instance.result))
-    frame = Frame(e, World(token[0] if token else None), f.instances, f.instances.evaluate)
+    frame = Frame(e, World(token[0] if token else None), f.instances)
     value = body(frame, instance.args)
     params = (*instance.sizes, *token, *[v for own in instance.args for v in leaf_vars(own)])
     last = [frame.world.token] if frame.world.token is not None else []

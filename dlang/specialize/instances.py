@@ -6,7 +6,8 @@ other sizes or by values. Equal sizes at a call are one parameter, so what the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -94,15 +95,14 @@ class Use:
 
 
 @dataclass(slots=True)
-class Instances:
-    """The functions made so far. `evaluate` lowers an expression in a frame.
+class Instances(ABC):
+    """The functions made so far.
 
     python: functions of Python that are called. structs: how Python sees structs. names: where they are collected, if
     the program is to be followed step by step. runs: whether the program is to run; functions outside of one that is
     only looked at are not looked for, for that would load code.
     """
 
-    evaluate: Callable[[Frame, core.Expr], Value]
     functions: dict[str, Function] = field(default_factory=dict)
     table: dict[object, Instance] = field(default_factory=dict)
     counts: dict[object, int] = field(default_factory=dict)
@@ -118,6 +118,10 @@ class Instances:
 
     def __post_init__(self) -> None:
         self.nodes, self.arrows = Nodes(self.serial), Arrows(self.serial)
+
+    @abstractmethod
+    def evaluate(self, f: Frame, e: core.Expr) -> Value:
+        """The value of an expression in a frame."""
 
     @property
     def program(self) -> Program:

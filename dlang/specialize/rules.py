@@ -111,7 +111,7 @@ def _copied(instances: Instances, instance: Instance, rule: core.FnDecl, binding
     count = len(function.params)
     head = len(instance.sizes) + instance.token
     level = Level(params[head]) if instance.key else None
-    f = Frame(e, World(None, level), instances, instances.evaluate, map_bindings(bindings, into(sizes)))
+    f = Frame(e, World(None, level), instances, map_bindings(bindings, into(sizes)))
     args: list[Value] = []
     for k, a in enumerate(instance.args):
         args.append(rebuild(a, iter([params[p] for p in instance.arg_positions(k)]), into(sizes)))

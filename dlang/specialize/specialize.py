@@ -13,7 +13,7 @@ from dlang.specialize.dispatch import complete
 from dlang.specialize.effects import RANDOM, WORLD, effects_of
 from dlang.specialize.emitter import Emitter
 from dlang.specialize.endless import refuse_endless
-from dlang.specialize.expressions import evaluate
+from dlang.specialize.expressions import Lowering
 from dlang.specialize.frame import Frame, World
 from dlang.specialize.functions import apply
 from dlang.specialize.instances import Instances
@@ -76,7 +76,7 @@ class Specializer:
     instances: Instances = field(init=False)
 
     def __post_init__(self) -> None:
-        self.instances = Instances(evaluate, structs=self.structs, names=self.names, runs=self.runs)
+        self.instances = Lowering(structs=self.structs, names=self.names, runs=self.runs)
 
     @property
     def program(self) -> Program:
@@ -107,7 +107,7 @@ class Specializer:
             e.facts.size(sizes[-1])
             return poly(sizes[-1])
 
-        outer = Frame(e, World(None), self.instances, evaluate)
+        outer = Frame(e, World(None), self.instances)
         own = map_bindings({v: given[v] for v in decl.variables if v in given}, own_size)
         own = {v: outer.expanded(b) for v, b in own.items()}
         closure = ClosureV(tuple([p.local for p in decl.params]), decl.body, decl.span, (), own, decl)
@@ -116,7 +116,7 @@ class Specializer:
         effects = effects_of(closure)
         with_token, with_seed = bool(effects & WORLD), bool(effects & RANDOM)
         world = World(token if with_token else None)
-        frame = Frame(e, world, self.instances, evaluate, dict(own))
+        frame = Frame(e, world, self.instances, dict(own))
         seed = fresh("seed", I64)
         if with_seed:
             world.level = seeded(frame, seed)
