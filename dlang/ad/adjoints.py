@@ -13,8 +13,7 @@ from dlang.ad.fleeting import fleeting
 from dlang.ad.halves import Walked, split
 from dlang.ad.inlining import inlined_where_active, recursive, unused
 from dlang.ad.residuals import Residuals, residuals
-from dlang.ad.reverse import pull_block
-from dlang.ad.scope import Scope
+from dlang.ad.reverse import BackwardScope
 from dlang.ad.signatures import Cotangents, Fused, Halves, Key, Rerun
 from dlang.graphs import components
 from dlang.ir import anf
@@ -231,7 +230,7 @@ class Adjoints:
         b = Builder(self.functions, source.span)
         known = Knowledge()
         known.note_sizes(p.type for p in params)
-        scope = Scope(b, active_vars(body, wrt, seeded, nodes.held), known, pull_block, nodes, self)
+        scope = BackwardScope(b, active_vars(body, wrt, seeded, nodes.held), known, nodes, self)
         scope.followed = has_marks(source.body)
         scope.cycle = self._cycles[source.name]
         if passed is not None and not key.border:
@@ -247,7 +246,7 @@ class Adjoints:
                     scope.add(atom, nodes.to_tangent(b, atom, next(given)))
                 elif seed:
                     scope.add(atom, next(given))
-            forward = scope.walk(body.lets, scope)
+            forward = scope.walk(body.lets)
             found = [nodes.from_tangent(b, w, scope.pop(w)) if key.border else scope.take(w) for w in wrt]
         assert not any(scope.bars.values()), "a contribution was made to what had been walked already"
         formals = Renaming(dict(zip(source.params, params, strict=True)), renew=True)

@@ -92,7 +92,7 @@ def _arm(
             inner.add(v, bar)
         for k, g in gs:
             inner.add(arm.results[k], g)
-        forward = inner.walk(arm.lets, inner)
+        forward = inner.walk(arm.lets)
         found = {v: total for v in outer if (total := inner.pop(v)) is not None}
     return _Arm(forward, arm.results, lets, found, sink)
 

@@ -62,7 +62,7 @@ def pull_comp(let: anf.Let, op: anf.Comp, scope: Scope) -> list[anf.Let]:
     assert isinstance(saving.let.op, anf.Comp)
     for k in loops:
         scope.add(let.vars[k], gs[k])
-    forward = scope.walk(sequential(saving.let, saving.let.op, loops, scope.b, scope.active), scope)
+    forward = scope.walk(sequential(saving.let, saving.let.op, loops, scope.b, scope.active))
     return [*saving.before, *forward, *saving.after]
 
 
@@ -160,7 +160,7 @@ def pull_body(
                 assert isinstance(g, anf.Var)
                 element = b.one(anf.Read(g, tuple(map(renaming.size, index))))
             inner.add(renaming.atom(atom), element)
-        forward = inner.walk(copies, inner)
+        forward = inner.walk(copies)
     stored = {renaming.atom(v): anf.Read(r.array, tuple(map(renaming.size, r.index))) for v, r in values.items()}
     body = from_there(forward, stored)
     assert inner.sink is not None
@@ -268,7 +268,7 @@ def _pull_extremum(let: anf.Let, k: int, g: anf.Atom, scope: Scope) -> tuple[anf
     with b.scope() as back:
         here = b.one(anf.Read(g, d.index)) if d.shape and isinstance(g, anf.Var) else g
         scope.add(renaming.atom(result), here)
-        point = scope.walk(copies, scope)
+        point = scope.walk(copies)
     for inner in back:
         b.append(inner)
     return forward, point

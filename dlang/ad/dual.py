@@ -6,8 +6,10 @@ once, so one table serves all blocks of a function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from dlang.ad.conversions import Conversions
 from dlang.ir.anf import Array, Atom, Let, Scalar, Type, Var, fresh
@@ -15,21 +17,27 @@ from dlang.ir.builder import Builder
 from dlang.ir.marks import TANGENT
 
 
-@dataclass(slots=True)
-class Dual:
-    """The forward walk of a function under way.
+class DualFunctions(Protocol):
+    """The dual functions of a program."""
 
-    walk: emits lets with their tangents. named: the name of the dual function of a function, for calls in which the
-    arguments that are marked have tangents. kind: what marks call them.
-    """
+    def named(self, function: str, marks: tuple[bool, ...]) -> str:
+        """The name of the dual function for calls in which the marked arguments have tangents."""
+
+
+@dataclass(slots=True)
+class Dual(ABC):
+    """The forward walk of a function under way. kind: what marks call the tangents."""
 
     b: Builder
     active: set[Var]
     nodes: Conversions
-    walk: Callable[[Sequence[Let], Dual], None]
-    named: Callable[[str, tuple[bool, ...]], str]
+    duals: DualFunctions
     kind: str = TANGENT
     dots: dict[Var, Atom] = field(default_factory=dict)
+
+    @abstractmethod
+    def walk(self, lets: Sequence[Let]) -> None:
+        """Emits lets with the tangents of what is active in them."""
 
     def carries(self, type: Type) -> bool:
         """Tells whether a value of this type can have a tangent."""

@@ -12,7 +12,7 @@ from functools import cached_property
 from dlang.ad.activity import active_vars
 from dlang.ad.conversions import Conversions
 from dlang.ad.dual import Dual
-from dlang.ad.forward import push_block
+from dlang.ad.forward import ForwardWalk
 from dlang.ad.inlining import inlined_where_active, recursive, unused
 from dlang.ir.anf import Atom, Block, Call, Function, Jvp, Let, Program, Type, Var, fresh
 from dlang.ir.builder import Builder
@@ -101,12 +101,12 @@ class Duals:
         b = Builder(self.nodes.functions, source.span)
         active = active_vars(body, seeds, seeded, held) | {p for p in seeds if self.nodes.carries(p.type)}
         kind = tangent_kind(body) if has_marks(source.body) else TANGENT
-        s = Dual(b, active, self.nodes, push_block, self.named, kind)
+        s = ForwardWalk(b, active, self.nodes, self, kind)
         with b.scope() as lets:
             for p, dot in zip(seeds, dots, strict=True):
                 if p in active:
                     s.set(p, self.nodes.to_tangent(b, p, dot) if key.border else dot)
-            push_block(body.lets, s)
+            s.walk(body.lets)
             tangents = [self._result(s, key, r) for r in body.results if self._dotted(key, r.type)]
         block = Block(tuple(lets), (*body.results, *tangents))
         return Function(name, (*params, *dots), outs, block, source.label, source.span)

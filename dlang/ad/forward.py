@@ -19,7 +19,7 @@ their tangent is that of the body at this point. Products, and what has no such 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from dlang.ad.activity import next_state
 from dlang.ad.comprehension import attained, needs_loop, positions_of
@@ -57,16 +57,19 @@ from dlang.ir.types import array_type, carries, dtype_of, type_of
 from dlang.ops.monoids import CHOOSING
 
 
-def push_block(lets: Sequence[anf.Let], s: Dual) -> None:
-    """Emits lets with the tangents of what is active in them."""
-    for let in lets:
-        span = s.b.span
-        s.b.span = let.span or span
-        if any(v in s.active for v in let.vars):
-            _push(let, s)
-        else:
-            s.b.append(let)
-        s.b.span = span
+@dataclass(slots=True)
+class ForwardWalk(Dual):
+    """The forward walk of a function, with the tangent of every operation."""
+
+    def walk(self, lets: Sequence[anf.Let]) -> None:
+        for let in lets:
+            span = self.b.span
+            self.b.span = let.span or span
+            if any(v in self.active for v in let.vars):
+                _push(let, self)
+            else:
+                self.b.append(let)
+            self.b.span = span
 
 
 def _push(let: anf.Let, s: Dual) -> None:
@@ -206,7 +209,7 @@ def _push_if(let: anf.Let, op: anf.If, s: Dual) -> None:
     arms: list[list[anf.Let]] = []
     for arm in (op.then, op.otherwise):
         with b.scope() as lets:
-            s.walk(arm.lets, s)
+            s.walk(arm.lets)
         arms.append(lets)
     both = list(zip(let.vars, op.then.results, op.otherwise.results, strict=True))
     wanted = [k for k, (v, x, y) in enumerate(both) if v in s.active and not s.dot(x) is s.dot(y) is None]
@@ -226,7 +229,7 @@ def _push_loop(let: anf.Let, op: anf.For | anf.While, s: Dual) -> None:
     init = (*op.init, *[s.built(op.init[k]) for k in active])
     params = (*op.params, *[s.bind(op.params[k]) for k in active])
     with b.scope() as lets:
-        s.walk(op.body.lets, s)
+        s.walk(op.body.lets)
         after = next_state(op)
         results = (*op.body.results, *[s.built(after[k]) for k in active])
     body = anf.Block(tuple(lets), results)
@@ -258,7 +261,7 @@ def _push_call(let: anf.Let, op: anf.Call, s: Dual) -> None:
     args = (*op.args, *[given for a in op.args if (given := s.dot(a)) is not None])
     vars = tuple([s.bind(v) for v in let.vars if s.carries(v.type)])
     with called(b.functions[op.function], let.span):
-        name = s.named(op.function, marks)
+        name = s.duals.named(op.function, marks)
     b.append(anf.Let((*let.vars, *vars), anf.Call(name, args), let.span))
 
 
@@ -304,10 +307,10 @@ def push_comp(let: Let, op: Comp, s: Dual) -> None:
         elements = [by_element(let, op, k, s.active) for k in loops]
         found = [element for element in elements if element is not None]
         split = len(found) == len(loops)
-        s.walk([*without_results(let, loops), *found] if split else sequential(let, op, loops, s.b, s.active), s)
+        s.walk([*without_results(let, loops), *found] if split else sequential(let, op, loops, s.b, s.active))
         return
     with s.b.scope() as lets:
-        s.walk(op.body.lets, s)
+        s.walk(op.body.lets)
     vars, results, destinations = list(let.vars), list(op.body.results), list(op.destinations)
     extrema: list[tuple[int, Var]] = []
     for k in chosen:
@@ -371,7 +374,7 @@ def _push_extremum(let: Let, op: Comp, k: int, where: Var, s: Dual) -> None:
         renaming.env.update(positions_of(rank, reduced, b))
         copies = [renaming.let(inner) for inner in op.body.lets]
         s.active |= {new for old, new in renaming.env.items() if old in s.active and isinstance(new, Var)}
-        s.walk(copies, s)
+        s.walk(copies)
         dot = s.dot(renaming.atom(op.body.results[k]))
     if dot is None:
         return

@@ -65,7 +65,7 @@ def pull_listed(let: anf.Let, op: anf.For | anf.While, scope: Scope) -> list[anf
             inner.add(v, bar)
         for k, bar in zip(state, bars, strict=True):
             inner.add(after[k], bar)
-        forward = inner.walk(op.body.lets, inner)
+        forward = inner.walk(op.body.lets)
         # What the body passes on is handed to the parameter before the cotangent of the next state is asked for.
         results = [inner.take(op.params[k]) for k in state] + [inner.take(v) for v in outer]
     body = pruned_block(anf.Block(tuple(lets), (*[op.params[k] for k in sizes], *results)))

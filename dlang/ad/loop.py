@@ -77,7 +77,7 @@ def _pull(let: anf.Let, op: anf.For, scope: Scope, segments_of: anf.For | None =
         for k, bar in zip(state, state_bars, strict=True):
             inner.add(op.body.results[k], bar)
         if segments_of is None:
-            forward = inner.walk(op.body.lets, inner)
+            forward = inner.walk(op.body.lets)
         else:
             forward = run_again(op.body.lets, inner, segments_of.low, segments_of.high)
         # What the body passes on is handed to the parameter before the cotangent of the next state is asked for.

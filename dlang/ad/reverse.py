@@ -1,13 +1,14 @@
 """Reverse mode on a block: one walk backwards over its lets, which emits the code of their adjoints as it goes.
 
-Notation: ȳ is the cotangent of y. Each rule is the transpose of the operation's linear part. `pull_block` also gives
-the lets of the forward pass: those of the block, where loops and branches save what their adjoint needs and `max`
-where it was attained.
+Notation: ȳ is the cotangent of y. Each rule is the transpose of the operation's linear part. The walk also gives the
+lets of the forward pass: those of the block, where loops and branches save what their adjoint needs and `max` where it
+was attained.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from dlang.ad.branch import pull_if
 from dlang.ad.calls import pull_call
@@ -26,23 +27,26 @@ from dlang.ir.types import array_type, dtype_of
 from dlang.polynomials import Poly
 
 
-def pull_block(lets: Sequence[anf.Let], scope: Scope) -> list[anf.Let]:
-    """Emits the adjoints of lets, last first; gives the lets of the forward pass."""
-    scope.known = scope.known.copy()
-    for let in lets:
-        scope.known.note_named_sizes(v.type for v in let.vars)
-        scope.choices(let)
-        if isinstance(let.op, anf.IndexExpr):
-            scope.sizes[let.vars[0]] = let.op.size.substitute(scope.sizes.get)
-        if scope.sink is not None:
-            scope.sink.inside.update((*let.vars, *bound_vars(let.op)))
-    forward: list[list[anf.Let]] = []
-    for let in reversed(lets):
-        span = scope.b.span
-        spanned(scope, let.span)
-        forward.append(pull(let, scope))
-        scope.b.span = span
-    return [let for group in reversed(forward) for let in group]
+@dataclass(slots=True)
+class BackwardScope(Scope):
+    """The backward walk of a block, with the adjoint of every operation."""
+
+    def walk(self, lets: Sequence[anf.Let]) -> list[anf.Let]:
+        self.known = self.known.copy()
+        for let in lets:
+            self.known.note_named_sizes(v.type for v in let.vars)
+            self.choices(let)
+            if isinstance(let.op, anf.IndexExpr):
+                self.sizes[let.vars[0]] = let.op.size.substitute(self.sizes.get)
+            if self.sink is not None:
+                self.sink.inside.update((*let.vars, *bound_vars(let.op)))
+        forward: list[list[anf.Let]] = []
+        for let in reversed(lets):
+            span = self.b.span
+            spanned(self, let.span)
+            forward.append(pull(let, self))
+            self.b.span = span
+        return [let for group in reversed(forward) for let in group]
 
 
 def pull(let: anf.Let, scope: Scope) -> list[anf.Let]:

@@ -7,7 +7,8 @@ are put in later where something else still holds one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from dlang.ad.conversions import Conversions, retyped
@@ -51,13 +52,12 @@ class Sink:
 
 
 @dataclass(slots=True)
-class Scope:
+class Scope(ABC):
     """The backward walk of a block under way."""
 
     b: Builder
     active: set[anf.Var]
     known: Knowledge
-    walk: Callable[[Sequence[anf.Let], Scope], list[anf.Let]]
     nodes: Conversions
     derivatives: Derivatives
     bars: dict[anf.Var, list[anf.Atom]] = field(default_factory=dict)
@@ -75,6 +75,10 @@ class Scope:
     in_loop: bool = False
     cycle: frozenset[str] = frozenset()  # the function under way and those with which it calls itself
     fleeting: frozenset[anf.Var] = frozenset()  # arrays that the adjoint may not have whole: see `fleeting.py`
+
+    @abstractmethod
+    def walk(self, lets: Sequence[anf.Let]) -> list[anf.Let]:
+        """Emits the adjoints of lets, last first; gives the lets of the forward pass."""
 
     def inner(self, sink: Sink | None) -> Scope:
         """A scope for a nested block, which starts without cotangents."""

@@ -100,7 +100,7 @@ def run_again(lets: Sequence[Let], scope: Scope, low: Size, high: Size) -> list[
             for end in (*let.op.low.atoms(), *let.op.high.atoms()):
                 scope.known.facts.between(end, (low,), (high + 1,))
     with b.scope() as back:
-        forward = scope.walk(copies, scope)
+        forward = scope.walk(copies)
     for let in (*forward, *back):
         b.append(let)
     return list(lets)
