@@ -1,6 +1,6 @@
 """The structure of the package gets no worse where it has become what it should be."""
 
-from tools.census import QUESTIONS, read_package
+from tools.census import QUESTIONS, Module, Package, read_package
 
 
 def test_answers_of_the_census_stay_within_their_limits():
@@ -8,3 +8,45 @@ def test_answers_of_the_census_stay_within_their_limits():
     held = {q.answer(package): q.limit for q in QUESTIONS if q.limit is not None}
     assert held
     assert [count for count, limit in held.items() if count.number > limit] == []
+
+
+def asked(question, **texts):
+    """The answer of the census to a question about a package of these modules."""
+    modules = [Module(f"dlang.{name}", f"dlang/{name}.py", text) for name, text in texts.items()]
+    (found,) = [q for q in QUESTIONS if q.text == question]
+    return found.answer(Package(tuple(modules))).places
+
+
+def test_a_recursion_goes_through_a_function_that_is_given_the_object_which_holds_it():
+    walks = """
+class Walk:
+    statement: Callable[[Walk, Stmt], None]
+    handler: Callable[[Stmt], Walk]
+    other: Stmt
+"""
+    assert asked("fields through which a recursion goes", walks=walks) == ("dlang/walks.py:3 Walk.statement",)
+
+
+def test_a_recursion_goes_through_a_function_that_is_given_a_holder_of_the_object_which_holds_it():
+    frames = "from dlang.instances import Instances\nclass Frame:\n    instances: Instances\n"
+    instances = (
+        "from dlang import frames\nclass Instances:\n    evaluate: Callable[[frames.Frame], None] | None = None\n"
+    )
+    assert asked("fields through which a recursion goes", frames=frames, instances=instances) == (
+        "dlang/instances.py:3 Instances.evaluate",
+    )
+
+
+def test_classes_of_the_same_name_in_other_modules_are_others():
+    frames = "class Frame:\n    evaluate: Callable[[Frame], None]\n"
+    others = "class Frame: pass\nclass Held:\n    evaluate: Callable[[Frame], None]\n"
+    places = asked("fields through which a recursion goes", frames=frames, others=others)
+    assert places == ("dlang/frames.py:2 Frame.evaluate",)
+
+
+def test_four_modules_in_a_circle_are_a_circle_and_three_are_none():
+    ring = [f"from dlang import m{(k + 1) % 4}\n" for k in range(4)]
+    question = "modules in a cycle of more than three"
+    assert len(asked(question, **{f"m{k}": text for k, text in enumerate(ring)})) == 4
+    ring[2] = "from dlang import m0\n"
+    assert asked(question, **{f"m{k}": text for k, text in enumerate(ring)}) == ()

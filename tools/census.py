@@ -315,14 +315,64 @@ def _(package: Package) -> Iterable[str]:
                 yield f"{m.path}:{n.lineno}"
 
 
-@question("fields that hold a function", "0 of a recursion")
-def _(package: Package) -> Iterable[str]:
+def stored_functions(package: Package) -> Iterator[tuple[Module, ast.ClassDef, ast.AnnAssign]]:
+    """The fields of classes that hold a function."""
     for m in package.modules:
         for c in m.nodes:
             if isinstance(c, ast.ClassDef):
                 for s in c.body:
                     if isinstance(s, ast.AnnAssign) and "Callable[" in ast.unparse(s.annotation):
-                        yield f"{m.path}:{s.lineno} {c.name}.{ast.unparse(s.target)}"
+                        yield m, c, s
+
+
+@question("fields that hold a function", "few")
+def _(package: Package) -> Iterable[str]:
+    for m, c, s in stored_functions(package):
+        yield f"{m.path}:{s.lineno} {c.name}.{ast.unparse(s.target)}"
+
+
+@question("fields through which a recursion goes", "0", limit=0)
+def _(package: Package) -> Iterable[str]:
+    """A stored function goes on with the walk that it is called from if it is given the object that it is a field of,
+    or one that holds this."""
+    holders: dict[str, set[str]] = defaultdict(set)
+    for m in package.modules:
+        for c in m.nodes:
+            if isinstance(c, ast.ClassDef):
+                for s in c.body:
+                    if isinstance(s, ast.AnnAssign):
+                        for held in classes_named(package, m, s.annotation):
+                            holders[held].add(f"{m.name}.{c.name}")
+    for m, c, s in stored_functions(package):
+        own = f"{m.name}.{c.name}"
+        given = {
+            name
+            for call in ast.walk(s.annotation)
+            if isinstance(call, ast.Subscript) and ast.unparse(call.value) == "Callable"
+            for name in classes_named(package, m, call.slice.elts[0] if isinstance(call.slice, ast.Tuple) else call)
+        }
+        if given & {own, *holders[own]}:
+            yield f"{m.path}:{s.lineno} {c.name}.{ast.unparse(s.target)}"
+
+
+def classes_named(package: Package, module: Module, annotation: ast.AST) -> set[str]:
+    """The classes of the package that an annotation in a module names, with the modules that define them."""
+    defined = {n.name: f"{module.name}.{n.name}" for n in module.nodes if isinstance(n, ast.ClassDef)}
+    imported = {
+        a.asname or a.name: f"{n.module}.{a.name}"
+        for n in module.nodes
+        if isinstance(n, ast.ImportFrom) and n.module is not None
+        for a in n.names
+    }
+    known = imported | defined
+    found = set()
+    for n in ast.walk(annotation):
+        match n:
+            case ast.Name(name) if name in known:
+                found.add(known[name])
+            case ast.Attribute(ast.Name(name), attr) if imported.get(name) in package.by_name:
+                found.add(f"{imported[name]}.{attr}")
+    return found
 
 
 @question("messages decided by English words", "0")
