@@ -18,28 +18,43 @@ from typing import TYPE_CHECKING, Literal
 
 from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error
 from dlang.gc_pause import gc_paused
+from dlang.lazy_modules import lazy_module
 from dlang.runtime import drivers
 from dlang.runtime.calling import Runner as Runner, call as call, failure as failure
 from dlang.timings import timed
 from dlang.verification import verifying
 
 if TYPE_CHECKING:
+    from dlang import compile_cache, pipeline
+    from dlang.ad import expand, limits as derivative_limits
     from dlang.ad.residuals import Residuals
     from dlang.host.effects import Host
+    from dlang.interpret import interpreter
     from dlang.ir import anf
     from dlang.ir.faces import Face
     from dlang.runtime.compiled import Compiled
     from dlang.runtime.engine import Engine
+    from dlang.specialize import specialize
     from dlang.specialize.instances import Instances
     from dlang.specialize.layouts import Layout
     from dlang.specialize.names import Names
     from dlang.specialize.specialize import Entry
     from dlang.specialize.structs import StructClasses
     from dlang.specialize.types import Bindings
-    from dlang.typecheck import core
+    from dlang.typecheck import core, limits, modules
     from dlang.typecheck.foreign import Primitive
     from dlang.typecheck.program import Checked
     from dlang.typecheck.types import DataDecl
+else:
+    expand = lazy_module("dlang.ad.expand")
+    derivative_limits = lazy_module("dlang.ad.limits")
+    compile_cache = lazy_module("dlang.compile_cache")
+    interpreter = lazy_module("dlang.interpret.interpreter")
+    anf = lazy_module("dlang.ir.anf")
+    pipeline = lazy_module("dlang.pipeline")
+    specialize = lazy_module("dlang.specialize.specialize")
+    limits = lazy_module("dlang.typecheck.limits")
+    modules = lazy_module("dlang.typecheck.modules")
 
 Backend = Literal["interp", "cpu", "cuda", "cuda-emulated"]
 BACKENDS: tuple[Backend, ...] = ("interp", "cpu", "cuda", "cuda-emulated")
@@ -61,9 +76,7 @@ class Request:
 
 def read_source(path: str) -> Source:
     """The text of a file; a file that can't be read is a diagnostic."""
-    from dlang.typecheck.modules import read
-
-    return Source(path, read(path))
+    return Source(path, modules.read(path))
 
 
 def check(source: Source, search_path: Sequence[str] = (), primitives: Sequence[Primitive] = ()) -> Checked:
@@ -101,13 +114,9 @@ def lower(
     program is to run; for one that is only looked at, no module of Python is imported and no library loaded. device:
     whether it is for one.
     """
-    from dlang.pipeline import optimise
-    from dlang.specialize.specialize import Specializer
-    from dlang.typecheck.limits import room
-
-    specializer = Specializer(runs=runs) if structs is None else Specializer(structs, runs=runs)
+    specializer = specialize.Specializer(runs=runs) if structs is None else specialize.Specializer(structs, runs=runs)
     try:
-        with room(), gc_paused():
+        with limits.room(), gc_paused():
             with timed("specialise"):
                 entries = [specializer.entry(r.decl, r.bindings) for r in requests]
             program, names = specializer.program, [e.name for e in entries]
@@ -115,7 +124,7 @@ def lower(
                 program, more = extend(program, entries)
                 names += more
             given = {names[len(entries) - 1]: _early(entries[-1], bound)} if bound else None
-            return optimise(
+            return pipeline.optimise(
                 program, names, verify=verify, observe=observe, residuals=residuals, given=given, device=device
             ), entries
     except RecursionError:
@@ -150,19 +159,14 @@ def expanded(request: Request) -> tuple[anf.Program, Entry]:
 
 
 def _expanded(request: Request, names: Names | None) -> tuple[anf.Program, Entry, Instances]:
-    from dlang.ad.expand import expand
-    from dlang.ad.limits import with_limits
-    from dlang.pipeline import verified
-    from dlang.specialize.specialize import Specializer
-    from dlang.typecheck.limits import room
-
-    specializer = Specializer(names=names)
+    specializer = specialize.Specializer(names=names)
     try:
-        with room(), gc_paused():
+        with limits.room(), gc_paused():
             entry = specializer.entry(request.decl, request.bindings)
-            program = expand(with_limits(specializer.program))
+            program = expand.expand(derivative_limits.with_limits(specializer.program))
             if verifying():
-                verified(program, "the expansion of derivatives", verified(specializer.program, "specialisation"))
+                before = pipeline.verified(specializer.program, "specialisation")
+                pipeline.verified(program, "the expansion of derivatives", before)
             return program, entry, specializer.instances
     except RecursionError:
         raise too_deep([request]) from None
@@ -184,16 +188,12 @@ def split(
     The first is called `early_name(face.name)`; what it gives are further arguments of the second.
     profile: as code that measures itself. deterministic: as in `Engine`.
     """
-    from dlang.ir.anf import early_name
-
     program, (entry,) = lower([request], structs=structs, bound=bound, device=backend in drivers.DEVICES)
     refuse(entry.face)
     if backend == "interp":
-        from dlang.interpret.interpreter import Interpreter
-
-        return Interpreter(program, host), entry.face
+        return interpreter.Interpreter(program, host), entry.face
     engine = _engine(backend, host, profile, deterministic)
-    return engine.compile(program, [entry.name, early_name(entry.name)]), entry.face
+    return engine.compile(program, [entry.name, anf.early_name(entry.name)]), entry.face
 
 
 def too_deep(requests: Sequence[Request]) -> DlangError:
@@ -209,9 +209,7 @@ def load(
     best.
     """
     if backend == "interp":
-        from dlang.interpret.interpreter import Interpreter
-
-        return Interpreter(program, host)
+        return interpreter.Interpreter(program, host)
     engine = _engine(backend, host)
     if not tiers:
         engine.tiers = None
@@ -238,7 +236,6 @@ def ready(
         program, (entry,) = lower([request], structs=structs)
         refuse(entry.face)
         return load(program, [entry], backend, host), entry.face
-    from dlang.compile_cache import place_of
     from dlang.specialize.structs import StructClasses
 
     engine = _engine(backend, host, profile, deterministic)
@@ -247,7 +244,7 @@ def ready(
     options = repr(  # what was compiled without verification is none that was verified
         (backend in drivers.DEVICES, engine.deterministic, engine.level, engine.grain, *wanted, verifying())
     )
-    place = place_of(checked, request.decl, request.bindings, classes, options)
+    place = compile_cache.place_of(checked, request.decl, request.bindings, classes, options)
     kept = place.find() if place is not None else None
     if kept is not None:
         compiled, face, python = kept

@@ -10,15 +10,35 @@ from typing import TYPE_CHECKING, Any
 
 from dlang.diagnostics import error
 from dlang.driver import Request, is_deterministic, lower
+from dlang.lazy_modules import lazy_module
 from dlang.typecheck import core, types as ty
 
 if TYPE_CHECKING:
+    from dlang import pipeline
+    from dlang.ad import residuals
     from dlang.ad.residuals import Residuals
-    from dlang.codegen import loops
+    from dlang.codegen import loops, parallel, printing, schedule, vectorize
+    from dlang.codegen.cuda import placement, printing as cuda_printing
+    from dlang.codegen.llvm import modules, objects
     from dlang.codegen.schedule import LoopStep
-    from dlang.ir import anf
+    from dlang.ir import anf, call_graph, printer
     from dlang.passes import Pass
     from dlang.specialize.types import Bindings
+else:
+    residuals = lazy_module("dlang.ad.residuals")
+    placement = lazy_module("dlang.codegen.cuda.placement")
+    cuda_printing = lazy_module("dlang.codegen.cuda.printing")
+    modules = lazy_module("dlang.codegen.llvm.modules")
+    objects = lazy_module("dlang.codegen.llvm.objects")
+    loops = lazy_module("dlang.codegen.loops")
+    parallel = lazy_module("dlang.codegen.parallel")
+    printing = lazy_module("dlang.codegen.printing")
+    schedule = lazy_module("dlang.codegen.schedule")
+    vectorize = lazy_module("dlang.codegen.vectorize")
+    anf = lazy_module("dlang.ir.anf")
+    call_graph = lazy_module("dlang.ir.call_graph")
+    printer = lazy_module("dlang.ir.printer")
+    pipeline = lazy_module("dlang.pipeline")
 
 STAGES = ("mono", "normal", "ad", "opt", "loops", "llvm", "asm", "cuda")
 
@@ -35,45 +55,33 @@ def listing(
     costs: with what derivatives save, in bytes, below it. bound: the parameters of the last that are given early.
     deterministic: as in `Engine`.
     """
-    from dlang.ir.anf import early_name
-
     seen: dict[str, anf.Program] = {}
     saved: list[Residuals] = []
     program, entries = lower(
         [request(d) for d in decls], observe=seen.__setitem__, residuals=saved, bound=bound, device=stage == "cuda"
     )
     if stage in seen:
-        from dlang.ir.printer import print_program
-
-        text = print_program(seen[stage])
+        text = printer.print_program(seen[stage])
     else:
         names = [e.name for e in entries]
-        names += [early_name(names[-1])] if bound else []
+        names += [anf.early_name(names[-1])] if bound else []
         text = _generated(program, names, stage, is_deterministic(deterministic))
     if not costs:
         return text
-    from dlang.ad.residuals import written
 
-    return "\n".join([text, *map(written, saved)])
+    return "\n".join([text, *map(residuals.written, saved)])
 
 
 def _generated(program: anf.Program, entries: list[str], stage: str, deterministic: bool) -> str:
     """Prints the code that a back end generates: loop nests, LLVM IR or assembly for the CPU, or kernels."""
-    from dlang.codegen.llvm import modules, objects
-    from dlang.codegen.printing import print_program
-    from dlang.ir.call_graph import reachable
-
-    reached = reachable(program, entries)
+    reached = call_graph.reachable(program, entries)
     if stage == "llvm":
         return modules.print_llvm(reached, entries)
     if stage == "asm":
         return objects.assembly(modules.print_llvm(reached, entries))
     if stage == "cuda":
-        from dlang.codegen.cuda.placement import placed
-        from dlang.codegen.cuda.printing import print_cuda
-
-        return print_cuda(placed(reached, deterministic=deterministic))
-    return print_program(nests_of(program, entries))
+        return cuda_printing.print_cuda(placement.placed(reached, deterministic=deterministic))
+    return printing.print_program(nests_of(program, entries))
 
 
 def nests_of(program: anf.Program, entries: Sequence[str]) -> loops.Program:
@@ -82,13 +90,9 @@ def nests_of(program: anf.Program, entries: Sequence[str]) -> loops.Program:
 
 
 def _loop_steps(program: anf.Program, entries: Sequence[str]) -> Iterator[LoopStep]:
-    from dlang.codegen.llvm import objects
-    from dlang.codegen.parallel import GRAIN
-    from dlang.codegen.schedule import loop_steps
-    from dlang.codegen.vectorize import Lanes
-    from dlang.ir.call_graph import reachable
-
-    return loop_steps(reachable(program, entries), Lanes(objects.vector_bits()), GRAIN)
+    return schedule.loop_steps(
+        call_graph.reachable(program, entries), vectorize.Lanes(objects.vector_bits()), parallel.GRAIN
+    )
 
 
 # ---- after each pass -------------------------------------------------------------------------------------------------
@@ -98,11 +102,7 @@ Trace = Sequence[tuple[str, "anf.Program | loops.Program"]]
 
 def passes() -> dict[str, Pass[Any, Any]]:
     """The passes of both IRs by name, each as it is where it comes first; those for a device come last."""
-    from dlang.codegen.cuda.placement import DEVICE_PASSES
-    from dlang.codegen.schedule import LOOP_PASSES
-    from dlang.pipeline import PASSES
-
-    every: list[Pass[Any, Any]] = [*PASSES, *LOOP_PASSES, *DEVICE_PASSES]
+    every: list[Pass[Any, Any]] = [*pipeline.PASSES, *schedule.LOOP_PASSES, *placement.DEVICE_PASSES]
     listed: dict[str, Pass[Any, Any]] = {}
     for p in every:
         listed.setdefault(p.name, p)
@@ -111,17 +111,13 @@ def passes() -> dict[str, Pass[Any, Any]]:
 
 def traced(decls: Sequence[core.FnDecl], device: bool = False) -> Trace:
     """The program that functions need after each pass, for this processor or for a device."""
-    from dlang.ir.call_graph import reachable
-
     trace: list[tuple[str, anf.Program | loops.Program]] = []
     program, entries = lower(
         [request(d) for d in decls], observe=lambda name, program: trace.append((name, program)), device=device
     )
     names = [e.name for e in entries]
     if device:
-        from dlang.codegen.cuda.placement import device_steps
-
-        steps = device_steps(reachable(program, names), deterministic=is_deterministic())
+        steps = placement.device_steps(call_graph.reachable(program, names), deterministic=is_deterministic())
     else:
         steps = _loop_steps(program, names)
     return [*trace, *[(step.name, step.program) for step in steps]]
@@ -138,9 +134,6 @@ def after(trace: Trace, name: str, time: int) -> str:
 
 
 def _printed(program: anf.Program | loops.Program) -> str:
-    from dlang.codegen import loops, printing
-    from dlang.ir import printer
-
     return printing.print_program(program) if isinstance(program, loops.Program) else printer.print_program(program)
 
 
@@ -149,21 +142,17 @@ def changes(trace: Trace) -> Iterator[tuple[str, str]]:
 
     A variable has one name in all of them, so what a pass leaves alone looks the same before and after it.
     """
-    from dlang.codegen.loops import Function as Nests
-    from dlang.codegen.printing import print_function
-    from dlang.ir.printer import Printer
-
-    printers: dict[str, Printer] = {}
+    printers: dict[str, printer.Printer] = {}
     times: dict[str, int] = {}
 
-    def lines(function: anf.Function | Nests | None) -> list[str]:
+    def lines(function: anf.Function | loops.Function | None) -> list[str]:
         match function:
             case None:
                 return []
-            case Nests():
-                return print_function(function).splitlines()
+            case loops.Function():
+                return printing.print_function(function).splitlines()
             case _:
-                printers[function.name] = Printer.of(function, printers.get(function.name))
+                printers[function.name] = printer.Printer.of(function, printers.get(function.name))
                 return printers[function.name].lines
 
     for (_, before), (name, program) in pairwise(trace):
@@ -171,8 +160,8 @@ def changes(trace: Trace) -> Iterator[tuple[str, str]]:
         if type(before) is not type(program):
             continue  # from the one IR to the other nothing stays
         label = f"{name}:{times[name]}"
-        old: Mapping[str, anf.Function | Nests] = before.functions
-        new: Mapping[str, anf.Function | Nests] = program.functions
+        old: Mapping[str, anf.Function | loops.Function] = before.functions
+        new: Mapping[str, anf.Function | loops.Function] = program.functions
         changed = [f for f in {**old, **new} if old.get(f) is not new.get(f)]
         diffs = ["\n".join(unified_diff(lines(old.get(f)), lines(new.get(f)), f, f, lineterm="")) for f in changed]
         if text := "\n".join(filter(None, diffs)):
@@ -190,8 +179,6 @@ def open_variable(decl: core.FnDecl) -> str | None:
 
 def request(decl: core.FnDecl) -> Request:
     """A function at its declared types; a dtype that is open is f64, or i64 among integers."""
-    from dlang.ir import anf
-
     if (name := open_variable(decl)) is not None:
         help = ("look at a function that uses it",)
         raise error(

@@ -294,7 +294,7 @@ def _(package: Package) -> Iterable[str]:
 
 
 # ---- mechanisms ------------------------------------------------------------------------------------------------------
-@question("import statements inside of functions", "≤ 150")
+@question("import statements inside of functions", "≤ 150", limit=150)
 def _(package: Package) -> Iterable[str]:
     for m in package.modules:
         inside = {

@@ -42,8 +42,9 @@ from dlang.timings import timed
 if TYPE_CHECKING:
     from dlang.codegen.llvm import jit
     from dlang.codegen.loops import Nest
+    from dlang.host import placed
     from dlang.ir import anf
-    from dlang.runtime import device_calls, device_runs, recorder
+    from dlang.runtime import device_calls, device_runs, memory, recorder
     from dlang.runtime.device_calls import RepeatedCalls
     from dlang.runtime.device_runs import DeviceProgram, DeviceRun
     from dlang.runtime.devices import Driver
@@ -54,6 +55,8 @@ else:
     device_runs = lazy_module("dlang.runtime.device_runs")
     jit = lazy_module("dlang.codegen.llvm.jit")
     recorder = lazy_module("dlang.runtime.recorder")
+    placed = lazy_module("dlang.host.placed")
+    memory = lazy_module("dlang.runtime.memory")
 
 WAITING = ("look", "bring", "download", "fetch", "take_over")
 """The work for a device that is done when all before it has been."""
@@ -146,8 +149,6 @@ class Engine:
 
     def context(self, slots: int) -> Any:
         """A context that no run is using, with room for the values of a message."""
-        from dlang.runtime.memory import Context
-
         for k in range(len(self.contexts) - 1, -1, -1):
             try:
                 context = self.contexts.pop(k)
@@ -156,7 +157,7 @@ class Engine:
             if len(context.words) >= slots + support.SLOTS:
                 return context
             self.contexts.insert(0, context)
-        return Context(max(slots, support.MESSAGE_ROOM), self.pool or default_pool(), self.sanitizes)
+        return memory.Context(max(slots, support.MESSAGE_ROOM), self.pool or default_pool(), self.sanitizes)
 
 
 @dataclass(slots=True)
@@ -231,8 +232,8 @@ class CompiledProgram:
         for p, a in zip(params, args, strict=True):
             keep: list[Any] = []
             if p.type == Scalar("str"):
-                word, memory = lasting_text(str(a))
-                out.append((word, [memory]))
+                word, text = lasting_text(str(a))
+                out.append((word, [text]))
             else:
                 out.append((Run(self, None).argument(p, a, env, keep), keep))
         return out
@@ -254,8 +255,6 @@ class Run:
 
     def call(self, entry: Entry, args: Sequence[Any]) -> list[Any]:
         """The results, without tokens. Raises what ended the run, `MemoryError` where there is no room for a result."""
-        from dlang.runtime import memory
-
         point, context = entry.point, self.context
         function = point.function
         params = [p for p in function.params if not isinstance(p.type, Token)]
@@ -317,8 +316,6 @@ class Run:
         return list(slots[len(words) :])
 
     def _results(self, entry: Entry, outs: Sequence[Any], raw: Sequence[int], env: dict[Var, int]) -> list[Any]:
-        from dlang.runtime import memory
-
         point, context, driver = entry.point, self.context, self.program.engine.driver
         sizes: dict[Var, int] = dict(env)
         values: list[Any] = []
@@ -402,13 +399,11 @@ class Run:
 
     def _on_host(self, arg: Any, name: str, wanted: bool) -> Any:
         """An array of NumPy, of what may be on a device. wanted: whether it is not to be there."""
-        from dlang.host.placed import elsewhere, fetched, placed
-
-        if placed(arg) is None:
+        if placed.placed(arg) is None:
             return arg
         if not wanted:
-            raise elsewhere(name)
-        return fetched(arg)
+            raise placed.elsewhere(name)
+        return placed.fetched(arg)
 
     # ---- failures ----------------------------------------------------------------------------------------------------
     def failure(self, function: Header) -> BaseException:

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata, util
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from dlang import __version__
 from dlang.diagnostics import DlangError, Source
-from dlang.lazy_modules import subprocess
+from dlang.lazy_modules import lazy_module, subprocess
 from dlang.tools.cache import size
 from dlang.tools.machine import processor_features, processor_name
+
+if TYPE_CHECKING:
+    from dlang import driver
+    from dlang.cache import store as stores
+    from dlang.host import effects
+    from dlang.host.cuda import libraries
+    from dlang.host.platform import openblas
+    from dlang.runtime import threads
+    from dlang.typecheck import modules
+else:
+    stores = lazy_module("dlang.cache.store")
+    driver = lazy_module("dlang.driver")
+    libraries = lazy_module("dlang.host.cuda.libraries")
+    effects = lazy_module("dlang.host.effects")
+    openblas = lazy_module("dlang.host.platform.openblas")
+    threads = lazy_module("dlang.runtime.threads")
+    modules = lazy_module("dlang.typecheck.modules")
 
 State = Literal["ok", "absent", "warn", "fail"]
 
@@ -87,39 +106,32 @@ def _processor() -> Iterator[Finding]:
 
 
 def _threads() -> Iterator[Finding]:
-    from dlang.runtime.threads import VARIABLE, available, wanted
-
-    text = f"{wanted()} of {os.cpu_count() or '?'} processors"
-    if os.environ.get(VARIABLE):
-        yield Finding("threads", "ok", f"{text}, by {VARIABLE}")
-    elif available() < (os.cpu_count() or 1):
+    text = f"{threads.wanted()} of {os.cpu_count() or '?'} processors"
+    if os.environ.get(threads.VARIABLE):
+        yield Finding("threads", "ok", f"{text}, by {threads.VARIABLE}")
+    elif threads.available() < (os.cpu_count() or 1):
         yield Finding("threads", "ok", f"{text}: this process may use no more")
     else:
         yield Finding("threads", "ok", text)
 
 
 def _library() -> Iterator[Finding]:
-    from dlang.driver import check, errors_of
-    from dlang.typecheck.modules import library_folders
-
-    names = sorted({p.stem for folder in library_folders() for p in folder.glob("*.dl")} - {"prelude"})
-    checked = check(Source("<doctor>", "".join(f"import {name}\n" for name in names)))
-    if wrong := errors_of(checked):
+    names = sorted({p.stem for folder in modules.library_folders() for p in folder.glob("*.dl")} - {"prelude"})
+    checked = driver.check(Source("<doctor>", "".join(f"import {name}\n" for name in names)))
+    if wrong := driver.errors_of(checked):
         yield Finding("library", "fail", wrong[0].message, "install dlang again")
     yield Finding("library", "ok", ", ".join(names))
 
 
 def _cache() -> Iterator[Finding]:
-    from dlang.cache.store import SIZE, digest, misread, user_store
-
-    store = user_store()
+    store = stores.user_store()
     found = f"{store.directory}, {size(sum(e.bytes for e in store.entries()))} of {size(store.limit)}"
     if store.limit <= 0:
         yield Finding("cache", "warn", "nothing is kept", "DLANG_CACHE_SIZE=1G keeps what is compiled for other runs")
         return
-    if (text := misread()) is not None:
-        yield Finding("cache", "warn", f"{SIZE} is `{text}`, which says no size", "500M or 2G would")
-    key = digest("doctor")
+    if (text := stores.misread()) is not None:
+        yield Finding("cache", "warn", f"{stores.SIZE} is `{text}`, which says no size", "500M or 2G would")
+    key = stores.digest("doctor")
     store.put("doctor", key, b"kept")
     kept = store.get("doctor", key) == b"kept"
     for entry in store.entries():
@@ -133,11 +145,7 @@ def _cache() -> Iterator[Finding]:
 
 
 def _blas() -> Iterator[Finding]:
-    import ctypes
-
-    from dlang.host.platform.openblas import openblas
-
-    library = openblas()
+    library = openblas.openblas()
     for name in ("scipy_openblas_get_config", "openblas_get_config"):
         if hasattr(library, name):
             config = getattr(library, name)
@@ -149,11 +157,6 @@ def _blas() -> Iterator[Finding]:
 
 def _smoke() -> Iterator[Finding]:
     """A program compiled and run here and now, with a derivative, a product and a library routine in it."""
-    import time
-
-    from dlang.driver import Request, call, check, load, lower
-    from dlang.host.effects import Host
-
     text = """
         fn f(x: f64[n], a: f64[n, n]) -> f64 = sum(exp(x) * (a @ x))
         fn g(x: f64[n], a: f64[n, n]) -> f64[n] = grad(f)(x, a)
@@ -161,8 +164,8 @@ def _smoke() -> Iterator[Finding]:
     """
     expected = 2.0 + 3.0 * 2.718281828459045 * 2
     start = time.perf_counter()
-    program, (entry,) = lower([Request(check(Source("<doctor>", text)).module.functions["main"])])
-    (value,) = call(load(program, [entry], "cpu", Host()), entry)
+    program, (entry,) = driver.lower([driver.Request(driver.check(Source("<doctor>", text)).module.functions["main"])])
+    (value,) = driver.call(driver.load(program, [entry], "cpu", effects.Host()), entry)
     took = f"{(time.perf_counter() - start) * 1000:.0f} ms"
     if abs(value - expected) < 1e-12 * expected:
         yield Finding("compiler", "ok", f"a gradient in native code is right ({took})")
@@ -190,8 +193,6 @@ def _c_compiler() -> Iterator[Finding]:
 
 
 def _gpu() -> Iterator[Finding]:
-    import ctypes
-
     try:
         library = ctypes.CDLL("libcuda.so.1")
         version = ctypes.c_int()
@@ -202,17 +203,16 @@ def _gpu() -> Iterator[Finding]:
             yield Finding("GPU", "absent", "none", "`--backend cuda-emulated` runs kernels on the processor")
             return
         yield Finding("CUDA driver", "absent", "none", "without a GPU there is only `--backend cuda-emulated`")
-    from dlang.host.cuda.libraries import cupy, nvrtc
 
     try:
-        found = cupy()
+        found = libraries.cupy()
         names = [found.cuda.runtime.getDeviceProperties(k)["name"].decode()
                  for k in range(found.cuda.runtime.getDeviceCount())]  # fmt: skip
         yield Finding("GPU", "ok", f"{', '.join(names)}; CuPy {found.__version__}")
     except DlangError as e:
         yield Finding("GPU", "warn", e.diagnostics[0].message, "; ".join(e.diagnostics[0].help))
     try:
-        yield Finding("NVRTC", "ok", ".".join(map(str, nvrtc().getVersion())))
+        yield Finding("NVRTC", "ok", ".".join(map(str, libraries.nvrtc().getVersion())))
     except DlangError as e:
         yield Finding("NVRTC", "warn", e.diagnostics[0].message, "; ".join(e.diagnostics[0].help))
 

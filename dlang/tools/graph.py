@@ -18,9 +18,12 @@ from dlang.typecheck.program import Checked
 
 if TYPE_CHECKING:
     from dlang.python import derivatives, instances
+    from dlang.tools import loop_graph, program_graph
 else:
     derivatives = lazy_module("dlang.python.derivatives")
     instances = lazy_module("dlang.python.instances")
+    loop_graph = lazy_module("dlang.tools.loop_graph")
+    program_graph = lazy_module("dlang.tools.program_graph")
 
 
 def options(parser: Parser) -> None:
@@ -58,12 +61,8 @@ def graph_of(checked: Checked, function: str | None, gradient: bool, stage: str)
     program, entries = lower([request(decl) for decl in decls], runs=False)
     names = [entry.name for entry in entries]
     if stage == "loops":
-        from dlang.tools.loop_graph import loop_graph
-
-        return loop_graph(nests_of(program, names))
-    from dlang.tools.program_graph import program_graph
-
-    return program_graph(program, names)
+        return loop_graph.loop_graph(nests_of(program, names))
+    return program_graph.program_graph(program, names)
 
 
 def _gradient(checked: Checked, decl: FnDecl) -> FnDecl:

@@ -9,13 +9,22 @@ from dlang.diagnostics import DlangError, Source, Span, error, shown
 from dlang.driver import read_source
 from dlang.dump_ir import passes
 from dlang.ir.errors import IRError, Unreadable
+from dlang.lazy_modules import lazy_module
 from dlang.passes import Form
 from dlang.tools.arguments import Parser, add_json
 from dlang.tools.ir import pass_named
 from dlang.tools.report import report
 
 if TYPE_CHECKING:
+    from dlang import pipeline
+    from dlang.ir import call_graph, printer, reader, verify
     from dlang.ir.anf import Program
+else:
+    call_graph = lazy_module("dlang.ir.call_graph")
+    printer = lazy_module("dlang.ir.printer")
+    reader = lazy_module("dlang.ir.reader")
+    verify = lazy_module("dlang.ir.verify")
+    pipeline = lazy_module("dlang.pipeline")
 
 
 def options(parser: Parser) -> None:
@@ -55,9 +64,6 @@ def main(args: argparse.Namespace) -> int:
 
 def run(source: Source, names: list[str], entries: list[str] | None) -> str:
     """The text of a program after some passes. E0949 if it is no well-formed program of the IR, or lacks an entry."""
-    from dlang.ir.printer import print_program
-    from dlang.pipeline import NAMED, run_passes
-
     program = _read(source)
     if entries is None:
         entries = _uncalled(program)
@@ -65,7 +71,7 @@ def run(source: Source, names: list[str], entries: list[str] | None) -> str:
         if name not in program.functions:
             known = ", ".join(f"`{n}`" for n in program.functions)
             raise error("E0949", f"`{source.path}` has no function `{name}`", None, help=(f"there are {known}",))
-    return print_program(run_passes(program, entries, [NAMED[name] for name in names]))
+    return printer.print_program(pipeline.run_passes(program, entries, [pipeline.NAMED[name] for name in names]))
 
 
 def listed() -> str:
@@ -84,17 +90,14 @@ def listed() -> str:
 
 
 def _read(source: Source) -> Program:
-    from dlang.ir.reader import read_program
-    from dlang.ir.verify import verify
-
     help = ("`dlc ir FILE --stage mono` prints a program as it is read here",)
     try:
-        program = read_program(source.text)
+        program = reader.read_program(source.text)
     except Unreadable as e:
         at = Span(source, e.offset, min(e.offset + 1, len(source.text)))
         raise error("E0949", f"this is no program of the IR: {e.message}", at, help=help) from None
     try:
-        verify(program)
+        verify.verify(program)
     except IRError as e:
         raise error("E0949", f"`{source.path}` is no well-formed program: {e}", None, help=help) from None
     return program
@@ -102,17 +105,13 @@ def _read(source: Source) -> Program:
 
 def _uncalled(program: Program) -> list[str]:
     """The functions that no other calls; all if each is called."""
-    from dlang.ir.call_graph import called_by
-
-    called = {name for f in program.functions.values() for name in called_by(f) if name != f.name}
+    called = {name for f in program.functions.values() for name in call_graph.called_by(f) if name != f.name}
     return [name for name in program.functions if name not in called] or list(program.functions)
 
 
 def _passes(text: str) -> list[str]:
-    from dlang.pipeline import NAMED
-
     names = [pass_named(name.strip()) for name in text.split(",")]
     for name in names:
-        if name not in NAMED:
+        if name not in pipeline.NAMED:
             raise argparse.ArgumentTypeError(f"`{name}` is a pass of the loop IR, which is not read from a text")
     return names

@@ -119,8 +119,8 @@ class StatementWriter(Writer):
                 load_tag(self, var, handle)
             case loops.LoadField(slot, handle, word):
                 load_field(self, slot, handle, word)
-            case loops.Room():
-                room(self, stmt)
+            case loops.ArenaAllocate():
+                arena_allocate(self, stmt)
             case loops.Mark(var):
                 place_mark(self, var)
             case loops.Release(mark):

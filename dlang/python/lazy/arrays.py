@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dlang.diagnostics import error
 from dlang.host.values import dtype_name
+from dlang.lazy_modules import lazy_module
 from dlang.ops.monoids import COMBINE, UFUNCS
 from dlang.python.lazy.nodes import Apply, Node, is_float
 from dlang.python.lazy.pieces import cotangent
 from dlang.python.lazy.values import compute
+
+if TYPE_CHECKING:
+    from dlang.python.lazy import elementwise, functions, products, reductions, shapes
+else:
+    elementwise = lazy_module("dlang.python.lazy.elementwise")
+    functions = lazy_module("dlang.python.lazy.functions")
+    products = lazy_module("dlang.python.lazy.products")
+    reductions = lazy_module("dlang.python.lazy.reductions")
+    shapes = lazy_module("dlang.python.lazy.shapes")
 
 
 class Lazy(NDArrayOperatorsMixin):
@@ -119,27 +129,21 @@ class Lazy(NDArrayOperatorsMixin):
 
     # ---- what NumPy asks ---------------------------------------------------------------------------------------------
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **settings: Any) -> Any:
-        from dlang.python.lazy.elementwise import UFUNCS
-        from dlang.python.lazy.products import matmul
-        from dlang.python.lazy.reductions import reduced
-
         given = {k: v for k, v in settings.items() if v is not None}
         if method == "reduce" and ufunc in _REDUCED and given.keys() <= {"axis", "keepdims"}:
-            return reduced(_REDUCED[ufunc], inputs[0], settings.get("axis", 0), bool(given.get("keepdims")))
+            return reductions.reduced(_REDUCED[ufunc], inputs[0], settings.get("axis", 0), bool(given.get("keepdims")))
         if method == "__call__" and not given and ufunc is np.matmul:
-            return matmul(*inputs)
-        if method == "__call__" and not given and ufunc in UFUNCS:
-            return UFUNCS[ufunc](*inputs)
+            return products.matmul(*inputs)
+        if method == "__call__" and not given and ufunc in elementwise.UFUNCS:
+            return elementwise.UFUNCS[ufunc](*inputs)
         more = f" with {', '.join(f'`{k}`' for k in given)}" if given else ""
         raise unknown(f"`numpy.{ufunc.__name__}{'' if method == '__call__' else '.' + method}`{more}")
 
     def __array_function__(self, function: Any, types: Any, args: Sequence[Any], settings: dict[str, Any]) -> Any:
-        from dlang.python.lazy.functions import FUNCTIONS
-
         name = f"`{function.__module__}.{function.__name__}`"
-        if function not in FUNCTIONS:
+        if function not in functions.FUNCTIONS:
             raise unknown(name)
-        made = FUNCTIONS[function]
+        made = functions.FUNCTIONS[function]
         try:
             signature(made).bind(*args, **settings)
         except TypeError:
@@ -155,9 +159,7 @@ class Lazy(NDArrayOperatorsMixin):
         return self if wanted == self.dtype else applied(f"{_dtype(wanted)}({{0}})", (self,), self.shape, wanted)
 
     def reshape(self, *shape: Any) -> Lazy:
-        from dlang.python.lazy.shapes import reshape
-
-        return reshape(self, shape[0] if len(shape) == 1 else shape)
+        return shapes.reshape(self, shape[0] if len(shape) == 1 else shape)
 
     def transpose(self, *axes: Any) -> Any:
         return np.transpose(self, axes[0] if len(axes) == 1 else axes or None)
@@ -167,9 +169,7 @@ class Lazy(NDArrayOperatorsMixin):
         return self.transpose()
 
     def __getitem__(self, index: Any) -> Lazy:
-        from dlang.python.lazy.shapes import item
-
-        return item(self, index)
+        return shapes.item(self, index)
 
     def copy(self) -> Lazy:
         return self  # nothing is ever written to
