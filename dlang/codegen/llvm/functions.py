@@ -20,7 +20,7 @@ from dlang.codegen.llvm.host_calls import guard, runtime, text_op
 from dlang.codegen.llvm.indices import size_value, size_varies, size_vector
 from dlang.codegen.llvm.interleaved import loaded, stored
 from dlang.codegen.llvm.iterations import loop
-from dlang.codegen.llvm.nodes import collect, load_field, load_tag, node, place_mark, release
+from dlang.codegen.llvm.nodes import arena_allocate, collect, load_field, load_tag, node, place_mark, release
 from dlang.codegen.llvm.parallel import parallel, pieces
 from dlang.codegen.llvm.scalars import Module, Scalars
 from dlang.codegen.llvm.sites import Site
