@@ -74,7 +74,7 @@ Observer = Callable[[str, Program], None]
 
 @dataclass(frozen=True, slots=True)
 class CoreTarget:
-    """What the passes of the core IR know of the code that is wanted; parameters as for `optimise`."""
+    """The code that the passes of the core IR are to make; parameters as for `optimise`."""
 
     entries: Sequence[str]
     residuals: list[Residuals] | None = None

@@ -288,7 +288,7 @@ def _(package: Package) -> Iterable[str]:
     several = {n for n in names if len(n) > 3}
     for m in package.modules:
         for text, line in m.strings:
-            if len({n for n in several if re.search(rf"\b{n}\b", text)}) >= 10:
+            if len({n for n in several if re.search(rf"[`\"]{n}\b", text)}) >= 10:
                 yield f"{m.path}:{line}"
     yield "dlang/pipeline.py PASSES"
 

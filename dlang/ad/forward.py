@@ -33,22 +33,6 @@ from dlang.ad.sequential import by_element, sequential
 from dlang.ad.tangents import is_zero, tangent_fields, tangent_variant
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge, axes_of
-from dlang.ir.anf import (
-    Atom,
-    Axis,
-    Block,
-    Comp,
-    Construct,
-    Destination,
-    Fields,
-    Let,
-    Lit,
-    Read,
-    Reduce,
-    Tag,
-    Var,
-    fresh,
-)
 from dlang.ir.builder import axis
 from dlang.ir.comprehension_queries import without_results
 from dlang.ir.marks import is_mark, mark_of
@@ -265,17 +249,17 @@ def _push_call(let: anf.Let, op: anf.Call, s: Dual) -> None:
     b.append(anf.Let((*let.vars, *vars), anf.Call(name, args), let.span))
 
 
-def push_construct(let: Let, op: Construct, s: Dual) -> None:
+def push_construct(let: anf.Let, op: anf.Construct, s: Dual) -> None:
     """Emits the tangent of a node."""
     nodes = s.nodes
     if all(s.dot(a) is None for a in op.args):
         return
     wanted = [op.args[k] for k in tangent_fields(nodes.held, op.variant)]
     parts = tuple([s.built(a) if s.carries(a.type) else a for a in wanted])
-    s.set(let.vars[0], s.b.one(Construct(tangent_variant(nodes.datatypes, op.variant), parts)))
+    s.set(let.vars[0], s.b.one(anf.Construct(tangent_variant(nodes.datatypes, op.variant), parts)))
 
 
-def push_fields(let: Let, op: Fields, s: Dual) -> None:
+def push_fields(let: anf.Let, op: anf.Fields, s: Dual) -> None:
     """Emits the tangents of what a node holds."""
     b, nodes = s.b, s.nodes
     dot = s.dot(op.node)
@@ -286,20 +270,20 @@ def push_fields(let: Let, op: Fields, s: Dual) -> None:
     places = {let.vars[k]: n for n, k in enumerate(tangent_fields(nodes.held, op.variant))}
     made = constructed(b, dot, variant)
 
-    def found() -> list[Atom]:
-        parts: Sequence[Atom] = b.emit(Fields(variant, dot)) if made is None else made.args
+    def found() -> list[anf.Atom]:
+        parts: Sequence[anf.Atom] = b.emit(anf.Fields(variant, dot)) if made is None else made.args
         return [retyped(b, parts[places[v]], nodes.type(v.type)) for v in chosen]
 
     if made is not None:
-        dots: Sequence[Atom] = found()
+        dots: Sequence[anf.Atom] = found()
     else:
-        nothing = b.prim("eq", b.one(Tag(dot)), Lit(0, "i64"))
+        nothing = b.prim("eq", b.one(anf.Tag(dot)), anf.Lit(0, "i64"))
         dots = b.if_(nothing, lambda: [s.zero(v.type) for v in chosen], found)
     for v, part in zip(chosen, dots, strict=True):
         s.set(v, part)
 
 
-def push_comp(let: Let, op: Comp, s: Dual) -> None:
+def push_comp(let: anf.Let, op: anf.Comp, s: Dual) -> None:
     """Emits a comprehension with active results, and their tangents."""
     chosen = [k for k, v in enumerate(let.vars) if v in s.active]
     loops = [k for k in chosen if needs_loop(op, k)]
@@ -312,12 +296,12 @@ def push_comp(let: Let, op: Comp, s: Dual) -> None:
     with s.b.scope() as lets:
         s.walk(op.body.lets)
     vars, results, destinations = list(let.vars), list(op.body.results), list(op.destinations)
-    extrema: list[tuple[int, Var]] = []
+    extrema: list[tuple[int, anf.Var]] = []
     for k in chosen:
         var, value, d = let.vars[k], op.body.results[k], op.destinations[k]
         if _reduced_extremum(op, d):
-            assert isinstance(d, Reduce)
-            where = fresh("where", type_of("i64", d.shape))
+            assert isinstance(d, anf.Reduce)
+            where = anf.fresh("where", type_of("i64", d.shape))
             extrema.append((k, where))
             vars.append(where)
             results.append(value)
@@ -326,62 +310,62 @@ def push_comp(let: Let, op: Comp, s: Dual) -> None:
         dot, into = s.dot(value), s.dot(d.into)
         if dot is None and into is None:
             continue
-        sets = isinstance(d, Reduce) and d.monoid != "sum"
+        sets = isinstance(d, anf.Reduce) and d.monoid != "sum"
         if dot is None and not sets:
             s.set(var, into)
             continue
-        assert into is None or isinstance(into, Var)
+        assert into is None or isinstance(into, anf.Var)
         vars.append(s.bind(var))
         with s.b.scope() as more:
             results.append(s.zero(value.type) if dot is None else dot)
         lets += more
         destinations.append(
-            replace(d, into=into, monoid="set") if isinstance(d, Reduce) and sets else replace(d, into=into)
+            replace(d, into=into, monoid="set") if isinstance(d, anf.Reduce) and sets else replace(d, into=into)
         )
-    body = Block(tuple(lets), tuple(results))
-    s.b.append(Let(tuple(vars), Comp(op.axes, body, tuple(destinations)), let.span))
+    body = anf.Block(tuple(lets), tuple(results))
+    s.b.append(anf.Let(tuple(vars), anf.Comp(op.axes, body, tuple(destinations)), let.span))
     for k, where in extrema:
         _push_extremum(let, op, k, where, s)
 
 
-def _kept(op: Comp, d: Destination) -> set[Var]:
+def _kept(op: anf.Comp, d: anf.Destination) -> set[anf.Var]:
     """The axes that the index of a destination determines."""
     names = [a.var for a in op.axes]
     return {a for e in d.index for a in axes_of(e, names)}
 
 
-def _reduced_extremum(op: Comp, d: Destination) -> bool:
-    return isinstance(d, Reduce) and d.monoid in CHOOSING and len(_kept(op, d)) < len(op.axes)
+def _reduced_extremum(op: anf.Comp, d: anf.Destination) -> bool:
+    return isinstance(d, anf.Reduce) and d.monoid in CHOOSING and len(_kept(op, d)) < len(op.axes)
 
 
-def _push_extremum(let: Let, op: Comp, k: int, where: Var, s: Dual) -> None:
+def _push_extremum(let: anf.Let, op: anf.Comp, k: int, where: anf.Var, s: Dual) -> None:
     """y[o] = max f(x[i]) over the reduced axes r, attained first at r*[o]: ẏ[o] is the tangent of f at (o, r*[o])."""
     b, d = s.b, op.destinations[k]
     kept = _kept(op, d)
     renaming = Renaming({}, renew=True)
-    axes: list[Axis] = []
-    reduced: list[Axis] = []
+    axes: list[anf.Axis] = []
+    reduced: list[anf.Axis] = []
     for a in op.axes:
         lows, highs = tuple(map(renaming.size, a.lows)), tuple(map(renaming.size, a.highs))
         if a.var in kept:
-            axes.append(Axis(renaming.bind(a.var), lows, highs))
+            axes.append(anf.Axis(renaming.bind(a.var), lows, highs))
         else:
-            reduced.append(Axis(a.var, lows, highs))
+            reduced.append(anf.Axis(a.var, lows, highs))
     index = tuple(map(renaming.size, d.index))
     points = attained(axes, reduced, Knowledge())
     with b.scope() as lets:
-        rank = points.position(b.one(Read(where, index)) if d.shape else where, b)
+        rank = points.position(b.one(anf.Read(where, index)) if d.shape else where, b)
         renaming.env.update(positions_of(rank, reduced, b))
         copies = [renaming.let(inner) for inner in op.body.lets]
-        s.active |= {new for old, new in renaming.env.items() if old in s.active and isinstance(new, Var)}
+        s.active |= {new for old, new in renaming.env.items() if old in s.active and isinstance(new, anf.Var)}
         s.walk(copies)
         dot = s.dot(renaming.atom(op.body.results[k]))
     if dot is None:
         return
     if points.axes or d.shape:
         monoid = "sum" if points.single is not None else "set"
-        found = Comp(points.axes, Block(tuple(lets), (dot,)), (Reduce(d.shape, index, monoid),))
-        b.append(Let((s.bind(let.vars[k]),), found, let.span))
+        found = anf.Comp(points.axes, anf.Block(tuple(lets), (dot,)), (anf.Reduce(d.shape, index, monoid),))
+        b.append(anf.Let((s.bind(let.vars[k]),), found, let.span))
     else:
-        b.inline(Block(tuple(lets), ()))
+        b.inline(anf.Block(tuple(lets), ()))
         s.set(let.vars[k], dot)

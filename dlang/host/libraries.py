@@ -1,4 +1,4 @@
-"""What `ops/linear_algebra.py` lists on NumPy arrays, for the interpreter and for compiled code."""
+"""Performs the operations of `ops/linear_algebra.py` on NumPy arrays, for the interpreter and for compiled code."""
 
 from __future__ import annotations
 

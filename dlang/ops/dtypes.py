@@ -87,7 +87,7 @@ class DType:
 
     @property
     def about(self) -> str:
-        """What it is, as the manual and editors say it."""
+        """A description in the words of the manual and of editors."""
         match self.kind:
             case "truth":
                 return "Truth values: `true` and `false`."

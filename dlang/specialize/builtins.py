@@ -207,7 +207,7 @@ def reduce(f: Frame, name: str, v: Value, axes: tuple[int, ...]) -> Value:
 
 
 def finished(f: Frame, reduction: Reduction, out: Value, shape: Sequence[Size]) -> Value:
-    """What a reduction makes of the elements of a box that a monoid has combined."""
+    """Makes the result of a reduction of the elements of a box that a monoid has combined."""
     if reduction.result == "r":
         return out
     assert isinstance(out, ScalarV | ArrayV)

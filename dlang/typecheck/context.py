@@ -90,7 +90,7 @@ class Expected:
 
 @dataclass(slots=True)
 class Checker(ABC):
-    """What the rules of expressions and statements share; `expressions.ExpressionChecker` chooses among these rules.
+    """The state that rules of expressions and statements share; `ExpressionChecker` chooses among these rules.
 
     symbols: locals that count as a size; indices: the symbols of binders; later: checks that wait for the end of
     the group; escapes: what must not leave its region; unfinished: the tree has to be rebuilt at the end; births: when

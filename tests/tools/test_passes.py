@@ -48,14 +48,14 @@ def test_passes_of_the_loop_ir_come_behind_those_of_the_core_ir(write: Write, dl
     _, cut, _ = dlc("ir", file, "--after", "pieces")
     _, last, _ = dlc("ir", file, "--after", "scratch")
     _, stage, _ = dlc("ir", file, "--stage", "loops")
-    assert "parallel" in cut and "room" not in cut and "room" in last
+    assert "parallel" in cut and ", scratch " not in cut and ", scratch " in last
     assert re.sub(r"\.\d+", "", last) == re.sub(r"\.\d+", "", stage)
     _, kernels, _ = dlc("ir", file, "--after", "kernels")
-    assert "launch kernel 0" in kernels and "room" not in kernels
+    assert "launch kernel 0" in kernels and ", scratch " not in kernels
     _, changed, _ = dlc("ir", file, "--changed")
     parts = re.findall(r"# ---- (.*)", changed)
     assert parts[-2:] == ["pieces:1", "scratch:1"] and "schedule:1" not in parts
-    assert "-      &t" in changed and "room &t" in changed.split("# ---- scratch:1")[1]
+    assert "-      &t" in changed and "scratch &t" in changed.split("# ---- scratch:1")[1]
     code, _, err = dlc("opt", "f.ir", "--passes", "cse,pieces")
     assert code == 2 and err.strip().endswith("`pieces` is a pass of the loop IR, which is not read from a text")
 
