@@ -6,9 +6,9 @@ In y[o] = Σ f(… x[i] …) the adjoint of the read is x̄[i] += g at every poi
   axis that its data entries depend on: x̄ is a `Reduce` at that same index, over the primal's own axes. Axes that the
   index misses are reduced, which makes the adjoint of a product a product;
 - an entry leaves several axes undetermined (`i + p`): the axes are changed so that t = i + p is one. The points stay
-  the same. Offsets stay in the index, so reads that differ by an offset share a pass. Where that would compute a dear
-  body again, the contributions are first summed over the axes that the index misses, at the primal's own points, and
-  the axes of these sums are changed;
+  the same. Offsets stay in the index, so reads that differ by an offset share a pass. Where that would compute an
+  expensive body again, the contributions are first summed over the axes that the index misses, at the primal's own
+  points, and the axes of these sums are changed;
 - an entry is clipped or wrapped at the ends of an axis: `borders.py` leads from the elements back to the points, so
   that x̄ is a `Reduce` like that of the first kind, and passes over few points add what is read at the ends of the axis;
 - anything else: a `ScatterAdd`, after a reduction over the axes that the index does not depend on. Of several reads of
@@ -27,7 +27,7 @@ from itertools import product as combinations
 
 from dlang.ad.bodies import emit_comp, with_axes_as_values
 from dlang.ad.borders import Piece, Points, at_most_one, end_of
-from dlang.ad.scope import Contribution, Scope, Unplaceable
+from dlang.ad.scope import Contribution, NoParallelAdjoint, Scope
 from dlang.ir import anf
 from dlang.ir.affine import (
     Box,
@@ -50,7 +50,7 @@ from dlang.ir.types import array_type, dtype_of, product, type_of
 from dlang.ops.primitives import COST, GUARDS, ROUNDING
 from dlang.polynomials import Poly
 
-DEAR = 10  # of a body that is not to be computed again: simple primitives, of which others take four times the time
+EXPENSIVE = 10  # of a body that is not to be run again: simple primitives, of which others take four times the time
 
 
 @dataclass(slots=True)
@@ -90,12 +90,12 @@ def place_adjoint(
     """Emits the comprehensions that compute contributions; `lets` is the body that computes their cotangents.
 
     digits: the least and greatest values of integers of the body, such as the position of a maximum in its window.
-    Raises `Unplaceable`, before anything is emitted, if one has no place.
+    Raises `NoParallelAdjoint`, before anything is emitted, if one has no place.
     """
     if scope.sink is not None:
         for c in wanted:  # whole arrays of outside have no place at a point of the comprehension around
             if isinstance(c.array.type, anf.Array) and c.array not in scope.sink.inside:
-                raise Unplaceable
+                raise NoParallelAdjoint
     body = with_axes_as_values(lets, [a.var for a in axes])
     known = scope.known.within(axes)
     p = _Placement(scope, axes, body, known, hull(axes, known), dependencies(body, axes), digits or {})
@@ -165,7 +165,7 @@ def _decide(p: _Placement, c: Contribution) -> None:
             key = change.axes
         _join(p, key, change, p.lets, bar, c.g, anf.Reduce(shape, moved, "sum", into))
     elif not inside:
-        raise Unplaceable
+        raise NoParallelAdjoint
     elif (first := _reduced_first(p, over, c.g, by_data)) is not None:
         space, read = first
         g = anf.fresh("g", c.g.type)
@@ -200,7 +200,7 @@ def _straightened(p: _Placement, c: Contribution) -> bool:
         ways.append((choice, axes))
     over = {a for e in c.index for v in e.atoms() for a in p.depends.get(v, set())}
     over |= {v for e in c.index for v in axes_of(e, names)}
-    stored = _stored(p, over, c.g) if _dear(pruned(p.lets, [c.g])) else None
+    stored = _stored(p, over, c.g) if _is_expensive(pruned(p.lets, [c.g])) else None
     g = c.g if stored is None else stored
     for choice, axes in ways:
         index = list(c.index)
@@ -338,7 +338,7 @@ def _solved(
         axes = axes_of(e, names)
         coefficients = linear(e, axes)
         if len(axes) > 1 or coefficients is None or any(c.constant is None for c in coefficients):
-            raise Unplaceable
+            raise NoParallelAdjoint
         solved |= set(axes)
     return solved, ()
 
@@ -403,7 +403,7 @@ def _summed_first(
     """
     rest = {a.var for a in p.axes if a.var not in over}
     space = [a for a in p.axes if a.var in over]
-    if not rest or not space or p.box is None or not _dear(pruned(p.lets, [g])):
+    if not rest or not space or p.box is None or not _is_expensive(pruned(p.lets, [g])):
         return None
     if any(b.mentions(rest) for a in space for b in (*a.lows, *a.highs)):
         return None
@@ -448,10 +448,10 @@ def _reads_as_many(p: _Placement) -> bool:
     return any(not far_fewer(product(array_type(a).shape), points) for a in read)
 
 
-def _dear(lets: Sequence[anf.Let]) -> bool:
+def _is_expensive(lets: Sequence[anf.Let]) -> bool:
     """Tells whether code is so expensive that it is better to store and read sums of its results."""
     names = [let.op.name for let in lets if isinstance(let.op, anf.Prim)]
-    return sum(1 if COST[name] <= ROUNDING else 4 for name in names if name not in GUARDS) > DEAR
+    return sum(1 if COST[name] <= ROUNDING else 4 for name in names if name not in GUARDS) > EXPENSIVE
 
 
 def _clipped(
@@ -471,7 +471,7 @@ def _clipped(
             if known.at_least_zero(gap):
                 continue
             if e in data_entries or not gap.mentions(names) or not bound_last(gap, names, lows, highs):
-                raise Unplaceable
+                raise NoParallelAdjoint
     axes = tuple(
         anf.Axis(a.var, tuple(dict.fromkeys(lows[a.var])), tuple(dict.fromkeys(highs[a.var]))) for a in change.axes
     )

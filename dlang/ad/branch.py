@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from dlang.ad.bundle import Bundle, bundle
 from dlang.ad.given import given
 from dlang.ad.rematerialise import rematerialised
-from dlang.ad.scope import Contribution, Scope, Sink, Unplaceable, dummy, numeric
+from dlang.ad.scope import Contribution, NoParallelAdjoint, Scope, Sink, dummy, numeric
 from dlang.ir.affine import outgrows
 from dlang.ir.anf import Array, Atom, Block, Construct, Copy, Fields, If, Let, Scalar, Size, Var, fresh, poly
 from dlang.ir.builder import Builder
@@ -63,7 +63,7 @@ def pull_if(let: Let, op: If, scope: Scope) -> list[Let]:
     wanted = [(a.sink, c) for a in arms if a.sink is not None for c in a.sink.wanted]
     bound = {v for a in arms for let in (*a.forward, *a.lets) for v in (*let.vars, *bound_vars(let.op))}
     if any(entry.mentions(bound) for _, c in wanted for entry in c.index):
-        raise Unplaceable
+        raise NoParallelAdjoint
     blocks = []
     for a in arms:
         # A contribution to an array outside is one more result, 0 from the other arm.

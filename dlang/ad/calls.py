@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from dlang.ad.conversions import fitted
 from dlang.ad.refusal import called
-from dlang.ad.scope import Scope, Unplaceable
+from dlang.ad.scope import NoParallelAdjoint, Scope
 from dlang.ad.signatures import Cotangents, Key
 from dlang.ir.anf import Array, Atom, Call, Function, Let, Rules, Scalar, Var, fresh
 from dlang.ir.types import carries
@@ -35,7 +35,7 @@ def pull_call(let: Let, op: Call, scope: Scope) -> list[Let]:
         return [let]
     inside = None if scope.sink is None else scope.sink.inside
     if inside is not None and any(isinstance(op.args[k].type, Array) and op.args[k] not in inside for k in wrt):
-        raise Unplaceable
+        raise NoParallelAdjoint
     rules = ruled(b.functions[op.function])
     if rules is not None and rules.pullback is not None:
         _custom(let, op, rules, bars, scope)

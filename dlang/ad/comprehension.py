@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from dlang.ad.adjoint_destinations import place_adjoint
 from dlang.ad.bodies import emit_comp
 from dlang.ad.elements import from_there, saved_values
-from dlang.ad.scope import Contribution, Scope, Sink, Unplaceable, carry, copied
+from dlang.ad.scope import Contribution, NoParallelAdjoint, Scope, Sink, carry, copied
 from dlang.ad.sequential import sequential
 from dlang.ir import anf
 from dlang.ir.affine import Change, Knowledge, axes_of, hull, nonempty
@@ -48,7 +48,7 @@ def pull_comp(let: anf.Let, op: anf.Comp, scope: Scope) -> list[anf.Let]:
     try:
         with scope.b.scope() as lets:
             saving = _parallel(let, op, {k: g for k, g in gs.items() if k not in loops}, scope)
-    except Unplaceable:
+    except NoParallelAdjoint:
         scope.bars.clear()
         scope.bars.update(before)
         if scope.sink is not None:
@@ -168,7 +168,7 @@ def pull_body(
     for v in list(inner.bars):
         if v not in inside:
             if isinstance(v.type, anf.Array) or not is_float(v.type):
-                raise Unplaceable  # an inner comprehension that could not be distributed, or a sum of nodes
+                raise NoParallelAdjoint  # an inner comprehension that could not be distributed, or a sum of nodes
             with b.scope() as more:
                 bar = inner.take(v)
             back += more
@@ -202,14 +202,14 @@ def pull_view(op: anf.View, g: anf.Atom, scope: Scope) -> None:
         value = b.one(anf.Read(g, tuple(anf.poly(v) for v in op.axes)))
     sink = scope.sink
     if sink is not None and op.array not in sink.inside:
-        raise Unplaceable
+        raise NoParallelAdjoint
     place_adjoint(scope, axes, lets, [Contribution(op.array, op.index, value, False)])
 
 
 def _pull_view_of_nodes(op: anf.View, g: anf.Var, scope: Scope) -> None:
     """The same one after another: nodes are summed by calls."""
     if scope.sink is not None and op.array not in scope.sink.inside:
-        raise Unplaceable
+        raise NoParallelAdjoint
     b = scope.b
 
     def nest(bar: anf.Var, at: tuple[anf.Var, ...]) -> anf.Var:

@@ -19,7 +19,7 @@ from dlang.ad.bundle import Bundle, fields_of, with_all_sizes
 from dlang.ad.fleeting import fleeting
 from dlang.ad.inlining import unused
 from dlang.ad.rematerialise import rematerialised
-from dlang.ad.scope import Scope, Sink, Unplaceable
+from dlang.ad.scope import NoParallelAdjoint, Scope, Sink
 from dlang.ir import anf
 from dlang.ir.marks import against
 from dlang.ir.pruning import pruned_block
@@ -46,7 +46,7 @@ def pull_listed(let: anf.Let, op: anf.For | anf.While, scope: Scope) -> list[anf
     inside = set(bound_vars(op))
     outer = [v for v in free_vars(op.body) if v in scope.active and v not in inside]
     if sink is not None and any(isinstance(v.type, anf.Array) and v not in sink.inside for v in outer):
-        raise Unplaceable
+        raise NoParallelAdjoint
     mentioned = {v for k in state for v in type_vars(op.params[k].type)}
     sizes = [k for k, p in enumerate(op.params) if p in mentioned]
     init = [let.vars[k] for k in sizes] + [scope.take(let.vars[k]) for k in state] + [scope.take(v) for v in outer]

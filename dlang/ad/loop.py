@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dlang.ad.fleeting import fleeting
 from dlang.ad.iterations import needs_list, pull_listed
-from dlang.ad.scope import Scope, Sink, Unplaceable
+from dlang.ad.scope import NoParallelAdjoint, Scope, Sink
 from dlang.ad.strip_mining import has_segments, run_again, segmented
 from dlang.ad.tape import save
 from dlang.ir import anf
@@ -62,7 +62,7 @@ def _pull(let: anf.Let, op: anf.For, scope: Scope, segments_of: anf.For | None =
     inside = set(bound_vars(op))
     outer = [v for v in free_vars(op.body) if v in scope.active and v not in inside]
     if sink is not None and any(isinstance(v.type, anf.Array) and v not in sink.inside for v in outer):
-        raise Unplaceable
+        raise NoParallelAdjoint
     state_in = [scope.take(let.vars[k]) for k in state]
     outer_in = [scope.take(v) for v in outer]
     state_bars = tuple(anf.fresh(f"{op.params[k].name}_bar", scope.nodes.type(op.params[k].type)) for k in state)

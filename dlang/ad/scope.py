@@ -24,7 +24,7 @@ from dlang.ir.traverse import bound_vars
 from dlang.ir.types import is_float
 
 
-class Unplaceable(Exception):
+class NoParallelAdjoint(Exception):
     """The adjoint of a comprehension has no parallel form; it is differentiated as a loop instead."""
 
 
@@ -93,7 +93,7 @@ class Scope(ABC):
         if g is None or not isinstance(atom, anf.Var) or atom not in self.active:
             return
         if self.sink is not None and isinstance(atom.type, anf.Array) and atom not in self.sink.inside:
-            raise Unplaceable
+            raise NoParallelAdjoint
         g = retyped(self.b, g, self.nodes.type(atom.type))
         have = self.bars.setdefault(atom, [])
         if have and not isinstance(atom.type, anf.Array):
@@ -107,7 +107,7 @@ class Scope(ABC):
             return
         if self.sink is not None and array not in self.sink.inside:
             if self.sink.private or not is_float(array.type):  # nodes are summed by calls, one after another
-                raise Unplaceable
+                raise NoParallelAdjoint
             self.sink.wanted.append(Contribution(array, index, g, self.sink.conditional))
             return
         if array in self.chosen and not self.bars.get(array):

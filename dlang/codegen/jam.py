@@ -2,9 +2,9 @@
 
     for i { for j by 16 { r[i, ·], r[j, ·] … } }    becomes    for i by 4 { for j by 16 { r[j, ·] once, … four times } }
 
-What is loaded for the columns serves several rows. It gains where that is dear: numbers that lie every so many apart,
-which are taken out of whole vectors by shuffles. Iterations are independent, and sums get their terms in the same
-order.
+What is loaded for the columns serves several rows. It gains where that is expensive: numbers that lie every so many
+apart, which are taken out of whole vectors by shuffles. Iterations are independent, and sums get their terms in the
+same order.
 
 Two or four iterations of the outer loop have one inner loop.
 """
@@ -80,8 +80,8 @@ def _inner(loop: Loop) -> Loop | None:
         return None
     if any(r.position is not None for r in (*loop.reductions, *inner.reductions)):
         return None
-    dear = any(isinstance(s, Compute) and COST[s.name] >= DIVISION for s in inner.stmts)
-    light = not dear and all(isinstance(s, _STRAIGHT) for s in inner.stmts)
+    expensive = any(isinstance(s, Compute) and COST[s.name] >= DIVISION for s in inner.stmts)
+    light = not expensive and all(isinstance(s, _STRAIGHT) for s in inner.stmts)
     return inner if light else None
 
 

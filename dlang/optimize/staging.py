@@ -5,7 +5,7 @@ its own, and its results further parameters of the rest.
 
 This is data specialisation (Knoblock and Ruf 1996): what is computed early is data, and no code is made for it. What is
 as cheap as reading it again (views, constants) stays in the rest. What a comprehension of the rest computes at its
-points from early data alone becomes an array, if it is dear and there is no more of it than of the data.
+points from early data alone becomes an array, if it is expensive and there is no more of it than of the data.
 
 Checks may move too: if the early function fails, its caller runs the whole instead, so what fails first is what always
 does.
@@ -110,11 +110,11 @@ class _Cone:
     lets: tuple[anf.Let, ...]
     axes: frozenset[anf.Var]
     rank: int
-    dear: bool
+    expensive: bool
 
     @property
     def is_worth_it(self) -> bool:
-        return self.dear and 0 < len(self.axes) <= self.rank
+        return self.expensive and 0 < len(self.axes) <= self.rank
 
 
 def _cone(
@@ -124,8 +124,8 @@ def _cone(
     lets = (*dict.fromkeys([x for c in below for x in c.lets]), let)
     own = frozenset(v for v in mentions if v in axes).union(*[c.axes for c in below])
     ranks = [len(v.type.shape) for v in mentions if isinstance(v.type, anf.Array)] + [c.rank for c in below]
-    dear = isinstance(let.op, anf.Prim) and COST[let.op.name] >= ROOT
-    return _Cone(lets, own, max(ranks, default=0), dear or any(c.dear for c in below))
+    expensive = isinstance(let.op, anf.Prim) and COST[let.op.name] >= ROOT
+    return _Cone(lets, own, max(ranks, default=0), expensive or any(c.expensive for c in below))
 
 
 def _may_move(let: anf.Let) -> bool:

@@ -327,7 +327,7 @@ def test_arrays_that_are_made_at_every_point(name: str) -> None:
 # ---- models ----------------------------------------------------------------------------------------------------------
 A = 0.4 * rng.normal(size=(4, 4))
 MODELS: dict[str, Case] = {
-    "a dear function of three windows, of which each is summed over another pair": (
+    "an expensive function of three windows, of which each is summed over another pair": (
         (
             "fn f(x: f64[n], z: f64[n], w: f64[5]) -> f64 = "
             "sum(exp(sin(x[i + p] * z[i + q] * w[p + q])) for i < n - 2, p < 3, q < 3)"

@@ -148,8 +148,8 @@ fn f(u: f64[n], v: f64[n]) -> f64[n] = grad(|x: f64[n]| sum(each(x) * v))(u)
 """
     interpreter, name = program(text, "f")
     made = [op for op in ops(interpreter.program) if isinstance(op, Comp)]
-    dear = [sum(isinstance(let.op, Prim) and let.op.name == "exp" for let in op.body.lets) for op in made]
-    assert sum(dear) == 1
+    expensive = [sum(isinstance(let.op, Prim) and let.op.name == "exp" for let in op.body.lets) for op in made]
+    assert sum(expensive) == 1
     rng = np.random.default_rng(4)
     for n in range(6):
         u, v = rng.standard_normal(n), rng.standard_normal(n)

@@ -131,8 +131,8 @@ def test_what_is_cheap_is_computed_from_what_is_saved() -> None:
 def test_functions_that_take_long_are_not_computed_again(name: str) -> None:
     """Each runs in the loop forward only; the cosine of the sine is the adjoint's own."""
     forward, backward = loops(compiled(name)[0])
-    dear = {"tanh", "sin"}
-    assert dear & set(primitives(forward.body)) and not dear & set(primitives(backward.body))
+    expensive = {"tanh", "sin"}
+    assert expensive & set(primitives(forward.body)) and not expensive & set(primitives(backward.body))
 
 
 def test_what_a_product_needs_is_saved_so_that_it_is_one_product_after_the_loop() -> None:

@@ -1,9 +1,9 @@
 """Loops of independent iterations: one by one, or several lanes at once.
 
 A loop of lanes is a main loop of whole vectors, then what is left: iterations with a mask, or a loop of single
-iterations where a mask would be dear, or where a guard may fail: the main loop then leaves before the iterations in
-which it does, and the loop of single iterations reports the first. Where two copies of the body would be long, or the
-loop is to be short, all iterations have a mask.
+iterations where a mask would be expensive, or where a guard may fail: the main loop then leaves before the iterations
+in which it does, and the loop of single iterations reports the first. Where two copies of the body would be long, or
+the loop is to be short, all iterations have a mask.
 """
 
 from __future__ import annotations
