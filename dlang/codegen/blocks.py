@@ -358,11 +358,14 @@ class Scheduler(ABC):
         highs: tuple[Size, ...],
         stmts: Sequence[loops.Stmt],
         reductions: Sequence[loops.Reduction] = (),
-        apart: tuple[loops.Buffer, ...] = (),
-        few: bool = False,
+        disjoint: tuple[loops.Buffer, ...] = (),
+        low_trip_count: bool = False,
     ) -> None:
         """Emits a loop of independent iterations."""
-        loop = loops.Loop(var, lows, highs, tuple(stmts), tuple(reductions), apart=apart, short=self.short, few=few)
+        loop = loops.Loop(
+            var, lows, highs, tuple(stmts), tuple(reductions),
+            disjoint=disjoint, short=self.short, low_trip_count=low_trip_count,
+        )  # fmt: skip
         parts = None if self.device else peeled(loop, self.sizes)
         between = self.lanes.chosen(loop if parts is None else parts[1])
         if parts is not None and between.lanes > 1:

@@ -138,7 +138,7 @@ def _in_blocks(
     p: Windows | Spread,
     width: Size,
     block: Callable[[tuple[Axis, ...], dict[Var, Size]], None],
-    apart: tuple[loops.Buffer, ...] = (),
+    disjoint: tuple[loops.Buffer, ...] = (),
     first: Callable[[Size], None] | None = None,
 ) -> None:
     """Emits loops over blocks of so many elements for each point of their axes.
@@ -171,7 +171,7 @@ def _in_blocks(
         block((Axis(p.block.var, (poly(begin),), (poly(begin) + poly(some),)), *p.inside), env)
     loop = loops.Loop(each, (ZERO,), (poly(chunks),), tuple(stmts))
     for axis in reversed(around):
-        loop = loops.Loop(axis.var, axis.lows, axis.highs, (loop,), apart=apart)
+        loop = loops.Loop(axis.var, axis.lows, axis.highs, (loop,), disjoint=disjoint)
     s.out.append(loop)
 
 

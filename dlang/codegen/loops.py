@@ -98,10 +98,10 @@ class Loop:
     """Independent iterations, max(lows) <= var < min(highs). `lanes` at once if more than 1, else one by one.
 
     No iteration reads what another one stores, and no two store to one element, except where a `Store` combines or both
-    store the same; such a loop has one lane. apart: buffers in which they do not even there, nor in parts of them.
+    store the same; such a loop has one lane. disjoint: buffers in which they do not even there, nor in parts of them.
     tail: how many of what the lanes leave go at once; all if 0. masked: the lanes have a mask in all iterations, where
-    they can. short: little code, as it hardly ever runs. few: iterations may be few, with much work in each. scratch:
-    memory that iterations use one after another, each for values of its own.
+    they can. short: little code, as it hardly ever runs. low_trip_count: iterations may be few, with much work in each.
+    scratch: memory that iterations use one after another, each for values of its own.
     """
 
     FORM: ClassVar[str] = "loop {var} in {lows:max}..{highs:min}⟨lanes>1? by {lanes}⟩⟨short?, short⟩"
@@ -111,11 +111,11 @@ class Loop:
     stmts: Stmts
     reductions: tuple[Reduction, ...] = ()
     lanes: int = 1
-    apart: Annotated[tuple[Buffer, ...], Role.HINT] = ()
+    disjoint: Annotated[tuple[Buffer, ...], Role.HINT] = ()
     tail: int = 0
     masked: bool = False
     short: bool = False
-    few: bool = False
+    low_trip_count: bool = False
     scratch: Annotated[tuple[Allocate, ...], Trait.INSIDE] = ()
 
 

@@ -270,8 +270,9 @@ class _Nest:
                 for c, r in zip(inner, contributions, strict=True)
                 if isinstance(r.value, anf.Var)
             ]
-            few = any(isinstance(let.op, anf.Contract) for let in self.op.body.lets)
-            s.loop(axis.var, axis.lows, axis.highs, without_addresses(stmts), reductions, self._apart(axis.var), few)
+            low_trip_count = any(isinstance(let.op, anf.Contract) for let in self.op.body.lets)
+            disjoint, body = self._disjoint(axis.var), without_addresses(stmts)
+            s.loop(axis.var, axis.lows, axis.highs, body, reductions, disjoint, low_trip_count)
         open_ones = []
         for c in contributions:
             t = c.target
@@ -285,7 +286,7 @@ class _Nest:
                 open_ones.append(c)
         return open_ones
 
-    def _apart(self, axis: anf.Var) -> tuple[Buffer, ...]:
+    def _disjoint(self, axis: anf.Var) -> tuple[Buffer, ...]:
         """The buffers in which points join what is there, but those that differ in an axis never in one element."""
         inside = {a.var for a in self.order if a.var is not axis} | _bound_in(self.op.body)
         found: dict[Buffer, bool] = {}

@@ -123,7 +123,7 @@ class _Cutter:
         loop = in_flight(loop)
         inside = list(walk(loop.stmts))
         own = _made_in(inside)
-        partials = partials_of(inside, loop.apart, own, self.sizes)
+        partials = partials_of(inside, loop.disjoint, own, self.sizes)
         if partials is None or not all(map(self.can_run, inside)):
             return None
         stmts = split(loop.stmts, partials)
@@ -137,12 +137,12 @@ class _Cutter:
             rank = None if r.position is None else fresh("rank", I64)
             inner.append(loops.Reduction(r.monoid, part, r.value, rank, r.rank))
             outer.append(loops.Reduction(r.monoid, r.result, part, r.position, rank))
-        if loop.few:  # where there is one piece, the loops in it are cut; inside of several they run in one thread
+        if loop.low_trip_count:  # one piece: the loops in it are cut; inside of several they run in one thread
             stmts = self.statements(stmts)
         iterations = (replace(loop, lows=(poly(first),), highs=(poly(last),), stmts=stmts, reductions=tuple(inner)),)
         grain = poly(self.grain)
         for p in partials:
-            grain = grain + p.size * (ELEMENT * (BLOCKS if loop.few else 1))
+            grain = grain + p.size * (ELEMENT * (BLOCKS if loop.low_trip_count else 1))
         bounds, used = (loop.lows, loop.highs), captures(iterations, (number, first, last, *[p.own for p in partials]))
         return [
             loops.Pieces(length, *bounds, whole(work), grain, loop.lanes),
@@ -202,15 +202,15 @@ ELEMENT = 16_000  # picoseconds of work in a piece for each element of its array
 
 
 def partials_of(
-    stmts: Sequence[Stmt], apart: Sequence[Buffer], own: set[Buffer], sizes: Mapping[Buffer, Size]
+    stmts: Sequence[Stmt], disjoint: Sequence[Buffer], own: set[Buffer], sizes: Mapping[Buffer, Size]
 ) -> tuple[Partial, ...] | None:
     """An array for each buffer that several iterations add to; None if they do more with one, or its size isn't known.
 
-    stmts: all of a loop, one after another. own: the buffers made in an iteration. apart: those in which iterations
+    stmts: all of a loop, one after another. own: the buffers made in an iteration. disjoint: those in which iterations
     never meet.
     """
     found: dict[Buffer, Partial] = {}
-    alone = own.union(apart)
+    alone = own.union(disjoint)
     parts: dict[Buffer, Buffer] = {}
     for stmt in stmts:
         match stmt:

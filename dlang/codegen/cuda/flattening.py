@@ -28,8 +28,8 @@ def flattened(levels: Sequence[Loop], stmts: tuple[Stmt, ...], reductions: Seque
             continue
         var = fresh(level.var.name, I64)
         stmts = _with_one_index(stmts, out[-1].var, level.var, var)
-        apart = tuple([b for b in level.apart if b in out[-1].apart])
-        out[-1] = replace(level, var=var, highs=(out[-1].highs[0] * level.highs[0],), apart=apart)
+        disjoint = tuple([b for b in level.disjoint if b in out[-1].disjoint])
+        out[-1] = replace(level, var=var, highs=(out[-1].highs[0] * level.highs[0],), disjoint=disjoint)
         merged[-1] = (*merged[-1], level)
     return tuple(out), stmts, tuple(merged)
 

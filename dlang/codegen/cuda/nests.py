@@ -182,7 +182,7 @@ def _keeps_apart(
     roots = {s.result: s.source for s in walk((*levels[0].stmts, *stmts)) if isinstance(s, loops.Slice)}
     known: loops.Buffer | None = buffer
     while known is not None:
-        if known in level.apart:
+        if known in level.disjoint:
             return True
         known = roots.get(known)
     inside: set[loops.Slot] = {slot for s in walk((*level.stmts, *stmts)) for slot in binds(s)}

@@ -49,7 +49,7 @@ def tally_of(loop: loops.Loop) -> Tally | None:
         return None
     bytes, operations = fresh("bytes", I64), fresh("operations", I64)
     sums = loops.Reduction("sum", bytes, values[0]), loops.Reduction("sum", operations, values[1])
-    return Tally(replace(loop, stmts=kept, reductions=sums, apart=()), bytes, operations)
+    return Tally(replace(loop, stmts=kept, reductions=sums, disjoint=()), bytes, operations)
 
 
 def _stored(stmts: Sequence[loops.Stmt]) -> set[loops.Buffer]:
