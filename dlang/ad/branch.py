@@ -1,6 +1,6 @@
 """The adjoint of a branch: the saved condition picks the adjoint of the arm that ran.
 
-    y = if c { T(x) } else { E(x) }      x̄ = if c { pull T(x̄, ȳ) } else { pull E(x̄, ȳ) }
+    y = if c { T(x) } else { E(x) }      x̄ = if c { vjp T(x̄, ȳ) } else { vjp E(x̄, ȳ) }
 
 The cotangents of what the arms use from outside go in and come out, so an arm that adds to one element of an array
 costs one element. One that is zero so far stays so: an arm whose result continues an array of outside continues ȳ in
@@ -47,7 +47,7 @@ class _Arm:
         return self.bars[v]
 
 
-def pull_if(let: Let, op: If, scope: Scope) -> list[Let]:
+def vjp_if(let: Let, op: If, scope: Scope) -> list[Let]:
     """Emits the adjoint of a branch; gives the branch with what has to be saved."""
     b, sink = scope.b, scope.sink
     gs = [(k, g) for k, v in enumerate(let.vars) if v in scope.active and (g := scope.pop(v)) is not None]

@@ -26,7 +26,7 @@ def ruled(function: Function) -> Rules | None:
     return rules if rules is not None and (rules.pullback is not None or rules.checkpoint) else None
 
 
-def pull_call(let: Let, op: Call, scope: Scope) -> list[Let]:
+def vjp_call(let: Let, op: Call, scope: Scope) -> list[Let]:
     """Emits the adjoint of a call; gives the call that saves what it needs."""
     b = scope.b
     bars = [scope.pop(v) if v in scope.active else None for v in let.vars]

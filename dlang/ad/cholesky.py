@@ -34,16 +34,16 @@ from dlang.ir.types import dtype_of
 PULLBACK, PUSHFORWARD = "cholesky_pullback", "cholesky_pushforward"
 
 
-def pull_cholesky(let: Let, op: LinalgOp, g: Var, scope: Scope) -> None:
+def vjp_cholesky(let: Let, op: LinalgOp, g: Var, scope: Scope) -> None:
     scope.add(op.args[0], scope.b.one(LinalgOp(PULLBACK, (let.vars[0], g))))
 
 
-def push_cholesky(let: Let, op: LinalgOp, s: Dual) -> None:
+def jvp_cholesky(let: Let, op: LinalgOp, s: Dual) -> None:
     a = _var(op.args[0])
     s.set(let.vars[0], s.b.one(LinalgOp(PUSHFORWARD, (let.vars[0], symmetric(s.b, s.array(a))))))
 
 
-def pull_derivative(let: Let, op: LinalgOp, g: Var, scope: Scope) -> None:
+def vjp_derivative(let: Let, op: LinalgOp, g: Var, scope: Scope) -> None:
     """With B of a cotangent of L, D of a tangent of A, P = pushforward(L, D) and S = pullback(L, B), the number
     ⟨B, P⟩ = ⟨S, D⟩ has in L the slope (B Pᵀ - 2 S D) L⁻ᵀ, of which it is the lower triangle.
     """
@@ -70,7 +70,7 @@ def pull_derivative(let: Let, op: LinalgOp, g: Var, scope: Scope) -> None:
     scope.add(l, lower_triangle(b, slope))
 
 
-def push_derivative(let: Let, op: LinalgOp, s: Dual) -> None:
+def jvp_derivative(let: Let, op: LinalgOp, s: Dual) -> None:
     """pushforward: Z P + pushforward(L, D' - Z D - (Z D)ᵀ); pullback: pullback(L, B' + Zᵀ B) - Zᵀ S - (Zᵀ S)ᵀ."""
     b, (l, given), out = s.b, map(_var, op.args), let.vars[0]
     dot = s.dot(given)

@@ -37,7 +37,7 @@ class _Saving:
     after: Sequence[anf.Let]
 
 
-def pull_comp(let: anf.Let, op: anf.Comp, scope: Scope) -> list[anf.Let]:
+def vjp_comp(let: anf.Let, op: anf.Comp, scope: Scope) -> list[anf.Let]:
     """Emits the adjoint of a comprehension; gives it with what has to be saved."""
     gs = {k: g for k, v in enumerate(let.vars) if v in scope.active and (g := scope.pop(v)) is not None}
     if not gs:
@@ -94,17 +94,17 @@ def _parallel(let: anf.Let, op: anf.Comp, gs: dict[int, anf.Atom], scope: Scope)
     for k, g in gs.items():
         d = op.destinations[k]
         if isinstance(d, anf.Reduce) and d.monoid in CHOOSING and _reduced(op, d):
-            let, at_extremum = _pull_extremum(let, k, g, scope)
+            let, at_extremum = _vjp_extremum(let, k, g, scope)
             after += at_extremum
         else:
             linear[k] = g
     if linear:
-        *before, let = _pull_linear(let, linear, scope)
+        *before, let = _vjp_linear(let, linear, scope)
     return _Saving(before, let, after)
 
 
 # ---- sums, scatters, stores ------------------------------------------------------------------------------------------
-def _pull_linear(let: anf.Let, gs: dict[int, anf.Atom], scope: Scope) -> list[anf.Let]:
+def _vjp_linear(let: anf.Let, gs: dict[int, anf.Atom], scope: Scope) -> list[anf.Let]:
     op = let.op
     assert isinstance(op, anf.Comp)
     seeds: list[tuple[anf.Atom, anf.Atom, tuple[anf.Size, ...] | None]] = []
@@ -116,7 +116,7 @@ def _pull_linear(let: anf.Let, gs: dict[int, anf.Atom], scope: Scope) -> list[an
         else:
             seeds.append((op.body.results[k], g, None))
     lets, known_values = saved_values(let, scope)
-    pull_body(scope, op.axes, op.body.lets, seeds, known_values)
+    vjp_body(scope, op.axes, op.body.lets, seeds, known_values)
     for k, g in gs.items():
         into = op.destinations[k].into
         if into is not None and into in scope.active:
@@ -135,7 +135,7 @@ def _pull_linear(let: anf.Let, gs: dict[int, anf.Atom], scope: Scope) -> list[an
     return lets
 
 
-def pull_body(
+def vjp_body(
     scope: Scope,
     axes: tuple[anf.Axis, ...],
     lets: Sequence[anf.Let],
@@ -190,12 +190,12 @@ def _merged(scope: Scope, back: list[anf.Let], wanted: Sequence[Contribution]) -
     return [Contribution(array, index, g, conditional) for (array, index, conditional), g in found.items()]
 
 
-def pull_view(op: anf.View, g: anf.Atom, scope: Scope) -> None:
+def vjp_view(op: anf.View, g: anf.Atom, scope: Scope) -> None:
     """y[a] = x[i(a)]: x̄[i(a)] += ȳ[a] at every a, placed as the adjoint of any other read."""
     b = scope.b
     assert isinstance(g, anf.Var)
     if not is_float(op.array.type):
-        _pull_view_of_nodes(op, g, scope)
+        _vjp_view_of_nodes(op, g, scope)
         return
     axes = tuple(anf.Axis(v, (Poly({}),), (size,)) for v, size in zip(op.axes, op.shape, strict=True))
     with b.scope() as lets:
@@ -206,7 +206,7 @@ def pull_view(op: anf.View, g: anf.Atom, scope: Scope) -> None:
     place_adjoint(scope, axes, lets, [Contribution(op.array, op.index, value, False)])
 
 
-def _pull_view_of_nodes(op: anf.View, g: anf.Var, scope: Scope) -> None:
+def _vjp_view_of_nodes(op: anf.View, g: anf.Var, scope: Scope) -> None:
     """The same one after another: nodes are summed by calls."""
     if scope.sink is not None and op.array not in scope.sink.inside:
         raise NoParallelAdjoint
@@ -226,7 +226,7 @@ def _pull_view_of_nodes(op: anf.View, g: anf.Var, scope: Scope) -> None:
 
 
 # ---- max and min -----------------------------------------------------------------------------------------------------
-def _pull_extremum(let: anf.Let, k: int, g: anf.Atom, scope: Scope) -> tuple[anf.Let, Sequence[anf.Let]]:
+def _vjp_extremum(let: anf.Let, k: int, g: anf.Atom, scope: Scope) -> tuple[anf.Let, Sequence[anf.Let]]:
     """y[o] = max f(x[i]) over the reduced axes r: with r* the first position where it is attained,
 
     r*[o] is saved by the forward pass; then g = ȳ[o] is the cotangent of f at (o, r*[o]), and nothing elsewhere. Given
@@ -260,7 +260,7 @@ def _pull_extremum(let: anf.Let, k: int, g: anf.Atom, scope: Scope) -> tuple[anf
         (*before, saving), values = saved_values(
             anf.Let((), anf.Comp(points.axes, anf.Block(tuple(body), ()), ()), let.span), scope
         )
-        pull_body(scope, points.axes, body, [(result, g, d.index if d.shape else None)], values, digits)
+        vjp_body(scope, points.axes, body, [(result, g, d.index if d.shape else None)], values, digits)
         own = anf.Let(saving.vars, Renaming({}, renew=True).op(saving.op), let.span)
         return forward, [*before, own] if saving.vars else before
     renaming = Renaming({}, renew=True)

@@ -31,7 +31,7 @@ PRECISE = {"f64": 2.0**26, "f32": 2.0**11}  # how much rounding may grow: to the
 
 
 # ---- rules -----------------------------------------------------------------------------------------------------------
-def pull_determinant(op: LinalgOp, g: Atom, scope: Scope) -> None:
+def vjp_determinant(op: LinalgOp, g: Atom, scope: Scope) -> None:
     """d det(A) = Σ cof(A) dA, d log |det A| = Σ A⁻ᵀ dA, elementwise."""
     b, a = scope.b, op.args[0]
     assert isinstance(a, Var)
@@ -39,7 +39,7 @@ def pull_determinant(op: LinalgOp, g: Atom, scope: Scope) -> None:
     scope.add(a, matrix(b, a, lambda i, j: b.mul(g, at(b, slope, i, j))))
 
 
-def push_determinant(op: LinalgOp, s: Dual) -> Var:
+def jvp_determinant(op: LinalgOp, s: Dual) -> Var:
     """The tangent of a determinant, or of its logarithm."""
     b, a = s.b, op.args[0]
     assert isinstance(a, Var)
@@ -53,7 +53,7 @@ def _slope(b: Builder, op: LinalgOp) -> Var:
     return transpose(b, b.one(LinalgOp("lu_inverse", op.args)))
 
 
-def pull_cofactors(op: LinalgOp, g: Var, scope: Scope) -> None:
+def vjp_cofactors(op: LinalgOp, g: Var, scope: Scope) -> None:
     """With D = D^k det(A)[H…, G], a number: Ā and each H̄ are what D adds up of the entries of the direction there."""
     a, directions = _parts(op)
     if scope.is_active(a):
@@ -63,7 +63,7 @@ def pull_cofactors(op: LinalgOp, g: Var, scope: Scope) -> None:
             scope.add(h, _derivative(scope.b, op, _replaced(directions, k, g)))
 
 
-def push_cofactors(op: LinalgOp, s: Dual) -> Var:
+def jvp_cofactors(op: LinalgOp, s: Dual) -> Var:
     """The tangent: a further direction Ȧ, and each Ḣ in the place of H."""
     a, directions = _parts(op)
     terms = [_derivative(s.b, op, (*directions, s.array(a)))] if s.dot(a) is not None else []

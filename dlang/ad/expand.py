@@ -67,7 +67,7 @@ def expand_innermost(program: anf.Program, residuals: list[Residuals] | None = N
                     case anf.VjpForward():
                         lets += _record(adjoints, let, op)
                     case anf.VjpBackward():
-                        lets += _pull(adjoints, let, op)
+                        lets += _vjp_backward(adjoints, let, op)
                     case anf.Jvp():
                         lets.append(duals.call(let, op))
         return anf.Block(tuple(lets), b.results)
@@ -114,7 +114,7 @@ def _record(adjoints: Adjoints, let: anf.Let, op: anf.VjpForward) -> list[anf.Le
     return [anf.Let(let.vars, anf.Call(halves.forward, op.args), let.span)]
 
 
-def _pull(adjoints: Adjoints, let: anf.Let, op: anf.VjpBackward) -> list[anf.Let]:
+def _vjp_backward(adjoints: Adjoints, let: anf.Let, op: anf.VjpBackward) -> list[anf.Let]:
     assert isinstance(op.tape.type, anf.Scalar)
     key = adjoints.key(op.function, op.wrt, op.seeded, op.tape.type.dtype)
     halves = adjoints.halves(key)

@@ -25,7 +25,7 @@ from dlang.ad.activity import next_state
 from dlang.ad.comprehension import attained, needs_loop, positions_of
 from dlang.ad.conversions import retyped
 from dlang.ad.dual import Dual
-from dlang.ad.forward_linear_algebra import push_library
+from dlang.ad.forward_linear_algebra import jvp_library
 from dlang.ad.nodes import constructed
 from dlang.ad.refusal import called, refusal
 from dlang.ad.rules import cast_tangent, tangent
@@ -50,23 +50,23 @@ class ForwardWalk(Dual):
             span = self.b.span
             self.b.span = let.span or span
             if any(v in self.active for v in let.vars):
-                _push(let, self)
+                _jvp(let, self)
             else:
                 self.b.append(let)
             self.b.span = span
 
 
-def _push(let: anf.Let, s: Dual) -> None:
+def _jvp(let: anf.Let, s: Dual) -> None:
     op = let.op
     match op:
         case anf.Comp():
-            push_comp(let, op, s)
+            jvp_comp(let, op, s)
         case anf.If():
-            _push_if(let, op, s)
+            _jvp_if(let, op, s)
         case anf.For() | anf.While():
-            _push_loop(let, op, s)
+            _jvp_loop(let, op, s)
         case anf.Assert() if is_mark(op):
-            _push_mark(let, op, s)
+            _jvp_mark(let, op, s)
         case anf.Assert():
             # Tangents are certified with the values: no access to one is moved above the check.
             known = [(v, dot) for v, a in zip(let.vars, op.guarded, strict=True) if (dot := s.dot(a)) is not None]
@@ -74,26 +74,26 @@ def _push(let: anf.Let, s: Dual) -> None:
             guarded = (*op.guarded, *(dot for _, dot in known))
             s.b.append(anf.Let((*let.vars, *dots), replace(op, guarded=guarded), let.span))
         case anf.Call():
-            _push_call(let, op, s)
+            _jvp_call(let, op, s)
         case anf.LinalgOp():
             s.b.append(let)
-            push_library(let, op, s)
+            jvp_library(let, op, s)
         case anf.Construct():
             s.b.append(let)
-            push_construct(let, op, s)
+            jvp_construct(let, op, s)
         case anf.Fields():
             s.b.append(let)
-            push_fields(let, op, s)
+            jvp_fields(let, op, s)
         case anf.Scan(monoid="prod"):
-            _push_running_product(let, op, s)
+            _jvp_running_product(let, op, s)
         case anf.Foreign() | anf.Effect():
             raise refusal(let)
         case _:
             s.b.append(let)
-            _push_simple(let, s)
+            _jvp_simple(let, s)
 
 
-def _push_mark(let: anf.Let, op: anf.Assert, s: Dual) -> None:
+def _jvp_mark(let: anf.Let, op: anf.Assert, s: Dual) -> None:
     """Gives the variables that a mark binds the tangents of those that it names."""
     mark = mark_of(op)
     assert mark is not None
@@ -105,7 +105,7 @@ def _push_mark(let: anf.Let, op: anf.Assert, s: Dual) -> None:
         s.b.append(anf.Let(dots, mark.derived(s.kind, known).check((), guarded), let.span))
 
 
-def _push_simple(let: anf.Let, s: Dual) -> None:
+def _jvp_simple(let: anf.Let, s: Dual) -> None:
     b, op = s.b, let.op
     (var,) = let.vars
     match op:
@@ -122,7 +122,7 @@ def _push_simple(let: anf.Let, s: Dual) -> None:
             if any(s.dot(a) is not None for a in arrays):
                 s.set(var, b.one(anf.Concat(tuple([s.array(a) for a in arrays]))))
         case anf.Contract():
-            _push_contract(var, op, s)
+            _jvp_contract(var, op, s)
         case (
             anf.Read(array=array)
             | anf.Copy(array=array)
@@ -138,7 +138,7 @@ def _push_simple(let: anf.Let, s: Dual) -> None:
             raise AssertionError(f"{type(op).__name__} carries no derivative")
 
 
-def _push_contract(var: anf.Var, op: anf.Contract, s: Dual) -> None:
+def _jvp_contract(var: anf.Var, op: anf.Contract, s: Dual) -> None:
     """out[o] = Σ a[l] b[r]: the tangent is Σ ȧ[l] b[r] + Σ a[l] ḃ[r]."""
     b = s.b
     sizes: dict[int, anf.Size] = {}
@@ -163,7 +163,7 @@ def _push_contract(var: anf.Var, op: anf.Contract, s: Dual) -> None:
     s.set(var, dot)
 
 
-def _push_running_product(let: anf.Let, op: anf.Scan, s: Dual) -> None:
+def _jvp_running_product(let: anf.Let, op: anf.Scan, s: Dual) -> None:
     """y[i] = y[i-1] x[i], so ẏ[i] = ẏ[i-1] x[i] + y[i-1] ẋ[i]: no division, so zeros are exact to any order."""
     b, (var,) = s.b, let.vars
     if s.dot(op.array) is None:
@@ -187,7 +187,7 @@ def _push_running_product(let: anf.Let, op: anf.Scan, s: Dual) -> None:
 
 
 # ---- control ---------------------------------------------------------------------------------------------------------
-def _push_if(let: anf.Let, op: anf.If, s: Dual) -> None:
+def _jvp_if(let: anf.Let, op: anf.If, s: Dual) -> None:
     """y = if c { T(x) } else { E(x) }: the tangents of what the arms return come out of the same branch."""
     b = s.b
     arms: list[list[anf.Let]] = []
@@ -206,7 +206,7 @@ def _push_if(let: anf.Let, op: anf.If, s: Dual) -> None:
     b.append(anf.Let((*let.vars, *vars), anf.If(op.condition, *blocks), let.span))
 
 
-def _push_loop(let: anf.Let, op: anf.For | anf.While, s: Dual) -> None:
+def _jvp_loop(let: anf.Let, op: anf.For | anf.While, s: Dual) -> None:
     """The tangents of the state are more state."""
     b = s.b
     active = [k for k, p in enumerate(op.params) if p in s.active]
@@ -222,7 +222,7 @@ def _push_loop(let: anf.Let, op: anf.For | anf.While, s: Dual) -> None:
 
 
 # ---- calls -----------------------------------------------------------------------------------------------------------
-def _push_call(let: anf.Let, op: anf.Call, s: Dual) -> None:
+def _jvp_call(let: anf.Let, op: anf.Call, s: Dual) -> None:
     """A function with a rule gives its results to the rule; of any other the dual function gives both."""
     b, nodes = s.b, s.nodes
     rules = b.functions[op.function].rules
@@ -249,7 +249,7 @@ def _push_call(let: anf.Let, op: anf.Call, s: Dual) -> None:
     b.append(anf.Let((*let.vars, *vars), anf.Call(name, args), let.span))
 
 
-def push_construct(let: anf.Let, op: anf.Construct, s: Dual) -> None:
+def jvp_construct(let: anf.Let, op: anf.Construct, s: Dual) -> None:
     """Emits the tangent of a node."""
     nodes = s.nodes
     if all(s.dot(a) is None for a in op.args):
@@ -259,7 +259,7 @@ def push_construct(let: anf.Let, op: anf.Construct, s: Dual) -> None:
     s.set(let.vars[0], s.b.one(anf.Construct(tangent_variant(nodes.datatypes, op.variant), parts)))
 
 
-def push_fields(let: anf.Let, op: anf.Fields, s: Dual) -> None:
+def jvp_fields(let: anf.Let, op: anf.Fields, s: Dual) -> None:
     """Emits the tangents of what a node holds."""
     b, nodes = s.b, s.nodes
     dot = s.dot(op.node)
@@ -283,7 +283,7 @@ def push_fields(let: anf.Let, op: anf.Fields, s: Dual) -> None:
         s.set(v, part)
 
 
-def push_comp(let: anf.Let, op: anf.Comp, s: Dual) -> None:
+def jvp_comp(let: anf.Let, op: anf.Comp, s: Dual) -> None:
     """Emits a comprehension with active results, and their tangents."""
     chosen = [k for k, v in enumerate(let.vars) if v in s.active]
     loops = [k for k in chosen if needs_loop(op, k)]
@@ -325,7 +325,7 @@ def push_comp(let: anf.Let, op: anf.Comp, s: Dual) -> None:
     body = anf.Block(tuple(lets), tuple(results))
     s.b.append(anf.Let(tuple(vars), anf.Comp(op.axes, body, tuple(destinations)), let.span))
     for k, where in extrema:
-        _push_extremum(let, op, k, where, s)
+        _jvp_extremum(let, op, k, where, s)
 
 
 def _kept(op: anf.Comp, d: anf.Destination) -> set[anf.Var]:
@@ -338,7 +338,7 @@ def _reduced_extremum(op: anf.Comp, d: anf.Destination) -> bool:
     return isinstance(d, anf.Reduce) and d.monoid in CHOOSING and len(_kept(op, d)) < len(op.axes)
 
 
-def _push_extremum(let: anf.Let, op: anf.Comp, k: int, where: anf.Var, s: Dual) -> None:
+def _jvp_extremum(let: anf.Let, op: anf.Comp, k: int, where: anf.Var, s: Dual) -> None:
     """y[o] = max f(x[i]) over the reduced axes r, attained first at r*[o]: ẏ[o] is the tangent of f at (o, r*[o])."""
     b, d = s.b, op.destinations[k]
     kept = _kept(op, d)

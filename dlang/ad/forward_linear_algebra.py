@@ -7,8 +7,8 @@ experimental design (2010). Each is the transpose of the rule in `linear_algebra
 
 from __future__ import annotations
 
-from dlang.ad.cholesky import push_cholesky, push_derivative
-from dlang.ad.determinants import push_cofactors, push_determinant
+from dlang.ad.cholesky import jvp_cholesky, jvp_derivative
+from dlang.ad.determinants import jvp_cofactors, jvp_determinant
 from dlang.ad.dual import Dual
 from dlang.ad.matrices import (
     BELOW,
@@ -34,21 +34,21 @@ from dlang.ir.libraries import functional
 from dlang.ir.types import array_type, dtype_of
 
 
-def push_library(let: Let, op: LinalgOp, s: Dual) -> None:
+def jvp_library(let: Let, op: LinalgOp, s: Dual) -> None:
     """Emits the tangents of a library operation, which has been emitted."""
     if all(s.dot(a) is None for a in functional(op)):
         return
     match op.name:
         case "cholesky":
-            push_cholesky(let, op, s)
+            jvp_cholesky(let, op, s)
         case "cholesky_pullback" | "cholesky_pushforward":
-            push_derivative(let, op, s)
+            jvp_derivative(let, op, s)
         case "lu":
             _lu(let, op, s)
         case "lu_det" | "lu_logdet":
-            s.set(let.vars[0], push_determinant(op, s))
+            s.set(let.vars[0], jvp_determinant(op, s))
         case "lu_cofactors":
-            s.set(let.vars[0], push_cofactors(op, s))
+            s.set(let.vars[0], jvp_cofactors(op, s))
         case "lu_solve" | "lu_solve_transposed":
             _lu_solve(let, op, s)
         case "lu_inverse":

@@ -2,7 +2,7 @@
 of it.
 
     for i { s = B(i, s, w) }      iterations = Iteration(saved, iterations) after each      while iterations =
-    Iteration(saved, rest) { pull B }
+    Iteration(saved, rest) { vjp B }
 
 The loop runs once, so it may have effects; its number of iterations need not be known; and a node holds arrays of any
 sizes, so the state may change its own from iteration to iteration. The backward loop carries the sizes that the
@@ -38,7 +38,7 @@ def needs_list(op: anf.For | anf.While, active: set[anf.Var]) -> bool:
     return any(isinstance(p.type, anf.Token) for p in op.params)
 
 
-def pull_listed(let: anf.Let, op: anf.For | anf.While, scope: Scope) -> list[anf.Let]:
+def vjp_listed(let: anf.Let, op: anf.For | anf.While, scope: Scope) -> list[anf.Let]:
     """Emits the adjoint of a loop; gives the loop with the list that it makes."""
     b, sink, nodes = scope.b, scope.sink, scope.nodes
     after = next_state(op)

@@ -94,7 +94,7 @@ class _Limits:
                 self.records[tape] = op, zero
                 continue
             if isinstance(op, anf.VjpBackward) and op.tape in self.records:
-                lets += self.pull(let, op, *self.records[op.tape])
+                lets += self.vjp_backward(let, op, *self.records[op.tape])
                 continue
             new = map_blocks(op, self.block)
             lets.append(let if new is op else anf.Let(let.vars, new, let.span))
@@ -154,7 +154,7 @@ class _Limits:
             _emit_limits(b, slopes, found, zero, again)
         return lets
 
-    def pull(self, let: anf.Let, op: anf.VjpBackward, record: anf.VjpForward, zero: anf.Var) -> list[anf.Let]:
+    def vjp_backward(self, let: anf.Let, op: anf.VjpBackward, record: anf.VjpForward, zero: anf.Var) -> list[anf.Let]:
         """The backward half of what noted zeros; where it has met one, the function runs forward again, too."""
         names = self.functions_of(record)
         assert names is not None

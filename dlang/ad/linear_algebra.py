@@ -8,8 +8,8 @@ rule emits are operations that have rules themselves, so derivatives nest.
 
 from __future__ import annotations
 
-from dlang.ad.cholesky import pull_cholesky, pull_derivative
-from dlang.ad.determinants import pull_cofactors, pull_determinant
+from dlang.ad.cholesky import vjp_cholesky, vjp_derivative
+from dlang.ad.determinants import vjp_cofactors, vjp_determinant
 from dlang.ad.matrices import (
     ABOVE,
     BELOW,
@@ -35,25 +35,25 @@ from dlang.ir.builder import Builder
 from dlang.ir.types import array_type, dtype_of
 
 
-def pull_library(let: Let, op: LinalgOp, scope: Scope) -> None:
+def vjp_library(let: Let, op: LinalgOp, scope: Scope) -> None:
     """Emits the adjoint of a library operation with active results."""
     bars = [scope.pop(v) if v in scope.active else None for v in let.vars]
     g = [bar if isinstance(bar, Var) else None for bar in bars]
     match op.name:
         case "cholesky":
             if g[0] is not None:
-                pull_cholesky(let, op, g[0], scope)
+                vjp_cholesky(let, op, g[0], scope)
         case "cholesky_pullback" | "cholesky_pushforward":
             if g[0] is not None:
-                pull_derivative(let, op, g[0], scope)
+                vjp_derivative(let, op, g[0], scope)
         case "lu":
             _lu(let, op, g, scope)
         case "lu_det" | "lu_logdet":
             if bars[0] is not None:
-                pull_determinant(op, bars[0], scope)
+                vjp_determinant(op, bars[0], scope)
         case "lu_cofactors":
             if g[0] is not None:
-                pull_cofactors(op, g[0], scope)
+                vjp_cofactors(op, g[0], scope)
         case "lu_solve" | "lu_solve_transposed":
             _lu_solve(let, op, g, scope)
         case "lu_inverse":

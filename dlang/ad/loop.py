@@ -4,7 +4,7 @@
 
 runs backwards with the cotangents of the state and of what the body uses from outside, both changed in place:
 
-    for i in reversed(low..high) { (s̄, w̄) = pull B(i, saved[i], s̄, w̄) }
+    for i in reversed(low..high) { (s̄, w̄) = vjp B(i, saved[i], s̄, w̄) }
 
 It saves what the backward body mentions of the forward body and nothing else, or values from which that is cheaply
 computed (`rematerialise.py`): an array over the iterations for each scalar, and for each array that an iteration makes
@@ -19,7 +19,7 @@ A state that is needed before and after an iteration is saved once.
 from __future__ import annotations
 
 from dlang.ad.fleeting import fleeting
-from dlang.ad.iterations import needs_list, pull_listed
+from dlang.ad.iterations import needs_list, vjp_listed
 from dlang.ad.scope import NoParallelAdjoint, Scope, Sink
 from dlang.ad.strip_mining import has_segments, run_again, segmented
 from dlang.ad.tape import save
@@ -31,31 +31,31 @@ from dlang.ir.traverse import bound_vars, free_vars
 from dlang.ir.types import I64
 
 
-def pull_for(let: anf.Let, op: anf.For, scope: Scope) -> list[anf.Let]:
+def vjp_for(let: anf.Let, op: anf.For, scope: Scope) -> list[anf.Let]:
     """Emits the adjoint of a loop over a range; gives the loop with what has to be saved."""
     if needs_list(op, scope.active):
-        return pull_listed(let, op, scope)
+        return vjp_listed(let, op, scope)
     if has_segments(op, scope):
         count: list[anf.Let] = []
         if op.early:
             count, let, op = _counted(let, op, scope)
         before, let = segmented(let, op, scope)
         assert isinstance(let.op, anf.For)
-        return [*count, *before, *_pull(let, let.op, scope, op)]
+        return [*count, *before, *_vjp_loop(let, let.op, scope, op)]
     if op.early:
-        return pull_listed(let, op, scope)
-    return _pull(let, op, scope)
+        return vjp_listed(let, op, scope)
+    return _vjp_loop(let, op, scope)
 
 
-def pull_while(let: anf.Let, op: anf.While, scope: Scope) -> list[anf.Let]:
+def vjp_while(let: anf.Let, op: anf.While, scope: Scope) -> list[anf.Let]:
     """Emits the adjoint of a loop with a condition; gives the loop with what has to be saved."""
     if has_segments(op, scope) and not needs_list(op, scope.active):
         count, let, counted = _counted(let, op, scope)
-        return [*count, *pull_for(let, counted, scope)]
-    return pull_listed(let, op, scope)
+        return [*count, *vjp_for(let, counted, scope)]
+    return vjp_listed(let, op, scope)
 
 
-def _pull(let: anf.Let, op: anf.For, scope: Scope, segments_of: anf.For | None = None) -> list[anf.Let]:
+def _vjp_loop(let: anf.Let, op: anf.For, scope: Scope, segments_of: anf.For | None = None) -> list[anf.Let]:
     """Emits the adjoint of a counted loop. segments_of: the loop, if this one is over its segments."""
     b, sink = scope.b, scope.sink
     state = [k for k, p in enumerate(op.params) if p in scope.active]

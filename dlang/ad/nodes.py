@@ -14,7 +14,7 @@ from dlang.ir.anf import Atom, Construct, Fields, Let, Lit, Tag, Var, Variant
 from dlang.ir.builder import Builder
 
 
-def pull_construct(let: Let, op: Construct, scope: Scope) -> None:
+def vjp_construct(let: Let, op: Construct, scope: Scope) -> None:
     """Emits the adjoint of a node made of active values."""
     b, nodes = scope.b, scope.nodes
     g = scope.pop(let.vars[0])
@@ -46,7 +46,7 @@ def constructed(b: Builder, node: Atom, variant: Variant) -> Construct | None:
     return made if isinstance(made, Construct) and made.variant.tag == variant.tag else None
 
 
-def pull_fields(let: Let, op: Fields, scope: Scope) -> None:
+def vjp_fields(let: Let, op: Fields, scope: Scope) -> None:
     """Emits the adjoint of what was read of a node."""
     b, nodes = scope.b, scope.nodes
     bars = {v: g for v in let.vars if v in scope.active and (g := scope.pop(v)) is not None}

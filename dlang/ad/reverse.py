@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dlang.ad.branch import pull_if
-from dlang.ad.calls import pull_call
-from dlang.ad.comprehension import pull_comp, pull_view
-from dlang.ad.linear_algebra import pull_library
-from dlang.ad.loop import pull_for, pull_while
-from dlang.ad.nodes import pull_construct, pull_fields
+from dlang.ad.branch import vjp_if
+from dlang.ad.calls import vjp_call
+from dlang.ad.comprehension import vjp_comp, vjp_view
+from dlang.ad.linear_algebra import vjp_library
+from dlang.ad.loop import vjp_for, vjp_while
+from dlang.ad.nodes import vjp_construct, vjp_fields
 from dlang.ad.refusal import refusal
 from dlang.ad.rules import cast_contribution, contribution
 from dlang.ad.scope import Scope, spanned
@@ -44,51 +44,51 @@ class BackwardScope(Scope):
         for let in reversed(lets):
             span = self.b.span
             spanned(self, let.span)
-            forward.append(pull(let, self))
+            forward.append(vjp(let, self))
             self.b.span = span
         return [let for group in reversed(forward) for let in group]
 
 
-def pull(let: anf.Let, scope: Scope) -> list[anf.Let]:
+def vjp(let: anf.Let, scope: Scope) -> list[anf.Let]:
     """The adjoint of one let."""
     op = let.op
     if not any(v in scope.active and v in scope.bars for v in let.vars):
         return [let]
     match op:
         case anf.Comp():
-            return pull_comp(let, op, scope)
+            return vjp_comp(let, op, scope)
         case anf.If():
-            return pull_if(let, op, scope)
+            return vjp_if(let, op, scope)
         case anf.For():
-            return pull_for(let, op, scope)
+            return vjp_for(let, op, scope)
         case anf.While():
-            return pull_while(let, op, scope)
+            return vjp_while(let, op, scope)
         case anf.Assert() if is_mark(op):
-            _pull_mark(let, op, scope)
+            _vjp_mark(let, op, scope)
             return [let]
         case anf.Assert():
             for var, value in zip(let.vars, op.guarded, strict=True):
                 scope.add(value, scope.pop(var))  # a check may give another size, of the same value
             return [let]
         case anf.Call():
-            return pull_call(let, op, scope)
+            return vjp_call(let, op, scope)
         case anf.Construct():
-            pull_construct(let, op, scope)
+            vjp_construct(let, op, scope)
             return [let]
         case anf.Fields():
-            pull_fields(let, op, scope)
+            vjp_fields(let, op, scope)
             return [let]
         case anf.LinalgOp():
-            pull_library(let, op, scope)
+            vjp_library(let, op, scope)
             return [let]
         case anf.Foreign() | anf.Effect():
             raise refusal(let)
         case _:
-            _pull_simple(let, scope)
+            _vjp_simple(let, scope)
             return [let]
 
 
-def _pull_mark(let: anf.Let, op: anf.Assert, scope: Scope) -> None:
+def _vjp_mark(let: anf.Let, op: anf.Assert, scope: Scope) -> None:
     """Emits a mark for the cotangents of the variables that a mark names, with their values where they are shown."""
     mark = mark_of(op)
     assert mark is not None
@@ -117,7 +117,7 @@ def _is_told(a: anf.Atom, scope: Scope) -> bool:
             return False
 
 
-def _pull_simple(let: anf.Let, scope: Scope) -> None:
+def _vjp_simple(let: anf.Let, scope: Scope) -> None:
     b, op = scope.b, let.op
     (var,) = let.vars
     g = scope.pop(var)
@@ -145,21 +145,21 @@ def _pull_simple(let: anf.Let, scope: Scope) -> None:
         case anf.Copy():
             scope.add(op.array, g)
         case anf.View():
-            pull_view(op, g, scope)
+            vjp_view(op, g, scope)
         case anf.Reshape():
             assert isinstance(g, anf.Var)
             scope.add(op.array, b.reshape(g, array_type(op.array).shape))
         case anf.Concat():
-            _pull_concat(op, g, scope)
+            _vjp_concat(op, g, scope)
         case anf.Scan():
-            _pull_scan(op, var, g, scope)
+            _vjp_scan(op, var, g, scope)
         case anf.Contract():
-            _pull_contract(op, g, scope)
+            _vjp_contract(op, g, scope)
         case _:
             raise AssertionError(f"{type(op).__name__} carries no derivative")
 
 
-def _pull_concat(op: anf.Concat, g: object, scope: Scope) -> None:
+def _vjp_concat(op: anf.Concat, g: object, scope: Scope) -> None:
     """y = x1 ++ x2 ++ …: each x̄k += the part of ȳ where xk stands."""
     assert isinstance(g, anf.Var)
     offset: anf.Size = Poly({})
@@ -172,7 +172,7 @@ def _pull_concat(op: anf.Concat, g: object, scope: Scope) -> None:
         offset = offset + shape[0]
 
 
-def _pull_scan(op: anf.Scan, y: anf.Var, g: object, scope: Scope) -> None:
+def _vjp_scan(op: anf.Scan, y: anf.Var, g: object, scope: Scope) -> None:
     """Running sum: y[i] = Σ_{j<=i} x[j], so x̄[j] = Σ_{i>=j} ȳ[i], the running sum from the right.
 
     Running product: y[i] = y[i-1] x[i]. With h[i] the cotangent of y[i] through everything, h[i] = ȳ[i] + x[i+1] h[i+1]
@@ -203,7 +203,7 @@ def _pull_scan(op: anf.Scan, y: anf.Var, g: object, scope: Scope) -> None:
     scope.add(op.array, bar)
 
 
-def _pull_contract(op: anf.Contract, g: anf.Atom, scope: Scope) -> None:
+def _vjp_contract(op: anf.Contract, g: anf.Atom, scope: Scope) -> None:
     """out[o] = Σ a[l] b[r]: ā[l] = Σ ȳ[o] b[r] over the axes not in l, and in the same way for b."""
     b = scope.b
     sizes: dict[int, anf.Size] = {}
