@@ -15,10 +15,10 @@ from dlang.ir.crossing import PythonFunction
 from dlang.lazy_modules import lazy_module, np
 
 if TYPE_CHECKING:
-    from dlang.host import inward, outward, python_modules, values
+    from dlang.host import from_python, python_modules, to_python, values
 else:
-    inward = lazy_module("dlang.host.inward")
-    outward = lazy_module("dlang.host.outward")
+    from_python = lazy_module("dlang.host.from_python")
+    to_python = lazy_module("dlang.host.to_python")
     python_modules = lazy_module("dlang.host.python_modules")
     values = lazy_module("dlang.host.values")
 
@@ -51,7 +51,7 @@ def call_python(f: PythonFunction, leaves: Sequence[Any]) -> list[Any]:
     rest = iter([np.array(x) if isinstance(x, np.ndarray) else x for x in leaves])
     sizes: list[int | None] = [int(next(rest)) for _ in range(f.given)]
     sizes += [None] * f.opened
-    args = outward.built(f.params, rest, f.trees)
+    args = to_python.built(f.params, rest, f.trees)
     try:
         value = f.function(*args)
     except Exception as e:
@@ -60,7 +60,7 @@ def call_python(f: PythonFunction, leaves: Sequence[Any]) -> list[Any]:
             text = text[:LONGEST] + " …"
         what = type(e).__name__ + (f": {text}" if text else "")
         raise RunError(RAISED, f"`{f.label}` raised {what}{_place(e)}") from e
-    out = inward.flattened([(f.result, value)], sizes, f.trees)
+    out = from_python.flattened([(f.result, value)], sizes, f.trees)
     if out is None:
         raise RunError(MISMATCH, _mismatch(f, value, sizes))
     return [*[n or 0 for n in sizes[f.given :]], *[np.array(x) if isinstance(x, np.ndarray) else x for x in out]]

@@ -1,7 +1,7 @@
 """Describes the values of Python that cross the border, leaf by leaf, without types of the language.
 
-`inward.py` takes values apart, `outward.py` puts them together. A type that contains itself has its own entry in a
-table, so that a tree is described in finitely many words.
+`from_python.py` takes values apart, `to_python.py` puts them together. A type that contains itself has its own entry in
+a table, so that a tree is described in finitely many words.
 """
 
 from __future__ import annotations

@@ -38,15 +38,15 @@ from dlang.runtime.seeds import DefaultSeeds
 from dlang.runtime.sizes import Compared, PassedSize, Solved, Step
 
 if TYPE_CHECKING:
-    from dlang.host import effects as host, inward, outward
+    from dlang.host import effects as host, from_python, to_python
     from dlang.runtime import engine
     from dlang.runtime.direct import Code, DirectEntry, Record
     from dlang.runtime.engine import CompiledProgram
 else:
     engine = lazy_module("dlang.runtime.engine")
     host = lazy_module("dlang.host.effects")
-    inward = lazy_module("dlang.host.inward")
-    outward = lazy_module("dlang.host.outward")
+    from_python = lazy_module("dlang.host.from_python")
+    to_python = lazy_module("dlang.host.to_python")
 
 NOT_LOADED = "E0989"
 MISFIT, MISUSE = "E0960", "E0961"
@@ -281,13 +281,13 @@ class BuiltFunction:
         values = args if len(args) == len(self.kept.params) and not named else self._assigned(args, named)
         border = face.border
         sizes: list[int | None] = [None] * len(border.sizes)
-        leaves = inward.flattened(list(zip(border.params, values, strict=True)), sizes, border.trees)
+        leaves = from_python.flattened(list(zip(border.params, values, strict=True)), sizes, border.trees)
         if leaves is None:
             raise self._misfit(values)
         known = self._sizes(sizes, leaves, values)
         self._check_indices(known, values)
         results = call(self.program, face, [known[v] for v in face.sizes], leaves, seed)
-        result = outward.built((border.result,), iter(results), border.trees)[0]
+        result = to_python.built((border.result,), iter(results), border.trees)[0]
         self._shorten(values, seeded)
         return result
 
@@ -381,7 +381,7 @@ class BuiltFunction:
         sizes: list[int | None] = [None] * len(border.sizes)
         said: dict[int, tuple[int, str]] = {}
         for k, (part, value) in enumerate(zip(border.params, values, strict=True)):
-            if inward.flattened([(part, value)], sizes, border.trees) is None:
+            if from_python.flattened([(part, value)], sizes, border.trees) is None:
                 return self._wrong(k, value, said)
             said = {n: said.get(n, (x, self.kept.params[k].name)) for n, x in enumerate(sizes) if x is not None}
         return self._misuse("is given a value that holds itself")

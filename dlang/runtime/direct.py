@@ -26,7 +26,7 @@ from dlang.codegen.llvm import capi, dispatch, jit, objects, support
 from dlang.codegen.llvm.call_needs import Class, Constant, Dtype, Need, Number
 from dlang.host.classes import fields_of, same_class
 from dlang.host.errors import RunError
-from dlang.host.inward import tag_of
+from dlang.host.from_python import tag_of
 from dlang.host.platform import objects as python
 from dlang.host.platform.objects import address_of
 from dlang.host.platform.stack import can_switch

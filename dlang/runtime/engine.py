@@ -337,7 +337,7 @@ class Run:
                     if driver is not None and is_on_device(dtype):
                         values.append(device_runs.handed(driver, array, dtype))
                         continue
-                    values.append(self.marshal.outward(array, dtype))
+                    values.append(self.marshal.from_memory(array, dtype))
                 case Scalar(dtype):
                     word = raw[position] & (2**64 - 1)
                     if self.device is not None and position in point.there:

@@ -56,7 +56,7 @@ class Marshal:
     def array(self, value: Any, dtype: str, shape: tuple[int, ...], name: str) -> Any:
         """An array of NumPy with elements as they lie in memory, in a row. Raises IRError unless it has the shape."""
         if is_reference(dtype) or not DTYPES[dtype].in_numpy:
-            array = self.inward(value, dtype)
+            array = self.to_memory(value, dtype)
         else:
             array = value
             ready = type(value) is np.ndarray and value.dtype == NUMPY[dtype]
@@ -66,7 +66,7 @@ class Marshal:
             raise IRError(f"{name} has the shape {array.shape}, not {shape}")
         return array
 
-    def inward(self, array: Any, dtype: str) -> Any:
+    def to_memory(self, array: Any, dtype: str) -> Any:
         """An array as it lies in memory: texts and nodes as their addresses, bf16 as bits."""
         if not is_reference(dtype):
             return to_memory(array, dtype)
@@ -78,7 +78,7 @@ class Marshal:
             words = self.nodes.write(self.context, objects, dtype)
         return np.array(words, np.int64).reshape(given.shape)
 
-    def outward(self, array: Any, dtype: str, made: Made = None) -> Any:
+    def from_memory(self, array: Any, dtype: str, made: Made = None) -> Any:
         """An array from memory: addresses as their texts or nodes, bf16 in f32."""
         if not is_reference(dtype):
             return from_memory(array, dtype)
@@ -89,7 +89,7 @@ class Marshal:
 
     def hand_in(self, value: Any, dtype: str) -> int:
         """The address of a block of the run with an array. Raises MemoryError."""
-        array = np.ascontiguousarray(self.inward(value, dtype), memory_dtype(dtype))
+        array = np.ascontiguousarray(self.to_memory(value, dtype), memory_dtype(dtype))
         address = memory.block(self.context, array.nbytes)
         if not address:
             raise MemoryError
@@ -114,7 +114,7 @@ class Marshal:
                 kind = np.dtype(memory_dtype(s.dtype))
                 data: Any = (ctypes.c_char * (count * kind.itemsize)).from_address(raw[0])
                 array = np.frombuffer(data, kind).reshape(shape)
-                out.append(self.outward(array, s.dtype, made))
+                out.append(self.from_memory(array, s.dtype, made))
             elif shown and s.dtype in PLAIN:
                 out.append(scalar_of(raw[0] & ALL_BITS, s.dtype))
             else:

@@ -47,7 +47,7 @@ class _Builder:
     def value(self, part: Part, leaves: Iterator[Any]) -> Any:
         match part:
             case Leaf():
-                return outward(part, next(leaves))
+                return python_leaf(part, next(leaves))
             case Tree(dtype):
                 return self._tree(next(leaves), dtype)
             case Items(()):
@@ -97,7 +97,7 @@ def _column(leaf: Leaf, values: Any) -> Any:
     return fetched(values) if not leaf.shape and placed(values) is not None else values
 
 
-def outward(leaf: Leaf, value: Any) -> Any:
+def python_leaf(leaf: Leaf, value: Any) -> Any:
     """A leaf as Python sees it. bf16 is that of `ml_dtypes`, or in f32 where the package is not installed.
 
     An array that is on a device stays there.
