@@ -37,15 +37,15 @@ from dlang.typecheck.types import (
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """The arguments of a builtin: nodes and where they stand."""
+class BuiltinCall:
+    """A call of a builtin: its name, its arguments and its span."""
 
     name: str
     args: tuple[core.Expr, ...]
     span: Span
 
 
-Rule = Callable[[Checker, Given], core.Expr]
+Rule = Callable[[Checker, BuiltinCall], core.Expr]
 
 
 def infer_builtin(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
@@ -79,7 +79,7 @@ def infer_builtin(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
     values = tuple(cx.infer(scope, a.value) for a in arguments)
     for v in values:
         cx.settled(v.type)
-    return rule(cx, Given(name, values, e.span))
+    return rule(cx, BuiltinCall(name, values, e.span))
 
 
 def builtin_scheme(cx: Checker, name: str) -> Scheme:
@@ -142,23 +142,23 @@ def as_value(cx: Checker, scope: Scope, name: str, span: Span) -> core.Expr:
         raise error("E0212", f"`{name}` can't be used as a value", span, help=(f"write a lambda: `|x| {name}(x)`",))
     required = [p for p in parameters if not p.endswith("?")]
     params = tuple(core.Local(p, cx.st.type_var(), False, None, span) for p in required)
-    body = rule(cx, Given(name, tuple(core.Ref(p.type, span, p) for p in params), span))
+    body = rule(cx, BuiltinCall(name, tuple(core.Ref(p.type, span, p) for p in params), span))
     return core.Lambda(TypeFn(tuple(p.type for p in params), body.type), span, params, body)
 
 
 # ---- forms -----------------------------------------------------------------------------------------------------------
-def elementwise(cx: Checker, g: Given, op: str, a: Type, b: Type) -> Type:
+def elementwise(cx: Checker, g: BuiltinCall, op: str, a: Type, b: Type) -> Type:
     result = cx.st.type_var()
     cx.constrain("arith", Reason(g.span, op, (a, b)), types=(a, b, result), data=op)
     return result
 
 
-def binary(cx: Checker, g: Given) -> core.Expr:
+def binary(cx: Checker, g: BuiltinCall) -> core.Expr:
     a, b = g.args
     return core.Builtin(elementwise(cx, g, g.name, a.type, b.type), g.span, g.name, g.args)
 
 
-def where(cx: Checker, g: Given) -> core.Expr:
+def where(cx: Checker, g: BuiltinCall) -> core.Expr:
     mask, a, b = g.args
     mask_row = cx.st.row()
     cx.expect(TypeArray(BOOL, mask_row), mask.type, mask.span, "the mask of `where`: ")
@@ -170,13 +170,13 @@ def where(cx: Checker, g: Given) -> core.Expr:
     return core.Builtin(resolve(TypeArray(element, row)), g.span, "where", g.args)
 
 
-def clip(cx: Checker, g: Given) -> core.Expr:
+def clip(cx: Checker, g: BuiltinCall) -> core.Expr:
     x, low, high = g.args
     first = elementwise(cx, g, "maximum", x.type, low.type)
     return core.Builtin(elementwise(cx, g, "minimum", first, high.type), g.span, "clip", g.args)
 
 
-def cast(cx: Checker, g: Given) -> core.Expr:
+def cast(cx: Checker, g: BuiltinCall) -> core.Expr:
     """`f64(x)`: elementwise, from any number or bool."""
     (x,) = g.args
     if g.name in ("bool", "str"):
@@ -200,21 +200,21 @@ def sizes_of(cx: Checker, args: tuple[core.Expr, ...], name: str) -> tuple[tuple
     return tuple(sizes), tuple(fresh)
 
 
-def constant_array(cx: Checker, g: Given) -> core.Expr:
+def constant_array(cx: Checker, g: BuiltinCall) -> core.Expr:
     """`zeros(n, m)`, `ones(n, m)`."""
     sizes, fresh = sizes_of(cx, g.args, g.name)
     element = cx.st.type_var(atomic=True, classes=frozenset({"Num"}), literal="float")
     return core.Builtin(array(element, *sizes), g.span, g.name, g.args, {}, fresh)
 
 
-def full(cx: Checker, g: Given) -> core.Expr:
+def full(cx: Checker, g: BuiltinCall) -> core.Expr:
     if not g.args:
         raise error("E0303", "`full` takes a value and sizes", g.span)
     sizes, fresh = sizes_of(cx, g.args[1:], g.name)
     return core.Builtin(resolve(array(g.args[0].type, *sizes)), g.span, g.name, g.args, {}, fresh)
 
 
-def reshape(cx: Checker, g: Given) -> core.Expr:
+def reshape(cx: Checker, g: BuiltinCall) -> core.Expr:
     if not g.args:
         raise error("E0303", "`reshape` takes an array and sizes", g.span)
     x = g.args[0]
@@ -226,7 +226,7 @@ def reshape(cx: Checker, g: Given) -> core.Expr:
     return core.Builtin(t, g.span, g.name, g.args, {}, fresh)
 
 
-def stack(cx: Checker, g: Given) -> core.Expr:
+def stack(cx: Checker, g: BuiltinCall) -> core.Expr:
     """`stack(a, b, c)`: one more axis in front."""
     element: Type = g.args[0].type if g.args else cx.st.type_var()
     for a in g.args[1:]:
@@ -235,7 +235,7 @@ def stack(cx: Checker, g: Given) -> core.Expr:
     return core.Builtin(resolve(array(element, size)), g.span, "stack", g.args)
 
 
-def shape_of(cx: Checker, g: Given) -> core.Expr:
+def shape_of(cx: Checker, g: BuiltinCall) -> core.Expr:
     (x,) = g.args
     _, shape = split(cx.st, x.type)
     result = cx.st.type_var()
@@ -243,7 +243,7 @@ def shape_of(cx: Checker, g: Given) -> core.Expr:
     return core.Builtin(result, g.span, "shape", g.args)
 
 
-def close(cx: Checker, g: Given) -> core.Expr:
+def close(cx: Checker, g: BuiltinCall) -> core.Expr:
     a, b = g.args[0], g.args[1]
     cx.expect(a.type, b.type, b.span, "the second argument of `close`: ", (Note("the first is here", a.span),))
     if len(g.args) > 2:
@@ -277,7 +277,7 @@ def scalar_in(cx: Checker, t: Type, span: Span, name: str) -> Type:
     return t
 
 
-def map_floats(cx: Checker, g: Given) -> core.Expr:
+def map_floats(cx: Checker, g: BuiltinCall) -> core.Expr:
     if len(g.args) < 2:
         raise error("E0303", "`map_floats` takes a function and values", g.span)
     f, first, *rest = g.args
@@ -288,18 +288,18 @@ def map_floats(cx: Checker, g: Given) -> core.Expr:
     return core.Builtin(first.type, g.span, g.name, g.args)
 
 
-def sum_floats(cx: Checker, g: Given) -> core.Expr:
+def sum_floats(cx: Checker, g: BuiltinCall) -> core.Expr:
     (x,) = g.args
     return core.Builtin(scalar_in(cx, x.type, x.span, "sum_floats"), g.span, g.name, g.args)
 
 
-def fail(cx: Checker, g: Given) -> core.Expr:
+def fail(cx: Checker, g: BuiltinCall) -> core.Expr:
     (message,) = g.args
     cx.expect(STR, message.type, message.span, "the message of `fail`: ")
     return core.Fail(cx.st.type_var(), g.span, message)
 
 
-def misplaced_progress(cx: Checker, g: Given) -> core.Expr:
+def misplaced_progress(cx: Checker, g: BuiltinCall) -> core.Expr:
     help = ('write `for i < progress(n, "training") { … }`, or `for x in progress(xs) { … }`',)
     raise error("E0421", "`progress` stands in the head of a `for`, around its first bound", g.span, help=help)
 
