@@ -447,7 +447,7 @@ def lines(package: Package) -> Count:
 RIDDLE = re.compile(r"(What|Whether|Which|Where|Who|Whose|Those|That)\b")
 
 
-@question("docstrings that begin with a question word", "0")
+@question("docstrings that begin with a question word", "0", limit=0)
 def _(package: Package) -> Iterable[str]:
     for m in package.modules:
         for n in m.nodes:
