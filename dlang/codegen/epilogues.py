@@ -103,9 +103,7 @@ def _axes(s: Scheduler, let: anf.Let, product: anf.Var, between: set[anf.Var]) -
     if any(var in s.parts or var in s.joined for var in let.vars):
         return None
     needed = set(free_vars(anf.Block((let,), ()))) | {v for var in let.vars for v in type_vars(var.type)}
-    if not needed.isdisjoint(between) or not all(
-        isinstance(t.op, anf.Prim | anf.Cast | anf.Read | anf.IndexExpr) for t in op.body.lets
-    ):
+    if not needed.isdisjoint(between) or not all(t.op.IS.point for t in op.body.lets):
         return None
     index = {t.op.index for t in op.body.lets if isinstance(t.op, anf.Read) and t.op.array is product}
     if len(index) != 1:

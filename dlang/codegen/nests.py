@@ -175,7 +175,7 @@ def _order(s: Scheduler, op: anf.Comp, targets: list[Target], span: Span | None)
     for target in targets:
         target.data = any(a in body for entry in target.index for a in entry.atoms())
     positional = [t for t in targets if t.positional]
-    fixed = any(isinstance(let.op, anf.Assert | anf.Call | anf.Foreign) for let in walk(op.body))
+    fixed = any(let.op.IS.fails for let in walk(op.body))
     candidates = [op.axes]
     if len(op.axes) <= 4 and (positional or not fixed):
         candidates = list(permutations(op.axes))

@@ -19,7 +19,7 @@ from dlang.codegen.node_layout import holds_references
 from dlang.graphs import components
 from dlang.ir import anf
 from dlang.ir.call_graph import called_by
-from dlang.ir.traverse import walk
+from dlang.ir.traverse import element_sources, walk
 from dlang.ir.types import STR
 from dlang.ir.update_chains import UpdateChains
 
@@ -204,10 +204,8 @@ class _Reach:
                     out = (array, value)
             case anf.Assert(guarded=guarded):
                 out = [guarded[k] for k in wanted]
-            case anf.View() | anf.Reshape():
-                out = (op.array,) if wanted else ()
-            case anf.StopGradient():
-                out = (op.arg,) if wanted else ()
+            case _ if op.IS.view or isinstance(op, anf.StopGradient):
+                out = element_sources(op) if wanted else ()
             case _:
                 pass
         if not isinstance(op, anf.Construct | anf.Call | anf.For | anf.While | anf.Comp) and self._makes(let):

@@ -8,7 +8,7 @@ from dlang.codegen.blocks import Scheduler
 from dlang.codegen.loops import Compute, Convert, Evaluate, Load
 from dlang.codegen.memory import frame_of
 from dlang.codegen.vectorize import LANE_BITS, known_iterations
-from dlang.ir.anf import Atom, Axis, Cast, Comp, IndexExpr, Prim, Read, Reduce, Size, Var
+from dlang.ir.anf import Atom, Axis, Cast, Comp, Prim, Read, Reduce, Size, Var
 from dlang.ir.types import dtype_of
 from dlang.ops.monoids import COMBINE
 from dlang.ops.primitives import COST, DIVISION
@@ -126,7 +126,7 @@ def _kept(op: Comp) -> set[Var] | None:
                 return None
             case Prim(_, args) if any(a in axes for a in args):
                 return None
-            case Read() | Cast() | IndexExpr() | Prim():
+            case _ if let.op.IS.point:
                 bound.update(let.vars)
             case _:
                 return None

@@ -16,10 +16,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from dlang.diagnostics import Span
-from dlang.ir.roles import Binder, Bounds, Consumed, FunctionName, Hint, Index, Initial, Inside, Role
+from dlang.ir.roles import (
+    Arguments,
+    Binder,
+    Bounds,
+    Consumed,
+    Element,
+    Elements,
+    FunctionName,
+    Hint,
+    Index,
+    Initial,
+    Inside,
+    Properties,
+    Role,
+    Trait,
+)  # fmt: skip
 from dlang.ir.terms import (
     DTYPES as DTYPES,
     FLOATS as FLOATS,
@@ -58,6 +73,7 @@ class Prim:
     """
 
     FORM: ClassVar[str] = "{name}({args})"
+    IS: ClassVar[Properties] = Properties(scalar=True, point=True, total=True)
     name: str
     args: tuple[Atom, ...]
 
@@ -67,6 +83,7 @@ class Cast:
     """Conversion of a scalar: a float to an integer truncates and saturates (NaN gives 0), integers wrap."""
 
     FORM: ClassVar[str] = "cast {dtype} {arg}"
+    IS: ClassVar[Properties] = Properties(scalar=True, point=True, total=True)
     dtype: str
     arg: Atom
 
@@ -76,6 +93,7 @@ class IndexExpr:
     """The value of a polynomial. Binds one i64."""
 
     FORM: ClassVar[str] = "size {size}"
+    IS: ClassVar[Properties] = Properties(scalar=True, point=True, total=True)
     size: Size
 
 
@@ -87,6 +105,7 @@ class Format:
     """
 
     FORM: ClassVar[str] = "format ({parts}) ({args})"
+    IS: ClassVar[Properties] = Properties()
     parts: tuple[str, ...]
     args: tuple[Atom, ...]
 
@@ -102,6 +121,7 @@ class Assert:
     """
 
     FORM: ClassVar[str] = 'check {condition} "{code}" ({parts}) ({values}) for ({guarded})'
+    IS: ClassVar[Properties] = Properties(fails=True, stays=True)
     condition: Atom
     code: str
     parts: tuple[str, ...]
@@ -114,7 +134,8 @@ class Read:
     """An element: one polynomial for each axis. Entries are in range: proven, or by an `Assert`. Binds a scalar."""
 
     FORM: ClassVar[str] = "read {array}[{index}]"
-    array: Var
+    IS: ClassVar[Properties] = Properties(point=True)
+    array: Elements
     index: tuple[Size, ...]
 
 
@@ -174,6 +195,7 @@ class Comp:
     """
 
     FORM: ClassVar[str] = "comp⟨axes? {axes}⟩ {body}⟨destinations? to {destinations}⟩"
+    IS: ClassVar[Properties] = Properties()
     axes: tuple[Axis, ...]
     body: Block
     destinations: tuple[Destination, ...]
@@ -184,6 +206,7 @@ class Scan:
     """Running `sum` or `prod` along the only axis of an array, inclusive. Binds an array of its type."""
 
     FORM: ClassVar[str] = "scan {monoid} {array}"
+    IS: ClassVar[Properties] = Properties(total=True, long=True)
     monoid: str
     array: Var
 
@@ -197,6 +220,7 @@ class For:
     """
 
     FORM: ClassVar[str] = "for {index} in {low}..{high} (⟦{params:typed} = {init}⟧)⟨early? early⟩ {body}"
+    IS: ClassVar[Properties] = Properties(long=True)
     index: Index
     low: Size
     high: Size
@@ -211,6 +235,7 @@ class While:
     """Runs the body while the condition (a block of one bool, over `params`) holds. Otherwise as `For`."""
 
     FORM: ClassVar[str] = "while (⟦{params:typed} = {init}⟧)⟨early? early⟩ {condition} do {body}"
+    IS: ClassVar[Properties] = Properties(endless=True, long=True)
     params: tuple[Binder, ...]
     init: tuple[Initial, ...]
     condition: Block
@@ -223,6 +248,7 @@ class If:
     """A branch on a scalar; just one arm runs. Binds what the arms return. cold: `then` hardly ever runs."""
 
     FORM: ClassVar[str] = "if {condition}⟨cold? rarely⟩ {then} else {otherwise}"
+    IS: ClassVar[Properties] = Properties()
     condition: Atom
     then: Block
     otherwise: Block
@@ -234,8 +260,9 @@ class Call:
     """A function of the program, recursive or not. Binds its results."""
 
     FORM: ClassVar[str] = "call {function}({args})"
+    IS: ClassVar[Properties] = Properties(fails=True, long=True)
     function: FunctionName
-    args: tuple[Atom, ...]
+    args: Arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +270,7 @@ class Construct:
     """A node of a datatype, which holds the arguments: one for each field of the variant. Binds its handle."""
 
     FORM: ClassVar[str] = "construct {variant} ({args})"
+    IS: ClassVar[Properties] = Properties()
     variant: Variant
     args: tuple[Atom, ...]
 
@@ -252,6 +280,7 @@ class Tag:
     """The tag of a node's variant. Binds one i64. The handle is not null."""
 
     FORM: ClassVar[str] = "tag {node}"
+    IS: ClassVar[Properties] = Properties()
     node: Atom
 
 
@@ -263,6 +292,7 @@ class Fields:
     """
 
     FORM: ClassVar[str] = "fields {variant} {node}"
+    IS: ClassVar[Properties] = Properties()
     variant: Variant
     node: Atom
 
@@ -275,7 +305,8 @@ class View:
     """
 
     FORM: ClassVar[str] = "view ⟦{axes} in 0..{shape}⟧ of {array}[{index}]"
-    array: Var
+    IS: ClassVar[Properties] = Properties(view=True)
+    array: Elements
     axes: tuple[Index, ...]
     shape: tuple[Size, ...]
     index: tuple[Inside, ...]
@@ -286,7 +317,8 @@ class Reshape:
     """The same elements in row-major order under another shape."""
 
     FORM: ClassVar[str] = "reshape {array} [{shape}]"
-    array: Var
+    IS: ClassVar[Properties] = Properties(view=True, total=True)
+    array: Elements
     shape: tuple[Size, ...]
 
 
@@ -295,7 +327,8 @@ class Concat:
     """Arrays one after another along their first axis."""
 
     FORM: ClassVar[str] = "concat({arrays})"
-    arrays: tuple[Var, ...]
+    IS: ClassVar[Properties] = Properties(total=True, long=True)
+    arrays: tuple[Elements, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +336,7 @@ class Compact:
     """The positions where a mask is true, ascending. Binds k: i64, then an array i64[k]."""
 
     FORM: ClassVar[str] = "compact {mask}"
+    IS: ClassVar[Properties] = Properties(total=True, long=True)
     mask: Var
 
 
@@ -311,9 +345,10 @@ class Update:
     """The array with one element replaced; consumes the array, so it is done in place where nothing else holds it."""
 
     FORM: ClassVar[str] = "update {array}[{index}] = {value}"
-    array: Consumed
+    IS: ClassVar[Properties] = Properties(long=True)
+    array: Annotated[Consumed, Trait.ELEMENTS]
     index: tuple[Size, ...]
-    value: Atom
+    value: Element
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +356,8 @@ class Copy:
     """A fresh copy of an array: stands where a value that is consumed is still held by something else."""
 
     FORM: ClassVar[str] = "copy {array}"
-    array: Var
+    IS: ClassVar[Properties] = Properties(total=True, fresh=True)
+    array: Elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,6 +368,7 @@ class Empty:
     """
 
     FORM: ClassVar[str] = "empty {dtype} [{shape}]"
+    IS: ClassVar[Properties] = Properties(total=True, fresh=True)
     dtype: str
     shape: tuple[Size, ...]
 
@@ -345,6 +382,7 @@ class Contract:
     """
 
     FORM: ClassVar[str] = "contract {a}[{left}] {b}[{right}] -> [{out}]⟨wide? wide⟩"
+    IS: ClassVar[Properties] = Properties(total=True, long=True)
     a: Var
     b: Var
     left: tuple[int, ...]
@@ -358,6 +396,7 @@ class LinalgOp:
     """An operation that a library does, of those in `libraries.py`: total, with one result or several."""
 
     FORM: ClassVar[str] = "library {name}({args})"
+    IS: ClassVar[Properties] = Properties(total=True, long=True)
     name: str
     args: tuple[Atom, ...]
 
@@ -373,8 +412,9 @@ class Vjp:
     """
 
     FORM: ClassVar[str] = "vjp {function}({args}) wrt ({wrt}) seeds ({cotangents})"
+    IS: ClassVar[Properties] = Properties(fails=True, long=True)
     function: FunctionName
-    args: tuple[Atom, ...]
+    args: Arguments
     wrt: tuple[int, ...]
     cotangents: tuple[Atom | None, ...]
 
@@ -387,8 +427,9 @@ class Jvp:
     """
 
     FORM: ClassVar[str] = "jvp {function}({args}) seeds ({tangents})"
+    IS: ClassVar[Properties] = Properties(fails=True, long=True)
     function: FunctionName
-    args: tuple[Atom, ...]
+    args: Arguments
     tangents: tuple[Atom | None, ...]
 
 
@@ -401,8 +442,9 @@ class VjpForward:
     """
 
     FORM: ClassVar[str] = 'record {function}({args}) wrt ({wrt}) seeded ({seeded}) tape "{tape}"'
+    IS: ClassVar[Properties] = Properties(fails=True, long=True)
     function: FunctionName
-    args: tuple[Atom, ...]
+    args: Arguments
     wrt: tuple[int, ...]
     seeded: tuple[bool, ...]
     tape: str
@@ -417,6 +459,7 @@ class VjpBackward:
     """
 
     FORM: ClassVar[str] = "pull {function} wrt ({wrt}) seeded ({seeded}) {tape} ({sizes}) seeds ({cotangents})"
+    IS: ClassVar[Properties] = Properties(fails=True, long=True)
     function: FunctionName
     wrt: tuple[int, ...]
     seeded: tuple[bool, ...]
@@ -430,7 +473,8 @@ class StopGradient:
     """The value, without its derivative."""
 
     FORM: ClassVar[str] = "stop {arg}"
-    arg: Atom
+    IS: ClassVar[Properties] = Properties(total=True)
+    arg: Element
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,6 +486,7 @@ class Foreign:
     """
 
     FORM: ClassVar[str] = 'foreign "{target}" ({args})'
+    IS: ClassVar[Properties] = Properties(fails=True, long=True)
     target: str
     args: tuple[Atom, ...]
 
@@ -454,6 +499,7 @@ class Effect:
     """
 
     FORM: ClassVar[str] = 'effect "{name}" {token} ({args})⟨static? static ({static})⟩'
+    IS: ClassVar[Properties] = Properties(stays=True, fresh=True)
     name: str
     token: Atom
     args: tuple[Atom, ...]

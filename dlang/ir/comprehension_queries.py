@@ -106,12 +106,10 @@ def surely_total(op: anf.Op, axes: Iterable[anf.Axis]) -> bool:
     match op:
         case anf.Prim(name, args) if name in ("floordiv", "mod", "shift_left", "shift_right"):
             return dtype_of(args[0]) in anf.FLOATS or (isinstance(args[1], anf.Lit) and args[1].value != 0)
-        case anf.Prim() | anf.Cast() | anf.IndexExpr():
-            return True
         case anf.Read():
             return surely_inside(op, axes)
         case _:
-            return False
+            return op.IS.scalar
 
 
 def surely_inside(read: anf.Read, axes: Iterable[anf.Axis]) -> bool:

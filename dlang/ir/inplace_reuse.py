@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from dlang.ir.anf import ONE, ZERO, Array, Assert, Call, Comp, Foreign, Read, Reduce, Scalar, Var
+from dlang.ir.anf import ONE, ZERO, Array, Comp, Read, Reduce, Scalar, Var
 from dlang.ir.traverse import mentioned, walk
 from dlang.ir.types import dtype_of
 from dlang.ops.monoids import STAYS
@@ -59,7 +59,7 @@ def arrays_at_own_points(op: Comp, position: int) -> list[Var]:
     """
     if not is_overwritten(op, position):
         return []
-    if len(op.axes) > 1 and any(isinstance(let.op, Assert | Call | Foreign) for let in walk(op.body)):
+    if len(op.axes) > 1 and any(let.op.IS.fails for let in walk(op.body)):
         return []
     d = op.destinations[position]
     own = Counter(let.op.array for let in walk(op.body) if isinstance(let.op, Read) and let.op.index == d.index)
@@ -74,7 +74,7 @@ def reads_its_place(op: Comp, position: int) -> bool:
     into = d.into
     if into is None or not isinstance(d, Reduce) or not isinstance(op.body.results[position].type, Scalar):
         return False
-    if len(op.axes) > 1 and any(isinstance(let.op, Assert | Call | Foreign) for let in walk(op.body)):
+    if len(op.axes) > 1 and any(let.op.IS.fails for let in walk(op.body)):
         return False
     if not {a.var for a in op.axes} <= {v for e in d.index for v in e.atoms()}:
         return False

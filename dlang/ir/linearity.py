@@ -12,7 +12,7 @@ from dlang.ir import anf
 from dlang.ir.errors import IRError
 from dlang.ir.inplace_reuse import reads_its_place
 from dlang.ir.printer import print_let
-from dlang.ir.traverse import bound_vars, mentioned, parts
+from dlang.ir.traverse import bound_vars, element_sources, mentioned, parts
 
 
 def check_linear(function: anf.Function, functions: Mapping[str, anf.Function], ownership: bool) -> None:
@@ -92,10 +92,9 @@ class _Checker:
                     arg = args[k]
                     if isinstance(arg, anf.Var):
                         self.consume(arg, mine, "a call")
-            case anf.View(array=array) | anf.Reshape(array=array):
-                self.roots[let.vars[0]] = self.roots_of(array)
-            case anf.StopGradient(arg=arg):
-                self.roots[let.vars[0]] = self.roots_of(arg)
+            case _ if op.IS.view or isinstance(op, anf.StopGradient):
+                (source,) = element_sources(op)
+                self.roots[let.vars[0]] = self.roots_of(source)
             case anf.Assert(guarded=guarded):
                 for var, value in zip(let.vars, guarded, strict=True):
                     self.roots[var] = self.roots_of(value)

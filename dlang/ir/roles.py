@@ -46,9 +46,9 @@ class Trait(Enum):
     """A fact about a field beside its role.
 
     INSIDE: it sees what the operation and its blocks bind. OPEN: of a block, that what it binds stays in scope behind
-    the operation. CONSUMED: an array that the operation would like to change
-    in its place. SET: a tuple whose order means nothing. FUNCTION: the name of a function of the program. INDEX: of a
-    binder, that it is an i64.
+    the operation. CONSUMED: an array that the operation would like to change in its place. SET: a tuple whose order
+    means nothing. FUNCTION: the name of a function of the program; ARGUMENTS: what it is applied to. ELEMENTS: the
+    elements of the result are among those of such operands. INDEX: of a binder, that it is an i64.
     """
 
     INSIDE = auto()
@@ -56,6 +56,8 @@ class Trait(Enum):
     CONSUMED = auto()
     SET = auto()
     FUNCTION = auto()
+    ARGUMENTS = auto()
+    ELEMENTS = auto()
     INDEX = auto()
 
 
@@ -67,6 +69,31 @@ Inside = Annotated[Size, Trait.INSIDE]
 Bounds = Annotated[tuple[Inside, ...], Trait.SET]
 Hint = Annotated[bool, Role.HINT]
 FunctionName = Annotated[str, Trait.FUNCTION]
+Arguments = tuple[Annotated[Atom, Trait.ARGUMENTS], ...]
+Elements = Annotated[Var, Trait.ELEMENTS]
+Element = Annotated[Atom, Trait.ELEMENTS]
+
+
+# ---- properties of operations ----------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """The answers to what passes ask of all operations of a class; an operation may do more where it has blocks.
+
+    scalar: it makes one scalar of scalars and sizes. point: the same, or it reads an element: the code of one point.
+    view: it moves no data, as its result shares the elements of an array. total: it ends and can't fail, wherever it
+    runs. fails: it may end the run, itself or in a function. endless: it may not end. stays: no pass drops it, though
+    nothing uses its results. long: it takes longer than to read its result. fresh: equal ones give different values.
+    """
+
+    scalar: bool = False
+    point: bool = False
+    view: bool = False
+    total: bool = False
+    fails: bool = False
+    endless: bool = False
+    stays: bool = False
+    long: bool = False
+    fresh: bool = False
 
 
 # ---- shapes of fields ------------------------------------------------------------------------------------------------

@@ -20,21 +20,6 @@ from dlang.ir.traverse import free_vars, op_blocks
 from dlang.ir.types import array_type, dtype_of
 from dlang.ops.primitives import COST, ROOT
 
-_LONG = (
-    anf.Scan,
-    anf.Concat,
-    anf.Compact,
-    anf.Update,
-    anf.Contract,
-    anf.LinalgOp,
-    anf.For,
-    anf.While,
-    anf.Call,
-    anf.Foreign,
-    anf.Derivative,
-)
-_SEEN_THROUGH = (anf.View, anf.Reshape)  # of what is stored they cost nothing
-
 
 def takes_long(op: anf.Op) -> bool:
     """Tells whether an operation makes an array or costs more than to read its result."""
@@ -43,13 +28,10 @@ def takes_long(op: anf.Op) -> bool:
             return any(_is_expensive(let.op) or takes_long(let.op) for b in (then, otherwise) for let in b.lets)
         case anf.Comp(axes, body, destinations):  # numbers that are not read are filled in as quickly as they are read
             filled = all(all(any(e.mentions((a.var,)) for e in d.index) for a in axes) for d in destinations)
-            simple = all(
-                isinstance(let.op, anf.Prim | anf.Cast | anf.IndexExpr) and not _is_expensive(let.op)
-                for let in body.lets
-            )
+            simple = all(let.op.IS.scalar and not _is_expensive(let.op) for let in body.lets)
             return not (filled and simple)
         case _:
-            return isinstance(op, _LONG)
+            return op.IS.long
 
 
 def _is_expensive(op: anf.Op) -> bool:
@@ -83,7 +65,7 @@ def liftable(
     made: dict[frozenset[anf.Var], set[anf.Var]] = {}
     for k, let in enumerate(body):
         over = _axes_of(let, depends, everything)
-        if over == everything or isinstance(let.op, _SEEN_THROUGH):
+        if over == everything or let.op.IS.view:
             continue
         long = takes_long(let.op) and (bool(let.vars) or may_matter(let))
         if long or (let.vars and any(v in made.get(over, ()) for v in free_vars(let.op))):
@@ -160,20 +142,6 @@ def runs_anywhere(lets: Iterable[anf.Let], known: Knowledge, local: set[anf.Var]
         match op:
             case anf.Prim("floordiv" | "mod" | "shift_left" | "shift_right", (x, by)) if dtype_of(x) in anf.INTEGERS:
                 return isinstance(by, anf.Lit) and bool(by.value)
-            case (
-                anf.Prim()
-                | anf.Cast()
-                | anf.IndexExpr()
-                | anf.StopGradient()
-                | anf.Scan()
-                | anf.Concat()
-                | anf.Compact()
-                | anf.Contract()
-                | anf.LinalgOp()
-            ):
-                return True
-            case anf.Copy() | anf.Empty() | anf.Reshape():
-                return True
             case anf.Read(array, index) | anf.Update(array, index):
                 return inside(index, array_type(array).shape, known)
             case anf.View(array, axes, shape, index):
@@ -186,7 +154,7 @@ def runs_anywhere(lets: Iterable[anf.Let], known: Knowledge, local: set[anf.Var]
             case anf.If(_, then, otherwise):
                 return all(runs_anywhere(b.lets, known, local) for b in (then, otherwise))
             case _:
-                return False
+                return op.IS.total
 
     return all(total(let.op) for let in lets)
 
@@ -199,9 +167,13 @@ def may_go_first(body: Sequence[anf.Let], code: Liftable) -> bool:
 
 def may_matter(let: anf.Let) -> bool:
     """Tells whether code may fail, not end, or be seen by the world."""
-    if isinstance(let.op, anf.Assert | anf.Effect | anf.Call | anf.Derivative | anf.Foreign | anf.While):
-        return True
-    return any(may_matter(inner) for b in op_blocks(let.op) for inner in b.lets)
+    known = let.op.IS
+    return (
+        known.fails
+        or known.endless
+        or known.stays
+        or any(may_matter(inner) for b in op_blocks(let.op) for inner in b.lets)
+    )
 
 
 # ---- the law ---------------------------------------------------------------------------------------------------------

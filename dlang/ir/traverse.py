@@ -56,6 +56,11 @@ def _nothing(op: anf.Op) -> tuple[()]:
     return ()
 
 
+def _with_trait(trait: Trait) -> Generated[Callable[[Any], tuple[Any, ...]]]:
+    """Functions for the parts of operations that have a trait."""
+    return Generated(lambda cls: _collecting(cls, lambda leaf: trait in leaf.traits))
+
+
 _PARTS = Generated(_written_parts)
 _OP_BLOCKS = Generated(_written_blocks)
 
@@ -93,11 +98,24 @@ def named_function(op: anf.Op) -> str | None:
     return names[0] if names else None
 
 
-def _written_named(cls: type) -> Callable[[Any], tuple[str, ...]]:
-    return _collecting(cls, lambda leaf: Trait.FUNCTION in leaf.traits)
+_NAMED = _with_trait(Trait.FUNCTION)
 
 
-_NAMED = Generated(_written_named)
+def application(op: anf.Op) -> tuple[str, tuple[anf.Atom, ...]] | None:
+    """The function of the program that an operation applies, or applies and differentiates, and its arguments."""
+    return (*_NAMED[type(op)](op), _ARGUMENTS[type(op)](op)) if _APPLIES[type(op)] else None
+
+
+_APPLIES = Generated(lambda cls: any(Trait.ARGUMENTS in leaf.traits for leaf in leaves(cls)))
+_ARGUMENTS = _with_trait(Trait.ARGUMENTS)
+
+
+def element_sources(op: anf.Op) -> tuple[anf.Atom, ...]:
+    """The operands whose elements those of the result are among; none where the result may have others."""
+    return _ELEMENTS[type(op)](op)
+
+
+_ELEMENTS = _with_trait(Trait.ELEMENTS)
 
 
 def walk(block: anf.Block) -> Iterator[anf.Let]:
@@ -234,7 +252,7 @@ def _acts_of(block: anf.Block) -> anf.Acts:
     consumed: list[anf.Var] = []
     consumers: list[anf.Op] = []
     for op in [let.op for let in block.lets if _ACTING[type(let.op)]]:
-        if isinstance(op, anf.Assert | anf.Effect):
+        if op.IS.stays:
             refuses = True
         if name := named_function(op):
             calls.add(name)
@@ -250,11 +268,11 @@ def _acts_of(block: anf.Block) -> anf.Acts:
     return anf.Acts(refuses, frozenset(calls), tuple(consumed), tuple(consumers))
 
 
-def _acts(cls: type) -> bool:
+def _acts(cls: type[anf.Op]) -> bool:
     """Tells whether operations of a class have to be looked at to know what a block does."""
     traits = {mark for leaf in leaves(cls) for mark in leaf.traits}
     has_blocks = any(leaf.role is Role.BLOCK for leaf in leaves(cls))
-    return has_blocks or cls in (anf.Assert, anf.Effect) or not traits.isdisjoint((Trait.FUNCTION, Trait.CONSUMED))
+    return has_blocks or cls.IS.stays or not traits.isdisjoint((Trait.FUNCTION, Trait.CONSUMED))
 
 
 _ACTING = Generated(_acts)
@@ -265,11 +283,7 @@ def own_consumed(op: anf.Op) -> list[anf.Var]:
     return [a for a in _CONSUMED[type(op)](op) if isinstance(a.type, anf.Array)]
 
 
-def _written_consumed(cls: type) -> Callable[[Any], tuple[anf.Var, ...]]:
-    return _collecting(cls, lambda leaf: Trait.CONSUMED in leaf.traits)
-
-
-_CONSUMED = Generated(_written_consumed)
+_CONSUMED = _with_trait(Trait.CONSUMED)
 
 
 # ---- rewriting -------------------------------------------------------------------------------------------------------

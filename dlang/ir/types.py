@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dlang.ir import anf
 from dlang.ir.errors import IRError
 from dlang.ir.libraries import library_types
-from dlang.ir.substitution import Replacement, refresh_vars
-from dlang.ir.traverse import bound_vars
+from dlang.ir.substitution import refresh_vars
+from dlang.ir.traverse import application, bound_vars
 from dlang.ops import monoids
 from dlang.ops.primitives import result_dtype
 from dlang.polynomials import Poly
@@ -82,9 +82,6 @@ def result_vars(op: anf.Op, functions: Mapping[str, anf.Function]) -> tuple[anf.
             return joined_vars(op.then, op.otherwise)
         case anf.For() | anf.While():
             return refresh_vars(op.params, {})
-        case anf.Call():
-            function = function_named(functions, op.function)
-            return refresh_vars(function.results, _arguments(function, op.args))
         case anf.Construct():
             return _one(anf.Scalar(op.variant.datatype))
         case anf.Tag():
@@ -110,23 +107,35 @@ def result_vars(op: anf.Op, functions: Mapping[str, anf.Function]) -> tuple[anf.
             return _one(contract_type(op))
         case anf.LinalgOp():
             return tuple(anf.fresh("t", type) for type in library_types(op))
-        case anf.Vjp():
-            function = function_named(functions, op.function)
-            results = refresh_vars(function.results, _arguments(function, op.args))
-            return *results, *(anf.fresh(f"{_name(op.args[w])}_bar", op.args[w].type) for w in op.wrt)
-        case anf.Jvp():
-            function = function_named(functions, op.function)
-            results = refresh_vars(function.results, _arguments(function, op.args))
-            return *results, *(anf.fresh(f"{r.name}_dot", r.type) for r in results if carries(r.type))
-        case anf.VjpForward():
-            function = function_named(functions, op.function)
-            return *refresh_vars(function.results, _arguments(function, op.args)), anf.fresh(
-                "tape", anf.Scalar(op.tape)
-            )
         case anf.Foreign() | anf.VjpBackward():
             return ()
         case anf.Effect():
             return _one(anf.Token(), "world")
+        case _:
+            applied = application(op)
+            assert applied is not None, f"{type(op).__name__} has no types of results"
+            results = _results_of(function_named(functions, applied[0]), applied[1])
+            return *results, *_derivatives(op, results)
+
+
+def _results_of(function: anf.Function, args: tuple[anf.Atom, ...]) -> tuple[anf.Var, ...]:
+    """Fresh variables for what a function gives for some arguments."""
+    if len(args) != len(function.params):
+        raise IRError(f"{function.name} takes {len(function.params)} arguments, not {len(args)}")
+    return refresh_vars(function.results, dict(zip(function.params, args, strict=True)))
+
+
+def _derivatives(op: anf.Op, results: Sequence[anf.Var]) -> tuple[anf.Var, ...]:
+    """Fresh variables for what an operation binds beside the results of the function that it applies."""
+    match op:
+        case anf.Vjp():
+            return tuple([anf.fresh(f"{_name(op.args[w])}_bar", op.args[w].type) for w in op.wrt])
+        case anf.Jvp():
+            return tuple([anf.fresh(f"{r.name}_dot", r.type) for r in results if carries(r.type)])
+        case anf.VjpForward():
+            return _one(anf.Scalar(op.tape), "tape")
+        case _:
+            return ()
 
 
 def comp_types(op: anf.Comp) -> tuple[anf.Type, ...]:
@@ -192,12 +201,6 @@ def is_float(type: anf.Type) -> bool:
 def carries(type: anf.Type) -> bool:
     """Tells whether a value of this type may have a derivative: a float, or a node, which may hold one."""
     return not isinstance(type, anf.Token) and (type.dtype in anf.FLOATS or anf.is_handle(type.dtype))
-
-
-def _arguments(function: anf.Function, args: tuple[anf.Atom, ...]) -> dict[anf.Var, Replacement]:
-    if len(args) != len(function.params):
-        raise IRError(f"{function.name} takes {len(function.params)} arguments, not {len(args)}")
-    return dict(zip(function.params, args, strict=True))
 
 
 def _one(type: anf.Type, name: str = "t") -> tuple[anf.Var, ...]:

@@ -23,7 +23,7 @@ from dlang.ir.marks import is_mark
 from dlang.ir.printer import print_let
 from dlang.ir.scope import Scope, show
 from dlang.ir.sizes import learn
-from dlang.ir.traverse import inner_sizes, named_function, outer_sizes, parts, walk
+from dlang.ir.traverse import application, inner_sizes, named_function, outer_sizes, parts, walk
 from dlang.ir.types import (
     I64,
     array_type,
@@ -284,6 +284,8 @@ class _Verifier:
             raise IRError(f"{what}: {list(a)} and {list(b)}")
 
     def operation(self, op: anf.Op) -> None:
+        if (applied := application(op)) is not None:
+            self.scope.match(function_named(self.functions, applied[0]).params, applied[1], {}, "the arguments")
         match op:
             case anf.Cast():
                 if "str" in (op.dtype, self.scalar(op.arg)) or not {op.dtype, dtype_of(op.arg)} <= CLASSES[ANY]:
@@ -307,8 +309,6 @@ class _Verifier:
                 self.loop(op.params, op.init, op.body, op.early, (op.index,), None)
             case anf.While():
                 self.loop(op.params, op.init, op.body, op.early, (), op.condition)
-            case anf.Call():
-                self.scope.match(function_named(self.functions, op.function).params, op.args, {}, "the arguments")
             case anf.Construct():
                 self.variant(op.variant)
                 self.scope.match(op.variant.fields, op.args, {}, "the fields")
@@ -348,8 +348,6 @@ class _Verifier:
             case anf.Jvp():
                 self.forward(op)
             case anf.VjpForward():
-                function = function_named(self.functions, op.function)
-                self.scope.match(function.params, op.args, {}, "the arguments")
                 self.halves(op, [op.args[w].type for w in op.wrt])
             case anf.VjpBackward():
                 function = function_named(self.functions, op.function)
@@ -515,7 +513,6 @@ class _Verifier:
 
     def reverse(self, op: anf.Vjp) -> None:
         function = function_named(self.functions, op.function)
-        self.scope.match(function.params, op.args, {}, "the arguments")
         if any(not carries(op.args[w].type) for w in op.wrt):
             raise IRError("a derivative in an argument that carries none")
         self.seeds(function, op.cotangents)
@@ -536,8 +533,6 @@ class _Verifier:
             raise IRError("one mark for each result")
 
     def forward(self, op: anf.Jvp) -> None:
-        function = function_named(self.functions, op.function)
-        self.scope.match(function.params, op.args, {}, "the arguments")
         if len(op.tangents) != len(op.args):
             raise IRError("one tangent, or None, for each argument")
         for tangent, arg in zip(op.tangents, op.args, strict=True):

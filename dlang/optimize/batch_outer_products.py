@@ -160,11 +160,7 @@ class _Thread:
         for factor in made.op.args:
             code = tuple(pruned(op.body.lets, [factor]))
             own = tuple([a for a in boxes if a.var is factor or any(a.var in mentioned(x.op) for x in code)])
-            pure = all(
-                isinstance(x.op, anf.Prim | anf.Cast | anf.Read | anf.IndexExpr)
-                and surely_total(x.op, (*self.around, *own))
-                for x in code
-            )
+            pure = all(x.op.IS.point and surely_total(x.op, (*self.around, *own)) for x in code)
             if not own or not pure or dtype_of(factor) not in ("f32", "f64"):
                 return None
             sides.append((own, code, factor))

@@ -182,7 +182,7 @@ class _Slice:
         for let in op.body.lets:
             used = mentioned(let.op)
             axes = frozenset().union(*[self.depends.get(v, frozenset()) for v in used])
-            pure = isinstance(let.op, anf.Prim | anf.Cast | anf.Read | anf.IndexExpr)
+            pure = let.op.IS.point
             pure = pure and all(v in self.pure or v not in self.depends for v in used)
             for var in let.vars:
                 self.defined[var] = let.op

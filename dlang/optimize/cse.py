@@ -94,13 +94,13 @@ class _Values:
         """Returns what is left of a let, or None. added, nested: what becomes known in its block."""
         renaming = self.renaming
         op = rebuild(let.op, atom=renaming.atom, size=renaming.size, block=self.block, bind=renaming.bind)
-        if isinstance(op, anf.Effect | anf.Copy | anf.Empty):
+        if op.IS.fresh:
             return with_op(let, tuple([renaming.bind(v) for v in let.vars]), op)
         vars = let.vars
         if isinstance(op, anf.Comp | anf.If):
             op, vars = self.once(op, vars)
         vars = tuple([renaming.bind(v) for v in vars])
-        if isinstance(op, anf.Comp | anf.If | anf.For | anf.While):
+        if op_blocks(op):
             found = self.nest(_Nest(op, vars), nested)
         else:
             key = _key(op, vars)

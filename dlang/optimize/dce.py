@@ -61,16 +61,13 @@ class _Marks:
                 self.home[var] = node, k
             op = let.op
             match op:
-                case anf.Assert() | anf.Effect():
-                    self.live(node)
-                case op if named_function(op) in self.effectful:
+                case _ if op.IS.stays or named_function(op) in self.effectful:
                     self.live(node)
                 case anf.For() | anf.While():
                     self.state.update(zip(op.params, let.vars, strict=True))
                 case _:
                     pass
-            if isinstance(op, anf.Comp | anf.If | anf.For | anf.While):
-                node.inner = tuple([self.register(b, node) for b in op_blocks(op)])
+            node.inner = tuple([self.register(b, node) for b in op_blocks(op)])
         return nodes
 
     def atoms(self, atoms: tuple[anf.Atom, ...]) -> None:

@@ -142,7 +142,7 @@ def _split(let: anf.Let, op: anf.Comp, known: Knowledge, depth: int) -> list[anf
     whole = _used_whole(op.body)
     for inner in (part for original in op.body.lets for part in _apart(s.rewritten(original), s)):
         s.depends |= _dependence(inner, s)
-        if isinstance(inner.op, anf.View | anf.Reshape) and not s.depends[inner.vars[0]] and _sees_all(inner, s):
+        if inner.op.IS.view and not s.depends[inner.vars[0]] and _sees_all(inner, s):
             moved = Renaming({}, renew=True).let(inner)
             s.before.append(moved)
             s.renaming.env[inner.vars[0]] = moved.vars[0]

@@ -14,13 +14,10 @@ def effectful_functions(program: anf.Program) -> frozenset[str]:
     work: list[str] = []
     for name, function in program.functions.items():
         for let in walk(function.body):
-            match let.op:
-                case anf.Assert() | anf.Effect():
-                    work.append(name)
-                case op if callee := named_function(op):
-                    callers.setdefault(callee, []).append(name)
-                case _:
-                    pass
+            if let.op.IS.stays:
+                work.append(name)
+            elif callee := named_function(let.op):
+                callers.setdefault(callee, []).append(name)
     found: set[str] = set()
     while work:
         name = work.pop()
@@ -32,14 +29,12 @@ def effectful_functions(program: anf.Program) -> frozenset[str]:
 
 def is_effectful(op: anf.Op, functions: Set[str]) -> bool:
     """Tells whether an operation must stay, itself or for its blocks; `functions` are the effectful ones."""
-    match op:
-        case anf.Assert() | anf.Effect():
-            return True
-        case anf.Call() | anf.Vjp() | anf.Jvp() | anf.VjpForward() | anf.VjpBackward():
-            return op.function in functions
-        case _:
-            inside = map(block_acts, op_blocks(op))
-            return any(acts.refuses or not functions.isdisjoint(acts.calls) for acts in inside)
+    inside = map(block_acts, op_blocks(op))
+    return (
+        op.IS.stays
+        or named_function(op) in functions
+        or any(acts.refuses or not functions.isdisjoint(acts.calls) for acts in inside)
+    )
 
 
 def consumed_by(op: anf.Op) -> list[anf.Var]:

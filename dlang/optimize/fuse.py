@@ -350,7 +350,7 @@ class _Uses:
             return False
         single = len(reads) == 1 and len(op.destinations) == 1
         code = producer.code(k, None if single else FEW)
-        if code is None or not all(isinstance(let.op, anf.Prim | anf.Cast | anf.Read | anf.IndexExpr) for let in code):
+        if code is None or not all(let.op.IS.point for let in code):
             return False
         used = [let.op.array for let in code if isinstance(let.op, anf.Read)]
         if any(array in self.consumed for array in used):

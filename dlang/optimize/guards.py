@@ -23,7 +23,18 @@ from functools import partial
 
 from dlang.ir import anf
 from dlang.ir.comprehension_queries import extent
-from dlang.ir.traverse import map_blocks, map_functions, parts, type_vars, walk, with_body, with_lets, with_op
+from dlang.ir.traverse import (
+    application,
+    element_sources,
+    map_blocks,
+    map_functions,
+    parts,
+    type_vars,
+    walk,
+    with_body,
+    with_lets,
+    with_op,
+)
 from dlang.ir.types import is_float
 from dlang.ops.primitives import GUARDS
 from dlang.optimize.agenda import Agenda
@@ -42,7 +53,7 @@ def guards(program: anf.Program, entries: Sequence[str], last: bool = False) -> 
         return program
     sizes = {v for f in functions.values() for p in f.params for v in type_vars(p.type)}
     zeros = _Zeros(functions, sizes, Agenda(functions))
-    called = {let.op.function for let in lets if isinstance(let.op, anf.Call | anf.Vjp | anf.Jvp | anf.VjpForward)}
+    called = {applied[0] for let in lets if (applied := application(let.op)) is not None}
     rules = {
         name
         for f in functions.values()
@@ -191,21 +202,11 @@ class _Zeros:
                     self.mark(vars, self.primitive(name, args))
             case anf.Cast(arg=arg):
                 self.mark(vars, self.may_be(arg) if is_float(arg.type) else True)
-            case (
-                anf.Read(array=array)
-                | anf.View(array=array)
-                | anf.Reshape(array=array)
-                | anf.Copy(array=array)
-                | anf.Scan(array=array)
-            ):
-                self.mark(vars, self.may_be(array))
-            case anf.StopGradient(arg=arg):
-                self.mark(vars, self.may_be(arg))
             case anf.Update(array=array, index=index, value=value):
                 whole = not self.may_be(value) and self.covers_one(vars[0], array, index)
                 self.mark(vars, not whole and self.any((array, value)))
-            case anf.Concat(arrays=arrays):
-                self.mark(vars, self.any(arrays))
+            case anf.Scan(array=array):
+                self.mark(vars, self.may_be(array))
             case anf.Contract(a=a, b=b):
                 self.mark(vars, self.any((a, b)))
             case anf.Assert(guarded=guarded):
@@ -221,17 +222,14 @@ class _Zeros:
             case anf.Call(function=name, args=args):
                 self.each(self.functions[name].params, args)
                 self.each(vars, self.functions[name].body.results)
-            case (
-                anf.Vjp(function=name, args=args)
-                | anf.Jvp(function=name, args=args)
-                | anf.VjpForward(function=name, args=args)
-            ):
-                self.each(self.functions[name].params, args)
-                self.mark(vars)
-            case anf.VjpBackward() | anf.LinalgOp() | anf.Fields() | anf.Foreign() | anf.Effect():
-                self.mark(vars)
+            case anf.Empty():
+                pass  # each element is written before it is read
+            case _ if sources := element_sources(op):
+                self.mark(vars, self.any(sources))
             case _:
-                pass  # what binds no float; or memory each element of which is written before it is read
+                if (applied := application(op)) is not None:
+                    self.each(self.functions[applied[0]].params, applied[1])
+                self.mark(vars)
 
     def each(self, vars: Sequence[anf.Var], atoms: Sequence[anf.Atom]) -> None:
         for var, atom in zip(vars, atoms, strict=True):

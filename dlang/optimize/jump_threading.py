@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from dlang.ir.anf import Atom, Block, Cast, Construct, If, IndexExpr, Let, Lit, Prim, Program, Tag, Token, Var
+from dlang.ir.anf import Atom, Block, Construct, If, Let, Lit, Prim, Program, Tag, Token, Var
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars, map_blocks, map_bodies, mentioned, walk, with_lets, with_op
 from dlang.optimize.constants import fold
@@ -38,7 +38,7 @@ def _append(lets: list[Let], let: Let) -> None:
     """Adds a let; a branch joins an earlier one that decides it, if only scalars are computed in between."""
     if isinstance(let.op, If):
         at = len(lets) - 1
-        while at >= 0 and isinstance(lets[at].op, Prim | Cast | IndexExpr | Tag):
+        while at >= 0 and (lets[at].op.IS.scalar or isinstance(lets[at].op, Tag)):
             at -= 1
         first = lets[at] if at >= 0 else None
         if first is not None and isinstance(first.op, If):

@@ -19,7 +19,7 @@ from dlang.ir import anf
 from dlang.ir.builder import Builder
 from dlang.ir.call_graph import called_by
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import map_blocks, walk, with_lets, with_op
+from dlang.ir.traverse import application, map_blocks, walk, with_lets, with_op
 from dlang.ir.types import I64, array_type
 from dlang.optimize.windows import Windows
 
@@ -38,13 +38,9 @@ def parts(program: anf.Program) -> anf.Program:
 
 def _differentiated(program: anf.Program) -> Sequence[str]:
     """The functions that derivatives are taken of, and what these call."""
-    taken = [
-        let.op.function
-        for f in program.functions.values()
-        for let in walk(f.body)
-        if isinstance(let.op, anf.Vjp | anf.Jvp | anf.VjpForward)
-    ]
-    return list(reached(list(dict.fromkeys(taken)), lambda name: called_by(program.functions[name])))
+    ops = [let.op for f in program.functions.values() for let in walk(f.body) if isinstance(let.op, anf.Derivative)]
+    taken = dict.fromkeys(applied[0] for op in ops if (applied := application(op)) is not None)
+    return list(reached(list(taken), lambda name: called_by(program.functions[name])))
 
 
 Position = tuple[str, int]

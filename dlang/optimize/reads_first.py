@@ -188,10 +188,8 @@ class _Order:
                 return not any(isinstance(s.type, anf.Array) for s in guarded)
             case anf.Comp(destinations=destinations):
                 return all(d.into is None for d in destinations) and not is_effectful(op, self.effectful)
-            case anf.Prim() | anf.Cast() | anf.IndexExpr() | anf.Read() | anf.View() | anf.Reshape() | anf.Contract():
-                return True
             case _:
-                return False
+                return op.IS.point or op.IS.view or isinstance(op, anf.Contract)
 
     def note(self, k: int) -> None:
         """Notes what a let that stays binds and consumes."""

@@ -320,7 +320,7 @@ class _Walk:
 
     def copied(self, op: anf.Comp, vars: tuple[anf.Var, ...]) -> dict[int, anf.Var]:
         """The results of a comprehension that are copies of arrays, and these, unless the comprehension has to stay."""
-        if not all(isinstance(let.op, anf.Read | anf.Prim | anf.Cast | anf.IndexExpr) for let in op.body.lets):
+        if not all(let.op.IS.point for let in op.body.lets):
             return {}
         reads = {let.vars[0]: let.op for let in op.body.lets if isinstance(let.op, anf.Read)}
         found = {}

@@ -76,7 +76,7 @@ def _apart(let: anf.Let, known: Set[anf.Var]) -> tuple[list[anf.Let], anf.Let]:
     for inner in comp.body.lets:
         mentions = free_vars(inner.op)
         early = all(v in known or v in extents or v in cones for v in mentions)
-        if early and isinstance(inner.op, anf.Prim | anf.Cast | anf.IndexExpr | anf.Read):
+        if early and inner.op.IS.point:
             cones[inner.vars[0]] = _cone(inner, mentions, extents, cones)
     others = [inner for inner in comp.body.lets if not cones.keys() >= set(inner.vars) or not inner.vars]
     if not others:
@@ -167,13 +167,13 @@ def _crossing(
 def _is_cheap(let: anf.Let) -> bool:
     """Tells whether computing a let again costs no more than reading its result."""
     match let.op:
-        case anf.View() | anf.Reshape() | anf.IndexExpr() | anf.Empty():
+        case anf.IndexExpr() | anf.Empty():
             return True
         case anf.Comp():
-            plain = all(isinstance(inner.op, anf.Prim | anf.Cast | anf.IndexExpr) for inner in walk(let.op.body))
+            plain = all(inner.op.IS.scalar for inner in walk(let.op.body))
             return plain and len(let.op.body.lets) <= FEW
-        case _:
-            return False
+        case op:
+            return op.IS.view
 
 
 def _early(f: anf.Function, params: list[anf.Var], lets: list[anf.Let], values: tuple[anf.Var, ...]) -> anf.Function:

@@ -131,9 +131,7 @@ def _index(index: Sequence[anf.Size], point: dict[anf.Var, anf.Lit]) -> Index | 
 
 def _is_small(op: anf.Comp) -> bool:
     """Tells whether a comprehension has few points, plain code and result elements at known indices."""
-    if _box(op) is None or not all(
-        isinstance(let.op, anf.Prim | anf.Cast | anf.Read | anf.IndexExpr) for let in op.body.lets
-    ):
+    if _box(op) is None or not all(let.op.IS.point for let in op.body.lets):
         return False
     for value, d in zip(op.body.results, op.destinations, strict=True):
         if not isinstance(d, anf.Reduce) or d.monoid not in (*COMBINE, *STAYS, "set") or dtype_of(value) in anf.HALF:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 
 from dlang.ir import anf
+from dlang.ir.traverse import application, element_sources
 from dlang.ir.types import dtype_of, is_float
 from dlang.ops.dtypes import FLOATS, WIDTHS
 from dlang.ops.primitives import PRIMITIVES
@@ -99,14 +100,6 @@ class ValueRanges:
                     self.mark(vars, self.primitive(name, args, dtype_of(vars[0])))
             case anf.Cast(dtype=dtype, arg=arg):
                 self.mark(vars, self.converted(vars[0], dtype, arg))
-            case anf.Read(array=array) | anf.View(array=array) | anf.Reshape(array=array) | anf.Copy(array=array):
-                self.mark(vars, self.of(array))
-            case anf.StopGradient(arg=arg):
-                self.mark(vars, self.of(arg))
-            case anf.Update(array=array, value=value):
-                self.mark(vars, self.largest((array, value)))
-            case anf.Concat(arrays=arrays):
-                self.mark(vars, self.largest(arrays))
             case anf.Scan(monoid=monoid, array=array):
                 self.mark(vars, self.reduced(monoid, self.of(array), dtype_of(array)))
             case anf.Contract(a=a, b=b):
@@ -130,12 +123,13 @@ class ValueRanges:
             case anf.Call(function=name, args=args):
                 self.again(self.functions[name].params, args)
                 (self.again if self.inside else self.after)(vars, self.functions[name].body.results)
-            case anf.Vjp(function=name) | anf.Jvp(function=name) | anf.VjpForward(function=name):
-                self.mark(self.functions[name].params, WILD)
-                self.mark(vars, WILD)
             case anf.Empty():
                 pass  # each element is written before it is read
+            case _ if sources := element_sources(op):
+                self.mark(vars, self.largest(sources))
             case _:
+                if (applied := application(op)) is not None:
+                    self.mark(self.functions[applied[0]].params, WILD)
                 self.mark(vars, WILD)
 
     def loop(self, let: anf.Let, op: anf.For | anf.While) -> None:

@@ -298,10 +298,8 @@ def _scalar(let: anf.Let) -> bool:
     match let.op:
         case anf.If(_, then, otherwise):
             return all(_scalar(inner) for b in (then, otherwise) for inner in b.lets)
-        case anf.Prim() | anf.Cast() | anf.IndexExpr() | anf.Read() | anf.StopGradient():
-            return True
-        case _:
-            return False
+        case op:
+            return op.IS.point or isinstance(op, anf.StopGradient)
 
 
 def _storable(v: anf.Var) -> bool:

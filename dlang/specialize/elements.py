@@ -84,7 +84,7 @@ def is_comprehension(lets: list[Let], part: Atom) -> bool:
     one_by_one = isinstance(to, Reduce) and to.monoid == "set" and to.into is None
     if not one_by_one or to.index != tuple([poly(a.var) for a in made.op.axes]):
         return False
-    return all(is_mark(let.op) or isinstance(let.op, anf.Prim | anf.Cast | anf.IndexExpr | anf.Read) for let in scalars)
+    return all(is_mark(let.op) or let.op.IS.point for let in scalars)
 
 
 def nested(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], part: Atom) -> anf.Var:

@@ -19,9 +19,6 @@ from dlang.specialize.values import DataV, EnumV, NodeV, ScalarV, TupleV, Value
 from dlang.typecheck import core
 from dlang.typecheck.trees import pattern_locals
 
-CHEAP = (anf.Prim, anf.Cast, anf.IndexExpr)
-"""Operations that are total, and cheaper than a branch."""
-
 
 def bind_pattern(f: Frame, p: core.Pattern, v: Value) -> None:
     """Makes the names of a pattern stand for the parts of a value that it is known to match."""
@@ -169,7 +166,7 @@ def disjunction(f: Frame, conditions: Sequence[Callable[[], Atom]]) -> Atom:
 def connected(f: Frame, operator: str, left: Atom, lets: list[anf.Let], right: Atom) -> Atom:
     """`left and right` or `left or right`: a branch, unless what gives the right side is cheap and cannot fail."""
     e = f.emitter
-    if all(isinstance(let.op, CHEAP) for let in lets):
+    if all(let.op.IS.scalar for let in lets):
         e.lets.extend(lets)
         if right in (TRUE, FALSE):
             return left if (operator == "and") == (right == TRUE) else right

@@ -16,7 +16,21 @@ from dlang.ir.anf import Array, Block, Function, Let, Lit, Prim, Program, Scalar
 from dlang.ir.errors import IRError
 from dlang.ir.forms import Choice, Each, Form, Hole, parsed
 from dlang.ir.printer import print_function
-from dlang.ir.roles import Hint, Index, Inside, Leaf, Many, Record, Role, Several, Shape, Trait, leaves, shapes
+from dlang.ir.roles import (
+    Hint,
+    Index,
+    Inside,
+    Leaf,
+    Many,
+    Properties,
+    Record,
+    Role,
+    Several,
+    Shape,
+    Trait,
+    leaves,
+    shapes,
+)
 from dlang.ir.substitution import substitute
 from dlang.ir.traverse import free_vars, map_blocks, mentioned, op_blocks, parts, rebuild, walk
 from dlang.optimize.structural_hash import Keys
@@ -57,6 +71,17 @@ def test_what_holds_variables_is_not_static(cls: type) -> None:
 
 
 @pytest.mark.parametrize("cls", CORE)
+def test_the_properties_of_an_operation_agree_with_each_other_and_with_its_fields(cls: type[anf.Op]) -> None:
+    known = cls.IS
+    traits = {trait for leaf in leaves(cls) for trait in leaf.traits}
+    assert not known.scalar or (known.point and known.total)
+    assert not known.view or (Trait.ELEMENTS in traits and not known.long)
+    assert not known.total or not (known.fails or known.endless or known.stays or Trait.FUNCTION in traits)
+    assert known.fails or Trait.FUNCTION not in traits
+    assert Trait.ARGUMENTS not in traits or Trait.FUNCTION in traits
+
+
+@pytest.mark.parametrize("cls", CORE)
 def test_operations_of_the_core_ir_bind_only_inside(cls: type) -> None:
     roles = {leaf.role for leaf in leaves(cls)}
     assert Role.RESULT not in roles  # a let binds results
@@ -92,6 +117,7 @@ class Toy:
     """Numbers x[entry] of an index, added up with what a block gives."""
 
     FORM: ClassVar[str] = "toy {name} {array} ({seeds}) [{shape}]"
+    IS: ClassVar[Properties] = Properties(total=True)
     name: str
     array: Var
     seeds: tuple[anf.Atom | None, ...]
