@@ -1,4 +1,4 @@
-"""Half precision before scheduling: sums, products and matrix products of f16 and bf16 are done in f32.
+"""Half precision before scheduling: sums, products and matrix products are done in f32.
 
 Only the result is rounded. So a comprehension that adds up becomes one whose values are f32, and a conversion of what
 it gives; memory in which a sum accumulates is f32 too.

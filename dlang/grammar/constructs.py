@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from dlang.grammar.edits import Edit
@@ -10,6 +9,7 @@ from dlang.grammar.lexer import Token
 from dlang.grammar.newlines import CLOSERS, OPENERS
 from dlang.grammar.stop import Explanation, Stop, braces, expected, found
 from dlang.grammar.tables import END
+from dlang.ops.dtypes import DTYPES
 
 _TYPES_OF_C = frozenset("int float double char bool long unsigned size_t auto".split())
 
@@ -128,7 +128,7 @@ def _type(stop: Stop) -> Explanation | None:
 
 
 def _is_type(name: str) -> bool:
-    return name in _TYPES_OF_C or re.fullmatch(r"[fiu](8|16|32|64)|bf16|str", name) is not None
+    return name in _TYPES_OF_C or name in DTYPES
 
 
 def _declaration(stop: Stop) -> Explanation | None:

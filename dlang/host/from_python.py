@@ -29,6 +29,7 @@ from dlang.ir.crossing import (
     leaves_of,
 )
 from dlang.ir.node import Node
+from dlang.ops.dtypes import TRUNCATED
 
 
 class _Zero:
@@ -230,7 +231,7 @@ def _zero(dtype: str) -> tuple[Any, Any]:
     """The zero of a dtype, and the dtype of NumPy that holds it. That of a node is null, which is None."""
     if dtype in NUMPY:
         return 0, NUMPY[dtype]
-    return (0, np.float32) if dtype == "bf16" else ("" if dtype == "str" else None, object)
+    return (0, np.float32) if dtype in TRUNCATED else ("" if dtype == "str" else None, object)
 
 
 # ---- values ----------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dlang.lazy_modules import lazy_module, np
+from dlang.ops.dtypes import TRUNCATED
 
 if TYPE_CHECKING:
     from dlang.ir import values
@@ -13,13 +14,13 @@ else:
 
 
 def to_memory(array: Any, dtype: str) -> Any:
-    """Numbers as they lie in memory: bf16 as bits, others as they are."""
-    return bits_of_bf16(array) if dtype == "bf16" else array
+    """Numbers as they lie in memory: as bits where NumPy does not have the dtype, others as they are."""
+    return bits_of_bf16(array) if dtype in TRUNCATED else array
 
 
 def from_memory(array: Any, dtype: str) -> Any:
     """Numbers from how they lie in memory."""
-    return bf16_of_bits(array) if dtype == "bf16" else array
+    return bf16_of_bits(array) if dtype in TRUNCATED else array
 
 
 def bits_of_bf16(array: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dlang.host.errors import RunError
 from dlang.host.half import bf16_of_bits, bits_of_bf16
 from dlang.lazy_modules import lazy_module, np
-from dlang.ops.dtypes import DTYPES
+from dlang.ops.dtypes import DTYPES, TRUNCATED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,7 +21,7 @@ CANNOT_READ, CANNOT_WRITE, WRONG_RANK, WRONG_DTYPE = "E0821", "E0822", "E0824", 
 
 
 def numpy_dtype(dtype: str) -> np.dtype[Any]:
-    """The dtype of NumPy in which the leaves of a run are: bf16 in float32, texts as objects."""
+    """The dtype of NumPy in which the leaves of a run are: what it does not have in float32, texts as objects."""
     return np.dtype(DTYPES[dtype].numpy)
 
 
@@ -60,7 +60,7 @@ def taken(array: Array, dtype: str, what: str) -> Array:
         return _texts(array, what)
     wanted = numpy_dtype(dtype)
     fits = np.can_cast(array.dtype, wanted, "safe")
-    if not fits or (dtype == "bf16" and not _is_bf16(array.astype(wanted))):
+    if not fits or (dtype in TRUNCATED and not _is_bf16(array.astype(wanted))):
         message = f"`{what}` holds {name}, which {dtype} cannot hold without loss; read it as what it is and convert it"
         raise RunError(WRONG_DTYPE, message)
     return np.ascontiguousarray(array, wanted).reshape(array.shape)

@@ -63,7 +63,7 @@ def read(path: str, header: bool, dtype: str, rank: str) -> list[Any]:
     except csv.Error as e:
         raise RunError(CANNOT_READ, f"cannot read `{path}`: line {reader.line_num}: {e}") from None
     array = np.array(rows, dtype=numpy_dtype(dtype)).reshape(len(rows), max(width, 0))
-    array = from_memory(to_memory(array, dtype), dtype)  # which rounds bf16
+    array = from_memory(to_memory(array, dtype), dtype)  # which rounds it
     if rank == "2":
         return [*array.shape, array]
     if width > 1:

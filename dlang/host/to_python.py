@@ -26,6 +26,7 @@ from dlang.ir.crossing import (
     leaves_of,
 )
 from dlang.ir.node import Node
+from dlang.ops.dtypes import TRUNCATED
 
 
 def built(parts: Sequence[Part], leaves: Iterator[Any], trees: Trees = NONE) -> list[Any]:
@@ -98,13 +99,13 @@ def _column(leaf: Leaf, values: Any) -> Any:
 
 
 def python_leaf(leaf: Leaf, value: Any) -> Any:
-    """A leaf as Python sees it. bf16 is that of `ml_dtypes`, or in f32 where the package is not installed.
+    """A leaf as Python sees it. A dtype that NumPy does not have is that of `ml_dtypes`, or f32 where this is missing.
 
     An array that is on a device stays there.
     """
     if leaf.shape and (is_own(type(value)) or placed(value) is not None):
         return value
-    if leaf.dtype == "bf16":
+    if leaf.dtype in TRUNCATED:
         numbers = np.asarray(value, bfloat16() or np.float32)
         return numbers if leaf.shape else numbers[()]
     if leaf.shape:

@@ -11,7 +11,7 @@ import numpy as np
 from dlang.host.placed import Placed, converted, fetched, placed
 from dlang.ir.rounding import rounded
 from dlang.ir.terms import FLOATS, INTEGERS
-from dlang.ops.dtypes import DTYPES, ELSEWHERE
+from dlang.ops.dtypes import DTYPES, ELSEWHERE, TRUNCATED
 
 NUMPY = {d.name: np.dtype(d.numpy) for d in DTYPES.values() if d.in_numpy}
 OURS: dict[np.dtype[Any], str] = {numpy: ours for ours, numpy in NUMPY.items()}
@@ -40,8 +40,8 @@ def number(value: Any, dtype: str) -> Any:
         if there.shape or not is_taken(dtype_name(there.dtype), dtype):
             return None
         return fetched(value).astype(NUMPY.get(dtype, np.float32))[()]
-    if dtype == "bf16":
-        return _bf16(value)
+    if dtype in TRUNCATED:
+        return _bf16(value, dtype)
     wanted = NUMPY.get(dtype)
     if wanted is None:
         return None
@@ -80,14 +80,14 @@ def _float(value: float, wanted: Any) -> Any:
         return None
 
 
-def _bf16(value: Any) -> Any:
+def _bf16(value: Any, dtype: str) -> Any:
     """A scalar of `ml_dtypes`, or a number of Python's, rounded; in f32."""
     if isinstance(value, np.generic | np.ndarray):
         return np.asarray(value).astype(np.float32)[()] if value.dtype.name == BF16 and not value.ndim else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     wide = _float(value, np.float64)
-    return None if wide is None else np.float32(rounded(wide, "bf16"))
+    return None if wide is None else np.float32(rounded(wide, dtype))
 
 
 def as_array(value: Any, dtype: str | None, device: bool = False) -> Any:
@@ -196,7 +196,7 @@ def bfloat16() -> Any:
 
 
 def outside_dtype(dtype: str) -> Any:
-    """The dtype of arrays of Python that are of a dtype of the language; None for bf16 without `ml_dtypes`."""
+    """The dtype of arrays of Python that are of a dtype of the language; None for one of `ml_dtypes` without it."""
     return NUMPY[dtype] if dtype in NUMPY else bfloat16()
 
 

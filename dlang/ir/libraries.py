@@ -8,7 +8,8 @@ from typing import Any
 
 from dlang.ir.anf import Array, Atom, LinalgOp, Scalar, Size, Type, poly
 from dlang.ir.errors import IRError
-from dlang.ops.linear_algebra import FACTORS, OPERATIONS, PRECISE, Operation, Value
+from dlang.ops.dtypes import PRECISE
+from dlang.ops.linear_algebra import FACTORS, OPERATIONS, Operation, Value
 
 
 def library_types(op: LinalgOp) -> tuple[Type, ...]:

@@ -13,10 +13,11 @@ from dlang.ir import anf
 from dlang.ir.forms import Choice, Each, Form, Hole, parsed
 from dlang.ir.roles import Leaf, Many, Record, Role, Shape, shapes
 from dlang.ir.tokens import Tokens, words
+from dlang.ops.dtypes import NUMBERS
 from dlang.ops.primitives import PRIMITIVES
 from dlang.polynomials import Poly
 
-_NUMBER = re.compile(r"(?P<value>inf|nan|\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?P<dtype>bf16|[fiu]\d+)?\Z")
+_NUMBER = re.compile(rf"(?P<value>inf|nan|\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?P<dtype>{'|'.join(NUMBERS)})?\Z")
 _I64 = anf.Scalar("i64")
 
 

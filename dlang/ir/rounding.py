@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 import struct
 
+from dlang.ops.dtypes import DTYPES, TRUNCATED
+
 
 def rounded(value: float, dtype: str) -> float:
     """The nearest number of the dtype, ties to even."""
     if dtype == "f64" or value != value or math.isinf(value):
         return value
-    if dtype == "bf16":
-        # Rounding first to 24 and then to 8 bits could meet a tie that the value isn't: set the last bit as sticky.
+    if dtype in TRUNCATED:
+        # Rounding to f32 first could meet a tie that the value isn't.
+        digits, least = DTYPES[dtype].digits, DTYPES[dtype].digits + 125
         mantissa, exponent = math.frexp(value)
         if exponent < -125:
-            return math.copysign(math.ldexp(round(math.ldexp(value, 133)), -133), value)
-        shortened = math.copysign(math.ldexp(round(mantissa * 256), exponent - 8), value)
+            return math.copysign(math.ldexp(round(math.ldexp(value, least)), -least), value)
+        shortened = math.copysign(math.ldexp(round(mantissa * 2**digits), exponent - digits), value)
         return math.copysign(math.inf, value) if abs(shortened) >= 2.0**128 else shortened
     code = "<f" if dtype == "f32" else "<e"
     try:

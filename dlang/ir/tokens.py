@@ -7,14 +7,15 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from dlang.ir.errors import Unreadable
+from dlang.ops.dtypes import NUMBERS
 
 _TOKEN = re.compile(
-    r"""(?P<skip>\s+|\#[^\n]*)
+    rf"""(?P<skip>\s+|\#[^\n]*)
       | (?P<text>"(?:\\.|[^"\\])*")
       | (?P<var>[^\W\d][\w']*\.\d+)
       | (?P<word>[^\W\d]\w*)
-      | (?P<number>\d+(?:\.\d+)?(?:e[+-]?\d+)?(?:bf16|[fiu]\d+)?)
-      | (?P<mark>->|\.\.|[()\[\]{},:=*/+-])""",
+      | (?P<number>\d+(?:\.\d+)?(?:e[+-]?\d+)?(?:{"|".join(NUMBERS)})?)
+      | (?P<mark>->|\.\.|[()\[\]{{}},:=*/+-])""",
     re.VERBOSE,
 )
 

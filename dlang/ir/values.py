@@ -17,13 +17,13 @@ from dlang.inequalities import SUM
 from dlang.ir.errors import IRError
 from dlang.ir.terms import FLOATS, INTEGERS, Array, Lit, Scalar, Size, Token, Type, Var, is_handle
 from dlang.ops import special
-from dlang.ops.dtypes import DTYPES
+from dlang.ops.dtypes import DTYPES, TRUNCATED
 from dlang.ops.primitives import PRIMITIVES
 from dlang.ops.threefry import threefry
 
 NDArray = np.ndarray[Any, Any]
 
-# bf16 is kept in f32, rounded after every operation; a string is a Python object.
+# A float that NumPy does not have is kept in f32, rounded after every operation; a string is a Python object.
 NUMPY: dict[str, Any] = {d.name: np.dtype(d.numpy).type if d.kind != "text" else object for d in DTYPES.values()}
 
 
@@ -266,14 +266,14 @@ def exact(result: Any, dtype: str) -> Any:
     """A result of NumPy as a value of a dtype: an array of points, or a scalar."""
     kind = numpy_dtype(dtype)
     if type(result) is kind:  # a scalar
-        return to_bf16(result) if dtype == "bf16" else result
+        return to_bf16(result) if dtype in TRUNCATED else result
     if isinstance(result, np.ndarray) and result.ndim:
         result = result if result.dtype == kind else result.astype(kind)
-        return to_bf16(result) if dtype == "bf16" else result
+        return to_bf16(result) if dtype in TRUNCATED else result
     if kind is object:
         return result.item() if isinstance(result, np.ndarray | np.generic) else result
     result = np.asarray(result).astype(kind)[()]
-    return to_bf16(result) if dtype == "bf16" else result
+    return to_bf16(result) if dtype in TRUNCATED else result
 
 
 def to_bf16(x: Any) -> Any:
@@ -301,7 +301,7 @@ def convert(x: Any, source: str, target: str) -> Any:
         above, below = whole >= float(int(info.max) + 1), whole < float(info.min)
         inside = np.where(above | below | np.isnan(whole), 0.0, whole).astype(kind)
         return exact(np.where(above, info.max, np.where(below, info.min, inside)).astype(kind), target)
-    if target == "bf16" and source not in ("f32", "f16"):
+    if target in TRUNCATED and source not in ("f32", "f16"):
         return to_bf16(to_odd(x.astype(np.float64)))
     return exact(x.astype(NUMPY[target]), target)
 
@@ -325,7 +325,7 @@ def accept(value: Any, type: Type) -> Any:
             array = np.ascontiguousarray(value, numpy_dtype(dtype))
             if array.ndim != len(shape):
                 raise IRError(f"an array of {array.ndim} axes is given for one of {len(shape)}")
-            return to_bf16(array) if dtype == "bf16" else array
+            return to_bf16(array) if dtype in TRUNCATED else array
         case Scalar(dtype) if is_handle(dtype):
             return value
         case _:

@@ -81,6 +81,12 @@ class DType:
         return bool(self.computed)
 
     @property
+    def is_truncated(self) -> bool:
+        """Tells whether its bits in memory are the upper ones of an f32, in which NumPy, that does not have it, keeps
+        its numbers."""
+        return self.is_float and not self.in_numpy
+
+    @property
     def register(self) -> str:
         """The dtype of its numbers in registers."""
         return self.computed or self.name
@@ -173,9 +179,14 @@ def _names(*kinds: Kind) -> tuple[str, ...]:
 FLOATS = _names("float")
 HALF = tuple(d.name for d in _ROWS if d.is_half)
 """The floats whose sums and products are done in a wider dtype."""
+PRECISE = tuple(d.name for d in _ROWS if d.is_float and not d.is_half)
+"""The other floats, of which the matrices of linear algebra are."""
+TRUNCATED = tuple(d.name for d in _ROWS if d.is_truncated)
+"""The floats that are the upper half of an f32."""
 SIGNED = _names("signed")
 UNSIGNED = _names("unsigned")
 INTEGERS = SIGNED + UNSIGNED
+NUMBERS = FLOATS + INTEGERS
 NAMES = (*FLOATS, *INTEGERS, *_names("truth", "text"))
 WHOLE = tuple(d.name for d in _ROWS if d.kind != "text" and not d.is_half)
 """The dtypes whose numbers are in registers as they are in memory, but for a truth value's width."""

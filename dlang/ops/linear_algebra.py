@@ -21,10 +21,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, log2
 
-from dlang.ops.dtypes import DTYPES, FLOATS
-
-PRECISE = tuple(name for name in FLOATS if not DTYPES[name].is_half)
-"""The dtypes of matrices."""
 FACTORS = ("packed", "order")
 """The names of arguments that are factors of the first one."""
 

@@ -6,13 +6,14 @@ import math
 
 from dlang.ir.anf import FLOATS, INTEGERS, UNSIGNED, Lit
 from dlang.ir.rounding import rounded
+from dlang.ops.dtypes import DTYPES
 from dlang.ops.folding import Rule, Value
 from dlang.ops.primitives import PRIMITIVES, result_dtype
 
 
 def bits(dtype: str) -> int:
     """The width of a number's dtype."""
-    return 16 if dtype == "bf16" else int(dtype[1:])
+    return DTYPES[dtype].bits
 
 
 def wrapped(value: int, dtype: str) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from dlang.host.placed import placed
 from dlang.host.values import NUMPY, as_array, dtype_name, is_masked
 from dlang.ir.terms import FLOATS
-from dlang.ops.dtypes import ELSEWHERE
+from dlang.ops.dtypes import ELSEWHERE, TRUNCATED
 from dlang.python.kinds import Kind
 from dlang.specialize.structs import declaration_of
 from dlang.typecheck import types as ty
@@ -68,8 +68,8 @@ def _conversion(value: Any, dtype: str | None, kind: Kind | None) -> str:
         return ""
     if kind is not None:
         return kind.conversion(dtype)
-    if dtype == "bf16":
-        return "convert it: `.astype(ml_dtypes.bfloat16)`, a dtype of the package `ml_dtypes`"
+    if dtype in TRUNCATED:
+        return f"convert it: `.astype(ml_dtypes.{ELSEWHERE[dtype]})`, a dtype of the package `ml_dtypes`"
     array = "" if hasattr(value, "astype") else "numpy.asarray(…)"
     return f"convert it: `{array}.astype(numpy.{NUMPY[dtype].name})`"
 
@@ -77,7 +77,7 @@ def _conversion(value: Any, dtype: str | None, kind: Kind | None) -> str:
 def _number(value: Any, dtype: str, kind: Kind | None) -> str:
     if dtype not in ELSEWHERE:
         return ""
-    if isinstance(value, np.ndarray) or kind is not None or dtype == "bf16":
+    if isinstance(value, np.ndarray) or kind is not None or dtype in TRUNCATED:
         return _conversion(value, dtype, kind) if not np.ndim(value) else ""
     if isinstance(value, np.generic):
         return f"convert it: `numpy.{NUMPY[dtype].name}(…)`"

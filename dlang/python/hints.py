@@ -97,7 +97,7 @@ class Hints:
         return self.word(PLAIN[dtype]) if dtype in PLAIN else None
 
     def numpy(self, dtype: str) -> str:
-        """The scalars of NumPy; those of bf16 are of a package that need not be there."""
+        """The scalars of NumPy; those that it does not have are of a package that need not be there."""
         return f"{self.word('np')}.{SCALARS[dtype]}" if dtype in SCALARS else self.word("Any")
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from dlang.cache.store import digest, user_store
 from dlang.diagnostics import DlangError
 from dlang.lazy_modules import np
+from dlang.ops.dtypes import DTYPES, FLOATS, TRUNCATED
 from dlang.runtime.devices import PRODUCT, Driver
 
 if TYPE_CHECKING:
@@ -24,11 +25,9 @@ BYTES = 256 << 20  # of an array that is copied: more than caches hold
 SIDE = 4096  # of the matrices of a product
 REPEATS = 8
 KIND, VERSION = "deviceceilings", "1"
-F64, F32, F16 = 1, 0, 2  # types of cuBLAS
-IN_F64, IN_F32 = 70, 68  # in which it computes
 PLAIN, USUAL = 0, -1
-_TYPES = {"f64": (F64, F64, IN_F64), "f32": (F32, F32, IN_F32), "f16": (F16, F32, IN_F32)}  # of factors, of results
-_NUMPY = {F64: "float64", F32: "float32", F16: "float16"}
+MEASURED = tuple(name for name in FLOATS if name not in TRUNCATED)
+"""The dtypes of the factors; products are of the dtype in which they are computed."""
 
 _INT, _ADDRESS = ctypes.c_int, ctypes.c_uint64
 _COPY = ctypes.CFUNCTYPE(_INT, _ADDRESS, _ADDRESS, ctypes.c_size_t, _ADDRESS)
@@ -49,7 +48,8 @@ class DeviceCeilings:
 
     def operations(self, dtype: str) -> float | None:
         """Returns the operations per second for a dtype; None if that is not known."""
-        return self.products.get("f16" if dtype == "bf16" else dtype)
+        alike = [name for name in MEASURED if DTYPES[name].width == DTYPES[dtype].width]
+        return self.products.get(alike[0] if dtype in TRUNCATED else dtype)
 
 
 def device_ceilings(driver: Driver, bytes: int = BYTES, side: int = SIDE) -> DeviceCeilings | None:
@@ -86,14 +86,17 @@ def _multiplying(driver: Driver, side: int) -> dict[str, float]:
         product, handle = PRODUCT(driver.product), driver.blas
     except DlangError:
         return {}
-    return {dtype: 2 * side**3 / _of_product(driver, product, handle, side, dtype) for dtype in _TYPES}
+    return {dtype: 2 * side**3 / _of_product(driver, product, handle, side, dtype) for dtype in MEASURED}
 
 
 def _of_product(driver: Driver, product: Callable[..., int], handle: int, side: int, dtype: str) -> float:
-    factor, result, computed = _TYPES[dtype]
-    numbers = np.random.default_rng(0).standard_normal((side, side)).astype(_NUMPY[factor])
-    one, zero = (ctypes.c_double(x) if computed == IN_F64 else ctypes.c_float(x) for x in (1.0, 0.0))
-    sizes = [numbers.nbytes, numbers.nbytes, side * side * np.dtype(_NUMPY[result]).itemsize]
+    record = DTYPES[dtype]
+    total = DTYPES[record.register]
+    assert record.cublas is not None and total.cublas is not None
+    (factor, computed), (result, _) = record.cublas, total.cublas
+    numbers = np.random.default_rng(0).standard_normal((side, side)).astype(record.numpy)
+    one, zero = (ctypes.c_double(x) if total.width == 8 else ctypes.c_float(x) for x in (1.0, 0.0))
+    sizes = [numbers.nbytes, numbers.nbytes, side * side * total.width]
     with _memory(driver, sizes) as (a, b, c):
         for address in (a, b):
             driver.upload(address, numbers.ctypes.data, numbers.nbytes)

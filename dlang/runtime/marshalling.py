@@ -67,7 +67,7 @@ class Marshal:
         return array
 
     def to_memory(self, array: Any, dtype: str) -> Any:
-        """An array as it lies in memory: texts and nodes as their addresses, bf16 as bits."""
+        """An array as it lies in memory: texts and nodes as their addresses, what NumPy does not have as bits."""
         if not is_reference(dtype):
             return to_memory(array, dtype)
         given = np.asarray(array, object)
@@ -79,7 +79,7 @@ class Marshal:
         return np.array(words, np.int64).reshape(given.shape)
 
     def from_memory(self, array: Any, dtype: str, made: Made = None) -> Any:
-        """An array from memory: addresses as their texts or nodes, bf16 in f32."""
+        """An array from memory: addresses as their texts or nodes, what NumPy does not have in f32."""
         if not is_reference(dtype):
             return from_memory(array, dtype)
         words = array.reshape(-1).tolist()

@@ -8,7 +8,7 @@ from typing import Any
 from dlang.ir.rounding import rounded
 from dlang.ir.terms import FLOATS
 from dlang.lazy_modules import np
-from dlang.ops.dtypes import DTYPES, WHOLE
+from dlang.ops.dtypes import DTYPES, TRUNCATED, WHOLE
 
 NUMPY = {d.name: d.memory for d in DTYPES.values()}
 """The dtypes of NumPy that lie in memory as ours do; of a text and a node its address."""
@@ -47,26 +47,22 @@ def scalar_of(word: int, dtype: str) -> Any:
 
 def memory_word(word: int, dtype: str) -> int:
     """A scalar of 8 bytes as an element of an array is in memory."""
-    match dtype:
-        case "f16":
-            return int(struct.unpack("<H", struct.pack("<e", scalar_of(word, dtype)))[0])
-        case "bf16":
-            return (word & 0xFFFFFFFF) >> 16
-        case _:
-            return word
+    if dtype in TRUNCATED:
+        return (word & 0xFFFFFFFF) >> 16
+    if dtype == "f16":
+        return int(struct.unpack("<H", struct.pack("<e", scalar_of(word, dtype)))[0])
+    return word
 
 
 def register_word(word: int, dtype: str) -> int:
     """A scalar as 8 bytes, from how an element of an array is in memory, unsigned."""
-    match dtype:
-        case "f16":
-            return int(struct.unpack("<I", struct.pack("<f", struct.unpack("<e", struct.pack("<H", word))[0]))[0])
-        case "bf16":
-            return word << 16
-        case _:
-            return word
+    if dtype in TRUNCATED:
+        return word << 16
+    if dtype == "f16":
+        return int(struct.unpack("<I", struct.pack("<f", struct.unpack("<e", struct.pack("<H", word))[0]))[0])
+    return word
 
 
 def scalar_class(dtype: str) -> Any:
-    """The class of NumPy's scalars; bf16 is in f32."""
+    """The class of NumPy's scalars."""
     return np.dtype(DTYPES[dtype].numpy).type

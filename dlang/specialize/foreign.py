@@ -14,6 +14,7 @@ from dlang.ir import anf
 from dlang.ir.anf import Atom, Size, Var, fresh, poly
 from dlang.ir.crossing import PythonFunction, holds_blanks, holds_code
 from dlang.ir.types import I64
+from dlang.ops.dtypes import TRUNCATED
 from dlang.polynomials import Poly
 from dlang.specialize.bodies import check_sizes
 from dlang.specialize.borders import Describer, unsized
@@ -94,8 +95,8 @@ def _no_kernel(e: core.Foreign) -> DlangError:
 def _refuse(f: Frame, e: core.Foreign, mono: Mono) -> None:
     """A variable of the scheme may stand for what cannot cross."""
     match mono:
-        case anf.Scalar("bf16"):
-            raise _crossing(f, e, "a bf16")
+        case anf.Scalar(dtype) if dtype in TRUNCATED:
+            raise _crossing(f, e, f"a {dtype}")
         case anf.Scalar():
             pass
         case MonoArray(element, _):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dlang.ir import anf
 from dlang.ir.anf import Array, Atom, Lit, Reduce, Size, Var, poly
 from dlang.ir.types import I64
-from dlang.ops.linear_algebra import PRECISE
+from dlang.ops.dtypes import PRECISE
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.values import ArrayV, ScalarV, TupleV, Value
 from dlang.typecheck import core

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from dlang.diagnostics import Diagnostic, Source, Span
 from dlang.grammar import syntax as s
+from dlang.ops.dtypes import HALF, TRUNCATED
 from dlang.typecheck import core
 from dlang.typecheck.printing import Names
 from dlang.typecheck.types import (
@@ -97,7 +98,7 @@ def _crossing(t: Type, span: Span, what: str, in_c: bool, within: tuple[DataDecl
     reason = ""
     help = "pass what it stands for as numbers and arrays"
     match t:
-        case TypeCon("bf16") | TypeCon("f16" | "str") if in_c or t.name == "bf16":
+        case TypeCon(name) if name in TRUNCATED or (in_c and (name in HALF or name == "str")):
             reason = f"{side} has no `{t.name}`"
         case TypeVar() if in_c:
             reason = "a C function has just one dtype"

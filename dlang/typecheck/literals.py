@@ -6,7 +6,7 @@ from functools import partial
 
 from dlang.diagnostics import error
 from dlang.grammar import syntax as s
-from dlang.ops.dtypes import DTYPES, SIGNED
+from dlang.ops.dtypes import DTYPES, PRECISE, SIGNED, UNSIGNED
 from dlang.typecheck import core
 from dlang.typecheck.context import Checker
 from dlang.typecheck.scope import Scope
@@ -15,7 +15,7 @@ from dlang.typecheck.types import FLOATS, INTS, Type, TypeCon, resolve
 _NUM, _FLOAT = frozenset({"Num"}), frozenset({"Float"})
 # What is not larger fits into every dtype of numbers.
 _SMALL = 127
-_WIDER = (*[d for d in reversed(SIGNED) if d != "i8"], "u64", "f32", "f64")  # from the narrowest
+_WIDER = (*reversed(SIGNED[:-1]), UNSIGNED[0], *reversed(PRECISE))  # from the narrowest
 
 
 def number(cx: Checker, scope: Scope, e: s.Number, negative: bool = False) -> core.Expr:

@@ -15,7 +15,8 @@ from dlang.interpret.linear_algebra import OPERATIONS as REFERENCES
 from dlang.ir.anf import Array, LinalgOp, Scalar, Type, Var, fresh, poly
 from dlang.ir.errors import IRError
 from dlang.ir.libraries import equal_sizes, functional, library_cost, library_types
-from dlang.ops.linear_algebra import FACTORS, OPERATIONS, PRECISE, Operation, Value
+from dlang.ops.dtypes import PRECISE
+from dlang.ops.linear_algebra import FACTORS, OPERATIONS, Operation, Value
 from tests.ops.stages import cases
 
 EACH = pytest.mark.parametrize("o", OPERATIONS.values(), ids=OPERATIONS)

@@ -1,4 +1,4 @@
-"""f16 and bf16 as LLVM text, for any processor: in memory 16 bits, in registers an f32 that is a number of the type.
+"""Half precision as LLVM text, for any processor: in memory 16 bits, in registers an f32 that is a number of the type.
 
 Arithmetic is done in f32, which has more than twice as many bits and two, and then rounded, so the result is that of
 the type's own arithmetic. All is branch-free integer code on lanes.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dlang.ops.dtypes import DTYPES
+from dlang.ops.dtypes import DTYPES, HALF, TRUNCATED
 
 if TYPE_CHECKING:
     from dlang.codegen.llvm.scalars import Scalars
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 SIGN, MAGNITUDE, INFINITY, QUIET = 0x8000_0000, 0x7FFF_FFFF, 0x7F80_0000, 0x0040_0000
 LEAST_NORMAL = 0x3880_0000  # 2^-14, the least normal number of f16, in f32
 LARGEST = 0x477F_E000  # 65504, the largest
-DROPPED = {"f16": 13, "bf16": 16}  # bits of a fraction of f32 that the type does not have
+DROPPED = {name: DTYPES["f32"].digits - DTYPES[name].digits for name in HALF}
+"""The bits of a fraction of f32 that a type does not have."""
 
 
 def register_dtype(dtype: str) -> str:
@@ -39,7 +40,7 @@ def _number(ops: Scalars, value: int) -> str:
 def decode(ops: Scalars, dtype: str, stored: str) -> str:
     """The f32 that 16 bits stand for."""
     wide = ops.emit(f"zext {ops.type('u16')} {stored} to {ops.type('u32')}")
-    if dtype == "bf16":
+    if dtype in TRUNCATED:
         return _float(ops, ops.binary("shl", "u32", wide, _number(ops, 16)))
     sign = ops.binary("shl", "u32", ops.binary("and", "u32", wide, _number(ops, 0x8000)), _number(ops, 16))
     size = ops.binary("shl", "u32", ops.binary("and", "u32", wide, _number(ops, 0x7FFF)), _number(ops, 13))
@@ -52,7 +53,7 @@ def decode(ops: Scalars, dtype: str, stored: str) -> str:
 def encode(ops: Scalars, dtype: str, x: str) -> str:
     """The 16 bits of an f32 that is a number of the type."""
     bits = _bits(ops, x)
-    if dtype == "bf16":
+    if dtype in TRUNCATED:
         found = ops.binary("lshr", "u32", bits, _number(ops, 16))
         return ops.emit(f"trunc {ops.type('u32')} {found} to {ops.type('u16')}")
     sign = ops.binary("and", "u32", ops.binary("lshr", "u32", bits, _number(ops, 16)), _number(ops, 0x8000))
@@ -90,7 +91,7 @@ def rounded(ops: Scalars, dtype: str, x: str) -> str:
 
 
 def to_odd(ops: Scalars, x: str) -> str:
-    """An f64 as an f32 that is rounded to the same f16 or bf16: where it is not exact its last bit is set.
+    """An f64 as an f32 that is rounded to the same number of half precision: where it is not exact its last bit is set.
 
     Boldo and Melquiond, Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd, 2008.
     """

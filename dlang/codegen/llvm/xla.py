@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from dlang.codegen.llvm.support import CALLS, DEADLINE, INTERVAL
 from dlang.codegen.llvm.symbols import entry_symbol
-from dlang.ops.dtypes import DTYPES
+from dlang.ops.dtypes import DTYPES, TRUNCATED
 
 NAME = "xla"
 API, ARGUMENTS, RESULTS = 16, 72, 112  # in a frame: what XLA offers, and the arrays of its buffers
@@ -198,7 +198,7 @@ def _word(emit: Callable[[str], str], address: str, dtype: str) -> str:
         wide = emit(f"fpext half {value} to float")
         bits = emit(f"bitcast float {wide} to i32")
         return emit(f"zext i32 {bits} to i64")
-    if dtype == "bf16":
+    if dtype in TRUNCATED:
         return emit(f"shl i64 {emit(f'zext i16 {value} to i64')}, 16")
     if kind == "i64":
         return value
@@ -212,7 +212,7 @@ def _put(emit: Callable[[str], str], do: Callable[[str], None], word: str, targe
         bits = emit(f"trunc i64 {word} to i32")
         wide = emit(f"bitcast i32 {bits} to float")
         value = emit(f"fptrunc float {wide} to half")
-    elif dtype == "bf16":
+    elif dtype in TRUNCATED:
         value = emit(f"trunc i64 {emit(f'lshr i64 {word}, 16')} to i16")
     elif dtype == "bool":
         value = emit(f"and i8 {emit(f'trunc i64 {word} to i8')}, 1")

@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any
 
 from dlang.host.values import dtype_name
+from dlang.ops.dtypes import FLOATS
 
 _NUMBERS = count()
 
@@ -102,7 +103,7 @@ def _number(n: Node) -> int:
 
 def is_float(n: Node) -> bool:
     """Tells whether a node can have a derivative: structures are asked part by part."""
-    return n.shape is not None and (n.dtype.kind == "f" or dtype_name(n.dtype) == "bf16")
+    return n.shape is not None and (n.dtype.kind == "f" or dtype_name(n.dtype) in FLOATS)
 
 
 def modules(nodes: Iterable[Node]) -> list[str]:

@@ -289,9 +289,9 @@ class CudaDriver:
 
     def result(self, address: int, shape: Sequence[int], dtype: str) -> Any:
         """An array of CuPy with what was allocated."""
-        bf16 = dtype == arrays.BF16
-        array = self.cupy.ndarray(tuple(shape), "uint16" if bf16 else dtype, self.blocks.pop(address))
-        return arrays.bf16_array(self.cupy, array) if bf16 else array
+        unknown = dtype == arrays.BF16
+        array = self.cupy.ndarray(tuple(shape), "uint16" if unknown else dtype, self.blocks.pop(address))
+        return arrays.bf16_array(self.cupy, array) if unknown else array
 
     # ---- times -------------------------------------------------------------------------------------------------------
     def marks(self, count: int) -> CudaMarks:

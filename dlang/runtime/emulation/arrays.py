@@ -79,7 +79,7 @@ class EmulatedArray:
         return EmulatedArray.of(self.driver, self.get().astype(dtype))
 
     def get(self) -> Any:
-        """A copy for the host, bf16 in f32. Raises Misbehaviour if not all of it has been written."""
+        """A copy for the host; what NumPy does not have is in f32. Raises Misbehaviour if not all is written."""
         return bf16_of_bits(self._bits()) if self.dtype == BF16 else self._bits()
 
     def _bits(self) -> Any:

@@ -147,7 +147,7 @@ class EmulatedDriver:
         """Everything is done already."""
 
     def result(self, address: int, shape: Sequence[int], dtype: str) -> Any:
-        """An array with what was allocated, which must all have been written; bf16 is in f32 in one of NumPy."""
+        """An array with what was allocated, which must all have been written; what NumPy does not have is in f32."""
         array = EmulatedArray(self, address, tuple(shape), dtype)
         found = array.get()
         return array if self.keeps else found

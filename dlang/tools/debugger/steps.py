@@ -28,6 +28,7 @@ from dlang.ir.values import (
     literal,
     size_of,
 )
+from dlang.ops.dtypes import DTYPES
 
 Env = dict[Var, Any]
 Step = Callable[[Env], None]
@@ -96,7 +97,7 @@ def _scalar(op: anf.Op, var: Var, axes: Axes) -> Value:
 
 
 def _prim(function: Callable[..., Any], args: Sequence[Atom], dtype: str) -> Value:
-    kind = NUMPY[dtype] if dtype not in ("bf16", "str") else None
+    kind = NUMPY[dtype] if DTYPES[dtype].in_numpy else None
     match args:
         case [Var() as x, Var() as y]:
 
