@@ -63,6 +63,12 @@ class Module:
             else "".join(parts[:1])
         )
 
+    @cached_property
+    def docstrings(self) -> frozenset[int]:
+        """The lines where docstrings begin, and other texts that are statements."""
+        bodies = [n.body for n in self.nodes if isinstance(n, ast.Module | ast.ClassDef | ast.FunctionDef)]
+        return frozenset(s.lineno for b in bodies for s in b if isinstance(s, ast.Expr))
+
     @property
     def strings(self) -> Iterator[tuple[str, int]]:
         for node in self.nodes:
@@ -204,21 +210,34 @@ def classes_in(path: str, above: str) -> frozenset[str]:
 
 
 def tables(package: Package, names: frozenset[str], home: tuple[str, ...]) -> Iterator[str]:
-    """Tables of names at the top level of modules: literals, and texts that are split, that hold some of the names."""
+    """Tables of names at the top level of modules: some of what stands in a column are such names, and half of it.
+
+    So a list of the reserved words of C, some of which have the name of a primitive, is no table of primitives.
+    """
     for m in package.modules:
         if m.path.startswith(home):
             continue
         for s in m.tree.body:
-            if not isinstance(s, ast.Assign | ast.AnnAssign) or s.value is None:
-                continue
-            words = [
-                w
-                for n in ast.walk(s.value)
-                if isinstance(n, ast.Constant) and isinstance(n.value, str)
-                for w in (n.value.split() if " " in n.value else [n.value])
-            ]
-            if len(names.intersection(words)) >= SHARE:
-                yield f"{m.path}:{s.lineno} {target(s)[0]}"
+            if isinstance(s, ast.Assign | ast.AnnAssign) and s.value is not None and target(s)[0] != "__all__":
+                if any(len(names.intersection(c)) >= SHARE and len(c) <= 2 * len(names & c) for c in columns(s.value)):
+                    yield f"{m.path}:{s.lineno} {target(s)[0]}"
+
+
+def columns(value: ast.expr) -> Iterator[frozenset[str]]:
+    """The texts that stand beside one another in a literal: elements, keys, values, and words that are split."""
+    for node in ast.walk(value):
+        match node:
+            case ast.Dict(keys, values):
+                yield texts(k for k in keys if k is not None)
+                yield texts(values)
+            case ast.Tuple(elements) | ast.List(elements) | ast.Set(elements):
+                yield texts(elements)
+            case ast.Call(ast.Attribute(ast.Constant(str() as words), "split")):
+                yield frozenset(words.split())
+
+
+def texts(nodes: Iterable[ast.expr]) -> frozenset[str]:
+    return frozenset(n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str))
 
 
 def dispatches(package: Package, classes: frozenset[str], least: int) -> Iterator[str]:
@@ -245,13 +264,17 @@ def cycles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
 @question("files that know the scalar primitive `erf`", "1")
 def _(package: Package) -> Iterable[str]:
     for m in package.modules:
-        if any(re.search(r"\berf\b", s) for s, _ in m.strings):
+        if any(re.search(r"\berf\b", s) for s, line in m.strings if line not in m.docstrings):
             yield m.path
+
+
+OPERATORS = frozenset(("and", "or", "not"))
+"""Primitives with the name of a word of the grammar."""
 
 
 @question("tables of primitives' names outside of their own folder", "0")
 def _(package: Package) -> Iterable[str]:
-    return tables(package, names_in("dlang/ops/primitives.py", "_ROWS"), ("dlang/ops/",))
+    return tables(package, names_in("dlang/ops/primitives.py", "_ROWS") - OPERATORS, ("dlang/ops/",))
 
 
 DTYPES = frozenset("f64 f32 f16 bf16 i64 i32 i16 i8 u64 u32 u16 u8 bool".split())

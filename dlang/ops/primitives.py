@@ -179,6 +179,8 @@ class Primitive:
     magnitude: of integers what the result does not exceed, signs apart: the sum of both operands, or one of them; empty
     where that is not so, or does not matter.
     opposite: of a comparison that which holds of integers where it does not; of floats only for `eq` and `ne`, by NaN.
+    unit: the second operand, or either of a commutative primitive, that leaves the other one as it is.
+    alike: what it is of two equal operands: an operand, or, unless they are floats, a number or a truth value.
     swapped: of an order that which holds of two numbers where it holds of them the other way round.
     gap: of an order of integers x and y the s and c of s·(y - x) + c, which is at least 0 where the order holds.
     operator: its sign in the language. word: its name there. ufunc: NumPy's function.
@@ -204,6 +206,8 @@ class Primitive:
     counts: bool = False
     magnitude: Literal["", "sum", "first", "second"] = ""
     opposite: str = ""
+    unit: float | bool | None = None
+    alike: Literal["operand"] | int | None = None
     swapped: str = ""
     gap: tuple[int, int] | None = None
     operator: str = ""
@@ -258,6 +262,7 @@ def _comparison(
     ufunc: str,
     swapped: str = "",
     gap: tuple[int, int] | None = None,
+    unit: bool | None = None,
 ) -> Primitive:
     """A comparison of numbers and strings; `eq` and `ne` are also of truth values. predicates: for signed, unsigned,
     float."""
@@ -267,28 +272,37 @@ def _comparison(
         cost=ADDITION, flops=0, commutative=not gap,
         llvm=Instruction(Texts(f"fcmp {real}", f"icmp {signed}", f"icmp {unsigned}", f"icmp {unsigned}")),
         cuda=_every(f"{{x}} {operator} {{y}}"), fold=folding.comparison(name), bound="any",
-        opposite=opposite, swapped=swapped, gap=gap, operator=operator,
+        opposite=opposite, unit=unit, alike=operator in ("==", "<=", ">="), swapped=swapped, gap=gap,
+        operator=operator,
         ufunc=Ufunc(ufunc, bools=f"u8({{0}}) {operator} u8({{1}})"),
     )  # fmt: skip
 
 
-def _bits(name: str, numpy: str, instruction: str, sign: str, fold: Fold, about: str) -> Primitive:
+def _bits(
+    name: str,
+    numpy: str,
+    instruction: str,
+    sign: str,
+    fold: Fold,
+    about: str,
+    alike: Literal["operand"] | None = "operand",
+) -> Primitive:
     """An operation on the bits of two integers, or on two truth values."""
     text = f"{name}({{0}}, {{1}})"
     return Primitive(
         name, 2, BITS, "same", f"np.{numpy}(x, y)", (None, None), (None, None),
         cost=ROUNDING, flops=0, commutative=True, llvm=Instruction(_bitwise(instruction)),
         cuda=_bitwise(f"{{t}}({{x}} {sign} {{y}})"), fold=fold, bound="any",
-        word=Word(about, BITS, ("x", "y")), ufunc=Ufunc(numpy, bools=text),
+        word=Word(about, BITS, ("x", "y")), ufunc=Ufunc(numpy, bools=text), alike=alike,
     )  # fmt: skip
 
 
-def _logical(name: str, numpy: str, sign: str, fold: Fold) -> Primitive:
+def _logical(name: str, numpy: str, sign: str, fold: Fold, unit: bool) -> Primitive:
     """Of truth values; both sides are computed."""
     return Primitive(
         name, 2, BOOL, "bool", f"np.{numpy}(x, y)", (None, None), (None, None),
         cost=ADDITION, flops=0, commutative=True, llvm=Instruction(Texts(truth=name)),
-        cuda=Texts(truth=f"{{x}} {sign} {{y}}"), fold=fold, bound="any",
+        cuda=Texts(truth=f"{{x}} {sign} {{y}}"), fold=fold, bound="any", unit=unit, alike="operand",
         ufunc=Ufunc(numpy, f"bit_{name}({{0}}, {{1}})", takes="logical"),
     )  # fmt: skip
 
@@ -297,7 +311,7 @@ def _shift(name: str, numpy: str, fold: Fold, about: str) -> Primitive:
     return Primitive(
         name, 2, INT, "same", f"np.{numpy}(x, y)", (None, None), (None, None),
         cost=ROUNDING, flops=0, total=False, llvm=Sequence(), cuda=_whole(f"dl_{name}({{x}}, {{y}})"), fold=fold,
-        bound="any", word=Word(about, INT, ("x", "y")),
+        bound="any", unit=0, word=Word(about, INT, ("x", "y")),
     )  # fmt: skip
 
 
@@ -308,7 +322,7 @@ def _extremum(name: str, sign: str, which: str, truth: str, fold: Fold) -> Primi
         (f"select(x {sign} r, g, 0.0)", f"select(x {sign} r, 0.0, g)"),
         (f"ONE if primal(x) {sign} primal(y) else None", f"None if primal(x) {sign} primal(y) else ONE"),
         cost=ADDITION, flops=1, exact=True, llvm=Sequence(), cuda=_numbers(*(f"dl_{name}({{x}}, {{y}})",) * 2),
-        fold=fold, bound="largest", counts=True,
+        fold=fold, bound="largest", counts=True, alike="operand",
         word=Word(f"The {which} one, element by element; the two broadcast.", ORD, ("x", "y")),
         ufunc=Ufunc(name, bools=f"{truth}({{0}}, {{1}})"),
     )  # fmt: skip
@@ -349,25 +363,25 @@ _ROWS = (
         "add", 2, NUM, "same", "x + y", ("g", "g"), ("ONE", "ONE"),
         cost=ADDITION, flops=1, llvm=Fusible("add"),
         cuda=_numbers("{x} + {y}", "dl_add({x}, {y})"), fold=Fold(*(lambda x, y: x + y,) * 2), bound="sum",
-        commutative=True, counts=True, magnitude="sum", operator="+", ufunc=Ufunc("add"),
+        commutative=True, counts=True, magnitude="sum", unit=-0.0, operator="+", ufunc=Ufunc("add"),
     ),
     Primitive(
         "sub", 2, NUM, "same", "x - y", ("g", "-g"), ("ONE", "-ONE"),
         cost=ADDITION, flops=1, llvm=Fusible("sub"),
         cuda=_numbers("{x} - {y}", "dl_sub({x}, {y})"), fold=Fold(*(lambda x, y: x - y,) * 2), bound="sum",
-        counts=True, magnitude="sum", operator="-", ufunc=Ufunc("subtract"),
+        counts=True, magnitude="sum", unit=0.0, alike=0, operator="-", ufunc=Ufunc("subtract"),
     ),
     Primitive(
         "mul", 2, NUM, "same", "x * y", ("zero_safe_mul(g, y)", "zero_safe_mul(g, x)"), ("y", "x"),
         cost=ADDITION, flops=1, llvm=Fusible("mul"),
         cuda=_numbers("{x} * {y}", "dl_mul({x}, {y})"), fold=Fold(*(lambda x, y: x * y,) * 2), bound="product",
-        commutative=True, counts=True, operator="*", ufunc=Ufunc("multiply"),
+        commutative=True, counts=True, unit=1, operator="*", ufunc=Ufunc("multiply"),
     ),
     Primitive(
         "div", 2, FLOAT, "same", "x / y", ("zero_safe_mul(g, 1.0 / y)", "-zero_safe_mul(g, r / y)"),
         ("ONE / y", "-x / (y * y)"),
         cost=DIVISION, flops=1, llvm=Instruction(Texts("fdiv")), cuda=Texts("{x} / {y}"), fold=Fold(folding.divide),
-        bound="quotient", operator="/", ufunc=Ufunc("true_divide"),
+        bound="quotient", unit=1, operator="/", ufunc=Ufunc("true_divide"),
     ),
     Primitive(
         "zero_safe_mul", 2, FLOAT, "same", "np.where(x == 0, x, x * y)",
@@ -532,8 +546,8 @@ _ROWS = (
         "The nearest whole number, as a float; of two the even one.", Ufunc("rint"),
     ),
     # comparison, on numbers and strings; eq and ne also on truth values
-    _comparison("eq", "==", ("eq", "eq", "oeq"), "ne", "equal"),
-    _comparison("ne", "!=", ("ne", "ne", "une"), "eq", "not_equal"),
+    _comparison("eq", "==", ("eq", "eq", "oeq"), "ne", "equal", unit=True),
+    _comparison("ne", "!=", ("ne", "ne", "une"), "eq", "not_equal", unit=False),
     _comparison("lt", "<", ("slt", "ult", "olt"), "ge", "less", "gt", (1, -1)),
     _comparison("le", "<=", ("sle", "ule", "ole"), "gt", "less_equal", "ge", (1, 0)),
     _comparison("gt", ">", ("sgt", "ugt", "ogt"), "le", "greater", "lt", (-1, -1)),
@@ -552,8 +566,8 @@ _ROWS = (
         ufunc=Ufunc("isfinite", takes="tested"),
     ),
     # truth values; both sides are computed
-    _logical("and", "logical_and", "&&", Fold(truth=lambda x, y: x and y)),
-    _logical("or", "logical_or", "||", Fold(truth=lambda x, y: x or y)),
+    _logical("and", "logical_and", "&&", Fold(truth=lambda x, y: x and y), True),
+    _logical("or", "logical_or", "||", Fold(truth=lambda x, y: x or y), False),
     Primitive(
         "not", 1, BOOL, "bool", "np.logical_not(x)", (None,), (None,),
         cost=ADDITION, flops=0, llvm=Sequence(), cuda=Texts(truth="!{x}"), fold=Fold(truth=lambda x: not x),
@@ -577,7 +591,7 @@ _ROWS = (
     ),
     _bits(
         "bit_xor", "bitwise_xor", "xor", "^", Fold(whole=lambda x, y: x ^ y, truth=lambda x, y: x != y),
-        "Bits that differ; of masks, where they differ.",
+        "Bits that differ; of masks, where they differ.", alike=None,
     ),
     Primitive(
         "bit_not", 1, BITS, "same", "np.bitwise_not(x)", (None,), (None,),

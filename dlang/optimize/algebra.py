@@ -1,4 +1,4 @@
-"""Algebra of primitives, as a table: for each primitive what simpler thing it is, if any.
+"""Algebra of primitives: what simpler thing each is of some operands, if any. Units and equal operands are in its row.
 
 Only laws that hold for every value of the dtype: x * 0 is 0 for integers, not for floats; x + (-0.0) is x, x + 0.0 is
 not. One exception: `zero_safe_mul(g, d)` for a finite d is g * d, whose zero may have another sign.
@@ -7,13 +7,12 @@ not. One exception: `zero_safe_mul(g, d)` for a finite d is g * d, whose zero ma
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Protocol
 
 from dlang.ir.anf import FLOATS, INTEGERS, Atom, Cast, Lit, Op, Prim, Var
 from dlang.ir.rounding import rounded
 from dlang.ir.types import dtype_of
-from dlang.ops.primitives import OPPOSITE, SWAPPED
+from dlang.ops.primitives import OPPOSITE, PRIMITIVES, SWAPPED, Primitive
 from dlang.optimize.constants import fold, is_number, literal, same_literal
 
 Simpler = Atom | Prim | None
@@ -28,14 +27,71 @@ class Context(Protocol):
 
 
 def simpler(ctx: Context, name: str, args: tuple[Atom, ...]) -> Simpler:
-    """Returns what a primitive of these arguments equals; None if there is nothing simpler."""
+    """What a primitive of these arguments equals; None if there is nothing simpler."""
     literals = tuple([a for a in args if isinstance(a, Lit)])
     if len(literals) == len(args):
         folded = fold(name, literals)
         if folded is not None:
             return folded
-    rule = RULES.get(name)
-    return None if rule is None else rule(ctx, *args)
+    if len(args) == 2:
+        known = _from_row(PRIMITIVES[name], *args)
+        if known is not None:
+            return known
+    match name, args:
+        case "add", (x, y):
+            return _add(ctx, x, y)
+        case "sub", (x, y):
+            return _sub(ctx, x, y)
+        case "mul", (x, y):
+            return _mul(ctx, x, y)
+        case "div", (x, y):
+            return _div(ctx, x, y)
+        case "zero_safe_mul", (g, d):
+            return _guard(ctx, g, d)
+        case "zero_safe_mul_both", (x, y):
+            return _guard_both(ctx, x, y)
+        case "floordiv", (x, y):
+            return x if is_number(y, 1) and not _is_float(x) else None
+        case "mod", (x, y):
+            return literal(0, dtype_of(x)) if is_number(y, 1) and not _is_float(x) else None
+        case "neg", (x,):
+            return _neg(ctx, x)
+        case "abs", (x,):
+            return _abs(ctx, x)
+        case "pow", (x, y):
+            return _pow(ctx, x, y)
+        case "powi", (x, k):
+            return _powi(ctx, x, k)
+        case "select", (c, a, b):
+            return _select(ctx, c, a, b)
+        case "and" | "or", (x, y):
+            return next((a for a in args if _truth(a) is (name == "or")), None)
+        case "eq" | "ne", (x, y):
+            return _opposite(name == "ne", x, y)
+        case "not", (x,):
+            return _not(ctx, x)
+        case _:
+            return None
+
+
+def _from_row(p: Primitive, x: Atom, y: Atom) -> Simpler:
+    """What the row of a primitive says of two operands of which one is its unit, or which are one variable."""
+    if p.unit is not None:
+        if _is_unit(y, p.unit):
+            return x
+        if p.commutative and _is_unit(x, p.unit):
+            return y
+    if p.alike is None or x is not y:
+        return None
+    if p.alike == "operand":
+        return x
+    if _is_float(x):
+        return None
+    return Lit(p.alike, "bool") if isinstance(p.alike, bool) else literal(p.alike, dtype_of(x))
+
+
+def _is_unit(x: Atom, unit: float | bool) -> bool:
+    return _truth(x) is unit if isinstance(unit, bool) else is_number(x, unit)
 
 
 def same(a: Atom, b: Atom) -> bool:
@@ -63,11 +119,6 @@ def _truth(x: Atom) -> bool | None:
 
 
 def _add(ctx: Context, x: Atom, y: Atom) -> Simpler:
-    zero = -0.0 if _is_float(x) else 0
-    if is_number(y, zero):
-        return x
-    if is_number(x, zero):
-        return y
     if (n := _negated(ctx, y)) is not None:
         return Prim("sub", (x, n))
     if (n := _negated(ctx, x)) is not None:
@@ -76,12 +127,8 @@ def _add(ctx: Context, x: Atom, y: Atom) -> Simpler:
 
 
 def _sub(ctx: Context, x: Atom, y: Atom) -> Simpler:
-    if is_number(y, 0.0):
-        return x
     if is_number(x, -0.0 if _is_float(x) else 0):
         return Prim("neg", (y,))
-    if same(x, y) and not _is_float(x):
-        return literal(0, dtype_of(x))
     if (n := _negated(ctx, y)) is not None:
         return Prim("add", (x, n))
     return None
@@ -89,8 +136,6 @@ def _sub(ctx: Context, x: Atom, y: Atom) -> Simpler:
 
 def _mul(ctx: Context, x: Atom, y: Atom) -> Simpler:
     for a, b in ((x, y), (y, x)):
-        if is_number(b, 1):
-            return a
         if is_number(b, -1):
             return Prim("neg", (a,))
         if is_number(b, 0) and not _is_float(b):
@@ -102,8 +147,6 @@ def _mul(ctx: Context, x: Atom, y: Atom) -> Simpler:
 
 
 def _div(ctx: Context, x: Atom, y: Atom) -> Simpler:
-    if is_number(y, 1):
-        return x
     if is_number(y, -1):
         return Prim("neg", (x,))
     if isinstance(y, Lit):
@@ -243,22 +286,6 @@ def _select(ctx: Context, c: Atom, a: Atom, b: Atom) -> Simpler:
             return None
 
 
-def _and(ctx: Context, x: Atom, y: Atom) -> Simpler:
-    for a, b in ((x, y), (y, x)):
-        known = _truth(b)
-        if known is not None:
-            return a if known else Lit(False, "bool")
-    return x if x is y else None
-
-
-def _or(ctx: Context, x: Atom, y: Atom) -> Simpler:
-    for a, b in ((x, y), (y, x)):
-        known = _truth(b)
-        if known is not None:
-            return Lit(True, "bool") if known else a
-    return x if x is y else None
-
-
 def _not(ctx: Context, x: Atom) -> Simpler:
     match ctx.definition(x):
         case Prim("not", (y,)):
@@ -271,72 +298,9 @@ def _not(ctx: Context, x: Atom) -> Simpler:
             return None
 
 
-def _compare(equal: bool) -> Callable[..., Simpler]:
-    def rule(ctx: Context, x: Atom, y: Atom) -> Simpler:
-        return Lit(equal, "bool") if x is y and not _is_float(x) else None
-
-    return rule
-
-
-def _eq(ctx: Context, x: Atom, y: Atom) -> Simpler:
+def _opposite(equal: bool, x: Atom, y: Atom) -> Simpler:
+    """A comparison with the truth value that makes it the opposite of the other operand."""
     for a, b in ((x, y), (y, x)):
-        known = _truth(b)
-        if known is not None:
-            return a if known else Prim("not", (a,))
-    return _compare(True)(ctx, x, y)
-
-
-def _ne(ctx: Context, x: Atom, y: Atom) -> Simpler:
-    for a, b in ((x, y), (y, x)):
-        known = _truth(b)
-        if known is not None:
-            return Prim("not", (a,)) if known else a
-    return _compare(False)(ctx, x, y)
-
-
-def _idempotent(ctx: Context, x: Atom, y: Atom) -> Simpler:
-    return x if x is y else None
-
-
-def _shift(ctx: Context, x: Atom, y: Atom) -> Simpler:
-    return x if is_number(y, 0) else None
-
-
-def _floordiv(ctx: Context, x: Atom, y: Atom) -> Simpler:
-    return x if is_number(y, 1) and not _is_float(x) else None
-
-
-def _mod(ctx: Context, x: Atom, y: Atom) -> Simpler:
-    return literal(0, dtype_of(x)) if is_number(y, 1) and not _is_float(x) else None
-
-
-RULES: dict[str, Callable[..., Simpler]] = {
-    "add": _add,
-    "sub": _sub,
-    "mul": _mul,
-    "div": _div,
-    "zero_safe_mul": _guard,
-    "zero_safe_mul_both": _guard_both,
-    "floordiv": _floordiv,
-    "mod": _mod,
-    "neg": _neg,
-    "abs": _abs,
-    "pow": _pow,
-    "powi": _powi,
-    "maximum": _idempotent,
-    "minimum": _idempotent,
-    "eq": _eq,
-    "ne": _ne,
-    "lt": _compare(False),
-    "le": _compare(True),
-    "gt": _compare(False),
-    "ge": _compare(True),
-    "select": _select,
-    "and": _and,
-    "or": _or,
-    "not": _not,
-    "bit_and": _idempotent,
-    "bit_or": _idempotent,
-    "shift_left": _shift,
-    "shift_right": _shift,
-}
+        if _truth(b) is equal:
+            return Prim("not", (a,))
+    return None

@@ -134,6 +134,31 @@ def test_operands_change_places_just_where_that_changes_nothing(p: Primitive) ->
 
 
 @EACH
+def test_a_unit_leaves_the_other_operand_alone(p: Primitive) -> None:
+    function, truths = FUNCTIONS[p.name], [np.bool_(False), np.bool_(True)]
+    if p.unit is None:
+        return
+    for kind, numbers in ((np.float64, REALS), (np.int64, WHOLE), (np.bool_, truths)):
+        if {np.float64: "f64", np.int64: "i64"}.get(kind, "bool") in CLASSES[p.domain] and (
+            isinstance(p.unit, bool) == (kind is np.bool_)
+        ):
+            for x in map(kind, numbers):
+                assert repr(kind(function(x, kind(p.unit)))) == repr(x)
+                assert not p.commutative or repr(kind(function(kind(p.unit), x))) == repr(x)
+
+
+@EACH
+def test_equal_operands_give_what_the_table_says(p: Primitive) -> None:
+    function = FUNCTIONS[p.name]
+    for kind, dtype, numbers in ((np.float64, "f64", (*REALS, np.nan, np.inf)), (np.int64, "i64", WHOLE)):
+        for x in map(kind, numbers if dtype in CLASSES[p.domain] and p.alike is not None else ()):
+            if p.alike == "operand":
+                assert repr(function(x, x)) == repr(x)
+            elif dtype == "i64":
+                assert function(x, x) == p.alike
+
+
+@EACH
 def test_comparisons_have_their_opposites(p: Primitive) -> None:
     compares = p.result == "bool" and p.arity == 2 and p.domain != "bool"
     assert compares == bool(p.opposite)
