@@ -25,14 +25,15 @@ from dlang.host.errors import RunError
 from dlang.host.platform.memory import spare_memory
 from dlang.host.platform.stack import start
 from dlang.interpret import operations
+from dlang.interpret.algebra import Algebra, Numbers
 from dlang.interpret.operations import Failed, Frame, Run, dtype_of, value_of
 from dlang.interpret.outside import call_outside
+from dlang.interpret.points import Batch, box_of, elements, points_of
+from dlang.interpret.reduction import Sink
 from dlang.ir import anf
 from dlang.ir.anf import Array, Atom, Block, Function, Let, Program, Token, Var
 from dlang.ir.call_graph import recursive_functions
 from dlang.ir.errors import IRError
-from dlang.ir.points import Batch, box_of, elements, points_of
-from dlang.ir.reduction import Sink
 from dlang.ir.traverse import op_blocks
 from dlang.ir.values import (
     Lanes,
@@ -83,11 +84,12 @@ class Interpreter(Run):
         self,
         program: Program,
         host: World | None = None,
+        algebra: Algebra | None = None,
         *,
         depth: int = DEPTH,
         spare: Callable[[], int] = spare_memory,
     ) -> None:
-        super().__init__()
+        super().__init__(Numbers() if algebra is None else algebra)
         self.program = program
         self.host: World = host if host is not None else Host()
         self.depth = depth
@@ -166,7 +168,8 @@ class Interpreter(Run):
                 if env[param].shape != wanted:
                     raise IRError(f"{param.name} of {function.name} has the shape {env[param].shape}, not {wanted}")
         results = self._block(function.body, Frame(env, None))
-        return [release(r) for r, f in zip(results, function.results, strict=True) if not isinstance(f.type, Token)]
+        formals = zip(results, function.results, strict=True)
+        return [self.algebra.plain(release(r), dtype_of(f)) for r, f in formals if not isinstance(f.type, Token)]
 
     # ---- blocks ------------------------------------------------------------------------------------------------------
     def _block(self, block: Block, frame: Frame) -> list[Any]:
@@ -192,7 +195,7 @@ class Interpreter(Run):
             else:
                 env[let.vars[0]] = _ONE[type(op)](self, op, let, frame)
         except (MemoryError, OverflowError):  # a size that is no i64 is larger than all memory
-            raise _at_point(RunError(MEMORY_EXHAUSTED, "the memory is exhausted", let.span), frame) from None
+            raise _at_point(RunError(MEMORY_EXHAUSTED, "the memory is exhausted", let.span), frame.n) from None
 
     def _each_point(self, let: Let, frame: Frame, evaluate: Callable[..., Any]) -> list[Any]:
         """An operation that is evaluated for one point at a time."""
@@ -314,6 +317,7 @@ class Interpreter(Run):
             [*(names[v] for v in mentioned if v in names), *range(len(names), len(names) + row)],
             any(v not in names and v not in frame.env for v in mentioned),
             row,
+            self.algebra,
         )
 
     # ---- control -----------------------------------------------------------------------------------------------------
@@ -377,34 +381,41 @@ class Interpreter(Run):
     def _call(self, op: anf.Call, let: Let, frame: Frame) -> list[Any]:
         if frame.n is not None and op.function in self._recursive:
             return self._each_point(let, frame, Interpreter._call)
-        function = self.program.functions[op.function]
+        return self.called(op.function, [value_of(a, frame.env) for a in op.args], let, frame.n)
+
+    def called(self, name: str, args: Sequence[Any], let: Let, n: int | None) -> list[Any]:
+        """What a function of the program gives for arguments. let: the call; n: how many points they are for."""
+        function = self.program.functions[name]
+        label = function.label or function.name
         if self._interrupted:
             raise KeyboardInterrupt
         if self._calls >= self.depth or (self._calls % _CALLS_BETWEEN == 0 and self._calls and self.spare() < 0):
-            message = f"the stack is exhausted: `{function.label or function.name}` is {self._calls} calls deep"
-            raise _at_point(RunError(STACK_EXHAUSTED, message, let.span), frame)
-        env = {p: value_of(a, frame.env) for p, a in zip(function.params, op.args, strict=True)}
+            message = f"the stack is exhausted: `{label}` is {self._calls} calls deep"
+            raise _at_point(RunError(STACK_EXHAUSTED, message, let.span), n)
         self._calls += 1
         try:
-            return self._block(function.body, Frame(env, frame.n))
+            return self._block(function.body, Frame(dict(zip(function.params, args, strict=True)), n))
         except RunError as error:
-            error.called(function.label or function.name, let.span)
+            error.called(label, let.span)
             raise
         except Failed as failed:
-            failed.error.called(function.label or function.name, let.span)
+            failed.error.called(label, let.span)
             raise
         finally:
             self._calls -= 1
 
     def _foreign(self, op: anf.Foreign, let: Let, frame: Frame) -> list[Any]:
-        args = [release(value_of(a, frame.env)) for a in op.args]
-        return call_outside(self.program, op.target, args, op.args, let.vars, frame.env, let.span)
+        return self._outside(op.target, op.args, let, let.vars, frame)
+
+    def _outside(self, target: str, atoms: Sequence[Atom], let: Let, vars: Sequence[Var], frame: Frame) -> list[Any]:
+        values = [release(value_of(a, frame.env)) for a in atoms]
+        args = [self.algebra.outgoing(v, dtype_of(a), target) for v, a in zip(values, atoms, strict=True)]
+        return call_outside(self.program, target, args, atoms, vars, frame.env, let.span)
 
     def _effect(self, op: anf.Effect, let: Let, frame: Frame) -> list[Any]:
-        args = [release(value_of(a, frame.env)) for a in op.args]
         if op.name == "foreign":
-            rest = let.vars[1:]
-            return [None, *call_outside(self.program, op.static[0], args, op.args, rest, frame.env, let.span)]
+            return [None, *self._outside(op.static[0], op.args, let, let.vars[1:], frame)]
+        args = self.plain(op.args, frame)
         try:
             if op.name == "print":
                 self.host.print(args[0])
@@ -416,11 +427,11 @@ class Interpreter(Run):
         return [None, *(accept(r, v.type) for r, v in zip(results, let.vars[1:], strict=True))]
 
     def _derivative(self, op: anf.Derivative, let: Let, frame: Frame) -> list[Any]:
-        raise IRError(f"{type(op).__name__} of {op.function} reached the interpreter before it was expanded")
+        return self.algebra.derivative(self, op, let, frame)
 
 
-def _at_point(error: RunError, frame: Frame) -> Exception:
-    return error if frame.n is None else Failed(0, error)
+def _at_point(error: RunError, n: int | None) -> Exception:
+    return error if n is None else Failed(0, error)
 
 
 def evaluation(op: anf.Op) -> tuple[bool, Callable[..., Any]]:
@@ -448,4 +459,5 @@ _MANY: dict[type, Callable[..., list[Any]]] = {
 _BY_POINT = {
     anf.Format, anf.Update, anf.Copy, anf.Empty, anf.Concat, anf.Scan, anf.Contract, anf.For, anf.While, anf.Compact,
     anf.LinalgOp, anf.Foreign, anf.Effect, anf.Construct, anf.Tag, anf.Fields,
+    anf.Vjp, anf.Jvp, anf.VjpForward, anf.VjpBackward,
 }  # fmt: skip

@@ -20,10 +20,10 @@ from dlang.host.effects import Host
 from dlang.identity import ByIdentity
 from dlang.interpret.interpreter import Interpreter
 from dlang.interpret.operations import Frame
+from dlang.interpret.points import box_of
 from dlang.ir import anf
 from dlang.ir.anf import Array, Block, Let, Program, Scalar, Var, is_handle
 from dlang.ir.node import Node
-from dlang.ir.points import box_of
 from dlang.ir.traverse import free_vars, op_blocks
 from dlang.ir.values import Version, literal
 

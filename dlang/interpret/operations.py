@@ -6,33 +6,31 @@ Each is a function of the run, the operation and the variables of the call, whic
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from dlang.host import libraries
 from dlang.host.errors import RunError
 from dlang.host.text import format_parts
 from dlang.identity import ByIdentity
+from dlang.interpret.algebra import Algebra
+from dlang.interpret.points import view_rows
 from dlang.ir import anf
-from dlang.ir.anf import HALF, Array, Atom, Block, Let, Lit, Op, Scalar, Size, Var
+from dlang.ir.anf import Array, Atom, Block, Let, Lit, Op, Scalar, Size, Var
 from dlang.ir.errors import IRError
 from dlang.ir.libraries import library_cost
 from dlang.ir.node import Node
-from dlang.ir.points import view_rows
 from dlang.ir.terms import WIDTHS
 from dlang.ir.traverse import free_vars
 from dlang.ir.values import (
-    FUNCTIONS,
     Lanes,
     Rows,
     Version,
     array_of,
     at,
-    convert,
+    concatenated,
     count_of,
-    exact,
     extent_of,
     flat_index,
     literal,
@@ -64,7 +62,7 @@ class Frame:
 
 
 class Run:
-    """The counters of a run of the interpreter.
+    """What a run of the interpreter computes with, and what it counts.
 
     counts: operations by the name of the op that they belong to. copies: how many `Copy` ran. passes: over arrays: how
     many comprehensions, products and the like ran, not counting those at the points of a comprehension. allocated:
@@ -72,7 +70,8 @@ class Run:
     always hold; how many points have come to each.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, algebra: Algebra) -> None:
+        self.algebra = algebra
         self.counts: Counter[str] = Counter()
         self.copies = 0
         self.passes = 0
@@ -88,6 +87,11 @@ class Run:
     def count(self, let: Let, operations: int, moved: int = 0) -> None:
         """Counts what one operation took. moved: bytes that it read and wrote."""
         self.counts[type(let.op).__name__] += operations
+
+    def plain(self, atoms: Sequence[Atom], frame: Frame, lane: int = 0) -> list[Any]:
+        """What atoms are at one point, for the world outside."""
+        values = [release(at(value_of(a, frame.env), lane)) for a in atoms]
+        return [self.algebra.plain(v, dtype_of(a)) for v, a in zip(values, atoms, strict=True)]
 
     def free(self, x: Op | Block) -> list[Var]:
         known = self._free_of.get(x)
@@ -144,9 +148,9 @@ def prim(run: Run, op: anf.Prim, let: Let, frame: Frame) -> Any:
                 args[k] = arg.data
                 lanes = True
         if lanes:
-            result = exact(FUNCTIONS[op.name](*args), dtype)
+            result = run.algebra.primitive(op.name, args, dtype)
             return Lanes(result) if np.ndim(result) else result  # `select` may have chosen what is no lanes
-    return exact(FUNCTIONS[op.name](*args), dtype)
+    return run.algebra.primitive(op.name, args, dtype)
 
 
 def cast(run: Run, op: anf.Cast, let: Let, frame: Frame) -> Any:
@@ -154,8 +158,8 @@ def cast(run: Run, op: anf.Cast, let: Let, frame: Frame) -> Any:
     value = value_of(op.arg, frame.env)
     source = dtype_of(op.arg)
     if type(value) is Lanes:
-        return Lanes(convert(value.data, source, op.dtype))
-    return convert(value, source, op.dtype)
+        return Lanes(run.algebra.convert(value.data, source, op.dtype))
+    return run.algebra.convert(value, source, op.dtype)
 
 
 def size_value(run: Run, op: anf.IndexExpr, let: Let, frame: Frame) -> Any:
@@ -168,11 +172,16 @@ def number(size: Size, frame: Frame) -> Any:
 
 
 def formatted(run: Run, op: anf.Format, let: Let, frame: Frame) -> Any:
-    return format_parts(op.parts, [release(value_of(a, frame.env)) for a in op.args])
+    return format_parts(op.parts, run.plain(op.args, frame))
 
 
 def stop(run: Run, op: anf.StopGradient, let: Let, frame: Frame) -> Any:
-    return value_of(op.arg, frame.env)
+    value = value_of(op.arg, frame.env)
+    if type(value) is Lanes:
+        return Lanes(run.algebra.plain(value.data, dtype_of(op.arg)))
+    if type(value) is Rows:
+        return Rows(run.algebra.plain(value.data, dtype_of(op.arg)), value.base, value.shape)
+    return run.algebra.plain(value, dtype_of(op.arg))
 
 
 def check(run: Run, op: anf.Assert, let: Let, frame: Frame) -> list[Any]:
@@ -193,7 +202,7 @@ def check(run: Run, op: anf.Assert, let: Let, frame: Frame) -> list[Any]:
     elif not condition:
         lane = 0
     if lane is not None:
-        values = [release(at(value_of(a, frame.env), lane)) for a in op.values]
+        values = run.plain(op.values, frame, lane)
         error = RunError(op.code, format_parts(op.parts, values), let.span)
         raise error if frame.n is None else Failed(lane, error)
     return [value_of(s, frame.env) for s in op.guarded]
@@ -297,7 +306,7 @@ def reshape(run: Run, op: anf.Reshape, let: Let, frame: Frame) -> Any:
 
 
 def concat(run: Run, op: anf.Concat, let: Let, frame: Frame) -> Any:
-    out = np.concatenate([array_of(frame.env[a]) for a in op.arrays])
+    out = concatenated([array_of(frame.env[a]) for a in op.arrays])
     run.count(let, 2 * out.size, 2 * out.size * width_of(let.vars[0]))
     run.passed(frame, out)
     return out
@@ -314,9 +323,7 @@ def compact(run: Run, op: anf.Compact, let: Let, frame: Frame) -> list[Any]:
 def scan(run: Run, op: anf.Scan, let: Let, frame: Frame) -> Any:
     array = array_of(frame.env[op.array])
     run.count(let, 3 * array.size, 2 * array.size * width_of(op.array))
-    dtype = dtype_of(op.array)
-    total = np.cumsum if op.monoid == "sum" else np.cumprod
-    out = exact(total(array, dtype=np.float32 if dtype in HALF else array.dtype), dtype)
+    out = run.algebra.running(op.monoid, array, dtype_of(op.array))
     run.passed(frame, out)
     return out
 
@@ -324,19 +331,16 @@ def scan(run: Run, op: anf.Scan, let: Let, frame: Frame) -> Any:
 def contract(run: Run, op: anf.Contract, let: Let, frame: Frame) -> Any:
     a, b = array_of(frame.env[op.a]), array_of(frame.env[op.b])
     sizes = dict(zip((*op.left, *op.right), (*a.shape, *b.shape), strict=True))
-    if a.dtype == np.float16:
-        a, b = a.astype(np.float32), b.astype(np.float32)
-    out = np.einsum(a, list(op.left), b, list(op.right), list(op.out), optimize=True)
+    out = run.algebra.contracted(op, a, b, dtype_of(let.vars[0]))
     operations = 4 * count_of(tuple(sizes.values())) + (out.size if op.out else 0)
     run.count(let, operations, (a.size + b.size + (out.size if op.out else 0)) * width_of(let.vars[0]))
-    out = exact(np.ascontiguousarray(out) if op.out else out, dtype_of(let.vars[0]))
     run.passed(frame, out)
     return out
 
 
 def library(run: Run, op: anf.LinalgOp, let: Let, frame: Frame) -> list[Any]:
     args = [release(value_of(a, frame.env)) for a in op.args]
-    results = libraries.perform(op.name, args)
+    results = run.algebra.library(op.name, args, [dtype_of(a) for a in op.args])
     moved = sum(a.nbytes for a in (*args, *results) if isinstance(a, np.ndarray))
     run.count(let, library_cost(op.name, args, args[0].shape), moved)
     run.passed(frame, *results)

@@ -25,6 +25,10 @@ from dlang.ops.primitives import PRIMITIVES
 ZERO, ONE = np.float64(0.0), np.float64(1.0)
 
 
+class NoDerivative(Exception):
+    """A derivative would pass through something that the reference can't differentiate."""
+
+
 class Traced:
     """A scalar under a derivative. Operators are those of f64."""
 
@@ -109,6 +113,15 @@ class Tape:
         return bars
 
 
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What `VjpForward` binds as the tape: the tape, and the traced arguments and results of the call."""
+
+    tape: Tape
+    args: tuple[Any, ...]
+    results: tuple[Any, ...]
+
+
 # ---- operations ------------------------------------------------------------------------------------------------------
 def apply(name: str, args: Sequence[Any], dtype: str) -> Any:
     """A primitive on scalars, traced or not, with a result of a dtype."""
@@ -189,6 +202,30 @@ def primal(x: Any) -> Any:
     while isinstance(x, Traced):
         x = x.value
     return x
+
+
+def is_float(x: Any) -> bool:
+    if isinstance(x, Recording):
+        raise NoDerivative("a function that a `vjp` gave")
+    return isinstance(primal(x), np.floating)
+
+
+def below(x: Any, tag: int) -> Any:
+    """A scalar without the derivatives of a tag."""
+    return x.value if isinstance(x, Traced) and x.tag == tag else x
+
+
+def tangent(x: Any, tag: int) -> Any:
+    """The tangent of a scalar; what carries none is itself."""
+    if isinstance(x, Dual) and x.tag == tag:
+        return rounded(x.tangent, primal(x))
+    return rounded(ZERO, x) if is_float(x) else x
+
+
+def rounded(bar: Any, like: Any) -> Any:
+    """A tangent in the dtype of its value."""
+    kind = {np.float64: "f64", np.float32: "f32", np.float16: "f16"}[type(primal(like))]
+    return bar if kind == "f64" else cast(bar, "f64", kind)
 
 
 # ---- the derivatives of primitives, in f64 ---------------------------------------------------------------------------

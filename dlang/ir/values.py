@@ -97,9 +97,9 @@ class Version:
         """The version with elements at flat positions replaced."""
         data = self.read()
         flat = data.reshape(-1)
-        new = Version(data)
-        self.slots, self.old, self.newer, self.data = slots, _copied(flat[slots]), new, None
-        flat[slots] = values
+        old = _copied(flat[slots])
+        new = Version(put(flat, slots, values).reshape(data.shape))
+        self.slots, self.old, self.newer, self.data = slots, old, new, None
         return new
 
 
@@ -136,7 +136,40 @@ def array_of(value: Any) -> NDArray:
 
 def lanes_of(value: Any, n: int, dtype: str) -> NDArray:
     """A scalar's values at n points."""
-    return value.data if type(value) is Lanes else np.full(n, value, numpy_dtype(dtype))
+    if type(value) is Lanes:
+        return value.data
+    out = np.empty(n, numpy_dtype(dtype) if isinstance(value, np.generic) else object)
+    out.fill(value)
+    return out
+
+
+def boxed(values: NDArray) -> NDArray:
+    """Scalars as an array of objects, each the scalar of NumPy that it is."""
+    out = np.empty(values.size, object)
+    out[:] = list(values.reshape(-1))
+    return out.reshape(values.shape)
+
+
+def put(data: NDArray, slots: Any, values: Any) -> NDArray:
+    """Stores values in an array, or in one of objects in its place, if they are objects: scalars with derivatives."""
+    if isinstance(values, np.ndarray):
+        if values.dtype is not data.dtype and (values.dtype == object or data.dtype == object):
+            values, data = _alike(values), _alike(data)
+    elif not isinstance(values, np.generic):
+        data = _alike(data)
+    data[slots] = values
+    return data
+
+
+def _alike(data: NDArray) -> NDArray:
+    return data if data.dtype == object else boxed(data)
+
+
+def concatenated(arrays: Sequence[NDArray]) -> NDArray:
+    """Arrays one after another; an array of objects if one of them is."""
+    if any(a.dtype == object for a in arrays):
+        arrays = [_alike(a) for a in arrays]
+    return np.concatenate(arrays)
 
 
 def rows_of(value: Any, n: int) -> Rows:
@@ -151,7 +184,7 @@ def merge_lanes(pieces: Sequence[tuple[NDArray, Any]], n: int, dtype: str) -> La
     """A scalar at n points from its values at disjoint sets of points."""
     out = np.empty(n, numpy_dtype(dtype))
     for lanes, value in pieces:
-        out[lanes] = value.data if type(value) is Lanes else value
+        out = put(out, lanes, value.data if type(value) is Lanes else value)
     return Lanes(out)
 
 
@@ -168,7 +201,7 @@ def merge_rows(pieces: Sequence[tuple[NDArray, Any]], n: int, rank: int) -> Rows
             axis[lanes] = sizes
         data.append(rows.data)
         start += len(rows.data)
-    return Rows(np.concatenate(data), base, tuple([_uniform(s) for s in shape]))
+    return Rows(concatenated(data), base, tuple([_uniform(s) for s in shape]))
 
 
 def _uniform(sizes: NDArray) -> int | NDArray:

@@ -1,8 +1,8 @@
 """`dlc bisect`: the first step of the compiler after which a function gives something else.
 
 The reference is the program as it was specialised, run by the interpreter; a program that still has derivatives is run
-by the evaluator that differentiates while it runs (`pointwise.py`), so their expansion is a step like any other.
-The last step is native code.
+by an interpreter that differentiates while it runs (`interpret/derivatives.py`), so their expansion is a step like any
+other. The last step is native code.
 """
 
 from __future__ import annotations
@@ -165,12 +165,10 @@ def runner(function: Counted, way: Way, args: Sequence[Any]) -> tuple[Callable[.
     """Runs the function, or its gradient along ones, in a program; with the names of what is called from outside."""
     import numpy as np
 
+    from dlang.interpret.derivatives import Differentiable
     from dlang.interpret.interpreter import Interpreter
-    from dlang.interpret.pointwise import Pointwise
     from dlang.ir.anf import Token
-    from dlang.ir.call_graph import reachable
     from dlang.ir.types import dtype_of
-    from dlang.pipeline import differentiates
     from dlang.tools.counted import FUNCTIONS
 
     value = function.entry.name
@@ -178,12 +176,7 @@ def runner(function: Counted, way: Way, args: Sequence[Any]) -> tuple[Callable[.
 
     def run(program: Program, on: Any = None) -> Results:
         def results(name: str, more: Sequence[Any]) -> list[Any]:
-            if on is not None:
-                evaluator = on
-            elif differentiates(reachable(program, [name])):
-                evaluator = Pointwise(program, Host(StringIO()))
-            else:
-                evaluator = Interpreter(program, Host(StringIO()))
+            evaluator = Interpreter(program, Host(StringIO()), Differentiable()) if on is None else on
             copies = [a.copy() if isinstance(a, np.ndarray) else a for a in (*args, *more)]
             made: list[Any] = evaluator.run(name, copies)
             return made

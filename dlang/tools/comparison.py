@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dlang.host.errors import RunError
-from dlang.interpret.pointwise_values import NoDerivative
+from dlang.interpret.traced import NoDerivative
 from dlang.tools.deadline import TooLong, within
 from dlang.tools.gradients import STEPS, TOLERANCES, Gradients, Slopes, distance
 

@@ -4,7 +4,7 @@ A function that gives anything but one float is differentiated as the sum of all
 weight of its own.
 
     reverse, forward    compiled: what `ad/` makes of the function, optimised, as machine code
-    reference           by `interpret/pointwise.py`, which has rules of its own and no part in `ad/`
+    reference           by `interpret/derivatives.py`, which has rules of its own and no part in `ad/`
     differences         central differences of the compiled function
 """
 
@@ -21,7 +21,8 @@ import numpy as np
 from dlang.driver import Request, Runner, lower
 from dlang.graphs import reached
 from dlang.host.effects import Host
-from dlang.interpret.pointwise import Pointwise
+from dlang.interpret.derivatives import Differentiable
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Array, Atom, Function, Let, Lit, Program, Scalar, StopGradient, Token, Var
 from dlang.ir.builder import Builder
 from dlang.ir.substitution import refresh_vars
@@ -86,13 +87,16 @@ class Gradients:
 
     def reference_along(self, args: Sequence[Any], direction: Slopes) -> float:
         """The same by dual numbers."""
-        return float(Pointwise(self.mono, self.host).run(FORWARD, [*_copies(args), *self.typed(direction)])[-1])
+        return float(self._referred(FORWARD, [*_copies(args), *self.typed(direction)])[-1])
 
     def reverse(self, args: Sequence[Any]) -> Slopes:
         return self.slopes(self.call(REVERSE, _copies(args)))
 
     def reference(self, args: Sequence[Any]) -> Slopes:
-        return self.slopes(Pointwise(self.mono, self.host).run(REVERSE, _copies(args)))
+        return self.slopes(self._referred(REVERSE, _copies(args)))
+
+    def _referred(self, name: str, args: Sequence[Any]) -> list[Any]:
+        return Interpreter(self.mono, self.host, Differentiable()).run(name, args)
 
     def forward(self, args: Sequence[Any]) -> Slopes:
         return self.each(args, lambda k, at: self.forward_at(args, k, at))

@@ -15,7 +15,7 @@ import numpy as np
 from dlang.diagnostics import DlangError, Source
 from dlang.driver import Request, check, errors_of
 from dlang.host.errors import RunError
-from dlang.interpret.pointwise_values import NoDerivative
+from dlang.interpret.traced import NoDerivative
 from dlang.ir.anf import poly
 from dlang.runtime.tiers import Tiers
 from dlang.tools.gradients import Gradients, gradients

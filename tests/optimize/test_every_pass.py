@@ -17,11 +17,10 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 
 from dlang import pipeline
+from dlang.interpret.derivatives import Differentiable
 from dlang.interpret.interpreter import Interpreter
-from dlang.interpret.pointwise import Pointwise
-from dlang.ir.anf import Array, Derivative, Program, Var, early_name
+from dlang.ir.anf import Array, Program, Var, early_name
 from dlang.ir.printer import print_program
-from dlang.ir.traverse import walk
 from dlang.pipeline import NAMED, PASSES, CorePass, CoreTarget, optimise
 from dlang.polynomials import Poly
 from tests.optimize.programs import F64, I64, arguments, assert_same, cost, programs, run
@@ -208,8 +207,7 @@ def steps_of(text: str, device: bool, early: bool) -> tuple[str, tuple[Step, ...
 
 def meaning(program: Program, entry: str, args: Sequence[Any]) -> list[Any]:
     """The results of a program; of one that is split those of both parts, one after the other."""
-    lets = (let for f in program.functions.values() for let in walk(f.body))
-    run = (Pointwise if any(isinstance(let.op, Derivative) for let in lets) else Interpreter)(program).run
+    run = Interpreter(program, algebra=Differentiable()).run
     early = program.functions.get(early_name(entry))
     if early is None:
         return run(entry, [a.copy() if isinstance(a, np.ndarray) else a for a in args])

@@ -11,8 +11,8 @@ from dlang.diagnostics import Source
 from dlang.driver import check, errors_of, lower
 from dlang.dump_ir import request
 from dlang.host.effects import Host
+from dlang.interpret.derivatives import Differentiable
 from dlang.interpret.interpreter import Interpreter
-from dlang.interpret.pointwise import Pointwise
 from dlang.ir.anf import Program
 from dlang.runtime.engine import Engine
 
@@ -86,4 +86,9 @@ def _evaluators(
         return lambda x: list(runner.run(entry.name, [len(x), x.copy()]))[-7:]
 
     silent = Host(StringIO())
-    return run(engine), run(Interpreter(program, silent)), run(Pointwise(kept[0], silent)), out.getvalue
+    return (
+        run(engine),
+        run(Interpreter(program, silent)),
+        run(Interpreter(kept[0], silent, Differentiable())),
+        out.getvalue,
+    )

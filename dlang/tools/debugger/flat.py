@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from dlang.interpret.algebra import UFUNCS, reduced_box
 from dlang.interpret.operations import Frame, dtype_of
+from dlang.interpret.points import Batch
+from dlang.interpret.reduction import Sink
 from dlang.ir import anf
 from dlang.ir.anf import HALF, Atom, Block, Comp, Destination, Let, Size, Token, Var
 from dlang.ir.marks import is_mark
-from dlang.ir.points import Batch
-from dlang.ir.reduction import UFUNCS, Sink, identity, reduced_box
 from dlang.ir.values import Lanes, NDArray, Version, array_of, count_of, flat_index, numpy_dtype, size_of
-from dlang.ops.monoids import ROUNDED, STAYS
+from dlang.ops.monoids import ROUNDED, STAYS, identity
 from dlang.tools.debugger.steps import Env, Line, Step, Unusual, Value, index_of, step_of, value_of
 
 Sinks = Callable[[Destination, Atom, dict[Var, int], Frame], Sink]  # make one that is out of the ordinary

@@ -19,10 +19,10 @@ from dlang.host.errors import RunError
 from dlang.host.platform.memory import spare_memory
 from dlang.interpret.interpreter import MEMORY_EXHAUSTED, STACK_EXHAUSTED, Interpreter
 from dlang.interpret.operations import value_of
+from dlang.interpret.points import box_of, points_of
 from dlang.ir import anf
 from dlang.ir.anf import Scalar, Token, Var
 from dlang.ir.node import Node
-from dlang.ir.points import box_of, points_of
 from dlang.ir.values import accept, size_of
 from dlang.tools.debugger.code import (
     CALL,

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dlang.interpret.algebra import Numbers
 from dlang.interpret.operations import Frame, Run, check, dtype_of
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Let, Lit, Scalar, Size, Var
@@ -132,7 +133,7 @@ def _check(let: Let, op: anf.Assert, alone: bool) -> Step:
             holds = condition(env)
             if not (holds.all() if type(holds) is np.ndarray else holds):
                 if alone:
-                    check(Run(), op, let, Frame(env, None))  # raises
+                    check(Run(Numbers()), op, let, Frame(env, None))  # raises
                 raise Unusual
         for var, value in pairs:
             env[var] = value(env)

@@ -11,33 +11,23 @@ from typing import Any
 
 import numpy as np
 
+from dlang.interpret.algebra import Algebra
+from dlang.interpret.points import Batch
 from dlang.ir.anf import HALF, Destination, ScatterAdd, is_handle
-from dlang.ir.points import Batch
 from dlang.ir.terms import WIDTHS
-from dlang.ir.values import NUMPY, Lanes, NDArray, Rows, Version, array_of, count_of, exact, flat_index, numpy_dtype
-from dlang.ops import monoids
-
-UFUNCS: dict[str, Any] = {name: getattr(np, ufunc) for name, ufunc in monoids.UFUNCS.items()}
-
-
-def identity(monoid: str, dtype: str) -> Any:
-    """The value of a reduction of nothing."""
-    value = monoids.identity(monoid, dtype)
-    return value if dtype == "str" else None if is_handle(dtype) else NUMPY[dtype](value)
-
-
-def reduced_box(monoid: str, box: NDArray, axes: tuple[int, ...]) -> NDArray:
-    """The values of a box combined over some axes."""
-    if monoid in monoids.STAYS:
-        last = np.moveaxis(box, axes, range(-len(axes), 0))
-        flat = last.reshape(*last.shape[: -len(axes)], -1)
-        found: NDArray = (np.argmax if monoids.EXTREMA[monoid] == "max" else np.argmin)(flat, axis=-1)
-        return found
-    if monoid in monoids.RUNNING:  # of which NumPy would widen integers
-        combined: NDArray = UFUNCS[monoid].reduce(box, axis=axes, dtype=box.dtype)
-        return combined
-    other: NDArray = UFUNCS[monoid].reduce(box, axis=axes)
-    return other
+from dlang.ir.values import (
+    Lanes,
+    NDArray,
+    Rows,
+    Version,
+    array_of,
+    count_of,
+    flat_index,
+    lanes_of,
+    numpy_dtype,
+    put,
+)
+from dlang.ops.monoids import ROUNDED, STAYS, identity
 
 
 class Sink:
@@ -57,12 +47,14 @@ class Sink:
         rank: int,
         kept: Sequence[int],
         by_data: bool,
-        row: int = 0,
+        row: int,
+        algebra: Algebra,
     ) -> None:
+        self.algebra = algebra
         self.scatter = isinstance(destination, ScatterAdd)
         self.monoid = "sum" if isinstance(destination, ScatterAdd) else destination.monoid
         self.dtype = dtype  # of the values; that of the result is i64 for a position
-        self.arg = self.monoid in monoids.STAYS
+        self.arg = self.monoid in STAYS
         self.shape = tuple(shape)
         self.outer = outer
         self.reduced = [k for k in range(rank) if k not in kept]
@@ -73,7 +65,7 @@ class Sink:
         self.moved = 0  # bytes of the elements among these
         self.width = WIDTHS.get("i64" if self.arg else dtype, 8)
         # sums and products of half precision are done in f32, and rounded at the end
-        self.wide = dtype in HALF and self.monoid in monoids.ROUNDED
+        self.wide = dtype in HALF and self.monoid in ROUNDED
         kind = "i64" if self.arg else "f32" if self.wide else dtype
         self.base: NDArray | None = None
         if outer is None:
@@ -84,21 +76,24 @@ class Sink:
                 sizes = sizes * s
             self.base = np.cumsum(sizes) - sizes
             size = int(sizes.sum())
+        self.kind = kind  # of what is combined
+        self.first = self  # whose array it fills
         self.version: Version | None = None  # of `into`, where it is one array: updated in place
         self.copied = False  # for that
         if into is None:
-            self.data = np.full(size, identity(self.monoid, kind), numpy_dtype(kind))
+            nothing = None if is_handle(kind) else identity(self.monoid, kind)
+            self.data = np.full(size, nothing, numpy_dtype(kind))
             self.written += size if self.shape and not (row and self.monoid == "set") else 0
             self.moved = self.written * self.width
         elif outer is None and self.wide:
-            self.data = array_of(into).reshape(-1).astype(np.float32)
+            self.data = algebra.convert(array_of(into).reshape(-1), dtype, kind)
         elif outer is None:
             self.version = into if type(into) is Version else Version(array_of(into).copy())
             self.copied = self.version is not into
             self.data = self.version.read().reshape(-1)
         else:
             self.data = _spread(into, outer, sizes)
-            self.data = self.data.astype(np.float32) if self.wide else self.data
+            self.data = algebra.convert(self.data, dtype, kind) if self.wide else self.data
 
     def goes_on(self, earlier: Sink) -> None:
         """Fills other elements of the array that another is filling."""
@@ -106,7 +101,7 @@ class Sink:
             self.written = self.moved = 0
         if earlier.version is not None:
             earlier.data, earlier.version = earlier.version.read().reshape(-1).copy(), None
-        self.data, self.fresh = earlier.data, False
+        self.first, self.fresh = earlier.first, False
 
     def accumulate(self, batch: Batch, value: Any, index: Sequence[Any], whole: bool) -> None:
         """Takes the values of a batch. whole: no other batch has points that go to the same elements."""
@@ -114,9 +109,11 @@ class Sink:
             return
         if not self.row and (self.arg or (not self.scatter and self.monoid != "set" and self.reduced)):
             self.written += batch.n
-        values = value.data if type(value) is Lanes else np.full(batch.n, value, numpy_dtype(self.dtype))
-        if self.wide:
-            values = values.astype(np.float32)
+        values = lanes_of(value, batch.n, self.dtype)
+        if self.arg:
+            values = self.algebra.plain(values, self.dtype)
+        elif self.wide:
+            values = self.algebra.convert(values, self.dtype, "f32")
         shape = self.shape
         if batch.parent is not None:
             shape = tuple([s if isinstance(s, int) else s[batch.parent] for s in shape])
@@ -135,11 +132,12 @@ class Sink:
         elif not self.fresh and not self.row:
             self.written += len(slots) if self.monoid == "set" else 3 * len(slots)
             self.moved += (1 if self.monoid == "set" else 2) * len(slots) * self.width
-        data = self.data if self.version is None else self.version.read().reshape(-1)
+        first = self.first
+        data = first.data if self.version is None else self.version.read().reshape(-1)
         if self.monoid != "set" and not (self.fresh and whole):
-            values = UFUNCS[self.monoid](data[slots], values)
+            values = self.algebra.combined(self.monoid, data[slots], values, self.kind)
         if self.version is None:
-            data[slots] = values
+            first.data = put(data, slots, values)
         else:
             self.version = self.version.updated(slots, values)
 
@@ -148,7 +146,8 @@ class Sink:
         reduced = tuple(k + 1 for k in self.reduced)
         first = tuple(0 if k in reduced else slice(None) for k in range(len(batch.box)))
         slots = slots.reshape(batch.box)[first].reshape(-1)
-        return slots, reduced_box(self.monoid, values.reshape(batch.box), reduced).reshape(-1)
+        combined = self.algebra.reduced(self.monoid, values.reshape(batch.box), reduced, self.kind)
+        return slots, combined.reshape(-1)
 
     def _grouped(self, slots: NDArray, values: NDArray) -> tuple[NDArray, NDArray]:
         if (slots[1:] < slots[:-1]).any():
@@ -158,11 +157,11 @@ class Sink:
         groups = slots[starts]
         if self.monoid == "set":
             return slots, values
-        ufunc = UFUNCS[self.monoid]
+        best = self.algebra.grouped(self.monoid, values, starts, self.kind)
         if not self.arg:
-            return groups, ufunc.reduceat(values, starts, dtype=values.dtype)
+            return groups, best
         counts = np.diff(np.append(starts, len(slots)))
-        best = np.repeat(ufunc.reduceat(values, starts), counts)
+        best = np.repeat(best, counts)
         rank = np.arange(len(slots)) - np.repeat(starts, counts)
         hit = (values == best) | (values != values)
         return groups, np.minimum.reduceat(np.where(hit, rank, len(slots)), starts)
@@ -171,7 +170,8 @@ class Sink:
         """The array, or scalar, at each outer point."""
         if self.version is not None:
             return self.version
-        data = exact(self.data, self.dtype) if self.wide else self.data
+        data = self.first.data
+        data = self.algebra.convert(data, self.kind, self.dtype) if self.wide else data
         if self.outer is None:
             return data.reshape(self.shape) if self.shape else data[0]
         return Rows(data, self.base, self.shape) if self.base is not None and self.shape else Lanes(data)

@@ -1,0 +1,121 @@
+"""The algebra of scalars that an interpreter computes with: what primitives, reductions and libraries make of values.
+
+Control, arrays and checks mean the same in any algebra. In this one scalars are those of NumPy; in that of
+`derivatives.py` a float may carry derivatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from dlang.host import libraries
+from dlang.ir import anf
+from dlang.ir.anf import HALF, Let
+from dlang.ir.errors import IRError
+from dlang.ir.values import FUNCTIONS, NDArray, convert, exact
+from dlang.ops import monoids
+
+if TYPE_CHECKING:
+    from dlang.interpret.interpreter import Interpreter
+    from dlang.interpret.operations import Frame
+
+
+UFUNCS: dict[str, Any] = {name: getattr(np, ufunc) for name, ufunc in monoids.UFUNCS.items()}
+
+
+def reduced_box(monoid: str, box: NDArray, axes: tuple[int, ...]) -> NDArray:
+    """The values of a box combined over some axes."""
+    if monoid in monoids.STAYS:
+        last = np.moveaxis(box, axes, range(-len(axes), 0))
+        flat = last.reshape(*last.shape[: -len(axes)], -1)
+        found: NDArray = (np.argmax if monoids.EXTREMA[monoid] == "max" else np.argmin)(flat, axis=-1)
+        return found
+    if monoid in monoids.RUNNING:  # of which NumPy would widen integers
+        combined: NDArray = UFUNCS[monoid].reduce(box, axis=axes, dtype=box.dtype)
+        return combined
+    other: NDArray = UFUNCS[monoid].reduce(box, axis=axes)
+    return other
+
+
+class Algebra(Protocol):
+    """Computes with scalars, each the same at all points or an array with one for each, and with arrays."""
+
+    def primitive(self, name: str, args: Sequence[Any], dtype: str) -> Any:
+        """A primitive of scalars, whose result has a dtype."""
+
+    def convert(self, x: Any, source: str, target: str) -> Any:
+        """Scalars, or an array, in another dtype."""
+
+    def plain(self, value: Any, dtype: str) -> Any:
+        """A value, or many, as NumPy has them, for the world outside."""
+
+    def outgoing(self, value: Any, dtype: str, target: str) -> Any:
+        """The same for a function outside, through which nothing can be differentiated."""
+
+    def combined(self, monoid: str, x: Any, y: Any, dtype: str) -> NDArray:
+        """The elements of two arrays combined, one by one."""
+
+    def reduced(self, monoid: str, box: NDArray, axes: tuple[int, ...], dtype: str) -> NDArray:
+        """The values of a box combined over some axes."""
+
+    def grouped(self, monoid: str, values: NDArray, starts: NDArray, dtype: str) -> NDArray:
+        """The values of each group, which begins at a start, combined."""
+
+    def running(self, monoid: str, array: NDArray, dtype: str) -> NDArray:
+        """Running sums or products."""
+
+    def contracted(self, op: anf.Contract, a: NDArray, b: NDArray, dtype: str) -> Any:
+        """The sum of products that an operation says."""
+
+    def library(self, name: str, args: Sequence[Any], dtypes: Sequence[str]) -> list[Any]:
+        """The results of a library operation."""
+
+    def derivative(self, run: Interpreter, op: anf.Derivative, let: Let, frame: Frame) -> list[Any]:
+        """What a derivative of a function of the program gives at one point."""
+
+
+class Numbers:
+    """The scalars of NumPy: the values themselves."""
+
+    def primitive(self, name: str, args: Sequence[Any], dtype: str) -> Any:
+        return exact(FUNCTIONS[name](*args), dtype)
+
+    def convert(self, x: Any, source: str, target: str) -> Any:
+        return convert(x, source, target)
+
+    def plain(self, value: Any, dtype: str) -> Any:
+        return value
+
+    def outgoing(self, value: Any, dtype: str, target: str) -> Any:
+        return value
+
+    def combined(self, monoid: str, x: Any, y: Any, dtype: str) -> NDArray:
+        out: NDArray = UFUNCS[monoid](x, y)
+        return out
+
+    def reduced(self, monoid: str, box: NDArray, axes: tuple[int, ...], dtype: str) -> NDArray:
+        return reduced_box(monoid, box, axes)
+
+    def grouped(self, monoid: str, values: NDArray, starts: NDArray, dtype: str) -> NDArray:
+        out: NDArray = UFUNCS[monoid].reduceat(values, starts, dtype=values.dtype)
+        return out
+
+    def running(self, monoid: str, array: NDArray, dtype: str) -> NDArray:
+        total = np.cumsum if monoid == "sum" else np.cumprod
+        out: NDArray = exact(total(array, dtype=np.float32 if dtype in HALF else array.dtype), dtype)
+        return out
+
+    def contracted(self, op: anf.Contract, a: NDArray, b: NDArray, dtype: str) -> Any:
+        if a.dtype == np.float16:
+            a, b = a.astype(np.float32), b.astype(np.float32)
+        out = np.einsum(a, list(op.left), b, list(op.right), list(op.out), optimize=True)
+        return exact(np.ascontiguousarray(out) if op.out else out, dtype)
+
+    def library(self, name: str, args: Sequence[Any], dtypes: Sequence[str]) -> list[Any]:
+        return libraries.perform(name, args)
+
+    def derivative(self, run: Interpreter, op: anf.Derivative, let: Let, frame: Frame) -> list[Any]:
+        raise IRError(f"{type(op).__name__} of {op.function} reached the interpreter before it was expanded")
