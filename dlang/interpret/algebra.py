@@ -7,6 +7,7 @@ Control, arrays and checks mean the same in any algebra. In this one scalars are
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -15,36 +16,36 @@ from dlang.host import libraries
 from dlang.ir import anf
 from dlang.ir.anf import HALF, Let
 from dlang.ir.errors import IRError
-from dlang.ir.values import FUNCTIONS, NDArray, convert, exact
+from dlang.ir.values import FUNCTIONS, Function, NDArray, convert, exact, numpy_dtype
 from dlang.ops import monoids
 
 if TYPE_CHECKING:
+    from dlang.interpret.code import Frame
     from dlang.interpret.interpreter import Interpreter
-    from dlang.interpret.operations import Frame
 
 
 UFUNCS: dict[str, Any] = {name: getattr(np, ufunc) for name, ufunc in monoids.UFUNCS.items()}
 
 
-def reduced_box(monoid: str, box: NDArray, axes: tuple[int, ...]) -> NDArray:
-    """The values of a box combined over some axes."""
-    if monoid in monoids.STAYS:
-        last = np.moveaxis(box, axes, range(-len(axes), 0))
-        flat = last.reshape(*last.shape[: -len(axes)], -1)
-        found: NDArray = (np.argmax if monoids.EXTREMA[monoid] == "max" else np.argmin)(flat, axis=-1)
-        return found
-    if monoid in monoids.RUNNING:  # of which NumPy would widen integers
-        combined: NDArray = UFUNCS[monoid].reduce(box, axis=axes, dtype=box.dtype)
-        return combined
-    other: NDArray = UFUNCS[monoid].reduce(box, axis=axes)
-    return other
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """A primitive whose result has a dtype. kind: the class of exact results, if there is one."""
+
+    name: str
+    dtype: str
+    function: Function
+    kind: type | None
+
+
+def primitive_of(name: str, dtype: str) -> Primitive:
+    return Primitive(name, dtype, FUNCTIONS[name], None if dtype == "bf16" else numpy_dtype(dtype))
 
 
 class Algebra(Protocol):
     """Computes with scalars, each the same at all points or an array with one for each, and with arrays."""
 
-    def primitive(self, name: str, args: Sequence[Any], dtype: str) -> Any:
-        """A primitive of scalars, whose result has a dtype."""
+    def primitive(self, p: Primitive, args: Sequence[Any]) -> Any:
+        """A primitive of scalars."""
 
     def convert(self, x: Any, source: str, target: str) -> Any:
         """Scalars, or an array, in another dtype."""
@@ -80,8 +81,9 @@ class Algebra(Protocol):
 class Numbers:
     """The scalars of NumPy: the values themselves."""
 
-    def primitive(self, name: str, args: Sequence[Any], dtype: str) -> Any:
-        return exact(FUNCTIONS[name](*args), dtype)
+    def primitive(self, p: Primitive, args: Sequence[Any]) -> Any:
+        result = p.function(*args)
+        return result if type(result) is p.kind else exact(result, p.dtype)
 
     def convert(self, x: Any, source: str, target: str) -> Any:
         return convert(x, source, target)
@@ -97,7 +99,15 @@ class Numbers:
         return out
 
     def reduced(self, monoid: str, box: NDArray, axes: tuple[int, ...], dtype: str) -> NDArray:
-        return reduced_box(monoid, box, axes)
+        if monoid in monoids.RUNNING:  # of which NumPy would widen integers
+            out: NDArray = UFUNCS[monoid].reduce(box, axis=axes, dtype=box.dtype)
+        elif monoid in monoids.STAYS:
+            last = np.moveaxis(box, axes, range(-len(axes), 0))
+            flat = last.reshape(*last.shape[: -len(axes)], -1)
+            out = (np.argmax if monoids.EXTREMA[monoid] == "max" else np.argmin)(flat, axis=-1)
+        else:
+            out = UFUNCS[monoid].reduce(box, axis=axes)
+        return out
 
     def grouped(self, monoid: str, values: NDArray, starts: NDArray, dtype: str) -> NDArray:
         out: NDArray = UFUNCS[monoid].reduceat(values, starts, dtype=values.dtype)

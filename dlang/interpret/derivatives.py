@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dlang.interpret.algebra import Numbers
+from dlang.interpret.algebra import Numbers, Primitive
 from dlang.interpret.linear_algebra import OPERATIONS
-from dlang.interpret.operations import value_of
 from dlang.interpret.traced import (
     ZERO,
     Dual,
@@ -44,13 +43,13 @@ from dlang.ir import anf
 from dlang.ir.anf import FLOATS, HALF, Atom, Let, is_handle
 from dlang.ir.node import Node
 from dlang.ir.types import carries, dtype_of
-from dlang.ir.values import NDArray, Version, numpy_dtype, release
+from dlang.ir.values import NDArray, Version, numpy_dtype, release, value_of
 from dlang.ops.linear_algebra import OPERATIONS as LIBRARY
 from dlang.ops.monoids import CHOOSING, COMBINE, EXTREMA
 
 if TYPE_CHECKING:
+    from dlang.interpret.code import Frame
     from dlang.interpret.interpreter import Interpreter
-    from dlang.interpret.operations import Frame
 
 
 @dataclass
@@ -60,14 +59,14 @@ class Differentiable(Numbers):
     tags: Iterator[int] = field(default_factory=lambda: count(1))
 
     # ---- scalars -----------------------------------------------------------------------------------------------------
-    def primitive(self, name: str, args: Sequence[Any], dtype: str) -> Any:
+    def primitive(self, p: Primitive, args: Sequence[Any]) -> Any:
         if not any(map(is_traced, args)):
-            return super().primitive(name, args, dtype)
+            return super().primitive(p, args)
         lengths = [len(a) for a in args if isinstance(a, np.ndarray)]
         if not lengths:
-            return apply(name, args, dtype)
+            return apply(p.name, args, p.dtype)
         columns = [a if isinstance(a, np.ndarray) else [a] * lengths[0] for a in args]
-        return array([apply(name, xs, dtype) for xs in zip(*columns, strict=True)], (lengths[0],), dtype)
+        return array([apply(p.name, xs, p.dtype) for xs in zip(*columns, strict=True)], (lengths[0],), p.dtype)
 
     def convert(self, x: Any, source: str, target: str) -> Any:
         if not is_traced(x):

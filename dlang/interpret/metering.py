@@ -17,9 +17,8 @@ import numpy as np
 
 from dlang.diagnostics import Span
 from dlang.host.effects import Host
-from dlang.identity import ByIdentity
+from dlang.interpret.code import Code, Frame
 from dlang.interpret.interpreter import Interpreter
-from dlang.interpret.operations import Frame
 from dlang.interpret.points import box_of
 from dlang.ir import anf
 from dlang.ir.anf import Array, Block, Let, Program, Scalar, Var, is_handle
@@ -59,7 +58,7 @@ class Metered(Interpreter):
             _find_idle(function.body, {}, frozenset(), frozenset(), frozenset(), self._idle)
         self._made = 0
         self._there: dict[int, tuple[ref[Any], int]] = {}
-        self._dying: ByIdentity[Block, tuple[list[tuple[Let, list[Var]]], list[Var]]] = ByIdentity()
+        self._dying: dict[Code, tuple[list[list[Var]], list[Var]]] = {}
 
     # ---- operations --------------------------------------------------------------------------------------------------
     def count(self, let: Let, operations: int, moved: int = 0) -> None:
@@ -96,8 +95,8 @@ class Metered(Interpreter):
         return found
 
     # ---- memory ------------------------------------------------------------------------------------------------------
-    def made(self, frame: Frame, *made: Any) -> None:
-        super().made(frame, *made)
+    def made(self, frame: Frame, made: Sequence[Any]) -> None:
+        super().made(frame, made)
         for array in made:
             if isinstance(array, np.ndarray):
                 self._hold(_owner(array), array.nbytes // max(frame.times, 1))
@@ -129,10 +128,11 @@ class Metered(Interpreter):
         self.held -= bytes
 
     # ---- blocks ------------------------------------------------------------------------------------------------------
-    def _block(self, block: Block, frame: Frame) -> list[Any]:
-        lets, left = self._lifetimes(block)
+    def block(self, code: Code, frame: Frame) -> list[Any]:
+        dying, left = self._lifetimes(code)
         env = frame.env
-        for let, over in lets:
+        for step, over in zip(code.steps, dying, strict=True):
+            let = step.let
             self.steps += 1
             if self.steps > self.limit:
                 raise TooMuch
@@ -141,7 +141,12 @@ class Metered(Interpreter):
             self._part = part / prod([self._extents.get(axis, 1) for axis in idle])
             if isinstance(let.op, anf.Comp):
                 self._measure(let.op, frame)
-            self._evaluate(let, frame)
+            try:
+                step.run(self, frame)
+            except (MemoryError, OverflowError):
+                raise self.exhausted(step, frame) from None
+            if step.operations:
+                self.count(let, step.operations * frame.times, step.moved * frame.times)
             self._part = part
             if isinstance(let.op, anf.Construct):
                 self._node(let, let.op, frame)
@@ -150,7 +155,7 @@ class Metered(Interpreter):
                     env.pop(v, None)
             for v in over:
                 env.pop(v, None)
-        results = [env[r] if isinstance(r, Var) else literal(r) for r in block.results]
+        results = [env[r] if isinstance(r, Var) else literal(r) for r in code.results]
         for v in left:
             env.pop(v, None)
         return results
@@ -169,23 +174,23 @@ class Metered(Interpreter):
             self._hold(node, 8 * (1 + len(op.args)))
             for arg, value in zip(op.args, node.fields, strict=True):
                 if isinstance(arg, Var) and type(frame.env.get(arg)) is Version:
-                    self.made(frame, value)  # a copy
+                    self.made(frame, [value])  # a copy
 
-    def _lifetimes(self, block: Block) -> tuple[list[tuple[Let, list[Var]]], list[Var]]:
-        """The lets of a block, each with what is needed no more behind it; and what is left at the end."""
-        known = self._dying.get(block)
+    def _lifetimes(self, code: Code) -> tuple[list[list[Var]], list[Var]]:
+        """For each step of a block, what is needed no more behind it; and what is left at the end."""
+        known = self._dying.get(code)
         if known is None:
-            own = {v for let in block.lets for v in let.vars if _has_memory(v)}
-            source = {let.vars[0]: let.op.array for let in block.lets if isinstance(let.op, anf.View | anf.Reshape)}
-            needed = set(_with_sources([r for r in block.results if isinstance(r, Var)], source))
+            lets = [step.let for step in code.steps]
+            own = {v for let in lets for v in let.vars if _has_memory(v)}
+            source = {let.vars[0]: let.op.array for let in lets if isinstance(let.op, anf.View | anf.Reshape)}
+            needed = set(_with_sources([r for r in code.results if isinstance(r, Var)], source))
             left = [v for v in own if v in needed]
-            lets: list[tuple[Let, list[Var]]] = []
-            for let in reversed(block.lets):
-                used = _with_sources([*free_vars(let.op), *let.vars], source)
-                over = [v for v in dict.fromkeys(used) if v in own and v not in needed]
-                needed.update(over)
-                lets.append((let, over))
-            known = self._dying[block] = lets[::-1], left
+            dying: list[list[Var]] = []
+            for step in reversed(code.steps):
+                used = _with_sources([*step.free, *step.let.vars], source)
+                dying.append([v for v in dict.fromkeys(used) if v in own and v not in needed])
+                needed.update(dying[-1])
+            known = self._dying[code] = dying[::-1], left
         return known
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dlang.ir.anf import Axis, Var, View
-from dlang.ir.values import Lanes, NDArray, Rows, count_of, flat_index, rows_of, select, size_of
+from dlang.ir.values import NDArray, Rows, count_of, flat_index, rows_of, select, size_of
 
 Env = Mapping[Var, Any]
 Box = Sequence[tuple[int, int]]  # the low end and the extent of each axis, where they are the same at every point
@@ -28,7 +28,7 @@ class Batch:
     box: tuple[int, ...] | None
 
 
-def elements(batch: Batch, value: Any, index: Sequence[Any], rank: int) -> tuple[Batch, Lanes, list[Any]]:
+def elements(batch: Batch, value: Any, index: Sequence[Any], rank: int) -> tuple[Batch, NDArray, list[Any]]:
     """The elements of an array at each point as points of their own, and the indices at which they go.
 
     index: where the array of each point goes; its own axes come after that. Where that makes more than `rank`, its
@@ -52,7 +52,7 @@ def elements(batch: Batch, value: Any, index: Sequence[Any], rank: int) -> tuple
     parent = None if batch.parent is None else batch.parent[point]
     if len(at) + len(within) > rank:
         at[-1:], within = [at[-1] + within[0]], within[1:]
-    return Batch(len(point), parent, box), Lanes(data), [*at, *within]
+    return Batch(len(point), parent, box), data, [*at, *within]
 
 
 def box_of(axes: Sequence[Axis], env: Env) -> Box | None:
@@ -90,7 +90,7 @@ def points_of(
         line = np.arange(start, start + size).reshape([-1 if j == k + 1 else 1 for j in range(len(extents))])
         spread = np.empty(extents, np.int64)
         spread[...] = line
-        values[axis.var] = Lanes(spread.reshape(-1))
+        values[axis.var] = spread.reshape(-1)
     parent = None if outside else np.repeat(np.arange(low, end), count_of(extents[1:]))
     return Batch(n, parent, extents), values
 
@@ -101,7 +101,7 @@ def _ragged(
     inner = {axis.var for axis in axes}
     bounds = {v for axis in axes for s in (*axis.lows, *axis.highs) for v in s.atoms() if v not in inner}
     n = 1 if outside else end - low
-    at = {v: env[v] if outside else select(env[v], slice(low, end)) for v in bounds}
+    at = {v: env[v] if outside else select(v, env[v], slice(low, end)) for v in bounds}
     parent = np.arange(n) + (0 if outside else low)
     for k, axis in enumerate(axes):
         given = outside and k == 0
@@ -112,8 +112,8 @@ def _ragged(
         if total > limit and end - low > 1:
             return None
         repeat = np.repeat(np.arange(n), sizes)
-        at = {v: select(value, repeat) for v, value in at.items()}
-        at[axis.var] = Lanes(first[repeat] + counted(sizes, repeat))
+        at = {v: select(v, value, repeat) for v, value in at.items()}
+        at[axis.var] = first[repeat] + counted(sizes, repeat)
         parent, n = parent[repeat], total
     values = {axis.var: at[axis.var] for axis in axes}
     return Batch(n, None if outside else parent, None), values
@@ -140,8 +140,8 @@ def view_rows(op: View, env: Env, free: Sequence[Var], n: int, shape: Sequence[A
     for var, size in zip(op.axes, shape, strict=True):
         sizes = np.broadcast_to(size, (n,))[parent]
         repeat = np.repeat(np.arange(len(parent)), sizes)
-        at = {v: select(value, repeat) for v, value in at.items()}
-        at[var] = Lanes(counted(sizes, repeat))
+        at = {v: select(v, value, repeat) for v, value in at.items()}
+        at[var] = counted(sizes, repeat)
         parent = parent[repeat]
     total = np.ones(n, np.int64)
     for size in shape:

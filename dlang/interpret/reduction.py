@@ -16,7 +16,6 @@ from dlang.interpret.points import Batch
 from dlang.ir.anf import HALF, Destination, ScatterAdd, is_handle
 from dlang.ir.terms import WIDTHS
 from dlang.ir.values import (
-    Lanes,
     NDArray,
     Rows,
     Version,
@@ -174,7 +173,7 @@ class Sink:
         data = self.algebra.convert(data, self.kind, self.dtype) if self.wide else data
         if self.outer is None:
             return data.reshape(self.shape) if self.shape else data[0]
-        return Rows(data, self.base, self.shape) if self.base is not None and self.shape else Lanes(data)
+        return Rows(data, self.base, self.shape) if self.base is not None and self.shape else data
 
 
 def _spread(into: Any, outer: int, sizes: NDArray) -> NDArray:

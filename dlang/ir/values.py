@@ -1,7 +1,8 @@
 """Values of the reference interpreter, and scalar functions on them.
 
 A value that is the same at all points under evaluation is a NumPy scalar, a Python `str`, or an array (an `ndarray` or
-a `Version`). One that differs is `Lanes` (a scalar at each point) or `Rows` (an array at each point).
+a `Version`). One that differs is, for a scalar, an `ndarray` with one element for each point, or else `Rows`, with an
+array for each.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from dlang.inequalities import SUM
 from dlang.ir.errors import IRError
-from dlang.ir.terms import FLOATS, INTEGERS, Array, Lit, Scalar, Size, Token, Type, Var, is_handle
+from dlang.ir.terms import FLOATS, INTEGERS, Array, Atom, Lit, Scalar, Size, Token, Type, Var, is_handle
 from dlang.ops import special
 from dlang.ops.dtypes import DTYPES, TRUNCATED
 from dlang.ops.primitives import PRIMITIVES
@@ -41,13 +42,6 @@ def never_written(dtype: str, shape: Sequence[int]) -> NDArray:
 
 
 # ---- representations -------------------------------------------------------------------------------------------------
-@dataclass(slots=True, eq=False)
-class Lanes:
-    """A scalar for each point."""
-
-    data: NDArray
-
-
 @dataclass(slots=True, eq=False)
 class Rows:
     """An array for each point: that of point p starts at data[base[p]], row-major in its own shape."""
@@ -108,20 +102,20 @@ def _copied(part: Any) -> Any:
     return part.copy() if isinstance(part, np.ndarray) else part
 
 
-def select(value: Any, lanes: Any) -> Any:
-    """The value at some of the points: `lanes` indexes them."""
-    if type(value) is Lanes:
-        return Lanes(value.data[lanes])
+def select(var: Var, value: Any, lanes: Any) -> Any:
+    """The value of a variable at some of the points: `lanes` indexes them."""
+    if type(value) is np.ndarray and type(var.type) is Scalar:
+        return value[lanes]
     if type(value) is Rows:
         shape = tuple([s if isinstance(s, int) else s[lanes] for s in value.shape])
         return Rows(value.data, value.base[lanes], shape)
     return value
 
 
-def at(value: Any, lane: int) -> Any:
-    """The value at one point."""
-    if type(value) is Lanes:
-        return value.data[lane]
+def at(atom: Atom, value: Any, lane: int) -> Any:
+    """The value of an atom at one point."""
+    if type(value) is np.ndarray and type(atom.type) is Scalar:
+        return value[lane]
     if type(value) is Rows:
         shape = tuple([s if isinstance(s, int) else int(s[lane]) for s in value.shape])
         start = int(value.base[lane])
@@ -136,8 +130,8 @@ def array_of(value: Any) -> NDArray:
 
 def lanes_of(value: Any, n: int, dtype: str) -> NDArray:
     """A scalar's values at n points."""
-    if type(value) is Lanes:
-        return value.data
+    if type(value) is np.ndarray:
+        return value
     out = np.empty(n, numpy_dtype(dtype) if isinstance(value, np.generic) else object)
     out.fill(value)
     return out
@@ -180,12 +174,12 @@ def rows_of(value: Any, n: int) -> Rows:
     return Rows(array.reshape(-1), np.zeros(n, np.int64), array.shape)
 
 
-def merge_lanes(pieces: Sequence[tuple[NDArray, Any]], n: int, dtype: str) -> Lanes:
+def merge_lanes(pieces: Sequence[tuple[NDArray, Any]], n: int, dtype: str) -> NDArray:
     """A scalar at n points from its values at disjoint sets of points."""
     out = np.empty(n, numpy_dtype(dtype))
     for lanes, value in pieces:
-        out = put(out, lanes, value.data if type(value) is Lanes else value)
-    return Lanes(out)
+        out = put(out, lanes, value)
+    return out
 
 
 def merge_rows(pieces: Sequence[tuple[NDArray, Any]], n: int, rank: int) -> Rows:
@@ -202,6 +196,17 @@ def merge_rows(pieces: Sequence[tuple[NDArray, Any]], n: int, rank: int) -> Rows
         data.append(rows.data)
         start += len(rows.data)
     return Rows(concatenated(data), base, tuple([_uniform(s) for s in shape]))
+
+
+def merged(pieces: Sequence[tuple[NDArray, Any]], n: int, type: Type) -> Any:
+    """A value of a type at n points from its values at disjoint sets of points."""
+    match type:
+        case Token():
+            return None
+        case Array(_, shape):
+            return merge_rows(pieces, n, len(shape))
+        case Scalar(dtype):
+            return merge_lanes(pieces, n, dtype)
 
 
 def _uniform(sizes: NDArray) -> int | NDArray:
@@ -227,7 +232,7 @@ def size_of(size: Size, env: Mapping[Var, Any]) -> Any:
             if not monomial:
                 return coefficient
             value = env[monomial[0]]
-            one = value.data if type(value) is Lanes else int(value)
+            one = value if type(value) is np.ndarray else int(value)
             return one if coefficient == 1 else coefficient * one
     scale = 1
     for c in size.terms.values():
@@ -238,9 +243,30 @@ def size_of(size: Size, env: Mapping[Var, Any]) -> Any:
         term: Any = coefficient if scale == 1 else int(coefficient * scale)
         for var in monomial:
             value = env[var]
-            term = term * (value.data if type(value) is Lanes else int(value))
+            term = term * (value if type(value) is np.ndarray else int(value))
         total = total + term
     return total if scale == 1 else total // scale
+
+
+Entry = int | Var | Size  # of an index, as `entry_of` prepares it
+
+
+def entry_of(size: Size) -> Entry:
+    """A polynomial as it is evaluated most quickly, by `position`."""
+    constant = size.constant
+    if type(constant) is int:
+        return constant
+    return size if size.atom is None else size.atom
+
+
+def position(entry: Entry, env: Mapping[Var, Any]) -> Any:
+    """The value of an entry, as of a polynomial."""
+    if isinstance(entry, int):
+        return entry
+    if isinstance(entry, Var):
+        value = env[entry]
+        return value if type(value) is np.ndarray else int(value)
+    return size_of(entry, env)
 
 
 def extent_of(size: Size, env: Mapping[Var, Any]) -> Any:
@@ -279,6 +305,11 @@ def _offender(i: Any, size: Any) -> Any:
 
 
 # ---- scalars ---------------------------------------------------------------------------------------------------------
+def value_of(atom: Atom, env: Mapping[Var, Any]) -> Any:
+    """The value of a variable or a literal."""
+    return env[atom] if isinstance(atom, Var) else literal(atom)
+
+
 def literal(lit: Lit) -> Any:
     """The value of a literal."""
     if lit.dtype == "str":
@@ -318,7 +349,8 @@ def to_bf16(x: Any) -> Any:
 
 
 _NAMES = {"np": np, "special": special, "threefry": threefry}
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+Function = Callable[..., Any]  # of scalars, or of arrays with one for each point
+FUNCTIONS: dict[str, Function] = {
     name: eval(f"lambda x, y=None, z=None, w=None: {p.numpy}", _NAMES) for name, p in PRIMITIVES.items()
 }
 

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from dlang.diagnostics import CallSite, Span
+from dlang.interpret.code import Step
+from dlang.interpret.compile import step_of
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Let, Var
 from dlang.ir.marks import BACKWARD, Mark, is_mark, is_reversed, mark_of
 from dlang.ir.traverse import free_vars, op_blocks
 from dlang.specialize.names import Name
 from dlang.tools.debugger.places import LOOP, Place, Sources
-from dlang.tools.debugger.quick import operation
-from dlang.tools.debugger.steps import Step, step_of
 
 Via = tuple[CallSite, ...]
 Key = tuple[
     object, Via, tuple[str, ...]
 ]  # of a variable, or a cotangent: the local, where it is, the kinds of its mark
-ONE, MANY, MARK, COMP, CALL, IF, FOR, WHILE, EFFECT = range(9)
+PLAIN, MARK, COMP, CALL, IF, FOR, WHILE, EFFECT = range(8)
 _KINDS: dict[type, int] = {
     anf.Comp: COMP, anf.Call: CALL, anf.If: IF, anf.For: FOR, anf.While: WHILE, anf.Effect: EFFECT,
 }  # fmt: skip
@@ -78,7 +77,7 @@ class Spot:
 
 @dataclass(slots=True, eq=False)
 class Instruction:
-    """kind: how the machine runs it. function: what evaluates it, if that holds no code; step: the same, of scalars.
+    """kind: how the machine runs it. step: what the interpreter does, if that holds no code.
 
     spot: None if it belongs to no statement that a person has written. via: of a mark, the calls in whose place it
     stands; name: what it names, and key: that of what is known of it. starts: whether a person stops there. enters:
@@ -90,14 +89,13 @@ class Instruction:
     kind: int
     let: Let
     spot: Spot | None
-    function: Callable[..., Any]
+    step: Step
     mark: Mark | None = None
     via: tuple[CallSite, ...] = ()
     starts: bool = True
     enters: bool = False
     reversed: bool = False
     blocks: tuple[Code, ...] = ()
-    step: Step | None = None
     name: Name | None = None
     key: Key | None = None
     rows: frozenset[Var] = frozenset()
@@ -148,7 +146,7 @@ class Library:
     def _instruction(self, let: Let, function: str, element: bool) -> Instruction:
         op = let.op
         spot = self.spot(let.span, element)
-        several, evaluate = operation(op)
+        step = step_of(let)
         mark = mark_of(op)
         if mark is not None:
             name = self.names.get(mark.key)
@@ -157,13 +155,13 @@ class Library:
                 starts = False  # of a body that may return before: it is no statement
             via = () if let.span is None else tuple(let.span.calls())
             key = None if name is None else (name.local, via, mark.kinds)
-            return Instruction(MARK, let, spot, evaluate, mark, via, starts, name=name, key=key)
+            return Instruction(MARK, let, spot, step, mark, via, starts, name=name, key=key)
         kind = _KINDS.get(type(op))
         if kind is None:
-            return Instruction(MANY if several else ONE, let, spot, evaluate, step=step_of(let))
+            return Instruction(PLAIN, let, spot, step)
         if kind == COMP:
             assert isinstance(op, anf.Comp)
-            return Instruction(kind, let, spot, evaluate, enters=self._enters(let), rows=_rows(op), named=_named(op))
+            return Instruction(kind, let, spot, step, enters=self._enters(let), rows=_rows(op), named=_named(op))
         inner = () if kind in (CALL, EFFECT) else tuple(
             [self._code(b, function, element) for b in op_blocks(op)]
         )  # fmt: skip
@@ -171,7 +169,7 @@ class Library:
         if back or kind == FOR:  # one stops at the condition of a `while` that runs forward, in each iteration
             for code in inner:
                 _belongs(code, spot)
-        return Instruction(kind, let, spot, evaluate, reversed=back, blocks=inner)
+        return Instruction(kind, let, spot, step, reversed=back, blocks=inner)
 
     @cached_property
     def tapes(self) -> frozenset[str]:

@@ -18,12 +18,12 @@ import numpy as np
 
 from dlang.host.errors import RunError
 from dlang.identity import ByIdentity
+from dlang.interpret.code import Code, Failed, Frame, Step
 from dlang.interpret.interpreter import Interpreter, World
-from dlang.interpret.operations import Failed, Frame, value_of
 from dlang.ir import anf
-from dlang.ir.anf import FLOATS, Atom, Block, Let, Program, Token, Var
+from dlang.ir.anf import FLOATS, Atom, Block, Let, Program, Scalar, Token, Var
 from dlang.ir.traverse import free_vars, parts, walk
-from dlang.ir.values import Lanes, Rows, Version
+from dlang.ir.values import Rows, Version, value_of
 
 
 class Sought(Enum):
@@ -88,19 +88,20 @@ class Finder:
 
     interpreter: Searching
 
-    def found(self, sought: Sought, let: Let, block: Block, env: Env) -> bool:
+    def found(self, sought: Sought, step: Step, block: Block, env: Env) -> bool:
         """Tells whether an operation of a block that has just run is one that is looked for."""
         if sought is Sought.NOT_FINITE:
-            return self._made(let, block, env)
-        match let.op:
+            return self._made(step, block, env)
+        match step.let.op:
             case anf.Prim(name, (x, y)) if name in _GUARDS:
                 return bool(_dropped(name, value_of(x, env), value_of(y, env), 1).any())
             case anf.Comp() as op if holds_guards(op):
-                return self.interpreter.finds(sought, let, env)
+                return self.interpreter.finds(sought, step, env)
         return False
 
-    def _made(self, let: Let, block: Block, env: Env) -> bool:
+    def _made(self, step: Step, block: Block, env: Env) -> bool:
         """Tells whether it made what is not finite of what was."""
+        let = step.let
         if not isinstance(let.op, _MAKERS):
             return False
         if all(is_finite(env[v]) for v in let.vars if is_float(v)):
@@ -110,7 +111,7 @@ class Finder:
             return False
         if all(is_finite(env[a]) for a in inputs(let, excused)):
             return True
-        return isinstance(let.op, anf.Comp) and self.interpreter.finds(Sought.NOT_FINITE, let, env)
+        return isinstance(let.op, anf.Comp) and self.interpreter.finds(Sought.NOT_FINITE, step, env)
 
 
 class Found(RunError):
@@ -131,42 +132,44 @@ class Searching(Interpreter):
             known = self._known[block] = factors(block)
         return known
 
-    def finds(self, sought: Sought, let: Let, env: Env) -> bool:
+    def finds(self, sought: Sought, step: Step, env: Env) -> bool:
         """Tells whether a comprehension computes a value that is sought."""
         self._sought = sought
         try:
-            super()._block(Block((let,), ()), Frame(dict(env), None))
+            step.run(self, Frame(dict(env), None))
         except Found:
             return True
         except RunError:
             return False
         return False
 
-    def _block(self, block: Block, frame: Frame) -> list[Any]:
-        for let in block.lets:
-            super()._block(Block((let,), ()), frame)
+    def block(self, code: Code, frame: Frame) -> list[Any]:
+        for step in code.steps:
+            try:
+                step.run(self, frame)
+            except (MemoryError, OverflowError):
+                raise self.exhausted(step, frame) from None
             if self._sought is Sought.DROPPED:
-                self._look_for_zero(let, frame)
-            elif isinstance(let.op, _MAKERS):
-                self._look(let, block, frame)
-        return super()._block(Block((), block.results), frame)
+                self._look_for_zero(step.let, frame)
+            elif isinstance(step.let.op, _MAKERS):
+                self._look(step.let, code.block, frame)
+        return [value_of(r, frame.env) for r in code.results]
 
     def _look(self, let: Let, block: Block, frame: Frame) -> None:
         bad = np.zeros(frame.times, bool)
         for var in let.vars:
             if is_float(var):
-                bad |= ~_finite(frame.env[var], frame.times)
+                bad |= ~_finite(var, frame.env[var], frame.times)
         if not bad.any() or let.vars[0] in self.excused(block):
             return
         for a in inputs(let, self.excused(block)):
-            bad &= _finite(frame.env[a], frame.times)
+            bad &= _finite(a, frame.env[a], frame.times)
         _stop(bad, frame)
 
     def _look_for_zero(self, let: Let, frame: Frame) -> None:
         match let.op:
             case anf.Prim(name, (x, y)) if name in _GUARDS:
-                a, b = _plain(value_of(x, frame.env)), _plain(value_of(y, frame.env))
-                _stop(_dropped(name, a, b, frame.times), frame)
+                _stop(_dropped(name, value_of(x, frame.env), value_of(y, frame.env), frame.times), frame)
 
 
 def _stop(where: Any, frame: Frame) -> None:
@@ -174,10 +177,6 @@ def _stop(where: Any, frame: Frame) -> None:
     if where.any():
         error = Found("", "")
         raise error if frame.n is None else Failed(int(np.flatnonzero(where)[0]), error)
-
-
-def _plain(value: Any) -> Any:
-    return value.data if type(value) is Lanes else value
 
 
 def _dropped(name: str, x: Any, y: Any, n: int) -> Any:
@@ -188,10 +187,10 @@ def _dropped(name: str, x: Any, y: Any, n: int) -> Any:
     return np.broadcast_to(found, (n,)) if np.ndim(found) == 0 else found
 
 
-def _finite(value: Any, n: int) -> Any:
-    """At which of n points a value is finite."""
-    if type(value) is Lanes:
-        return np.isfinite(value.data)
+def _finite(var: Var, value: Any, n: int) -> Any:
+    """At which of n points the value of a variable is finite."""
+    if type(value) is np.ndarray and isinstance(var.type, Scalar):
+        return np.isfinite(value)
     if type(value) is Rows:
         return np.full(n, bool(np.isfinite(value.data).all()))
     return np.full(n, is_finite(value))

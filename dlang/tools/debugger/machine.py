@@ -17,13 +17,14 @@ import numpy as np
 
 from dlang.host.errors import RunError
 from dlang.host.platform.memory import spare_memory
+from dlang.interpret.control import bounds, goes_on
 from dlang.interpret.interpreter import MEMORY_EXHAUSTED, STACK_EXHAUSTED, Interpreter
-from dlang.interpret.operations import value_of
+from dlang.interpret.operations import Effect
 from dlang.interpret.points import box_of, points_of
 from dlang.ir import anf
 from dlang.ir.anf import Scalar, Token, Var
 from dlang.ir.node import Node
-from dlang.ir.values import accept, size_of
+from dlang.ir.values import accept, size_of, value_of
 from dlang.tools.debugger.code import (
     CALL,
     COMP,
@@ -31,7 +32,7 @@ from dlang.tools.debugger.code import (
     FOR,
     IF,
     MARK,
-    ONE,
+    PLAIN,
     WHILE,
     Code,
     Instruction,
@@ -44,6 +45,7 @@ from dlang.tools.debugger.state import Cell, Entered, Frame, State
 
 DEPTH = 2_000_000  # calls
 MEMORY = 512 << 20  # bytes
+FEW = 32  # points of a comprehension that are evaluated one after another
 _CALLS_BETWEEN = 10_000  # two looks at how much memory is left
 
 
@@ -111,8 +113,7 @@ class Machine:
         made = points_of(op.axes, env, True, low, end, box_of(op.axes, env), 1 << 62)
         assert made is not None
         batch, values = made
-        columns = [(v, values[v].data) for v in values]
-        found = [{v: np.int64(c[k]) for v, c in columns} for k in range(batch.n)]
+        found = [{v: np.int64(c[k]) for v, c in values.items()} for k in range(batch.n)]
         if i.rows:
             first: dict[tuple[np.int64, ...], dict[Var, Any]] = {}
             for p in found:
@@ -156,7 +157,7 @@ class Machine:
 
     def _run(self, s: State, until: int | None, statements: bool, early: bool) -> Stop:
         frame = s.frame
-        instructions, pc, view, env = frame.code.instructions, frame.pc, frame.view, frame.env
+        instructions, pc, view = frame.code.instructions, frame.pc, frame.view
         sought, entered, interpreter = self.sought, self.entered, self.interpreter
         begun, steps = False, s.steps
         s.begun = False
@@ -173,7 +174,7 @@ class Machine:
                     if self._leave(s):
                         return Stop.END
                     frame = s.frame
-                    instructions, pc, view, env = frame.code.instructions, frame.pc, frame.view, frame.env
+                    instructions, pc, view = frame.code.instructions, frame.pc, frame.view
                     continue
                 i = instructions[pc]
                 kind = i.kind
@@ -193,29 +194,20 @@ class Machine:
                             begun = s.begun = statements
                         elif statements:
                             return Stop.STATEMENT
-                let, step = i.let, i.step
-                if step is not None:
-                    step(env)
-                    if sought is not None and self.finder.found(sought, let, frame.code.block, env):
-                        pc, steps = pc + 1, steps + 1
-                        return Stop.FOUND
-                elif kind == MARK:
-                    s.steps = steps
-                    pass_mark(s, i)
-                elif kind <= COMP:
+                let = i.let
+                if kind in (PLAIN, COMP):
                     if kind == COMP:
                         if self.interrupted:
                             return Stop.INTERRUPTED
                         if entered is not None and i.enters:
                             entered.note(steps, i)
-                    value = i.function(interpreter, let.op, let, view)
-                    if kind == ONE:
-                        env[let.vars[0]] = value
-                    else:
-                        env.update(zip(let.vars, value, strict=True))
-                    if sought is not None and self.finder.found(sought, let, frame.code.block, env):
+                    i.step.run(interpreter, view)
+                    if sought is not None and self.finder.found(sought, i.step, frame.code.block, view.env):
                         pc, steps = pc + 1, steps + 1
                         return Stop.FOUND
+                elif kind == MARK:
+                    s.steps = steps
+                    pass_mark(s, i)
                 elif kind == EFFECT:
                     self._effect(s, i)
                 else:
@@ -227,13 +219,13 @@ class Machine:
                     elif kind == IF:
                         op = let.op
                         assert isinstance(op, anf.If)
-                        taken = i.blocks[0] if value_of(op.condition, env) else i.blocks[1]
+                        taken = i.blocks[0] if value_of(op.condition, view.env) else i.blocks[1]
                         self._enter(frame, Cell(i, IF, frame.code, pc, frame.cell), taken)
                     else:
                         self._loop(s, i)
                     steps += 1
                     frame = s.frame
-                    instructions, pc, view, env = frame.code.instructions, frame.pc, frame.view, frame.env
+                    instructions, pc, view = frame.code.instructions, frame.pc, frame.view
                     continue
                 pc += 1
                 steps += 1
@@ -259,8 +251,7 @@ class Machine:
         if isinstance(op, anf.While):
             self._iteration(s, Cell(i, WHILE, frame.code, frame.pc, frame.cell), state, first=True)
             return
-        low, high = np.int64(size_of(op.low, env)), np.int64(size_of(op.high, env))  # beyond an i64: refused, not run
-        self._iteration(s, Cell(i, FOR, frame.code, frame.pc, frame.cell, int(low), int(high)), state)
+        self._iteration(s, Cell(i, FOR, frame.code, frame.pc, frame.cell, *bounds(op, env)), state)
 
     def _iterations(self, frame: Frame, loop: Instruction) -> int:
         """How many iterations the loop had that another one goes through backward; 0 if nobody knows."""
@@ -322,10 +313,10 @@ class Machine:
                     self._end(frame, cell, [env[p] for p in op.params])
             else:
                 assert isinstance(op, anf.For | anf.While)
-                if op.early and not results.pop(0):
-                    self._end(frame, cell, results)
-                else:
+                if goes_on(op, results):
                     self._iteration(s, cell, results)
+                else:
+                    self._end(frame, cell, results)
             return False
         if frame.base or frame.parent is None:
             s.results = results
@@ -371,10 +362,9 @@ class Machine:
 
     def _effect(self, s: State, i: Instruction) -> None:
         """An effect happens once; a run that comes by again gets the same results."""
-        let, env = i.let, s.frame.env
         if s.effects == len(self.log):
-            assert i.function is not None
-            self.log.append(i.function(self.interpreter, let.op, let, s.frame.view))
-        for var, value in zip(let.vars, self.log[s.effects], strict=True):
-            env[var] = value
+            assert isinstance(i.step, Effect)
+            self.log.append(i.step.values(self.interpreter, s.frame.view))
+        for var, value in zip(i.let.vars, self.log[s.effects], strict=True):
+            s.frame.env[var] = value
         s.effects += 1

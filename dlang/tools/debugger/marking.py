@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dlang.interpret.operations import value_of
 from dlang.ir import anf
 from dlang.ir.anf import Var
 from dlang.ir.marks import BACKWARD, COTANGENT, FORWARD, REVERSED
+from dlang.ir.values import value_of
 from dlang.tools.debugger.code import Instruction
 from dlang.tools.debugger.seen import Seen
 from dlang.tools.debugger.state import Frame, State

@@ -12,10 +12,10 @@ import numpy as np
 from dlang.diagnostics import Source, render
 from dlang.driver import failure
 from dlang.host.errors import RunError
-from dlang.interpret.operations import value_of
 from dlang.ir import anf
 from dlang.ir.anf import Lit
 from dlang.ir.traverse import parts
+from dlang.ir.values import value_of
 from dlang.specialize.values import FnV
 from dlang.tools.debugger.breakpoints import Watched
 from dlang.tools.debugger.code import Spot

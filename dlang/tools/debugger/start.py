@@ -6,12 +6,12 @@ from dlang.ad.tangents import holding
 from dlang.diagnostics import Source
 from dlang.driver import Request, followed
 from dlang.host.effects import Host
+from dlang.interpret.interpreter import Interpreter
 from dlang.tools.debugger.code import Library
 from dlang.tools.debugger.debugger import Debugger
 from dlang.tools.debugger.expressions import Expressions
-from dlang.tools.debugger.machine import MEMORY, Machine
+from dlang.tools.debugger.machine import FEW, MEMORY, Machine
 from dlang.tools.debugger.places import Places, Sources
-from dlang.tools.debugger.quick import Quick
 from dlang.tools.debugger.values import Trees
 from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.modules import library_folders, read
@@ -39,6 +39,6 @@ def debugger_of(
     for table in checked.program.tables.values():
         if table.path not in sources.known and not table.path.startswith(hidden):
             sources.of(Source(table.path, read(table.path)))
-    machine = Machine(Library(program, sources, names.table), Quick(program, host or Host()), memory)
+    machine = Machine(Library(program, sources, names.table), Interpreter(program, host or Host(), few=FEW), memory)
     state = machine.start(entry.name, [seed] if entry.seed else [])
     return Debugger(machine, state, Expressions(checked), Trees(trees, functions, holding(program.datatypes)), memory)

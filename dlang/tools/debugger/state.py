@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dlang.identity import ByIdentity
-from dlang.interpret import operations
+from dlang.interpret.code import Frame as Variables
 from dlang.ir.anf import Var
 from dlang.ir.values import Version
 from dlang.tools.debugger.code import IF, Code, Instruction, Key, Spot, Via
@@ -49,7 +49,7 @@ class Frame:
 
     def __init__(self, label: str, code: Code, env: dict[Var, Any], depth: int, parent: Frame | None) -> None:
         self.label, self.code, self.depth, self.parent = label, code, depth, parent
-        self.view = operations.Frame(env, None)
+        self.view = Variables(env, None)
         self.pc = 0
         self.cell: Cell | None = None
         self.spot: Spot | None = None

@@ -1,0 +1,296 @@
+"""Comprehensions over a box, evaluated quickly: what depends on the program alone is decided once for each.
+
+One of scalars alone is evaluated at all points at once; another one at one point after another, where the run asks for
+that and they are few. The results are those of `comprehensions.py`. It is left all others, and what is unusual: no
+points, or very many, and a check that fails at one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dlang.interpret.code import Code, Failed, Frame
+from dlang.interpret.points import Batch
+from dlang.interpret.scalars import Line, width_of
+from dlang.ir import anf
+from dlang.ir.anf import HALF, Atom, Comp, Destination, Size, Token, Var
+from dlang.ir.types import dtype_of
+from dlang.ir.values import (
+    Entry,
+    NDArray,
+    Version,
+    array_of,
+    count_of,
+    entry_of,
+    flat_index,
+    lanes_of,
+    numpy_dtype,
+    position,
+    put,
+    size_of,
+)
+from dlang.ops.monoids import ROUNDED, STAYS, identity
+
+if TYPE_CHECKING:
+    from dlang.interpret import comprehensions
+    from dlang.interpret.interpreter import Interpreter
+
+Plan = tuple[tuple[int, ...], tuple[int, ...]]
+Env = dict[Var, Any]
+MOST = 1 << 20  # points that are evaluated at once, in a body without nested arrays
+KEPT = 1 << 12  # points of a box that are kept for the next time
+BOXES = 32  # that are kept of a comprehension
+
+
+@dataclass(frozen=True, slots=True)
+class Out:
+    """A destination. kept: the axes that its index is, in order; None if it is not so simple.
+
+    apart: whether each point has an element for itself. plan: how it is filled, if the sizes are known.
+
+    fresh: whether it is a new array. written, moved: the operations for each point, as a `Sink` counts them, and the
+    elements that these move. width: bytes of one.
+    """
+
+    destination: Destination
+    value: Atom
+    monoid: str
+    dtype: str
+    index: tuple[Entry, ...]
+    kept: tuple[int, ...] | None
+    apart: bool
+    plan: Plan | None
+    fresh: bool
+    written: int
+    moved: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """The points where the bounds are known: lows and extents of the axes, and the values of each at all points."""
+
+    lows: tuple[int, ...]
+    extents: tuple[int, ...]
+    n: int
+    values: tuple[NDArray, ...]
+
+
+@dataclass(slots=True)
+class Boxed:
+    """A comprehension. names: the axes, with their numbers. body: compiled for all points of a box, if it holds scalars
+    alone.
+
+    inner: the variables of the body that the destinations mention. box: its points, if they are known.
+    """
+
+    op: Comp
+    names: Mapping[Var, int]
+    body: Code | None
+    outs: list[Out]
+    inner: list[Var]
+    box: Box | None
+    boxes: dict[object, Box] = field(default_factory=dict)
+
+    def results(self, comp: comprehensions.Comp, run: Interpreter, frame: Frame) -> list[Any] | None:
+        """The results; None where they are left to the usual way."""
+        env = frame.env
+        if self.body is None and not run.few:
+            return None
+        box = self.box or self._box(env)
+        if box is None or (self.body is None and box.n > run.few):
+            return None
+        own = {v: env[v] for v in comp.free}
+        if self.body is None:
+            columns = self._one_by_one(comp, run, own, box)
+        else:
+            own.update(zip(self.names, box.values, strict=True))
+            try:
+                columns = run.block(self.body, Frame(own, box.n))
+            except Failed:
+                return None
+        n = box.n
+        results, arrays, written, moved = [], [], 0, 0
+        for out, value in zip(self.outs, columns, strict=True):
+            values = lanes_of(value, n, out.dtype)
+            result = None if out.kept is None else self._simple(run, env, out, values, box)
+            if result is None and out.apart:
+                result = self._apart(run, env, out, values, [position(i, own) for i in out.index])
+            if result is None:
+                sink = comp.sink(out.destination, out.value, run, frame)
+                if sink.copied:
+                    run.replaced(env[out.destination.into], sink.data)  # type: ignore[index]
+                batch = Batch(n, None, (1, *box.extents))
+                sink.accumulate(batch, values, [position(i, own) for i in out.index], True)
+                result = sink.result()
+                written, moved = written + sink.written, moved + sink.moved
+            else:
+                size = result.size if out.fresh else 0
+                written, moved = written + size + out.written * n, moved + (size + out.moved * n) * out.width
+            if out.fresh:
+                arrays.append(result)
+            results.append(result)
+        run.count(comp.let, written, moved)
+        run.passed(frame, arrays)
+        return results
+
+    def _one_by_one(self, comp: comprehensions.Comp, run: Interpreter, own: Env, box: Box) -> list[NDArray]:
+        """The values at all points, and in `own` those of what the destinations mention."""
+        columns: list[list[Any]] = [[] for _ in self.outs]
+        mentioned: dict[Var, list[Any]] = {v: [] for v in self.inner}
+        for k in range(box.n):
+            env = own.copy()
+            for var, line in zip(self.names, box.values, strict=True):
+                env[var] = line[k]
+            for column, value in zip(columns, run.block(comp.body, Frame(env, None)), strict=True):
+                column.append(value)
+            for var, found in mentioned.items():
+                found.append(env[var])
+        own.update(zip(self.names, box.values, strict=True))
+        own.update({v: np.array(found) for v, found in mentioned.items()})
+        return [_column(values, out.dtype) for values, out in zip(columns, self.outs, strict=True)]
+
+    def _box(self, env: Env) -> Box | None:
+        """The points; None if there are none, or very many."""
+        ends = [(max([size_of(s, env) for s in a.lows]), min([size_of(s, env) for s in a.highs])) for a in self.op.axes]
+        key = tuple(ends)
+        found = self.boxes.get(key)
+        if found is None:
+            found = box_between(ends)
+            if found is None or found.n > KEPT:
+                return found
+            if len(self.boxes) >= BOXES:
+                self.boxes.clear()
+            self.boxes[key] = found
+        return found
+
+    def _simple(self, run: Interpreter, env: Env, out: Out, values: NDArray, box: Box) -> Any:
+        """Computes a new array, or a number, with just the kept axes; None if the destination is another."""
+        assert out.kept is not None
+        plan = out.plan or _plan([size_of(s, env) for s in out.destination.shape], out.kept, box)
+        if plan is None:
+            return None
+        shape, reduced = plan
+        if not reduced:
+            return np.array(values).reshape(shape) if shape else values[0]
+        if out.monoid in STAYS:
+            values = run.algebra.plain(values, out.dtype)
+        data = run.algebra.reduced(out.monoid, values.reshape((1, *box.extents)), reduced, out.dtype)
+        return data.reshape(shape) if shape else data[0]
+
+    def _apart(self, run: Interpreter, env: Env, out: Out, values: NDArray, index: Sequence[Any]) -> Any:
+        """Stores each value in an element of its own."""
+        into = out.destination.into
+        shape = [size_of(s, env) for s in out.destination.shape]
+        slots = flat_index(shape, index)
+        if into is None:
+            nothing = None if anf.is_handle(out.dtype) else identity(out.monoid, out.dtype)
+            return put(np.full(count_of(shape), nothing, numpy_dtype(out.dtype)), slots, values).reshape(shape)
+        version = env[into]
+        if type(version) is not Version:
+            version = Version(array_of(version).copy())
+            run.replaced(env[into], version.read())
+        if out.monoid != "set":
+            values = run.algebra.combined(out.monoid, version.read().reshape(-1)[slots], values, out.dtype)
+        return version.updated(slots, values)
+
+
+def box_between(ends: Sequence[tuple[int, int]]) -> Box | None:
+    """The points between some ends, in lexicographic order; None if there are none, or very many."""
+    lows, extents = tuple([low for low, _ in ends]), tuple([max(high - low, 0) for low, high in ends])
+    n = count_of(extents)
+    if not 0 < n <= MOST:
+        return None
+    values = []
+    for k, (low, extent) in enumerate(zip(lows, extents, strict=True)):
+        spread = np.empty(extents, np.int64)
+        spread[...] = np.arange(low, low + extent).reshape([-1 if j == k else 1 for j in range(len(extents))])
+        values.append(spread.reshape(-1))
+    return Box(lows, extents, n, tuple(values))
+
+
+def _plan(shape: Sequence[int], kept: Sequence[int], box: Box) -> Plan | None:
+    """The shape, and the axes behind a first one that are reduced; None if the axes that are kept are not all of it."""
+    if any(box.lows[k] for k in kept) or list(shape) != [box.extents[k] for k in kept]:
+        return None
+    return tuple(shape), tuple([k + 1 for k in range(len(box.extents)) if k not in kept])
+
+
+def is_simple(op: Comp) -> bool:
+    """Tells whether a comprehension is one over a box that gives scalars alone."""
+    inner = [axis.var for axis in op.axes]
+    return (
+        not any(s.mentions(inner) for axis in op.axes for s in (*axis.lows, *axis.highs))
+        and not any(isinstance(r.type, anf.Array | Token) for r in op.body.results)
+        and not any(isinstance(d, anf.Reduce) and d.after is not None for d in op.destinations)
+    )
+
+
+def known_box(op: Comp) -> Box | None:
+    """The points of a box whose bounds are literals, if they are so."""
+    bounds = [[s.constant for s in (*a.lows, *a.highs)] for a in op.axes]
+    if any(type(c) is not int for ends in bounds for c in ends):
+        return None
+    return box_between([(max(_ints(a.lows)), min(_ints(a.highs))) for a in op.axes])
+
+
+def lines_of(op: Comp, box: Box | None) -> dict[Var, Line | None]:
+    """The axes of a box, in order, with what is known of them."""
+    if box is None:
+        return dict.fromkeys([a.var for a in op.axes])
+    lines = zip(box.lows, box.extents, box.values, strict=True)
+    return {a.var: Line(*line) for a, line in zip(op.axes, lines, strict=True)}
+
+
+def boxed(op: Comp, names: Mapping[Var, int], body: Code | None, box: Box | None) -> Boxed:
+    """The quicker way for a simple comprehension, whose body is compiled."""
+    outs = [_out(d, r, names, box) for d, r in zip(op.destinations, op.body.results, strict=True)]
+    own = {v for let in op.body.lets for v in let.vars}
+    inner = list({v for d in op.destinations for e in d.index for v in e.atoms() if v in own})
+    return Boxed(op, names, body, outs, inner, box)
+
+
+def _column(values: list[Any], dtype: str) -> NDArray:
+    column = np.empty(len(values), numpy_dtype(dtype) if all(isinstance(v, np.generic) for v in values) else object)
+    for k, value in enumerate(values):
+        column[k] = value
+    return column
+
+
+def _ints(sizes: Sequence[Size]) -> list[int]:
+    return [c for s in sizes if type(c := s.constant) is int]
+
+
+def _out(d: Destination, value: Atom, names: Mapping[Var, int], box: Box | None) -> Out:
+    axes = [names.get(e.atom) if e.atom is not None else None for e in d.index]
+    kept = tuple([k for k in axes if k is not None])
+    dtype = dtype_of(value)
+    monoid = d.monoid if isinstance(d, anf.Reduce) else "sum"
+    rounded = monoid in ROUNDED and dtype in HALF
+    whole = len(kept) == len(names)
+    in_order = len(kept) == len(axes) and list(kept) == sorted(set(kept))
+    simple = isinstance(d, anf.Reduce) and d.into is None and in_order and not rounded
+    simple = simple and (monoid not in STAYS if whole else monoid != "set")
+    others = [e for e in d.index if e.atom is None or e.atom not in names]
+    apart = (
+        bool(names)
+        and sorted(kept) == list(range(len(names)))
+        and not any(e.mentions(names) for e in others)
+        and monoid not in STAYS
+        and not rounded
+    )
+    plan = None
+    if simple and box is not None and len(sizes := _ints(d.shape)) == len(d.shape):
+        plan = _plan(sizes, kept, box)
+    index = tuple([entry_of(e) for e in d.index])
+    written, moved = (3, 2) if isinstance(d, anf.ScatterAdd) else (0, 0) if whole else (1, 0)
+    if isinstance(d, anf.Reduce) and d.into is not None:
+        written, moved = (1, 1) if monoid == "set" else (3, 2)
+    width = 8 if monoid in STAYS else width_of(value)
+    fresh = d.into is None and bool(d.shape)
+    only = kept if simple else None
+    return Out(d, value, monoid, dtype, index, only, apart, plan, fresh, written, moved, width)
