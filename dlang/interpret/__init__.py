@@ -1,7 +1,7 @@
 """The meaning of programs of the core IR: an interpreter, which computes in an algebra of scalars.
 
 Any stage can be interpreted. `compile` makes the steps of a function once, when it is first called: those of scalars
-(`scalars`), of arrays, nodes and the world outside (`operations`, `outside`), of branches, loops and calls (`control`),
+(`scalars`), of arrays, nodes and the world outside (`operations`), of branches, loops and calls (`control`),
 and of comprehensions (`comprehensions` with `points` and `reduction`, and `boxes` for what is simple). `interpreter`
 runs them and counts, and `metering` counts more.
 

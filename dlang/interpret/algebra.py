@@ -75,7 +75,7 @@ class Algebra(Protocol):
         """The results of a library operation."""
 
     def derivative(self, run: Interpreter, op: anf.Derivative, let: Let, frame: Frame) -> list[Any]:
-        """What a derivative of a function of the program gives at one point."""
+        """The results of a derivative of a function of the program, at one point."""
 
 
 class Numbers:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -202,7 +203,7 @@ class Boxed:
 def box_between(ends: Sequence[tuple[int, int]]) -> Box | None:
     """The points between some ends, in lexicographic order; None if there are none, or very many."""
     lows, extents = tuple([low for low, _ in ends]), tuple([max(high - low, 0) for low, high in ends])
-    n = count_of(extents)
+    n = prod(extents)
     if not 0 < n <= MOST:
         return None
     values = []

@@ -62,7 +62,7 @@ class Step(ABC):
 
     @abstractmethod
     def run(self, run: Interpreter, frame: Frame) -> None:
-        """Binds what the let gives."""
+        """Evaluates the operation, and binds the variables of the let."""
 
     @cached_property
     def free(self) -> list[Var]:
@@ -80,7 +80,7 @@ class PointStep(Step):
 
     @abstractmethod
     def values(self, run: Interpreter, frame: Frame) -> list[Any]:
-        """What the let gives, at one point."""
+        """The values that the let binds, at one point."""
 
 
 @dataclass(eq=False)

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from dlang.diagnostics import Span
 from dlang.host.effects import Host
 from dlang.host.errors import RunError
 from dlang.host.platform.memory import spare_memory
@@ -54,6 +55,11 @@ class _Thread(threading.Thread):
     def __init__(self, target: Callable[[], None], name: str) -> None:
         super().__init__(target=target, name=name)
         self.running: list[Interpreter] = []
+
+
+def too_deep(label: str, calls: int, span: Span | None) -> RunError:
+    """The refusal of a call where so many are under way."""
+    return RunError(STACK_EXHAUSTED, f"the stack is exhausted: `{label}` is {calls} calls deep", span)
 
 
 class Interpreter:
@@ -169,7 +175,7 @@ class Interpreter:
         return [self.algebra.plain(release(r), dtype_of(f)) for r, f in formals if not isinstance(f.type, Token)]
 
     def plain(self, atoms: Sequence[Atom], frame: Frame, lane: int = 0) -> list[Any]:
-        """What atoms are at one point, for the world outside."""
+        """The values of atoms at one point, for the world outside."""
         values = [release(at(a, value_of(a, frame.env), lane)) for a in atoms]
         return [self.algebra.plain(v, dtype_of(a)) for v, a in zip(values, atoms, strict=True)]
 
@@ -233,7 +239,7 @@ class Interpreter:
         return at_point(RunError(MEMORY_EXHAUSTED, "the memory is exhausted", step.let.span), frame.n)
 
     def each_point(self, step: PointStep, frame: Frame) -> list[Any]:
-        """What an operation gives that is evaluated for one point at a time."""
+        """The values of an operation that is evaluated for one point at a time."""
         n, vars = frame.times, step.let.vars
         outer = {v: frame.env[v] for v in step.free}
         columns: list[list[Any]] = [[] for _ in vars]
@@ -252,14 +258,17 @@ class Interpreter:
             out.append(merged([(np.array([p]), value) for p, value in enumerate(column)], n, var.type))
         return out
 
+    def is_deep(self, calls: int) -> bool:
+        """Tells whether no more calls may be under way than so many."""
+        return calls >= self.depth or (calls % _CALLS_BETWEEN == 0 and calls > 0 and self.spare() < 0)
+
     def called(self, name: str, args: Sequence[Any], let: Let, n: int | None) -> list[Any]:
-        """What a function of the program gives for arguments. let: the call; n: how many points they are for."""
+        """The results of a function of the program. let: the call; n: how many points the arguments are for."""
         function = self.program.functions[name]
         label = function.label or function.name
         self.poll()
-        if self._calls >= self.depth or (self._calls % _CALLS_BETWEEN == 0 and self._calls and self.spare() < 0):
-            message = f"the stack is exhausted: `{label}` is {self._calls} calls deep"
-            raise at_point(RunError(STACK_EXHAUSTED, message, let.span), n)
+        if self.is_deep(self._calls):
+            raise at_point(too_deep(label, self._calls, let.span), n)
         self._calls += 1
         try:
             return self.block(self.code(name), Frame(dict(zip(function.params, args, strict=True)), n))

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dlang.host.c_functions import call_c
 from dlang.host.errors import RunError
+from dlang.host.foreign import call_python
 from dlang.host.text import format_parts
 from dlang.interpret.code import Frame, PointStep, Step
-from dlang.interpret.outside import call_outside
 from dlang.interpret.points import view_rows
 from dlang.interpret.scalars import width_of
 from dlang.ir import anf
-from dlang.ir.anf import Array, Atom, Var
+from dlang.ir.anf import Array, Atom, Token, Var
 from dlang.ir.errors import IRError
+from dlang.ir.kernels import is_kernel, no_device
 from dlang.ir.libraries import library_cost
 from dlang.ir.node import Node
 from dlang.ir.types import dtype_of
@@ -255,9 +257,26 @@ class Effect(PointStep):
 def _outside(
     step: Step, run: Interpreter, target: str, atoms: Sequence[Atom], vars: Sequence[Var], frame: Frame
 ) -> list[Any]:
+    """The results of a function of Python or C. Raises RunError where it fails, and E0901 for a kernel of a GPU."""
+    span = step.let.span
+    if is_kernel(target):
+        raise no_device(target, span)
     values = [release(value_of(a, frame.env)) for a in atoms]
     args = [run.algebra.outgoing(v, dtype_of(a), target) for v, a in zip(values, atoms, strict=True)]
-    return call_outside(run.program, target, args, atoms, vars, frame.env, step.let.span)
+    try:
+        if target.startswith("c:"):
+            wanted = [
+                (v.type.dtype, [extent_of(s, frame.env) for s in v.type.shape] if isinstance(v.type, Array) else None)
+                for v in vars
+                if not isinstance(v.type, Token)
+            ]
+            results = call_c(target, args, [a.type for a in atoms], wanted)
+        else:
+            results = call_python(run.program.python[target], args)
+    except RunError as error:
+        error.at(span)
+        raise
+    return [accept(r, v.type) for r, v in zip(results, vars, strict=True)]
 
 
 @dataclass(eq=False)

@@ -47,7 +47,7 @@ Axes = Mapping[Var, Line | None]  # in order; None where the bounds are known on
 
 
 def width_of(atom: anf.Atom) -> int:
-    """How many bytes a scalar takes, or an element of an array."""
+    """The bytes of a scalar, or of an element of an array."""
     return WIDTHS.get(dtype_of(atom), 8)
 
 

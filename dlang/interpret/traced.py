@@ -115,7 +115,7 @@ class Tape:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What `VjpForward` binds as the tape: the tape, and the traced arguments and results of the call."""
+    """The value that `VjpForward` binds as the tape: the tape, and the traced arguments and results of the call."""
 
     tape: Tape
     args: tuple[Any, ...]

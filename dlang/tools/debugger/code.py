@@ -77,7 +77,7 @@ class Spot:
 
 @dataclass(slots=True, eq=False)
 class Instruction:
-    """kind: how the machine runs it. step: what the interpreter does, if that holds no code.
+    """kind: how the machine runs it. step: that of the interpreter, if it holds no code.
 
     spot: None if it belongs to no statement that a person has written. via: of a mark, the calls in whose place it
     stands; name: what it names, and key: that of what is known of it. starts: whether a person stops there. enters:
@@ -89,7 +89,7 @@ class Instruction:
     kind: int
     let: Let
     spot: Spot | None
-    step: Step
+    step: Step | None
     mark: Mark | None = None
     via: tuple[CallSite, ...] = ()
     starts: bool = True
@@ -146,7 +146,6 @@ class Library:
     def _instruction(self, let: Let, function: str, element: bool) -> Instruction:
         op = let.op
         spot = self.spot(let.span, element)
-        step = step_of(let)
         mark = mark_of(op)
         if mark is not None:
             name = self.names.get(mark.key)
@@ -155,13 +154,15 @@ class Library:
                 starts = False  # of a body that may return before: it is no statement
             via = () if let.span is None else tuple(let.span.calls())
             key = None if name is None else (name.local, via, mark.kinds)
-            return Instruction(MARK, let, spot, step, mark, via, starts, name=name, key=key)
+            return Instruction(MARK, let, spot, None, mark, via, starts, name=name, key=key)
         kind = _KINDS.get(type(op))
         if kind is None:
-            return Instruction(PLAIN, let, spot, step)
+            return Instruction(PLAIN, let, spot, step_of(let))
         if kind == COMP:
             assert isinstance(op, anf.Comp)
-            return Instruction(kind, let, spot, step, enters=self._enters(let), rows=_rows(op), named=_named(op))
+            return Instruction(
+                kind, let, spot, step_of(let), enters=self._enters(let), rows=_rows(op), named=_named(op)
+            )
         inner = () if kind in (CALL, EFFECT) else tuple(
             [self._code(b, function, element) for b in op_blocks(op)]
         )  # fmt: skip
@@ -169,7 +170,7 @@ class Library:
         if back or kind == FOR:  # one stops at the condition of a `while` that runs forward, in each iteration
             for code in inner:
                 _belongs(code, spot)
-        return Instruction(kind, let, spot, step, reversed=back, blocks=inner)
+        return Instruction(kind, let, spot, step_of(let) if kind == EFFECT else None, reversed=back, blocks=inner)
 
     @cached_property
     def tapes(self) -> frozenset[str]:

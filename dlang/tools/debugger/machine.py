@@ -16,9 +16,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from dlang.host.errors import RunError
-from dlang.host.platform.memory import spare_memory
 from dlang.interpret.control import bounds, goes_on
-from dlang.interpret.interpreter import MEMORY_EXHAUSTED, STACK_EXHAUSTED, Interpreter
+from dlang.interpret.interpreter import MEMORY_EXHAUSTED, STACK_EXHAUSTED, Interpreter, too_deep
 from dlang.interpret.operations import Effect
 from dlang.interpret.points import box_of, points_of
 from dlang.ir import anf
@@ -43,10 +42,8 @@ from dlang.tools.debugger.marking import pass_mark
 from dlang.tools.debugger.past import Past
 from dlang.tools.debugger.state import Cell, Entered, Frame, State
 
-DEPTH = 2_000_000  # calls
 MEMORY = 512 << 20  # bytes
 FEW = 32  # points of a comprehension that are evaluated one after another
-_CALLS_BETWEEN = 10_000  # two looks at how much memory is left
 
 
 class Stop(Enum):
@@ -201,8 +198,10 @@ class Machine:
                             return Stop.INTERRUPTED
                         if entered is not None and i.enters:
                             entered.note(steps, i)
-                    i.step.run(interpreter, view)
-                    if sought is not None and self.finder.found(sought, i.step, frame.code.block, view.env):
+                    step = i.step
+                    assert step is not None
+                    step.run(interpreter, view)
+                    if sought is not None and self.finder.found(sought, step, frame.code.block, view.env):
                         pc, steps = pc + 1, steps + 1
                         return Stop.FOUND
                 elif kind == MARK:
@@ -348,8 +347,8 @@ class Machine:
         function = self.library.program.functions[op.function]
         label = function.label or function.name
         depth = frame.depth + 1 + (len(i.spot.via) if i.spot is not None else 0)
-        if depth >= DEPTH or (depth % _CALLS_BETWEEN == 0 and spare_memory() < 0):
-            raise RunError(STACK_EXHAUSTED, f"the stack is exhausted: `{label}` is {depth} calls deep", i.let.span)
+        if self.interpreter.is_deep(depth):
+            raise too_deep(label, depth, i.let.span)
         env = {p: value_of(a, frame.env) for p, a in zip(function.params, op.args, strict=True)}
         inner = Frame(label, self.library.function(op.function), env, depth, frame)
         inner.caller, inner.began = i, s.steps

@@ -367,9 +367,9 @@ def test_a_failure_stops_with_everything_alive_and_one_can_go_back():
     assert "element i = 1" in talk("back") + talk("back")
 
 
-def test_an_endless_recursion_is_a_failure(monkeypatch):
-    monkeypatch.setattr("dlang.tools.debugger.machine.DEPTH", 500)
+def test_an_endless_recursion_is_a_failure():
     talk = Talk('fn f(n: i64) -> i64 = f(n + 1) + 1\nfn main() { print("{f(0)}") }')
+    talk.debugger.machine.interpreter.depth = 500
     assert "error[E0805]: the stack is exhausted" in talk("continue")
     assert "calls" in talk("where") and len(talk("where").splitlines()) < 30
     assert "p.dl:1 in f" in talk("back")
