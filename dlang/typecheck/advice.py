@@ -29,7 +29,7 @@ _LONGEST = 40  # characters of the program that are repeated in a help
 
 
 def of_types(m: Mismatch, span: Span, found: Type, wanted: Type, names: Names) -> tuple[str, ...]:
-    """Of two whole types that differ in a size."""
+    """Advice about two whole types that differ in a size."""
     assert isinstance(m.found, Size) and isinstance(m.wanted, Size)
     if never_equal(m.found, m.wanted):
         return ()
@@ -47,7 +47,7 @@ def of_types(m: Mismatch, span: Span, found: Type, wanted: Type, names: Names) -
 
 
 def _named_first() -> str:
-    """Of two sizes that nobody has named yet."""
+    """Advice about two sizes that nobody has named yet."""
     return (
         f"{_OPENED}: name one by `let a: f64[k] = …`, and write `as f64[k]` behind the other to have it checked there"
     )
@@ -63,7 +63,7 @@ def assertions(m: Mismatch, span: Span, found: Type, wanted: Type, names: Names)
 
 
 def of_multiple(found: Size, why: NoMultiple, span: Span, names: Names) -> tuple[str, ...]:
-    """Of a size that a multiple of another is wanted for."""
+    """Advice about a size where a multiple of another is expected."""
     if resolve_size(found).poly.constant is not None or why.factor.denominator != 1:
         return ()
     whole = names(found)
@@ -74,7 +74,7 @@ def of_multiple(found: Size, why: NoMultiple, span: Span, names: Names) -> tuple
 
 
 def of_constraint(c: Constraint, m: Mismatch) -> tuple[str, ...]:
-    """Of operands that don't fit."""
+    """Advice about operands that don't fit."""
     assert isinstance(m.found, Size) and isinstance(m.wanted, Size)
     if c.kind == "join":
         return ("sizes of branches may differ where a type with `?` is expected: annotate the result, or the `let`",)

@@ -77,7 +77,7 @@ class Annotator:
         return self.converted(t), self.refinement(t)
 
     def refinement(self, t: s.TypeExpr | s.Dim) -> Refinement | None:
-        """Of a type that has been converted."""
+        """The refinement of a type that has been converted."""
         match t:
             case s.TypeName(_, name, written):
                 for a in written:
@@ -362,7 +362,7 @@ def misplaced(span: Span, where: str, help: str) -> DlangError:
 
 
 def known_effects(names: tuple[str, ...], span: Span) -> None:
-    """Of what stands behind a `!`."""
+    """Checks the effects behind a `!`."""
     for name in names:
         if name not in EFFECTS:
             here = span.word(name)

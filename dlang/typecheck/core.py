@@ -205,7 +205,7 @@ Binder = Count | Each | Range
 
 @dataclass(frozen=True, slots=True)
 class Comprehension(Node):
-    """With a condition the length is a fresh size, which `opened` names."""
+    """A comprehension. With a condition the length is a fresh size, which `opened` names."""
 
     element: Expr
     binders: tuple[Binder, ...]

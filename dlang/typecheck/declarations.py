@@ -471,7 +471,7 @@ def rule_decl(program: Program, cx: Checker, table: ModuleTable, rule: s.Rule) -
 
 
 def _with_idle(d: Diagnostic, f: core.FnDecl) -> Diagnostic:
-    """With a hint at parameters without floats, which a rule has to serve like others."""
+    """Adds a hint at parameters without floats, which a rule has to serve like others."""
     idle = [p for p in f.params if not p.nodiff and not has_floats(p.local.type)]
     if d.code != "E0301" or not idle:
         return d

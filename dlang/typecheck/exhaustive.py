@@ -134,7 +134,7 @@ class Search:
         return None if found is None else (*found[1 : k + 1], found[0], *found[k + 1 :])
 
     def first(self, rows: list[Row], first: core.Pattern, rest: Row) -> Row | None:
-        """As `useful`, where the first column, without alternatives in the rows, is decided first."""
+        """Finds a useful row like `useful`, but decides the first column first, without alternatives in the rows."""
         if isinstance(first, core.Alternatives):
             tried = (self.first(rows, p, rest) for p in flat(first))
             return next((found for found in tried if found is not None), None)

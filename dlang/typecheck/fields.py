@@ -34,7 +34,7 @@ def field_of(t: Type, name: str | int, span: Span) -> tuple[int, Type]:
 
 
 def named(span: Span, name: str | int) -> Span:
-    """Of `base.name`, the name."""
+    """The span of the name in `base.name`."""
     return span.tail(len(str(name))) if span.text.endswith(f".{name}") else span
 
 

@@ -39,7 +39,7 @@ def mentioned(functions: Mapping[str, s.Fn | s.Const | s.Extern], *nodes: s.Node
 
 
 def mentioned_among(functions: Mapping[str, s.Fn | s.Const | s.Extern], used: Set[str], sizes: Set[str]) -> set[str]:
-    """Of the names in trees, the functions and constants; only a constant can be a size."""
+    """The functions and constants among the names in trees; only a constant can be a size."""
     return (functions.keys() & used) | {n for n in functions.keys() & sizes if isinstance(functions[n], s.Const)}
 
 

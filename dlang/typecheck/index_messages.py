@@ -46,7 +46,7 @@ def unproven(e: core.Expr, want: Refinement, found: Refinement | None, symbol: S
 
 
 def unproven_update(s: core.Assign, want: Refinement) -> Diagnostic:
-    """Of `i += 1`."""
+    """The diagnostic of an update such as `i += 1`."""
     names = Names()
     place, text = s.place.span.text, written(s.place.type, want, names)
     message = f"`{place}` is not proven to stay an index: expected {text}"

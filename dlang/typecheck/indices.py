@@ -404,7 +404,7 @@ class Prover:
 
     # ---- proofs ------------------------------------------------------------------------------------------------------
     def visit_for(self, e: core.Expr, want: Refinement, why: Note | None) -> None:
-        """As `visit`, with a note for what is not proven."""
+        """Proves like `visit`, with a note on what is not proven."""
         before = len(self.cx.st.diagnostics)
         self.visit(e, want)
         if why is None:

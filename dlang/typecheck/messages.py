@@ -104,7 +104,7 @@ def detail(m: Mismatch, names: Names) -> str:
 
 
 def without_class(t: Term, why: Lacks | NoArray, names: Names) -> str:
-    """Of a type that should be in a class."""
+    """Explains a type that should be in a class."""
     shown = names(t)
     match why:
         case _ if isinstance(t, TypeVar) and t.rigid and t.name and not t.classes:
@@ -128,7 +128,7 @@ def axes(n: int) -> str:
 
 
 def lacking(m: Mismatch) -> Term:
-    """Of a type and a bounded variable, the type."""
+    """The type, of a type and a bounded variable that don't fit."""
     return m.wanted if isinstance(m.found, TypeVar) and not m.found.rigid else m.found
 
 

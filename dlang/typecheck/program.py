@@ -281,7 +281,7 @@ def check_item(
     checked: Checked, item: s.Fn, types: Mapping[str, DataDecl] | None = None,
     values: Mapping[str, FnEntry] | None = None, *, trusted: bool = False,
 ) -> tuple[FnDecl | None, list[Diagnostic]]:  # fmt: skip
-    """As `check_function`, of a function that is parsed already."""
+    """Checks a function like `check_function`, one that is parsed already."""
     table = checked.table
     scratch = replace(
         table,

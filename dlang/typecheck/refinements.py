@@ -43,7 +43,7 @@ def substituted(r: Refinement | None, replace: Substitution) -> Refinement | Non
 
 
 def of_elements(element: Refinement | None) -> Refinement | None:
-    """Of an array with such elements; an array of arrays is one array."""
+    """The refinement of an array with such elements; an array of arrays is one array."""
     return element if element is None or isinstance(element, Elements) else Elements(element)
 
 
@@ -52,12 +52,12 @@ def of_items(items: list[Refinement | None]) -> Refinement | None:
 
 
 def of_part(r: Refinement | None, part: Type) -> Refinement | None:
-    """Of an element of an array, or of an array of fewer axes out of it."""
+    """The refinement of an element of an array, or of an array of fewer axes out of it."""
     return r.element if isinstance(r, Elements) and not isinstance(resolve(part), TypeArray) else r
 
 
 def of_field(t: Type, position: int, r: Refinement | None = None, variant: int = 0) -> Refinement | None:
-    """Of a field of a struct or an enum, whose declaration says it, or of an item of a tuple with the refinement r."""
+    """The refinement of a field of a struct or an enum, as declared, or of an item of a tuple with the refinement r."""
     t = resolve(t)
     if isinstance(t, TypeTuple):
         return r.items[position] if isinstance(r, Items) and 0 <= position < len(r.items) else None

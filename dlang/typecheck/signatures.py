@@ -107,7 +107,7 @@ def add_variables(
 def parameter_types(
     cx: Checker, annotator: Annotator, name: str, parameters: tuple[s.Parameter, ...]
 ) -> tuple[tuple[Type, ...], tuple[Refinement | None, ...], tuple[Size | None, ...]]:
-    """Of each parameter its type, what is asked of it beside, and the size that it is, if it is a `size`."""
+    """The types of the parameters, their refinements, and the sizes that those are which are a `size`."""
     types: list[Type] = []
     asked: list[Refinement | None] = []
     sizes: list[Size | None] = []

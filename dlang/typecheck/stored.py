@@ -35,7 +35,7 @@ else:
 
 KIND = "module"
 BODIES = " bodies"
-"""What is behind the name of a record for the objects of its bodies; alone, for the bodies themselves."""
+"""The suffix of a record's name for the objects of its bodies; alone, for the bodies themselves."""
 OWN = ""
 """In the bodies of a record, the record itself."""
 

@@ -183,21 +183,21 @@ UNIT = TypeTuple(())
 # What is known of a value beside its type, where an annotation says `Idx<n>`. For inference that is just i64.
 @dataclass(frozen=True, slots=True)
 class Below:
-    """Of an i64 `i`: 0 <= i < size."""
+    """The refinement of an i64 `i`: 0 <= i < size."""
 
     size: Size
 
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """Of an array: this of each of its elements, which are no arrays."""
+    """The refinement of an array: this of each of its elements, which are no arrays."""
 
     element: Refinement
 
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """Of a tuple, by item."""
+    """The refinement of a tuple, by item."""
 
     items: tuple[Refinement | None, ...]
 

@@ -44,7 +44,7 @@ def implied(classes: frozenset[str]) -> frozenset[str]:
 
 
 def strongest(classes: frozenset[str]) -> frozenset[str]:
-    """Without those that follow from others."""
+    """Removes the classes that follow from others."""
     return frozenset(c for c in classes if not any(c in _IMPLIED.get(d, ()) for d in classes))
 
 
