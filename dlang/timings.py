@@ -1,8 +1,8 @@
-"""How long the parts of the compiler take: each says its name, and whoever asks is told.
+"""Measures how long the parts of the compiler take: each says its name, and whoever asks gets the timings.
 
-with measured() as laps:
-    …                    # in it, perhaps: with lap("fuse"): …
-laps[0].seconds
+with timings_of() as timings:
+    …                    # in it, perhaps: with timed("fuse"): …
+timings[0].seconds
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Timing:
-    """Something that was done once. begin: by `time.perf_counter`. inner: the seconds of laps inside it."""
+    """Something that was done once. begin: by `time.perf_counter`. inner: the seconds of timings inside it."""
 
     name: str
     begin: float
@@ -25,22 +25,22 @@ class Timing:
 
     @property
     def own(self) -> float:
-        """Seconds, without those of laps inside it."""
+        """Seconds, without those of timings inside it."""
         return self.seconds - self.inner
 
 
 _asked: ContextVar[tuple[list[Timing], list[Timing]] | None] = ContextVar(
-    "laps", default=None
+    "timings", default=None
 )  # all, and those under way
 
 
 @contextmanager
 def timings_of() -> Iterator[list[Timing]]:
-    """The laps of this thread in the block, in the order in which they began."""
-    laps: list[Timing] = []
-    token = _asked.set((laps, []))
+    """The timings of this thread in the block, in the order in which they began."""
+    timings: list[Timing] = []
+    token = _asked.set((timings, []))
     try:
-        yield laps
+        yield timings
     finally:
         _asked.reset(token)
 
@@ -52,9 +52,9 @@ def timed(name: str) -> Iterator[None]:
     if asked is None:
         yield
         return
-    laps, open = asked
+    timings, open = asked
     own = Timing(name, time.perf_counter())
-    laps.append(own)
+    timings.append(own)
     open.append(own)
     try:
         yield

@@ -49,17 +49,17 @@ def main(args: argparse.Namespace) -> int:
         wanted = Measures(profile=True, trace=args.trace)
         return run.run_file(args.file, args.options, args.backend, args.json, wanted, "profile")
     try:
-        laps = compile_laps(args.file, args.backend, args.fn)
-        print(table(laps))
+        timings = compile_timings(args.file, args.backend, args.fn)
+        print(table(timings))
         if args.trace is not None:
-            write_trace(laps, args.trace)
+            write_trace(timings, args.trace)
     except DlangError as e:
         report(e.diagnostics, args.json)
         return 1
     return 0
 
 
-def compile_laps(path: str, backend: Backend, function: str | None) -> list[Timing]:
+def compile_timings(path: str, backend: Backend, function: str | None) -> list[Timing]:
     """Times the phases of the compiler for a file, from its text to code that could run: of a function with what it
     calls, or of `main`, of the script, or of all functions and tests. Only imports are taken as they were kept.
     """
@@ -69,13 +69,13 @@ def compile_laps(path: str, backend: Backend, function: str | None) -> list[Timi
         raise not_measured(backend)
     engine = Engine(host.Host(), driver=driver_of(backend))
     source = read_source(path)
-    with timings_of() as laps:
+    with timings_of() as timings:
         checked = workspace.Workspace().check(source)  # which looks for nothing that was kept of this file
         if errors_of(checked):
             raise DlangError(checked.diagnostics)
         program, entries = lower([request(decl) for decl in _compiled(checked, function)])
         engine.compile(program, [entry.name for entry in entries])
-    return laps
+    return timings
 
 
 def _compiled(checked: Checked, function: str | None) -> list[FnDecl]:
@@ -87,12 +87,12 @@ def _compiled(checked: Checked, function: str | None) -> list[FnDecl]:
     return chosen(checked, function)
 
 
-def table(laps: Sequence[Timing]) -> str:
-    """Returns a table of laps, the longest first; laps inside of others do not count for these."""
+def table(timings: Sequence[Timing]) -> str:
+    """Returns a table of timings, the longest first; timings inside of others do not count for these."""
     found: dict[str, list[Timing]] = {}
-    for lap in laps:
-        found.setdefault(lap.name, []).append(lap)
-    total = sum(lap.own for lap in laps)
+    for timing in timings:
+        found.setdefault(timing.name, []).append(timing)
+    total = sum(timing.own for timing in timings)
     rows = sorted(((sum(x.own for x in own), len(own), name) for name, own in found.items()), reverse=True)
     lines = [f"{'time':>10}   share  times  of the compiler"]
     lines += [f"{seconds * 1e3:>7.2f} ms  {100 * seconds / total:>4.1f} %  {count:>5}  {name}"
@@ -100,11 +100,11 @@ def table(laps: Sequence[Timing]) -> str:
     return "\n".join([*lines, f"{total * 1e3:>7.2f} ms in all"])
 
 
-def write_trace(laps: Sequence[Timing], path: str) -> None:
+def write_trace(timings: Sequence[Timing], path: str) -> None:
     """Laps in the format of Chrome's tracer. E0822 where the file cannot be written."""
     events = [
-        {"name": lap.name, "cat": "compiler", "ph": "X", "pid": os.getpid(), "tid": 1,
-         "ts": (lap.begin - laps[0].begin) * 1e6, "dur": lap.seconds * 1e6}
-        for lap in laps
+        {"name": timing.name, "cat": "compiler", "ph": "X", "pid": os.getpid(), "tid": 1,
+         "ts": (timing.begin - timings[0].begin) * 1e6, "dur": timing.seconds * 1e6}
+        for timing in timings
     ]  # fmt: skip
     replace_file(path, json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}))

@@ -18,18 +18,18 @@ TEXT = """
 def test_laps_inside_of_others_do_not_count_for_these():
     with timed("unheard"):
         pass
-    with timings_of() as laps:
+    with timings_of() as timings:
         with timed("outer"), timed("inner"), timed("innermost"):
             pass
         with pytest.raises(ValueError), timed("failing"):
             raise ValueError
-    assert [x.name for x in laps] == ["outer", "inner", "innermost", "failing"]
-    outer, inner, innermost, _ = laps
+    assert [x.name for x in timings] == ["outer", "inner", "innermost", "failing"]
+    outer, inner, innermost, _ = timings
     assert outer.inner == inner.seconds and inner.inner == innermost.seconds and innermost.inner == 0
     assert outer.own + inner.own + innermost.own == pytest.approx(outer.seconds)
     with timed("unheard"):
         pass
-    assert len(laps) == 4
+    assert len(timings) == 4
 
 
 def test_a_program_is_run_and_measured(write, dlc, tmp_path):
