@@ -27,7 +27,7 @@ class Context(Protocol):
 
 
 def simpler(ctx: Context, name: str, args: tuple[Atom, ...]) -> Simpler:
-    """What a primitive of these arguments equals; None if there is nothing simpler."""
+    """Returns what a primitive of these arguments equals; None if there is nothing simpler."""
     literals = tuple([a for a in args if isinstance(a, Lit)])
     if len(literals) == len(args):
         folded = fold(name, literals)
@@ -75,7 +75,7 @@ def simpler(ctx: Context, name: str, args: tuple[Atom, ...]) -> Simpler:
 
 
 def _from_row(p: Primitive, x: Atom, y: Atom) -> Simpler:
-    """What the row of a primitive says of two operands of which one is its unit, or which are one variable."""
+    """Simplifies by a primitive's row where one of two operands is its unit, or both are one variable."""
     if p.unit is not None:
         if _is_unit(y, p.unit):
             return x
