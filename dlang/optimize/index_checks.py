@@ -164,11 +164,11 @@ class _Walk:
     def arm(self, condition: anf.Atom, value: bool, known: Knowledge) -> _Arm:
         """Gathers what is known in an arm of a branch."""
         holds = implied(condition, value, self.tests)
-        ends = [end for test, true in holds.items() for end in self.told(test, true, known)]
+        ends = [end for test, true in holds.items() for end in self.bounds_implied(test, true, known)]
         return _Arm(self.renaming.atom(condition), value, ends)
 
-    def told(self, test: anf.Atom, value: bool, known: Knowledge) -> Iterator[Bounded]:
-        """Between which ends numbers lie because of the outcome of a comparison."""
+    def bounds_implied(self, test: anf.Atom, value: bool, known: Knowledge) -> Iterator[Bounded]:
+        """Yields the bounds of numbers that the outcome of a comparison implies."""
         op, _ = self.tests.get(test, (None, 0)) if isinstance(test, anf.Var) else (None, 0)
         if not isinstance(op, anf.Prim) or op.args[0].type != I64:
             return

@@ -32,16 +32,16 @@ else:
 
 @dataclass(slots=True)
 class Conversation:
-    """A session with its settings. told: whether it says more than values: types, and what was declared."""
+    """A session with its settings. verbose: whether it says more than values: types, and what was declared."""
 
     session: Session
     settings: Settings = field(default_factory=Settings)
-    told: bool = False
+    verbose: bool = False
 
     # ---- what is written ---------------------------------------------------------------------------------------------
     def answer(self, answer: Answer) -> None:
         """Writes what an input has done."""
-        if self.told:
+        if self.verbose:
             for name, type in answer.declared:
                 print(dim(f"{name}: {type}"))
         if answer.value is not None:
@@ -53,12 +53,12 @@ class Conversation:
             self.note(f"{names} {were} computed with the earlier {earlier}, and {keep}")
 
     def value(self, made: Shown) -> str:
-        """The text of a value; with its type, where that is told."""
+        """The text of a value; with its type, if it is verbose."""
         text = made.text
         if made.form is not None:
             text = values.value_text(made.form, made.leaves, self.settings.style)
         text = shown(text)
-        return text if not self.told or text == made.type else text + dim(f" : {made.type}")
+        return text if not self.verbose or text == made.type else text + dim(f" : {made.type}")
 
     def note(self, text: str) -> None:
         """Says something that is no mistake."""

@@ -55,7 +55,7 @@ def repl(
     if editor is None:
         _begin(conversation, files)
         return _read_plainly(conversation)
-    conversation.told = True
+    conversation.verbose = True
     print(f"dlang {__version__}; :help says what can be written")
     _begin(conversation, files)
     prompt = editor(conversation)

@@ -55,7 +55,7 @@ else:
     host = lazy_module("dlang.host.effects")
 
 REMEMBERED, REMEMBERED_BYTES = 100, 1 << 28  # inputs that can be taken back, and arrays that are kept for that
-_Named = s.Fn | s.Const | s.Extern  # what has a type to be told
+_Named = s.Fn | s.Const | s.Extern  # items with a type to print
 _OWN = f".{NAME}`"  # in the note on the call of an input, which nobody wrote
 
 
@@ -234,8 +234,8 @@ class Session:
         functions = checked.module.functions
         names = [i.name for i in items if isinstance(i, _Named)]
         declared = tuple((n, scheme_text(functions[n])) for n in dict.fromkeys(names))
-        told = tuple(n for n in stale if n != LAST)  # the last value is not for long
-        return Answer(None, declared, told, tuple(sorted(replaced)))
+        stale_names = tuple(n for n in stale if n != LAST)  # the last value is not for long
+        return Answer(None, declared, stale_names, tuple(sorted(replaced)))
 
     def _refused(self, new: State, items: Sequence[Item], wrong: Sequence[Diagnostic]) -> list[Diagnostic]:
         """Lists the mistakes in declarations; first, if these break others that use them, a message about that."""

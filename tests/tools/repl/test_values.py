@@ -106,4 +106,4 @@ def test_types_stand_behind_values_only_where_they_are_told():
     answer = session.submit("[1.0]").value
     assert answer is not None
     assert Conversation(session).value(answer) == "[1.]"
-    assert Conversation(session, told=True).value(answer) == "[1.] : f64[1]"
+    assert Conversation(session, verbose=True).value(answer) == "[1.] : f64[1]"
