@@ -122,7 +122,7 @@ census: venv
 picture: venv
 	$(BIN)/python -m tools.picture
 
-# Writes docs/library.md, and the tables of functions in docs/language.md.
+# Writes docs/library.md, and the tables of functions in docs/language.md and of operations in docs/semantics.md.
 tables: venv
 	$(BIN)/python -m tools.tables
 

@@ -1,10 +1,11 @@
 """`make tables`: writes the pages that list what is in the language, from the tables of the compiler and `stdlib/`.
 
-python -m tools.tables           writes docs/library.md, and the tables of docs/language.md
+python -m tools.tables           writes docs/library.md, and tables of docs/language.md and docs/semantics.md
 python -m tools.tables --check   writes nothing, and exits with 1 if one is stale
 
-In the reference a table follows `<!-- elementwise -->`, `<!-- functions -->` and `<!-- prelude -->`: the functions that
-are a primitive, the others that the compiler knows, and what `stdlib/prelude.dl` has.
+A table follows `<!-- elementwise -->`, `<!-- functions -->` and `<!-- prelude -->`: the functions that are a primitive,
+the others that the compiler knows, and what `stdlib/prelude.dl` has; in the semantics `<!-- monoids -->`, and
+`<!-- operations -->` of libraries.
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ from dlang.diagnostics import Source
 from dlang.grammar import syntax
 from dlang.grammar.parser import parse
 from dlang.ops.functions import FUNCTIONS
-from dlang.ops.primitives import WORDS
+from dlang.ops.linear_algebra import OPERATIONS, Value
+from dlang.ops.monoids import MONOIDS, identity
+from dlang.ops.primitives import BOOL, WORDS
 
 ROOT = Path(__file__).parent.parent
-PAGE, REFERENCE = ROOT / "docs/library.md", ROOT / "docs/language.md"
+PAGE = ROOT / "docs/library.md"
+REFERENCE, SEMANTICS = ROOT / "docs/language.md", ROOT / "docs/semantics.md"
 MODULES = sorted((ROOT / "stdlib").glob("*.dl"))
 HEAD = """\
 # The standard library
@@ -95,20 +99,53 @@ def prelude() -> str:
 
 
 def table(rows: Iterable[tuple[str, str, str]]) -> str:
-    """Rows of a name, its type and what it gives, in Markdown."""
-    lines = ["| name | type | gives |", "| --- | --- | --- |"]
-    for name, type, about in rows:
-        cells = (f"`{name}`", f"`{type}`", about)
-        lines.append("| " + " | ".join([c.replace("|", r"\|") for c in cells]) + " |")
-    return "".join(f"{line}\n" for line in lines)
+    """Rows of a name, its type and what it gives."""
+    return markdown(("name", "type", "gives"), [(f"`{name}`", f"`{type}`", about) for name, type, about in rows])
 
 
-TABLES: dict[str, Callable[[], str]] = {"elementwise": elementwise, "functions": functions, "prelude": prelude}
+# ---- the tables of the semantics -------------------------------------------------------------------------------------
+def monoids() -> str:
+    """The monoids, with what they are of nothing."""
+    first = {"max": "the position of the first largest", "min": "the position of the first smallest"}
+    units = {"zero": "0", "one": "1", "least": "the least", "greatest": "the greatest"}
+    rows = []
+    for m in MONOIDS.values():
+        combined = f"`{m.combine}`" if m.combine else first[m.extremum] if m.stays else "the value itself"
+        unit = str(identity(m.name, "bool")).lower() if m.domain == BOOL else units[m.unit]
+        rows.append((f"`{m.name}`", f"`{m.domain}`", combined, unit, m.derivative or "none"))
+    return markdown(("monoid", "values", "combined by", "of nothing", "derivative"), rows)
 
 
-def reference(text: str) -> str:
-    """The text of the reference with the tables as they are."""
-    for name, made in TABLES.items():
+def operations() -> str:
+    """What a library does, with the types of arguments and results."""
+
+    def shown(values: Iterable[Value]) -> str:
+        return ", ".join(f"{v.name}: {v.dtype}" + (f"[{', '.join(v.shape)}]" if v.shape else "") for v in values)
+
+    rows = [
+        (f"`{o.name}`", f"`({shown(o.arguments)}{', …' if o.several else ''}) -> ({shown(o.results)})`", o.about)
+        for o in OPERATIONS.values()
+    ]
+    return markdown(("operation", "type", "gives"), rows)
+
+
+# ---- pages -----------------------------------------------------------------------------------------------------------
+def markdown(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ("---",) * len(head), *rows]
+    return "".join("| " + " | ".join([c.replace("|", r"\|") for c in cells]) + " |\n" for cells in lines)
+
+
+TABLES: dict[Path, dict[str, Callable[[], str]]] = {
+    REFERENCE: {"elementwise": elementwise, "functions": functions, "prelude": prelude},
+    SEMANTICS: {"monoids": monoids, "operations": operations},
+}
+
+
+def with_tables(path: Path) -> str:
+    """The text of a page with its tables as they are."""
+    text = path.read_text(encoding="utf-8")
+    for name, made in TABLES[path].items():
         before, mark, after = text.partition(f"<!-- {name} -->\n\n")
         assert mark, name
         text = before + mark + made() + "\n" + re.sub(r"\A(?:\|.*\n)*\n*", "", after)
@@ -117,7 +154,7 @@ def reference(text: str) -> str:
 
 def fresh() -> dict[Path, str]:
     """The texts that the pages should hold."""
-    return {PAGE: page(), REFERENCE: reference(REFERENCE.read_text(encoding="utf-8"))}
+    return {PAGE: page(), **{path: with_tables(path) for path in TABLES}}
 
 
 def main() -> int:
