@@ -5,6 +5,7 @@ from __future__ import annotations
 from dlang.diagnostics import Note, error
 from dlang.grammar import syntax as s
 from dlang.ops.functions import FUNCTIONS, POSITIONS, REDUCED
+from dlang.ops.monoids import CHOOSING, COMBINE
 from dlang.typecheck import core, indexing
 from dlang.typecheck.arguments import in_order
 from dlang.typecheck.context import Checker
@@ -49,8 +50,8 @@ def array_and_options(cx: Checker, scope: Scope, name: str, e: s.Call) -> tuple[
     if second is not None:
         text = second.value.span.text
         help: tuple[str, ...] = ()
-        if name in ("max", "min"):
-            help = (f"of two values write `{name}imum({e.arguments[0].span.text}, {text})`",)
+        if name in CHOOSING:
+            help = (f"of two values write `{COMBINE[name]}({e.arguments[0].span.text}, {text})`",)
         if indexing.literal(second.value) is not None:
             help += (f"an axis is given by name: `{name}({e.arguments[0].span.text}, axis = {text})`",)
         raise error("E0303", f"`{name}` takes one array, found {len(e.arguments)} arguments", e.span, help=help)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 
 import numpy as np
 import pytest
 
 from dlang.codegen.llvm.emitter import FORMATS
-from dlang.interpret.traced import apply
-from dlang.ops.dtypes import DTYPES, FLOATS, HALF, INTEGERS, NAMES, WHOLE, DType
-from dlang.ops.monoids import COMBINE, MONOIDS, identity
-from dlang.ops.primitives import PRIMITIVES
+from dlang.ir.rounding import rounded
+from dlang.ops.dtypes import DTYPES, FLOATS, HALF, INTEGERS, NAMES, TRUNCATED, WHOLE, DType
 
 NUMBERS = [d for d in DTYPES.values() if d.kind != "text"]
 
@@ -58,17 +57,11 @@ def test_groups_of_dtypes_leave_none_out() -> None:
     assert len(suffixes) == len(set(suffixes))
 
 
-@pytest.mark.parametrize("name", COMBINE)
-def test_the_identity_of_a_monoid_leaves_values_alone(name: str) -> None:
-    primitive = COMBINE[name]
-    dtypes = ["bool"] if name in ("any", "all") else ["f64", "f32", "i64", "u8"]
-    for dtype in dtypes:
-        nothing = DTYPES[dtype].numpy
-        for x in (0, 1) if dtype == "bool" else (0, 1, 7):
-            value = np.dtype(nothing).type(x)
-            assert apply(primitive, (np.dtype(nothing).type(identity(name, dtype)), value), dtype) == value
-
-
-def test_monoids_are_combined_by_primitives() -> None:
-    assert set(COMBINE.values()) <= set(PRIMITIVES)
-    assert {m.stays for m in MONOIDS.values() if m.stays} <= set(PRIMITIVES)
+@pytest.mark.parametrize("dtype", TRUNCATED)
+def test_a_truncated_float_is_the_upper_half_of_an_f32(dtype: str) -> None:
+    for x in (0.1, -1 / 3, 1e-40, 65504.0, 3.4e38, -0.0):
+        number = rounded(x, dtype)
+        (bits,) = struct.unpack("<I", struct.pack("<f", number))
+        assert bits % 2**16 == 0
+        assert math.isinf(number) == (abs(x) > DTYPES[dtype].largest)
+        assert math.isinf(number) or abs(number - x) <= 2.0 ** -DTYPES[dtype].digits * max(abs(x), 2.0**-126)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dlang.ad.forward_linear_algebra import push_library
-from dlang.ad.linear_algebra import pull_library
+from dlang.ad.forward_linear_algebra import jvp_library
+from dlang.ad.linear_algebra import vjp_library
 from dlang.codegen import lapack
 from dlang.host.libraries import perform
 from dlang.interpret.linear_algebra import OPERATIONS as REFERENCES
@@ -52,7 +52,7 @@ def variable(v: Value, dtype: str, sizes: dict[str, Var]) -> Var:
 # ---- no stage forgets one --------------------------------------------------------------------------------------------
 def test_each_stage_knows_the_operations_that_it_needs() -> None:
     carrying = {o.name for o in OPERATIONS.values() if o.carries}
-    assert cases(pull_library) == cases(push_library) == carrying
+    assert cases(vjp_library) == cases(jvp_library) == carrying
     assert set(REFERENCES) == {o.name for o in OPERATIONS.values() if o.carries and o.written}
     assert {name for name in OPERATIONS if not lapack.has(name, "f64")} == {"lu_cofactors"}  # of the host
 
