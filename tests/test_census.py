@@ -50,3 +50,26 @@ def test_four_modules_in_a_circle_are_a_circle_and_three_are_none():
     assert len(asked(question, **{f"m{k}": text for k, text in enumerate(ring)})) == 4
     ring[2] = "from dlang import m0\n"
     assert asked(question, **{f"m{k}": text for k, text in enumerate(ring)}) == ()
+
+
+def test_a_table_is_about_names_if_half_of_a_column_are_such_names():
+    tables = """
+COST = {"sin": 20, "cos": 20, "add": 1, "other": 1}
+OF = [("exp", 1), ("log", 2), ("tanh", 3)]
+ROWS = (Row("asin", 1), Row("acos", 2), Row("atan", 3))
+WORDS = frozenset("sqrt tan floor".split())
+BY = {np.add: "add", np.sin: "sin", np.cos: "cos"}
+C = frozenset("auto break case char const continue default do double else add sub mul".split())
+TEXT = "call add sub mul"
+OPERATORS = ("and", "or", "not")
+ABS, SIGN, NEG = Name("abs"), Name("sign"), Name("neg")
+"""
+    question = "tables of primitives' names outside of their own folder"
+    found = ("2 COST", "3 OF", "4 ROWS", "5 WORDS", "6 BY")
+    assert asked(question, tables=tables) == tuple([f"dlang/tables.py:{place}" for place in found])
+
+
+def test_mathematics_in_a_docstring_is_no_knowledge_of_a_primitive():
+    code = 'def f(name):\n    """The error function, erf x."""\n    return name == {name}\n'
+    question = "files that know the scalar primitive `erf`"
+    assert asked(question, f=code.format(name='"erf"'), g=code.format(name='"erfc"')) == ("dlang/f.py",)

@@ -218,13 +218,17 @@ def tables(package: Package, names: frozenset[str], home: tuple[str, ...]) -> It
         if m.path.startswith(home):
             continue
         for s in m.tree.body:
-            if isinstance(s, ast.Assign | ast.AnnAssign) and s.value is not None and target(s)[0] != "__all__":
-                if any(len(names.intersection(c)) >= SHARE and len(c) <= 2 * len(names & c) for c in columns(s.value)):
-                    yield f"{m.path}:{s.lineno} {target(s)[0]}"
+            if not isinstance(s, ast.Assign | ast.AnnAssign) or s.value is None or target(s)[0] == "__all__":
+                continue
+            several = isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Tuple)
+            values = s.value.elts if several and isinstance(s.value, ast.Tuple) else [s.value]
+            found = [(len(c), len(c & names)) for v in values for c in columns(v)]
+            if any(known >= SHARE and size <= 2 * known for size, known in found):
+                yield f"{m.path}:{s.lineno} {target(s)[0]}"
 
 
 def columns(value: ast.expr) -> Iterator[frozenset[str]]:
-    """The texts that stand beside one another in a literal: elements, keys, values, and words that are split."""
+    """The texts below one another in a literal: elements, what rows begin with, keys, values, words that are split."""
     for node in ast.walk(value):
         match node:
             case ast.Dict(keys, values):
@@ -232,6 +236,8 @@ def columns(value: ast.expr) -> Iterator[frozenset[str]]:
                 yield texts(values)
             case ast.Tuple(elements) | ast.List(elements) | ast.Set(elements):
                 yield texts(elements)
+                rows = (e.elts if isinstance(e, ast.Tuple) else getattr(e, "args", ()) for e in elements)
+                yield texts(row[0] for row in rows if row)
             case ast.Call(ast.Attribute(ast.Constant(str() as words), "split")):
                 yield frozenset(words.split())
 
@@ -261,7 +267,7 @@ def cycles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
 
 
 # ---- facts that stand in several places ------------------------------------------------------------------------------
-@question("files that know the scalar primitive `erf`", "1")
+@question("files that know the scalar primitive `erf`", "1", limit=1)
 def _(package: Package) -> Iterable[str]:
     for m in package.modules:
         if any(re.search(r"\berf\b", s) for s, line in m.strings if line not in m.docstrings):
@@ -272,7 +278,7 @@ OPERATORS = frozenset(("and", "or", "not"))
 """Primitives with the name of a word of the grammar."""
 
 
-@question("tables of primitives' names outside of their own folder", "0")
+@question("tables of primitives' names outside of their own folder", "0", limit=0)
 def _(package: Package) -> Iterable[str]:
     return tables(package, names_in("dlang/ops/primitives.py", "_ROWS") - OPERATORS, ("dlang/ops/",))
 
@@ -280,12 +286,12 @@ def _(package: Package) -> Iterable[str]:
 DTYPES = frozenset("f64 f32 f16 bf16 i64 i32 i16 i8 u64 u32 u16 u8 bool".split())
 
 
-@question("tables that are keyed by dtypes", "1")
+@question("tables that are keyed by dtypes", "≤ 1", limit=0)
 def _(package: Package) -> Iterable[str]:
     return tables(package, DTYPES, ("dlang/ir/terms.py", "dlang/ops/"))
 
 
-@question("files in which `bf16` stands", "≤ 12")
+@question("files in which `bf16` stands", "≤ 12", limit=12)
 def _(package: Package) -> Iterable[str]:
     return (m.path for m in package.modules if re.search(r"\bbf16\b", m.text))
 
