@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from dlang.diagnostics import DlangError, Note, Span, error
 from dlang.grammar import syntax as s
+from dlang.grammar.trees import children
 from dlang.polynomials import TooManyTerms
 from dlang.typecheck import (
     arithmetic,
@@ -27,7 +29,6 @@ from dlang.typecheck.formats import check_format
 from dlang.typecheck.joins import Join
 from dlang.typecheck.limits import size_too_large, within_axes
 from dlang.typecheck.messages import did_you_mean, no_value
-from dlang.typecheck.observed import look_inside
 from dlang.typecheck.printing import show
 from dlang.typecheck.scope import BuiltinEntry, FnEntry, LocalEntry, ModuleEntry, Scope
 from dlang.typecheck.state import Reason, Term
@@ -296,7 +297,7 @@ class ExpressionChecker(Checker):
             value = self._inferred(scope, e)
         except DlangError:
             self.observed.note(e.span, MISTAKE)
-            look_inside(self, scope, e)
+            self._look_inside(scope, e)
             raise
         self.observed.note(e.span, value.type)
         return value
@@ -306,6 +307,18 @@ class ExpressionChecker(Checker):
             return RULES[type(e)](self, scope, e)
         except TooManyTerms:
             raise size_too_large(e.span) from None
+
+    def _look_inside(self, scope: Scope, e: s.Expr) -> None:
+        """Notes types in a mistake that inference did not get to; messages about them would not be the first."""
+        if self.observed is None or isinstance(e, s.Lambda | s.Comprehension | s.Block | s.If | s.Match):
+            return  # the parts of these have scopes of their own
+        kept = list(self.st.pending), list(self.st.diagnostics), list(self.later), list(self.escapes)
+        for part in children(e):
+            value = part.value if isinstance(part, s.Argument) else part
+            if isinstance(value, s.Expr) and not self.observed.knows(value.span):
+                with suppress(DlangError):
+                    self.infer(scope, value)
+        self.st.pending, self.st.diagnostics, self.later, self.escapes = kept
 
     def check(self, scope: Scope, e: s.Expr, want: Expected) -> core.Expr:
         match e:

@@ -6,18 +6,10 @@ asked for it. So inference notes types as it goes; they are looked at when all i
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from dlang.diagnostics import DlangError, Source, Span
-from dlang.grammar import syntax as s
-from dlang.grammar.trees import children
+from dlang.diagnostics import Source, Span
 from dlang.typecheck.types import MISTAKE, Type, resolve
-
-if TYPE_CHECKING:
-    from dlang.typecheck.context import Checker
-    from dlang.typecheck.scope import Scope
 
 
 @dataclass(slots=True)
@@ -52,16 +44,3 @@ class Observed:
     def keep(self, file: Source) -> None:
         """Forgets what is no longer in the file."""
         self.types = {source: types for source, types in self.types.items() if source.file is file}
-
-
-def look_inside(cx: Checker, scope: Scope, e: s.Expr) -> None:
-    """Types of the parts of a mistake that inference did not get to; messages about them would not be the first."""
-    if cx.observed is None or isinstance(e, s.Lambda | s.Comprehension | s.Block | s.If | s.Match):
-        return  # the parts of these have scopes of their own
-    kept = list(cx.st.pending), list(cx.st.diagnostics), list(cx.later), list(cx.escapes)
-    for part in children(e):
-        value = part.value if isinstance(part, s.Argument) else part
-        if isinstance(value, s.Expr) and not cx.observed.knows(value.span):
-            with suppress(DlangError):
-                cx.infer(scope, value)
-    cx.st.pending, cx.st.diagnostics, cx.later, cx.escapes = kept

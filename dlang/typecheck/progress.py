@@ -15,29 +15,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from dlang.diagnostics import Span, error
 from dlang.grammar import syntax as s
 from dlang.typecheck import core
 from dlang.typecheck.context import Checker
-from dlang.typecheck.scope import BuiltinEntry, Scope
+from dlang.typecheck.scope import BuiltinEntry, Scope, Watched
 from dlang.typecheck.terms import BOOL, I64, STR
 from dlang.typecheck.types import UNIT
 
 NAME = "progress"
-
-
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """A loop that is to show how far it is. text: what it does, in words. The locals count its iterations."""
-
-    text: core.Expr
-    span: Span
-    label: core.Local
-    done: core.Local
-    upcoming: core.Local
 
 
 def watched(cx: Checker, scope: Scope, binders: Sequence[s.Binder]) -> tuple[tuple[s.Binder, ...], Watched | None]:

@@ -12,7 +12,7 @@ from dlang.typecheck.types import DataDecl, Refinement, RowVar, Size, SizeVar, T
 
 if TYPE_CHECKING:
     from dlang.grammar import syntax
-    from dlang.typecheck.progress import Watched
+    from dlang.typecheck.core import Expr
 
 
 @dataclass(eq=False, slots=True)
@@ -87,6 +87,17 @@ class ModuleTable:
     broken: bool = False
     imports: tuple[tuple[str, str, str], ...] = ()
     key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A loop that is to show how far it is. text: what it does, in words. The locals count its iterations."""
+
+    text: Expr
+    span: Span
+    label: Local
+    done: Local
+    upcoming: Local
 
 
 @dataclass(eq=False, slots=True)
