@@ -22,12 +22,28 @@ from dlang.ir.anf import Atom, Size, Var
 from dlang.ir.roles import FunctionName, Role
 
 
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """The answers to what passes ask of all statements of a class.
+
+    scalar: it makes one scalar of scalars and sizes. straight: the same, or it loads an element, finds an address, or
+    says where code comes from. threads: several threads may do it at once, without the host. nest: the kind of its row
+    in a profile, if it has one of its own.
+    """
+
+    scalar: bool = False
+    straight: bool = False
+    threads: bool = False
+    nest: str = ""
+
+
 # ---- scalars, memory and calls ---------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Compute:
     """var = a primitive of scalars."""
 
     FORM: ClassVar[str] = "{var} = {name}({args})"
+    IS: ClassVar[Properties] = Properties(scalar=True, straight=True, threads=True)
     var: Result
     name: str
     args: tuple[Atom, ...]
@@ -38,6 +54,7 @@ class Convert:
     """var = a conversion of a scalar to the dtype of var."""
 
     FORM: ClassVar[str] = "{var} = {var.type.dtype}({arg})"
+    IS: ClassVar[Properties] = Properties(scalar=True, straight=True, threads=True)
     var: Result
     arg: Atom
 
@@ -47,6 +64,7 @@ class Evaluate:
     """var = a polynomial."""
 
     FORM: ClassVar[str] = "{var} = {size}"
+    IS: ClassVar[Properties] = Properties(scalar=True, straight=True, threads=True)
     var: Result
     size: Size
 
@@ -54,6 +72,7 @@ class Evaluate:
 @dataclass(frozen=True, slots=True)
 class Load:
     FORM: ClassVar[str] = "{var} = {buffer}[{offset}]"
+    IS: ClassVar[Properties] = Properties(straight=True, threads=True)
     var: Result
     buffer: Buffer
     offset: Size
@@ -64,6 +83,7 @@ class Store:
     """buffer[offset] = value, or its combination with what is there by a monoid."""
 
     FORM: ClassVar[str] = "{buffer}[{offset}] {sign} {value}"
+    IS: ClassVar[Properties] = Properties(threads=True)
     buffer: Buffer
     offset: Size
     value: Atom
@@ -79,6 +99,7 @@ class Move:
     """Copies `count` elements between buffers that do not overlap."""
 
     FORM: ClassVar[str] = "move {target} <- {source}, {count}"
+    IS: ClassVar[Properties] = Properties(threads=True, nest="copy")
     target: Buffer
     source: Buffer
     count: Size
@@ -89,6 +110,7 @@ class Slice:
     """result = the address of an element."""
 
     FORM: ClassVar[str] = "{result} = address {source}[{offset}]"
+    IS: ClassVar[Properties] = Properties(straight=True, threads=True)
     result: ResultBuffer
     source: Buffer
     offset: Size
@@ -99,6 +121,7 @@ class Allocate:
     """Room for an array, with `extra` elements behind it."""
 
     FORM: ClassVar[str] = "{buffer} = allocate {buffer.dtype}[{shape}]⟨extra? + {extra}⟩"
+    IS: ClassVar[Properties] = Properties(threads=True)
     buffer: ResultBuffer
     shape: tuple[Size, ...]
     extra: int = 0
@@ -108,6 +131,7 @@ class Allocate:
 @dataclass(frozen=True, slots=True)
 class Free:
     FORM: ClassVar[str] = "free {buffer}"
+    IS: ClassVar[Properties] = Properties(threads=True)
     buffer: Buffer
 
 
@@ -116,6 +140,7 @@ class Assert:
     """Ends the run with a message unless the condition holds."""
 
     FORM: ClassVar[str] = "guard {condition} else {code}({values})"
+    IS: ClassVar[Properties] = Properties()
     condition: Atom
     code: str
     parts: tuple[str, ...]
@@ -131,6 +156,7 @@ class Runtime:
     """
 
     FORM: ClassVar[str] = "{results} = runtime {name}({args}) -> ({outs})"
+    IS: ClassVar[Properties] = Properties(nest="host")
     name: str
     static: tuple[str, ...]
     args: tuple[Operand, ...]
@@ -145,6 +171,7 @@ class TextOp:
     two are as a comparison says."""
 
     FORM: ClassVar[str] = "{var} = {name} of texts ({texts})"
+    IS: ClassVar[Properties] = Properties()
     var: Result
     name: str
     texts: tuple[Atom, ...]
@@ -156,6 +183,7 @@ class Invoke:
     """A call: arguments, destinations of the results whose sizes the caller knows, and the other results."""
 
     FORM: ClassVar[str] = "{results} = call {function}({args}) -> ({outs})"
+    IS: ClassVar[Properties] = Properties()
     function: FunctionName
     args: tuple[Value, ...]
     outs: tuple[Buffer, ...]
@@ -172,6 +200,7 @@ class CallC:
     """
 
     FORM: ClassVar[str] = "⟨result?{result} = ⟩{target}({args})"
+    IS: ClassVar[Properties] = Properties(nest="C")
     target: str
     args: tuple[Value, ...]
     result: Result | None
@@ -185,6 +214,7 @@ class Pack:
     """target = a matrix (rows × columns) in panels, in each its rows one after another; the last ends with zeros."""
 
     FORM: ClassVar[str] = "{target} = pack {source}  # {rows} × {columns}"
+    IS: ClassVar[Properties] = Properties(threads=True, nest="copy")
     target: Panels
     source: Matrix | Scattered
     rows: Size
@@ -206,6 +236,7 @@ class Product:
         "  # {rows} × {inner} × {columns}⟨followed?, the next one behind it if {followed}⟩"
         "⟨batch?, {batch.count} times, by {batch.a}, {batch.b} and {batch.c}⟩"
     )
+    IS: ClassVar[Properties] = Properties(threads=True, nest="product")
     a: Matrix | Scattered
     b: Matrix | Panels
     c: Matrix
@@ -243,6 +274,7 @@ class Launch:
         "launch kernel {kernel}, {iterations} iterations"
         "⟨block?, blocks of {block}⟩⟨reach?, indices up to {reach}⟩ ({args})"
     )
+    IS: ClassVar[Properties] = Properties()
     kernel: int
     iterations: Atom
     args: tuple[Value, ...]
@@ -256,6 +288,7 @@ class Only:
     """Stands in front of the iterations of a kernel: there are none unless a condition holds."""
 
     FORM: ClassVar[str] = "only if {condition}"
+    IS: ClassVar[Properties] = Properties()
     condition: Var
 
 
@@ -264,6 +297,7 @@ class Fetch:
     """var = an element of an array of the device, for which the host waits."""
 
     FORM: ClassVar[str] = "{var} = fetch {buffer}[{offset}]"
+    IS: ClassVar[Properties] = Properties()
     var: Result
     buffer: Buffer
     offset: Size
@@ -274,6 +308,7 @@ class Transfer:
     """Copies `count` elements from the host to the device, if `up`, or back."""
 
     FORM: ClassVar[str] = "⟨up?upload|download⟩ {target} <- {source}, {count}"
+    IS: ClassVar[Properties] = Properties()
     target: Buffer
     source: Buffer
     count: Size
@@ -285,6 +320,7 @@ class Hold:
     """Begins or ends the time in which nothing changes an array of the device, so that the host may keep a copy."""
 
     FORM: ClassVar[str] = "hold {buffer}⟨begins?| no longer⟩"
+    IS: ClassVar[Properties] = Properties()
     buffer: Buffer
     begins: bool
 
@@ -298,6 +334,7 @@ class Node:
     """
 
     FORM: ClassVar[str] = "{var} = node {tag} ({references}) ({scalars})"
+    IS: ClassVar[Properties] = Properties()
     var: Result
     tag: int
     references: tuple[Value, ...]
@@ -308,6 +345,7 @@ class Node:
 @dataclass(frozen=True, slots=True)
 class LoadTag:
     FORM: ClassVar[str] = "{var} = tag {node}"
+    IS: ClassVar[Properties] = Properties(threads=True)
     var: Result
     node: Atom
 
@@ -317,6 +355,7 @@ class LoadField:
     """slot = a word of a node; shape: of an array."""
 
     FORM: ClassVar[str] = "{slot} = word {word} of {node}"
+    IS: ClassVar[Properties] = Properties(threads=True)
     slot: ResultSlot
     node: Atom
     word: int
@@ -328,6 +367,7 @@ class ArenaAllocate:
     """Memory in the arena for an array that a node holds; it is never freed."""
 
     FORM: ClassVar[str] = "{buffer} = arena {buffer.dtype}[{shape}]"
+    IS: ClassVar[Properties] = Properties()
     buffer: ResultBuffer
     shape: tuple[Size, ...]
     span: Span | None
@@ -338,6 +378,7 @@ class Mark:
     """var = where the arena ends now."""
 
     FORM: ClassVar[str] = "{var} = mark"
+    IS: ClassVar[Properties] = Properties()
     var: Result
 
 
@@ -346,6 +387,7 @@ class Release:
     """The arena ends at a mark again: nothing refers to what was made since then."""
 
     FORM: ClassVar[str] = "release {mark}"
+    IS: ClassVar[Properties] = Properties()
     mark: Var
 
 
@@ -357,6 +399,7 @@ class Collect:
     """
 
     FORM: ClassVar[str] = "{moved} = collect {mark} at {trigger} ({kept})"
+    IS: ClassVar[Properties] = Properties()
     mark: Var
     trigger: Var
     handles: tuple[Atom, ...]
@@ -379,6 +422,7 @@ class At:
     """Gives the place in a source of the lines that follow, up to the next of these."""
 
     FORM: ClassVar[str] = "# {span}"
+    IS: ClassVar[Properties] = Properties(straight=True)
     span: Span
 
 
@@ -387,6 +431,7 @@ class Enter:
     """Here a nest of the program's list begins: its clock starts."""
 
     FORM: ClassVar[str] = "enter nest {nest}"
+    IS: ClassVar[Properties] = Properties()
     nest: int
 
 
@@ -395,6 +440,7 @@ class Leave:
     """Here it ends."""
 
     FORM: ClassVar[str] = "leave nest {nest}"
+    IS: ClassVar[Properties] = Properties()
     nest: int
 
 
@@ -403,6 +449,7 @@ class Count:
     """Adds to what a nest, known by its number, has moved and computed."""
 
     FORM: ClassVar[str] = "count of nest {nest}: {bytes} bytes, {operations} operations"
+    IS: ClassVar[Properties] = Properties()
     nest: Atom
     bytes: Size
     operations: Size

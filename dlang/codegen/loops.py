@@ -39,6 +39,7 @@ from dlang.codegen.instructions import (
     Only as Only,
     Pack as Pack,
     Product as Product,
+    Properties as Properties,
     Release as Release,
     Runtime as Runtime,
     Slice as Slice,
@@ -105,6 +106,7 @@ class Loop:
     """
 
     FORM: ClassVar[str] = "loop {var} in {lows:max}..{highs:min}⟨lanes>1? by {lanes}⟩⟨short?, short⟩"
+    IS: ClassVar[Properties] = Properties(threads=True, nest="loop")
     var: Index
     lows: tuple[Size, ...]
     highs: tuple[Size, ...]
@@ -129,6 +131,7 @@ class Pieces:
     """
 
     FORM: ClassVar[str] = "{length} = pieces of {lows:max}..{highs:min}, work {work}, each {grain}"
+    IS: ClassVar[Properties] = Properties()
     length: Result
     lows: tuple[Size, ...]
     highs: tuple[Size, ...]
@@ -160,6 +163,7 @@ class Parallel:
     """
 
     FORM: ClassVar[str] = "parallel {first}..{last} of {lows:max}..{highs:min} by {length}⟨partials?, {partials}⟩"
+    IS: ClassVar[Properties] = Properties()
     number: Index
     first: Index
     last: Index
@@ -177,6 +181,7 @@ class For:
     """Iterations in order, carrying slots. With `early` the body's first result says whether to go on."""
 
     FORM: ClassVar[str] = "for {index} in {low}..{high} (⟦{params} = {init}⟧)"
+    IS: ClassVar[Properties] = Properties(threads=True, nest="loop")
     index: Index
     low: Size
     high: Size
@@ -190,6 +195,7 @@ class For:
 @dataclass(frozen=True, slots=True)
 class While:
     FORM: ClassVar[str] = "while (⟦{params} = {init}⟧)"
+    IS: ClassVar[Properties] = Properties(threads=True, nest="loop")
     params: tuple[Param, ...]
     init: tuple[Value, ...]
     condition: Body
@@ -203,6 +209,7 @@ class Branch:
     """cold: `then` hardly ever runs."""
 
     FORM: ClassVar[str] = "if {condition}⟨cold?, rarely⟩"
+    IS: ClassVar[Properties] = Properties(threads=True)
     condition: Atom
     then: Body
     otherwise: Body
@@ -215,6 +222,7 @@ class Branch:
 class OnDevice:
     """Has the device do a statement in its own memory, where all arrays of it are: one of those inside."""
 
+    IS: ClassVar[Properties] = Properties()
     stmt: Allocate | Free | Move | Product
 
 
@@ -227,6 +235,7 @@ class OnHost:
     arrays nothing changes as long as they are held (`Hold`). parts: of which arrays only so many elements are needed.
     """
 
+    IS: ClassVar[Properties] = Properties()
     stmts: Annotated[tuple[Stmt, ...], Role.BLOCK, Trait.OPEN]
     arrays: tuple[Buffer, ...]
     changed: tuple[Buffer, ...]

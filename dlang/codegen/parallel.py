@@ -33,12 +33,6 @@ FEW = 8  # iterations; the loops inside so few are cut instead
 BLOCKS = 4  # times that work for an element of the arrays of a piece, where iterations are blocks, to need less memory
 MESSAGE = 64  # words of the values of a message that a thread has room for
 
-_ANYWHERE = (
-    loops.Compute, loops.Convert, loops.Evaluate, loops.Load, loops.LoadTag, loops.LoadField, loops.Store, loops.Move,
-    loops.Slice, loops.Allocate, loops.Free, loops.Product, loops.Pack, loops.Loop, loops.For,
-    loops.While, loops.Branch,
-)  # fmt: skip
-
 
 def in_pieces(program: loops.Program, grain: int = GRAIN) -> loops.Program:
     """The program with its large loops in pieces; as it is if the grain, the least work of a piece, is 0."""
@@ -164,7 +158,7 @@ class _Cutter:
             case loops.Assert(_, _, _, values):
                 return len(values) <= MESSAGE and not any(isinstance(v, loops.ArrayValue) for v in values)
             case _:
-                return isinstance(stmt, _ANYWHERE)
+                return stmt.IS.threads
 
 
 def _made_in(stmts: Iterable[loops.Stmt]) -> set[loops.Buffer]:

@@ -29,12 +29,6 @@ from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, dtype_of
 from dlang.ops.monoids import ARITHMETIC
 
-_KINDS: tuple[tuple[type, str], ...] = (
-    (loops.Loop, "loop"), (loops.Product, "product"), (loops.Pack, "copy"), (loops.Move, "copy"), (loops.Runtime,
-    "host"), (loops.CallC, "C"),
-    (loops.For, "loop"), (loops.While, "loop"),
-)  # fmt: skip
-
 
 def profiled(program: loops.Program, routines: Routines) -> loops.Program:
     """The program with clocks and counters, and the list of its nests.
@@ -64,8 +58,7 @@ def _called(functions: Mapping[str, loops.Function], entries: Collection[str]) -
 
 def with_nests(program: loops.Program) -> frozenset[str]:
     """The functions that have nests of their own, or call functions that do."""
-    kinds = tuple(kind for kind, _ in _KINDS)
-    found = {name for name, f in program.functions.items() if any(isinstance(s, kinds) for s in walk(f.body.stmts))}
+    found = {name for name, f in program.functions.items() if any(s.IS.nest for s in walk(f.body.stmts))}
     while True:
         more = {
             name
@@ -161,13 +154,10 @@ class Measuring:
                 case loops.Loop() if self.opens(stmt):
                     flush()
                     out.append(self.opened(stmt))
-                case loops.Loop() | loops.Product() | loops.Pack() | loops.Move() | loops.Runtime() | loops.CallC():
-                    flush()
-                    out += self.nest(stmt)
                 case loops.For() | loops.While() if self.has_nests(stmt) or self.opens(stmt):
                     flush()
                     out.append(map_inside(stmt, self.statements))
-                case loops.For() | loops.While():
+                case _ if stmt.IS.nest:
                     flush()
                     out += self.nest(stmt)
                 case loops.Branch():
@@ -193,9 +183,10 @@ class Measuring:
 
     def has_nests(self, stmt: loops.For | loops.While) -> bool:
         """Tells whether a loop in order has nests inside, other than loops in order."""
-        inside = tuple(kind for kind, _ in _KINDS if kind not in (loops.For, loops.While))
         return any(
-            isinstance(s, inside) or (isinstance(s, loops.Invoke) and s.function in self.with_nests)
+            s.function in self.with_nests
+            if isinstance(s, loops.Invoke)
+            else s.IS.nest and not isinstance(s, loops.For | loops.While)
             for s in walk((stmt,))
         )
 
@@ -211,8 +202,7 @@ class Measuring:
 
     def found(self, stmt: loops.Stmt) -> int:
         """The number of a new nest, which a statement is."""
-        kind = next(name for kind, name in _KINDS if isinstance(stmt, kind))
-        return self.new(kind, getattr(stmt, "span", None) or self.span, (stmt,))
+        return self.new(stmt.IS.nest, getattr(stmt, "span", None) or self.span, (stmt,))
 
     # ---- for a device ------------------------------------------------------------------------------------------------
     def counted(self, f: loops.Function) -> loops.Function:

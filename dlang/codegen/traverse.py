@@ -153,6 +153,14 @@ _USED = Generated(_collecting(lambda leaf: leaf.role in _USES and Trait.INSIDE n
 _USED_INSIDE = Generated(_collecting(lambda leaf: leaf.role is Role.BLOCK or Trait.INSIDE in leaf.traits))
 
 
+def mentions(stmt: loops.Stmt) -> Iterator[loops.Value]:
+    """The values that a statement takes, in polynomials too, and those that the bodies in it give."""
+    cls = type(stmt)
+    for part in (*_USED[cls](stmt), *_USED_INSIDE[cls](stmt)):
+        if not isinstance(part, tuple):  # of statements
+            yield from part.atoms() if isinstance(part, Poly) else (part,)
+
+
 def captures(stmts: Sequence[loops.Stmt], inside: Iterable[loops.Slot]) -> tuple[loops.Slot, ...]:
     """The free variables of statements that `inside` does not bind either, in order."""
     found: dict[loops.Slot, None] = {}

@@ -81,6 +81,14 @@ def test_the_properties_of_an_operation_agree_with_each_other_and_with_its_field
     assert Trait.ARGUMENTS not in traits or Trait.FUNCTION in traits
 
 
+@pytest.mark.parametrize("cls", LOOPS)
+def test_the_properties_of_a_statement_agree_with_each_other_and_with_its_fields(cls: type[loops.Stmt]) -> None:
+    known = cls.IS
+    assert not known.scalar or (known.straight and known.threads)
+    assert not known.straight or all(leaf.role is not Role.BLOCK for leaf in leaves(cls))
+    assert not known.threads or all(Trait.FUNCTION not in leaf.traits for leaf in leaves(cls))
+
+
 @pytest.mark.parametrize("cls", CORE)
 def test_operations_of_the_core_ir_bind_only_inside(cls: type) -> None:
     roles = {leaf.role for leaf in leaves(cls)}

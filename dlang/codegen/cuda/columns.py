@@ -35,7 +35,6 @@ from dlang.ir.types import I64, dtype_of
 FLIGHT = 4  # rows that a thread reads at once
 CODE = 256  # about as many operations may they have
 WORDS = 16  # that a thread shares with others at most
-_STRAIGHT = (loops.Compute, loops.Convert, loops.Evaluate, loops.Load, loops.Slice, loops.Branch, loops.At)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +79,9 @@ def around_loop(level: loops.Loop, stmts: Sequence[loops.Stmt]) -> Columns | Non
     assert isinstance(loop, loops.Loop)
     if not 0 < len(accumulators(loop.reductions)) <= WORDS:
         return None
-    if not all(isinstance(s, _STRAIGHT) for s in walk(before)):
+    if not all(s.IS.straight or isinstance(s, loops.Branch) for s in walk(before)):
         return None
-    if not all(isinstance(s, (*_STRAIGHT, loops.Store)) for s in walk((*loop.stmts, *behind))):
+    if not all(s.IS.straight or isinstance(s, loops.Branch | loops.Store) for s in walk((*loop.stmts, *behind))):
         return None
     if planned(replace(level, stmts=(*before, *loop.stmts)), frozenset(), frozenset()) is None:
         return None

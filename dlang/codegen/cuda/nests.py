@@ -19,15 +19,13 @@ from dlang.codegen.cuda.columns import Columns, around_loop, columns_of
 from dlang.codegen.cuda.flattening import flattened
 from dlang.codegen.cuda.tiles import crossed_loads
 from dlang.codegen.kernel import SHARED, WARP, WORDS
-from dlang.codegen.traverse import binds, walk
+from dlang.codegen.traverse import binds, operands, walk
 from dlang.codegen.vectorize import known_iterations
 from dlang.identity import ByIdentity
 from dlang.ir.anf import DTYPES, HALF, Lit, Size, Var
 from dlang.ir.types import dtype_of
 
 LONG = 32  # iterations of a reduction from which the lanes of a warp share it, and iterations whose number is not known
-
-_STRAIGHT = (loops.Compute, loops.Convert, loops.Evaluate, loops.Load, loops.Slice, loops.At)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,26 +100,17 @@ def _totals_inside(stmts: Sequence[loops.Stmt], spread: ByIdentity[loops.Loop, i
 def can_run(stmt: loops.Stmt) -> bool:
     """Tells whether a thread can run a statement, those inside it aside."""
     match stmt:
-        case loops.Compute(var, _, args):
-            return _are_numbers((var, *args))
-        case loops.Convert(var, arg):
-            return _are_numbers((var, arg))
-        case loops.Load(_, buffer) | loops.Slice(_, buffer):
-            return is_number(buffer.dtype)
-        case loops.Store(buffer, _, value):
-            return is_number(buffer.dtype) and _are_numbers((value,))
         case loops.Assert(_, _, _, values):
             return len(values) <= WORDS and all(isinstance(v, Var | Lit) and _are_numbers((v,)) for v in values)
         case loops.Loop():
             return not stmt.scratch and stmt.lanes == 1
-        case loops.For() | loops.While():
-            return _are_numbers((*stmt.params, *stmt.init))
-        case loops.Branch(results=results):
-            return _are_numbers(results)
-        case loops.Evaluate() | loops.At():
-            return True
+        case loops.Load(buffer=buffer) | loops.Slice(source=buffer):
+            return is_number(buffer.dtype)
+        case loops.Store(buffer, _, value):
+            return is_number(buffer.dtype) and _are_numbers((value,))
         case _:
-            return False
+            known = stmt.IS.straight or isinstance(stmt, loops.For | loops.While | loops.Branch)
+            return known and _are_numbers((*binds(stmt), *operands(stmt)))
 
 
 def is_number(dtype: str) -> bool:
@@ -207,7 +196,7 @@ def _is_rows(stmts: Sequence[loops.Stmt]) -> bool:
                     return False
             case loops.Store() | loops.Assert():
                 pass
-            case _ if not isinstance(s, _STRAIGHT):
+            case _ if not s.IS.straight:
                 return False
     return any(isinstance(s, loops.Loop) and iterations_inside(_flattened(s)[0]) >= LONG for s in stmts)
 

@@ -9,7 +9,7 @@ from dlang.codegen import loops
 from dlang.codegen.cuda.kernels import results_of
 from dlang.codegen.cuda.nests import is_number
 from dlang.codegen.cuda.spaces import Launching, Spaces, is_worth_it
-from dlang.codegen.traverse import captures
+from dlang.codegen.traverse import bound_by, captures
 from dlang.ir.anf import Var
 from dlang.ir.types import dtype_of
 
@@ -47,9 +47,9 @@ class Numbers:
             match stmt:
                 case loops.Load(var, buffer) if self.spaces.on_device(buffer):
                     found.add(var)
-                case loops.Compute(var) | loops.Convert(var) | loops.Evaluate(var):
+                case _ if stmt.IS.scalar:
                     if not found.isdisjoint(captures((stmt,), ())):
-                        found.add(var)
+                        found.update(v for v in bound_by(stmt) if isinstance(v, Var))
                 case loops.Loop() if self.is_for_device(stmt):
                     nest = self.launches.nest(stmt)
                     assert nest is not None

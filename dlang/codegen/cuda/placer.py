@@ -18,7 +18,7 @@ from dlang.codegen.cuda.scans import Scan, scan_of
 from dlang.codegen.cuda.scopes import Scope, bound, changed_by, counted, guards_in, may_change, without
 from dlang.codegen.cuda.spaces import Launching, Spaces
 from dlang.codegen.cuda.tallies import tally_of
-from dlang.codegen.loops import Allocate, At, Branch, Compute, Convert, Count, Evaluate, Free, Loop, Slot, Stmt, Store
+from dlang.codegen.loops import Allocate, At, Branch, Count, Free, Loop, Slot, Stmt, Store
 from dlang.codegen.profile import Measuring
 from dlang.codegen.traverse import bound_by, captures, walk
 from dlang.ir.anf import Lit, Size, Var, fresh, poly
@@ -488,7 +488,9 @@ def can_be_skipped(stmt: Branch, there: Mapping[Var, Stmt], numbers: Numbers) ->
 
     for inner in (*stmt.then.stmts, *stmt.otherwise.stmts):
         match inner:
-            case Compute() | Convert() | Evaluate() | At() | Count():
+            case At() | Count():
+                pass
+            case _ if inner.IS.scalar:
                 pass
             case Allocate(buffer, shape) if numbers.spaces.on_device(buffer):
                 if not is_known(shape):

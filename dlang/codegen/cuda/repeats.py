@@ -44,19 +44,12 @@ def is_repeatable(program: loops.Program, name: str) -> bool:
             match stmt:
                 case loops.Invoke(function):
                     open.append(function)
-                case (
-                    loops.Compute()
-                    | loops.Convert()
-                    | loops.Evaluate()
-                    | loops.Slice()
-                    | loops.Assert()
-                    | loops.At()
-                    | loops.OnDevice()
-                    | loops.Launch()
-                ):
+                case loops.Load():
+                    return False
+                case loops.Assert() | loops.OnDevice() | loops.Launch():
                     pass
                 case loops.Loop() | loops.For() | loops.While() | loops.Branch():
                     pass
-                case _:
+                case _ if not stmt.IS.straight:
                     return False
     return True

@@ -17,7 +17,7 @@ from dlang.codegen.cuda.statements import Printer, accumulators, behind, distanc
 from dlang.codegen.cuda.totals import fold_into, totals_of
 from dlang.codegen.cuda.vectors import Plan, planned, root_of
 from dlang.codegen.kernel import BLOCK, SHARED, WARP
-from dlang.codegen.loops import At, Buffer, Compute, Convert, Evaluate, For, Load, Loop, Reduction, Slice, Stmt, Store
+from dlang.codegen.loops import Buffer, Compute, For, Load, Loop, Reduction, Stmt, Store
 from dlang.codegen.traverse import bound_by, captures
 from dlang.ir.anf import HALF, Atom, Var
 from dlang.ir.types import dtype_of
@@ -56,7 +56,7 @@ def scan_of(stmt: For) -> Scan | None:
         return None
     if any(not is_number(dtype_of(param)) or dtype_of(param) in HALF for param in params):
         return None
-    if not all(isinstance(s, Compute | Convert | Evaluate | Load | Store | Slice | At) for s in stmt.body.stmts):
+    if not all(s.IS.straight or isinstance(s, Store) for s in stmt.body.stmts):
         return None
     if not all(map(can_run, stmt.body.stmts)) or not _keeps_apart(stmt):
         return None

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from dlang.codegen import loops
 from dlang.codegen.cuda.kernels import fits
 from dlang.codegen.cuda.nests import Nest, is_number, nest_of
 from dlang.codegen.cuda.scans import scan_of
-from dlang.codegen.traverse import captures, walk
+from dlang.codegen.traverse import binds, blocks, captures, walk
 from dlang.codegen.vectorize import known_iterations
 from dlang.identity import ByIdentity
 from dlang.ir.anf import FLOATS
@@ -76,25 +77,15 @@ class Launching:
                 return all(map(self.stays_on_host, stmt.stmts))
             case loops.For() if scan_of(stmt) is not None:
                 return False
-            case loops.For():
-                return not _hands_on((stmt.params, stmt.results)) and self._stays(stmt.body)
-            case loops.While():
-                kept = self._stays(stmt.condition) and self._stays(stmt.body)
-                return not _hands_on((stmt.params, stmt.results)) and kept
-            case loops.Branch():
-                kept = self._stays(stmt.then) and self._stays(stmt.otherwise)
-                return not _hands_on((stmt.results,)) and kept
             case _:
-                return True
+                inside = blocks(stmt)
+                return not inside or (not _hands_on(binds(stmt)) and all(map(self.stays_on_host, chain(*inside))))
 
     def is_opened(self, stmt: loops.Stmt) -> bool:
         """Tells whether a loop runs on the host with work for the device inside."""
         if isinstance(stmt, loops.Loop):
             return self.nest(stmt) is None and self.has_work(stmt.stmts)
         return not self.stays_on_host(stmt) and not (isinstance(stmt, loops.For) and scan_of(stmt) is not None)
-
-    def _stays(self, body: loops.Body) -> bool:
-        return all(map(self.stays_on_host, body.stmts))
 
     def has_work(self, stmts: Iterable[loops.Stmt]) -> bool:
         """Tells whether there is work for the device in statements."""
@@ -112,17 +103,11 @@ class Launching:
                 case loops.Loop():
                     if not self.stays_on_host(stmt) and self.has_work(stmt.stmts):
                         return True
-                case loops.For():
-                    if scan_of(stmt) is not None or self.has_work(stmt.body.stmts):
-                        return True
-                case loops.While():
-                    if self.has_work(stmt.condition.stmts) or self.has_work(stmt.body.stmts):
-                        return True
-                case loops.Branch():
-                    if self.has_work(stmt.then.stmts) or self.has_work(stmt.otherwise.stmts):
-                        return True
+                case loops.For() if scan_of(stmt) is not None:
+                    return True
                 case _:
-                    pass
+                    if any(map(self.has_work, blocks(stmt))):
+                        return True
         return False
 
 
@@ -138,8 +123,8 @@ def is_worth_it(loop: loops.Loop) -> bool:
     return total >= FEW
 
 
-def _hands_on(slots: Iterable[Sequence[loops.Slot]]) -> bool:
-    return any(isinstance(slot, loops.Buffer) and is_number(slot.dtype) for group in slots for slot in group)
+def _hands_on(slots: Iterable[loops.Slot]) -> bool:
+    return any(isinstance(slot, loops.Buffer) and is_number(slot.dtype) for slot in slots)
 
 
 def launching(program: loops.Program, deterministic: bool = False) -> Launching:

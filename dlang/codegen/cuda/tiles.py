@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from dlang.codegen.cuda import scalars
 from dlang.codegen.cuda.statements import Printer, behind, distance, place_levels, quotient, remainder
-from dlang.codegen.loops import At, Branch, Compute, Convert, Evaluate, Load, Loop, Slice, Stmt, Store
+from dlang.codegen.loops import Branch, Load, Loop, Stmt, Store
 from dlang.codegen.traverse import bound_by, captures, walk
 from dlang.codegen.vectorize import known_iterations
 from dlang.ir.anf import Size, Var
@@ -21,8 +21,6 @@ SIDE = 32
 NEAR = (None, *range(-SIDE // 4, SIDE // 4 + 1))
 """Steps between elements that are near each other, and those of which nothing is known."""
 MOST = 4  # loads whose elements a block puts in shared memory
-
-_PURE = (Compute, Convert, Evaluate, Load, Slice, Branch, At)
 
 
 def crossed_loads(levels: Sequence[Loop], stmts: Sequence[Stmt]) -> tuple[int, tuple[Load, ...]]:
@@ -35,7 +33,7 @@ def crossed_loads(levels: Sequence[Loop], stmts: Sequence[Stmt]) -> tuple[int, t
                 stored = True
                 if _step(offset, levels[-1].var) != 1:
                     return 0, ()
-            case _ if not all(isinstance(s, _PURE) for s in walk((stmt,))):
+            case _ if not all(s.IS.straight or isinstance(s, Branch) for s in walk((stmt,))):
                 return 0, ()
             case _ if stored and any(isinstance(s, Load) for s in walk((stmt,))):
                 return 0, ()

@@ -80,9 +80,9 @@ def planned(
             case loops.Store():
                 stored = True
             case loops.Branch():
-                if not all(isinstance(s, _PURE) for s in walk((stmt,))):
+                if not all(s.IS.straight or isinstance(s, loops.Branch) for s in walk((stmt,))):
                     return None
-            case _ if not isinstance(stmt, _PURE):
+            case _ if not (stmt.IS.straight or isinstance(stmt, loops.Branch)):
                 return None
         if stored and any(isinstance(s, loops.Load) for s in walk((stmt,))):
             return None
@@ -109,9 +109,6 @@ def planned(
     others = sum(isinstance(s, loops.Load | loops.Store) for s in walk(inside)) - single
     careful = others > 0 or bool(loop.reductions)
     return Plan(loop.var, _width(loop, inside, (*loads, *stores)), tuple(before), tuple(inside), loads, stores, careful)
-
-
-_PURE = (loops.Compute, loops.Convert, loops.Evaluate, loops.Load, loops.Slice, loops.Branch, loops.At)
 
 
 def _is_contiguous(access: loops.Load | loops.Store, var: Var, varying: Set[loops.Slot]) -> bool:

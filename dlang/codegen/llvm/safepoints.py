@@ -18,18 +18,6 @@ from dlang.codegen.vectorize import known_iterations
 SHORT = 1 << 14  # iterations of straight code between two looks
 LONG = 1 << 6  # iterations with loops, calls or work of the host in them
 LONG_PRODUCT = 1 << 19  # multiplications
-_STRAIGHT = (
-    loops.At,
-    loops.Compute,
-    loops.Convert,
-    loops.Count,
-    loops.Evaluate,
-    loops.Load,
-    loops.Store,
-    loops.Slice,
-    loops.Free,
-    loops.Assert,
-)
 
 
 def chunk(stmts: Sequence[loops.Stmt]) -> int:
@@ -64,7 +52,7 @@ def _weight(stmts: Sequence[loops.Stmt]) -> int | None:
             case loops.Loop():
                 iterations, inner = known_iterations(s), _weight(s.stmts)
                 found = None if iterations is None or inner is None else max(iterations, 1) * inner
-            case _ if isinstance(s, _STRAIGHT):
+            case _ if s.IS.straight or isinstance(s, loops.Count | loops.Store | loops.Free | loops.Assert):
                 found = 1
             case _:
                 pass
