@@ -184,8 +184,7 @@ PASSES: tuple[CorePass, ...] = (
     _plain("unroll", unroll, AFTER, "writes out comprehensions over a few known points as scalar code"),
     _plain("cse", cse, AFTER, _CSE, exact=True, again=True),
     _plain("dce", dce, AFTER, _DCE, exact=True, again=True),
-    _plain("coalesce_writes", coalesce_writes, AFTER, "writes the segments of an array in one pass", needs=_EXPANDED,
-           exact=True),
+    _plain("coalesce_writes", coalesce_writes, AFTER, "writes the segments of an array in one pass", needs=_EXPANDED),
     _plain("dead_fill", dead_fill, AFTER, "leaves arrays empty that are overwritten as a whole", needs=_EXPANDED,
            exact=True),
     # behind what makes or joins such casts
