@@ -7,17 +7,39 @@ functions of the language have; a struct is a frozen dataclass, and so is each v
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 
+from dlang.diagnostics import DlangError
+from dlang.ir.terms import Scalar, poly
+from dlang.ops.dtypes import DTYPES
+from dlang.polynomials import Poly
 from dlang.python.documentation import is_name, parameter_names
 from dlang.python.hints import Hints, name_of, variants_of
 from dlang.python.module import datatypes
-from dlang.python.overloads import VECTORS, signatures, vectors_of
 from dlang.python.settling import Settled
 from dlang.specialize.structs import field_names, is_none
+from dlang.specialize.types import Mono, MonoArray
 from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.program import Checked, function_text
-from dlang.typecheck.types import DataDecl, TypeCon, Variant, resolve
+from dlang.typecheck.terms import substitute, variables, view
+from dlang.typecheck.types import (
+    CLASSES,
+    DataDecl,
+    RowVar,
+    Shape,
+    Size,
+    SizeVar,
+    Type,
+    TypeArray,
+    TypeCon,
+    TypeFn,
+    TypeVar,
+    Var,
+    Variant,
+    resolve,
+    resolve_shape,
+)
 
 IMPORTS = {
     "collections.abc": ("Callable",),
@@ -137,3 +159,106 @@ def docstring(text: str) -> Iterator[str]:
     else:
         lines.append('"""')
     yield from (f"    {line}".rstrip() for line in lines)
+
+
+ORDER = [d.name for d in sorted(DTYPES.values(), key=lambda d: d.preference) if d.preference]
+"""More particular types come first: a `bool` is an `int` to Python, and an `int` will do for a `float`."""
+COMMON = ORDER[:5]
+MOST = 48
+VECTORS = ("Vector", "Vector2", "Vector3")
+"""Variables of Python's for those that stand for vectors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Hints of the parameters, in order, and of the result."""
+
+    params: tuple[str, ...]
+    result: str
+
+
+def vectors_of(decl: FnDecl) -> list[TypeVar]:
+    """The type variables of a function that stand for anything with the operators of a vector, where no others are open
+    and no further constraints."""
+    open = [v for v in variables(*[p.local.type for p in decl.params]) if isinstance(v, TypeVar | RowVar)]
+    found = [v for v in open if isinstance(v, TypeVar) and "Vector" in v.classes]
+    return found if len(found) == len(open) <= len(VECTORS) and not decl.constraints else []
+
+
+def signatures(decl: FnDecl, settled: Settled, hints: Hints) -> list[Signature]:
+    """One, or several of which the first that fits says what a call gives; the last takes what is left."""
+    params = [resolve(p.local.type) for p in decl.params]
+    assert decl.result is not None
+    open = [v for v in variables(*params) if isinstance(v, TypeVar | RowVar)]
+    plain = Signature(tuple([hints.of(t, given=True) for t in params]), hints.of(decl.result))
+    if not open or any(isinstance(t, TypeFn) and variables(t).keys() & set(open) for t in params):
+        return [plain]
+    if vectors := vectors_of(decl):  # numbers, arrays, tuples or structs: what comes out is what went in
+        named = replace(hints, variables={v: hints.word(name) for v, name in zip(vectors, VECTORS, strict=False)})
+        return [Signature(tuple([named.of(t, given=True) for t in params]), named.of(decl.result))]
+    choices = list(_choices(open, params, bool(decl.constraints)))
+    results: dict[tuple[str, ...], set[str]] = {}
+    for choice in choices[:MOST]:
+        types = [substitute(t, choice) for t in params]
+        result = _result(decl, types, choice, settled)
+        if result is not None:
+            written = tuple([hints.of(t, given=True, strict=True) for t in types])
+            results.setdefault(written, set()).add(hints.of(result))
+    anything = hints.word("Any")
+    found = {p: Signature(p, min(r) if len(r) == 1 else anything) for p, r in results.items()}
+    if len(found) == 1:  # nothing that Python sees tells them apart
+        return [Signature(plain.params, next(iter(found.values())).result)]
+    dtypes = [v for v in open if isinstance(v, TypeVar)]
+    complete = len(choices) <= MOST and len(dtypes) < 2 and all(v.classes for v in dtypes) and not decl.constraints
+    rest = [] if found and complete else [Signature(plain.params, anything)]
+    return [*found.values(), *(r for r in rest if r.params not in found)]
+
+
+def _choices(open: Sequence[Var], params: Sequence[Type], pending: bool) -> Iterator[Mapping[Var, Type | Shape]]:
+    """Lists bindings of variables: all dtypes the same, numbers or arrays. pending: there are constraints too."""
+    dtypes = [v for v in open if isinstance(v, TypeVar)]
+    whole = [v for v in dtypes if not v.atomic and any(resolve(t) is v for t in params)] if pending else []
+    rows = [v for v in open if isinstance(v, RowVar)]
+    ranks = list(product(range(3), repeat=len(whole))) if len(whole) < 3 else [(k,) * len(whole) for k in range(3)]
+    known = [d for d in ORDER if all(d in CLASSES[c] for v in dtypes for c in v.classes if c in CLASSES)]
+    if not all(v.classes for v in dtypes):
+        known = [d for d in known if d in COMMON and (d != "bool" or not pending)]
+    for dtype in known if dtypes else ["f64"]:
+        for forms in ranks:
+            chosen: dict[Var, Type | Shape] = {v: TypeCon(dtype) for v in dtypes}
+            chosen |= {v: _array(TypeCon(dtype), rank) for v, rank in zip(whole, forms, strict=True)}
+            for axes in product((0, 1), repeat=len(rows)):
+                yield chosen | {v: _shape(rank) for v, rank in zip(rows, axes, strict=True)}
+
+
+def _shape(rank: int) -> Shape:
+    return Shape(tuple([Size(Poly.of(SizeVar(0))) for _ in range(rank)]))
+
+
+def _array(element: Type, rank: int) -> Type:
+    return TypeArray(element, _shape(rank)) if rank else element
+
+
+def _result(decl: FnDecl, types: Sequence[Type], choice: Mapping[Var, Type | Shape], settled: Settled) -> Type | None:
+    """The type of a call; None if there is none with these types."""
+    assert decl.result is not None
+    if not decl.constraints:
+        return substitute(decl.result, choice)
+    args = [_mono(t) for t in types]
+    known = [a for a in args if a is not None]
+    if len(known) < len(args):
+        return None
+    try:
+        return settled.at(decl, decl.name, [p.local.name for p in decl.params], known, True).result
+    except DlangError:
+        return None
+
+
+def _mono(t: Type) -> Mono | None:
+    """A number or an array of numbers; None for what is more."""
+    element, shape = view(t)
+    if not isinstance(element, TypeCon):
+        return None
+    s = resolve_shape(shape)
+    sizes = tuple([poly(0) for _ in (*s.pre, *s.post)])
+    return MonoArray(Scalar(element.name), sizes) if sizes else Scalar(element.name)
