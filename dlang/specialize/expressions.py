@@ -7,19 +7,23 @@ from typing import assert_never
 
 from dlang.diagnostics import error
 from dlang.ir import anf
-from dlang.ir.anf import Atom, Lit, Size
+from dlang.ir.anf import Atom, Lit, Size, poly
 from dlang.ir.rounding import rounded
 from dlang.polynomials import Poly
 from dlang.specialize.arrangement import listed
 from dlang.specialize.assertions import asserted
+from dlang.specialize.binders import acts, axes_of, bind_all, open_variables, places_of
 from dlang.specialize.builtins import builtin
-from dlang.specialize.comprehensions import comprehension
+from dlang.specialize.chosen import bounds
 from dlang.specialize.control import branches, statements
 from dlang.specialize.effects import acts_in
+from dlang.specialize.elements import elements
 from dlang.specialize.emitter import FALSE, TRUE
+from dlang.specialize.filters import filtered
 from dlang.specialize.foreign import foreign
 from dlang.specialize.frame import Frame, scalar
 from dlang.specialize.functions import apply, closure_of, named
+from dlang.specialize.in_order import in_order
 from dlang.specialize.indexing import leading_shape, select, selectors
 from dlang.specialize.instances import Instances
 from dlang.specialize.loops import changing
@@ -272,3 +276,21 @@ def fail(f: Frame, e: core.Fail) -> Value:
     message = f.atom(e.message)
     em.check(FALSE, "E0800", ("", "", ""), (message,))
     return nothing(f, f.mono(e.type))
+
+
+def comprehension(f: Frame, c: core.Comprehension) -> Value:
+    """An array over the axes of the binders; with a condition, of the points where it holds."""
+    if acts(f, c):
+        return in_order(f, c)
+    if c.condition is not None:
+        return filtered(f, c)
+    open_variables(f, c)
+    binders = bounds(f, c.binders, kept=True)
+    axes = axes_of(f, binders)
+    index = [poly(a.var) for a in axes]
+
+    def enter() -> list[Size]:
+        bind_all(f, binders, index)
+        return index
+
+    return elements(f, c.element, axes, enter, places_of(f, c))
