@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dlang.diagnostics import error
+from dlang.graphs import reached
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Function, Program, Size, Var, fresh, poly
 from dlang.ir.faces import Border, Face
+from dlang.ir.traverse import walk
 from dlang.ir.types import I64
 from dlang.specialize.borders import border_of
 from dlang.specialize.dispatch import complete
 from dlang.specialize.effects import RANDOM, WORLD, effects_of
 from dlang.specialize.emitter import Emitter
-from dlang.specialize.endless import refuse_endless
 from dlang.specialize.expressions import Lowering
 from dlang.specialize.frame import Frame, World
 from dlang.specialize.functions import apply
@@ -158,3 +161,26 @@ class Specializer:
         border = border_of(frame, [mono_of(p) for p in params], mono_of(result))
         complete(self.instances)
         return Entry(name, tuple(sizes), with_token, with_seed, params, tuple(inside.values()), result, border)
+
+
+def refuse_endless(functions: Mapping[str, Function]) -> None:
+    needed = {name: _needed(f) for name, f in functions.items()}
+    for name, f in functions.items():
+        for let in walk(f.body):
+            if isinstance(let.op, anf.Derivative) and name in reached([let.op.function], needed.__getitem__):
+                label = functions[let.op.function].label or let.op.function
+                raise error(
+                    "E0711",
+                    f"`{f.label or name}` takes a derivative of a function that calls it again",
+                    let.span,
+                    label=f"the derivative of `{label}`",
+                    help=("each call would need a derivative of a higher order: write the orders that it takes apart",),
+                )
+
+
+def _needed(f: Function) -> set[str]:
+    """The functions that one calls, differentiates, or has as rules."""
+    found = {let.op.function for let in walk(f.body) if isinstance(let.op, anf.Call | anf.Derivative)}
+    if f.rules is not None:
+        found |= {rule for rule in (f.rules.pullback, f.rules.pushforward) if rule is not None}
+    return found
