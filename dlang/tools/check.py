@@ -1,19 +1,33 @@
-"""`dlc check`: everything that is known before a program runs."""
+"""`dlc check`: everything that is known before a program runs.
+
+`dlc check --watch`: checks again whenever a file, or a module that it imports, is written.
+
+Files are looked at ten times a second, less often where there are so many that this would take more than a fiftieth of
+a processor; that works in folders of other machines too.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
+import stat
 import sys
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Diagnostic, DlangError
 from dlang.driver import check, read_source
-from dlang.lazy_modules import lazy_module
+from dlang.lazy_modules import json, lazy_module
 from dlang.spelling import plural
 from dlang.tools.arguments import Parser, add_json, add_paths
-from dlang.tools.files import programs
+from dlang.tools.check import report_all
+from dlang.tools.files import programs, programs_in
 from dlang.tools.report import report
+from dlang.tools.terminal import CLEARED, coloured, painted
+from dlang.typecheck.workspace import Workspace
 
 if TYPE_CHECKING:
     from dlang.tools import fixes
@@ -31,7 +45,7 @@ def options(parser: Parser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     if args.watch:
-        from dlang.tools.watch import watch
+        from dlang.tools.check import watch
 
         return watch(args.paths, args.json)
     if args.fix:
@@ -72,3 +86,95 @@ def _new(d: Diagnostic, told: set[tuple[object, ...]]) -> bool:
         return False
     told.add(key)
     return True
+
+
+INTERVAL = 0.1  # seconds
+
+State = dict[str, tuple[object, ...]]
+
+
+@dataclass
+class Watcher:
+    """The state of the watched files. seen: how they and their imports were when they were last checked."""
+
+    paths: Sequence[str]
+    as_json: bool = False
+    workspaces: dict[str, Workspace] = field(default_factory=dict)
+    imports: dict[str, set[str]] = field(default_factory=dict)
+    seen: State = field(default_factory=dict)
+
+    def check(self) -> tuple[int, int]:
+        """Reports what is wrong now. Gives the number of files, and of errors."""
+        try:
+            files = programs(self.paths)
+        except DlangError as e:
+            self.seen = self._state()
+            return 0, report(e.diagnostics, self.as_json)
+        self.imports = {file: self.imports.get(file, set()) for file in files}
+        self.seen = self._state()  # before they are read: what is written meanwhile is seen as a change
+        errors = report_all(files, self._found, self.as_json)
+        self.seen = {path: self.seen.get(path, state) for path, state in self._state().items()}
+        return len(files), errors
+
+    def changed(self) -> bool:
+        return self._state() != self.seen
+
+    def _found(self, path: str) -> list[Diagnostic]:
+        checked = self.workspaces.setdefault(path, Workspace()).check(read_source(path))
+        self.imports[path] = {module.path for module in checked.modules.values()}
+        return checked.diagnostics
+
+    def _state(self) -> State:
+        """How the files are, and which programs are in folders: those that are watched, and those beside a file, where
+        an import that is missing may appear."""
+        files = {*self.imports, *(path for found in self.imports.values() for path in found)}
+        beside = {os.path.dirname(file) or "." for file in files}
+        state: State = {file: _stamp(file) for file in (*self.paths, *files)}
+        state |= {f"{folder}/*": tuple(sorted(map(str, Path(folder).glob("*.dl")))) for folder in beside}
+        return state | {f"{path}/**": tuple(map(str, programs_in(Path(path)))) for path in self.paths}
+
+
+def _stamp(file: str) -> tuple[object, ...]:
+    """When a file was written, in a form to compare; empty if it can't be known."""
+    try:
+        found = os.stat(file)
+    except OSError:
+        return ()
+    return () if stat.S_ISDIR(found.st_mode) else (found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+def watch(paths: Sequence[str], as_json: bool, until: Callable[[], bool] = lambda: False) -> int:
+    """Checks, and again after every change, until Ctrl-C; 0. until: asked between two looks, for tests."""
+    watcher = Watcher(paths, as_json)
+    try:
+        while True:
+            _round(watcher)
+            pause = INTERVAL
+            while not until():
+                time.sleep(pause)
+                start = time.perf_counter()
+                if watcher.changed():
+                    break
+                pause = max(INTERVAL, 50 * (time.perf_counter() - start))
+            else:
+                return 0
+    except KeyboardInterrupt:
+        return 0
+
+
+def _round(watcher: Watcher) -> None:
+    """One check, with a line at its end: on a terminal on an empty screen, elsewhere behind what was there."""
+    screen = sys.stdout.isatty() and not watcher.as_json
+    if screen:
+        print(CLEARED, end="", flush=True)
+    start = time.perf_counter()
+    files, errors = watcher.check()
+    seconds = time.perf_counter() - start
+    sys.stderr.flush()
+    if watcher.as_json:
+        print(json.dumps({"checked": files, "errors": errors, "seconds": round(seconds, 4)}), flush=True)
+        return
+    found = painted(plural(errors, "error"), "red", screen and coloured(sys.stdout)) if errors else "no errors"
+    print(f"{time.strftime('%H:%M:%S')} {plural(files, 'file')}, {found} ({seconds * 1000:.0f} ms)", flush=True)
+    if screen:
+        print("Ctrl-C ends this.", flush=True)

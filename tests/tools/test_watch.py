@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from dlang.tools.watch import Watcher, watch
+from dlang.tools.check import Watcher, watch
 
 
 @pytest.fixture
