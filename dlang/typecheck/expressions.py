@@ -16,11 +16,12 @@ from dlang.typecheck import (
     calls,
     comprehensions,
     core,
+    exhaustive,
     fields,
     functions,
     indexing,
     literals,
-    matches,
+    patterns,
     statements,
 )
 from dlang.typecheck.annotations import Annotator, misplaced
@@ -36,6 +37,7 @@ from dlang.typecheck.terms import BOOL, I64, STR, array, number, of_var, substit
 from dlang.typecheck.types import (
     DTYPES,
     MISTAKE,
+    UNIT,
     Below,
     Shape,
     Size,
@@ -281,7 +283,7 @@ RULES: dict[type, Callable[[Checker, Scope, Any], core.Expr]] = {
     s.Cast: cast,
     s.Lambda: functions.lambda_expr,
     s.If: conditional,
-    s.Match: matches.infer_match,
+    s.Match: infer_match,
     s.Block: statements.block,
 }
 
@@ -327,7 +329,7 @@ class ExpressionChecker(Checker):
             case s.If() if e.otherwise is not None:
                 return conditional(self, scope, e, want)
             case s.Match():
-                return matches.infer_match(self, scope, e, want)
+                return infer_match(self, scope, e, want)
             case s.Lambda():
                 value = functions.lambda_expr(self, scope, e, parameters_of(want))
             case _:
@@ -341,3 +343,59 @@ def parameters_of(want: Expected) -> tuple[Type, ...]:
     """Returns the parameter types of a written function type."""
     t = resolve(want.type)
     return t.params if isinstance(t, TypeFn) and not want.unknown else ()
+
+
+def infer_match(cx: Checker, scope: Scope, e: s.Match, want: Expected | None = None) -> core.Expr:
+    """A `match`, whose arms agree in their type. want: the type that is wanted, and for what."""
+    value = cx.infer(scope, e.value)
+    cx.settled(value.type)
+    push = want is not None and want.closed
+    mark = cx.mark()
+    arms: list[core.Arm] = []
+    bodies: list[tuple[core.Expr, bool]] = []
+    for a in e.arms:
+        inner = scope.child()
+        pattern = patterns.refutable_pattern(cx, inner, a.pattern, value.type)
+        guard = None
+        if a.guard is not None:
+            guard = cx.infer(inner, a.guard)
+            cx.settled(guard.type)
+            cx.expect(BOOL, guard.type, a.guard.span, "the guard: ")
+        diverges = False
+        if isinstance(a.body, statements.EXPRESSIONS):
+            if want is not None and push:
+                body = cx.check(inner, a.body, want)
+            else:
+                body = cx.infer(inner, a.body)
+        else:
+            diverges = isinstance(a.body, s.Return | s.Break | s.Continue)
+            made = tuple(statements.one(cx, inner, a.body))
+            last: core.Expr
+            if diverges:
+                t: Type = cx.st.type_var()
+                last = core.Fail(t, a.body.span, core.Literal(STR, a.body.span, "unreachable"))
+            else:
+                last = core.TupleExpr(UNIT, a.body.span, ())
+            body = core.BlockExpr(last.type, a.body.span, made, last)
+        arms.append(core.Arm(pattern, guard, body))
+        bodies.append((body, diverges))
+    result: Type | None = None
+    candidates: tuple[SizeVar, ...] = ()
+    for (body, _), a in zip(bodies, e.arms, strict=True):
+        cx.settled(body.type)
+        if result is None:
+            result = body.type
+            continue
+        join = Join(cx, a.body.span, "the arms differ: ", bool(want and want.unknown))
+        result = join.type(result, body.type)
+        candidates += join.candidates
+    if result is None:
+        result = cx.st.type_var()
+    leaving = Join(cx, e.span, "", False)
+    result = leaving.leaving(cx.settled(result), mark, candidates)
+    candidates += leaving.candidates
+    if want is not None and not push:
+        cx.expect(cx.with_open_sizes(want.type, want.unknown), result, e.span, want.what)
+    covered = tuple(arms)
+    cx.later.append(lambda: exhaustive.check(cx, e, value.type, covered))
+    return core.Match(result, e.span, value, covered, candidates)
