@@ -34,7 +34,7 @@ table of primitives (`rules.py`).
   and a determinant are operations of a matrix *and* its factors, through which no derivative goes, so their adjoints
   use the factors that the value was made of.
 - A `pullback` is called in place of the adjoint of its function (`calls.py`); with `checkpoint` the adjoint runs the
-  function again, as far as the way back needs its values and its checks, and takes its loops apart (`strip_mining.py`).
+  function again, as far as the way back needs its values and its checks, and takes its loops apart (`loop.py`).
 - The product of a cotangent with a local derivative is 0 where the cotangent is 0, even if the derivative is not
   finite. `optimize/guards.py` makes plain products of those that need no guard, by what `optimize/value_ranges.py`
   knows, and `optimize/unguarded.py` looks at sums for NaN afterwards.

@@ -10,7 +10,7 @@ It saves what the backward body mentions of the forward body and nothing else, o
 computed (`rematerialise.py`): an array over the iterations for each scalar, and for each array that an iteration makes
 as a whole. An array that is carried and changed by `Update` is never among them: of it the elements are saved that the
 adjoint mentions. A loop that ends early, or `while`, keeps a list of its iterations, as does one that changes its sizes
-(`iterations.py`). Under `checkpoint` a loop is taken apart into segments (`strip_mining.py`); if its number of
+(`iterations.py`). Under `checkpoint` a loop is taken apart into segments; if its number of
 iterations is not known, it first runs once to count them.
 
 A state that is needed before and after an iteration is saved once.

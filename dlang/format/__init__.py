@@ -3,7 +3,7 @@
 `formatting.py` has the public function, puts comments behind code into columns, and sees to it that nothing was lost.
 On the way: `concrete.py` (a tree that keeps every token), `trivia.py`
 (comments, and where the author broke lines), `items.py`, `statements.py`, `expressions.py` and `types.py` (the rules:
-documents, with the help of `printer.py`, `brackets.py` and `placing.py`), `document.py`, `layout.py` and `fitting.py`
+documents, with the help of `printer.py`, `brackets.py` and `placing.py`), `document.py` and `layout.py`
 (a document becomes lines).
 
 The automaton of `grammar/` makes the concrete tree, so text that is read alike is written alike; a test fails for an

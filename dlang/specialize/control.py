@@ -25,7 +25,7 @@ from dlang.specialize.operators import close, operator
 from dlang.specialize.patterns import bind_pattern
 from dlang.specialize.randomness import arm_levels, aside, draws_in, level
 from dlang.specialize.sequencing import endless, separated_block
-from dlang.specialize.text import Piece, hole, joined, whole
+from dlang.specialize.text import Piece, hole, joined as joined_text, whole
 from dlang.specialize.values import UNIT, DataV, ScalarV, TupleV, Value, contains_function, leaves
 from dlang.specialize.zeros import nothing
 from dlang.typecheck import core, types as ty
@@ -249,7 +249,7 @@ def check_assert(f: Frame, s: core.Assert) -> None:
             pieces += [": ", *if_failed(f, condition, lambda: [(f.atom(expression), "")])]
         for text, v in operands:
             pieces += [f"\n  {text} = ", *if_failed(f, condition, partial(hole, f, v, ""))]
-        parts, values = joined([f"assertion failed: `{s.text}`", *pieces])
+        parts, values = joined_text([f"assertion failed: `{s.text}`", *pieces])
         em.check(condition, "E0800", parts, values)
 
 

@@ -11,5 +11,5 @@ are functions or trees (`stand_ins.py`). `dlc costs` interprets the optimised pr
 places (`metering.py`), at sizes that double (`counted.py`, `scans.py`), beside `law.py`. A `bench` block becomes two
 functions (`subject.py`), and coverage an assertion at each statement and arm (`coverage.py`). `dlc doc` takes what the
 checker found of public names, words in Markdown and colours by Pygments together to pages (`documentation/`). Types in
-Python's terms are in `python/`: `hints.py`, `overloads.py` where a function leaves types open, `stubs.py` for files.
+Python's terms are in `python/`: `hints.py`, `stubs.py` for files, also where a function leaves types open.
 """

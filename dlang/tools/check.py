@@ -23,7 +23,6 @@ from dlang.driver import check, read_source
 from dlang.lazy_modules import json, lazy_module
 from dlang.spelling import plural
 from dlang.tools.arguments import Parser, add_json, add_paths
-from dlang.tools.check import report_all
 from dlang.tools.files import programs, programs_in
 from dlang.tools.report import report
 from dlang.tools.terminal import CLEARED, coloured, painted
@@ -45,8 +44,6 @@ def options(parser: Parser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     if args.watch:
-        from dlang.tools.check import watch
-
         return watch(args.paths, args.json)
     if args.fix:
         return fixes.fix_files(args.paths, args.json)

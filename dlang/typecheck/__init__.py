@@ -13,9 +13,9 @@ get as their first argument; its `infer` and `check` are in `expressions.py`, wh
 imports another that needs it.
 
 Interfaces decide what is checked again after an edit. A function is kept as long as its own text and what it sees of
-others (`interfaces.py`) stay the same; so are data types, in groups that mention one another. A tree is searched for
+others (`keys.py`) stay the same; so are data types, in groups that mention one another. A tree is searched for
 what it mentions once (`mentions.py`). A caller that is kept gets a copy of its tree that mentions the edited
-declaration (`relink.py`), so a checked tree never changes.
+declaration (`checking.py`), so a checked tree never changes.
 
 Inference takes `Idx<n>` for i64. What it says beside is a *refinement* of a value, of the parts of a tuple or of the
 elements of an array (`refinements.py`). When a group has been checked, `indices.py` proves what is asked, from binders,

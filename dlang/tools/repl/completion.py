@@ -98,11 +98,11 @@ def _stages(command: Command, at: Situation) -> Iterator[Candidate]:
 
 def _settings(rest: str) -> Iterator[Candidate]:
     name, space, value = rest.partition(" ")
-    for s in SETTINGS:
-        if not space and s.name.startswith(name):
-            yield Candidate(s.name + " ", 0, s.name, s.values)
-        elif space and s.name == name:
-            for choice in s.choices:
+    for setting in SETTINGS:
+        if not space and setting.name.startswith(name):
+            yield Candidate(setting.name + " ", 0, setting.name, setting.values)
+        elif space and setting.name == name:
+            for choice in setting.choices:
                 if choice.startswith(value):
                     yield Candidate(choice, len(name) + 1, choice)
 
