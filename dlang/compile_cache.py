@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from dlang.codegen.llvm import objects
     from dlang.host import foreign
     from dlang.ir.crossing import PythonFunction
-    from dlang.ir.faces import Face
-    from dlang.runtime.compiled import Compiled
 else:
     foreign = lazy_module("dlang.host.foreign")
     objects = lazy_module("dlang.codegen.llvm.objects")

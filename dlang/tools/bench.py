@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from dlang import __version__
-from dlang.diagnostics import DlangError, error
-from dlang.tools.files import replace_file
+from dlang.diagnostics import DlangError, error, shown
+from dlang.driver import Backend, check, errors_of, read_source
+from dlang.host.effects import Host
+from dlang.lazy_modules import lazy_module
+from dlang.python.function import Function
+from dlang.python.instances import Program
+from dlang.tools.arguments import Parser, add_backend, add_json, add_paths, positive
+from dlang.tools.files import programs, refuse_unwritable, replace_file
 from dlang.tools.machine import processor_name
-from dlang.tools.timing import Times
+from dlang.tools.report import failed_in, report
+from dlang.tools.subject import subject_of
+from dlang.tools.terminal import coloured, painted
+from dlang.tools.timing import ROUNDS, Times, timed
+from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.modules import unreadable
 
 if TYPE_CHECKING:
     from dlang.runtime import threads
-
-import argparse
-import os
-import sys
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import field
-from functools import partial
-from typing import TypeVar
-
-from dlang.diagnostics import shown
-from dlang.driver import Backend, check, errors_of, read_source
-from dlang.host.effects import Host
-from dlang.python.function import Function
-from dlang.python.instances import Program
-from dlang.tools.arguments import Parser, add_backend, add_json, add_paths, positive
-from dlang.tools.files import programs, refuse_unwritable
-from dlang.tools.report import failed_in, report
-from dlang.tools.subject import subject_of
-from dlang.tools.terminal import coloured, painted
-from dlang.tools.timing import ROUNDS, timed
-from dlang.typecheck.headers import FnDecl
+else:
+    threads = lazy_module("dlang.runtime.threads")
 
 UNITS = ((1.0, "s "), (1e-3, "ms"), (1e-6, "µs"), (0.0, "ns"))
 COLOURS = {"slower": "red", "faster": "green", "same": "dim", "unclear": "yellow"}
