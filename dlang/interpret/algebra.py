@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,64 +41,36 @@ def primitive_of(name: str, dtype: str) -> Primitive:
     return Primitive(name, dtype, FUNCTIONS[name], None if dtype == "bf16" else numpy_dtype(dtype))
 
 
-class Algebra(Protocol):
-    """Computes with scalars, each the same at all points or an array with one for each, and with arrays."""
+class Algebra:
+    """Computes with the scalars of NumPy, each the same at all points or an array with one for each, and with arrays.
+
+    Another algebra overrides what it computes otherwise.
+    """
 
     def primitive(self, p: Primitive, args: Sequence[Any]) -> Any:
         """A primitive of scalars."""
-
-    def convert(self, x: Any, source: str, target: str) -> Any:
-        """Scalars, or an array, in another dtype."""
-
-    def plain(self, value: Any, dtype: str) -> Any:
-        """A value, or many, as NumPy has them, for the world outside."""
-
-    def outgoing(self, value: Any, dtype: str, target: str) -> Any:
-        """The same for a function outside, through which nothing can be differentiated."""
-
-    def combined(self, monoid: str, x: Any, y: Any, dtype: str) -> NDArray:
-        """The elements of two arrays combined, one by one."""
-
-    def reduced(self, monoid: str, box: NDArray, axes: tuple[int, ...], dtype: str) -> NDArray:
-        """The values of a box combined over some axes."""
-
-    def grouped(self, monoid: str, values: NDArray, starts: NDArray, dtype: str) -> NDArray:
-        """The values of each group, which begins at a start, combined."""
-
-    def running(self, monoid: str, array: NDArray, dtype: str) -> NDArray:
-        """Running sums or products."""
-
-    def contracted(self, op: anf.Contract, a: NDArray, b: NDArray, dtype: str) -> Any:
-        """The sum of products that an operation says."""
-
-    def library(self, name: str, args: Sequence[Any], dtypes: Sequence[str]) -> list[Any]:
-        """The results of a library operation."""
-
-    def derivative(self, run: Interpreter, op: anf.Derivative, let: Let, frame: Frame) -> list[Any]:
-        """The results of a derivative of a function of the program, at one point."""
-
-
-class Numbers:
-    """The scalars of NumPy: the values themselves."""
-
-    def primitive(self, p: Primitive, args: Sequence[Any]) -> Any:
         result = p.function(*args)
         return result if type(result) is p.kind else exact(result, p.dtype)
 
     def convert(self, x: Any, source: str, target: str) -> Any:
+        """Scalars, or an array, in another dtype."""
         return convert(x, source, target)
 
     def plain(self, value: Any, dtype: str) -> Any:
+        """A value, or many, without what this algebra adds to NumPy's: for the world outside."""
         return value
 
     def outgoing(self, value: Any, dtype: str, target: str) -> Any:
+        """The same for a function outside."""
         return value
 
     def combined(self, monoid: str, x: Any, y: Any, dtype: str) -> NDArray:
+        """The elements of two arrays combined, one by one."""
         out: NDArray = UFUNCS[monoid](x, y)
         return out
 
     def reduced(self, monoid: str, box: NDArray, axes: tuple[int, ...], dtype: str) -> NDArray:
+        """The values of a box combined over some axes."""
         if monoid in monoids.RUNNING:  # of which NumPy would widen integers
             out: NDArray = UFUNCS[monoid].reduce(box, axis=axes, dtype=box.dtype)
         elif monoid in monoids.STAYS:
@@ -110,22 +82,27 @@ class Numbers:
         return out
 
     def grouped(self, monoid: str, values: NDArray, starts: NDArray, dtype: str) -> NDArray:
+        """The values of each group, which begins at a start, combined."""
         out: NDArray = UFUNCS[monoid].reduceat(values, starts, dtype=values.dtype)
         return out
 
     def running(self, monoid: str, array: NDArray, dtype: str) -> NDArray:
-        total = np.cumsum if monoid == "sum" else np.cumprod
-        out: NDArray = exact(total(array, dtype=np.float32 if dtype in HALF else array.dtype), dtype)
+        """Running sums or products."""
+        totals = UFUNCS[monoid].accumulate(array, dtype=np.float32 if dtype in HALF else array.dtype)
+        out: NDArray = exact(totals, dtype)
         return out
 
     def contracted(self, op: anf.Contract, a: NDArray, b: NDArray, dtype: str) -> Any:
+        """The sum of products that an operation says."""
         if a.dtype == np.float16:
             a, b = a.astype(np.float32), b.astype(np.float32)
         out = np.einsum(a, list(op.left), b, list(op.right), list(op.out), optimize=True)
         return exact(np.ascontiguousarray(out) if op.out else out, dtype)
 
     def library(self, name: str, args: Sequence[Any], dtypes: Sequence[str]) -> list[Any]:
+        """The results of a library operation."""
         return libraries.perform(name, args)
 
     def derivative(self, run: Interpreter, op: anf.Derivative, let: Let, frame: Frame) -> list[Any]:
+        """The results of a derivative of a function of the program, at one point."""
         raise IRError(f"{type(op).__name__} of {op.function} reached the interpreter before it was expanded")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dlang.interpret.algebra import Numbers, Primitive
+from dlang.interpret.algebra import Algebra, Primitive
 from dlang.interpret.linear_algebra import OPERATIONS
 from dlang.interpret.traced import (
     ZERO,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Differentiable(Numbers):
+class Differentiable(Algebra):
     """The algebra of one interpreter, in which each derivative under way has a tag of its own."""
 
     tags: Iterator[int] = field(default_factory=lambda: count(1))

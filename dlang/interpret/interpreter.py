@@ -25,7 +25,7 @@ from dlang.host.effects import Host
 from dlang.host.errors import RunError
 from dlang.host.platform.memory import spare_memory
 from dlang.host.platform.stack import start
-from dlang.interpret.algebra import Algebra, Numbers
+from dlang.interpret.algebra import Algebra
 from dlang.interpret.code import Code, Failed, Frame, PointStep, Step, at_point
 from dlang.interpret.compile import code_of
 from dlang.ir.anf import Array, Atom, Function, Let, Program, Token, Var
@@ -86,7 +86,7 @@ class Interpreter:
         few: int = 0,
     ) -> None:
         self.program = program
-        self.algebra: Algebra = Numbers() if algebra is None else algebra
+        self.algebra = Algebra() if algebra is None else algebra
         self.host: World = host if host is not None else Host()
         self.depth = depth
         self.spare = spare

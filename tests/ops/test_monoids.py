@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dlang
-from dlang.interpret.algebra import UFUNCS, Numbers
+from dlang.interpret.algebra import UFUNCS, Algebra
 from dlang.ir.values import FUNCTIONS, NUMPY
 from dlang.ops.dtypes import DTYPES, HALF
 from dlang.ops.monoids import COMBINE, EXTREMA, MONOIDS, STAYS, Monoid, identity, result_dtype
@@ -92,4 +92,4 @@ def test_the_language_knows_just_the_reductions_of_nothing_that_have_a_value(nam
 @pytest.mark.parametrize("name", STAYS)
 def test_a_position_is_that_of_the_extremum(name: str) -> None:
     box = np.array(REALS)
-    assert box[Numbers().reduced(name, box, (0,), "i64")] == UFUNCS[EXTREMA[name]].reduce(box)
+    assert box[Algebra().reduced(name, box, (0,), "i64")] == UFUNCS[EXTREMA[name]].reduce(box)
