@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -44,8 +44,10 @@ def primitive_of(name: str, dtype: str) -> Primitive:
 class Algebra:
     """Computes with the scalars of NumPy, each the same at all points or an array with one for each, and with arrays.
 
-    Another algebra overrides what it computes otherwise.
+    Another algebra overrides what it computes otherwise. most: how many points are evaluated at once.
     """
+
+    most: ClassVar[int] = 1 << 20
 
     def primitive(self, p: Primitive, args: Sequence[Any]) -> Any:
         """A primitive of scalars."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dlang.interpret.algebra import Algebra
 from dlang.interpret.code import Code, Failed, Frame
 from dlang.interpret.points import Batch
 from dlang.interpret.scalars import Line, width_of
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 Plan = tuple[tuple[int, ...], tuple[int, ...]]
 Env = dict[Var, Any]
-MOST = 1 << 20  # points that are evaluated at once, in a body without nested arrays
 KEPT = 1 << 12  # points of a box that are kept for the next time
 BOXES = 32  # that are kept of a comprehension
 
@@ -103,7 +103,7 @@ class Boxed:
         if self.body is None and not run.few:
             return None
         box = self.box or self._box(env)
-        if box is None or (self.body is None and box.n > run.few):
+        if box is None or box.n > (run.few if self.body is None else run.algebra.most):
             return None
         own = {v: env[v] for v in comp.free}
         if self.body is None:
@@ -204,7 +204,7 @@ def box_between(ends: Sequence[tuple[int, int]]) -> Box | None:
     """The points between some ends, in lexicographic order; None if there are none, or very many."""
     lows, extents = tuple([low for low, _ in ends]), tuple([max(high - low, 0) for low, high in ends])
     n = prod(extents)
-    if not 0 < n <= MOST:
+    if not 0 < n <= Algebra.most:
         return None
     values = []
     for k, (low, extent) in enumerate(zip(lows, extents, strict=True)):

@@ -66,7 +66,7 @@ class Comp(Step):
                 run.replaced(env[d.into], sinks[-1].data)
             if isinstance(d, anf.Reduce) and d.after is not None:
                 sinks[-1].goes_on(sinks[d.after])
-        limit = _POINTS_OF_BLOCKS if self.crowded else boxes.MOST
+        limit = min(run.algebra.most, _POINTS_OF_BLOCKS) if self.crowded else run.algebra.most
         if frame.n is None and any(s.arg and 0 in s.reduced for s in sinks):
             limit = sys.maxsize  # positions from different batches do not combine
         step = max(end - low, 1)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 class Differentiable(Algebra):
     """The algebra of one interpreter, in which each derivative under way has a tag of its own."""
 
+    most: ClassVar[int] = 1 << 13  # each takes as long as many of NumPy's
     tags: Iterator[int] = field(default_factory=lambda: count(1))
 
     # ---- scalars -----------------------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from dlang.interpret import boxes, comprehensions
+from dlang.interpret import comprehensions
+from dlang.interpret.algebra import Algebra
 from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import (
     Axis,
@@ -82,7 +83,7 @@ def test_a_contract_counts_as_the_loops_that_it_stands_for() -> None:
 def test_points_in_several_batches_give_what_one_batch_gives(monkeypatch: pytest.MonkeyPatch) -> None:
     p, q = RNG.normal(size=(9, 4)), RNG.normal(size=(4, 5))
     b, z = product_of_matrices()
-    monkeypatch.setattr(boxes, "MOST", 23)
+    monkeypatch.setattr(Algebra, "most", 23)
     np.testing.assert_allclose(run(b, [9, 4, 5, p, q], z)[0], p @ q, rtol=1e-14)
     b = Builder()
     size = b.param("n", I64)
@@ -321,7 +322,7 @@ def test_small_batches_give_what_large_ones_give(program: Program, n: int, limit
     whole, parted = Interpreter(together), Interpreter(together)
     expected = whole.run("g", args)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(boxes, "MOST", limit)
+        patch.setattr(Algebra, "most", limit)
         patch.setattr(comprehensions, "_POINTS_OF_BLOCKS", limit)
         for value, wanted in zip(parted.run("g", args), expected, strict=True):
             np.testing.assert_allclose(value, wanted, rtol=1e-12, atol=1e-12)
