@@ -1,8 +1,7 @@
-"""Comprehensions over a box, evaluated quickly: what depends on the program alone is decided once for each.
+"""Comprehensions of scalars over a box, evaluated quickly: what depends on the program alone is decided once for each.
 
-One of scalars alone is evaluated at all points at once; another one at one point after another, where the run asks for
-that and they are few. The results are those of `comprehensions.py`. It is left all others, and what is unusual: no
-points, or very many, and a check that fails at one of them.
+The results are those of `comprehensions.py`. It is left all others, and what is unusual: no points, or very many, and a
+check that fails at one of them.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from dlang.interpret.code import Code, Failed, Frame
 from dlang.interpret.points import Batch
 from dlang.interpret.scalars import Line, width_of
 from dlang.ir import anf
-from dlang.ir.anf import HALF, Atom, Comp, Destination, Size, Token, Var
+from dlang.ir.anf import HALF, Atom, Comp, Destination, Let, Size, Token, Var
 from dlang.ir.types import dtype_of
 from dlang.ir.values import (
     Entry,
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
 
 Plan = tuple[tuple[int, ...], tuple[int, ...]]
 Env = dict[Var, Any]
+_SCALARS = (anf.Prim, anf.Cast, anf.IndexExpr, anf.StopGradient, anf.Read)
 KEPT = 1 << 12  # points of a box that are kept for the next time
 BOXES = 32  # that are kept of a comprehension
 
@@ -83,37 +83,29 @@ class Box:
 
 @dataclass(slots=True)
 class Boxed:
-    """A comprehension. names: the axes, with their numbers. body: compiled for all points of a box, if it holds scalars
-    alone.
-
-    inner: the variables of the body that the destinations mention. box: its points, if they are known.
+    """A comprehension. names: the axes, with their numbers. body: compiled for all points of a box. box: its points, if
+    they are known.
     """
 
     op: Comp
     names: Mapping[Var, int]
-    body: Code | None
+    body: Code
     outs: list[Out]
-    inner: list[Var]
     box: Box | None
     boxes: dict[object, Box] = field(default_factory=dict)
 
     def results(self, comp: comprehensions.Comp, run: Interpreter, frame: Frame) -> list[Any] | None:
         """The results; None where they are left to the usual way."""
         env = frame.env
-        if self.body is None and not run.few:
-            return None
         box = self.box or self._box(env)
-        if box is None or box.n > (run.few if self.body is None else run.algebra.most):
+        if box is None or box.n > run.algebra.most:
             return None
         own = {v: env[v] for v in comp.free}
-        if self.body is None:
-            columns = self._one_by_one(comp, run, own, box)
-        else:
-            own.update(zip(self.names, box.values, strict=True))
-            try:
-                columns = run.block(self.body, Frame(own, box.n))
-            except Failed:
-                return None
+        own.update(zip(self.names, box.values, strict=True))
+        try:
+            columns = run.block(self.body, Frame(own, box.n))
+        except Failed:
+            return None
         n = box.n
         results, arrays, written, moved = [], [], 0, 0
         for out, value in zip(self.outs, columns, strict=True):
@@ -138,22 +130,6 @@ class Boxed:
         run.count(comp.let, written, moved)
         run.passed(frame, arrays)
         return results
-
-    def _one_by_one(self, comp: comprehensions.Comp, run: Interpreter, own: Env, box: Box) -> list[NDArray]:
-        """The values at all points, and in `own` those of what the destinations mention."""
-        columns: list[list[Any]] = [[] for _ in self.outs]
-        mentioned: dict[Var, list[Any]] = {v: [] for v in self.inner}
-        for k in range(box.n):
-            env = own.copy()
-            for var, line in zip(self.names, box.values, strict=True):
-                env[var] = line[k]
-            for column, value in zip(columns, run.block(comp.body, Frame(env, None)), strict=True):
-                column.append(value)
-            for var, found in mentioned.items():
-                found.append(env[var])
-        own.update(zip(self.names, box.values, strict=True))
-        own.update({v: np.array(found) for v, found in mentioned.items()})
-        return [_column(values, out.dtype) for values, out in zip(columns, self.outs, strict=True)]
 
     def _box(self, env: Env) -> Box | None:
         """The points; None if there are none, or very many."""
@@ -222,13 +198,21 @@ def _plan(shape: Sequence[int], kept: Sequence[int], box: Box) -> Plan | None:
 
 
 def is_simple(op: Comp) -> bool:
-    """Tells whether a comprehension is one over a box that gives scalars alone."""
+    """Tells whether a comprehension is one over a box that computes scalars alone."""
     inner = [axis.var for axis in op.axes]
     return (
-        not any(s.mentions(inner) for axis in op.axes for s in (*axis.lows, *axis.highs))
+        all(_is_scalar(let) for let in op.body.lets)
+        and not any(s.mentions(inner) for axis in op.axes for s in (*axis.lows, *axis.highs))
         and not any(isinstance(r.type, anf.Array | Token) for r in op.body.results)
         and not any(isinstance(d, anf.Reduce) and d.after is not None for d in op.destinations)
     )
+
+
+def _is_scalar(let: Let) -> bool:
+    """Tells whether an operation computes a scalar, or checks something."""
+    if isinstance(let.op, _SCALARS):
+        return isinstance(let.vars[0].type, anf.Scalar)
+    return isinstance(let.op, anf.Assert)
 
 
 def known_box(op: Comp) -> Box | None:
@@ -247,19 +231,10 @@ def lines_of(op: Comp, box: Box | None) -> dict[Var, Line | None]:
     return {a.var: Line(*line) for a, line in zip(op.axes, lines, strict=True)}
 
 
-def boxed(op: Comp, names: Mapping[Var, int], body: Code | None, box: Box | None) -> Boxed:
+def boxed(op: Comp, names: Mapping[Var, int], body: Code, box: Box | None) -> Boxed:
     """The quicker way for a simple comprehension, whose body is compiled."""
     outs = [_out(d, r, names, box) for d, r in zip(op.destinations, op.body.results, strict=True)]
-    own = {v for let in op.body.lets for v in let.vars}
-    inner = list({v for d in op.destinations for e in d.index for v in e.atoms() if v in own})
-    return Boxed(op, names, body, outs, inner, box)
-
-
-def _column(values: list[Any], dtype: str) -> NDArray:
-    column = np.empty(len(values), numpy_dtype(dtype) if all(isinstance(v, np.generic) for v in values) else object)
-    for k, value in enumerate(values):
-        column[k] = value
-    return column
+    return Boxed(op, names, body, outs, box)
 
 
 def _ints(sizes: Sequence[Size]) -> list[int]:

@@ -11,8 +11,6 @@ from dlang.ir.marks import is_mark
 from dlang.ir.traverse import op_blocks
 from dlang.ir.values import entry_of
 
-_SCALARS = (anf.Prim, anf.Cast, anf.IndexExpr, anf.StopGradient, anf.Read)
-
 
 def code_of(block: Block, axes: scalars.Axes | None = None) -> Code:
     """A block, compiled. axes: those of a box, if it runs at all of its points at once."""
@@ -74,13 +72,5 @@ def comprehension(let: Let, op: anf.Comp) -> Comp:
     quick = None
     if boxes.is_simple(op):
         box = boxes.known_box(op)
-        alone = all(is_scalar(inner) for inner in op.body.lets)
-        quick = boxes.boxed(op, names, code_of(op.body, boxes.lines_of(op, box)) if alone else None, box)
+        quick = boxes.boxed(op, names, code_of(op.body, boxes.lines_of(op, box)), box)
     return Comp(let, op, code_of(op.body), names, crowded, quick)
-
-
-def is_scalar(let: Let) -> bool:
-    """Tells whether an operation computes a scalar, or checks something."""
-    if isinstance(let.op, _SCALARS):
-        return isinstance(let.vars[0].type, anf.Scalar)
-    return isinstance(let.op, anf.Assert)

@@ -66,8 +66,7 @@ class Interpreter:
     """Runs functions of a program, and counts.
 
     algebra: that of its scalars. depth: how many calls may be under way; spare: how many bytes are left, below 0 if a
-    recursion has to end. few: as many points of a comprehension are evaluated one after another, if its body holds more
-    than scalars.
+    recursion has to end.
 
     counts: operations by the name of the op that they belong to. copies: how many `Copy` ran. passes: over arrays: how
     many comprehensions, products and the like ran, not counting those at the points of a comprehension. allocated:
@@ -83,14 +82,12 @@ class Interpreter:
         *,
         depth: int = DEPTH,
         spare: Callable[[], int] = spare_memory,
-        few: int = 0,
     ) -> None:
         self.program = program
         self.algebra = Algebra() if algebra is None else algebra
         self.host: World = host if host is not None else Host()
         self.depth = depth
         self.spare = spare
-        self.few = few
         self.counts: Counter[str] = Counter()
         self.copies = 0
         self.passes = 0

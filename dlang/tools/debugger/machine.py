@@ -43,7 +43,6 @@ from dlang.tools.debugger.past import Past
 from dlang.tools.debugger.state import Cell, Entered, Frame, State
 
 MEMORY = 512 << 20  # bytes
-FEW = 32  # points of a comprehension that are evaluated one after another
 
 
 class Stop(Enum):

@@ -10,7 +10,7 @@ from dlang.interpret.interpreter import Interpreter
 from dlang.tools.debugger.code import Library
 from dlang.tools.debugger.debugger import Debugger
 from dlang.tools.debugger.expressions import Expressions
-from dlang.tools.debugger.machine import FEW, MEMORY, Machine
+from dlang.tools.debugger.machine import MEMORY, Machine
 from dlang.tools.debugger.places import Places, Sources
 from dlang.tools.debugger.values import Trees
 from dlang.typecheck.headers import FnDecl
@@ -39,6 +39,6 @@ def debugger_of(
     for table in checked.program.tables.values():
         if table.path not in sources.known and not table.path.startswith(hidden):
             sources.of(Source(table.path, read(table.path)))
-    machine = Machine(Library(program, sources, names.table), Interpreter(program, host or Host(), few=FEW), memory)
+    machine = Machine(Library(program, sources, names.table), Interpreter(program, host or Host()), memory)
     state = machine.start(entry.name, [seed] if entry.seed else [])
     return Debugger(machine, state, Expressions(checked), Trees(trees, functions, holding(program.datatypes)), memory)

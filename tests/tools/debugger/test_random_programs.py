@@ -13,7 +13,7 @@ from dlang.ir.anf import poly
 from dlang.ir.values import release
 from dlang.ir.verify import verify
 from dlang.tools.debugger.code import Library
-from dlang.tools.debugger.machine import FEW, Machine
+from dlang.tools.debugger.machine import Machine
 from dlang.tools.debugger.places import Places, Sources
 from dlang.tools.debugger.timeline import Timeline
 from tests.fuzz.compare import alike, arguments
@@ -37,7 +37,7 @@ def stepped(request, source, args):
     made, entry, names, *_ = followed(request)
     verify(made)
     sources = Sources((), {source.path: Places.of(source)})
-    machine = Machine(Library(made, sources, names.table), Interpreter(made, few=FEW))
+    machine = Machine(Library(made, sources, names.table), Interpreter(made))
     timeline = Timeline(machine, machine.start(entry.name, args))
     while not timeline.ended:
         timeline.more()
