@@ -28,11 +28,11 @@ from dlang.host.platform.stack import start
 from dlang.interpret.algebra import Algebra
 from dlang.interpret.code import Code, Failed, Frame, PointStep, Step, at_point
 from dlang.interpret.compile import code_of
-from dlang.ir.anf import Array, Atom, Function, Let, Program, Token, Var
+from dlang.ir.anf import Array, Atom, Function, Let, Program, Scalar, Token, Var
 from dlang.ir.call_graph import recursive_functions
 from dlang.ir.errors import IRError
 from dlang.ir.types import dtype_of
-from dlang.ir.values import accept, at, extent_of, literal, merged, release, value_of
+from dlang.ir.values import accept, at, extent_of, lanes_from, literal, merged, release, value_of
 from dlang.recursion import recursion
 
 STACK_EXHAUSTED, MEMORY_EXHAUSTED = "E0805", "E0806"
@@ -250,10 +250,12 @@ class Interpreter:
                 raise Failed(p, error) from None
             for column, value in zip(columns, values, strict=True):
                 column.append(release(value))
-        out: list[Any] = []
-        for var, column in zip(vars, columns, strict=True):
-            out.append(merged([(np.array([p]), value) for p, value in enumerate(column)], n, var.type))
-        return out
+        return [
+            lanes_from(column, var.type.dtype)
+            if isinstance(var.type, Scalar)
+            else merged([(np.array([p]), value) for p, value in enumerate(column)], n, var.type)
+            for var, column in zip(vars, columns, strict=True)
+        ]
 
     def is_deep(self, calls: int) -> bool:
         """Tells whether no more calls may be under way than so many."""

@@ -182,6 +182,14 @@ def merge_lanes(pieces: Sequence[tuple[NDArray, Any]], n: int, dtype: str) -> ND
     return out
 
 
+def lanes_from(values: Sequence[Any], dtype: str) -> NDArray:
+    """A scalar at each point from its values there."""
+    out = np.empty(len(values), numpy_dtype(dtype) if all(isinstance(v, np.generic) for v in values) else object)
+    for k, value in enumerate(values):
+        out[k] = value
+    return out
+
+
 def merge_rows(pieces: Sequence[tuple[NDArray, Any]], n: int, rank: int) -> Rows:
     """An array at n points from its values at disjoint sets of points."""
     base = np.zeros(n, np.int64)
