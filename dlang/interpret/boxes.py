@@ -115,8 +115,8 @@ class Boxed:
                 result = self._apart(run, env, out, values, [position(i, own) for i in out.index])
             if result is None:
                 sink = comp.sink(out.destination, out.value, run, frame)
-                if sink.copied:
-                    run.replaced(env[out.destination.into], sink.data)  # type: ignore[index]
+                if out.destination.into is not None and sink.copied:
+                    run.replaced(env[out.destination.into], sink.data)
                 batch = Batch(n, None, (1, *box.extents))
                 sink.accumulate(batch, values, [position(i, own) for i in out.index], True)
                 result = sink.result()

@@ -36,6 +36,7 @@ BODIES = {
     "texts": '(["{i}: {e:.2f}" for e in v, i < 2], ["a" for i < 3])',
     "none": "([e for e in v[0..0]], sum(v[1..1]), max([1.0 for i < 1]), [x[i, j] for i < 0, j])",
     "few and many": "([[own([a], e) for e in x[0]] for a in x[0]], [[a * e for e in v] for a in v], iota(50))",
+    "few": "[{ let r = [e, c, 2.0]\n r[i % 3] + max([if q < e { q } else { c } for q in r]) } for e in v, i < 3]",
     "ones": "([1.0 for i < 3, j < 2], [i for i < 4], [c for i < 2], [true for i < 2])",
 }
 FAILING = {
