@@ -26,7 +26,7 @@ else:
 
 FINE, USER_ERROR, MISUSED, INTERNAL = 0, 1, 2, 70
 UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG)
-SHORT = 128 << 20  # bytes: whoever can't have them can't load LLVM
+SHORT = 256 << 20  # bytes: LLVM alone, whose library is 180 MB, may not be loaded where there are fewer
 SOON = 5.0  # seconds after Ctrl-C in which what fails may have failed because of that
 
 
