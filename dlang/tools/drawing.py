@@ -24,7 +24,7 @@ class Leaf:
     """A leaf of a parameter. name: as a person writes it; variants: those of the enum whose variant it says.
 
     size: which of the sizes of the entry it is, if it is one. index: what `Idx` says an integer is below. default: the
-    number that it is if nobody gives one.
+    number that it is if nobody gives one. axes: the shapes that its type declares, the outermost first.
     """
 
     name: str
@@ -33,6 +33,18 @@ class Leaf:
     size: int | None = None
     index: ty.Size | None = None
     default: int | float | bool | None = None
+    axes: tuple[ty.Shape, ...] = ()
+
+    def declared(self) -> Iterator[tuple[Size, ty.Size]]:
+        """The sizes of the leaf with what its type declares them to be, but for those of a row."""
+        if not isinstance(self.atom.type, Array):
+            return
+        shapes = [ty.resolve_shape(s) for s in self.axes]
+        row = next((k for k, s in enumerate(shapes) if s.row is not None), len(shapes))
+        front = [size for s in shapes[: row + 1] for size in s.pre]
+        back = [size for s in shapes[row:] for size in (s.post if s is shapes[row] else s.pre)]
+        yield from zip(self.atom.type.shape, front, strict=False)
+        yield from zip(reversed(self.atom.type.shape), reversed(back), strict=False)
 
 
 def leaves_of(decl: core.FnDecl, entry: Entry, variables: Sequence[object]) -> list[Leaf]:
@@ -62,33 +74,44 @@ def _number(e: core.Expr | None) -> int | float | bool | None:
             return None
 
 
-def _leaves(name: str, v: Value, t: ty.Type, known: ty.Refinement | None) -> Iterator[Leaf]:
+def _leaves(
+    name: str, v: Value, t: ty.Type, known: ty.Refinement | None, outer: tuple[ty.Shape, ...] = ()
+) -> Iterator[Leaf]:
+    """outer: the shapes of the arrays of structures that the value is in."""
     t = ty.resolve(t)
     match v:
         case ScalarV(atom) if not (not isinstance(atom.type, Token) and is_handle(atom.type.dtype)):
             yield Leaf(name, atom, index=known.size if isinstance(known, ty.Below) else None)
         case ArrayV(var) if not is_handle(v.dtype):
             one = of_part(known, ty.TypeCon("i64"))
-            yield Leaf(name, var, index=one.size if isinstance(one, ty.Below) else None)
+            axes = (*outer, *_shapes(t))
+            yield Leaf(name, var, index=one.size if isinstance(one, ty.Below) else None, axes=axes)
         case TupleV(items):
             for k, item in enumerate(items):
-                yield from _leaves(f"{name}.{k}", item, field_type(t, k), of_field(t, k, known))
+                yield from _leaves(f"{name}.{k}", item, field_type(t, k), of_field(t, k, known), outer)
         case DataV(data, fields):
             for k, ((field, _), item) in enumerate(zip(data.variants[0].fields, fields, strict=True)):
-                yield from _leaves(f"{name}.{field}", item, field_type(t, k), of_field(t, k))
+                yield from _leaves(f"{name}.{field}", item, field_type(t, k), of_field(t, k), outer)
         case EnumV(data, tag, variants):
             assert isinstance(tag, ScalarV | ArrayV)
             atom = tag.atom if isinstance(tag, ScalarV) else tag.var
-            yield Leaf(name, atom, tuple([variant.name for variant in data.variants]))
+            yield Leaf(name, atom, tuple([variant.name for variant in data.variants]), axes=outer)
             for tag_, (variant, fields) in enumerate(zip(data.variants, variants, strict=True)):
                 for k, item in enumerate(fields):
                     own = field_type(t, k, tag_), of_field(t, k, None, tag_)
-                    yield from _leaves(f"{name}.{variant.name}.{variant.fields[k][0] or k}", item, *own)
+                    yield from _leaves(f"{name}.{variant.name}.{variant.fields[k][0] or k}", item, *own, outer)
         case Many(_, element):
-            inner = t.element if isinstance(t, ty.TypeArray) else t
-            yield from _leaves(name, element, inner, of_part(known, inner))
+            inner, around = (t.element, (*outer, t.shape)) if isinstance(t, ty.TypeArray) else (t, outer)
+            yield from _leaves(name, element, inner, of_part(known, inner), around)
         case _:
             raise AssertionError("has a stand-in")
+
+
+def _shapes(t: ty.Type) -> Iterator[ty.Shape]:
+    """The shapes of an array and of the arrays that are its elements."""
+    while isinstance(t := ty.resolve(t), ty.TypeArray):
+        yield t.shape
+        t = t.element
 
 
 def drawn(
@@ -107,8 +130,11 @@ def drawn(
     """
     known = dict(zip(variables, sizes, strict=False))
     rng = np.random.default_rng(seed)
-    env: dict[Any, Any] = dict(zip(entry.sizes, sizes, strict=True))
-    out: list[Any] = [*sizes, *([seed] if entry.seed else [])]
+    env: dict[Any, Any] = dict(zip(entry.sizes, sizes, strict=False))
+    for size, declared in [pair for leaf in leaves for pair in leaf.declared()]:
+        if (own := size.atom) in entry.sizes:  # a size such as n // 2, which the entry takes beside n
+            env.setdefault(own, _evaluated(declared, known))
+    out: list[Any] = [*[env[v] for v in entry.sizes], *([seed] if entry.seed else [])]
     for leaf in leaves:
         t = leaf.atom.type
         assert not isinstance(t, Token)

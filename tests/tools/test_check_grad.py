@@ -317,3 +317,20 @@ def test_data_without_an_end_is_refused(check):
         "first",
     )
     assert code == 1 and "E0957" in err and "what `s` is made of has no end" in err
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "fn f(x: f64[n // 2], y: f64[n]) -> f64 = sum(x * x) + sum(y)",
+        "fn f(x: f64[..s, n // 2, n]) -> f64 = sum(x * x)",
+        """
+        struct Half<n> { w: f64[n // 2, n], k: f64 }
+        fn f(halves: Half<n>[m // 2]) -> f64 = sum(sum(h.w ** 2) * h.k for h in halves)
+        """,
+    ],
+)
+def test_a_size_that_is_a_floor_follows_from_the_sizes_in_it(check, program):
+    code, out, err = check(program, "--size", "5")
+    assert (code, err) == (0, "")
+    assert "derivatives agree" in out
