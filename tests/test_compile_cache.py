@@ -51,7 +51,7 @@ NEEDED_BY_A_CALL = {
     *("dlang.codegen.entry_points", "dlang.codegen.node_layout", "dlang.codegen.panel_layout", "dlang.codegen.llvm"),
     *(f"dlang.codegen.llvm.{x}" for x in (
         "call_values", "capi", "collector", "dispatch", "emitter", "jit", "microkernel", "objects", "panels",
-        "pieces", "prefetch_next", "pool", "registry", "sites", "support", "symbols", "texts", "waiting", "windows",
+        "pieces", "pool", "registry", "sites", "support", "symbols", "texts", "waiting", "windows",
     )),
     *("dlang.grammar.parts", *(f"dlang.ir.{x}" for x in ("crossing", "errors", "faces", "node", "rounding", "terms"))),
     *("dlang.specialize.structs", "dlang.specialize.types"),

@@ -72,7 +72,7 @@ def _values_apart(block: anf.Block, consumed: Consumed, late: bool = True) -> tu
     them, if they read at other points what they consume or, where that is asked for, what others before them do. Gives
     the positions of the values that are to stand before those.
 
-    What is used behind its consumer is copied for that, so the consumer may read it at any point.
+    What is used behind its consumer, or consumed twice, is copied for that, so it may be read at any point.
     """
     used: dict[anf.Var, int] = {v: k for k, let in enumerate(block.lets) for v in mentioned(let.op)}
     used.update((r, len(block.lets)) for r in block.results if isinstance(r, anf.Var))
@@ -86,7 +86,7 @@ def _values_apart(block: anf.Block, consumed: Consumed, late: bool = True) -> tu
             shown[let.vars[0]] = shown.get(op.array, op.array)
         if isinstance(op, anf.Comp) and any(d.into is not None for d in op.destinations):
             read = {shown.get(v, v) for v in mentioned(op.body)}
-            behind = late and not read.isdisjoint(spent)
+            behind = late and not (read & spent) <= {shown.get(v, v) for v in consumed(op)}
             last = {v for v in read if used.get(v, k) <= k}
             pair = _two(let, op) if behind or _reads_elsewhere(op, last, shown) else [let]
             if behind and len(pair) > 1:

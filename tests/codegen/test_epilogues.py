@@ -33,7 +33,7 @@ def test_a_layer_is_one_product_with_bias_and_activation_on_each_block_and_no_ot
     lines = loops(LAYER)
     text = "\n".join(lines)
     assert text.count(" · ") == 1 and [line.strip() for line in lines if "allocate" in line] == [
-        "&room = allocate f64[128, 192]"
+        "&workspace = allocate f64[128, 192]"
     ]
     depths = [len(line) - len(line.lstrip()) for line in lines if " in " in line and "loop" in line]
     assert len(depths) == 3 and depths == sorted(depths)  # over blocks, their rows, their columns

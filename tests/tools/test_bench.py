@@ -125,7 +125,7 @@ def test_a_table_says_how_long_calls_take(write, dlc):
 
 
 def test_times_are_saved_and_compared(write, dlc, tmp_path, monkeypatch):
-    monkeypatch.setattr("dlang.tools.results.SURE", 0.0)  # on a machine that does other things too
+    monkeypatch.setattr("dlang.tools.bench.SURE", 0.0)  # on a machine that does other things too
     file = write(TEXT)
     bench = ("bench", "--seconds", "0.05", "--json", file)
     code, out, _ = dlc(*bench, "--save", "now.json")
