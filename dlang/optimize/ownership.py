@@ -126,6 +126,16 @@ def _version(function: anf.Function, name: str, lent: frozenset[int], versions: 
     return replace(function, name=name, body=body, consumes=tuple(sorted(lent)))
 
 
+def _viewed(arm: anf.Block, result: anf.Atom) -> anf.Atom | None:
+    """The array from outside of an arm that a result of it is a view of; None if it is no view."""
+    views = {let.vars[0]: let.op.array for let in arm.lets if isinstance(let.op, anf.View | anf.Reshape)}
+    if result not in views:
+        return None
+    while isinstance(result, anf.Var) and result in views:
+        result = views[result]
+    return result
+
+
 def _is_array(atom: anf.Atom) -> bool:
     return isinstance(atom, anf.Var) and isinstance(atom.type, anf.Array)
 
@@ -185,13 +195,14 @@ class _Region:
 
 @dataclass(slots=True, eq=False)
 class _Frame:
-    """A block under way: what it mentions last where, and the frame around it in the same region.
+    """A block under way: its lets, what it mentions last where, and the frame around it in the same region.
 
     ends: the variables that hold arrays, by the position after which nothing here uses them.
     """
 
     around: _Frame | None
     last: dict[anf.Var, int]
+    lets: tuple[anf.Let, ...]
     at: int = 0
     ends: dict[int, list[anf.Var]] = field(default_factory=dict)
 
@@ -290,7 +301,7 @@ class _Owner:
         if root in self.lent:
             self.lent.add(other)
 
-    def roots_of(self, atom: anf.Atom) -> set[anf.Var]:
+    def roots_of(self, atom: anf.Atom | None) -> set[anf.Var]:
         return {*map(self.canonical, self.roots.get(atom, ()))} if isinstance(atom, anf.Var) else set()
 
     # ---- consuming
@@ -335,6 +346,15 @@ class _Owner:
         self.owned(new)
         return new
 
+    def overtaken(self, var: anf.Var, op: anf.If, position: int, frame: _Frame) -> bool:
+        """Tells whether a result of a branch may view an array that is consumed while the result is still needed.
+
+        The arm then copies what it views, lest all of the array is copied where it is consumed.
+        """
+        viewed = {r for arm in (op.then, op.otherwise) for r in self.roots_of(_viewed(arm, arm.results[position]))}
+        later = frame.lets[frame.at + 1 : frame.last.get(var, 0) + 1] if viewed else ()
+        return any(not viewed.isdisjoint(self.roots_of(v)) for let in later for v in self.consumed(let.op))
+
     # ---- blocks
     def block(
         self, block: anf.Block, around: _Frame | None, owned_results: Iterable[int] = (), final: bool = False
@@ -344,7 +364,7 @@ class _Owner:
         final: it is the body of the function.
         """
         block = reads_first(block, self.consumed, self.versions.effectful)
-        frame = _Frame(around, last_uses(block))
+        frame = _Frame(around, last_uses(block), block.lets)
         outer, self.lets = self.lets, []
         self.open.append(frame)
         for k, let in enumerate(block.lets):
@@ -420,7 +440,11 @@ class _Owner:
                 self.loop(let, op, frame)
                 return
             case anf.If():
-                kept = [k for k, var in enumerate(let.vars) if var in self.wanted]  # an arm copies what isn't its own
+                kept = [  # an arm copies what isn't its own
+                    k
+                    for k, var in enumerate(let.vars)
+                    if var in self.wanted or (_is_array(var) and self.overtaken(var, op, k, frame))
+                ]
                 then = self.block(op.then, frame, kept)
                 otherwise = self.block(op.otherwise, frame, kept)
                 self.lets.append(anf.Let(let.vars, anf.If(op.condition, then, otherwise, cold=op.cold), let.span))

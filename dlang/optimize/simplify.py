@@ -319,14 +319,24 @@ class _Walk:
         return None
 
     def copied(self, op: anf.Comp, vars: tuple[anf.Var, ...]) -> dict[int, anf.Var]:
-        """The results of a comprehension that are copies of arrays, and these, unless the comprehension has to stay."""
+        """The results of a comprehension that are copies of arrays, and these, unless the comprehension has to stay.
+
+        An array in which elements are set to what they are is a copy of itself.
+        """
         if not all(let.op.IS.point for let in op.body.lets):
             return {}
         reads = {let.vars[0]: let.op for let in op.body.lets if isinstance(let.op, anf.Read)}
+        reduced = [d for d in op.destinations if isinstance(d, anf.Reduce)]
         found = {}
         for k, (var, value, d) in enumerate(zip(vars, op.body.results, op.destinations, strict=True)):
             read = reads.get(value) if isinstance(value, anf.Var) else None
-            if read is None or not isinstance(read.array.type, anf.Array) or (entries := point_of(op, k)) is None:
+            if read is None or not isinstance(read.array.type, anf.Array):
+                continue
+            if d.into is read.array and d.index == read.index and isinstance(d, anf.Reduce) and d.monoid == "set":
+                if d.after is None and all(other.after != k for other in reduced):
+                    found[k] = read.array
+                continue
+            if (entries := point_of(op, k)) is None:
                 continue
             whole = None not in entries and [i.atom for i in read.index] == list(entries)
             if whole and self.same_type(read.array.type, var.type) and read.array.type.shape == d.shape:

@@ -336,6 +336,16 @@ def test_a_result_that_is_a_copy_is_the_array_beside_others_too() -> None:
     assert_same(run(p, [3, np.arange(3.0)]), [np.arange(3.0), 3.0])
 
 
+def test_elements_that_are_set_to_what_they_are_change_nothing() -> None:
+    b = Builder()
+    n = b.param("n", I64)
+    x = b.param("x", Array("f64", (poly(n), poly(2))))
+    own = Reduce((poly(n), poly(2)), (poly(0), poly(1)), "set", x)
+    (y,) = b.comp([1], lambda i: (b.read(x, [0, 1]),), lambda i: [own])
+    p = through(Program({"f": b.function("f", [y])}), simplify, dce)
+    assert p.functions["f"].body.results[0] is x and count(p, Comp) == 0
+
+
 def test_an_element_just_stored_is_the_value() -> None:
     b = Builder()
     n, i = b.param("n", I64), b.param("i", I64)
