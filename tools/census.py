@@ -404,7 +404,7 @@ def classes_named(package: Package, module: Module, annotation: ast.AST) -> set[
     return found
 
 
-@question("messages decided by English words", "0")
+@question("messages decided by English words", "0", limit=0)
 def _(package: Package) -> Iterable[str]:
     for m in package.modules:
         for n in m.nodes:

@@ -129,6 +129,11 @@ def _closes_nothing(token: Token, source: Source) -> Diagnostic:
     )
 
 
+def closes_nothing(d: Diagnostic, bracket: str) -> bool:
+    """Tells whether a diagnostic is about a closing bracket for which none is open."""
+    return d.code == "E0106" and not d.notes and d.span is not None and d.span.text == bracket
+
+
 def _mismatched(opening: Token, closing: Token, source: Source) -> Diagnostic:
     return Diagnostic(
         "E0106",

@@ -15,7 +15,7 @@ from typing import cast
 from dlang.diagnostics import Diagnostic, Source, Span
 from dlang.gc_pause import gc_paused
 from dlang.grammar import syntax as s
-from dlang.grammar.brackets import match_brackets
+from dlang.grammar.brackets import closes_nothing, match_brackets
 from dlang.grammar.hidden import hidden
 from dlang.grammar.lexer import Token, tokenize
 from dlang.grammar.machine import Machine, Method
@@ -225,7 +225,7 @@ class _Parser:
                 items.extend(self._limited(value, item))
         if any(d.code == "E0114" for d in self.diagnostics[before:]):
             # The `}` of a `{` that is missing is not one too many.
-            diagnostics = [d for d in diagnostics if not (d.code == "E0106" and d.message.startswith("this `}`"))]
+            diagnostics = [d for d in diagnostics if not closes_nothing(d, "}")]
         self.diagnostics.extend([*diagnostics, *laid.diagnostics])
         return items
 

@@ -71,13 +71,13 @@ class Conversation:
         colour = coloured(sys.stderr)
         for d in diagnostics:
             d = self.session.state.located(d, self.session.path)
-            if d.code == "E0201" and d.message.startswith(_LEAVING):
+            if d.code == "E0201" and d.span is not None and d.span.text in _LEAVING:
                 d = replace(d, help=("`:quit` ends the session",))
             print(render(d, colour=colour).replace(LAST, "_"), end="\n\n", file=sys.stderr)
         sys.stderr.flush()
 
 
-_LEAVING = ("unknown name `quit`", "unknown name `exit`")
+_LEAVING = ("quit", "exit")
 
 
 def dim(text: str) -> str:

@@ -256,7 +256,7 @@ class Session:
         return [Diagnostic("E0979", message, items[0].span, help=help), *found]
 
     def _explained(self, d: Diagnostic) -> Diagnostic:
-        name = d.message.split("`")[1] if d.code in ("E0201", "E0202") and "`" in d.message else ""
+        name = d.span.text if d.code in ("E0201", "E0202") and d.span is not None else ""
         if d.code == "E0201" and name in self.state.values:
             help = f"a function doesn't see the values of a session: make `{name}` a parameter or a `const`"
             return replace(d, help=(help,))
