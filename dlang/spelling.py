@@ -22,10 +22,14 @@ def closest(name: str, candidates: Iterable[str]) -> str | None:
             continue
         if len(letters ^ set(candidate)) > 2 * limit:  # an edit takes one letter away and brings another, at most
             continue
-        edits = (distance(name, candidate), sorted(name) != sorted(candidate))
-        if (0, True) < edits < fewest:
-            best, fewest = candidate, edits
+        if (0, True) < (needed := edits(name, candidate)) < fewest:
+            best, fewest = candidate, needed
     return best
+
+
+def edits(name: str, candidate: str) -> tuple[int, bool]:
+    """How far a candidate is from a name: no edits if only capitals differ, and less far if it has the same letters."""
+    return 0 if candidate.lower() == name.lower() else distance(name, candidate), sorted(name) != sorted(candidate)
 
 
 def plural(n: int, word: str, words: str = "") -> str:

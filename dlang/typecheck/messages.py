@@ -6,7 +6,7 @@ import re
 
 from dlang.diagnostics import Diagnostic, DlangError, Fix, Note, Span, error, replacement
 from dlang.ops.dtypes import DTYPES
-from dlang.spelling import closest, plural
+from dlang.spelling import closest, edits, plural
 from dlang.typecheck.mismatches import (
     DIFFERENT,
     AxisTwice,
@@ -379,9 +379,12 @@ def did_you_mean(name: str, candidates: list[str]) -> tuple[str, ...]:
 
 
 def misspelt(span: Span, name: str, candidates: list[str]) -> tuple[Fix, ...]:
-    """The name that was meant in the place of the one that is written."""
+    """The name that was meant in the place of the one that is written; of two that are as close it may be either."""
     close = closest(name, candidates) if span.text == name else None
-    return () if close is None else (replacement(span, close),)
+    if close is None:
+        return ()
+    other = closest(name, [c for c in candidates if c != close])
+    return (replacement(span, close, certain=other is None or edits(name, close) < edits(name, other)),)
 
 
 def imported(span: Span, line: str) -> Fix:

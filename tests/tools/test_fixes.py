@@ -86,6 +86,12 @@ def test_check_fix_edits_the_file_and_says_what_is_left(dlc, write):
         assert file.readline() == "fn f(x: f64) -> bool = x > 0.0 and x < 1.0\n"
 
 
+def test_a_name_that_two_others_are_as_close_to_is_not_written_without_asking(dlc, write):
+    path = Path(write("fn f(x: f64[n]) -> f64 = sun(x)\n"))  # sum, or sin
+    assert dlc("check", "--fix", str(path))[:2] == (1, "")
+    assert "sun(x)" in path.read_text()
+
+
 def test_lines_end_as_they_did_and_a_file_that_cannot_be_written_is_told(dlc, write):
     path = Path(write("fn f(x: f46) = x\n")).absolute()
     path.write_bytes(b"fn f(x: f46) = x\r\nfn g() = 1\r\n")
