@@ -15,6 +15,7 @@ REMEDIES = {
     "E0202": "give one of the two another name",
     "E0203": "write the name of a file beside this one, or of a module of the library",
     "E0205": "use what the module offers; a name without `_` in front is one of these",
+    "E0206": "write a name that the module declares: `dlc doc` lists them",
     "E0207": "declare the type, or write the name of one that is there",
     "E0208": "declare it by `var` to change it, or bind a new name by `let`",
     "E0209": "the value of a block is its last expression: leave the word out",

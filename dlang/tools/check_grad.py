@@ -162,9 +162,12 @@ def _agrees(decl: core.FnDecl, options: Options) -> bool:
     drawable, replaced = stand_ins.with_stand_ins(decl)
     wanted, slots = requested(drawable)
     made, entry = gradients(wanted)
+    if not made.wrt and options.every:
+        return True  # nothing of it can be compared
     if not made.wrt:
-        help = ("what it gives is not differentiated in parameters that are `nodiff`",)
-        raise error("E0957", f"`{decl.name}` has no derivatives to check: it takes no float", decl.span, help=help)
+        help = ("check a function that adds up what it gives; parameters that are `nodiff` have no derivatives",)
+        why = "it takes no float, or gives none outside of lists and trees"
+        raise error("E0957", f"`{decl.name}` has no derivatives to check: {why}", decl.span, help=help)
     sizes = [options.sizes.get(s.name, options.size) for s in slots]
     variables = [s.variable for s in slots]
     draw = Draw(made, entry, drawing.leaves_of(drawable, entry, variables), sizes, variables, options.seed)

@@ -334,3 +334,11 @@ def test_a_size_that_is_a_floor_follows_from_the_sizes_in_it(check, program):
     code, out, err = check(program, "--size", "5")
     assert (code, err) == (0, "")
     assert "derivatives agree" in out
+
+
+def test_a_function_that_gives_floats_only_in_a_list_is_not_said_to_agree(check):
+    program = "fn squares(x: f64) -> List<f64> = Cons(x * x, Nil)\n"
+    code, out, err = check(program, "--fn", "squares")
+    assert code == 1 and out == "" and "E0957" in err and "gives none outside of lists and trees" in err
+    code, out, _ = check(program + "fn square(x: f64) -> f64 = x * x\n", "--all")
+    assert code == 0 and "`square`" in out and "squares" not in out
