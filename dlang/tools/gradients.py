@@ -216,9 +216,7 @@ def gradients(
     program, (entry,) = lower([request], verify=verify, extend=extend)
     mono, function = kept[0]
     tokens = sum(isinstance(p.type, Token) for p in function.params)
-    gives = any(
-        map(_float, mono.functions[entry.name].results)
-    )  # floats of lists and trees are no results of their own
+    gives = any(map(_float, mono.functions[entry.name].results))  # what lists and trees hold is not compared
     wrt = tuple([k for k, p in enumerate(given(function)) if gives and _float(p) and k + tokens not in fixed])
 
     @cache
