@@ -72,23 +72,21 @@ def _values_apart(block: anf.Block, consumed: Consumed, late: bool = True) -> tu
     them, if they read at other points what they consume or, where that is asked for, what others before them do. Gives
     the positions of the values that are to stand before those.
 
-    What is used behind its consumer, or consumed twice, is copied for that, so it may be read at any point.
+    What the block gives, or consumes twice, is copied for that, so its consumer may read it at any point.
     """
-    used: dict[anf.Var, int] = {v: k for k, let in enumerate(block.lets) for v in mentioned(let.op)}
-    used.update((r, len(block.lets)) for r in block.results if isinstance(r, anf.Var))
+    given = {r for r in block.results if isinstance(r, anf.Var)}
     shown: dict[anf.Var, anf.Var] = {}
     spent: set[anf.Var] = set()
     lets: list[anf.Let] = []
     values: list[int] = []
-    for k, let in enumerate(block.lets):
+    for let in block.lets:
         op = let.op
         if isinstance(op, anf.View | anf.Reshape):
             shown[let.vars[0]] = shown.get(op.array, op.array)
         if isinstance(op, anf.Comp) and any(d.into is not None for d in op.destinations):
             read = {shown.get(v, v) for v in mentioned(op.body)}
             behind = late and not (read & spent) <= {shown.get(v, v) for v in consumed(op)}
-            last = {v for v in read if used.get(v, k) <= k}
-            pair = _two(let, op) if behind or _reads_elsewhere(op, last, shown) else [let]
+            pair = _two(let, op) if behind or _reads_elsewhere(op, read - given, shown) else [let]
             if behind and len(pair) > 1:
                 values.append(len(lets))
             lets += pair
