@@ -23,6 +23,7 @@ from dlang.ir.anf import Array, Program, Var, early_name
 from dlang.ir.printer import print_program
 from dlang.pipeline import NAMED, PASSES, CorePass, CoreTarget, optimise, run_passes
 from dlang.polynomials import Poly
+from dlang.tools.law import SLACK
 from tests.optimize.programs import F64, I64, arguments, assert_same, cost, programs, run
 from tests.specialize.support import lowered
 
@@ -74,8 +75,8 @@ def test_a_random_program_means_the_same_after_each_pass_and_costs_no_more(p: Pr
                 assert_same(wanted, found, exact=step.made_by.exact)
                 wanted = found
     with np.errstate(all="ignore"):
-        args = arguments(4, 3)
-        assert cost(last, args) <= cost(run_passes(p, ["f"], [NAMED["ownership"]]), args)
+        args = arguments(40, 30)
+        assert cost(last, args) <= cost(run_passes(p, ["f"], [NAMED["ownership"]]), args) + SLACK
 
 
 # ---- programs that a pass certainly changes --------------------------------------------------------------------------
