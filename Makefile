@@ -27,8 +27,7 @@ examples: venv
 test: venv
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -n 3 --dist worksteal
+	$(BIN)/mypy & types=$$!; $(BIN)/python -m pytest -q -n 3 --dist worksteal && wait $$types
 	$(BIN)/dlc fmt --check stdlib examples
 	$(BIN)/dlc test --jobs 2 $(LANGUAGE_TESTS)
 
