@@ -90,10 +90,12 @@ def functions() -> str:
 
 
 def prelude() -> str:
-    """What is written in the language itself, and needs no import."""
+    """The table of the functions and types that are written in the language itself and need no import."""
     rows = []
     for head, words in _entries(ROOT / "stdlib/prelude.dl"):
-        name, type = re.fullmatch(r"(?:enum )?(\w+)(.*)", head).groups()  # type: ignore[union-attr]
+        declared = re.fullmatch(r"(?:enum )?(\w+)(.*)", head)
+        assert declared is not None, f"a declaration without a name: {head}"
+        name, type = declared.groups()
         rows.append((name, type.strip(), words))
     return table(rows)
 
@@ -117,7 +119,7 @@ def monoids() -> str:
 
 
 def operations() -> str:
-    """What a library does, with the types of arguments and results."""
+    """The table of the operations of libraries, with the types of arguments and results."""
 
     def shown(values: Iterable[Value]) -> str:
         return ", ".join(f"{v.name}: {v.dtype}" + (f"[{', '.join(v.shape)}]" if v.shape else "") for v in values)

@@ -1,4 +1,4 @@
-"""Which names a function of a stage tells apart."""
+"""Finds the names that a function of a stage tells apart."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ SHARED = (
     "PyUnicode_Compare", "PyUnicode_DecodeUTF8", "Py_DecRef",
     "Py_IncRef",
 )  # fmt: skip
-"""Those that the functions here use."""
+"""The symbols that the functions here use."""
 
 SUPPORT = ("dl_enter", "dl_take", "dl_give", "dl_detach", "dl_reclaim", "dl_object", "dl_text_made")
 """And of what all compiled code shares."""
