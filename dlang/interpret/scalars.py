@@ -156,14 +156,22 @@ class Assert(Step):
 
 # ---- elements of arrays ----------------------------------------------------------------------------------------------
 @dataclass(eq=False)
-class Read(Step):
+class OneElement(Step):
+    """A read of one element of an array."""
+
     operations: ClassVar[int] = 1
     array: Var
-    index: Sequence[Entry]
 
     @property
     def moved(self) -> int:
         return width_of(self.let.vars[0])
+
+
+@dataclass(eq=False)
+class Read(OneElement):
+    """A read from an array whose shape only the run knows."""
+
+    index: Sequence[Entry]
 
     def run(self, run: Interpreter, frame: Frame) -> None:
         env = frame.env
@@ -182,22 +190,16 @@ class Read(Step):
 
 
 @dataclass(eq=False)
-class KnownRead(Step):
+class KnownRead(OneElement):
     """A read from an array whose shape is known: fixed is what is known of the position.
 
     open: the other entries of the index, each with its size and its stride. everything: whether all elements are read,
     in order.
     """
 
-    operations: ClassVar[int] = 1
-    array: Var
     fixed: Any
     open: list[tuple[Entry, int, int]]
     everything: bool
-
-    @property
-    def moved(self) -> int:
-        return width_of(self.let.vars[0])
 
     def run(self, run: Interpreter, frame: Frame) -> None:
         env = frame.env
