@@ -7,26 +7,18 @@ not. One exception: `zero_safe_mul(g, d)` for a finite d is g * d, whose zero ma
 from __future__ import annotations
 
 import math
-from typing import Protocol
 
-from dlang.ir.anf import FLOATS, INTEGERS, Atom, Cast, Lit, Op, Prim, Var
+from dlang.ir.anf import FLOATS, INTEGERS, Atom, Cast, Lit, Prim
+from dlang.ir.rewriting import Rewriter
 from dlang.ir.rounding import rounded
-from dlang.ir.types import dtype_of
+from dlang.ir.types import BOOL, dtype_of
 from dlang.ops.primitives import OPPOSITE, PRIMITIVES, SWAPPED, Primitive
 from dlang.optimize.constants import fold, is_number, literal, same_literal
 
 Simpler = Atom | Prim | None
 
 
-class Context(Protocol):
-    """Answers a rule's questions: how a variable is defined; and defines a variable before the primitive."""
-
-    def definition(self, atom: Atom) -> Op | None: ...
-
-    def emit(self, op: Prim, dtype: str) -> Var: ...
-
-
-def simpler(ctx: Context, name: str, args: tuple[Atom, ...]) -> Simpler:
+def simpler(walk: Rewriter, name: str, args: tuple[Atom, ...]) -> Simpler:
     """Returns what a primitive of these arguments equals; None if there is nothing simpler."""
     literals = tuple([a for a in args if isinstance(a, Lit)])
     if len(literals) == len(args):
@@ -39,37 +31,37 @@ def simpler(ctx: Context, name: str, args: tuple[Atom, ...]) -> Simpler:
             return known
     match name, args:
         case "add", (x, y):
-            return _add(ctx, x, y)
+            return _add(walk, x, y)
         case "sub", (x, y):
-            return _sub(ctx, x, y)
+            return _sub(walk, x, y)
         case "mul", (x, y):
-            return _mul(ctx, x, y)
+            return _mul(walk, x, y)
         case "div", (x, y):
-            return _div(ctx, x, y)
+            return _div(walk, x, y)
         case "zero_safe_mul", (g, d):
-            return _guard(ctx, g, d)
+            return _guard(walk, g, d)
         case "zero_safe_mul_both", (x, y):
-            return _guard_both(ctx, x, y)
+            return _guard_both(walk, x, y)
         case "floordiv", (x, y):
             return x if is_number(y, 1) and not _is_float(x) else None
         case "mod", (x, y):
             return literal(0, dtype_of(x)) if is_number(y, 1) and not _is_float(x) else None
         case "neg", (x,):
-            return _neg(ctx, x)
+            return _neg(walk, x)
         case "abs", (x,):
-            return _abs(ctx, x)
+            return _abs(walk, x)
         case "pow", (x, y):
-            return _pow(ctx, x, y)
+            return _pow(walk, x, y)
         case "powi", (x, k):
-            return _powi(ctx, x, k)
+            return _powi(walk, x, k)
         case "select", (c, a, b):
-            return _select(ctx, c, a, b)
+            return _select(walk, c, a, b)
         case "and" | "or", (x, y):
             return next((a for a in args if _truth(a) is (name == "or")), None)
         case "eq" | "ne", (x, y):
             return _opposite(name == "ne", x, y)
         case "not", (x,):
-            return _not(ctx, x)
+            return _not(walk, x)
         case _:
             return None
 
@@ -105,9 +97,9 @@ def _is_float(x: Atom) -> bool:
     return dtype_of(x) in FLOATS
 
 
-def _negated(ctx: Context, x: Atom) -> Atom | None:
+def _negated(walk: Rewriter, x: Atom) -> Atom | None:
     """y where x is -y."""
-    match ctx.definition(x):
+    match walk.definition(x):
         case Prim("neg", (y,)):
             return y
         case _:
@@ -118,42 +110,42 @@ def _truth(x: Atom) -> bool | None:
     return bool(x.value) if isinstance(x, Lit) and x.dtype == "bool" else None
 
 
-def _add(ctx: Context, x: Atom, y: Atom) -> Simpler:
-    if (n := _negated(ctx, y)) is not None:
+def _add(walk: Rewriter, x: Atom, y: Atom) -> Simpler:
+    if (n := _negated(walk, y)) is not None:
         return Prim("sub", (x, n))
-    if (n := _negated(ctx, x)) is not None:
+    if (n := _negated(walk, x)) is not None:
         return Prim("sub", (y, n))
     return None
 
 
-def _sub(ctx: Context, x: Atom, y: Atom) -> Simpler:
+def _sub(walk: Rewriter, x: Atom, y: Atom) -> Simpler:
     if is_number(x, -0.0 if _is_float(x) else 0):
         return Prim("neg", (y,))
-    if (n := _negated(ctx, y)) is not None:
+    if (n := _negated(walk, y)) is not None:
         return Prim("add", (x, n))
     return None
 
 
-def _mul(ctx: Context, x: Atom, y: Atom) -> Simpler:
+def _mul(walk: Rewriter, x: Atom, y: Atom) -> Simpler:
     for a, b in ((x, y), (y, x)):
         if is_number(b, -1):
             return Prim("neg", (a,))
         if is_number(b, 0) and not _is_float(b):
             return b
-    left, right = _negated(ctx, x), _negated(ctx, y)
+    left, right = _negated(walk, x), _negated(walk, y)
     if left is not None and right is not None:
         return Prim("mul", (left, right))
     return None
 
 
-def _div(ctx: Context, x: Atom, y: Atom) -> Simpler:
+def _div(walk: Rewriter, x: Atom, y: Atom) -> Simpler:
     if is_number(y, -1):
         return Prim("neg", (x,))
     if isinstance(y, Lit):
         reciprocal = _exact_reciprocal(float(y.value), y.dtype)
         if reciprocal is not None:
             return Prim("mul", (x, Lit(reciprocal, y.dtype)))
-    match ctx.definition(y):
+    match walk.definition(y):
         case Prim("sqrt", (z,)) if is_number(x, 1) and dtype_of(z) in ("f64", "f32"):
             return Prim("rsqrt", (z,))
         case _:
@@ -169,37 +161,37 @@ def _exact_reciprocal(y: float, dtype: str) -> float | None:
     return r if abs(r) >= smallest and abs(y) >= smallest and math.isfinite(rounded(r, dtype)) else None
 
 
-def _guard(ctx: Context, g: Atom, d: Atom) -> Simpler:
-    if _finite(ctx, d):
+def _guard(walk: Rewriter, g: Atom, d: Atom) -> Simpler:
+    if _finite(walk, d):
         return Prim("mul", (g, d))
     if isinstance(g, Lit) and not isinstance(g.value, str):
         return g if g.value == 0 else Prim("mul", (g, d))
     return None
 
 
-def _guard_both(ctx: Context, x: Atom, y: Atom) -> Simpler:
+def _guard_both(walk: Rewriter, x: Atom, y: Atom) -> Simpler:
     for g, d in ((x, y), (y, x)):
-        if _finite(ctx, d):
+        if _finite(walk, d):
             return Prim("zero_safe_mul", (d, g))
     return None
 
 
-def _finite(ctx: Context, d: Atom) -> bool:
+def _finite(walk: Rewriter, d: Atom) -> bool:
     if isinstance(d, Lit):
         return isinstance(d.value, float) and math.isfinite(d.value)
-    match ctx.definition(d):
+    match walk.definition(d):
         case Cast(dtype="f64" | "f32", arg=arg):
             return dtype_of(arg) in INTEGERS
         case Prim("select", (_, a, b)):
-            return _finite(ctx, a) and _finite(ctx, b)
+            return _finite(walk, a) and _finite(walk, b)
         case Prim("neg", (a,)):
-            return _finite(ctx, a)
+            return _finite(walk, a)
         case _:
             return False
 
 
-def _neg(ctx: Context, x: Atom) -> Simpler:
-    match ctx.definition(x):
+def _neg(walk: Rewriter, x: Atom) -> Simpler:
+    match walk.definition(x):
         case Prim("neg", (y,)):
             return y
         case Prim("sub", (a, b)) if not _is_float(x):
@@ -208,8 +200,8 @@ def _neg(ctx: Context, x: Atom) -> Simpler:
             return None
 
 
-def _abs(ctx: Context, x: Atom) -> Simpler:
-    match ctx.definition(x):
+def _abs(walk: Rewriter, x: Atom) -> Simpler:
+    match walk.definition(x):
         case Prim("abs"):
             return x
         case Prim("neg", (y,)):
@@ -218,13 +210,13 @@ def _abs(ctx: Context, x: Atom) -> Simpler:
             return None
 
 
-def _pow(ctx: Context, x: Atom, y: Atom) -> Simpler:
+def _pow(walk: Rewriter, x: Atom, y: Atom) -> Simpler:
     if not isinstance(y, Lit):
         return None
     dtype = y.dtype
     if dtype in INTEGERS:
         exponent = int(y.value)
-        return _power(ctx, x, exponent, dtype) if 0 <= exponent <= 8 else None
+        return _power(walk, x, exponent, dtype) if 0 <= exponent <= 8 else None
     match y.value:
         case 0.0:
             return literal(1.0, dtype)
@@ -236,40 +228,40 @@ def _pow(ctx: Context, x: Atom, y: Atom) -> Simpler:
             return Prim("div", (literal(1.0, dtype), x))
         case 0.5:
             # pow(-0.0, 0.5) is 0.0 and pow(-inf, 0.5) is inf; sqrt gives -0.0 and NaN.
-            root = ctx.emit(Prim("sqrt", (ctx.emit(Prim("add", (x, literal(0.0, dtype))), dtype),)), dtype)
-            low = ctx.emit(Prim("eq", (x, literal(-math.inf, dtype))), "bool")
+            root = walk.emit(Prim("sqrt", (walk.emit(Prim("add", (x, literal(0.0, dtype))), x.type),)), x.type)
+            low = walk.emit(Prim("eq", (x, literal(-math.inf, dtype))), BOOL)
             return Prim("select", (low, literal(math.inf, dtype), root))
         case _:
             return None
 
 
-def _powi(ctx: Context, x: Atom, k: Atom) -> Simpler:
+def _powi(walk: Rewriter, x: Atom, k: Atom) -> Simpler:
     if not isinstance(k, Lit) or isinstance(k.value, str):
         return None
     n, dtype = int(k.value), dtype_of(x)
     if 0 <= n <= 8:
-        return _power(ctx, x, n, dtype)
+        return _power(walk, x, n, dtype)
     if -2 <= n < 0 and dtype in FLOATS:
-        below = x if n == -1 else ctx.emit(Prim("mul", (x, x)), dtype)
+        below = x if n == -1 else walk.emit(Prim("mul", (x, x)), x.type)
         return Prim("div", (literal(1.0, dtype), below))
     return None
 
 
-def _power(ctx: Context, x: Atom, n: int, dtype: str) -> Simpler:
+def _power(walk: Rewriter, x: Atom, n: int, dtype: str) -> Simpler:
     """x to the n >= 0 by squaring."""
     if n == 0:
         return literal(1, dtype)
     if n == 1:
         return x
-    half = _power(ctx, x, n // 2, dtype)
-    square = half if not isinstance(half, Prim) else ctx.emit(half, dtype)
+    half = _power(walk, x, n // 2, dtype)
+    square = half if not isinstance(half, Prim) else walk.emit(half, x.type)
     assert square is not None
     if n % 2 == 0:
         return Prim("mul", (square, square))
-    return Prim("mul", (ctx.emit(Prim("mul", (square, square)), dtype), x))
+    return Prim("mul", (walk.emit(Prim("mul", (square, square)), x.type), x))
 
 
-def _select(ctx: Context, c: Atom, a: Atom, b: Atom) -> Simpler:
+def _select(walk: Rewriter, c: Atom, a: Atom, b: Atom) -> Simpler:
     known = _truth(c)
     if known is not None:
         return a if known else b
@@ -279,15 +271,15 @@ def _select(ctx: Context, c: Atom, a: Atom, b: Atom) -> Simpler:
         return c
     if _truth(a) is False and _truth(b) is True:
         return Prim("not", (c,))
-    match ctx.definition(c):
+    match walk.definition(c):
         case Prim("not", (d,)):
             return Prim("select", (d, b, a))
         case _:
             return None
 
 
-def _not(ctx: Context, x: Atom) -> Simpler:
-    match ctx.definition(x):
+def _not(walk: Rewriter, x: Atom) -> Simpler:
+    match walk.definition(x):
         case Prim("not", (y,)):
             return y
         case Prim("eq" | "ne" as name, args):

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 
 from dlang.ir import anf
 from dlang.ir.comprehension_queries import giving, point_of, with_state, without_replaced
-from dlang.ir.substitution import Renaming, substitute
-from dlang.ir.traverse import map_functions, mentioned, rebuild, type_vars, walk, with_body, with_lets, with_op
-from dlang.ir.types import dtype_of
+from dlang.ir.rewriting import Rewriter
+from dlang.ir.substitution import substitute
+from dlang.ir.traverse import map_functions, mentioned, type_vars, walk, with_body
+from dlang.ir.types import BOOL, dtype_of
 from dlang.ops.monoids import STAYS
 from dlang.optimize.algebra import same, simpler
 from dlang.optimize.constants import convert
@@ -27,7 +28,7 @@ def simplify(program: anf.Program) -> anf.Program:
     derivatives = any(isinstance(let.op, anf.Derivative) for f in program.functions.values() for let in walk(f.body))
 
     def function(f: anf.Function) -> anf.Function:
-        return with_body(f, _Walk(keep_stops=derivatives).block(f.body))
+        return with_body(f, _Simplifier(keep_stops=derivatives).block(f.body))
 
     return map_functions(program, function)
 
@@ -51,38 +52,28 @@ def _shift(index: tuple[anf.Size, ...]) -> tuple[anf.Size, ...]:
     return tuple([Poly({m: c for m, c in entry.terms.items() if m}) for entry in index])
 
 
-class _Walk:
-    """One walk from top to bottom: what replaces variables, and how those that stay are defined."""
+class _Simplifier(Rewriter):
+    """The walk of a function. keep_stops: whether it is still to be differentiated.
+
+    sums: i64 variables that are polynomials in others. histories: of arrays that were changed in an element. points:
+    the number of comprehensions around. local: the variables bound at each point of one.
+    """
 
     def __init__(self, keep_stops: bool) -> None:
+        super().__init__()
         self.keep_stops = keep_stops
-        self.renaming = Renaming({})
-        self.sums: dict[anf.Var, anf.Size] = {}  # i64 variables that are polynomials in others
-        self.defined: dict[anf.Var, tuple[anf.Op, int]] = {}  # operation and position among what it binds
-        self.lets: list[anf.Let] = []  # of the block under way
-        self.histories: dict[anf.Var, _History] = {}  # of arrays that were changed in an element
-        self.points = 0  # comprehensions around it
-        self.local: set[anf.Var] = set()  # arrays made at each point of one
+        self.sums: dict[anf.Var, anf.Size] = {}
+        self.histories: dict[anf.Var, _History] = {}
+        self.points = 0
+        self.local: set[anf.Var] = set()
 
     # ---- what rules ask
-    def definition(self, atom: anf.Atom) -> anf.Op | None:
-        found = self.defined.get(atom) if isinstance(atom, anf.Var) else None
-        return found[0] if found else None
-
-    def emit(self, op: anf.Op, dtype: str) -> anf.Var:
-        var = anf.fresh("t", anf.Scalar(dtype))
-        self.keep((var,), op, None)
-        return var
-
-    def keep(self, vars: tuple[anf.Var, ...], op: anf.Op, like: anf.Let | None) -> None:
-        """Adds a let to the block under way."""
-        self.lets.append(anf.Let(vars, op) if like is None else with_op(like, vars, op))
-        for k, var in enumerate(vars):
-            self.defined[var] = op, k
-            if self.points:
-                self.local.add(var)
-        if isinstance(op, anf.Update):
-            self.changed(vars[0], op)
+    def write(self, let: anf.Let) -> None:
+        super().write(let)
+        if self.points:
+            self.local.update(let.vars)
+        if isinstance(let.op, anf.Update):
+            self.changed(let.vars[0], let.op)
 
     def changed(self, var: anf.Var, op: anf.Update) -> None:
         """Notes what an array that has been changed in one element holds."""
@@ -93,9 +84,9 @@ class _Walk:
         history.last = var
         self.histories[var] = history
 
-    def size(self, size: anf.Size) -> anf.Size:
+    def opened(self, size: anf.Size) -> anf.Size:
         """A polynomial in terms of what the variables in it are sums of: for indices, as types keep the variables."""
-        size = self.renaming.size(size)
+        size = self.size(size)
         for m in size.terms:
             for a in m:
                 if a in self.sums:
@@ -103,7 +94,7 @@ class _Walk:
         return size
 
     def index(self, index: tuple[anf.Size, ...]) -> tuple[anf.Size, ...]:
-        return tuple([self.size(i) for i in index])
+        return tuple([self.opened(i) for i in index])
 
     def with_open_indices(self, op: anf.Op) -> anf.Op:
         if not self.sums:
@@ -119,26 +110,18 @@ class _Walk:
                 return op
 
     def same_type(self, a: anf.Type, b: anf.Type) -> bool:
-        return self.renaming.type(a) == self.renaming.type(b)
+        return self.type(a) == self.type(b)
 
-    # ---- the walk
-    def block(self, block: anf.Block) -> anf.Block:
-        outer, self.lets = self.lets, []
-        for let in block.lets:
-            self.let(let)
-        result = with_lets(block, self.lets, [self.renaming.atom(r) for r in block.results])
-        self.lets = outer
-        return result
-
-    def let(self, let: anf.Let) -> None:
+    # ---- the rule
+    def rule(self, let: anf.Let) -> None:
         """Adds what remains of a let, or replaces what it binds."""
         op: anf.Op = let.op
         match op:
-            case anf.If() if isinstance(known := self.renaming.atom(op.condition), anf.Lit):
+            case anf.If() if isinstance(known := self.atom(op.condition), anf.Lit):
                 self.splice(op.then if known.value else op.otherwise, let.vars)
                 return
-            case anf.Fields(variant, node) if (made := self.made(self.renaming.atom(node), variant)) is not None:
-                self.renaming.env.update(zip(let.vars, made.args, strict=True))
+            case anf.Fields(variant, node) if (made := self.made(self.atom(node), variant)) is not None:
+                self.env.update(zip(let.vars, made.args, strict=True))
                 return
             case anf.For() | anf.While():
                 if self.loop(let, op):
@@ -146,7 +129,7 @@ class _Walk:
                 let, op = self.without_constant_state(let)
                 if isinstance(op, anf.For) and (settled := _settled(op)):
                     for part in _without_settled(let, op, settled):
-                        self.let(part)
+                        self.rule(part)
                     return
             case anf.Comp():
                 op = self.without_unit_axes(op)
@@ -154,9 +137,8 @@ class _Walk:
                     return
             case _:
                 pass
-        r = self.renaming
         self.points += isinstance(op, anf.Comp)
-        new = self.with_open_indices(rebuild(op, atom=r.atom, size=r.size, block=self.block, bind=r.bind))
+        new = self.with_open_indices(self.op(op))
         self.points -= isinstance(op, anf.Comp)
         if isinstance(new, anf.Comp):
             new = without_replaced(new)
@@ -165,26 +147,19 @@ class _Walk:
         if len(let.vars) == 1 and not (isinstance(new, anf.If) and self.branch(new) is None):
             replacement = self.simplest(new, let)
             if isinstance(replacement, anf.Var | anf.Lit):
-                self.renaming.env[let.vars[0]] = replacement
+                self.env[let.vars[0]] = replacement
                 return
             self.note_polynomial(let.vars[0], replacement)
-            self.keep((self.renaming.bind(let.vars[0]),), replacement, let)
+            self.keep(let, replacement)
             return
         kept = self.several(new, let.vars)
         if kept is not None:
-            self.keep(tuple([self.renaming.bind(v) for v in kept[0]]), kept[1], let)
+            self.keep(let, kept[1], kept[0])
 
     def made(self, node: anf.Atom, variant: anf.Variant) -> anf.Construct | None:
         """The operation that makes a node, if it is known. An arm that is never reached may take it for another one."""
         made = self.definition(node)
         return made if isinstance(made, anf.Construct) and made.variant.tag == variant.tag else None
-
-    def splice(self, block: anf.Block, vars: tuple[anf.Var, ...]) -> None:
-        """A block that surely runs, in place of the operation that bound `vars` to its results."""
-        for let in block.lets:
-            self.let(let)
-        for var, result in zip(vars, block.results, strict=True):
-            self.renaming.env[var] = self.renaming.atom(result)
 
     # ---- operations of one result
     def simplest(self, op: anf.Op, let: anf.Let) -> anf.Op | anf.Atom:
@@ -229,7 +204,7 @@ class _Walk:
             case anf.Assert():
                 return op.guarded[0] if self.holds(op) and self.same_type(op.guarded[0].type, var.type) else None
             case anf.Comp():
-                return self.copied(op, (var,)).get(0)
+                return self.copies(op, (var,)).get(0)
             case anf.If():
                 return self.branch(op)
             case _:
@@ -304,8 +279,8 @@ class _Walk:
             if write.index[0].constant is None:
                 return None
         for write in reversed(writes):
-            here = self.emit(anf.Prim("eq", (at, anf.Lit(int(write.index[0].constant or 0), "i64"))), "bool")
-            value = self.emit(anf.Prim("select", (here, write.value, value)), dtype_of(value))
+            here = self.emit(anf.Prim("eq", (at, anf.Lit(int(write.index[0].constant or 0), "i64"))), BOOL)
+            value = self.emit(anf.Prim("select", (here, write.value, value)), value.type)
         return value
 
     def view(self, op: anf.View) -> anf.Op | anf.Atom | None:
@@ -318,7 +293,7 @@ class _Walk:
             return anf.View(inner.array, op.axes, op.shape, tuple([substitute(i, at) for i in inner.index]))
         return None
 
-    def copied(self, op: anf.Comp, vars: tuple[anf.Var, ...]) -> dict[int, anf.Var]:
+    def copies(self, op: anf.Comp, vars: tuple[anf.Var, ...]) -> dict[int, anf.Var]:
         """The results of a comprehension that are copies of arrays, and these, unless the comprehension has to stay.
 
         An array in which elements are set to what they are is a copy of itself.
@@ -372,14 +347,14 @@ class _Walk:
             case anf.Assert():
                 types = [self.same_type(s.type, v.type) for s, v in zip(op.guarded, vars, strict=True)]
                 if self.holds(op) and all(types):
-                    self.renaming.env.update(zip(vars, op.guarded, strict=True))
+                    self.env.update(zip(vars, op.guarded, strict=True))
                     return None
             case anf.If():
                 inside = {v for block in (op.then, op.otherwise) for let in block.lets for v in let.vars}
                 keep = []
                 for k, (a, b) in enumerate(zip(op.then.results, op.otherwise.results, strict=True)):
                     if same(a, b) and a not in inside:
-                        self.renaming.env[vars[k]] = a
+                        self.env[vars[k]] = a
                     else:
                         keep.append(k)
                 if len(keep) == len(vars):
@@ -390,11 +365,11 @@ class _Walk:
                     return None
                 return tuple([vars[k] for k in keep]), anf.If(op.condition, then, otherwise, cold=op.cold)
             case anf.Comp() if vars:
-                copied = self.copied(op, vars)
-                if not copied:
+                copies = self.copies(op, vars)
+                if not copies:
                     return vars, op
-                self.renaming.env.update({vars[k]: array for k, array in copied.items()})
-                keep = [k for k in range(len(vars)) if k not in copied]
+                self.env.update({vars[k]: array for k, array in copies.items()})
+                keep = [k for k in range(len(vars)) if k not in copies]
                 if not keep:
                     return None
                 return tuple([vars[k] for k in keep]), giving(op, keep)
@@ -404,7 +379,7 @@ class _Walk:
 
     def loop(self, let: anf.Let, op: anf.For | anf.While) -> bool:
         """Unrolls a loop that surely runs not at all or once."""
-        atom = self.renaming.atom
+        atom = self.atom
         if isinstance(op, anf.While):
             match op.condition:
                 case anf.Block((), (anf.Lit(value=False),)):
@@ -412,16 +387,16 @@ class _Walk:
                 case _:
                     return False
         else:
-            iterations = (self.size(op.high) - self.size(op.low)).constant
+            iterations = (self.opened(op.high) - self.opened(op.low)).constant
         if isinstance(iterations, int) and iterations <= 0:
             for var, init in zip(let.vars, op.init, strict=True):
-                self.renaming.env[var] = atom(init)
+                self.env[var] = atom(init)
             return True
-        low = self.size(op.low) if isinstance(op, anf.For) else anf.ZERO
+        low = self.opened(op.low) if isinstance(op, anf.For) else anf.ZERO
         if iterations == 1 and isinstance(op, anf.For) and not op.early and _simple(low):
             for param, init in zip(op.params, op.init, strict=True):
-                self.renaming.env[param] = atom(init)
-            self.renaming.env[op.index] = low
+                self.env[param] = atom(init)
+            self.env[op.index] = low
             self.splice(op.body, let.vars)
             return True
         return False
@@ -438,7 +413,7 @@ class _Walk:
             return let, op
         for var, param, init, c in zip(let.vars, op.params, op.init, constant, strict=True):
             if c:
-                self.renaming.env[param] = self.renaming.env[var] = self.renaming.atom(init)
+                self.env[param] = self.env[var] = self.atom(init)
         loop = with_state(let, [k for k, c in enumerate(constant) if not c])
         return loop, loop.op
 
@@ -450,14 +425,14 @@ class _Walk:
         points: dict[anf.Var, anf.Size] = {}
         for axis in op.axes:
             if len(axis.lows) == len(axis.highs) == 1:
-                low = self.size(axis.lows[0])
-                if self.size(axis.highs[0]) - low == anf.poly(1) and _simple(low):
+                low = self.opened(axis.lows[0])
+                if self.opened(axis.highs[0]) - low == anf.poly(1) and _simple(low):
                     points[axis.var] = low
         if points and len(points) == len(op.axes) and any(d.shape for d in op.destinations):
             points.popitem()
         if not points:
             return op
-        self.renaming.env.update(points)
+        self.env.update(points)
         return anf.Comp(tuple([a for a in op.axes if a.var not in points]), op.body, op.destinations)
 
     def single_point(self, vars: tuple[anf.Var, ...], op: anf.Comp) -> bool:
@@ -467,7 +442,7 @@ class _Walk:
         self.splice(op.body, vars)
         for var, d in zip(vars, op.destinations, strict=True):
             if isinstance(d, anf.Reduce) and d.monoid in STAYS:
-                self.renaming.env[var] = anf.Lit(0, "i64")
+                self.env[var] = anf.Lit(0, "i64")
         return True
 
 
