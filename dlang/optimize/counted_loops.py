@@ -26,7 +26,24 @@ from dataclasses import dataclass, replace
 
 from dlang.inequalities import GREATEST, LEAST
 from dlang.ir.affine import Knowledge
-from dlang.ir.anf import ZERO, Assert, Atom, Block, For, If, IndexExpr, Let, Lit, Prim, Size, Var, While, fresh, poly
+from dlang.ir.anf import (
+    ZERO,
+    Assert,
+    Atom,
+    Block,
+    For,
+    If,
+    IndexExpr,
+    Let,
+    Lit,
+    Op,
+    Prim,
+    Size,
+    Var,
+    While,
+    fresh,
+    poly,
+)
 from dlang.ir.builder import Builder, i64
 from dlang.ir.comprehension_queries import with_state
 from dlang.ir.substitution import substitute
@@ -173,7 +190,7 @@ def _implied(atom: Atom, value: bool, lets: Sequence[Let]) -> dict[Atom, bool]:
     return implied(atom, value, made)
 
 
-def implied(atom: Atom, value: bool, made: Mapping[Var, tuple[Prim | If, int]]) -> dict[Atom, bool]:
+def implied(atom: Atom, value: bool, made: Mapping[Var, tuple[Op, int]]) -> dict[Atom, bool]:
     """The truth values that follow from one. made: what gives them, and which of its results they are."""
     found: dict[Atom, bool] = {}
     work = [(atom, value)]
