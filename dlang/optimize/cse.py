@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from dlang.ir import anf
 from dlang.ir.comprehension_queries import giving
-from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import map_functions, op_blocks, rebuild, with_body, with_lets, with_op
+from dlang.ir.rewriting import Rewriter
+from dlang.ir.traverse import map_functions, op_blocks, with_body, with_op
 from dlang.optimize.structural_hash import Key, Keys
 
 
@@ -64,68 +64,63 @@ class _Alike:
             self.keyed.pop(nest.made, None)
 
 
-class _Values:
-    """The values known at a point of the walk, and what replaces the variables that turned out to be equal to them.
+class _Values(Rewriter):
+    """The values known at a point of the walk. nests: those of operations with blocks, by their outlines.
 
-    nests: those of operations with blocks, by their outlines.
+    added, nested: what became known in the block under way.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.known: dict[Key, tuple[anf.Var, ...]] = {}
         self.nests: dict[Key, _Alike] = {}
-        self.renaming = Renaming({})
+        self.added: list[Key] = []
+        self.nested: list[Key] = []
 
     def block(self, block: anf.Block) -> anf.Block:
-        added: list[Key] = []
-        nested: list[Key] = []
-        lets = []
-        for let in block.lets:
-            new = self.let(let, added, nested)
-            if new is not None:
-                lets.append(new)
-        results = [self.renaming.atom(r) for r in block.results]
-        for key in added:
+        outer = self.added, self.nested
+        self.added, self.nested = [], []
+        new = super().block(block)
+        for key in self.added:
             del self.known[key]
-        for key in nested:
+        for key in self.nested:
             self.nests[key].forget()
-        return with_lets(block, lets, results)
+        self.added, self.nested = outer
+        return new
 
-    def let(self, let: anf.Let, added: list[Key], nested: list[Key]) -> anf.Let | None:
-        """Returns what is left of a let, or None. added, nested: what becomes known in its block."""
-        renaming = self.renaming
-        op = rebuild(let.op, atom=renaming.atom, size=renaming.size, block=self.block, bind=renaming.bind)
+    def rule(self, let: anf.Let) -> None:
+        op, vars = self.op(let.op), let.vars
         if op.IS.fresh:
-            return with_op(let, tuple([renaming.bind(v) for v in let.vars]), op)
-        vars = let.vars
+            self.keep(let, op)
+            return
         if isinstance(op, anf.Comp | anf.If):
             op, vars = self.once(op, vars)
-        vars = tuple([renaming.bind(v) for v in vars])
+        vars = tuple([self.bind(v) for v in vars])
         if op_blocks(op):
-            found = self.nest(_Nest(op, vars), nested)
+            found = self.nest(_Nest(op, vars))
         else:
             key = _key(op, vars)
             found = self.known.get(key)
             if found is None:
                 self.known[key] = vars
-                added.append(key)
+                self.added.append(key)
         if found is None:
-            self.resolve(let.vars)
-            return with_op(let, vars, op)
-        renaming.env.update(zip(vars, found, strict=True))
+            self.write(with_op(let, vars, op))
+        else:
+            self.env.update(zip(vars, found, strict=True))
         self.resolve(let.vars)
-        return None
 
-    def nest(self, new: _Nest, nested: list[Key]) -> tuple[anf.Var, ...] | None:
+    def nest(self, new: _Nest) -> tuple[anf.Var, ...] | None:
         """Returns the variables that an equal operation with blocks binds; records this one if there is none."""
         outline = _outline(new.op, len(new.vars))
         found = self.nests.setdefault(outline, _Alike()).find(new)
         if found is None:
-            nested.append(outline)
+            self.nested.append(outline)
         return found
 
     def resolve(self, vars: tuple[anf.Var, ...]) -> None:
         """Replacements are never themselves replaced: follows each to its end."""
-        env = self.renaming.env
+        env = self.env
         for var in vars:
             new = env.get(var)
             while isinstance(new, anf.Var) and new in env:
@@ -146,10 +141,10 @@ class _Values:
                 what = getattr(d, "monoid", None)
                 key = keys.atom(op.body.results[k]), what, keys.sizes(d.shape), keys.sizes(d.index), into
             else:
-                type = self.renaming.type(var.type)
+                type = self.type(var.type)
                 key = keys.atom(op.then.results[k]), keys.atom(op.otherwise.results[k]), keys.type(type)
             if key in first:
-                self.renaming.env[var] = first[key]
+                self.env[var] = first[key]
             else:
                 first[key] = var
                 keep.append(k)
