@@ -6,8 +6,9 @@ from collections.abc import Collection, Sequence
 
 from dlang.ad.activity import active_vars
 from dlang.ir.anf import Block, Call, Let, Program, Var
-from dlang.ir.substitution import Renaming, inlined
-from dlang.ir.traverse import rebuild, walk
+from dlang.ir.rewriting import Rewriter
+from dlang.ir.substitution import inlined
+from dlang.ir.traverse import walk
 
 
 def inlined_where_active(
@@ -28,27 +29,23 @@ def inlined_where_active(
         }
         if not chosen:
             return body
-        body = _Inline(program, chosen).block(body)
+        body = _Inliner(program, chosen).block(body)
 
 
-class _Inline:
+class _Inliner(Rewriter):
     """Replaces the calls that bind `chosen` by the bodies of the functions."""
 
     def __init__(self, program: Program, chosen: set[Var]) -> None:
-        self.program, self.chosen, self.renaming = program, chosen, Renaming({})
+        super().__init__()
+        self.program, self.chosen = program, chosen
 
-    def block(self, block: Block) -> Block:
-        r = self.renaming
-        lets: list[Let] = []
-        for let in block.lets:
-            if isinstance(let.op, Call) and let.vars and let.vars[0] in self.chosen:
-                body = inlined(self.program.functions[let.op.function], tuple(r.atom(a) for a in let.op.args), let.span)
-                lets += body.lets
-                r.env.update(zip(let.vars, body.results, strict=True))
-            else:
-                op = rebuild(let.op, atom=r.atom, size=r.size, block=self.block, bind=r.bind)
-                lets.append(Let(tuple(r.bind(v) for v in let.vars), op, let.span))
-        return Block(tuple(lets), tuple(r.atom(a) for a in block.results))
+    def rule(self, let: Let) -> None:
+        op = let.op
+        if isinstance(op, Call) and not self.chosen.isdisjoint(let.vars):
+            args = tuple([self.atom(a) for a in op.args])
+            self.insert(inlined(self.program.functions[op.function], args, let.span), let.vars)
+        else:
+            super().rule(let)
 
 
 def recursive(program: Program) -> set[str]:

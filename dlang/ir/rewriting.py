@@ -87,6 +87,12 @@ class Rewriter(Renaming):
         for var, result in zip(vars, block.results, strict=True):
             self.env[var] = self.atom(result)
 
+    def insert(self, block: anf.Block, vars: Sequence[anf.Var]) -> None:
+        """The same for a block that is rewritten already."""
+        for let in block.lets:
+            self.write(let)
+        self.env.update(zip(vars, block.results, strict=True))
+
 
 def _same(block: anf.Block) -> anf.Block:
     return block

@@ -15,8 +15,9 @@ from dlang.diagnostics import CallSite, Span
 from dlang.graphs import components, in_cycles
 from dlang.ir import anf
 from dlang.ir.marks import has_marks
-from dlang.ir.substitution import Renaming, Replacement
-from dlang.ir.traverse import named_function, walk, with_body, with_lets
+from dlang.ir.rewriting import Rewriter
+from dlang.ir.substitution import Replacement
+from dlang.ir.traverse import named_function, walk, with_body
 
 SMALL = 40  # lets of a scalar function
 LARGE = 1000  # lets of a function of arrays: above, only a function called once is inlined
@@ -106,10 +107,8 @@ def _callees_first(called: dict[str, list[str]], entries: Sequence[str]) -> tupl
     return [name for component in found for name in reversed(component)], in_cycles(called, found)
 
 
-class _Inliner(Renaming):
+class _Inliner(Rewriter):
     """Replaces calls in one function, or in a copy of one that takes the place of a call, by what they call."""
-
-    __slots__ = ("chosen",)
 
     def __init__(
         self,
@@ -121,17 +120,12 @@ class _Inliner(Renaming):
         super().__init__(mapping, site is not None, site, followed)
         self.chosen = chosen
 
-    def block(self, block: anf.Block) -> anf.Block:
-        lets: list[anf.Let] = []
-        for let in block.lets:
-            op = let.op
-            if isinstance(op, anf.Call) and op.function in self.chosen:
-                body = self.called(self.chosen[op.function], op, let.span)
-                lets += body.lets
-                self.env.update(zip(let.vars, body.results, strict=True))
-            else:
-                lets.append(self.let(let))
-        return with_lets(block, lets, [self.atom(r) for r in block.results])
+    def rule(self, let: anf.Let) -> None:
+        op = let.op
+        if isinstance(op, anf.Call) and op.function in self.chosen:
+            self.insert(self.called(self.chosen[op.function], op, let.span), let.vars)
+        else:
+            super().rule(let)
 
     def called(self, code: _Code, op: anf.Call, span: Span | None) -> anf.Block:
         """A fresh copy of what a call runs."""
