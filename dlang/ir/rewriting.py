@@ -20,8 +20,7 @@ _NOTHING: Mapping[anf.Var, Replacement] = {}
 class Rewriter(Renaming):
     """A walk under way over a block and the blocks in it.
 
-    lets: what has been written of the innermost block. defined: the operation that binds each variable that has been
-    written, and the variable's position among what that binds.
+    lets: what has been written of the innermost block. defined: the let of each variable that has been written.
     """
 
     __slots__ = ("defined", "lets")
@@ -35,7 +34,7 @@ class Rewriter(Renaming):
     ) -> None:
         super().__init__(mapping, renew, site, followed)
         self.lets: list[anf.Let] = []
-        self.defined: dict[anf.Var, tuple[anf.Op, int]] = {}
+        self.defined: dict[anf.Var, anf.Let] = {}
 
     def rule(self, let: anf.Let) -> None:
         """Says what becomes of a let: this one keeps it, in terms of what replaces variables."""
@@ -60,19 +59,21 @@ class Rewriter(Renaming):
     # ---- what rules ask and do
     def definition(self, atom: anf.Atom) -> anf.Op | None:
         """Returns the operation that binds a variable, if the walk has written it."""
-        found = self.defined.get(atom) if isinstance(atom, anf.Var) else None
-        return found[0] if found else None
+        let = self.defined.get(atom) if isinstance(atom, anf.Var) else None
+        return None if let is None else let.op
 
     def write(self, let: anf.Let) -> None:
         """Adds a let, whose parts are rewritten, to the block."""
         self.lets.append(let)
-        op = let.op
-        for k, var in enumerate(let.vars):
-            self.defined[var] = op, k
+        for var in let.vars:
+            self.defined[var] = let
 
     def keep(self, let: anf.Let, op: anf.Op, vars: Sequence[anf.Var] | None = None) -> None:
         """Writes a let with a rewritten operation, which binds some of the variables that it bound, or all of them."""
-        self.write(with_op(let, tuple([self.bind(v) for v in (let.vars if vars is None else vars)]), op))
+        bound = let.vars if vars is None else tuple(vars)
+        if self.env or self.renew:
+            bound = tuple([self.bind(v) for v in bound])
+        self.write(with_op(let, bound, op))
 
     def emit(self, op: anf.Op, type: anf.Type, name: str = "t", span: Span | None = None) -> anf.Var:
         """Writes an operation in front of the let that the rule is about; returns the variable that it binds."""

@@ -36,7 +36,6 @@ from dlang.ir.anf import (
     IndexExpr,
     Let,
     Lit,
-    Op,
     Prim,
     Size,
     Var,
@@ -186,25 +185,24 @@ def settled(op: For | While) -> dict[Var, bool]:
 
 def _implied(atom: Atom, value: bool, lets: Sequence[Let]) -> dict[Atom, bool]:
     """The truth values that follow from one."""
-    made = {v: (let.op, k) for let in lets if isinstance(let.op, Prim | If) for k, v in enumerate(let.vars)}
-    return implied(atom, value, made)
+    return implied(atom, value, {v: let for let in lets for v in let.vars})
 
 
-def implied(atom: Atom, value: bool, made: Mapping[Var, tuple[Op, int]]) -> dict[Atom, bool]:
-    """The truth values that follow from one. made: what gives them, and which of its results they are."""
+def implied(atom: Atom, value: bool, made: Mapping[Var, Let]) -> dict[Atom, bool]:
+    """The truth values that follow from one. made: the let of each variable."""
     found: dict[Atom, bool] = {}
     work = [(atom, value)]
     while work:
         atom, value = work.pop()
         found[atom] = value
         match made.get(atom) if isinstance(atom, Var) else None:
-            case Prim("not", (x,)), _:
+            case Let(_, Prim("not", (x,))):
                 work.append((x, not value))
-            case Prim("and" | "or" as name, (x, y)), _ if value == (name == "and"):
+            case Let(_, Prim("and" | "or" as name, (x, y))) if value == (name == "and"):
                 work += [(x, value), (y, value)]
-            case If(condition, then, otherwise), k:
+            case Let(vars, If(condition, then, otherwise)):
                 for arm, chosen in ((then, False), (otherwise, True)):
-                    result = arm.results[k]
+                    result = arm.results[vars.index(atom)]
                     if isinstance(result, Lit) and result.value != value:
                         work.append((condition, chosen))
             case _:

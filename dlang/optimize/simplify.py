@@ -212,10 +212,10 @@ class _Simplifier(Rewriter):
 
     def read(self, op: anf.Read) -> anf.Op | anf.Atom | None:
         """A read of what moves no data is a read of what it shows; of what is known at the index, that."""
-        found = self.defined.get(op.array)
-        if found is None:
+        let = self.defined.get(op.array)
+        if let is None:
             return None
-        match found[0]:
+        match let.op:
             case anf.View() as view:
                 at = dict(zip(view.axes, op.index, strict=True))
                 return anf.Read(view.array, tuple([substitute(i, at) for i in view.index]))
@@ -225,10 +225,11 @@ class _Simplifier(Rewriter):
             case anf.Update():
                 return self.stored(op.array, op.index)
             case anf.Comp() as comp:
-                entries = point_of(comp, found[1])
+                k = let.vars.index(op.array)
+                entries = point_of(comp, k)
                 if entries is None:
                     return None
-                value = comp.body.results[found[1]]
+                value = comp.body.results[k]
                 if isinstance(value, anf.Lit):
                     return value
                 for entry, at_entry in zip(entries, op.index, strict=True):

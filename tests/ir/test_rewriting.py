@@ -57,7 +57,7 @@ class Twice(Rewriter):
         op = self.op(let.op)
         if isinstance(op, anf.Prim | anf.Read):
             first = self.emit(op, self.type(let.vars[0].type), span=let.span)
-            assert self.definition(first) is op and self.defined[first] == (op, 0)
+            assert self.definition(first) is op
             self.keep(let, op)
             self.env[let.vars[0]] = first
         else:
@@ -80,7 +80,7 @@ class Defined(Rewriter):
     def block(self, block: anf.Block) -> anf.Block:
         new = super().block(block)
         for let in new.lets:
-            assert all(self.defined[v] == (let.op, k) for k, v in enumerate(let.vars))
+            assert all(self.defined[v] is let and self.definition(v) is let.op for v in let.vars)
         return new
 
 
