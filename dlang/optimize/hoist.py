@@ -9,98 +9,89 @@ An element of an array of which all elements have become one value is that value
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from dlang.ir import anf
 from dlang.ir.comprehension_queries import giving, point_of, surely_total
 from dlang.ir.pruning import pruned
-from dlang.ir.substitution import Renaming, substitute
-from dlang.ir.traverse import bound_vars, map_blocks, map_bodies, mentioned, type_vars, with_lets, with_op
+from dlang.ir.rewriting import Rewriter
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import bound_vars, map_blocks, map_bodies, mentioned, parts, type_vars, with_lets
 from dlang.optimize.effects import consumed_by
 
 
 def hoist(program: anf.Program) -> anf.Program:
     """The program with invariant code as far out as it may run."""
-    return map_bodies(program, _hoisted)
+    return map_bodies(program, lambda body: _Hoister().block(body))
 
 
-def _hoisted(body: anf.Block) -> anf.Block:
-    moving = _Moving()
-    out = moving.block(body, ())
-    return substitute(out, moving.elements) if moving.elements else out
+class _Hoister(Rewriter):
+    """The walk of a function. around: the indices of the loops around, which are within their bounds here.
 
+    fills: arrays of which all elements are one value.
+    """
 
-@dataclass(frozen=True, slots=True)
-class _Moving:
-    """fills: arrays of which all elements are one value. elements: what was read of them, and these values."""
+    def __init__(self) -> None:
+        super().__init__()
+        self.around: tuple[anf.Axis, ...] = ()
+        self.fills: dict[anf.Atom, anf.Atom] = {}
 
-    fills: dict[anf.Var, anf.Atom] = field(default_factory=dict)
-    elements: dict[anf.Var, anf.Atom] = field(default_factory=dict)
-
-    def block(self, block: anf.Block, around: tuple[anf.Axis, ...]) -> anf.Block:
-        """around: the indices of the loops around, which are within their bounds here."""
-        lets: list[anf.Let] = []
-        for let in block.lets:
-            if isinstance(let.op, anf.Read) and let.op.array in self.fills:
-                self.elements[let.vars[0]] = self.fills[let.op.array]
-                continue
-            before, op = self.operation(let.op, around)
-            lets += before
-            lets.append(with_op(let, let.vars, op))
-            if isinstance(op, anf.Comp):
-                self.fill(op, let.vars)
-        return with_lets(block, lets, block.results)
+    def rule(self, let: anf.Let) -> None:
+        match let.op:
+            case anf.Read(array) if (value := self.fills.get(self.atom(array))) is not None:
+                self.env[let.vars[0]] = value
+                return
+            case anf.For() | anf.While() | anf.Comp() as loop:
+                op = self.loop(loop)
+            case op:
+                op = self.op(op)
+        self.keep(let, op)
+        if isinstance(op, anf.Comp):
+            self.fill(op, self.lets[-1].vars)
 
     def fill(self, op: anf.Comp, vars: Sequence[anf.Var]) -> None:
         inside = {*[a.var for a in op.axes], *[v for let in op.body.lets for v in let.vars]}
         for k, (var, value) in enumerate(zip(vars, op.body.results, strict=True)):
-            one = self.known(value)
-            row = isinstance(one, anf.Var) and isinstance(one.type, anf.Array)
-            if one not in inside and not row and point_of(op, k) is not None:
-                self.fills[var] = one
+            row = isinstance(value, anf.Var) and isinstance(value.type, anf.Array)
+            if value not in inside and not row and point_of(op, k) is not None:
+                self.fills[var] = value
 
-    def known(self, value: anf.Atom) -> anf.Atom:
-        return self.elements.get(value, value) if isinstance(value, anf.Var) else value
+    def loop(self, op: anf.For | anf.While | anf.Comp) -> anf.Op:
+        """A loop without what does not change in it, which is written in front of it."""
+        outer = self.around
+        self.around = (*outer, *self.axes(op))
+        new = self.op(op)
+        self.around = outer
+        bound, arrays = parts(new).binds, not isinstance(op, anf.Comp)
+        return map_blocks(new, lambda block: self.split(block, set(bound), arrays))
 
-    def operation(self, op: anf.Op, around: tuple[anf.Axis, ...]) -> tuple[list[anf.Let], anf.Op]:
-        """Splits an operation into the lets that move in front of it, and what stays."""
+    def axes(self, op: anf.For | anf.While | anf.Comp) -> Sequence[anf.Axis]:
+        """The indices of a loop, in terms of what replaces variables."""
         match op:
-            case anf.For():
-                body = self.block(op.body, (*around, anf.Axis(op.index, (op.low,), (op.high,))))
-                before, body = self.split(body, {op.index, *op.params}, around, arrays=True)
-                return before, map_blocks(op, lambda _: body)
+            case anf.For(index, low, high):
+                return (anf.Axis(index, (self.size(low),), (self.size(high),)),)
             case anf.While():
-                condition, body = self.block(op.condition, around), self.block(op.body, around)
-                first, condition = self.split(condition, set(op.params), around, arrays=True)
-                before, body = self.split(body, set(op.params), around, arrays=True)
-                same = condition is op.condition and body is op.body
-                return first + before, op if same else anf.While(op.params, op.init, condition, body, op.early)
+                return ()
             case anf.Comp():
-                body = self.block(op.body, (*around, *op.axes))
-                before, body = self.split(body, {axis.var for axis in op.axes}, around, arrays=False)
-                return before, map_blocks(op, lambda _: body)
-            case anf.If():
-                return [], map_blocks(op, lambda b: self.block(b, around))
-            case _:
-                return [], op
+                if not self.env:
+                    return op.axes
+                return [anf.Axis(a.var, tuple(map(self.size, a.lows)), tuple(map(self.size, a.highs))) for a in op.axes]
 
-    def split(
-        self, block: anf.Block, inside: set[anf.Var], around: tuple[anf.Axis, ...], *, arrays: bool
-    ) -> tuple[list[anf.Let], anf.Block]:
-        """The lets of a body that depend on nothing bound `inside`, and the rest."""
+    def split(self, block: anf.Block, inside: set[anf.Var], arrays: bool) -> anf.Block:
+        """Writes the lets of a body that depend on nothing bound `inside`; returns the rest."""
         consumed = {v for let in block.lets for v in consumed_by(let.op)}
-        moved: list[anf.Let] = []
         stay: list[anf.Let] = []
-        for let in (part for whole in block.lets for part in (_apart(whole, inside, around) if arrays else [whole])):
+        for let in (
+            part for whole in block.lets for part in (_apart(whole, inside, self.around) if arrays else [whole])
+        ):
             used = mentioned(let.op) + [v for var in let.vars for v in type_vars(var.type)]
-            free = not any(self.known(v) in inside for v in used)
-            if free and _total(let.op, arrays, around) and not any(v in consumed for v in let.vars):
-                moved.append(let)
+            free = inside.isdisjoint(used)
+            if free and _total(let.op, arrays, self.around) and consumed.isdisjoint(let.vars):
+                self.write(let)
             else:
                 inside.update(let.vars)
                 inside.update(bound_vars(let.op))
                 stay.append(let)
-        return moved, with_lets(block, stay, block.results)
+        return with_lets(block, stay, block.results)
 
 
 def _apart(let: anf.Let, inside: set[anf.Var], around: tuple[anf.Axis, ...]) -> list[anf.Let]:
