@@ -19,21 +19,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from functools import partial
 
 from dlang.ir import anf
 from dlang.ir.comprehension_queries import extent
+from dlang.ir.rewriting import Rewriter
 from dlang.ir.traverse import (
     application,
     element_sources,
-    map_blocks,
     map_functions,
     parts,
     type_vars,
     walk,
     with_body,
-    with_lets,
-    with_op,
 )
 from dlang.ir.types import is_float
 from dlang.ops.primitives import GUARDS
@@ -66,39 +63,54 @@ def guards(program: anf.Program, entries: Sequence[str], last: bool = False) -> 
     if any(_is_guard(let) and not all(map(zeros.may_be, _factors(let))) for let in lets):
         ranges.find(set(entries), rules)
 
-    def needless(c: anf.Atom, d: anf.Atom) -> bool:
-        return not zeros.may_be(c) and (isinstance(c, anf.Lit) or ranges.bounded(d))
-
-    def one_sided(op: anf.Prim) -> anf.Prim:
-        """A guard of both factors as one of that which needs it."""
-        x, y = op.args
-        if needless(y, x):
-            return anf.Prim("zero_safe_mul", (x, y))
-        return anf.Prim("zero_safe_mul", (y, x)) if needless(x, y) else op
-
-    def block(b: anf.Block, reciprocals: Mapping[anf.Var, anf.Atom], waits: bool = False) -> anf.Block:
-        lets: list[anf.Let] = []
-        for let in b.lets:
-            op = let.op
-            if isinstance(op, anf.Prim) and op.name == "zero_safe_mul_both" and not waits:
-                op = one_sided(op)
-            match op:
-                case anf.Prim("zero_safe_mul", (c, d)) if not waits and needless(c, d):
-                    divisor = reciprocals.get(d) if isinstance(d, anf.Var) else None
-                    plain = anf.Prim("mul", (c, d)) if divisor is None else anf.Prim("div", (c, divisor))
-                    lets.append(anf.Let(let.vars, plain, let.span))
-                case _:
-                    waits_inside = not last and _waits(let)
-                    new = map_blocks(op, partial(block, reciprocals=reciprocals, waits=waits_inside))
-                    lets.append(with_op(let, let.vars, new))
-        return with_lets(b, lets, b.results)
-
     def function(f: anf.Function) -> anf.Function:
         if not any(_is_guard(let) for let in walk(f.body)):
             return f
-        return with_body(f, block(f.body, _reciprocals(f.body)))
+        used = Counter(a for let in walk(f.body) for a in parts(let.op).atoms if isinstance(a, anf.Var))
+        return with_body(f, _Unguarder(zeros, ranges, used, last).block(f.body))
 
     return map_functions(program, function)
+
+
+class _Unguarder(Rewriter):
+    """The walk of a function. used: how often it uses variables. waits: whether guards stay where the walk is."""
+
+    def __init__(self, zeros: _Zeros, ranges: ValueRanges, used: Mapping[anf.Var, int], last: bool) -> None:
+        super().__init__()
+        self.zeros, self.ranges, self.used, self.last = zeros, ranges, used, last
+        self.waits = False
+
+    def rule(self, let: anf.Let) -> None:
+        match let.op:
+            case anf.Prim("zero_safe_mul") as guard if not self.waits:
+                self.keep(let, self.unguarded(guard))
+            case anf.Prim("zero_safe_mul_both", (x, y)) as both if not self.waits:
+                if self.needless(y, x):
+                    self.keep(let, self.unguarded(anf.Prim("zero_safe_mul", (x, y))))
+                elif self.needless(x, y):
+                    self.keep(let, self.unguarded(anf.Prim("zero_safe_mul", (y, x))))
+                else:
+                    self.keep(let, both)
+            case _:
+                waits, self.waits = self.waits, not self.last and _waits(let)
+                super().rule(let)
+                self.waits = waits
+
+    def needless(self, c: anf.Atom, d: anf.Atom) -> bool:
+        return not self.zeros.may_be(c) and (isinstance(c, anf.Lit) or self.ranges.bounded(d))
+
+    def unguarded(self, op: anf.Prim) -> anf.Prim:
+        """Returns a product without its guard, if it needs none; one with what 1 / d is used for once is a quotient."""
+        c, d = op.args
+        if not self.needless(c, d):
+            return op
+        match self.definition(d):
+            case anf.Prim("div", (anf.Lit(value), divisor)) if (
+                value == 1 and isinstance(d, anf.Var) and self.used[d] == 1
+            ):
+                return anf.Prim("div", (c, divisor))
+            case _:
+                return anf.Prim("mul", (c, d))
 
 
 def _is_guard(let: anf.Let) -> bool:
@@ -114,19 +126,6 @@ def _factors(let: anf.Let) -> Iterable[anf.Atom]:
     """The cotangents in a guard."""
     assert isinstance(let.op, anf.Prim)
     return let.op.args[:1] if let.op.name == "zero_safe_mul" else let.op.args
-
-
-def _reciprocals(body: anf.Block) -> dict[anf.Var, anf.Atom]:
-    """d for each 1 / d that is used once: a product with it is a quotient."""
-    used = Counter(a for let in walk(body) for a in parts(let.op).atoms if isinstance(a, anf.Var))
-    found: dict[anf.Var, anf.Atom] = {}
-    for let in walk(body):
-        match let.op:
-            case anf.Prim("div", (anf.Lit(value), d)) if value == 1 and used[let.vars[0]] == 1:
-                found[let.vars[0]] = d
-            case _:
-                pass
-    return found
 
 
 _Part = tuple[int, anf.Size, anf.Size]  # an axis, and a range of it
