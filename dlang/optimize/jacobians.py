@@ -20,8 +20,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from dlang.ir import anf
+from dlang.ir.rewriting import Rewriter
 from dlang.ir.substitution import refresh
-from dlang.ir.traverse import free_vars, map_blocks, map_bodies, walk, with_lets, with_op
+from dlang.ir.traverse import free_vars, map_bodies, walk
 from dlang.ir.types import BOOL, dtype_of, is_float
 from dlang.ops.primitives import GUARDS
 
@@ -31,23 +32,23 @@ def jacobians(program: anf.Program) -> anf.Program:
 
     def body(block: anf.Block) -> anf.Block:
         guarded = any(isinstance(let.op, anf.Prim) and let.op.name in GUARDS for let in walk(block))
-        return _block(block) if guarded else block
+        return _Linearizer().block(block) if guarded else block
 
     return map_bodies(program, body)
 
 
-def _block(block: anf.Block) -> anf.Block:
-    lets: list[anf.Let] = []
-    for let in block.lets:
-        # In a comprehension many loops run at a time, so that none of them waits; and a branch would keep them apart.
-        op = let.op if isinstance(let.op, anf.Comp) else map_blocks(let.op, _block)
-        quick = _quick(let.op) if isinstance(let.op, anf.For | anf.While) else None
-        if quick is not None:
-            assert isinstance(let.op, anf.For | anf.While)
-            lets += _tried(let, let.op, *quick)
+class _Linearizer(Rewriter):
+    """The walk of a function."""
+
+    def rule(self, let: anf.Let) -> None:
+        op = let.op
+        if isinstance(op, anf.Comp):
+            self.write(let)  # many loops run at a time, so that none of them waits; and a branch would keep them apart
+        elif isinstance(op, anf.For | anf.While) and (quick := _quick(op)) is not None:
+            for part in _tried(let, op, *quick):
+                self.write(part)
         else:
-            lets.append(with_op(let, let.vars, op))
-    return with_lets(block, lets, block.results)
+            super().rule(let)
 
 
 def carries_scalars(op: anf.For | anf.While) -> bool:
