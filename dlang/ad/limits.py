@@ -25,6 +25,7 @@ from dlang.ad.inlining import inlined_where_active, recursive, unused
 from dlang.ir import anf
 from dlang.ir.builder import Builder
 from dlang.ir.marks import is_mark
+from dlang.ir.rewriting import Rewriter
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_blocks, named_function, type_vars, walk, with_lets
 from dlang.ir.types import BOOL, I64, array_type, dtype_of, is_float
@@ -61,44 +62,37 @@ def _reached_from_derivatives(program: anf.Program) -> set[str]:
     return found
 
 
-class _Limits:
-    """made: of a function and the parameters in which it is differentiated, the function that notes zeros, and that
+class _Limits(Rewriter):
+    """The walk of all functions that are not differentiated.
+
+    made: of a function and the parameters in which it is differentiated, the function that notes zeros, and that
     with tiny numbers in their place; None where it meets none on the way to an exponential. local: the datatypes of
     tapes that only pulls of their function see. kept: the functions that are not inlined. records: by their tape the
     forward halves so far, and what they noted.
     """
 
     def __init__(self, program: anf.Program, functions: dict[str, anf.Function]) -> None:
+        super().__init__()
         self.program, self.functions = program, functions
         self.made: dict[tuple[str, tuple[int, ...]], tuple[str, str] | None] = {}
         self.local = local_tapes(program)
         self.kept = recursive(program) | {f.name for f in program.functions.values() if f.rules is not None}
         self.records: dict[anf.Atom, tuple[anf.VjpForward, anf.Var]] = {}
 
-    def block(self, block: anf.Block) -> anf.Block:
-        lets: list[anf.Let] = []
-        for let in block.lets:
-            op = let.op
-            if isinstance(op, anf.Vjp | anf.Jvp) and (names := self.functions_of(op)) is not None:
-                lets += self.derivative(let, op, *names)
-                continue
-            if (
-                isinstance(op, anf.VjpForward)
-                and op.tape in self.local
-                and (names := self.functions_of(op)) is not None
-            ):
+    def rule(self, let: anf.Let) -> None:
+        match let.op:
+            case anf.Vjp() | anf.Jvp() as op if (names := self.functions_of(op)) is not None:
+                self.derivative(let, op, *names)
+            case anf.VjpForward() as op if op.tape in self.local and (names := self.functions_of(op)) is not None:
                 *values, tape = let.vars
                 zero = anf.fresh("zero", BOOL)
                 noting = replace(op, function=names[0], seeded=(*op.seeded, False))
-                lets.append(anf.Let((*values, zero, tape), noting, let.span))
+                self.write(anf.Let((*values, zero, tape), noting, let.span))
                 self.records[tape] = op, zero
-                continue
-            if isinstance(op, anf.VjpBackward) and op.tape in self.records:
-                lets += self.vjp_backward(let, op, *self.records[op.tape])
-                continue
-            new = map_blocks(op, self.block)
-            lets.append(let if new is op else anf.Let(let.vars, new, let.span))
-        return with_lets(block, lets, block.results)
+            case anf.VjpBackward() as op if op.tape in self.records:
+                self.vjp_backward(let, op, *self.records[op.tape])
+            case _:
+                super().rule(let)
 
     def functions_of(self, op: anf.Vjp | anf.Jvp | anf.VjpForward) -> tuple[str, str] | None:
         wrt = tuple([k for k, t in enumerate(op.tangents) if t is not None]) if isinstance(op, anf.Jvp) else op.wrt
@@ -132,8 +126,8 @@ class _Limits:
         self.functions[shifted] = _copy(f, shifted, body, params=(*f.params, run))
         return noting, shifted
 
-    def derivative(self, let: anf.Let, op: anf.Vjp | anf.Jvp, noting: str, shifted: str) -> list[anf.Let]:
-        """The derivative of what notes zeros, and where it has met one the limit, if there is one."""
+    def derivative(self, let: anf.Let, op: anf.Vjp | anf.Jvp, noting: str, shifted: str) -> None:
+        """Writes the derivative of what notes zeros, and where it has met one the limit, if there is one."""
         count = len(self.program.functions[op.function].results)
         values, slopes = let.vars[:count], let.vars[count:]
         b, zero = Builder(self.functions, let.span), anf.fresh("zero", BOOL)
@@ -152,10 +146,10 @@ class _Limits:
         with b.scope() as lets:
             b.emit_as((*values, zero, *found), first)
             _emit_limits(b, slopes, found, zero, again)
-        return lets
+        self.lets += lets
 
-    def vjp_backward(self, let: anf.Let, op: anf.VjpBackward, record: anf.VjpForward, zero: anf.Var) -> list[anf.Let]:
-        """The backward half of what noted zeros; where it has met one, the function runs forward again, too."""
+    def vjp_backward(self, let: anf.Let, op: anf.VjpBackward, record: anf.VjpForward, zero: anf.Var) -> None:
+        """Writes the backward half of what noted zeros; where it has met one, the function runs forward again, too."""
         names = self.functions_of(record)
         assert names is not None
         noting, shifted = names
@@ -163,7 +157,8 @@ class _Limits:
         b = Builder(self.functions, let.span)
         first = replace(op, function=noting, cotangents=(*op.cotangents, None), seeded=(*op.seeded, False))
         if [v.type for v in let.vars] != [record.args[k].type for k in record.wrt]:
-            return [anf.Let(let.vars, first, let.span)]  # who pulls writes the sizes in another way
+            self.keep(let, first)  # who pulls writes the sizes in another way
+            return
         found = tuple([anf.fresh(v.name, v.type) for v in let.vars])
 
         def again(run: anf.Var) -> tuple[anf.Var, ...]:
@@ -172,7 +167,7 @@ class _Limits:
         with b.scope() as lets:
             b.emit_as(found, first)
             _emit_limits(b, let.vars, found, zero, again)
-        return lets
+        self.lets += lets
 
 
 def _emit_limits(
