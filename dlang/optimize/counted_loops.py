@@ -26,23 +26,7 @@ from dataclasses import dataclass, replace
 
 from dlang.inequalities import GREATEST, LEAST
 from dlang.ir.affine import Knowledge
-from dlang.ir.anf import (
-    ZERO,
-    Assert,
-    Atom,
-    Block,
-    For,
-    If,
-    IndexExpr,
-    Let,
-    Lit,
-    Prim,
-    Size,
-    Var,
-    While,
-    fresh,
-    poly,
-)
+from dlang.ir.anf import ZERO, Assert, Atom, Block, For, If, IndexExpr, Let, Lit, Prim, Size, Var, While, fresh, poly
 from dlang.ir.builder import Builder, i64
 from dlang.ir.comprehension_queries import with_state
 from dlang.ir.substitution import substitute
