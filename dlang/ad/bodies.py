@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dlang.ir import anf
 from dlang.ir.affine import Change
@@ -46,20 +47,10 @@ def emit_comp(
     sizes = [s for _, _, d in results for s in d.index]
     kept = pruned(lets, [g for _, g, _ in results], sizes)
     renaming = Renaming({}, renew=True)
-    axes = []
-    for axis in change.axes:
-        lows, highs = tuple(map(renaming.size, axis.lows)), tuple(map(renaming.size, axis.highs))
-        axes.append(anf.Axis(renaming.bind(axis.var), lows, highs))
+    axes = tuple(map(renaming.axis, change.axes))
     for old, new in change.env.items():
         renaming.env[old] = renaming.size(new)
     copies = tuple(renaming.let(let) for let in kept)
     atoms = tuple(renaming.atom(g) for _, g, _ in results)
-    destinations: list[anf.Destination] = []
-    for _, _, d in results:
-        index = tuple(map(renaming.size, d.index))
-        destinations.append(
-            anf.Reduce(d.shape, index, d.monoid, d.into)
-            if isinstance(d, anf.Reduce)
-            else anf.ScatterAdd(d.shape, index, d.into)
-        )
-    b.emit_as([v for v, _, _ in results], anf.Comp(tuple(axes), anf.Block(copies, atoms), tuple(destinations)))
+    destinations = tuple([replace(d, index=tuple(map(renaming.size, d.index))) for _, _, d in results])
+    b.emit_as([v for v, _, _ in results], anf.Comp(axes, anf.Block(copies, atoms), destinations))

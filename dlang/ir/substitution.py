@@ -92,6 +92,10 @@ class Renaming:
         self.env[var] = new
         return new
 
+    def axis(self, axis: anf.Axis) -> anf.Axis:
+        lows, highs = tuple(map(self.size, axis.lows)), tuple(map(self.size, axis.highs))
+        return anf.Axis(self.bind(axis.var), lows, highs)
+
     def op(self, op: anf.Op) -> anf.Op:
         return rebuild(op, atom=self.atom, size=self.size, block=self.block, bind=self.bind)
 

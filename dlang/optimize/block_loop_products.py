@@ -24,17 +24,16 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 from dlang.ir import anf
+from dlang.ir.axes import Location, Relocation, at_point, without
 from dlang.ir.builder import Builder
 from dlang.ir.comprehension_queries import sizes_named, slope, surely_inside
 from dlang.ir.substitution import Renaming, refresh_vars
 from dlang.ir.terms import WIDTHS
 from dlang.ir.traverse import (
     count_uses,
-    map_blocks,
     map_bodies,
     map_inner,
     mentioned,
-    op_blocks,
     type_vars,
     walk,
     with_lets,
@@ -79,17 +78,14 @@ class _Product:
     """A product of which each iteration needs a part.
 
     let: of the part in the loop, or of the whole in front of it. varies: whether the left operand has the part of the
-    iteration. source, axes, shape, index: that part, as a view of an array from outside. falls: whether a later
+    iteration. part: that, as a view of an array from outside. falls: whether a later
     iteration has an earlier part. axis: of the whole that the iterations go along, None for a part in the loop. out:
     axes of the part.
     """
 
     let: anf.Let
     varies: bool
-    source: anf.Var
-    axes: tuple[anf.Var, ...]
-    shape: tuple[anf.Size, ...]
-    index: tuple[anf.Size, ...]
+    part: anf.View
     names: tuple[int, ...]
     out: tuple[int, ...]
     falls: bool
@@ -98,8 +94,7 @@ class _Product:
     @property
     def sizes(self) -> tuple[anf.Size, ...]:
         """The sizes of the part of an iteration."""
-        shape = array_type(self.let.vars[0]).shape
-        return shape if self.axis is None else (*shape[: self.axis], *shape[self.axis + 1 :])
+        return without(array_type(self.let.vars[0]).shape, self.axis)
 
 
 # ---- what is found ---------------------------------------------------------------------------------------------------
@@ -119,17 +114,15 @@ def _inside(op: anf.For) -> list[_Product]:
         view = views.get(a if a in inside else b)
         if view is None or view.array in inside:
             continue
-        index = tuple([e.substitute(fixed.get) for e in view.index])
+        view = replace(view, index=tuple([e.substitute(fixed.get) for e in view.index]))
         own = inside - {op.index}
-        steps = _slope(index, op.index)
-        if steps == 0 or any(e.mentions(own) for e in (*index, *view.shape)):
+        steps = _slope(view.index, op.index)
+        if steps == 0 or any(e.mentions(own) for e in (*view.index, *view.shape)):
             continue
         if any(v in inside for v in type_vars(let.vars[0].type)):
             continue
         names = let.op.left if a in inside else let.op.right
-        found.append(
-            _Product(let, a in inside, view.array, view.axes, view.shape, index, names, let.op.out, steps < 0, None)
-        )
+        found.append(_Product(let, a in inside, view, names, let.op.out, steps < 0, None))
     return found
 
 
@@ -201,14 +194,10 @@ def _whole(let: anf.Let, op: anf.Contract, axis: int, entry: anf.Size, falls: bo
     source = op.a if varies else op.b
     names = op.left if varies else op.right
     there = names.index(name)
-    shape = array_type(source).shape
-    axes = tuple([anf.fresh("i", I64) for k in range(len(shape)) if k != there])
-    index = [anf.poly(v) for v in axes]
-    index.insert(there, entry)
-    rest = tuple([s for k, s in enumerate(shape) if k != there])
+    view = at_point(source, (entry,), there)
     left = tuple([n for n in names if n != name])
     out = tuple([n for n in op.out if n != name])
-    return _Product(let, varies, source, axes, rest, tuple(index), left, out, falls, axis)
+    return _Product(let, varies, view, left, out, falls, axis)
 
 
 def _mentioned(let: anf.Let) -> list[anf.Var]:
@@ -273,19 +262,15 @@ def _loop(let: anf.Let, op: anf.For, products: Sequence[_Product]) -> list[anf.L
 def _iterations(b: Builder, op: anf.For, products: Sequence[_Product], first: anf.Size, some: anf.Size) -> anf.Block:
     """The body of a loop over the iterations of a block; what it needs of all of them goes before it."""
     lets = list(op.body.lets)
+    parts: dict[anf.Var, Location] = {}
     for p in products:
         row = first + some - 1 - anf.poly(op.index) if p.falls else anf.poly(op.index) - first
         whole = _product(b, op, p, first, some)
         if p.axis is None:
-            shape = p.sizes
-            axes = tuple([anf.fresh("i", I64) for _ in shape])
-            at = lets.index(p.let)
-            view = anf.View(whole, axes, shape, (row, *map(anf.poly, axes)))
-            lets[at] = anf.Let(p.let.vars, view, p.let.span)
+            lets[lets.index(p.let)] = anf.Let(p.let.vars, at_point(whole, (row,)), p.let.span)
         else:
-            renamed = _Rows(p.let.vars[0], whole, p.axis, row)
-            lets = [renamed.let(x) for x in lets]
-    return anf.Block(tuple(lets), op.body.results)
+            parts[p.let.vars[0]] = Location(whole, (row,), axis=p.axis)
+    return Relocation({}, parts).block(anf.Block(tuple(lets), op.body.results))
 
 
 def _product(b: Builder, op: anf.For, p: _Product, first: anf.Size, some: anf.Size) -> anf.Var:
@@ -295,10 +280,10 @@ def _product(b: Builder, op: anf.For, p: _Product, first: anf.Size, some: anf.Si
     q = anf.fresh(op.index.name, I64)
     iteration = first + some - 1 - anf.poly(q) if p.falls else first + anf.poly(q)
     renaming = Renaming({op.index: iteration}, renew=True)
-    axes = (q, *[renaming.bind(v) for v in p.axes])
-    shape = (some, *p.shape)
-    view = anf.View(p.source, axes, shape, tuple(map(renaming.size, p.index)))
-    array = anf.fresh(p.source.name, anf.Array(array_type(p.source).dtype, shape))
+    axes = (q, *[renaming.bind(v) for v in p.part.axes])
+    shape = (some, *p.part.shape)
+    view = anf.View(p.part.array, axes, shape, tuple(map(renaming.size, p.part.index)))
+    array = anf.fresh(p.part.array.name, anf.Array(array_type(p.part.array).dtype, shape))
     new = 1 + max((*contract.left, *contract.right))
     names = (new, *p.names)
     result = anf.fresh(p.let.vars[0].name, anf.Array(dtype_of(p.let.vars[0]), (some, *p.sizes)))
@@ -309,30 +294,3 @@ def _product(b: Builder, op: anf.For, p: _Product, first: anf.Size, some: anf.Si
         made = replace(contract, b=array, right=names, out=(new, *p.out))
     b.append(anf.Let((result,), made, p.let.span))
     return result
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Reads of a whole become reads of the part that a block has, whose first axis is that of the iterations."""
-
-    whole: anf.Var
-    part: anf.Var
-    axis: int
-    row: anf.Size
-
-    def let(self, let: anf.Let) -> anf.Let:
-        match let.op:
-            case anf.Read(array, index) if array is self.whole:
-                return anf.Let(let.vars, anf.Read(self.part, self.index(index)), let.span)
-            case anf.View() as view if view.array is self.whole:
-                return anf.Let(let.vars, anf.View(self.part, view.axes, view.shape, self.index(view.index)), let.span)
-            case op if op_blocks(op):
-                return anf.Let(let.vars, map_blocks(op, self.block), let.span)
-            case _:
-                return let
-
-    def block(self, block: anf.Block) -> anf.Block:
-        return anf.Block(tuple([self.let(x) for x in block.lets]), block.results)
-
-    def index(self, index: tuple[anf.Size, ...]) -> tuple[anf.Size, ...]:
-        return (self.row, *index[: self.axis], *index[self.axis + 1 :])

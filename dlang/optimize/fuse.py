@@ -159,13 +159,7 @@ class _Merged:
 
 
 def renamed(d: anf.Destination, renaming: Renaming) -> anf.Destination:
-    shape = d.shape
-    index = tuple([renaming.size(i) for i in d.index])
-    return (
-        anf.Reduce(shape, index, d.monoid, d.into)
-        if isinstance(d, anf.Reduce)
-        else anf.ScatterAdd(shape, index, d.into)
-    )
+    return replace(d, index=tuple(map(renaming.size, d.index)))
 
 
 class PointReader:
