@@ -14,18 +14,18 @@ before ownership: no other pass expects arrays among the values of a comprehensi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dlang.ir import anf
 from dlang.ir.affine import far_fewer
-from dlang.ir.comprehension_queries import done_whole, extent, is_plain
-from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import count_uses, map_bodies, map_inner, mentioned, rebuild, walk
-from dlang.ir.types import comp_types, product
-from dlang.ops.monoids import COMBINE
+from dlang.ir.comprehension_queries import extent
+from dlang.ir.traverse import count_uses, map_blocks, map_bodies, map_inner, mentioned, walk
+from dlang.ir.types import product
 from dlang.optimize.effects import effectful_functions, is_effectful
 from dlang.optimize.fusion_order import Items, bits
+from dlang.optimize.in_blocks import in_blocks, is_element
+from dlang.optimize.splitting import Split, Unit, Way, ways
 from dlang.optimize.unguarded import adds_many
 from dlang.optimize.unroll import is_narrow
 
@@ -49,6 +49,7 @@ class _Member:
     let: anf.Let
     op: anf.Comp
     axis: anf.Axis
+    way: Way
     shared: frozenset[anf.Var]
     changed: frozenset[anf.Var]
     product: bool
@@ -80,9 +81,7 @@ class _Group:
             if d.into is not None and d.into not in self.made:
                 self.partial.add(var)
         self.made.update(m.let.vars)
-        for var, d in zip(m.let.vars, m.op.destinations, strict=True):
-            if _row_of(d, m.axis.var) is not None:
-                self.rows.add(var)
+        self.rows.update([v for v, split in m.way.gives.items() if split is not None])
         self.shared |= m.shared
         self.mentioned.update(mentioned(m.op.body))
         self.consumed.update(d.into for d in m.op.destinations if d.into is not None)
@@ -113,25 +112,17 @@ def _outgrown(m: _Member, needed: set[anf.Var], given: set[anf.Var]) -> bool:
 
 def _by_rows(m: _Member, made: set[anf.Var]) -> bool:
     """Tells whether a comprehension mentions these arrays only to read the row at hand, or to continue it."""
-    row = m.axis.var
     reads = [let.op for let in walk(m.op.body) if isinstance(let.op, anf.Read) and let.op.array in made]
-    intos = [d for d in m.op.destinations if d.into in made]
-    if any(r.index[0].atom is not row for r in reads):
+    intos = [(v, d) for v, d in zip(m.let.vars, m.op.destinations, strict=True) if d.into in made]
+    if any(r.index[0].atom is not m.axis.var for r in reads):
         return False
-    if any(_row_of(d, row) is None or (_is_scalar(d.shape[1:]) and not _is_sum(d)) for d in intos):
+    if any(m.way.gives[v] is None or (is_element(d.shape[1:]) and not _is_sum(d)) for v, d in intos):
         return False
     return len(reads) + len(intos) == sum(v in made for v in mentioned(m.op))
 
 
 def _is_sum(d: anf.Destination) -> bool:
     return isinstance(d, anf.ScatterAdd) or d.monoid == "sum"
-
-
-def _row_of(d: anf.Destination, row: anf.Var) -> tuple[anf.Size, ...] | None:
-    """The index within the row, where a destination has a row for each value of an axis."""
-    if d.index and d.index[0].atom is row and not any(i.mentions((row,)) for i in d.index[1:]):
-        return d.index[1:]
-    return None
 
 
 def _is_product(op: anf.Comp) -> bool:
@@ -155,63 +146,48 @@ def _is_product(op: anf.Comp) -> bool:
 def _members(let: anf.Let) -> list[_Member]:
     """The ways in which a let can be done a row at a time."""
     op = let.op
-    if not isinstance(op, anf.Comp) or not is_plain(op):
-        return []
-    if any(done_whole(v.type) for v in let.vars):
+    if not isinstance(op, anf.Comp) or not (found := list(ways(Unit((let,))))):
         return []
     is_product = _is_product(op)
     out = []
-    for axis in op.axes:
-        size = extent(axis)
-        others = {a.var for a in op.axes if a is not axis}
-        if size is None or size.mentions(others) or not all(_fits(d, axis, size, op) for d in op.destinations):
+    for way in found:
+        axis = next(a for a in op.axes if a.var is way.axes[let.vars[0]])
+        inner = {a.var: extent(a) for a in op.axes if a is not axis}
+        if not all(_fits(d, way.gives[v], inner) for v, d in zip(let.vars, op.destinations, strict=True)):
             continue
-        accesses = [inner.op.index for inner in walk(op.body) if isinstance(inner.op, anf.Read)]
-        accesses += [d.index for d in op.destinations]
-        if others and any(_across(index, axis.var, others) for index in accesses):
+        read = [let.op for let in walk(op.body) if isinstance(let.op, anf.Read)]
+        accesses = [*(r.index for r in read), *(d.index for d in op.destinations)]
+        if inner and any(_across(index, axis.var, inner) for index in accesses):
             continue
-        read = [inner.op for inner in walk(op.body) if isinstance(inner.op, anf.Read)]
         shared = frozenset(r.array for r in read if r.index[0].atom is axis.var)
-        out.append(_Member(let, op, axis, shared, frozenset(_changed(op, axis.var)), is_product))
+        splits = [way.gives[v] for v in let.vars]
+        changed = frozenset(_changed(op, splits, inner))
+        out.append(_Member(let, op, axis, way, shared, changed, is_product))
     return out
 
 
-def _changed(op: anf.Comp, row: anf.Var) -> Iterator[anf.Var]:
-    inner = {a.var: extent(a) for a in op.axes if a.var is not row}
-    for d in op.destinations:
-        within = _row_of(d, row)
-        if d.into is not None and within is not None and not _dense(within, d.shape[1:], inner):
+def _fits(d: anf.Destination, split: Split, inner: Mapping[anf.Var, anf.Size | None]) -> bool:
+    """Tells whether a destination takes a row for each value of the axis, or reduces rows of its own shape."""
+    return split == 0 or (split is None and isinstance(d, anf.Reduce) and _dense(d.index, d.shape, inner))
+
+
+def _changed(op: anf.Comp, splits: Iterable[Split], inner: Mapping[anf.Var, anf.Size | None]) -> Iterator[anf.Var]:
+    for d, split in zip(op.destinations, splits, strict=True):
+        if d.into is not None and split == 0 and not _dense(d.index[1:], d.shape[1:], inner):
             yield d.into
 
 
-def _across(index: Sequence[anf.Size], row: anf.Var, others: set[anf.Var]) -> bool:
+def _across(index: Sequence[anf.Size], row: anf.Var, others: Collection[anf.Var]) -> bool:
     """Tells whether neighbours of an access lie along the outer axis, so that the loops inside would jump."""
     return bool(index) and index[-1].mentions((row,)) and any(i.mentions(others) for i in index)
 
 
-def _fits(d: anf.Destination, axis: anf.Axis, size: anf.Size, op: anf.Comp) -> bool:
-    """Tells whether a destination takes a row for each value of the axis, or reduces rows of its own shape."""
-    row = axis.var
-    inner = {a.var: extent(a) for a in op.axes if a is not axis}
-    if any(i.mentions((row,)) for i in d.index):
-        within = _row_of(d, row)
-        return within is not None and d.shape[0] == size
-    if isinstance(d, anf.ScatterAdd) or d.monoid not in COMBINE:
-        return False
-    return _dense(d.index, d.shape, inner)
-
-
-def _dense(index: Sequence[anf.Size], shape: Sequence[anf.Size], axes: dict[anf.Var, anf.Size | None]) -> bool:
+def _dense(index: Sequence[anf.Size], shape: Sequence[anf.Size], axes: Mapping[anf.Var, anf.Size | None]) -> bool:
     """Tells whether an index runs over all of a shape, an axis for each entry."""
     names = [i.atom for i in index]
     if len(set(names)) != len(names):
         return False
     return all(isinstance(n, anf.Var) and n in axes and axes[n] == s for n, s in zip(names, shape, strict=True))
-
-
-def _is_scalar(shape: Sequence[anf.Size], index: Sequence[anf.Size] = ()) -> bool:
-    """Tells whether a row is one element, which an index may say without an axis."""
-    return all(s == 1 for s in shape) and all(i.constant is not None for i in index)
 
 
 # ---- grouping --------------------------------------------------------------------------------------------------------
@@ -268,20 +244,9 @@ class _Blocks:
         for m in members:
             for var, count in count_uses(m.op).items():
                 inside[var] = inside.get(var, 0) + count
-        axis = members[0].axis
-        row = _Row(axis.var)
-        vars: list[anf.Var] = []
-        results: list[anf.Atom] = []
-        destinations: list[anf.Destination] = []
-        for m in members:
-            values = row.add(m)
-            for var, value, d in zip(m.let.vars, values, m.op.destinations, strict=True):
-                if uses.get(var, 0) > inside.get(var, 0):
-                    vars.append(var)
-                    results.append(value)
-                    destinations.append(row.destination(d, m.axis.var))
-        body = self.block(anf.Block(tuple(row.lets), tuple(results)))
-        return anf.Let(tuple(vars), anf.Comp((axis,), body, tuple(destinations)), members[0].let.span)
+        outside = {v for m in members for v in m.let.vars if uses.get(v, 0) > inside.get(v, 0)}
+        let = in_blocks([m.way for m in members], None, outside)
+        return anf.Let(let.vars, map_blocks(let.op, self.block), let.span)
 
 
 def _peeled(members: Sequence[_Member]) -> tuple[list[_Member], list[_Member], list[_Member]]:
@@ -338,80 +303,3 @@ def _useful(members: Sequence[_Member]) -> bool:
         if m.inner:
             seen |= m.shared | set(m.let.vars)
     return False
-
-
-# ---- the comprehension of a row --------------------------------------------------------------------------------------
-class _Row:
-    """The body of a comprehension over an axis, under way. made: the row, or the scalar, of an array."""
-
-    def __init__(self, axis: anf.Var) -> None:
-        self.axis = axis
-        self.lets: list[anf.Let] = []
-        self.made: dict[anf.Var, anf.Atom] = {}
-        self.renaming = Renaming({})
-
-    def add(self, m: _Member) -> list[anf.Atom]:
-        """The code of a member at one value of the axis; gives its values: rows, or scalars."""
-        self.renaming.env[m.axis.var] = self.axis
-        body = self.block(m.op.body)
-        inner: list[anf.Destination] = []
-        for d in m.op.destinations:
-            within = _row_of(d, m.axis.var)
-            shape, index = (d.shape, d.index) if within is None else (d.shape[1:], within)
-            if _is_scalar(shape, index) and (d.into is None or d.into in self.made):
-                shape = index = ()
-            index = tuple([self.renaming.size(i) for i in index])
-            into = self.made.get(d.into) if d.into is not None and shape else None
-            assert into is None or isinstance(into, anf.Var)
-            if isinstance(d, anf.ScatterAdd) and shape:
-                inner.append(anf.ScatterAdd(shape, index, into))
-            else:
-                inner.append(anf.Reduce(shape, index, "sum" if isinstance(d, anf.ScatterAdd) else d.monoid, into))
-        values: list[anf.Atom]
-        if m.inner or any(d.shape for d in inner):
-            op = anf.Comp(tuple([self.bounds(a) for a in m.inner]), body, tuple(inner))
-            made = [anf.fresh(v.name, t) for v, t in zip(m.let.vars, comp_types(op), strict=True)]
-            self.lets.append(anf.Let(tuple(made), op, m.let.span))
-            values = list(made)
-        else:
-            self.lets += body.lets
-            values = list(body.results)
-        for k, (d, made_here) in enumerate(zip(m.op.destinations, inner, strict=True)):
-            if d.into in self.made and not made_here.shape:
-                both = anf.fresh("t", values[k].type)
-                self.lets.append(anf.Let((both,), anf.Prim("add", (self.made[d.into], values[k])), m.let.span))
-                values[k] = both
-        self.made.update(zip(m.let.vars, values, strict=True))
-        return values
-
-    def bounds(self, axis: anf.Axis) -> anf.Axis:
-        """An inner axis, whose range may depend on the row."""
-        lows, highs = (tuple([self.renaming.size(s) for s in sizes]) for sizes in (axis.lows, axis.highs))
-        return anf.Axis(axis.var, lows, highs)
-
-    def destination(self, d: anf.Destination, axis: anf.Var) -> anf.Destination:
-        """Returns the destination of a value computed from the row."""
-        into = None if d.into in self.made else d.into
-        if _row_of(d, axis) is None:
-            assert isinstance(d, anf.Reduce)
-            return anf.Reduce(d.shape, (), d.monoid, into)
-        monoid = "set" if into is None else d.monoid if isinstance(d, anf.Reduce) else "sum"
-        rest = d.index[1:] if into is None and _is_scalar(d.shape[1:], d.index[1:]) else ()
-        return anf.Reduce(d.shape, (anf.poly(self.axis), *rest), monoid, into)
-
-    def block(self, block: anf.Block) -> anf.Block:
-        lets = []
-        r = self.renaming
-        for let in block.lets:
-            if isinstance(let.op, anf.Read) and let.op.array in self.made:
-                value = self.made[let.op.array]
-                index = tuple([r.size(i) for i in let.op.index[1:]])
-                if isinstance(value.type, anf.Scalar):
-                    r.env[let.vars[0]] = value
-                    continue
-                assert isinstance(value, anf.Var)
-                op: anf.Op = anf.Read(value, index)
-            else:
-                op = rebuild(let.op, atom=r.atom, size=r.size, block=self.block, bind=r.bind)
-            lets.append(anf.Let(tuple([r.bind(v) for v in let.vars]), op, let.span))
-        return anf.Block(tuple(lets), tuple([r.atom(a) for a in block.results]))
