@@ -56,9 +56,14 @@ def at_point(array: anf.Var, point: Sequence[anf.Size], at: int = 0) -> anf.View
 def part(array: anf.Var, count: anf.Size, start: anf.Size = anf.ZERO, at: int = 0) -> anf.View:
     """The view of so many elements along an axis of an array, from one on."""
     shape = array_type(array).shape
+    starts = [start if k == at else anf.ZERO for k in range(len(shape))]
+    return section(array, starts, (*shape[:at], count, *shape[at + 1 :]))
+
+
+def section(array: anf.Var, starts: Sequence[anf.Size], shape: Sequence[anf.Size]) -> anf.View:
+    """The view of a part of an array of these sizes, which starts there along each axis."""
     axes = _indices(len(shape))
-    index = [anf.poly(a) + start if k == at else anf.poly(a) for k, a in enumerate(axes)]
-    return anf.View(array, axes, (*shape[:at], count, *shape[at + 1 :]), tuple(index))
+    return anf.View(array, axes, tuple(shape), tuple([start + a for a, start in zip(axes, starts, strict=True)]))
 
 
 def _indices(count: int) -> tuple[anf.Var, ...]:

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from dlang.diagnostics import Span
 from dlang.ir import anf
+from dlang.ir.axes import at_point
 from dlang.ir.builder import Builder, axis as fresh_axis
 from dlang.ir.sharing import Liftable
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars
-from dlang.ir.types import I64, array_type, dtype_of
+from dlang.ir.types import array_type, dtype_of
 
 
 def stored_in_turn(
@@ -109,10 +110,7 @@ def nothing(b: Builder, v: anf.Var) -> anf.Atom:
 
 def from_store(v: anf.Var, array: anf.Var, index: tuple[anf.Size, ...]) -> anf.Op:
     """Returns the operation that loads a variable's stored value at a point: an element, or a view of a row."""
-    if not isinstance(v.type, anf.Array):
-        return anf.Read(array, index)
-    axes = tuple([anf.fresh("j", I64) for _ in v.type.shape])
-    return anf.View(array, axes, v.type.shape, (*index, *[anf.poly(a) for a in axes]))
+    return at_point(array, index) if isinstance(v.type, anf.Array) else anf.Read(array, index)
 
 
 def span_of(code: Liftable) -> Span | None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from dlang.graphs import components, reached
 from dlang.ir import anf
+from dlang.ir.axes import section
 from dlang.ir.builder import Builder
 from dlang.ir.call_graph import called_by
 from dlang.ir.substitution import Renaming
@@ -203,7 +204,5 @@ class _Part:
 
     def view(self) -> anf.Let:
         """Binds the parameter to the part."""
-        shape = array_type(self.param).shape
-        axes = tuple([anf.fresh("i", I64) for _ in shape])
-        index = tuple([anf.poly(axis) + anf.poly(first) for axis, first in zip(axes, self.begin, strict=True)])
-        return anf.Let((self.param,), anf.View(self.whole, axes, shape, index))
+        starts = tuple(map(anf.poly, self.begin))
+        return anf.Let((self.param,), section(self.whole, starts, array_type(self.param).shape))

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from dlang.ir import anf
+from dlang.ir.axes import section
 from dlang.ir.substitution import Renaming, Replacement, refresh_vars, substitute
 from dlang.ir.traverse import type_vars, walk
 from dlang.ir.types import I64
@@ -156,9 +157,8 @@ class _Part:
 
     def let(self) -> anf.Let:
         assert isinstance(self.var.type, anf.Array)
-        axes = tuple([anf.fresh("i", I64) for _ in self.start])
-        index = tuple([anf.poly(start) + anf.poly(axis) for start, axis in zip(self.start, axes, strict=True)])
-        return anf.Let((self.var,), anf.View(self.all, axes, self.var.type.shape, index))
+        starts = tuple(map(anf.poly, self.start))
+        return anf.Let((self.var,), section(self.all, starts, self.var.type.shape))
 
 
 @dataclass(slots=True)
