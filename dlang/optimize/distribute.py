@@ -17,7 +17,9 @@ from dataclasses import dataclass, field, replace
 from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.affine import Box, Knowledge, at_most_one, dependencies, extent, hull, projected, shadow
+from dlang.ir.axes import Location, Relocation, stacked
 from dlang.ir.builder import Builder
+from dlang.ir.comprehension_queries import sizes_named
 from dlang.ir.pruning import pruned
 from dlang.ir.sharing import liftable, may_go_first, runs_anywhere, takes_long
 from dlang.ir.substitution import Renaming
@@ -26,12 +28,9 @@ from dlang.ir.traverse import (
     map_blocks,
     map_functions,
     parts,
-    rebuild,
     type_vars,
     walk,
     with_body,
-    with_lets,
-    with_op,
 )
 from dlang.ir.types import I64, dtype_of, is_float, type_of
 from dlang.optimize.effects import consumed_by
@@ -100,28 +99,11 @@ class _Split:
     depends: dict[anf.Var, set[anf.Var]] = field(default_factory=dict)
     pinned: set[anf.Var] = field(default_factory=set)  # what must stay at its point, and what depends on it
     checked: set[anf.Var] = field(default_factory=set)  # what depends on a check that stands in the body
-    elements: dict[anf.Var, tuple[anf.Var, tuple[anf.Size, ...]]] = field(
-        default_factory=dict
-    )  # arrays that moved to the front
-    renaming: Renaming = field(default_factory=lambda: Renaming({}))  # scalars that moved to the front
+    moved: Relocation = field(default_factory=lambda: Relocation({}, {}))  # scalars and arrays, to the front
 
     def rewritten(self, let: anf.Let) -> anf.Let:
         """A let of the body in terms of what moved to the front."""
-        op = self._op(let.op)
-        return let if op is let.op else anf.Let(tuple(self.renaming.bind(v) for v in let.vars), op, let.span)
-
-    def _op(self, op: anf.Op) -> anf.Op:
-        if not self.elements and not self.renaming.env:
-            return op
-        if isinstance(op, anf.Read) and op.array in self.elements:
-            array, index = self.elements[op.array]
-            return anf.Read(array, (*index, *map(self.renaming.size, op.index)))
-        r = self.renaming
-        return rebuild(op, atom=r.atom, size=r.size, block=self._block, bind=r.bind)
-
-    def _block(self, b: anf.Block) -> anf.Block:
-        lets = tuple(self.rewritten(let) for let in b.lets)
-        return anf.Block(lets, tuple(self.renaming.atom(a) for a in b.results))
+        return self.moved.let(let) if self.moved.env or self.moved.locations else let
 
 
 def _split(let: anf.Let, op: anf.Comp, known: Knowledge, depth: int) -> list[anf.Let]:
@@ -145,7 +127,7 @@ def _split(let: anf.Let, op: anf.Comp, known: Knowledge, depth: int) -> list[anf
         if inner.op.IS.view and not s.depends[inner.vars[0]] and _sees_all(inner, s):
             moved = Renaming({}, renew=True).let(inner)
             s.before.append(moved)
-            s.renaming.env[inner.vars[0]] = moved.vars[0]
+            s.moved.env[inner.vars[0]] = moved.vars[0]
             continue
         if _stays(inner.op, s, s.depends):
             s.pinned |= set(inner.vars)
@@ -162,16 +144,16 @@ def _split(let: anf.Let, op: anf.Comp, known: Knowledge, depth: int) -> list[anf
                 s.pinned |= set(new.vars)
             if isinstance(new.op, anf.Assert) or any(v in s.checked for v in free_vars(new.op)):
                 s.checked |= set(new.vars)
-    results = tuple(s.renaming.atom(a) for a in op.body.results)
+    results = tuple(s.moved.atom(a) for a in op.body.results)
     index_vars = {v for d in op.destinations for e in d.index for v in e.atoms()}
     lifted = _lift(s, {v for v in (*results, *index_vars) if isinstance(v, anf.Var)}, depth)
-    results = tuple(s.renaming.atom(a) for a in results)
+    results = tuple(s.moved.atom(a) for a in results)
     if lifted and any(isinstance(inner.op, anf.Comp) for inner in s.body):  # what stayed for that may move now
         rest = anf.Comp(op.axes, anf.Block(tuple(s.body), results), _renamed(s, op.destinations))
         return [*s.before, *_split(anf.Let(let.vars, rest, let.span), rest, s.known, depth + 1)]
-    index_vars = {v for d in op.destinations for e in d.index for v in s.renaming.size(e).atoms()}
+    index_vars = {v for d in op.destinations for e in d.index for v in s.moved.size(e).atoms()}
     _hoist(s, {*results, *index_vars}, depth)
-    results = tuple(s.renaming.atom(a) for a in results)
+    results = tuple(s.moved.atom(a) for a in results)
     destinations = _renamed(s, op.destinations)
     left = _needed(s.body, {*results, *(v for d in destinations for e in d.index for v in e.atoms())})
     if (
@@ -185,7 +167,7 @@ def _split(let: anf.Let, op: anf.Comp, known: Knowledge, depth: int) -> list[anf
 
 def _renamed(s: _Split, destinations: Sequence[anf.Destination]) -> tuple[anf.Destination, ...]:
     """Destinations in terms of what moved to the front."""
-    return tuple([replace(d, index=tuple(map(s.renaming.size, d.index))) for d in destinations])
+    return tuple([replace(d, index=tuple(map(s.moved.size, d.index))) for d in destinations])
 
 
 def _straightened(op: anf.Comp) -> anf.Comp:
@@ -200,27 +182,14 @@ def _straightened(op: anf.Comp) -> anf.Comp:
         offset = _offset(axis, {a.var for a in op.axes[:k]})
         if offset is not None and _only_shifted(op, axis.var, offset):
             moved = anf.Axis(anf.fresh(axis.var.name, I64), _plus(axis.lows, offset), _plus(axis.highs, offset))
-            new = _in_terms_of(op, {axis.var: anf.poly(moved.var) - offset})
+            new = Renaming({axis.var: anf.poly(moved.var) - offset}).op(op)
+            assert isinstance(new, anf.Comp)
             op = anf.Comp((*new.axes[:k], moved, *new.axes[k + 1 :]), new.body, new.destinations)
     return op
 
 
 def _plus(bounds: Iterable[anf.Size], offset: anf.Size) -> tuple[anf.Size, ...]:
     return tuple([b + offset for b in bounds])
-
-
-def _in_terms_of(op: anf.Comp, env: Mapping[anf.Var, anf.Size]) -> anf.Comp:
-    """The comprehension with axes that its body uses in sizes alone replaced."""
-
-    def inner(op: anf.Op) -> anf.Op:
-        return rebuild(op, atom=lambda a: a, size=lambda p: p.substitute(env.get), block=block, bind=lambda v: v)
-
-    def block(b: anf.Block) -> anf.Block:
-        return with_lets(b, [with_op(let, let.vars, inner(let.op)) for let in b.lets], b.results)
-
-    new = inner(op)
-    assert isinstance(new, anf.Comp)
-    return new
 
 
 def _offset(axis: anf.Axis, outer: Set[anf.Var]) -> anf.Size | None:
@@ -414,16 +383,8 @@ def _project(s: _Split, over: Set[anf.Var], lets: Sequence[anf.Let]) -> _Space:
 
 def _with_open_bounds(op: anf.Comp, lets: Sequence[anf.Let]) -> anf.Comp:
     """The comprehension whose bounds mention what sizes are made of, not the variables that name them."""
-    sizes: dict[anf.Var, anf.Size] = {}
-    for let in lets:
-        if isinstance(let.op, anf.IndexExpr):
-            sizes[let.vars[0]] = let.op.size.substitute(sizes.get)
-
-    def open(bounds: tuple[anf.Size, ...]) -> tuple[anf.Size, ...]:
-        return tuple([b.substitute(sizes.get) for b in bounds])
-
-    axes = tuple([anf.Axis(a.var, open(a.lows), open(a.highs)) for a in op.axes])
-    return anf.Comp(axes, op.body, op.destinations)
+    named = Renaming(sizes_named(anf.Block(tuple(lets), ())))
+    return replace(op, axes=tuple(map(named.axis, op.axes)))
 
 
 def _store(
@@ -457,11 +418,8 @@ def _moved(s: _Split, let: anf.Let, op: anf.Comp, whole: set[anf.Var], depth: in
     destinations: list[anf.Destination] = []
     stored = []
     for v, d in zip(let.vars, op.destinations, strict=True):
-        shape, index = (*space.shape, *d.shape), (*space.index, *d.index)
-        destinations.append(
-            anf.Reduce(shape, index, d.monoid) if isinstance(d, anf.Reduce) else anf.ScatterAdd(shape, index)
-        )
-        stored.append(anf.fresh(v.name, type_of(dtype_of(v), shape)))
+        destinations.append(stacked(d, space.shape, space.index))
+        stored.append(anf.fresh(v.name, type_of(dtype_of(v), destinations[-1].shape)))
     joined = anf.Comp((*space.axes, *op.axes), anf.Block((*lets, *op.body.lets), op.body.results), tuple(destinations))
     new = Renaming({}, renew=True).op(joined)
     assert isinstance(new, anf.Comp)
@@ -470,12 +428,12 @@ def _moved(s: _Split, let: anf.Let, op: anf.Comp, whole: set[anf.Var], depth: in
     s.known.note_sizes(v.type for v in stored)
     for v, array in zip(let.vars, stored, strict=True):
         if isinstance(v.type, anf.Array):
-            s.elements[v] = array, space.read
+            s.moved.locations[v] = Location(array, space.read)
         elif space.axes:
             s.body.append(anf.Let((v,), anf.Read(array, space.read), let.span))
             s.depends[v] = space.over
         else:
-            s.renaming.env[v] = array
+            s.moved.env[v] = array
     return True
 
 
@@ -523,7 +481,7 @@ def _lift(s: _Split, used: set[anf.Var], depth: int) -> bool:
     tried: set[frozenset[anf.Var]] = set()
     while any(takes_long(let.op) for let in s.body):
         s.depends = dependencies(s.body, s.axes)
-        used = {a for v in used if isinstance(a := s.renaming.env.get(v, v), anf.Var)}
+        used = {a for v in used if isinstance(a := s.moved.env.get(v, v), anf.Var)}
         found = [c for c in liftable(s.body, used, s.depends, [a.var for a in s.axes]) if c.over not in tried]
         if not found:
             return lifted
@@ -548,7 +506,7 @@ def _lift(s: _Split, used: set[anf.Var], depth: int) -> bool:
         if gaps is not None:
             lets, values = run_if(code, [gap + 1 for gap in gaps])
             s.before += _normal(lets, s.known)
-            s.renaming.env.update(zip(code.stored, values, strict=True))
+            s.moved.env.update(zip(code.stored, values, strict=True))
             s.body = [s.rewritten(let) for let in without(s.body, code, {}, used)]
             lifted = True
     return lifted
@@ -622,7 +580,7 @@ def _hoist(s: _Split, top: set[anf.Atom], depth: int) -> None:
         if not space.axes:
             renaming = Renaming({}, renew=True)
             s.before += [renaming.let(let) for let in needed]
-            s.renaming.env.update({let.vars[0]: renaming.atom(let.vars[0]) for let in lets})
+            s.moved.env.update({let.vars[0]: renaming.atom(let.vars[0]) for let in lets})
             moved = {let.vars[0] for let in lets}
             s.body = [
                 s.rewritten(let) for let in s.body if (let.vars[:1] != () and let.vars[0] not in moved) or not let.vars
