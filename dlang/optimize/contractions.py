@@ -61,13 +61,10 @@ def _block(block: anf.Block, around: _Loops) -> anf.Block:
 
 def _comp(let: anf.Let, op: anf.Comp, around: _Loops) -> Iterator[anf.Let]:
     """The comprehension without the results that are products, and these."""
-    extents: dict[anf.Var, anf.Size] = {}
-    for axis in op.axes:
-        size = extent(axis)
-        if size is None or size.mentions(extents):
-            yield from _sum(let, op)
-            return
-        extents[axis.var] = size
+    extents = _extents(op)
+    if extents is None:
+        yield from _sum(let, op)
+        return
     slice = _Slice(op, extents, around)
     found = set()
     for k, destination in enumerate(op.destinations):
@@ -90,13 +87,19 @@ def _comp(let: anf.Let, op: anf.Comp, around: _Loops) -> Iterator[anf.Let]:
 
 def is_product(op: anf.Comp) -> bool:
     """Tells whether the only result of a comprehension is recognised as a product of arrays, or a sum of products."""
+    extents = _extents(op)
+    return extents is not None and _Slice(op, extents).products(op.body.results[0], op.destinations[0]) is not None
+
+
+def _extents(op: anf.Comp) -> dict[anf.Var, anf.Size] | None:
+    """The number of points of each axis; None if that of one depends on another."""
     extents: dict[anf.Var, anf.Size] = {}
     for axis in op.axes:
         size = extent(axis)
         if size is None or size.mentions(extents):
-            return False
+            return None
         extents[axis.var] = size
-    return _Slice(op, extents).products(op.body.results[0], op.destinations[0]) is not None
+    return extents
 
 
 def _added(products: list[_Product], result: anf.Var, like: anf.Let) -> Iterator[anf.Let]:
