@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from dlang.ir import anf
+from dlang.ir.axes import part
 from dlang.ir.builder import Builder, axis
 from dlang.ir.comprehension_queries import extent, sizes_named, surely_total, without_results
 from dlang.ir.pruning import pruned
@@ -326,7 +327,7 @@ def _added(
     axes: list[anf.Axis] = [k]
     indices = []
     for own, _, _ in outer.sides:
-        new = [anf.Axis(renaming.bind(a.var), (anf.poly(0),), (renaming.size(a.highs[0]),)) for a in own]
+        new = list(map(renaming.axis, own))
         axes += new
         indices.append((anf.poly(k.var), *[anf.poly(a.var) for a in new]))
     place = [renaming.size(e) for e in d.index]
@@ -396,13 +397,7 @@ def _add_rest(
     first, second, some = collected
 
     def rest() -> anf.Var:
-        return _added(b, outer, total, _first(b, first, some), _first(b, second, some), given)
+        used = [b.one(part(collected, anf.poly(some)), collected.name) for collected in (first, second)]
+        return _added(b, outer, total, used[0], used[1], given)
 
     b.if_(b.prim("gt", some, anf.Lit(0, "i64"), name="left"), rest, lambda: total, results=(result,))
-
-
-def _first(b: Builder, array: anf.Var, some: anf.Var) -> anf.Var:
-    """The part of an array that is in use."""
-    shape = (anf.poly(some), *array_type(array).shape[1:])
-    axes = tuple([anf.fresh("i", I64) for _ in shape])
-    return b.one(anf.View(array, axes, shape, tuple(map(anf.poly, axes))), array.name)

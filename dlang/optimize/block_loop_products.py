@@ -26,8 +26,8 @@ from operator import itemgetter
 from dlang.ir import anf
 from dlang.ir.axes import Location, Relocation, at_point, without
 from dlang.ir.builder import Builder
-from dlang.ir.comprehension_queries import sizes_named, slope, surely_inside
-from dlang.ir.substitution import Renaming, refresh_vars
+from dlang.ir.comprehension_queries import surely_inside
+from dlang.ir.substitution import refresh_vars
 from dlang.ir.terms import WIDTHS
 from dlang.ir.traverse import (
     count_uses,
@@ -40,6 +40,7 @@ from dlang.ir.traverse import (
 )
 from dlang.ir.types import I64, array_type, dtype_of, product
 from dlang.optimize.effects import consumed_by
+from dlang.optimize.iterations import Iteration, Rows
 
 ROOM = 1 << 22  # bytes of all products of a block
 
@@ -100,8 +101,7 @@ class _Product:
 # ---- what is found ---------------------------------------------------------------------------------------------------
 def _inside(op: anf.For) -> list[_Product]:
     """The products in the body of the operand of an iteration, by what does not change."""
-    inside = {op.index, *op.params} | {v for let in op.body.lets for v in let.vars}
-    fixed = sizes_named(op.body)
+    one = Iteration.of(op)
     views = {let.vars[0]: let.op for let in op.body.lets if isinstance(let.op, anf.View)}
     kept = {v for let in op.body.lets for v in _consumed(let.op)} | set(op.body.results)
     found = []
@@ -109,20 +109,16 @@ def _inside(op: anf.For) -> list[_Product]:
         if not isinstance(let.op, anf.Contract) or let.vars[0] in kept:
             continue
         a, b = let.op.a, let.op.b
-        if (a in inside) == (b in inside):
+        varies = a in one.computed
+        view = views.get(a if varies else b)
+        if varies == (b in one.computed) or view is None or view.array in one.computed:
             continue
-        view = views.get(a if a in inside else b)
-        if view is None or view.array in inside:
+        steps = one.slope(view.index)
+        if steps == 0 or not one.is_known(*view.index) or one.names(*view.shape, *array_type(let.vars[0]).shape):
             continue
-        view = replace(view, index=tuple([e.substitute(fixed.get) for e in view.index]))
-        own = inside - {op.index}
-        steps = _slope(view.index, op.index)
-        if steps == 0 or any(e.mentions(own) for e in (*view.index, *view.shape)):
-            continue
-        if any(v in inside for v in type_vars(let.vars[0].type)):
-            continue
-        names = let.op.left if a in inside else let.op.right
-        found.append(_Product(let, a in inside, view, names, let.op.out, steps < 0, None))
+        view = replace(view, index=tuple(map(one.opened, view.index)))
+        names = let.op.left if varies else let.op.right
+        found.append(_Product(let, varies, view, names, let.op.out, steps < 0, None))
     return found
 
 
@@ -161,8 +157,7 @@ class _Front:
         )
         if not read:
             return found
-        fixed = sizes_named(op.body)
-        inside = {*op.params} | {v for let in op.body.lets for v in let.vars}
+        one = Iteration.of(op)
         consumed = set(consumed_by(op))
         for _, let in read:
             whole = let.vars[0]
@@ -173,10 +168,9 @@ class _Front:
             if not indices:
                 continue
             for axis, name in enumerate(let.op.out):
-                entries = {i[axis].substitute(fixed.get) for i in indices}
-                (entry, *others) = entries
-                steps = _slope((entry,), op.index)
-                if others or steps not in (1, -1) or entry.mentions(inside):
+                (entry, *others) = {one.opened(i[axis]) for i in indices}
+                steps = one.slope((entry,))
+                if others or steps not in (1, -1) or not one.is_known(entry):
                     continue
                 if (name in let.op.left) == (name in let.op.right):
                     continue
@@ -229,12 +223,6 @@ def _consumed(op: anf.Op) -> list[anf.Var]:
     return consumed_by(op)
 
 
-def _slope(index: Sequence[anf.Size], iteration: anf.Var) -> int:
-    """Returns by how much the only entry that mentions an iteration grows with it; 0 if there is no such number."""
-    moving = [e for e in index if e.mentions((iteration,))]
-    return slope(moving[0], iteration) if len(moving) == 1 else 0
-
-
 # ---- what is made ----------------------------------------------------------------------------------------------------
 def _loop(let: anf.Let, op: anf.For, products: Sequence[_Product]) -> list[anf.Let]:
     """The lets in the place of a loop: how large a block is, and the loop over blocks."""
@@ -261,32 +249,27 @@ def _loop(let: anf.Let, op: anf.For, products: Sequence[_Product]) -> list[anf.L
 
 def _iterations(b: Builder, op: anf.For, products: Sequence[_Product], first: anf.Size, some: anf.Size) -> anf.Block:
     """The body of a loop over the iterations of a block; what it needs of all of them goes before it."""
-    lets = list(op.body.lets)
+    one, lets = Iteration.of(op), list(op.body.lets)
     parts: dict[anf.Var, Location] = {}
     for p in products:
-        row = first + some - 1 - anf.poly(op.index) if p.falls else anf.poly(op.index) - first
-        whole = _product(b, op, p, first, some)
+        rows = Rows(one, first, some, p.falls)
+        whole = _product(b, p, rows)
         if p.axis is None:
-            lets[lets.index(p.let)] = anf.Let(p.let.vars, at_point(whole, (row,)), p.let.span)
+            lets[lets.index(p.let)] = anf.Let(p.let.vars, at_point(whole, (rows.row,)), p.let.span)
         else:
-            parts[p.let.vars[0]] = Location(whole, (row,), axis=p.axis)
+            parts[p.let.vars[0]] = Location(whole, (rows.row,), axis=p.axis)
     return Relocation({}, parts).block(anf.Block(tuple(lets), op.body.results))
 
 
-def _product(b: Builder, op: anf.For, p: _Product, first: anf.Size, some: anf.Size) -> anf.Var:
+def _product(b: Builder, p: _Product, rows: Rows) -> anf.Var:
     """The product of the parts of all iterations of a block."""
     contract = p.let.op
     assert isinstance(contract, anf.Contract)
-    q = anf.fresh(op.index.name, I64)
-    iteration = first + some - 1 - anf.poly(q) if p.falls else first + anf.poly(q)
-    renaming = Renaming({op.index: iteration}, renew=True)
-    axes = (q, *[renaming.bind(v) for v in p.part.axes])
-    shape = (some, *p.part.shape)
-    view = anf.View(p.part.array, axes, shape, tuple(map(renaming.size, p.part.index)))
-    array = anf.fresh(p.part.array.name, anf.Array(array_type(p.part.array).dtype, shape))
+    view = rows.parts(p.part)
+    array = anf.fresh(view.array.name, anf.Array(array_type(view.array).dtype, view.shape))
     new = 1 + max((*contract.left, *contract.right))
     names = (new, *p.names)
-    result = anf.fresh(p.let.vars[0].name, anf.Array(dtype_of(p.let.vars[0]), (some, *p.sizes)))
+    result = anf.fresh(p.let.vars[0].name, anf.Array(dtype_of(p.let.vars[0]), (rows.count, *p.sizes)))
     b.append(anf.Let((array,), view, p.let.span))
     if p.varies:
         made = replace(contract, a=array, left=names, out=(new, *p.out))

@@ -14,18 +14,18 @@ factor, or the sum, has a part for each iteration already: then memory grows by 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dlang.ir import anf
+from dlang.ir.axes import Location, without
 from dlang.ir.builder import Builder
-from dlang.ir.comprehension_queries import extent, is_zero, sizes_named, slope, without_results
+from dlang.ir.comprehension_queries import extent, is_zero, without_results
 from dlang.ir.pruning import pruned
-from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import count_uses, map_blocks, map_functions, type_vars, with_body, with_lets, with_op
-from dlang.ir.types import I64, dtype_of
+from dlang.ir.traverse import count_uses, map_blocks, map_functions, parts, type_vars, with_body, with_lets, with_op
+from dlang.ir.types import array_type, dtype_of
 from dlang.optimize.contractions import is_product
+from dlang.optimize.iterations import Iteration, Rows
 from dlang.optimize.stores import Where, stored
-from dlang.polynomials import Poly
 
 
 def sink_products(program: anf.Program) -> anf.Program:
@@ -89,8 +89,7 @@ class _Finder:
     def __init__(self, op: anf.For) -> None:
         self.op = op
         self.uses = count_uses(op.body)
-        self.inside = {op.index, *op.params} | {v for let in op.body.lets for v in let.vars}
-        self.fixed = {v: let.op.size for let in op.body.lets for v in let.vars if isinstance(let.op, anf.IndexExpr)}
+        self.one = Iteration.of(op)
         self.home = {v: at for at, let in enumerate(op.body.lets) for v in let.vars}
 
     def sums(self) -> list[_Sum]:
@@ -118,47 +117,27 @@ class _Finder:
 
     def kept(self, op: anf.Comp, code: Sequence[anf.Let], d: anf.Destination) -> tuple[anf.Var, ...] | None:
         """The arrays of an iteration that the code reads; None if it needs anything else of the iteration."""
-        names = {a.var for a in op.axes} | {v for let in code for v in let.vars}
+        one = self.one
         found: dict[anf.Var, None] = {}
-        growing = False
-        axis_sizes = [s for a in op.axes for s in (*a.lows, *a.highs)]
-        if not all(self.is_outside(s, names) for s in (*axis_sizes, *d.shape)):
+        if not one.is_fixed(*d.shape, *(s for a in op.axes for s in (*a.lows, *a.highs))) or not one.is_known(*d.index):
             return None
-        for entry in d.index:
-            if not self.is_outside(entry, names, {self.op.index}):
-                return None
-            growing |= slope(self.opened(entry), self.op.index) in (1, -1)  # a slice for each iteration
+        growing = any(one.slope((entry,)) in (1, -1) for entry in d.index)  # a slice for each iteration
         for let in code:
             match let.op:
+                case anf.Read(array, index) if not one.is_known(*index):
+                    return None
+                case anf.Read(array, index) if array in one.computed:
+                    if array in self.op.params or not one.is_fixed(*index, *array_type(array).shape):
+                        return None
+                    found[array] = None
                 case anf.Read(array, index):
-                    if not all(self.is_outside(i, names, {self.op.index}) for i in index):
-                        return None
-                    if array not in self.inside:
-                        growing |= any(self.opened(i).mentions((self.op.index,)) for i in index)
-                    elif self.op.index in {v for i in index for v in self.opened(i).atoms()}:
-                        return None
-                    else:
-                        assert isinstance(array.type, anf.Array)
-                        if array in self.op.params or not all(self.is_outside(s, set()) for s in array.type.shape):
-                            return None
-                        found[array] = None
+                    growing |= any(map(one.moves, index))
                 case anf.Prim() | anf.Cast():
-                    pass
+                    if any(a is one.number or a in one.computed for a in parts(let.op).atoms):
+                        return None
                 case _:
                     return None
-            atoms = (
-                let.op.args if isinstance(let.op, anf.Prim) else (let.op.arg,) if isinstance(let.op, anf.Cast) else ()
-            )
-            if any(a in self.inside for a in atoms if isinstance(a, anf.Var)):
-                return None
         return tuple(found) if growing and found else None
-
-    def opened(self, size: anf.Size) -> anf.Size:
-        return size.substitute(self.fixed.get)
-
-    def is_outside(self, size: anf.Size, names: set[anf.Var], also: set[anf.Var] | None = None) -> bool:
-        """Tells whether a size mentions nothing of an iteration but `names`, and `also`."""
-        return not any(a in self.inside and a not in names and a not in (also or ()) for a in self.opened(size).atoms())
 
 
 class _Deferred:
@@ -167,26 +146,21 @@ class _Deferred:
     def __init__(
         self, let: anf.Let, op: anf.For, iterations: anf.Size, sums: Sequence[_Sum], zeros: set[anf.Var]
     ) -> None:
-        self.let, self.op, self.iterations, self.zeros = let, op, iterations, zeros
+        self.let, self.op, self.zeros = let, op, zeros
         self.sums = list(sums)
-        self.fixed = sizes_named(op.body)
-        self.stacks = _stacks(let, op)
+        self.one = Iteration.of(op)
+        self.rows = Rows(self.one, op.low, iterations, any(map(self._falls, sums)))
+        self.stacks = _stacks(let, op, self.one)
         self.before: list[anf.Let] = []
         self.arrays: dict[anf.Var, anf.Var] = {}  # what is kept of the iterations, after the loop
-        self.backwards = any(self._falls(s) for s in sums)
 
     def _falls(self, s: _Sum) -> bool:
         """Tells whether the parts of an array are read backwards: the last iteration reads the first."""
         comp = self.op.body.lets[s.at].op
         assert isinstance(comp, anf.Comp)
         read = [i for let in s.code if isinstance(let.op, anf.Read) for i in let.op.index]
-        entries = [i.substitute(self.fixed.get) for i in (*read, *comp.destinations[s.result].index)]
+        entries = map(self.one.opened, (*read, *comp.destinations[s.result].index))
         return any(e.terms.get((self.op.index,), 0) < 0 for e in entries)
-
-    def row(self, index: anf.Size) -> anf.Size:
-        """Returns the row of an iteration's part, in the order of what it is multiplied with."""
-        at = index - self.op.low
-        return self.iterations - 1 - at if self.backwards else at
 
     def products(self) -> list[anf.Let] | None:
         """The sums over all iterations at once; None if none of them is a product."""
@@ -204,47 +178,20 @@ class _Deferred:
         assert isinstance(comp, anf.Comp)
         d = comp.destinations[s.result]
         assert isinstance(d, anf.Reduce)
-        t = anf.fresh(self.op.index.name, I64)
-        iteration = self.op.low + (self.iterations - 1 - anf.poly(t) if self.backwards else anf.poly(t))
-        renaming = Renaming({self.op.index: iteration}, renew=True)
-        axes = [anf.Axis(t, (Poly({}),), (self.iterations,))]
-        for a in comp.axes:
-            lows, highs = tuple(map(renaming.size, a.lows)), tuple(map(renaming.size, a.highs))
-            axes.append(anf.Axis(renaming.bind(a.var), lows, highs))
-        lets = []
-        for let in s.code:
-            op = let.op
-            if isinstance(op, anf.Read):
-                index = tuple([renaming.size(i.substitute(self.fixed.get)) for i in op.index])
-                op = (
-                    self.kept(op.array, index, anf.poly(t), iteration)
-                    if op.array in s.kept
-                    else anf.Read(op.array, index)
-                )
-            else:
-                op = renaming.op(op)
-            lets.append(anf.Let(tuple([renaming.bind(v) for v in let.vars]), op, let.span))
-        value = renaming.atom(comp.body.results[s.result])
         start = self.op.init[s.state]
         assert isinstance(start, anf.Var)
-        place = tuple([renaming.size(i.substitute(self.fixed.get)) for i in d.index])
-        keep = anf.Reduce(d.shape, place, "sum", None if start in self.zeros else start)
-        whole = anf.Comp(tuple(axes), anf.Block(tuple(lets), (value,)), (keep,))
+        body = anf.Block(s.code, (comp.body.results[s.result],))
+        keep = replace(d, into=None if start in self.zeros else start)
+        locations = {v: self.stacks.get(v) or Location(self.array(v), (self.rows.row,)) for v in s.kept}
+        whole = self.rows.at_once(anf.Comp(comp.axes, body, (keep,)), locations)
         if not is_product(whole):
             return None
         return anf.Let((self.let.vars[s.state],), whole, self.op.body.lets[s.at].span)
 
-    def kept(self, var: anf.Var, index: tuple[anf.Size, ...], row: anf.Size, iteration: anf.Size) -> anf.Read:
-        """The read, after the loop, of what an array was in an iteration."""
-        if var not in self.stacks:
-            return anf.Read(self.array(var), (row, *index))
-        stack, at, entry = self.stacks[var]
-        return anf.Read(stack, (*index[:at], entry.substitute({self.op.index: iteration}.get), *index[at:]))
-
     def array(self, var: anf.Var) -> anf.Var:
         if var not in self.arrays:
             assert isinstance(var.type, anf.Array)
-            self.arrays[var] = anf.fresh(f"{var.name}s", anf.Array(var.type.dtype, (self.iterations, *var.type.shape)))
+            self.arrays[var] = anf.fresh(f"{var.name}s", anf.Array(var.type.dtype, (self.rows.count, *var.type.shape)))
         return self.arrays[var]
 
     def loop(self) -> anf.Let:
@@ -259,7 +206,7 @@ class _Deferred:
         for s in sorted(gone.values(), key=lambda s: -s.at):
             result = lets[s.at].vars.index(op.body.results[s.state])
             lets[s.at : s.at + 1] = without_results(lets[s.at], (result,))
-        row = self.row(anf.poly(op.index))
+        row = self.rows.row
         kept = [v for v in self.arrays if any(v in s.kept for s in self.sums)]
         tapes: list[tuple[anf.Var, anf.Var, Where]] = []
         for v in kept:
@@ -277,13 +224,10 @@ class _Deferred:
         return anf.Let(tuple(vars), new, self.let.span)
 
 
-def _stacks(let: anf.Let, op: anf.For) -> dict[anf.Var, tuple[anf.Var, int, anf.Size]]:
-    """The arrays of which each iteration keeps a copy in a slice of its own: where, along which axis, at which
-    entry."""
+def _stacks(let: anf.Let, op: anf.For, one: Iteration) -> dict[anf.Var, Location]:
+    """The arrays of which each iteration keeps a copy in a slice of its own, and where that is after the loop."""
     found = {}
     uses = count_uses(op.body)
-    fixed = sizes_named(op.body)
-    inside = {*op.params} | {v for let in op.body.lets for v in let.vars}
     for inner in op.body.lets:
         if not isinstance(inner.op, anf.Comp):
             continue
@@ -295,15 +239,13 @@ def _stacks(let: anf.Let, op: anf.For) -> dict[anf.Var, tuple[anf.Var, int, anf.
             if read is None or not isinstance(d, anf.Reduce) or d.monoid != "set" or d.into not in op.params:
                 continue
             state = op.params.index(d.into)
-            at = [j for j, e in enumerate(d.index) if e.substitute(fixed.get).mentions((op.index,))]
+            at = [j for j, e in enumerate(d.index) if one.moves(e)]
             if op.body.results[state] is not var or uses[d.into] != 1 or uses[var] != 1 or len(at) != 1:
                 continue
-            entry = d.index[at[0]].substitute(fixed.get)
-            rest = tuple([e for j, e in enumerate(d.index) if j != at[0]])
+            entry, rest = d.index[at[0]], without(d.index, at[0])
             axes = [e.atom for e in rest]
-            if slope(entry, op.index) == 0 or entry.mentions(inside) or read.index != rest or set(axes) != set(full):
+            if one.slope((entry,)) == 0 or not one.is_known(entry) or read.index != rest or set(axes) != set(full):
                 continue
-            assert isinstance(read.array.type, anf.Array)
-            if len(axes) == len(full) and tuple([full[a] for a in axes if a]) == read.array.type.shape:
-                found[read.array] = let.vars[state], at[0], entry
+            if len(axes) == len(full) and tuple([full[a] for a in axes if a]) == array_type(read.array).shape:
+                found[read.array] = Location(let.vars[state], (entry,), at[0])
     return found

@@ -21,11 +21,12 @@ too, becomes the products of all of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
+from dlang.ir.axes import Location, Relocation, stacked
 from dlang.ir.builder import shape_of
 from dlang.ir.comprehension_queries import point_of, slope
 from dlang.ir.pruning import pruned
@@ -43,6 +44,7 @@ from dlang.ir.traverse import (
     with_op,
 )
 from dlang.ir.types import dtype_of, type_of
+from dlang.optimize.iterations import Iteration, Rows
 
 
 def vectorise_loops(program: anf.Program) -> anf.Program:
@@ -82,7 +84,9 @@ def _at_once(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] | N
     uses = count_uses(loop.body)
     if any(uses.get(p) != 1 for p in loop.params) or len(set(loop.body.results)) < len(loop.params):
         return None
-    batch = _Batch(loop, dict(zip(loop.body.results, let.vars, strict=True)), loop.high - loop.low)
+    one = Iteration.of(loop)
+    rows = Rows(one, loop.low, loop.high - loop.low)
+    batch = _Batch(loop, one, rows, dict(zip(loop.body.results, let.vars, strict=True)))
     if any(uses.get(r) != 1 for r in batch.results if isinstance(r, anf.Var)):
         return None
     done = all(batch.takes(inner) for inner in loop.body.lets)
@@ -94,33 +98,23 @@ class _Batch:
     """A loop being done at once.
 
     results: what the last state is called outside of the loop. lets: what takes its place. scalars: the scalar code of
-    an iteration. arrays: those of an iteration, and those of all iterations. sizes: the variables of an iteration that
-    name sizes.
+    an iteration. arrays: those of an iteration, and those of all iterations.
     """
 
     loop: anf.For
+    one: Iteration
+    rows: Rows
     results: dict[anf.Atom, anf.Var]
-    iterations: anf.Size
     lets: list[anf.Let] = field(default_factory=list)
     scalars: list[anf.Let] = field(default_factory=list)
     arrays: dict[anf.Var, anf.Var] = field(default_factory=dict)
-    sizes: dict[anf.Var, anf.Size] = field(default_factory=dict)
-    local: set[anf.Var] = field(default_factory=set)  # what an iteration binds
     finished: set[anf.Var] = field(default_factory=set)
-
-    @property
-    def place(self) -> anf.Size:
-        """The index of an iteration along the new axis."""
-        return anf.poly(self.loop.index) - self.loop.low
 
     def takes(self, let: anf.Let) -> bool:
         """Does a let of the body for all iterations; False if that can't be done."""
-        self.local |= set(let.vars)
         match let.op:
             case anf.Prim() | anf.Cast() | anf.IndexExpr() | anf.Read() | anf.If() | anf.StopGradient() if _scalar(let):
                 self.scalars.append(let)
-                if isinstance(let.op, anf.IndexExpr):
-                    self.sizes[let.vars[0]] = let.op.size.substitute(self.sizes.get)
                 return not self._whole(let.op)
             case anf.Assert():
                 return self._check(let)
@@ -129,13 +123,13 @@ class _Batch:
             case anf.Update(array, index, value):
                 keep = anf.Reduce(shape_of(array), index, "set", array)
                 return self._comprehension(let, anf.Comp((), anf.Block((), (value,)), (keep,)))
-            case anf.View(array, axes, shape, index):
-                return self._view(let, array, axes, shape, index)
+            case anf.View() as view:
+                return self._view(let, view)
             case anf.Reshape(array, shape):
                 shape = self._open(shape)
-                if array not in self.arrays or self._inside(shape):
+                if array not in self.arrays or not self.one.is_fixed(*shape):
                     return False
-                self._array(let, anf.Reshape(self.arrays[array], (self.iterations, *shape)), (self.iterations, *shape))
+                self._array(let, anf.Reshape(self.arrays[array], (self.rows.count, *shape)), (self.rows.count, *shape))
                 return True
             case _:
                 return False
@@ -145,26 +139,26 @@ class _Batch:
         """A check of each iteration; what it certifies is stored."""
         if self._whole(let.op) or not all(_storable(v) and isinstance(v.type, anf.Scalar) for v in let.vars):
             return False
-        keep = anf.Reduce((self.iterations,), (self.place,), "set")
+        keep = anf.Reduce((self.rows.count,), (self.rows.row,), "set")
         check = anf.Comp((), anf.Block((let,), let.vars), tuple([keep] * len(let.vars)))
-        stored = tuple([anf.fresh(v.name, type_of(dtype_of(v), (self.iterations,))) for v in let.vars])
+        stored = tuple([anf.fresh(v.name, type_of(dtype_of(v), (self.rows.count,))) for v in let.vars])
         self._emit(anf.Let(stored, check, let.span))
         for v, array in zip(let.vars, stored, strict=True):
-            self.scalars.append(anf.Let((v,), anf.Read(array, (self.place,)), let.span))
+            self.scalars.append(anf.Let((v,), anf.Read(array, (self.rows.row,)), let.span))
         return True
 
     def _comprehension(self, let: anf.Let, op: anf.Comp) -> bool:
         if self._whole(op):
             return False
-        axes = tuple([anf.Axis(a.var, self._open(a.lows), self._open(a.highs)) for a in op.axes])
-        if any(self._inside(ends, iteration=False) for a in axes for ends in (a.lows, a.highs)):
+        axes = self._open_axes(op.axes)
+        if not all(self.one.is_known(*a.lows, *a.highs) for a in axes):
             return False
         destinations: list[anf.Destination] = []
         vars: list[anf.Var] = []
         reads: list[anf.Let] = []
         for v, d in zip(let.vars, op.destinations, strict=True):
             shape = self._open(d.shape)
-            if self._inside(shape) or not _storable(v):
+            if not self.one.is_fixed(*shape) or not _storable(v):
                 return False
             if d.into in self.loop.params:
                 to = self._slice(op, v, d)
@@ -176,19 +170,14 @@ class _Batch:
             if d.into is not None and d.into not in self.arrays:
                 return False
             into = None if d.into is None else self.arrays[d.into]
-            shape, place = (self.iterations, *shape), (self.place, *d.index)
-            keeps = (
-                anf.Reduce(shape, place, d.monoid, into)
-                if isinstance(d, anf.Reduce)
-                else anf.ScatterAdd(shape, place, into)
-            )
-            destinations.append(keeps)
-            array = anf.fresh(v.name, type_of(dtype_of(v), shape))
+            keep = stacked(replace(d, shape=shape), (self.rows.count,), (self.rows.row,), into)
+            destinations.append(keep)
+            array = anf.fresh(v.name, type_of(dtype_of(v), keep.shape))
             vars.append(array)
             if isinstance(v.type, anf.Array):
                 self.arrays[v] = array
             else:
-                reads.append(anf.Let((v,), anf.Read(array, (self.place,)), let.span))
+                reads.append(anf.Let((v,), anf.Read(array, (self.rows.row,)), let.span))
         self._emit(anf.Let(tuple(vars), anf.Comp(axes, op.body, tuple(destinations)), let.span))
         self.scalars += reads
         return True
@@ -204,38 +193,29 @@ class _Batch:
             return None
         init = self.loop.init[k]
         assert isinstance(init, anf.Var)
-        inside = self.local | {a.var for a in op.axes} | set(bound_vars(op.body))
+        inside = self.one.computed | {a.var for a in op.axes} | set(bound_vars(op.body))
         entries = self._open(d.index)
         own = [e for e in entries if slope(e, self.loop.index) in (1, -1)]
         if all(e.mentions(inside) for e in own):
             return None
         self.finished.add(v)
-        if isinstance(d, anf.ScatterAdd):
-            return anf.ScatterAdd(d.shape, entries, init)
-        whole = anf.Reduce(d.shape, entries, d.monoid)
-        iteration = anf.Axis(self.loop.index, (self.loop.low,), (self.loop.high,))
-        axes = (iteration, *[anf.Axis(a.var, self._open(a.lows), self._open(a.highs)) for a in op.axes])
-        if d.monoid == "set" and point_of(anf.Comp(axes, op.body, (whole,)), 0) is not None:
-            return whole
-        return anf.Reduce(d.shape, entries, d.monoid, init)
+        if isinstance(d, anf.Reduce) and d.monoid == "set":
+            whole = replace(d, index=entries, into=None)
+            iteration = anf.Axis(self.loop.index, (self.loop.low,), (self.loop.high,))
+            if point_of(anf.Comp((iteration, *self._open_axes(op.axes)), op.body, (whole,)), 0) is not None:
+                return whole
+        return replace(d, index=entries, into=init)
 
-    def _view(
-        self,
-        let: anf.Let,
-        array: anf.Var,
-        axes: tuple[anf.Var, ...],
-        shape: Sequence[anf.Size],
-        index: Sequence[anf.Size],
-    ) -> bool:
-        shape, index = self._open(shape), self._open(index)
-        iteration = anf.fresh("i", self.loop.index.type)
-        if array in self.loop.params or self._inside(shape) or self._inside(index, iteration=False):
+    def _view(self, let: anf.Let, view: anf.View) -> bool:
+        shape, index = self._open(view.shape), self._open(view.index)
+        if view.array in self.loop.params or not self.one.is_fixed(*shape) or not self.one.is_known(*index):
             return False
-        at = tuple([e.substitute({self.loop.index: anf.poly(iteration) + self.loop.low}.get) for e in index])
-        of = (array, at) if array not in self.arrays else (self.arrays[array], (anf.poly(iteration), *at))
-        self._array(
-            let, anf.View(of[0], (iteration, *axes), (self.iterations, *shape), of[1]), (self.iterations, *shape)
-        )
+        array = self.arrays.get(view.array)
+        view = replace(view, shape=shape, index=index)
+        if array is not None:
+            view = replace(view, array=array, index=(self.rows.row, *index))
+        whole = self.rows.parts(view)
+        self._array(let, whole, whole.shape)
         return True
 
     # ---- code --------------------------------------------------------------------------------------------------------
@@ -251,33 +231,20 @@ class _Batch:
         wanted = set(free_vars(op))
         needed = pruned(self.scalars, wanted)
         highs: tuple[anf.Size, ...] = (self.loop.high,)
-        if not op.destinations and not wanted & {self.loop.index, *self.local}:
+        if not op.destinations and wanted.isdisjoint((self.loop.index, *self.one.computed)):
             highs = (self.loop.high, self.loop.low + 1)  # the same check in every iteration
         axis = anf.Axis(self.loop.index, (self.loop.low,), highs)
         body = anf.Block((*needed, *op.body.lets), op.body.results)
-        whole = self._of_all(anf.Comp((axis, *op.axes), body, op.destinations))
-        self.lets.append(anf.Let(let.vars, Renaming({}, renew=True).op(whole), let.span))
-
-    def _of_all(self, op: anf.Op) -> anf.Op:
-        """An operation that reads the arrays of all iterations."""
-        if isinstance(op, anf.Read) and op.array in self.arrays:
-            return anf.Read(self.arrays[op.array], (self.place, *op.index))
-        return map_blocks(op, self._block_of_all)
-
-    def _block_of_all(self, block: anf.Block) -> anf.Block:
-        lets = []
-        for let in block.lets:
-            op = self._of_all(let.op)
-            lets.append(with_op(let, let.vars, op))
-        return with_lets(block, lets, block.results)
+        of_all = Relocation({}, {v: Location(array, (self.rows.row,)) for v, array in self.arrays.items()}, renew=True)
+        whole = of_all.op(anf.Comp((axis, *op.axes), body, op.destinations))
+        self.lets.append(anf.Let(let.vars, whole, let.span))
 
     # ---- questions ---------------------------------------------------------------------------------------------------
     def _open(self, sizes: Sequence[anf.Size]) -> tuple[anf.Size, ...]:
-        return tuple([s.substitute(self.sizes.get) for s in sizes])
+        return tuple(map(self.one.opened, sizes))
 
-    def _inside(self, sizes: Sequence[anf.Size], iteration: bool = True) -> bool:
-        """Tells whether sizes mention a variable that an iteration binds."""
-        return any(s.mentions(self.local) or (iteration and s.mentions((self.loop.index,))) for s in sizes)
+    def _open_axes(self, axes: Sequence[anf.Axis]) -> tuple[anf.Axis, ...]:
+        return tuple(map(Renaming(self.one.sizes).axis, axes))
 
     def _whole(self, op: anf.Op) -> bool:
         """Tells whether an operation uses an array of an iteration other than by its elements, or to continue it."""
