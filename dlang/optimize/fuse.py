@@ -19,6 +19,7 @@ from dataclasses import replace
 
 from dlang.ir import anf
 from dlang.ir.affine import grows_less
+from dlang.ir.axes import Relocation
 from dlang.ir.comprehension_queries import extent, point_of
 from dlang.ir.sharing import repeated, takes_long
 from dlang.ir.substitution import Renaming
@@ -435,18 +436,8 @@ class _Inliner:
         producer, k = self.chosen[read.array]
         op = producer.op
         value = op.body.results[k]
-        code = producer.code(k) or []
-        values = {a for let in code for a in parts(let.op).atoms} | {value}
-        env: dict[anf.Var, anf.Atom | anf.Size] = {}
-        for axis, entry in zip(point_of(op, k) or (), read.index, strict=True):
-            if axis is None:
-                continue
-            if axis in values and entry.atom is None and entry.constant is None:
-                number = anf.fresh(axis.name, axis.type)
-                lets.append(anf.Let((number,), anf.IndexExpr(entry)))
-                env[axis] = number
-            else:
-                env[axis] = entry
-        copy = Renaming(env, renew=True)
-        lets += [copy.let(let) for let in code]
-        return copy.atom(value)
+        point = zip(point_of(op, k) or (), read.index, strict=True)
+        copy = Relocation({axis: entry for axis, entry in point if axis is not None}, {}, renew=True)
+        code = copy.block(anf.Block(tuple(producer.code(k) or ()), (value,)))
+        lets += [*copy.numbers, *code.lets]
+        return code.results[0]
