@@ -110,7 +110,11 @@ class Relocation(Renaming):
 
     def atom(self, atom: anf.Atom) -> anf.Atom:
         new = self.env.get(atom) if isinstance(atom, anf.Var) else None
-        if not isinstance(new, Poly) or new.atom is not None or new.constant is not None:
+        if new is None:
+            return atom
+        if not isinstance(new, Poly):
+            return new
+        if new.atom is not None or new.constant is not None:
             return super().atom(atom)
         assert isinstance(atom, anf.Var)
         if atom not in self._operands:

@@ -44,6 +44,7 @@ from dlang.ir.types import BOOL, I64
 from dlang.ops.primitives import COUNTING
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.lifting import nothing, zero
+from dlang.polynomials import Coefficient
 
 FEW = 16  # iterations, or points, that are done as they stand
 
@@ -72,9 +73,10 @@ class _Iterations:
         first = dict(zip(self.params, self.loop.init, strict=True))
         return {v for p in free_vars(self.loop.condition) if isinstance(v := first.get(p, p), anf.Var)}
 
-    def serials(self) -> list[int]:
+    def order(self) -> tuple[list[int], list[tuple[list[int], Coefficient]]]:
         """Returns the key by which the iterations are ordered."""
-        return sorted([v.serial for v in {*self.params, *self.named()}])
+        terms = sorted([([v.serial for v in m], c) for m, c in (self.high - self.low).terms.items()])
+        return sorted([v.serial for v in {*self.params, *self.named()}]), terms
 
     def refuses(self) -> bool:
         """Tells whether finding the iterations may end the run."""
@@ -476,7 +478,7 @@ class _Guarded:
             return [self.otherwise(b, v, made) for v in given]
 
         with b.scope() as out:
-            conditions = [self.condition(b, iterations) for iterations in sorted(guard, key=_Iterations.serials)]
+            conditions = [self.condition(b, iterations) for iterations in sorted(guard, key=_Iterations.order)]
             all_hold = conditions[0]
             for condition in conditions[1:]:
                 all_hold = b.prim("and", all_hold, condition)
