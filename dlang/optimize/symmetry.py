@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from dlang.ir import anf
 from dlang.ir.comprehension_queries import without_results
-from dlang.ir.substitution import substitute
+from dlang.ir.substitution import Renaming, substitute
 from dlang.ir.traverse import map_blocks, map_bodies, with_lets, with_op
 from dlang.ir.types import dtype_of, is_float
 from dlang.ops.primitives import PRIMITIVES
@@ -115,12 +115,9 @@ def _without(let: anf.Let, op: anf.Comp, p: anf.Var, q: anf.Var, twins: Sequence
         a, b = op.destinations[t.position], op.destinations[t.other]
         assert isinstance(a, anf.Reduce) and isinstance(b, anf.Reduce)
         named = {v for i in a.index for v in i.atoms()}
-        axes = {
-            axis.var: replace(axis, var=anf.fresh(axis.var.name, axis.var.type))
-            for axis in op.axes
-            if axis.var in named
-        }
-        at: dict[anf.Var, anf.Size] = {old: anf.poly(axis.var) for old, axis in axes.items()}
+        code = Renaming({}, renew=True)
+        axes = tuple([code.axis(axis) for axis in op.axes if axis.var in named])
+        at = code.env
         there = at | ({p: at[q]} if q in at else {q: at[p]})
         value: anf.Atom = anf.fresh("g", anf.Scalar(dtype_of(op.body.results[t.position])))
         assert isinstance(value, anf.Var)
@@ -131,16 +128,8 @@ def _without(let: anf.Let, op: anf.Comp, p: anf.Var, q: anf.Var, twins: Sequence
             turned = anf.fresh("g", value.type)
             body_lets.append(anf.Let((turned,), anf.Prim("neg", (value,)), let.span))
             value = turned
-        bounds = [
-            replace(
-                axis,
-                lows=tuple([substitute(s, at) for s in axis.lows]),
-                highs=tuple([substitute(s, at) for s in axis.highs]),
-            )
-            for axis in axes.values()
-        ]
-        destination = replace(a, index=tuple([substitute(i, at) for i in a.index]))
-        made = anf.Comp(tuple(bounds), anf.Block(tuple(body_lets), (value,)), (destination,))
+        destination = replace(a, index=tuple(map(code.size, a.index)))
+        made = anf.Comp(axes, anf.Block(tuple(body_lets), (value,)), (destination,))
         lets.append(anf.Let((let.vars[t.position],), made, let.span))
     return lets
 
