@@ -72,7 +72,7 @@ def _indices(count: int) -> tuple[anf.Var, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where the elements of an array are: in another array, or that is the only element that is read.
+    """The place of the elements of an array: in another array, or that is the only element that is read.
 
     axis: along which only a part of them is there, from `start` on; None for `start`: at one point, and there is no
     such axis. entries: those of further axes, from `at` on.

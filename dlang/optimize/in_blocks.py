@@ -120,7 +120,7 @@ class _Body:
 
     @property
     def start(self) -> anf.Size | None:
-        """Where a block starts in an array that has it as a part; None for one value."""
+        """The start of a block in an array that has it as a part; None for one value."""
         return None if self.count is None else self.first
 
     def shape(self, shape: Sequence[anf.Size], split: Split) -> tuple[anf.Size, ...]:

@@ -1,4 +1,4 @@
-"""What of a loop's body depends on the iteration, and the iterations of a loop as rows of an array.
+"""An iteration of a loop, and what depends on which one it is; and iterations as rows of an array.
 
 A product in a body is moved by what its operands are in an iteration: the same in all (`is_fixed`), a part of an array
 from outside that its number determines (`is_known`, and how the part moves: `slope`), or computed in it, so that what
