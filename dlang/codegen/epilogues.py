@@ -14,11 +14,12 @@ from dataclasses import dataclass
 
 from dlang.codegen.blocks import Scheduler
 from dlang.codegen.loops import Reduction, Store, Value
-from dlang.codegen.memory import Place, covers, frame_of
+from dlang.codegen.memory import Place, frame_of
 from dlang.codegen.nests import identity
 from dlang.codegen.packing import Extent
 from dlang.ir import anf
 from dlang.ir.traverse import free_vars, mentioned, type_vars
+from dlang.ir.writes import covers
 
 SCALARS = frozenset("sum prod max min any all".split())
 NEAR = 16  # lets after a product among which its reader is looked for
@@ -130,10 +131,9 @@ def _is_possible(d: anf.Destination, op: anf.Comp, column: anf.Var, product: anf
     """Tells whether a destination is an element for each point, a sum for each column, or a scalar."""
     if not isinstance(d, anf.Reduce) or d.into not in (None, product):
         return False
-    bounds = {axis.var: (axis.lows, axis.highs) for axis in op.axes}
     if not d.shape:
         return d.monoid in SCALARS
-    if not covers(d.shape, d.index, bounds):
+    if not covers(op.axes, d.shape, d.index):
         return False
     return _is_apart(d, op) or (d.monoid == "sum" and any(entry.atom is column for entry in d.index))
 

@@ -26,11 +26,12 @@ from dataclasses import replace
 from dlang.codegen import loops
 from dlang.codegen.blocks import Scheduler
 from dlang.codegen.gathering import Factor, Spread, Windows, count, extent, matrix_of, plan_of
-from dlang.codegen.memory import covers, row_major
+from dlang.codegen.memory import row_major
 from dlang.codegen.packing import NARROWEST, matrix_product, packed
 from dlang.ir.anf import Axis, Comp, Lit, Reduce, Scalar, Size, Var, fresh, poly
 from dlang.ir.terms import WIDTHS, ZERO
 from dlang.ir.types import BOOL, I64
+from dlang.ir.writes import covers
 
 BLOCK = 1 << 17  # elements that are gathered at once
 WORTHWHILE = 30_000  # multiplications from which a block is worth gathering
@@ -51,7 +52,7 @@ def comprehension(s: Scheduler, op: Comp, var: Var, otherwise: Callable[[], None
     assert isinstance(keep, Reduce)
     place = s.target(var)
     out = Factor(place.buffer, place.at(keep.index))
-    reached = covers(keep.shape, keep.index, {a.var: (a.lows, a.highs) for a in op.axes})
+    reached = covers(op.axes, keep.shape, keep.index)
     with s.collect() as blocks:
         if not reached or isinstance(plan, Spread) or not plan.rows:
             s.fill(place, Lit(0.0, place.buffer.dtype))

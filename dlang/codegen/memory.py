@@ -7,7 +7,6 @@ owns it, after the last use of any array that lives in it. Parameters are borrow
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dlang.codegen.loops import Buffer
@@ -167,31 +166,3 @@ class Memory:
         for ended in self.frames.pop().ends.values():
             for var, buffer in ended:
                 self.holders[buffer].pop(var, None)
-
-
-# ---- reaching every element ------------------------------------------------------------------------------------------
-def covers(
-    shape: tuple[Size, ...], index: tuple[Size, ...], bounds: Mapping[Var, tuple[tuple[Size, ...], tuple[Size, ...]]]
-) -> bool:
-    """Tells whether an index reaches each element of a shape as its axes run; may say no where it does."""
-    used: set[Var] = set()
-    for size, entry in zip(shape, index, strict=True):
-        axes = [a for a in dict.fromkeys(entry.atoms()) if a in bounds]
-        if len(axes) != 1:
-            if axes or size != 1 or entry.terms:
-                return False
-            continue
-        (axis,) = axes
-        lows, highs = bounds[axis]
-        if axis in used or len(lows) != 1 or len(highs) != 1:
-            return False
-        used.add(axis)
-        try:
-            scale = entry.coefficient(axis)
-        except ValueError:
-            return False
-        shift = entry.without(axis)
-        first, last = (lows[0], highs[0] - 1) if scale == 1 else (highs[0] - 1, lows[0])
-        if scale not in (1, -1) or first * scale + shift != 0 or last * scale + shift != size - 1:
-            return False
-    return True

@@ -12,14 +12,14 @@ from itertools import permutations
 
 from dlang.codegen.blocks import Scheduler
 from dlang.codegen.loops import Buffer, Compute, Convert, Evaluate, Free, Load, Reduction, Slice, Stmt, Store, Value
-from dlang.codegen.memory import Place, covers, frame_of, whole
+from dlang.codegen.memory import Place, frame_of, whole
 from dlang.diagnostics import DlangError, Span, error
 from dlang.ir import anf
 from dlang.ir.anf import Size
-from dlang.ir.inplace_reuse import is_replaced
 from dlang.ir.terms import ZERO
 from dlang.ir.traverse import mentioned, walk
 from dlang.ir.types import I64
+from dlang.ir.writes import covers, is_replaced
 from dlang.ops import monoids
 
 STRIDED = 6  # how much dearer an access is whose neighbours are not adjacent in memory
@@ -135,9 +135,8 @@ def _settle(
     if joined is not None:
         t.monoid, t.combine = joined, True
         return
-    bounds = {axis.var: (axis.lows, axis.highs) for axis in axes.values()}
     t.combine = t.meets or (reduced_outside and scattered)
-    if t.combine or t.data or not (t.is_block or covers(shape[: len(t.index)], t.index, bounds)):
+    if t.combine or t.data or not (t.is_block or covers([*axes.values()], shape[: len(t.index)], t.index)):
         s.fill(t.place, identity(t.monoid, t.place.buffer.dtype))
 
 

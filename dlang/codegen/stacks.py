@@ -12,10 +12,9 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 from dlang.ir.anf import Array, Block, Comp, Destination, Empty, Read, Reduce, Size, Var
-from dlang.ir.inplace_reuse import is_replaced
-from dlang.ir.terms import ZERO
 from dlang.ir.traverse import count_uses, type_vars
 from dlang.ir.types import product
+from dlang.ir.writes import elements, is_replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +79,9 @@ def _copied(op: Comp, position: int) -> Var | None:
         return None
     value = op.body.results[position]
     read = next((let.op for let in op.body.lets if value in let.vars), None)
-    axes = {axis.var: axis for axis in op.axes}
-    if not isinstance(read, Read) or read.index != d.index[1:] or len(axes) != len(read.index):
-        return None
     shape = d.shape[1:]
-    for entry, size in zip(read.index, shape, strict=True):
-        axis = axes.pop(entry.atom, None) if entry.atom is not None else None
-        if axis is None or axis.lows != (ZERO,) or axis.highs != (size,):
-            return None
+    if not isinstance(read, Read) or read.index != d.index[1:] or elements(op.axes, shape, read.index) is None:
+        return None
     return read.array if isinstance(read.array.type, Array) and read.array.type.shape == shape else None
 
 

@@ -16,13 +16,14 @@ from dataclasses import dataclass, replace
 from dlang.codegen import gathered, nests
 from dlang.codegen.blocks import Scheduler
 from dlang.codegen.loops import Buffer, Compute, Convert, Evaluate, Free, Load, Loop, Reduction, Stmt, Store
-from dlang.codegen.memory import Place, covers, fresh_axes, row_major
+from dlang.codegen.memory import Place, fresh_axes, row_major
 from dlang.codegen.tiling import Plan, TileStmt, bounded_by, plan_of
 from dlang.codegen.vectorize import known_iterations
 from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64
+from dlang.ir.writes import covers
 from dlang.ops.monoids import COMBINE
 
 UNROLLED = 24  # so few terms of all rows need no loop
@@ -54,11 +55,10 @@ def _emit(s: Scheduler, op: anf.Comp, vars: Sequence[anf.Var], plan: Plan) -> No
     packed = [_pack(s, op, plan, var, dimension) for var, dimension in plan.packed.items()]
     _order_terms(plan)
     places = []
-    bounds = {axis.var: (axis.lows, axis.highs) for axis in op.axes}
     for var, destination in zip(vars, op.destinations, strict=True):
         assert isinstance(destination, anf.Reduce)
         place = s.target(var)
-        if not covers(destination.shape, destination.index, bounds):
+        if not covers(op.axes, destination.shape, destination.index):
             s.fill(place, nests.identity(destination.monoid, place.buffer.dtype))
         places.append(place)
     low, size = plan.row.lows[0], plan.row.highs[0] - plan.row.lows[0]

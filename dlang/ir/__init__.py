@@ -28,5 +28,7 @@ among its results (`libraries.py`), and an `Assert` on that number hands on the 
 
 Indices are polynomials and not code, so that passes can ask what they mean: `inequalities.py`, beside `polynomials.py`,
 proves that a read is in range and needs no check; `affine.py` says which axes an index determines;
-`comprehension_queries.py` and `inplace_reuse.py` say what a comprehension gives. All claim only what they prove.
+`writes.py` says
+which elements an operation writes, `comprehension_queries.py` what a comprehension gives. All claim only what they
+prove.
 """

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
-from dlang.ir.inplace_reuse import is_replaced, own_elements
 from dlang.ir.traverse import walk
 from dlang.ir.types import dtype_of
+from dlang.ir.writes import is_replaced, own_elements
 
 _PLAIN = (anf.Prim, anf.Cast, anf.Read, anf.IndexExpr, anf.StopGradient, anf.If, anf.For, anf.While)
 

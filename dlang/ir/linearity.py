@@ -10,9 +10,9 @@ from collections.abc import Mapping, Set
 
 from dlang.ir import anf
 from dlang.ir.errors import IRError
-from dlang.ir.inplace_reuse import reads_its_place
 from dlang.ir.printer import print_let
 from dlang.ir.traverse import bound_vars, element_sources, mentioned, parts
+from dlang.ir.writes import reads_its_place
 
 
 def check_linear(function: anf.Function, functions: Mapping[str, anf.Function], ownership: bool) -> None:

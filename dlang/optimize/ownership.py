@@ -15,7 +15,7 @@ parameters that its calls lend. So a recursion that changes an array copies it a
 gives the array back or not; the derivative of a derivative changes arrays that nobody asks for any more.
 
 It also lets a result that a comprehension sets, element by element, take the place of an array that it reads at the
-same points and that nothing needs afterwards (`ir/inplace_reuse.py`): the weights after a step are made in the memory
+same points and that nothing needs afterwards (`ir/writes.py`): the weights after a step are made in the memory
 of their gradients.
 """
 
@@ -25,10 +25,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dlang.ir import anf
-from dlang.ir.inplace_reuse import arrays_at_own_points, reads_its_place
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import block_acts, mentioned, parts, walk
 from dlang.ir.update_chains import last_uses
+from dlang.ir.writes import arrays_at_own_points, reads_its_place
 from dlang.optimize.effects import effectful_functions
 from dlang.optimize.handover import Continues, handed_over
 from dlang.optimize.reads_first import reads_first

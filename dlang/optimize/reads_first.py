@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 
 from dlang.ir import anf
 from dlang.ir.comprehension_queries import extent
-from dlang.ir.inplace_reuse import is_replaced, reads_its_place
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_bodies, map_inner, mentioned, type_vars, with_op
 from dlang.ir.types import dtype_of, type_of
+from dlang.ir.writes import determines, is_replaced, reads_its_place
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.independence import stands_alone
 
@@ -107,12 +107,11 @@ def _reads_elsewhere(op: anf.Comp, read: Set[anf.Var], shown: Mapping[anf.Var, a
 
 def _two(let: anf.Let, op: anf.Comp) -> list[anf.Let]:
     """A comprehension that computes what another one writes into arrays, and that one."""
-    points = {a.var for a in op.axes}
     shape = [extent(a) for a in op.axes]
     scalars = all(isinstance(r.type, anf.Scalar) for r in op.body.results)
     inner = {v for inner in op.body.lets for v in inner.vars}
     for d in op.destinations:
-        single = isinstance(d, anf.Reduce) and d.into is not None and points <= {v for e in d.index for v in e.atoms()}
+        single = isinstance(d, anf.Reduce) and d.into is not None and determines(op.axes, d.index)
         if not single or any(e.mentions(inner) for e in d.index):
             return [let]
     if None in shape or not scalars:
