@@ -14,15 +14,16 @@ This comes late: no pass before it expects destinations that go on with others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
-from dlang.ir.comprehension_queries import extent, point_of, sizes_named
+from dlang.ir.comprehension_queries import sizes_named
 from dlang.ir.pruning import pruned
 from dlang.ir.traverse import map_blocks, map_functions, mentioned, with_body, with_lets, with_op
 from dlang.ir.types import dtype_of
+from dlang.ir.writes import Parts, apart, determines, elements, part, ranges, read_at
 from dlang.optimize.effects import effectful_functions, is_effectful
 from dlang.optimize.fuse import PointReader, renamed
 from dlang.optimize.fusion_order import Items, bits
@@ -115,12 +116,13 @@ class _Made:
         self.lets.append(anf.Let((both,), anf.Prim("add", (self.values[k], value))))
         return both
 
-    def chain(self, k: int) -> list[int]:
-        """A destination and those with whose array it goes on."""
-        found = [k]
-        while isinstance(d := self.destinations[found[-1]], anf.Reduce) and d.after is not None:
-            found.append(d.after)
-        return found
+    def indices(self, k: int) -> Iterator[tuple[anf.Size, ...]]:
+        """The indices of a destination and of those with whose array it goes on."""
+        at: int | None = k
+        while at is not None:
+            d = self.destinations[at]
+            yield d.index
+            at = d.after if isinstance(d, anf.Reduce) else None
 
 
 def _together(first: anf.Let, second: anf.Let, sizes: Mapping[anf.Var, anf.Size], known: Knowledge) -> anf.Let | None:
@@ -176,13 +178,11 @@ def _as_sum(made: _Made, k: int) -> None:
     d = made.destinations[k]
     if not isinstance(d, anf.Reduce) or d.monoid != "sum" or d.into is None:
         return
-    plain = replace(d, monoid="set", into=None)
-    comp = made.comp()
-    if point_of(replace(comp, destinations=(*comp.destinations[:k], plain, *comp.destinations[k + 1 :])), k) is None:
+    if elements(made.axes, d.shape, d.index) is None:
         return
     old, both = anf.fresh("t", made.values[k].type), anf.fresh("t", made.values[k].type)
     made.lets += [anf.Let((old,), anf.Read(d.into, d.index)), anf.Let((both,), anf.Prim("add", (old, made.values[k])))]
-    made.values[k], made.destinations[k] = both, plain
+    made.values[k], made.destinations[k] = both, replace(d, monoid="set", into=None)
 
 
 def _go_on(made: _Made, var: anf.Var, value: anf.Atom, new: anf.Destination, k: int, known: Knowledge) -> bool:
@@ -192,50 +192,30 @@ def _go_on(made: _Made, var: anf.Var, value: anf.Atom, new: anf.Destination, k: 
         return False
     if new.monoid not in ("sum", "set") or base.monoid not in ("sum", "set"):
         return False
-    if not all({a.var for a in made.axes} <= {v for e in d.index for v in e.atoms()} for d in (new, base)):
+    if not all(determines(made.axes, d.index) for d in (new, base)):
         return False
-    comp = made.comp()
     if new.index == base.index:
-        plain = replace(new, monoid="set", into=None)
-        if point_of(comp, k) is not None and point_of(anf.Comp(comp.axes, comp.body, (plain,)), 0) is not None:
-            made.add(var, made.sum(k, value) if new.monoid == "sum" else value, plain)
+        if base.into is None and base.after is None and elements(made.axes, base.shape, base.index) is not None:
+            total = made.sum(k, value) if new.monoid == "sum" else value
+            made.add(var, total, replace(new, monoid="set", into=None))
             return True
         if new.monoid == "sum":  # in its place: nothing else uses what was there
             made.values[k], made.vars[k] = made.sum(k, value), var
             return True
         return False
-    if not all(_apart(new.index, made.destinations[j].index, made.axes, known) for j in made.chain(k)):
+    place, *others = [ranges(made.axes, index) for index in (new.index, *made.indices(k))]
+    if not all(apart(place, other, known) for other in others):
         return False
     made.add(var, value, replace(new, into=None, after=k))
     return True
 
 
-def _apart(one: Sequence[anf.Size], other: Sequence[anf.Size], axes: Sequence[anf.Axis], known: Knowledge) -> bool:
-    """Tells whether two indices never give the same element, at whatever points."""
-    sizes = {a.var: extent(a) for a in axes}
-    for e, f in zip(one, other, strict=True):
-        inside = {v for v in (*e.atoms(), *f.atoms()) if v in sizes}
-        gap = e - f
-        if gap.mentions(inside) or len(inside) > 1:
-            continue  # the same axis, as often in both, or none
-        length: anf.Size | None = anf.poly(1)
-        for v in inside:
-            length = sizes[v] if e.terms.get((v,)) == 1 and not e.without(v).mentions(inside) else None
-        if length is not None and (known.at_least_zero(gap - length) or known.at_least_zero(-gap - length)):
-            return True
-    return False
-
-
 def _only_own(op: anf.Comp, d: anf.Destination, sizes: Mapping[anf.Var, anf.Size]) -> bool:
     """Tells whether the array that a destination goes on from is read only where the point writes, if at all."""
     mentions = mentioned(op.body).count(d.into) if d.into is not None else 0
-    if not mentions:
+    if not mentions or d.into is None:
         return True
-    own = 0
-    for let in op.body.lets:
-        if isinstance(let.op, anf.Read) and let.op.array is d.into:
-            own += tuple([e.substitute(sizes.get) for e in let.op.index]) == d.index
-    return isinstance(d, anf.Reduce) and own == mentions
+    return isinstance(d, anf.Reduce) and read_at(op.body, d.index, sizes)[d.into] == mentions
 
 
 # ---- what is left ----------------------------------------------------------------------------------------------------
@@ -311,20 +291,11 @@ def _next(op: anf.Comp, k: int) -> int | None:
 
 
 def _all_of_it(op: anf.Comp, chain: Sequence[int]) -> bool:
-    """Tells whether segments of equal length along one axis make up a whole array."""
-    ds = [op.destinations[k] for k in chain]
-    shape = ds[0].shape
-    sizes = {a.var: extent(a) for a in op.axes}
-    moving = [p for p in range(len(shape)) if any(d.index[p] != ds[0].index[p] for d in ds)]
-    if len(moving) != 1:
-        return False
-    (p,) = moving
-    own = [v for v in ds[0].index[p].atoms() if v in sizes]
-    length = sizes[own[0]] if len(own) == 1 else anf.poly(1)
-    if len(own) > 1 or length is None or shape[p] != length * len(ds):
-        return False
-    start = anf.poly(own[0]) if own else anf.ZERO
-    if {d.index[p] - start for d in ds} != {length * n for n in range(len(ds))}:
-        return False
-    rest = anf.Reduce((length, *shape[:p], *shape[p + 1 :]), (start, *ds[0].index[:p], *ds[0].index[p + 1 :]), "set")
-    return point_of(anf.Comp(op.axes, op.body, (rest,)), 0) is not None
+    """Tells whether segments along one axis make up a whole array."""
+    written = Parts()
+    for d in [op.destinations[k] for k in chain]:
+        segment = part(op.axes, d.shape, d.index)
+        if segment is None or not determines(op.axes, d.index):
+            return False
+        written.add(segment)
+    return written.cover(op.destinations[chain[0]].shape)

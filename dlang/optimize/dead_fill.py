@@ -6,14 +6,13 @@ from collections.abc import Set
 from dataclasses import replace
 
 from dlang.ir import anf
-from dlang.ir.comprehension_queries import extent, point_of
+from dlang.ir.comprehension_queries import point_of
 from dlang.ir.traverse import count_uses, map_blocks, map_bodies, with_lets, with_op
+from dlang.ir.types import dtype_of
+from dlang.ir.writes import Parts, determines, part
 
-SLICES = 1024
-
-Step = tuple[
-    anf.Comp, int, anf.Var
-]  # a comprehension, which of its destinations goes on from an array, and what that gives
+Step = tuple[anf.Comp, int, anf.Var]
+"""A comprehension, which of its destinations goes on from an array, and what that gives."""
 Following = dict[anf.Var, list[Step]]
 
 
@@ -68,33 +67,24 @@ def _into(d: anf.Destination, empties: dict[anf.Var, list[anf.Var]]) -> anf.Dest
 
 
 def _is_overwritten(var: anf.Var, following: Following, uses: dict[anf.Var, int]) -> bool:
-    """Tells whether comprehensions that continue an array set all of its slices: each of them, if several do."""
-    assert isinstance(var.type, anf.Array)
-    count = var.type.shape[0].constant
-    if count is None or count > SLICES or var.type.dtype == "str" or anf.is_handle(var.type.dtype):
+    """Tells whether comprehensions that continue an array set all of it: each of them, if several do."""
+    dtype = dtype_of(var)
+    if anf.is_reference(dtype) or uses[var] != len(following[var]):
         return False
-    if uses[var] != len(following[var]):
-        return False
-    return all(_is_complete(step, int(count), following, uses) for step in following[var])
+    return all(_is_complete(step, following, uses) for step in following[var])
 
 
-def _is_complete(step: Step, count: int, following: Following, uses: dict[anf.Var, int]) -> bool:
-    """Tells whether all slices are set by a comprehension and those that continue its result."""
-    slices: set[int] = set()
+def _is_complete(step: Step, following: Following, uses: dict[anf.Var, int]) -> bool:
+    """Tells whether all of an array is set by a comprehension and those that continue its result."""
+    written = Parts()
     while True:
         op, k, var = step
         d = op.destinations[k]
-        if len(d.index) != len(d.shape):
+        slice = part(op.axes, d.shape, d.index)
+        if slice is None or not isinstance(d, anf.Reduce) or d.monoid != "set" or not determines(op.axes, d.index):
             return False
-        slice = d.index[0].constant
-        rest = {i.atom for i in d.index[1:]}
-        if not isinstance(d, anf.Reduce) or d.monoid != "set" or slice is None or rest != {a.var for a in op.axes}:
-            return False
-        sizes = {axis.var: extent(axis) for axis in op.axes}
-        if any(sizes[a] != s for i, s in zip(d.index[1:], d.shape[1:], strict=True) for a in i.atoms() if a in sizes):
-            return False
-        slices.add(int(slice))
-        if len(slices) == count:
+        written.add(slice)
+        if written.cover(d.shape):
             return True
         if uses.get(var) != 1 or len(following.get(var, ())) != 1:
             return False

@@ -8,10 +8,11 @@ it is not filled before.
 
 from __future__ import annotations
 
-from dlang.ir.anf import ZERO, Array, Block, Comp, Empty, For, Let, Program, Reduce, Var, fresh
-from dlang.ir.comprehension_queries import extent, is_zero, point_of, sizes_named, slope
+from dlang.ir.anf import Array, Axis, Block, Comp, Empty, For, Let, Program, Reduce, Var, fresh
+from dlang.ir.comprehension_queries import is_zero, sizes_named
 from dlang.ir.traverse import count_uses, map_blocks, map_bodies, with_lets, with_op
-from dlang.ir.types import dtype_of, is_float
+from dlang.ir.types import dtype_of
+from dlang.ir.writes import covers, determines, part
 
 
 def slice_writes(program: Program) -> Program:
@@ -65,26 +66,17 @@ def _loop(let: Let, op: For, zeros: set[Var]) -> list[Let]:
 def _set(comp: Comp, k: int, loop: For, param: Var) -> bool | None:
     """Tells whether the slices a destination adds to are all of its array; None if they aren't one per iteration."""
     d = comp.destinations[k]
-    if not isinstance(d, Reduce) or d.monoid != "sum" or d.into is not param or not is_float(param.type):
+    if not isinstance(d, Reduce) or d.monoid != "sum" or d.into is not param or dtype_of(param) not in ("f64", "f32"):
         return None
     inside = {loop.index, *loop.params} | {v for let in loop.body.lets for v in let.vars}
-    if dtype_of(param) not in ("f64", "f32") or any(a.mentions(inside) for a in d.shape):
-        return None
     own = sizes_named(loop.body)
-    index = [e.substitute(own.get) for e in d.index]
-    moving = [j for j, e in enumerate(index) if e.mentions((loop.index,))]
-    if len(moving) != 1:
+    axes = (Axis(loop.index, (loop.low,), (loop.high,)), *comp.axes)
+    index = tuple([e.substitute(own.get) for e in d.index])
+    if len(d.shape) == 1 or any(size.mentions(inside) for size in d.shape) or not determines(axes, index):
         return None
-    (j,) = moving
-    entry = index[j]
-    if slope(entry, loop.index) not in (1, -1) or entry.mentions(inside - {loop.index} | {a.var for a in comp.axes}):
+    if covers(axes, d.shape, index):
+        return True
+    slices = part(axes, d.shape, index)
+    if slices is None or slices.low.mentions(inside) or not index[slices.position].mentions((loop.index,)):
         return None
-    rest = Reduce((*d.shape[:j], *d.shape[j + 1 :]), (*d.index[:j], *d.index[j + 1 :]))
-    if not rest.shape or point_of(Comp(comp.axes, comp.body, (rest,)), 0) is None:
-        return None
-    if any(extent(a) is None for a in comp.axes):
-        return None
-    ends = {loop.index: loop.low}, {loop.index: loop.high - 1}
-    first, last = (entry.substitute(end.get) for end in ends)
-    low, high = (first, last) if slope(entry, loop.index) == 1 else (last, first)
-    return low == ZERO and high == d.shape[j] - 1
+    return False

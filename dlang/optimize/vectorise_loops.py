@@ -28,7 +28,7 @@ from dlang.ir import anf
 from dlang.ir.affine import Knowledge
 from dlang.ir.axes import Location, Relocation, stacked
 from dlang.ir.builder import shape_of
-from dlang.ir.comprehension_queries import point_of, slope
+from dlang.ir.comprehension_queries import slope
 from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import (
@@ -44,6 +44,7 @@ from dlang.ir.traverse import (
     with_op,
 )
 from dlang.ir.types import dtype_of, type_of
+from dlang.ir.writes import covers, determines
 from dlang.optimize.iterations import Iteration, Rows
 
 
@@ -200,10 +201,10 @@ class _Batch:
             return None
         self.finished.add(v)
         if isinstance(d, anf.Reduce) and d.monoid == "set":
-            whole = replace(d, index=entries, into=None)
             iteration = anf.Axis(self.loop.index, (self.loop.low,), (self.loop.high,))
-            if point_of(anf.Comp((iteration, *self._open_axes(op.axes)), op.body, (whole,)), 0) is not None:
-                return whole
+            axes = (iteration, *self._open_axes(op.axes))
+            if covers(axes, d.shape, entries) and determines(axes, entries):
+                return replace(d, index=entries, into=None)
         return replace(d, index=entries, into=init)
 
     def _view(self, let: anf.Let, view: anf.View) -> bool:
