@@ -14,6 +14,7 @@ from dlang.ir import anf
 from dlang.ir.libraries import functional
 from dlang.ir.traverse import parts
 from dlang.ir.types import is_float
+from dlang.ir.writes import choices
 from dlang.ops.monoids import DIFFERENTIABLE
 from dlang.ops.primitives import PRIMITIVES
 
@@ -100,15 +101,8 @@ class _Flows:
             case anf.If():
                 self.block(op.then)
                 self.block(op.otherwise)
-                for var, a, b in zip(let.vars, op.then.results, op.otherwise.results, strict=True):
-                    self.flow(a, var)
-                    self.flow(b, var)
             case anf.For() | anf.While():
                 self.block(op.body)
-                for var, param, first, after in zip(let.vars, op.params, op.init, next_state(op), strict=True):
-                    self.flow(first, param)
-                    self.flow(after, param)
-                    self.flow(param, var)
             case anf.Comp():
                 self.block(op.body)
                 for var, atom, d in zip(let.vars, op.body.results, op.destinations, strict=True):
@@ -122,6 +116,9 @@ class _Flows:
                 for atom in carriers(let):
                     for var in let.vars:
                         self.flow(atom, var)
+        for var, sources in choices(let):
+            for atom in sources:
+                self.flow(atom, var)
 
 
 def differentiable(destination: object) -> bool:

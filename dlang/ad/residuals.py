@@ -16,6 +16,7 @@ from dlang.ir import anf
 from dlang.ir.printer import written_sizes
 from dlang.ir.sizes import defined_sizes
 from dlang.ir.traverse import free_vars, walk
+from dlang.ir.writes import How, links
 from dlang.polynomials import Poly
 
 
@@ -137,13 +138,8 @@ def _is_tape(let: anf.Let, var: anf.Var, made: Mapping[anf.Var, anf.Let]) -> boo
     assert isinstance(let.op, anf.For)
     start: anf.Atom | None = let.op.init[let.vars.index(var)]
     if isinstance(start, anf.Var) and start in made:
-        match made[start].op:
-            case anf.Update(array=array):
-                start = array
-            case anf.Comp(destinations=(destination,)) if destination.into is not None:
-                start = destination.into
-            case _:
-                pass
+        changed = {var: source for var, source, how in links(made[start]) if how is How.CHANGED}
+        start = changed.get(start, start)
     return isinstance(start, anf.Var) and start in made and isinstance(made[start].op, anf.Empty)
 
 

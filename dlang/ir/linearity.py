@@ -11,8 +11,8 @@ from collections.abc import Mapping, Set
 from dlang.ir import anf
 from dlang.ir.errors import IRError
 from dlang.ir.printer import print_let
-from dlang.ir.traverse import bound_vars, element_sources, mentioned, parts
-from dlang.ir.writes import reads_its_place
+from dlang.ir.traverse import bound_vars, mentioned, parts
+from dlang.ir.writes import links, reads_its_place
 
 
 def check_linear(function: anf.Function, functions: Mapping[str, anf.Function], ownership: bool) -> None:
@@ -92,12 +92,6 @@ class _Checker:
                     arg = args[k]
                     if isinstance(arg, anf.Var):
                         self.consume(arg, mine, "a call")
-            case _ if op.IS.view or isinstance(op, anf.StopGradient):
-                (source,) = element_sources(op)
-                self.roots[let.vars[0]] = self.roots_of(source)
-            case anf.Assert(guarded=guarded):
-                for var, value in zip(let.vars, guarded, strict=True):
-                    self.roots[var] = self.roots_of(value)
             case anf.Comp():
                 self.comprehension(op, mine)
             case anf.If():
@@ -105,7 +99,7 @@ class _Checker:
             case anf.For() | anf.While():
                 self.loop(op, let, mine)
             case _:
-                pass
+                self.roots.update({var: self.roots_of(source) for var, source, _ in links(let)})
 
     def comprehension(self, op: anf.Comp, mine: Set[anf.Var]) -> None:
         read = set(mentioned(op.body)) if self.ownership else set()

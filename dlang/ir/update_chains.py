@@ -7,11 +7,12 @@ sizes the branch or the loop itself gives continues nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dlang.ir import anf
 from dlang.ir.traverse import free_vars, mentioned
+from dlang.ir.writes import Continues, How, links
 
 
 @dataclass(slots=True)
@@ -24,7 +25,7 @@ class UpdateChains:
     results of functions continue (`Function.continues`).
     """
 
-    continues: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    continues: Continues = field(default_factory=dict)
     step: dict[anf.Var, anf.Var] = field(default_factory=dict)
     level: dict[anf.Var, int] = field(default_factory=dict)
     memory: dict[anf.Var, anf.Var] = field(default_factory=dict)
@@ -60,26 +61,10 @@ class UpdateChains:
 
     def _let(self, let: anf.Let, level: int) -> None:
         match let.op:
-            case anf.Update(array=array):
-                self._continue(let.vars[0], array)
-            case anf.Assert(guarded=guarded):
-                self._alias(let.vars, guarded)
-            case anf.StopGradient(arg=arg):
-                self._alias(let.vars, (arg,))
-            case anf.View(array=array) | anf.Reshape(array=array):
-                self._share(let.vars[0], array)
             case anf.Construct(args=args):
                 self.held.update([self._memory(a) for a in args if isinstance(a, anf.Var) and _is_array(a)])
-            case anf.Call(function=function, args=args):
-                pairs = self.continues.get(function, ())
-                self._alias(tuple([let.vars[j] for j, _ in pairs]), tuple([args[k] for _, k in pairs]))
-            case anf.Comp(body=body, destinations=destinations):
+            case anf.Comp(body=body):
                 self.add(body, level + 1)
-                for var, destination in zip(let.vars, destinations, strict=True):
-                    if destination.into is not None:
-                        self._continue(var, destination.into)
-                    elif isinstance(destination, anf.Reduce) and destination.after is not None:
-                        self._continue(var, let.vars[destination.after])
             case anf.If(then=then, otherwise=otherwise):
                 self.add(then, level + 1)
                 self.add(otherwise, level + 1)
@@ -103,6 +88,11 @@ class UpdateChains:
                             self._continue(var, first)
             case _:
                 pass
+        for var, source, how in links(let, self.continues):
+            if _is_array(var) and isinstance(source, anf.Var):
+                if how is not How.SEEN:
+                    self.step[var] = source
+                self._share(var, source)
 
     def _branch(
         self, var: anf.Var, one: tuple[anf.Atom, anf.Block], other: tuple[anf.Atom, anf.Block], level: int
@@ -152,11 +142,6 @@ class UpdateChains:
         """Notes that an array is in the memory of another one."""
         memory = self.memory[var] = self._memory(array)
         self.alike.setdefault(memory, [memory]).append(var)
-
-    def _alias(self, vars: tuple[anf.Var, ...], args: tuple[anf.Atom, ...]) -> None:
-        for var, arg in zip(vars, args, strict=True):
-            if _is_array(var) and isinstance(arg, anf.Var):
-                self._continue(var, arg)
 
 
 def _from(arm: anf.Block, array: anf.Var) -> anf.Block:

@@ -11,29 +11,82 @@ in sizes. `update_chains.py` follows arrays through branches and loops.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
 
-from dlang.ir.anf import (
-    ONE,
-    ZERO,
-    Array,
-    Axis,
-    Block,
-    Comp,
-    Read,
-    Reduce,
-    Scalar,
-    Size,
-    Var,
-)  # fmt: skip
+from dlang.ir import anf
 from dlang.ir.traverse import mentioned, walk
 from dlang.ir.types import dtype_of
 from dlang.ops.monoids import STAYS
 
 if TYPE_CHECKING:
     from dlang.ir.affine import Knowledge
+
+
+# ---- whose memory an array goes on with ------------------------------------------------------------------------------
+class How(Enum):
+    """The relation of an array to the one with whose memory it goes on."""
+
+    SAME = "the same value"
+    SEEN = "elements of it"
+    CHANGED = "it, with elements written: it is consumed"
+
+
+class Link(NamedTuple):
+    """A variable, and a value with whose memory it goes on if it is an array."""
+
+    var: anf.Var
+    source: anf.Atom
+    how: How
+
+
+Continues = Mapping[str, tuple[tuple[int, int], ...]]
+"""For each function the positions of results, each with that of the parameter which it continues."""
+
+
+def links(let: anf.Let, continues: Continues | None = None) -> Sequence[Link]:
+    """The arrays that a let binds in the memory of others, but for those that a branch or a loop gives."""
+    op, vars = let.op, let.vars
+    match op:
+        case anf.Update():
+            return (Link(vars[0], op.array, How.CHANGED),)
+        case anf.View() | anf.Reshape():
+            return (Link(vars[0], op.array, How.SEEN),)
+        case anf.StopGradient():
+            return (Link(vars[0], op.arg, How.SAME),)
+        case anf.Assert():
+            return [Link(var, value, How.SAME) for var, value in zip(vars, op.guarded, strict=True)]
+        case anf.Call() if continues:
+            return [Link(vars[j], op.args[k], How.CHANGED) for j, k in continues.get(op.function, ())]
+        case anf.Comp():
+            older = [older_of(d, vars) for d in op.destinations]
+            return [Link(var, o, How.CHANGED) for var, o in zip(vars, older, strict=True) if o is not None]
+        case _:
+            return ()
+
+
+def older_of(d: anf.Destination, vars: Sequence[anf.Var]) -> anf.Var | None:
+    """The array that a destination goes on with, of a comprehension that binds `vars`."""
+    if isinstance(d, anf.Reduce) and d.after is not None:
+        return vars[d.after]
+    return d.into
+
+
+def choices(let: anf.Let) -> Iterator[tuple[anf.Var, tuple[anf.Atom, ...]]]:
+    """The variables that a branch or a loop binds, its state included, each with the values that it may be."""
+    op = let.op
+    match op:
+        case anf.If():
+            for var, one, other in zip(let.vars, op.then.results, op.otherwise.results, strict=True):
+                yield var, (one, other)
+        case anf.For() | anf.While():
+            for k, (var, param) in enumerate(zip(let.vars, op.params, strict=True)):
+                yield var, (param,)
+                yield param, (op.init[k], op.body.results[k + op.early])
+        case _:
+            pass
 
 
 # ---- the elements that an index reaches ------------------------------------------------------------------------------
@@ -44,16 +97,16 @@ class Range:
     axis: None where the entry is the same at all points, and so the only value.
     """
 
-    axis: Var | None
-    low: Size
-    high: Size
+    axis: anf.Var | None
+    low: anf.Size
+    high: anf.Size
 
-    def is_all(self, size: Size) -> bool:
+    def is_all(self, size: anf.Size) -> bool:
         """Tells whether these are all the values that an axis of this size has."""
-        return self.low == ZERO and self.high == size
+        return self.low == anf.ZERO and self.high == size
 
 
-def ranges(axes: Sequence[Axis], index: Sequence[Size]) -> list[Range | None]:
+def ranges(axes: Sequence[anf.Axis], index: Sequence[anf.Size]) -> list[Range | None]:
     """The range of each entry of an index at the points of `axes`; None where it is no range, or not known to be one.
 
     Whatever else the index mentions is taken to be the same at all points.
@@ -62,10 +115,10 @@ def ranges(axes: Sequence[Axis], index: Sequence[Size]) -> list[Range | None]:
     return [_range(entry, by_var) for entry in index]
 
 
-def _range(entry: Size, axes: Mapping[Var, Axis]) -> Range | None:
+def _range(entry: anf.Size, axes: Mapping[anf.Var, anf.Axis]) -> Range | None:
     inside = {v for v in entry.atoms() if v in axes}
     if not inside:
-        return Range(None, entry, entry + ONE)
+        return Range(None, entry, entry + anf.ONE)
     axis = axes[inside.pop()]
     if inside or len(axis.lows) > 1 or len(axis.highs) > 1:
         return None
@@ -76,11 +129,13 @@ def _range(entry: Size, axes: Mapping[Var, Axis]) -> Range | None:
     if entry.terms.get((axis.var,)) == 1 and len(entry.terms) == len(rest.terms) + 1:
         return Range(axis.var, rest + low, rest + high)
     if entry.terms.get((axis.var,)) == -1 and len(entry.terms) == len(rest.terms) + 1:
-        return Range(axis.var, rest - high + ONE, rest - low + ONE)
+        return Range(axis.var, rest - high + anf.ONE, rest - low + anf.ONE)
     return None
 
 
-def elements(axes: Sequence[Axis], shape: Sequence[Size], index: Sequence[Size]) -> tuple[Var | None, ...] | None:
+def elements(
+    axes: Sequence[anf.Axis], shape: Sequence[anf.Size], index: Sequence[anf.Size]
+) -> tuple[anf.Var | None, ...] | None:
     """The axis that each entry of an index is, if each point has its own element of a shape, and none is left out.
 
     None in place of an axis: the only index along an axis of size 1. None for the whole: it is not so, or not so plain.
@@ -88,26 +143,26 @@ def elements(axes: Sequence[Axis], shape: Sequence[Size], index: Sequence[Size])
     if not shape or len(index) < len(shape):
         return None
     left = {axis.var: axis for axis in axes}
-    entries: list[Var | None] = []
+    entries: list[anf.Var | None] = []
     for size, entry in zip(shape, index, strict=True):
-        axis = left.pop(entry.atom, None) if isinstance(entry.atom, Var) else None
-        if axis is not None and axis.lows == (ZERO,) and axis.highs == (size,):
+        axis = left.pop(entry.atom, None) if isinstance(entry.atom, anf.Var) else None
+        if axis is not None and axis.lows == (anf.ZERO,) and axis.highs == (size,):
             entries.append(axis.var)
-        elif axis is None and entry == ZERO and size == ONE:
+        elif axis is None and entry == anf.ZERO and size == anf.ONE:
             entries.append(None)
         else:
             return None
     return None if left else tuple(entries)
 
 
-def covers(axes: Sequence[Axis], shape: Sequence[Size], index: Sequence[Size]) -> bool:
+def covers(axes: Sequence[anf.Axis], shape: Sequence[anf.Size], index: Sequence[anf.Size]) -> bool:
     """Tells whether the points reach each element of a shape, unless there are none along an axis that the index lacks;
     may say no where they do."""
     runs = ranges(axes, index)
     return all(r is not None and r.is_all(size) for r, size in zip(runs, shape, strict=True)) and _once(runs)
 
 
-def determines(axes: Sequence[Axis], index: Sequence[Size]) -> bool:
+def determines(axes: Sequence[anf.Axis], index: Sequence[anf.Size]) -> bool:
     """Tells whether the index of a `Reduce` is another one at each point: it is then missing no axis."""
     return {axis.var for axis in axes} <= {v for entry in index for v in entry.atoms()}
 
@@ -130,11 +185,11 @@ class Part:
     """The elements of an array whose index at one position is in low <= i < high."""
 
     position: int
-    low: Size
-    high: Size
+    low: anf.Size
+    high: anf.Size
 
 
-def part(axes: Sequence[Axis], shape: Sequence[Size], index: Sequence[Size]) -> Part | None:
+def part(axes: Sequence[anf.Axis], shape: Sequence[anf.Size], index: Sequence[anf.Size]) -> Part | None:
     """The part of an array, or all of it, that the points write, unless there are none along an axis that the index
     lacks; None where they write no such part."""
     if not shape or len(index) < len(shape):
@@ -150,7 +205,7 @@ def part(axes: Sequence[Axis], shape: Sequence[Size], index: Sequence[Size]) -> 
             if found is not None:
                 return None
             found = Part(position, run.low, run.high)
-    return found or Part(0, ZERO, shape[0])
+    return found or Part(0, anf.ZERO, shape[0])
 
 
 @dataclass(slots=True)
@@ -162,13 +217,13 @@ class Parts:
     """
 
     all: list[Part] = field(default_factory=list)
-    reached: set[tuple[int, Size]] = field(default_factory=set)
-    ahead: dict[tuple[int, Size], list[Size]] = field(default_factory=dict)
+    reached: set[tuple[int, anf.Size]] = field(default_factory=set)
+    ahead: dict[tuple[int, anf.Size], list[anf.Size]] = field(default_factory=dict)
 
     def add(self, part: Part) -> None:
         self.all.append(part)
         at = part.position
-        self.reached.add((at, ZERO))
+        self.reached.add((at, anf.ZERO))
         if (at, part.low) not in self.reached:
             self.ahead.setdefault((at, part.low), []).append(part.high)
             return
@@ -179,41 +234,43 @@ class Parts:
                 self.reached.add((at, end))
                 ends += self.ahead.pop((at, end), ())
 
-    def cover(self, shape: Sequence[Size]) -> bool:
+    def cover(self, shape: Sequence[anf.Size]) -> bool:
         """Tells whether they are all of an array."""
         return any((position, size) in self.reached for position, size in enumerate(shape))
 
 
 # ---- what a comprehension does to its arrays -------------------------------------------------------------------------
-def own_elements(op: Comp, position: int) -> tuple[Var | None, ...] | None:
+def own_elements(op: anf.Comp, position: int) -> tuple[anf.Var | None, ...] | None:
     """Says of a result what `elements` does, if it is not an array that several results write."""
     d = op.destinations[position]
-    return elements(op.axes, d.shape, d.index) if isinstance(d, Reduce) and d.after is None else None
+    return elements(op.axes, d.shape, d.index) if isinstance(d, anf.Reduce) and d.after is None else None
 
 
-def is_overwritten(op: Comp, position: int) -> bool:
+def is_overwritten(op: anf.Comp, position: int) -> bool:
     """Tells whether each point of a comprehension sets an element of a result, and together they set each once."""
     d = op.destinations[position]
-    scalar = isinstance(op.body.results[position].type, Scalar)
-    place = isinstance(d, Reduce) and d.monoid in STAYS
+    scalar = isinstance(op.body.results[position].type, anf.Scalar)
+    place = isinstance(d, anf.Reduce) and d.monoid in STAYS
     return scalar and not place and own_elements(op, position) is not None
 
 
-def is_replaced(op: Comp, position: int) -> bool:
+def is_replaced(op: anf.Comp, position: int) -> bool:
     """Tells whether a result overwrites all of the array that it replaces, so that it may as well be elsewhere."""
     d = op.destinations[position]
-    return isinstance(d, Reduce) and d.into is not None and d.monoid == "set" and is_overwritten(op, position)
+    return isinstance(d, anf.Reduce) and d.into is not None and d.monoid == "set" and is_overwritten(op, position)
 
 
-def read_at(body: Block, index: Sequence[Size], sizes: Mapping[Var, Size] | None = None) -> Counter[Var]:
+def read_at(
+    body: anf.Block, index: tuple[anf.Size, ...], sizes: Mapping[anf.Var, anf.Size] | None = None
+) -> Counter[anf.Var]:
     """How often a body reads each array at just this index. sizes: the variables that the index has been rid of."""
-    reads = [let.op for let in walk(body) if isinstance(let.op, Read)]
+    reads = [let.op for let in walk(body) if isinstance(let.op, anf.Read)]
     if not sizes:
         return Counter(r.array for r in reads if r.index == index)
     return Counter(r.array for r in reads if tuple([e.substitute(sizes.get) for e in r.index]) == index)
 
 
-def arrays_at_own_points(op: Comp, position: int) -> list[Var]:
+def arrays_at_own_points(op: anf.Comp, position: int) -> list[anf.Var]:
     """The arrays of which each point reads only the element that it sets of a result, which is of the same type.
 
     So the result may take the place of such an array, if nothing needs that any more: an element is read before it is
@@ -224,20 +281,20 @@ def arrays_at_own_points(op: Comp, position: int) -> list[Var]:
         return []
     d = op.destinations[position]
     uses = Counter(mentioned(op))
-    type = Array(dtype_of(op.body.results[position]), d.shape)
+    type = anf.Array(dtype_of(op.body.results[position]), d.shape)
     return [x for x, count in read_at(op.body, d.index).items() if count == uses[x] and x.type == type]
 
 
-def reads_its_place(op: Comp, position: int) -> bool:
+def reads_its_place(op: anf.Comp, position: int) -> bool:
     """Tells whether a result takes the place of an array of which each point reads only the element that it sets."""
     d = op.destinations[position]
-    if d.into is None or not isinstance(d, Reduce) or not isinstance(op.body.results[position].type, Scalar):
+    if d.into is None or not isinstance(d, anf.Reduce) or not isinstance(op.body.results[position].type, anf.Scalar):
         return False
     if _may_repeat(op) or not determines(op.axes, d.index):
         return False
     return mentioned(op).count(d.into) == read_at(op.body, d.index)[d.into] + 1
 
 
-def _may_repeat(op: Comp) -> bool:
+def _may_repeat(op: anf.Comp) -> bool:
     """Tells whether points may be done once more."""
     return len(op.axes) > 1 and any(let.op.IS.fails for let in walk(op.body))

@@ -16,9 +16,7 @@ from dataclasses import replace
 from dlang.ir import anf
 from dlang.ir.traverse import walk
 from dlang.ir.update_chains import UpdateChains
-
-Continues = dict[str, tuple[tuple[int, int], ...]]
-"""For each function the positions of results, each with that of the parameter which it continues."""
+from dlang.ir.writes import Continues, How, choices, links
 
 
 def handed_over(program: anf.Program, entries: Sequence[str] = ()) -> anf.Program:
@@ -61,7 +59,7 @@ def _candidates(functions: dict[str, anf.Function]) -> Continues:
                 found = _params_behind(f, result, sources[name], reached)
                 grew |= found != reached[name][j]
                 reached[name][j] = found
-    out: Continues = {}
+    out: dict[str, tuple[tuple[int, int], ...]] = {}
     for name, f in functions.items():
         allowed = set(_pairs(f))
         pairs = [(j, *params) for j, params in enumerate(reached[name]) if len(params) == 1]
@@ -77,28 +75,10 @@ def _sources(f: anf.Function) -> dict[anf.Var, tuple[anf.Call, int] | tuple[anf.
     """Maps a variable to the sources that it may continue: other variables, or, for a call's result, its arguments."""
     out: dict[anf.Var, tuple[anf.Call, int] | tuple[anf.Atom, ...]] = {}
     for let in walk(f.body):
-        op = let.op
-        match op:
-            case anf.Update(array=array):
-                out[let.vars[0]] = (array,)
-            case anf.StopGradient(arg=arg):
-                out[let.vars[0]] = (arg,)
-            case anf.Assert():
-                out.update({v: (s,) for v, s in zip(let.vars, op.guarded, strict=True)})
-            case anf.Comp():
-                out.update({v: (d.into,) for v, d in zip(let.vars, op.destinations, strict=True) if d.into is not None})
-            case anf.If():
-                arms = zip(let.vars, op.then.results, op.otherwise.results, strict=True)
-                out.update({v: (a, b) for v, a, b in arms})
-            case anf.For() | anf.While():
-                ends = zip(let.vars, op.params, op.init, op.body.results[op.early :], strict=True)
-                for v, p, first, value in ends:
-                    out[v] = (p,)
-                    out[p] = (first, value)
-            case anf.Call():
-                out.update({v: (op, j) for j, v in enumerate(let.vars)})
-            case _:
-                pass
+        out.update({var: (source,) for var, source, how in links(let) if how is not How.SEEN})
+        out.update(choices(let))
+        if isinstance(let.op, anf.Call):
+            out.update({v: (let.op, j) for j, v in enumerate(let.vars)})
     return out
 
 

@@ -26,11 +26,11 @@ from dataclasses import dataclass, field, replace
 
 from dlang.ir import anf
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import block_acts, mentioned, parts, walk
+from dlang.ir.traverse import block_acts, mentioned, own_consumed, parts, walk
 from dlang.ir.update_chains import last_uses
-from dlang.ir.writes import arrays_at_own_points, reads_its_place
+from dlang.ir.writes import Continues, How, arrays_at_own_points, choices, links, reads_its_place
 from dlang.optimize.effects import effectful_functions
-from dlang.optimize.handover import Continues, handed_over
+from dlang.optimize.handover import handed_over
 from dlang.optimize.reads_first import reads_first
 
 MOST_VERSIONS = 4  # of one function, besides that to which nothing is lent
@@ -144,14 +144,12 @@ def _is_array(atom: anf.Atom) -> bool:
 def _consumed(op: anf.Op, uses: _Uses) -> list[anf.Var]:
     """The arrays that an operation may consume by itself; the state of loops is found by `_wanted`."""
     match op:
-        case anf.Update(array=array):
-            return [array]
         case anf.Call(function=function, args=args):
             return [a for k in uses.positions(function) if isinstance(a := args[k], anf.Var)]
-        case anf.Comp():
-            return [d.into for d in op.destinations if d.into is not None]
-        case _:
+        case anf.For() | anf.While():
             return []
+        case _:
+            return own_consumed(op)
 
 
 def _wanted(function: anf.Function, uses: _Uses, results: Iterable[anf.Atom]) -> set[anf.Var]:
@@ -162,22 +160,9 @@ def _wanted(function: anf.Function, uses: _Uses, results: Iterable[anf.Atom]) ->
     work: list[anf.Atom] = [r for r in results if _is_array(r)]
     sources: dict[anf.Var, tuple[anf.Atom, ...]] = {}  # what else has the storage of a variable
     for let in walk(function.body):
-        op = let.op
-        work += _consumed(op, uses)
-        match op:
-            case anf.View(array=array) | anf.Reshape(array=array):
-                sources[let.vars[0]] = (array,)
-            case anf.Assert():
-                sources.update({v: (s,) for v, s in zip(let.vars, op.guarded, strict=True)})
-            case anf.If():
-                for v, a, b in zip(let.vars, op.then.results, op.otherwise.results, strict=True):
-                    sources[v] = a, b
-            case anf.For() | anf.While():
-                for k, (v, p) in enumerate(zip(let.vars, op.params, strict=True)):
-                    sources[v] = (p,)
-                    sources[p] = op.init[k], op.body.results[k + op.early]
-            case _:
-                pass
+        work += _consumed(let.op, uses)
+        sources.update({var: (source,) for var, source, how in links(let) if how is not How.CHANGED})
+        sources.update(choices(let))
     wanted: set[anf.Var] = set()
     while work:
         atom = work.pop()

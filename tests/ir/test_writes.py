@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from random import Random
 from typing import Any
 
 import numpy as np
+from hypothesis import given, settings
 
 from dlang.interpret.interpreter import Interpreter
 from dlang.ir.affine import Knowledge
-from dlang.ir.anf import Array, Axis, Block, Comp, Function, Let, Program, ScatterAdd, Size, Var, poly
-from dlang.ir.builder import f64
+from dlang.ir.anf import Array, Axis, Block, Comp, Function, Let, Program, ScatterAdd, Size, Update, Var, poly
+from dlang.ir.builder import f64, shape_of
 from dlang.ir.types import I64
 from dlang.ir.writes import (
+    How,
     Parts,
     apart,
     arrays_at_own_points,
+    choices,
     covers,
     determines,
     elements,
+    links,
     part,
     ranges,
     reads_its_place,
 )
-from tests.optimize.programs import assert_same, program, run
+from tests.optimize.programs import arguments, assert_same, program, programs, run
 
 N, M = poly(Var("n", I64)), poly(Var("m", I64))
 SIZES = [{N: n, M: m} for n, m in ((0, 0), (0, 2), (1, 0), (1, 3), (2, 1), (2, 2), (3, 2))]
@@ -223,3 +227,80 @@ def test_what_reads_its_own_points_alone_may_be_computed_in_their_place() -> Non
         elif place == read == again == INDICES[0] and not into:
             raise AssertionError(f"nothing is claimed of {text}")
     assert claimed > 20
+
+
+# ---- whose memory an array goes on with ------------------------------------------------------------------------------
+def written(let: Let, var: Var, values: dict[Var, Any]) -> Any:
+    """The elements of what a comprehension or an update gives that it wrote."""
+    k = let.vars.index(var)
+    match let.op:
+        case Update(index=index):
+            place = Place((), shape_of(var), index)
+        case Comp(axes, _, destinations):
+            place = Place(axes, destinations[k].shape, destinations[k].index)
+        case op:
+            raise AssertionError(op)
+    sizes = {poly(v): int(value) for v, value in values.items() if v.type == I64}
+    found = np.zeros(np.shape(values[var]), bool)
+    for at in place.points(sizes):
+        found[tuple([value(e, at) for e in place.index])] = True
+    return found
+
+
+@settings(max_examples=60)
+@given(programs())
+def test_what_goes_on_with_an_array_has_its_elements(p: Program) -> None:
+    f = p.functions["f"]
+    arrays = [v for v in (*f.params, *[v for let in f.body.lets for v in let.vars]) if isinstance(v.type, Array)]
+    shown = replace(
+        f, results=tuple([Var(v.name, v.type) for v in arrays]), body=replace(f.body, results=tuple(arrays))
+    )
+    args = arguments(2, 3)
+    values = dict(zip(arrays, run(Program({"f": shown}), args), strict=True)) | dict(zip(f.params, args, strict=True))
+    every = [(let, link) for let in f.body.lets for link in links(let)]
+    for let, (var, source, how) in every:
+        if var not in values or not isinstance(source, Var):
+            continue
+        match how:
+            case How.SAME:
+                np.testing.assert_array_equal(values[var], values[source])
+            case How.SEEN:
+                assert np.isin(values[var], values[source]).all()
+            case How.CHANGED:
+                kept = ~written(let, var, values)
+                np.testing.assert_array_equal(values[var][kept], values[source][kept])
+
+
+LINKED = """
+fn grown(n.0: i64, x.1: f64[n.0]) -> (y.2: f64[n.0]) {
+  y.3: f64[n.0] = update x.1[0] = 1.0
+  yield y.3
+}
+
+fn f(n.0: i64, x.1: f64[n.0], c.2: bool) -> (r.3: f64[n.0], s.4: f64) {
+  checked.5: f64[n.0] = check c.2 "E0800" ("no") () for (x.1)
+  a.6: f64[n.0] = call grown(n.0, checked.5)
+  b.7: f64[n.0], c.8: f64[n.0] = comp i.9 in 0..1 {
+    yield 2.0, 3.0
+  } to keep [n.0] [i.9] set into a.6, keep [n.0] [i.9 + 1] set after 0
+  d.10: f64[n.0] = reshape c.8 [n.0]
+  e.11: f64[n.0] = view j.12 in 0..n.0 of d.10[n.0 - 1 - j.12]
+  g.13: f64[n.0] = if c.2 {
+    yield d.10
+  } else {
+    yield e.11
+  }
+  t.14: f64 = read g.13[0]
+  yield c.8, t.14
+}
+"""
+
+
+def test_every_link_of_a_program() -> None:
+    p = program(LINKED)
+    lets = p.functions["f"].body.lets
+    found = [(v.name, str(source)[0], how) for let in lets for v, source, how in links(let, {"grown": ((0, 1),)})]
+    changed, same, seen = How.CHANGED, How.SAME, How.SEEN
+    assert found == [("checked", "x", same), ("a", "c", changed), ("b", "a", changed), ("c", "b", changed),
+                     ("d", "c", seen), ("e", "d", seen)]  # fmt: skip
+    assert [v.name + "".join(str(a)[0] for a in atoms) for let in lets for v, atoms in choices(let)] == ["gde"]
