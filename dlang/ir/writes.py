@@ -2,7 +2,7 @@
 
     y = comp i in 0..h { … } to keep [2*h] [h + i] sum into x
 
-Each point writes an element of its own, the points together the part `h..2*h` of y, and y goes on with x. Passes ask
+Each point writes an element of its own, the points together the segment `h..2*h` of y, and y goes on with x. Passes ask
 this before they leave an array unfilled, set what was added, write two parts in one pass, make one array in the place
 of another, or copy what somebody still holds. What is claimed here is proven, and all of it is symbolic: polynomials
 in sizes. `update_chains.py` follows arrays through branches and loops.
@@ -179,9 +179,9 @@ def apart(one: Iterable[Range | None], other: Iterable[Range | None], known: Kno
     return any(known.at_least_zero(b.low - a.high) or known.at_least_zero(a.low - b.high) for a, b in pairs)
 
 
-# ---- parts of arrays -------------------------------------------------------------------------------------------------
+# ---- segments of arrays ----------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
-class Part:
+class Segment:
     """The elements of an array whose index at one position is in low <= i < high."""
 
     position: int
@@ -189,45 +189,45 @@ class Part:
     high: anf.Size
 
 
-def part(axes: Sequence[anf.Axis], shape: Sequence[anf.Size], index: Sequence[anf.Size]) -> Part | None:
-    """The part of an array, or all of it, that the points write, unless there are none along an axis that the index
-    lacks; None where they write no such part."""
+def segment(axes: Sequence[anf.Axis], shape: Sequence[anf.Size], index: Sequence[anf.Size]) -> Segment | None:
+    """The segment of an array that the points write, which may be all of it, unless there are none along an axis that
+    the index lacks; None where they write no segment."""
     if not shape or len(index) < len(shape):
         return None
     runs = ranges(axes, index)
     if not _once(runs):
         return None
-    found: Part | None = None
+    found: Segment | None = None
     for position, (run, size) in enumerate(zip(runs, shape, strict=True)):
         if run is None:
             return None
         if not run.is_all(size):
             if found is not None:
                 return None
-            found = Part(position, run.low, run.high)
-    return found or Part(0, anf.ZERO, shape[0])
+            found = Segment(position, run.low, run.high)
+    return found or Segment(0, anf.ZERO, shape[0])
 
 
 @dataclass(slots=True)
-class Parts:
-    """The parts of an array that are written, and how far they go on from each other.
+class Segments:
+    """The segments of an array that are written, and how far they go on from each other.
 
-    reached: the positions, each with the ends up to which there is part after part from 0 on. ahead: by where they
-    begin, the ends of parts that are not reached.
+    reached: the positions, each with the ends up to which there is one after another from 0 on. ahead: by where they
+    begin, the ends of segments that are not reached.
     """
 
-    all: list[Part] = field(default_factory=list)
+    all: list[Segment] = field(default_factory=list)
     reached: set[tuple[int, anf.Size]] = field(default_factory=set)
     ahead: dict[tuple[int, anf.Size], list[anf.Size]] = field(default_factory=dict)
 
-    def add(self, part: Part) -> None:
-        self.all.append(part)
-        at = part.position
+    def add(self, new: Segment) -> None:
+        self.all.append(new)
+        at = new.position
         self.reached.add((at, anf.ZERO))
-        if (at, part.low) not in self.reached:
-            self.ahead.setdefault((at, part.low), []).append(part.high)
+        if (at, new.low) not in self.reached:
+            self.ahead.setdefault((at, new.low), []).append(new.high)
             return
-        ends = [part.high]
+        ends = [new.high]
         while ends:
             end = ends.pop()
             if (at, end) not in self.reached:

@@ -23,7 +23,7 @@ from dlang.ir.comprehension_queries import sizes_named
 from dlang.ir.pruning import pruned
 from dlang.ir.traverse import map_blocks, map_functions, mentioned, with_body, with_lets, with_op
 from dlang.ir.types import dtype_of
-from dlang.ir.writes import Parts, apart, determines, elements, part, ranges, read_at
+from dlang.ir.writes import Segments, apart, determines, elements, ranges, read_at, segment
 from dlang.optimize.effects import effectful_functions, is_effectful
 from dlang.optimize.fuse import PointReader, renamed
 from dlang.optimize.fusion_order import Items, bits
@@ -292,10 +292,10 @@ def _next(op: anf.Comp, k: int) -> int | None:
 
 def _all_of_it(op: anf.Comp, chain: Sequence[int]) -> bool:
     """Tells whether segments along one axis make up a whole array."""
-    written = Parts()
+    written = Segments()
     for d in [op.destinations[k] for k in chain]:
-        segment = part(op.axes, d.shape, d.index)
-        if segment is None or not determines(op.axes, d.index):
+        one = segment(op.axes, d.shape, d.index)
+        if one is None or not determines(op.axes, d.index):
             return False
-        written.add(segment)
+        written.add(one)
     return written.cover(op.destinations[chain[0]].shape)

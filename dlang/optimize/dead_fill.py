@@ -9,7 +9,7 @@ from dlang.ir import anf
 from dlang.ir.comprehension_queries import point_of
 from dlang.ir.traverse import count_uses, map_blocks, map_bodies, with_lets, with_op
 from dlang.ir.types import dtype_of
-from dlang.ir.writes import Parts, determines, part
+from dlang.ir.writes import Segments, determines, segment
 
 Step = tuple[anf.Comp, int, anf.Var]
 """A comprehension, which of its destinations goes on from an array, and what that gives."""
@@ -76,11 +76,11 @@ def _is_overwritten(var: anf.Var, following: Following, uses: dict[anf.Var, int]
 
 def _is_complete(step: Step, following: Following, uses: dict[anf.Var, int]) -> bool:
     """Tells whether all of an array is set by a comprehension and those that continue its result."""
-    written = Parts()
+    written = Segments()
     while True:
         op, k, var = step
         d = op.destinations[k]
-        slice = part(op.axes, d.shape, d.index)
+        slice = segment(op.axes, d.shape, d.index)
         if slice is None or not isinstance(d, anf.Reduce) or d.monoid != "set" or not determines(op.axes, d.index):
             return False
         written.add(slice)

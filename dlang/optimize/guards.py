@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from dlang.ir import anf
+from dlang.ir.builder import shape_of
 from dlang.ir.comprehension_queries import extent
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.traverse import (
@@ -33,6 +34,7 @@ from dlang.ir.traverse import (
     with_body,
 )
 from dlang.ir.types import is_float
+from dlang.ir.writes import Segment, Segments, covers, segment
 from dlang.ops.primitives import GUARDS
 from dlang.optimize.agenda import Agenda
 from dlang.optimize.jacobians import carries_scalars
@@ -128,35 +130,6 @@ def _factors(let: anf.Let) -> Iterable[anf.Atom]:
     return let.op.args[:1] if let.op.name == "zero_safe_mul" else let.op.args
 
 
-_Part = tuple[int, anf.Size, anf.Size]  # an axis, and a range of it
-
-
-@dataclass(slots=True)
-class _Parts:
-    """Ranges of axes in which an array has values of points. Arrays that one another are made of share them.
-
-    reached: how far ranges, one after another, go from 0. ahead: the ends of ranges that begin elsewhere.
-    """
-
-    all: list[_Part] = field(default_factory=list)
-    reached: set[tuple[int, anf.Size]] = field(default_factory=set)
-    ahead: dict[tuple[int, anf.Size], list[anf.Size]] = field(default_factory=dict)
-
-    def add(self, part: _Part) -> None:
-        self.all.append(part)
-        axis, low, high = part
-        self.reached.add((axis, anf.ZERO))
-        if (axis, low) not in self.reached:
-            self.ahead.setdefault((axis, low), []).append(high)
-            return
-        ends = [high]
-        while ends:
-            at = axis, ends.pop()
-            if at not in self.reached:
-                self.reached.add(at)
-                ends += self.ahead.pop(at, ())
-
-
 @dataclass(slots=True)
 class _Zeros:
     """found: the floats that may be chosen zeros, or arrays with such elements. It grows until nothing changes.
@@ -169,7 +142,7 @@ class _Zeros:
     sizes: set[anf.Var]
     agenda: Agenda
     found: set[anf.Var] = field(default_factory=set)
-    parts: dict[anf.Var, tuple[_Parts, int]] = field(default_factory=dict)
+    parts: dict[anf.Var, tuple[Segments, int]] = field(default_factory=dict)
 
     def find(self, given: Set[str]) -> None:
         """given: the functions that may be called with zeros that are chosen."""
@@ -202,7 +175,8 @@ class _Zeros:
             case anf.Cast(arg=arg):
                 self.mark(vars, self.may_be(arg) if is_float(arg.type) else True)
             case anf.Update(array=array, index=index, value=value):
-                whole = not self.may_be(value) and self.covers_one(vars[0], array, index)
+                shape = shape_of(array)
+                whole = not self.may_be(value) and self.completes(vars[0], array, segment((), shape, index), shape)
                 self.mark(vars, not whole and self.any((array, value)))
             case anf.Scan(array=array):
                 self.mark(vars, self.may_be(array))
@@ -270,47 +244,26 @@ class _Zeros:
 
     def covers(self, var: anf.Var, op: anf.Comp, d: anf.Destination) -> bool:
         """Tells whether every element gets the value of some point, here or where the older array was made."""
-        if not isinstance(d, anf.Reduce):
+        missing = [axis for axis in op.axes if not any(entry.mentions((axis.var,)) for entry in d.index)]
+        if not isinstance(d, anf.Reduce) or not all(self.has_points(extent(axis)) for axis in missing):
             return False
-        extents = {axis.var: extent(axis) for axis in op.axes}
-        free = dict(extents)
-        parts: list[tuple[int, anf.Size, anf.Size]] = []
-        for k, (size, index) in enumerate(zip(d.shape, d.index, strict=True)):
-            inner = [v for v in free if index.mentions((v,))]
-            length = free.pop(inner[0]) if len(inner) == 1 else None
-            low = index - anf.poly(inner[0]) if len(inner) == 1 else index
-            if (length is None and inner) or low.mentions(extents):
-                return False
-            if length is None:
-                length = anf.poly(1)
-            if low != anf.ZERO or length != size:
-                parts.append((k, low, low + length))
-        if len(parts) > 1 or not all(self.has_points(n) for n in free.values()):
-            return False
-        if not parts:
-            return True
-        axis = parts[0][0]
-        return (axis, d.shape[axis]) in self.extended(var, d.into, parts).reached
+        return covers(op.axes, d.shape, d.index) or self.completes(
+            var, d.into, segment(op.axes, d.shape, d.index), d.shape
+        )
 
-    def covers_one(self, var: anf.Var, array: anf.Var, index: Sequence[anf.Size]) -> bool:
-        """Tells whether the elements of a vector are surely not chosen zeros, now that this one is not."""
-        assert isinstance(array.type, anf.Array)
-        if len(index) > 1:
+    def completes(self, var: anf.Var, older: anf.Var | None, new: Segment | None, shape: Sequence[anf.Size]) -> bool:
+        """Tells whether a part that an array gets is all that was left of the older one that it goes on with."""
+        if new is None:
             return False
-        return (0, array.type.shape[0]) in self.extended(var, array, [(0, index[0], index[0] + 1)]).reached
-
-    def extended(self, var: anf.Var, older: anf.Var | None, parts: Sequence[_Part]) -> _Parts:
-        """The parts of an array: those of the array that it was made of, and some more."""
         found, count = self.parts.get(older, (None, 0)) if older is not None else (None, 0)
         if found is None or len(found.all) > count:  # another array has more parts than the older one already
             earlier = found.all[:count] if found is not None else []
-            found = _Parts()
-            for part in earlier:
-                found.add(part)
-        for part in parts:
-            found.add(part)
+            found = Segments()
+            for one in earlier:
+                found.add(one)
+        found.add(new)
         self.parts[var] = found, len(found.all)
-        return found
+        return found.cover(shape)
 
     def has_points(self, size: anf.Size | None) -> bool:
         """Tells whether an axis has points if no array that is given is empty; its length may be 0 even so."""

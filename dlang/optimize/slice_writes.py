@@ -12,7 +12,7 @@ from dlang.ir.anf import Array, Axis, Block, Comp, Empty, For, Let, Program, Red
 from dlang.ir.comprehension_queries import is_zero, sizes_named
 from dlang.ir.traverse import count_uses, map_blocks, map_bodies, with_lets, with_op
 from dlang.ir.types import dtype_of
-from dlang.ir.writes import covers, determines, part
+from dlang.ir.writes import covers, determines, segment
 
 
 def slice_writes(program: Program) -> Program:
@@ -76,7 +76,7 @@ def _set(comp: Comp, k: int, loop: For, param: Var) -> bool | None:
         return None
     if covers(axes, d.shape, index):
         return True
-    slices = part(axes, d.shape, index)
+    slices = segment(axes, d.shape, index)
     if slices is None or slices.low.mentions(inside) or not index[slices.position].mentions((loop.index,)):
         return None
     return False

@@ -19,7 +19,7 @@ from dlang.ir.builder import f64, shape_of
 from dlang.ir.types import I64
 from dlang.ir.writes import (
     How,
-    Parts,
+    Segments,
     apart,
     arrays_at_own_points,
     choices,
@@ -27,9 +27,9 @@ from dlang.ir.writes import (
     determines,
     elements,
     links,
-    part,
     ranges,
     reads_its_place,
+    segment,
 )
 from tests.optimize.programs import arguments, assert_same, program, programs, run
 
@@ -120,12 +120,12 @@ def valid(*made: Place) -> list[Sizes]:
 
 def test_points_write_the_elements_that_are_claimed() -> None:
     random = Random(1)
-    claims = {"elements": 0, "covers": 0, "part": 0}
+    claims = {"elements": 0, "covers": 0, "segment": 0}
     for _ in range(400):
         (p,) = places(random, 1)
         args = p.axes, p.shape, p.index
         once = determines(p.axes, p.index)
-        for at in valid(p) if elements(*args) or covers(*args) or part(*args) else ():
+        for at in valid(p) if elements(*args) or covers(*args) or segment(*args) else ():
             found = p.counts(at)
             if elements(*args):
                 claims["elements"] += 1
@@ -135,8 +135,8 @@ def test_points_write_the_elements_that_are_claimed() -> None:
             if covers(*args):
                 claims["covers"] += 1
                 assert (found > 0).all(), p
-            if (one := part(*args)) is not None:
-                claims["part"] += 1
+            if (one := segment(*args)) is not None:
+                claims["segment"] += 1
                 inside = np.moveaxis(np.zeros(found.shape), one.position, 0)
                 low, high = value(one.low, at), value(one.high, at)
                 inside[low : max(low, high)] = 1
@@ -157,7 +157,7 @@ def test_ranges_are_the_values_of_entries() -> None:
                 assert len(set(values)) == len(range(value(r.low, at), value(r.high, at))) or len(p.axes) > len(own)
 
 
-def test_places_apart_share_no_element_and_parts_cover_a_shape() -> None:
+def test_places_apart_share_no_element_and_segments_cover_a_shape() -> None:
     random = Random(3)
     known = Knowledge()
     known.note_sizes([Array("f64", (N, M))])
@@ -169,11 +169,11 @@ def test_places_apart_share_no_element_and_parts_cover_a_shape() -> None:
             for at in valid(one, other):
                 separate += 1
                 assert not (one.counts(at) * other.counts(at)).any(), (one, other)
-        parts = Parts()
-        found = [(p, segment) for p in made if (segment := part(p.axes, p.shape, p.index)) is not None]
-        for _, segment in found:
-            parts.add(segment)
-        if len(found) > 1 and parts.cover(one.shape):
+        written = Segments()
+        found = [(p, own) for p in made if (own := segment(p.axes, p.shape, p.index)) is not None]
+        for _, own in found:
+            written.add(own)
+        if len(found) > 1 and written.cover(one.shape):
             for at in valid(*[p for p, _ in found]):
                 whole += 1
                 assert any(p.is_empty(at) for p, _ in found) or (sum(p.counts(at) for p, _ in found) > 0).all(), made
