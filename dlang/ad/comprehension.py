@@ -18,12 +18,13 @@ from dlang.ad.elements import from_there, saved_values
 from dlang.ad.scope import Contribution, NoParallelAdjoint, Scope, Sink, carry, copied
 from dlang.ad.sequential import sequential
 from dlang.ir import anf
-from dlang.ir.affine import Change, Knowledge, axes_of, hull, nonempty
+from dlang.ir.affine import Change, Knowledge, hull, nonempty
 from dlang.ir.builder import Builder
 from dlang.ir.substitution import Renaming, substitute
 from dlang.ir.terms import ZERO
 from dlang.ir.traverse import bound_vars
 from dlang.ir.types import I64, dtype_of, is_float, type_of
+from dlang.ir.writes import determines, missing
 from dlang.ops.monoids import CHOOSING
 from dlang.polynomials import Poly
 
@@ -71,16 +72,14 @@ def needs_loop(op: anf.Comp, k: int) -> bool:
     d = op.destinations[k]
     if not isinstance(d, anf.Reduce) or d.monoid in ("sum", "set"):
         return False
-    if d.into is None and not _reduced(op, d):
+    if d.into is None and determines(op.axes, d.index):
         return False  # one point for each element: it is set
     return d.monoid == "prod" or d.into is not None or not _is_box(op, d)
 
 
 def _is_box(op: anf.Comp, d: anf.Reduce) -> bool:
     """Tells whether the reduced axes form the same kind of box at every point of the others."""
-    names = [a.var for a in op.axes]
-    kept = {a for e in d.index for a in axes_of(e, names)}
-    reduced = [a.var for a in op.axes if a.var not in kept]
+    reduced = {a.var for a in missing(op.axes, d.index)}
     return not any(b.mentions(reduced) for a in op.axes for b in (*a.lows, *a.highs)) and not any(
         e.mentions(bound_vars(op.body)) for e in d.index
     )
@@ -93,7 +92,7 @@ def _parallel(let: anf.Let, op: anf.Comp, gs: dict[int, anf.Atom], scope: Scope)
     after: list[anf.Let] = []
     for k, g in gs.items():
         d = op.destinations[k]
-        if isinstance(d, anf.Reduce) and d.monoid in CHOOSING and _reduced(op, d):
+        if isinstance(d, anf.Reduce) and d.monoid in CHOOSING and missing(op.axes, d.index):
             let, at_extremum = _vjp_extremum(let, k, g, scope)
             after += at_extremum
         else:
@@ -236,7 +235,7 @@ def _vjp_extremum(let: anf.Let, k: int, g: anf.Atom, scope: Scope) -> tuple[anf.
     assert isinstance(op, anf.Comp)
     d = op.destinations[k]
     assert isinstance(d, anf.Reduce)
-    reduced = _reduced(op, d)
+    reduced = missing(op.axes, d.index)
     kept = tuple(a for a in op.axes if a not in reduced)
     where = anf.fresh("where", type_of("i64", d.shape))
     extended = anf.Comp(
@@ -300,13 +299,6 @@ def attained(kept: Sequence[anf.Axis], reduced: Sequence[anf.Axis], known: Knowl
     if box is None or all(map(known.positive, counts)):
         return Attained(tuple(kept), None)
     return Attained(tuple(nonempty((*kept, single), reduced, box, known)), single.var)
-
-
-def _reduced(op: anf.Comp, d: anf.Reduce) -> list[anf.Axis]:
-    """The axes that a destination does not mention."""
-    names = [a.var for a in op.axes]
-    kept = {a for e in d.index for a in axes_of(e, names)}
-    return [a for a in op.axes if a.var not in kept]
 
 
 def positions_of(rank: anf.Atom, reduced: Sequence[anf.Axis], b: Builder) -> dict[anf.Var, anf.Atom]:

@@ -12,11 +12,12 @@ from dataclasses import replace
 
 from dlang.ad.bodies import emit_comp
 from dlang.ad.scope import Scope, dummy, numeric
-from dlang.ir.affine import Change, axes_of, extent, far_fewer, hull, nonempty
+from dlang.ir.affine import Change, extent, far_fewer, hull, nonempty
 from dlang.ir.anf import Atom, Block, Comp, If, Let, Prim, Read, Reduce, Var, fresh, poly
 from dlang.ir.builder import axis
 from dlang.ir.traverse import map_blocks
 from dlang.ir.types import array_type, dtype_of, is_float, product, type_of
+from dlang.ir.writes import determines
 from dlang.polynomials import Poly
 
 
@@ -34,7 +35,7 @@ def saved_values(let: Let, scope: Scope) -> tuple[list[Let], dict[Var, Read]]:
     for var, atom, d in zip(let.vars, op.body.results, op.destinations, strict=True):
         plain = isinstance(d, Reduce) and d.monoid in ("sum", "set") and d.into is None and d.shape
         if plain and isinstance(atom, Var) and isinstance(definitions.get(atom), Prim) and is_float(atom.type):
-            if {a for e in d.index for a in axes_of(e, names)} == set(names):
+            if determines(op.axes, d.index):
                 values.setdefault(atom, Read(var, d.index))
     box = hull(op.axes, scope.known.within(op.axes)) if scope.fleeting else None
     if box is None:

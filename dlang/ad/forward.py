@@ -32,12 +32,13 @@ from dlang.ad.rules import cast_tangent, tangent
 from dlang.ad.sequential import by_element, sequential
 from dlang.ad.tangents import is_zero, tangent_fields, tangent_variant
 from dlang.ir import anf
-from dlang.ir.affine import Knowledge, axes_of
+from dlang.ir.affine import Knowledge
 from dlang.ir.builder import axis
 from dlang.ir.comprehension_queries import without_results
 from dlang.ir.marks import is_mark, mark_of
 from dlang.ir.substitution import Renaming
 from dlang.ir.types import array_type, carries, dtype_of, type_of
+from dlang.ir.writes import determines, missing
 from dlang.ops.monoids import CHOOSING
 
 
@@ -328,29 +329,23 @@ def jvp_comp(let: anf.Let, op: anf.Comp, s: Dual) -> None:
         _jvp_extremum(let, op, k, where, s)
 
 
-def _kept(op: anf.Comp, d: anf.Destination) -> set[anf.Var]:
-    """The axes that the index of a destination determines."""
-    names = [a.var for a in op.axes]
-    return {a for e in d.index for a in axes_of(e, names)}
-
-
 def _reduced_extremum(op: anf.Comp, d: anf.Destination) -> bool:
-    return isinstance(d, anf.Reduce) and d.monoid in CHOOSING and len(_kept(op, d)) < len(op.axes)
+    return isinstance(d, anf.Reduce) and d.monoid in CHOOSING and not determines(op.axes, d.index)
 
 
 def _jvp_extremum(let: anf.Let, op: anf.Comp, k: int, where: anf.Var, s: Dual) -> None:
     """y[o] = max f(x[i]) over the reduced axes r, attained first at r*[o]: ẏ[o] is the tangent of f at (o, r*[o])."""
     b, d = s.b, op.destinations[k]
-    kept = _kept(op, d)
+    lacking = missing(op.axes, d.index)
     renaming = Renaming({}, renew=True)
     axes: list[anf.Axis] = []
     reduced: list[anf.Axis] = []
     for a in op.axes:
         lows, highs = tuple(map(renaming.size, a.lows)), tuple(map(renaming.size, a.highs))
-        if a.var in kept:
-            axes.append(anf.Axis(renaming.bind(a.var), lows, highs))
-        else:
+        if a in lacking:
             reduced.append(anf.Axis(a.var, lows, highs))
+        else:
+            axes.append(anf.Axis(renaming.bind(a.var), lows, highs))
     index = tuple(map(renaming.size, d.index))
     points = attained(axes, reduced, Knowledge())
     with b.scope() as lets:

@@ -19,9 +19,10 @@ from dlang.codegen.node_layout import holds_references
 from dlang.graphs import components
 from dlang.ir import anf
 from dlang.ir.call_graph import called_by
-from dlang.ir.traverse import element_sources, walk
+from dlang.ir.traverse import walk
 from dlang.ir.types import STR
 from dlang.ir.update_chains import UpdateChains
+from dlang.ir.writes import links
 
 
 @dataclass(slots=True)
@@ -202,12 +203,8 @@ class _Reach:
             case anf.Update(array=array, value=value):
                 if wanted and array in self.params and self._apart(op):
                     out = (array, value)
-            case anf.Assert(guarded=guarded):
-                out = [guarded[k] for k in wanted]
-            case _ if op.IS.view or isinstance(op, anf.StopGradient):
-                out = element_sources(op) if wanted else ()
             case _:
-                pass
+                out = [source for var, source, _ in links(let) if var in reached]
         if not isinstance(op, anf.Construct | anf.Call | anf.For | anf.While | anf.Comp) and self._makes(let):
             return None
         return {a for a in out if isinstance(a, anf.Var)}

@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
-from dlang.ir.anf import Array, Block, Comp, Destination, Empty, Read, Reduce, Size, Var
+from dlang.ir.anf import Array, Block, Comp, Empty, Read, Reduce, Size, Var
+from dlang.ir.comprehension_queries import giving
 from dlang.ir.traverse import count_uses, type_vars
 from dlang.ir.types import product
-from dlang.ir.writes import elements, is_replaced
+from dlang.ir.writes import elements, is_replaced, older_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +43,17 @@ def parts_of(block: Block) -> dict[Var, Part]:
         if not isinstance(let.op, Comp):
             continue
         for position, (var, d) in enumerate(zip(let.vars, let.op.destinations, strict=True)):
-            if isinstance(d, Reduce) and d.after is not None:
-                if let.vars[d.after] in root:
-                    whole = root[var] = root[let.vars[d.after]]
-                    written[whole, _slice(d.index)] += 1
-            elif d.into is None or (d.into not in root and is_replaced(let.op, position)):
-                made[var] = k
-            elif d.into in root and uses[d.into] == 1:
-                whole = root[var] = root[d.into]
+            older = older_of(d, let.vars)
+            if older in root and (d.into is None or uses[older] == 1):
+                whole = root[var] = root[older]
                 slice = _slice(d.index)
                 written[whole, slice] += 1
-                source = _copied(let.op, position)
-                last = not any(isinstance(o, Reduce) and o.after == position for o in let.op.destinations)
+                source = _copied(let.op, position) if d.into is not None else None
+                last = all(older_of(o, let.vars) is not var for o in let.op.destinations)
                 if slice is not None and last and source in made and uses[source] == 1:
                     found[source] = Part(whole, slice, var)
+            elif older is None or (older not in root and is_replaced(let.op, position)):
+                made[var] = k
     return {
         source: part
         for source, part in found.items()
@@ -88,17 +86,11 @@ def _copied(op: Comp, position: int) -> Var | None:
 def without_copies(op: Comp, vars: Sequence[Var], copies: Set[Var]) -> tuple[Comp, tuple[Var, ...]]:
     """A comprehension without those of its results that are copies of what is in its place already."""
     kept = [k for k, var in enumerate(vars) if var not in copies]
-    results = tuple([op.body.results[k] for k in kept])
+    new = giving(op, kept)
     gone = {r for k, r in enumerate(op.body.results) if k not in kept}
-    uses = count_uses(Block(op.body.lets, results))
+    uses = count_uses(new.body)
     lets = tuple([let for let in op.body.lets if not (gone.issuperset(let.vars) and let.vars[0] not in uses)])
-    destinations: list[Destination] = []
-    for k in kept:
-        d = op.destinations[k]
-        if isinstance(d, Reduce) and d.after is not None:
-            d = replace(d, after=kept.index(d.after))
-        destinations.append(d)
-    return replace(op, body=Block(lets, results), destinations=tuple(destinations)), tuple([vars[k] for k in kept])
+    return replace(new, body=Block(lets, new.body.results)), tuple([vars[k] for k in kept])
 
 
 def offset(part: Part) -> Size:

@@ -27,7 +27,8 @@ def point_of(comp: anf.Comp, k: int) -> tuple[anf.Var | None, ...] | None:
     None in place of an axis: the only index along an axis of size 1. None for the whole: it is another kind of result,
     reduced, combined with an older array, or with elements that no point reaches.
     """
-    return own_elements(comp, k) if comp.destinations[k].into is None else None
+    d = comp.destinations[k]
+    return own_elements(comp.axes, d) if d.into is None else None
 
 
 def without_replaced(comp: anf.Comp) -> anf.Comp:
@@ -40,9 +41,14 @@ def without_replaced(comp: anf.Comp) -> anf.Comp:
 
 
 def giving(op: anf.Comp, positions: Sequence[int]) -> anf.Comp:
-    """A comprehension that gives just those of its results; none of them goes on with the array of another."""
+    """A comprehension that gives just those of its results, with each also that with whose array it goes on."""
     body = anf.Block(op.body.lets, tuple([op.body.results[k] for k in positions]))
-    return anf.Comp(op.axes, body, tuple([op.destinations[k] for k in positions]))
+    return anf.Comp(op.axes, body, tuple([_among(op.destinations[k], positions) for k in positions]))
+
+
+def _among(d: anf.Destination, positions: Sequence[int]) -> anf.Destination:
+    """A destination of which the one that it goes on with is now where it is among some positions."""
+    return d if isinstance(d, anf.ScatterAdd) or d.after is None else replace(d, after=positions.index(d.after))
 
 
 def with_results(let: anf.Let, positions: Sequence[int]) -> anf.Let:

@@ -162,9 +162,15 @@ def covers(axes: Sequence[anf.Axis], shape: Sequence[anf.Size], index: Sequence[
     return all(r is not None and r.is_all(size) for r, size in zip(runs, shape, strict=True)) and _once(runs)
 
 
+def missing(axes: Sequence[anf.Axis], index: Sequence[anf.Size]) -> list[anf.Axis]:
+    """The axes that an index lacks."""
+    named = {v for entry in index for v in entry.atoms()}
+    return [axis for axis in axes if axis.var not in named]
+
+
 def determines(axes: Sequence[anf.Axis], index: Sequence[anf.Size]) -> bool:
-    """Tells whether the index of a `Reduce` is another one at each point: it is then missing no axis."""
-    return {axis.var for axis in axes} <= {v for entry in index for v in entry.atoms()}
+    """Tells whether the index of a `Reduce` is another one at each point: it then lacks no axis."""
+    return not missing(axes, index)
 
 
 def _once(runs: Iterable[Range | None]) -> bool:
@@ -239,11 +245,23 @@ class Segments:
         return any((position, size) in self.reached for position, size in enumerate(shape))
 
 
+def write_all(places: Iterable[tuple[Sequence[anf.Axis], anf.Destination]]) -> bool:
+    """Tells whether destinations of one array, each with the axes of its points, write every element between them."""
+    written = Segments()
+    for axes, d in places:
+        own = segment(axes, d.shape, d.index)
+        if own is None or not determines(axes, d.index):
+            return False
+        written.add(own)
+        if written.cover(d.shape):
+            return True
+    return False
+
+
 # ---- what a comprehension does to its arrays -------------------------------------------------------------------------
-def own_elements(op: anf.Comp, position: int) -> tuple[anf.Var | None, ...] | None:
-    """Says of a result what `elements` does, if it is not an array that several results write."""
-    d = op.destinations[position]
-    return elements(op.axes, d.shape, d.index) if isinstance(d, anf.Reduce) and d.after is None else None
+def own_elements(axes: Sequence[anf.Axis], d: anf.Destination) -> tuple[anf.Var | None, ...] | None:
+    """Says of a destination what `elements` does, if its array is not one that several results write."""
+    return elements(axes, d.shape, d.index) if isinstance(d, anf.Reduce) and d.after is None else None
 
 
 def is_overwritten(op: anf.Comp, position: int) -> bool:
@@ -251,7 +269,7 @@ def is_overwritten(op: anf.Comp, position: int) -> bool:
     d = op.destinations[position]
     scalar = isinstance(op.body.results[position].type, anf.Scalar)
     place = isinstance(d, anf.Reduce) and d.monoid in STAYS
-    return scalar and not place and own_elements(op, position) is not None
+    return scalar and not place and own_elements(op.axes, d) is not None
 
 
 def is_replaced(op: anf.Comp, position: int) -> bool:

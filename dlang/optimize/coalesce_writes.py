@@ -14,18 +14,18 @@ This comes late: no pass before it expects destinations that go on with others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
-from dlang.ir.comprehension_queries import sizes_named
+from dlang.ir.comprehension_queries import sizes_named, with_results
 from dlang.ir.pruning import pruned
 from dlang.ir.traverse import map_blocks, map_functions, mentioned, with_body, with_lets, with_op
 from dlang.ir.types import dtype_of
-from dlang.ir.writes import Segments, apart, determines, elements, ranges, read_at, segment
+from dlang.ir.writes import apart, determines, elements, ranges, read_at, write_all
 from dlang.optimize.effects import effectful_functions, is_effectful
-from dlang.optimize.fuse import PointReader, renamed
+from dlang.optimize.fuse import PointReader, renamed, sum_at_point
 from dlang.optimize.fusion_order import Items, bits
 from dlang.optimize.structural_hash import Key, Keys
 
@@ -175,14 +175,10 @@ def _opened(d: anf.Destination, sizes: Mapping[anf.Var, anf.Size]) -> anf.Destin
 
 def _as_sum(made: _Made, k: int) -> None:
     """Makes a plain result of one that is added to an array, element by element, so that it can be read."""
-    d = made.destinations[k]
-    if not isinstance(d, anf.Reduce) or d.monoid != "sum" or d.into is None:
-        return
-    if elements(made.axes, d.shape, d.index) is None:
-        return
-    old, both = anf.fresh("t", made.values[k].type), anf.fresh("t", made.values[k].type)
-    made.lets += [anf.Let((old,), anf.Read(d.into, d.index)), anf.Let((both,), anf.Prim("add", (old, made.values[k])))]
-    made.values[k], made.destinations[k] = both, replace(d, monoid="set", into=None)
+    plain = sum_at_point(made.axes, made.destinations[k], made.values[k])
+    if plain is not None:
+        lets, made.values[k], made.destinations[k] = plain
+        made.lets += lets
 
 
 def _go_on(made: _Made, var: anf.Var, value: anf.Atom, new: anf.Destination, k: int, known: Knowledge) -> bool:
@@ -224,13 +220,9 @@ def _without_unused(block: anf.Block) -> anf.Block:
     wanted = {r for r in block.results if isinstance(r, anf.Var)}
     lets: list[anf.Let] = []
     for let in reversed(block.lets):
-        if isinstance(let.op, anf.Comp) and any(
-            isinstance(d, anf.Reduce) and d.after is not None for d in let.op.destinations
-        ):
+        if isinstance(let.op, anf.Comp) and len(let.vars) > 1:
             new = _pruned(let, let.op, wanted)
             empty = _emptied(new)
-        elif isinstance(let.op, anf.Comp) and len(let.vars) > 1:
-            new, empty = _pruned(let, let.op, wanted), []
         else:
             new, empty = let, []
         lets.append(new if not empty else empty[1])
@@ -242,40 +234,39 @@ def _without_unused(block: anf.Block) -> anf.Block:
 
 def _pruned(let: anf.Let, op: anf.Comp, wanted: set[anf.Var]) -> anf.Let:
     """A comprehension without the results that nothing wants and none goes on with, and without their code."""
-    after = {d.after: k for k, d in enumerate(op.destinations) if isinstance(d, anf.Reduce) and d.after is not None}
+    followers = _followers(op)
 
     def needed(k: int) -> bool:
-        return let.vars[k] in wanted or (k in after and needed(after[k]))
+        return let.vars[k] in wanted or (k in followers and needed(followers[k]))
 
     left = [k for k in range(len(let.vars)) if needed(k)]
     if len(left) == len(let.vars) or not left:
         return let
-    place = {k: j for j, k in enumerate(left)}
-    destinations: list[anf.Destination] = []
-    for k in left:
-        d = op.destinations[k]
-        destinations.append(
-            replace(d, after=place[d.after]) if isinstance(d, anf.Reduce) and d.after is not None else d
-        )
-    values = tuple([op.body.results[k] for k in left])
-    body = pruned(op.body.lets, values, [e for d in destinations for e in d.index])
-    new = anf.Comp(op.axes, anf.Block(tuple(body), values), tuple(destinations))
-    return anf.Let(tuple([let.vars[k] for k in left]), new, let.span)
+    new = with_results(let, left)
+    assert isinstance(new.op, anf.Comp)
+    body, places = new.op.body, [e for d in new.op.destinations for e in d.index]
+    lets = tuple(pruned(body.lets, body.results, places))
+    return replace(new, op=replace(new.op, body=anf.Block(lets, body.results)))
+
+
+def _followers(op: anf.Comp) -> dict[int, int]:
+    """The positions of results with whose array another one goes on, each with that of the other."""
+    return {d.after: k for k, d in enumerate(op.destinations) if isinstance(d, anf.Reduce) and d.after is not None}
 
 
 def _emptied(let: anf.Let) -> list[anf.Let]:
     """An empty array and a comprehension that sets all of it, if that is what segments do; nothing if not."""
     op = let.op
     assert isinstance(op, anf.Comp)
-    destinations = list(op.destinations)
+    destinations, followers = list(op.destinations), _followers(op)
     before: list[anf.Let] = []
     for k, d in enumerate(op.destinations):
         if not isinstance(d, anf.Reduce) or d.after is not None or d.into is not None:
             continue
         chain = [k]
-        while (n := _next(op, chain[-1])) is not None:
-            chain.append(n)
-        if len(chain) < 2 or not _all_of_it(op, chain) or before:
+        while chain[-1] in followers:
+            chain.append(followers[chain[-1]])
+        if len(chain) < 2 or before or not write_all([(op.axes, op.destinations[j]) for j in chain]):
             continue
         whole = anf.fresh(let.vars[k].name, let.vars[k].type)
         before.append(anf.Let((whole,), anf.Empty(dtype_of(whole), d.shape), let.span))
@@ -284,18 +275,3 @@ def _emptied(let: anf.Let) -> list[anf.Let]:
             assert isinstance(to, anf.Reduce)
             destinations[j] = replace(to, monoid="set", into=whole if j == k else None)
     return [*before, anf.Let(let.vars, anf.Comp(op.axes, op.body, tuple(destinations)), let.span)] if before else []
-
-
-def _next(op: anf.Comp, k: int) -> int | None:
-    return next((j for j, d in enumerate(op.destinations) if isinstance(d, anf.Reduce) and d.after == k), None)
-
-
-def _all_of_it(op: anf.Comp, chain: Sequence[int]) -> bool:
-    """Tells whether segments along one axis make up a whole array."""
-    written = Segments()
-    for d in [op.destinations[k] for k in chain]:
-        one = segment(op.axes, d.shape, d.index)
-        if one is None or not determines(op.axes, d.index):
-            return False
-        written.add(one)
-    return written.cover(op.destinations[chain[0]].shape)

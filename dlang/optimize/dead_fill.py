@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 
 from dlang.ir import anf
 from dlang.ir.comprehension_queries import point_of
 from dlang.ir.traverse import count_uses, map_blocks, map_bodies, with_lets, with_op
 from dlang.ir.types import dtype_of
-from dlang.ir.writes import Segments, determines, segment
+from dlang.ir.writes import older_of, write_all
 
 Step = tuple[anf.Comp, int, anf.Var]
 """A comprehension, which of its destinations goes on from an array, and what that gives."""
@@ -30,8 +30,8 @@ def _block(block: anf.Block) -> anf.Block:
         lets.append(with_op(let, let.vars, op))
         if isinstance(op, anf.Comp):
             for k, d in enumerate(op.destinations):
-                if d.into is not None:
-                    following.setdefault(d.into, []).append((op, k, let.vars[k]))
+                if (older := older_of(d, let.vars)) is not None:
+                    following.setdefault(older, []).append((op, k, let.vars[k]))
             if len(let.vars) == 1 and not op.body.lets and point_of(op, 0) is not None:
                 filled.append(let.vars[0])
     block = with_lets(block, lets, block.results)
@@ -68,24 +68,22 @@ def _into(d: anf.Destination, empties: dict[anf.Var, list[anf.Var]]) -> anf.Dest
 
 def _is_overwritten(var: anf.Var, following: Following, uses: dict[anf.Var, int]) -> bool:
     """Tells whether comprehensions that continue an array set all of it: each of them, if several do."""
-    dtype = dtype_of(var)
-    if anf.is_reference(dtype) or uses[var] != len(following[var]):
+    if anf.is_reference(dtype_of(var)) or uses[var] != len(following[var]):
         return False
-    return all(_is_complete(step, following, uses) for step in following[var])
+    return all(write_all(_following(step, following, uses)) for step in following[var])
 
 
-def _is_complete(step: Step, following: Following, uses: dict[anf.Var, int]) -> bool:
-    """Tells whether all of an array is set by a comprehension and those that continue its result."""
-    written = Segments()
+def _following(
+    step: Step, following: Following, uses: dict[anf.Var, int]
+) -> Iterator[tuple[Sequence[anf.Axis], anf.Destination]]:
+    """The destinations that set elements of an array one after another, while nothing else looks at it."""
     while True:
         op, k, var = step
         d = op.destinations[k]
-        slice = segment(op.axes, d.shape, d.index)
-        if slice is None or not isinstance(d, anf.Reduce) or d.monoid != "set" or not determines(op.axes, d.index):
-            return False
-        written.add(slice)
-        if written.cover(d.shape):
-            return True
-        if uses.get(var) != 1 or len(following.get(var, ())) != 1:
-            return False
-        (step,) = following[var]
+        if not isinstance(d, anf.Reduce) or d.monoid != "set":
+            return
+        yield op.axes, d
+        steps = following.get(var, [])
+        if len(steps) != 1 or uses.get(var, 0) > sum(d.into is var for d in steps[0][0].destinations):
+            return
+        (step,) = steps

@@ -15,7 +15,6 @@ around it, against the law of sharing, nothing is fused. Comprehensions with che
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import replace
 
 from dlang.ir import anf
 from dlang.ir.affine import grows_less
@@ -25,6 +24,7 @@ from dlang.ir.sharing import repeated, takes_long
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars, map_bodies, map_inner, mentioned, parts, rebuild, walk, with_lets, with_op
 from dlang.ir.types import I64, array_type, product
+from dlang.ir.writes import own_elements
 from dlang.ops.primitives import ADDITION, COST
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.fusion_order import Items, bits
@@ -206,7 +206,7 @@ class PointReader:
 
     def is_at_its_point(self, destination: anf.Destination) -> bool:
         """Says whether a result of the other comprehension holds the value of each point."""
-        return point_of(anf.Comp(self.axes, anf.Block((), ()), (destination,)), 0) is not None
+        return destination.into is None and own_elements(self.axes, destination) is not None
 
 
 # ---- sums that join an array -----------------------------------------------------------------------------------------
@@ -235,22 +235,33 @@ def _with_sums(op: anf.Comp, vars: Sequence[anf.Var], uses: _Uses) -> anf.Comp:
     destinations = list(op.destinations)
     for k, (var, d) in enumerate(zip(vars, op.destinations, strict=True)):
         reads = uses.reads.get(var, [])
-        if not isinstance(d, anf.Reduce) or d.into is None or d.monoid != "sum" or var in uses.otherwise:
+        if d.into is None or var in uses.otherwise:
             continue
         if not reads or any(r != reads[0] for r in reads):  # in a merged comprehension one read may stand twice
             continue
         if not reads[0][1]:
             continue  # of one element
-        plain = replace(op, destinations=(replace(d, into=None),), body=anf.Block(op.body.lets, (values[k],)))
-        if point_of(plain, 0) is None or not _once(*reads[0]):
-            continue
-        old, both = anf.fresh("t", values[k].type), anf.fresh("t", values[k].type)
-        lets += [anf.Let((old,), anf.Read(d.into, d.index)), anf.Let((both,), anf.Prim("add", (old, values[k])))]
-        values[k] = both
-        destinations[k] = anf.Reduce(d.shape, d.index, "set")
+        plain = sum_at_point(op.axes, d, values[k]) if _once(*reads[0]) else None
+        if plain is not None:
+            more, values[k], destinations[k] = plain
+            lets += more
     if len(lets) == len(op.body.lets):
         return op
     return anf.Comp(op.axes, anf.Block(tuple(lets), tuple(values)), tuple(destinations))
+
+
+def sum_at_point(
+    axes: Sequence[anf.Axis], d: anf.Destination, value: anf.Atom
+) -> tuple[list[anf.Let], anf.Atom, anf.Reduce] | None:
+    """The code at a point, its value and a destination that set the sums of the elements of an array and values.
+
+    They stand for a destination that adds to the array; None if points have not each an element of their own.
+    """
+    if not isinstance(d, anf.Reduce) or d.into is None or d.monoid != "sum" or own_elements(axes, d) is None:
+        return None
+    old, both = anf.fresh("t", value.type), anf.fresh("t", value.type)
+    lets = [anf.Let((old,), anf.Read(d.into, d.index)), anf.Let((both,), anf.Prim("add", (old, value)))]
+    return lets, both, anf.Reduce(d.shape, d.index, "set")
 
 
 # ---- producers computed where they are read --------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from dlang.ir.traverse import (
     with_body,
 )
 from dlang.ir.types import is_float
-from dlang.ir.writes import Segment, Segments, covers, segment
+from dlang.ir.writes import Segment, Segments, covers, missing, segment
 from dlang.ops.primitives import GUARDS
 from dlang.optimize.agenda import Agenda
 from dlang.optimize.jacobians import carries_scalars
@@ -244,8 +244,7 @@ class _Zeros:
 
     def covers(self, var: anf.Var, op: anf.Comp, d: anf.Destination) -> bool:
         """Tells whether every element gets the value of some point, here or where the older array was made."""
-        missing = [axis for axis in op.axes if not any(entry.mentions((axis.var,)) for entry in d.index)]
-        if not isinstance(d, anf.Reduce) or not all(self.has_points(extent(axis)) for axis in missing):
+        if not isinstance(d, anf.Reduce) or not all(self.has_points(extent(a)) for a in missing(op.axes, d.index)):
             return False
         return covers(op.axes, d.shape, d.index) or self.completes(
             var, d.into, segment(op.axes, d.shape, d.index), d.shape

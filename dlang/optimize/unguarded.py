@@ -13,6 +13,7 @@ from dataclasses import replace
 from dlang.ir.anf import Array, Axis, Block, Comp, Destination, If, Let, Prim, Read, Reduce, Scalar, Var, fresh, poly
 from dlang.ir.substitution import refresh
 from dlang.ir.types import BOOL, I64, dtype_of
+from dlang.ir.writes import missing
 
 MANY = 8  # points for each element from which a look at the elements is cheap
 
@@ -22,10 +23,9 @@ def adds_many(op: Comp, destination: Destination | None) -> bool:
     if not isinstance(destination, Reduce) or destination.monoid != "sum" or not destination.shape:
         return False
     points = 1
-    for axis in op.axes:
-        if not any(entry.mentions((axis.var,)) for entry in destination.index):
-            sizes = [high.constant for high in axis.highs if high.constant is not None]
-            points *= int(min(sizes)) if sizes else MANY
+    for axis in missing(op.axes, destination.index):
+        sizes = [high.constant for high in axis.highs if high.constant is not None]
+        points *= int(min(sizes)) if sizes else MANY
     return points >= MANY
 
 

@@ -44,6 +44,33 @@ def test_an_array_of_which_an_element_may_stay_is_filled(low: str, which: str, m
     assert count(dead_fill(before), Empty) == 0
 
 
+SEGMENTS = """
+fn f(n.0: i64, x.1: f64[n.0], y.2: f64[n.0]) -> (r.3: f64[2*n.0 + 1]) {
+  a.4: f64[2*n.0 + 1] = comp i.5 in 0..2*n.0 + 1 {
+    yield 0.0
+  } to keep [2*n.0 + 1] [i.5] set
+  b.6: f64[2*n.0 + 1], c.7: f64[2*n.0 + 1] = comp i.8 in 0..n.0 {
+    t.9: f64 = read x.1[i.8]
+    u.10: f64 = read y.2[i.8]
+    yield t.9, u.10
+  } to keep [2*n.0 + 1] [n.0 - 1 - i.8] set into a.4, keep [2*n.0 + 1] [PLACE] set after 0
+  d.11: f64[2*n.0 + 1] = comp {
+    yield 1.0
+  } to keep [2*n.0 + 1] [n.0] set into c.7
+  yield d.11
+}
+"""
+
+
+@pytest.mark.parametrize(("place", "whole"), [("i.8 + n.0 + 1", True), ("i.8 + n.0", False)])
+def test_segments_of_any_length_in_any_order_are_all_of_an_array(place: str, whole: bool) -> None:
+    before = program(SEGMENTS.replace("PLACE", place))
+    after = dead_fill(before)
+    verify(after)
+    assert count(after, Empty) == whole
+    assert_same(run(before, ARGS), run(after, ARGS))
+
+
 def test_two_stacks_from_one_filled_array_get_a_room_each() -> None:
     one = STACK.replace("LOW", "0").replace("WHICH", "1").replace("MONOID", "set")
     more = """  d.13: f64[2, n.0] = comp i.14 in 0..n.0 {
