@@ -23,8 +23,8 @@ from dlang.lazy_modules import lazy_module
 from dlang.runtime.compiled import Compiled
 from dlang.specialize.structs import StructClasses
 from dlang.specialize.types import Bindings, bound_key
-from dlang.typecheck.fingerprint import Unnamed, fingerprint
 from dlang.typecheck.headers import FnDecl
+from dlang.typecheck.keys import Unnamed, fingerprint
 from dlang.typecheck.program import Checked
 from dlang.typecheck.types import DataDecl
 

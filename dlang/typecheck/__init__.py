@@ -14,16 +14,16 @@ imports another that needs it.
 
 Interfaces decide what is checked again after an edit. A function is kept as long as its own text and what it sees of
 others (`keys.py`) stay the same; so are data types, in groups that mention one another. A tree is searched for
-what it mentions once (`mentions.py`). A caller that is kept gets a copy of its tree that mentions the edited
+what it mentions once (`groups.py`). A caller that is kept gets a copy of its tree that mentions the edited
 declaration (`checking.py`), so a checked tree never changes.
 
 Inference takes `Idx<n>` for i64. What it says beside is a *refinement* of a value, of the parts of a tuple or of the
 elements of an array (`refinements.py`). When a group has been checked, `indices.py` proves what is asked, from binders,
-conditions and other refinements (`knowledge.py`). An index that only a condition proves gets a check at run time, too,
+conditions and other refinements (`indices.py`). An index that only a condition proves gets a check at run time, too,
 because passes move code by its data and not by the branches around it.
 
 An editor asks for types while a declaration is half written and has no core tree, so inference can be observed
-(`observed.py`). An expression with a mistake has the type `MISTAKE`, which fits everywhere, and messages that would
+(`cache.py`). An expression with a mistake has the type `MISTAKE`, which fits everywhere, and messages that would
 mention it are left out: one mistake gives one message.
 
 There is no polymorphic IR behind the core tree (`core.py`; callers see `headers.py`). Specialisation walks the tree

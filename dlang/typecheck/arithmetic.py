@@ -5,9 +5,9 @@ from __future__ import annotations
 from dlang.diagnostics import Span, error
 from dlang.grammar import syntax as s
 from dlang.ops.primitives import COMPARISONS
-from dlang.typecheck import calls, core, literals
+from dlang.typecheck import calls, core, patterns
+from dlang.typecheck.constraints import has_axes
 from dlang.typecheck.context import Checker
-from dlang.typecheck.operators import has_axes
 from dlang.typecheck.printing import show
 from dlang.typecheck.scope import Scope
 from dlang.typecheck.state import Reason
@@ -18,7 +18,7 @@ from dlang.typecheck.types import FLOATS, INTS, Type, TypeCon, TypeVar, resolve
 def unary(cx: Checker, scope: Scope, e: s.Unary) -> core.Expr:
     written = e.operand
     if e.operator == "-" and isinstance(written, s.Number):
-        operand = literals.number(cx, scope, written, negative=True)
+        operand = patterns.number(cx, scope, written, negative=True)
     else:
         operand = cx.infer(scope, written)
     if e.operator == "not":

@@ -1,26 +1,20 @@
-"""The results that a check may reuse of the one before it: an editor or a REPL passes the same `Cache` again and again.
-
-A result is kept under a digest of all that it depends on: its own text, the interfaces of the functions that it names,
-the module's types and imports. Its spans are relative to its declaration, which only moves when something above it is
-edited. So an edit costs the declaration, and those that mention it if its type changes; otherwise these are copied, to
-mention the declaration as it is now.
-"""
+"""What a check leaves for another: results that it may reuse, and the types that editors ask for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from dlang.diagnostics import Diagnostic
+from dlang.diagnostics import Diagnostic, Source, Span
 from dlang.grammar.parts import Parts
 from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.scope import FnEntry, ModuleTable, TypeEntry
 from dlang.typecheck.stored import Modules
-from dlang.typecheck.types import DataDecl, Variant
+from dlang.typecheck.types import MISTAKE, DataDecl, Type, Variant, resolve
 
 if TYPE_CHECKING:
-    from dlang.typecheck.mentions import Mentions
-    from dlang.typecheck.observed import Observed
+    from dlang.typecheck.groups import Mentions
+
 
 Uses = dict[str, FnDecl]  # the declarations of other groups of the module that a tree mentions
 
@@ -107,3 +101,44 @@ class Cache:
         for table in (self.groups, self.blocks, self.types):
             for key in [k for k in table if k not in self.used]:
                 del table[key]
+
+
+# ---- records of types, for editors -----------------------------------------------------------------------------------
+# Records the types that inference finds for the expressions and names of one file, for editors.
+#
+# A declaration with a mistake has no core tree, but most of its expressions have a type, and that is when an editor is
+# asked for it. So inference notes types as it goes; they are looked at when all is known.
+
+
+@dataclass(slots=True)
+class Observed:
+    """path: of the file. types: by the source of a declaration, then by the start and the end of what has the type."""
+
+    path: str
+    types: dict[Source, dict[tuple[int, int], Type]] = field(default_factory=dict)
+
+    def note(self, span: Span, t: Type) -> None:
+        """The type of what is written there: an expression, or the name of a local."""
+        if span.source.path == self.path:
+            self.types.setdefault(span.source, {})[span.start, span.end] = t
+
+    def knows(self, span: Span) -> bool:
+        """Tells whether a type is noted, if only that there is none."""
+        return (span.start, span.end) in self.types.get(span.source, {})
+
+    def at(self, span: Span) -> Type | None:
+        """The type of what is written there, as far as it is known."""
+        found = self.types.get(span.source, {}).get((span.start, span.end))
+        return None if found is None or (found := resolve(found)) is MISTAKE else found
+
+    def forget(self, span: Span) -> None:
+        """Forgets the types in a span, which is checked again, and may have none then."""
+        known = self.types.get(span.source)
+        if known is not None:
+            self.types[span.source] = {
+                place: t for place, t in known.items() if not (span.start <= place[0] and place[1] <= span.end)
+            }
+
+    def keep(self, file: Source) -> None:
+        """Forgets what is no longer in the file."""
+        self.types = {source: types for source, types in self.types.items() if source.file is file}

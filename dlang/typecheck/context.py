@@ -11,9 +11,9 @@ from dlang.diagnostics import Diagnostic, DlangError, Fix, Note, Span, error
 from dlang.grammar import syntax as s
 from dlang.polynomials import TooManyTerms
 from dlang.typecheck import core, elsewhere
+from dlang.typecheck.cache import Observed
 from dlang.typecheck.constraints import constrain, solve
 from dlang.typecheck.messages import did_you_mean, imported, mismatch, misspelt, size_mismatch
-from dlang.typecheck.observed import Observed
 from dlang.typecheck.scope import Entry, FnEntry, LocalEntry, ModuleEntry, ModuleTable, Scope, TypeEntry
 from dlang.typecheck.sizes import add, exact_division, multiply, subtract, unify_size
 from dlang.typecheck.state import Constraint, Inference, Mismatch, Reason, Term

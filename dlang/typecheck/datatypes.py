@@ -9,8 +9,7 @@ from dlang.diagnostics import Diagnostic, DlangError, Note, Span, error
 from dlang.grammar import syntax as s
 from dlang.typecheck.annotations import Annotator, parameter_name
 from dlang.typecheck.context import Checker
-from dlang.typecheck.groups import Written, reached, types_in
-from dlang.typecheck.mentions import Mentions
+from dlang.typecheck.groups import Mentions, Written, reached, types_in
 from dlang.typecheck.scope import AliasEntry, ModuleTable, Scope
 from dlang.typecheck.types import (
     MISTAKE,

@@ -13,20 +13,20 @@ from dlang.polynomials import TooManyTerms
 from dlang.spelling import plural
 from dlang.typecheck import core, functions, statements
 from dlang.typecheck.annotations import Annotator, misplaced
+from dlang.typecheck.constraints import has_floats
 from dlang.typecheck.context import Checker, Expected
 from dlang.typecheck.expressions import ExpressionChecker
-from dlang.typecheck.finish import finished
 from dlang.typecheck.foreign import foreign_body, problems
 from dlang.typecheck.functions import Body
 from dlang.typecheck.indices import prove_indices
 from dlang.typecheck.limits import size_too_large
-from dlang.typecheck.operators import has_floats
 from dlang.typecheck.printing import show
 from dlang.typecheck.schemes import Member, default_rest, generalise
 from dlang.typecheck.scope import FnEntry, FunctionContext, LocalEntry, ModuleTable, Scope
 from dlang.typecheck.signatures import Signature, parameter_names, signature
 from dlang.typecheck.state import Inference, Scheme
 from dlang.typecheck.terms import of_var, variable_of, variables
+from dlang.typecheck.trees import finished
 from dlang.typecheck.types import MISTAKE, UNIT, Below, RowVar, Type, TypeCon, TypeFn, TypeTuple, TypeVar
 
 if TYPE_CHECKING:

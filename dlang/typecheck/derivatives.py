@@ -9,9 +9,9 @@ from dlang.grammar import syntax as s
 from dlang.spelling import plural
 from dlang.typecheck import core
 from dlang.typecheck.arguments import apply_parameters, call_value, in_order, opened_result, size_argument
+from dlang.typecheck.constraints import has_floats, is_structure, split
 from dlang.typecheck.context import Checker
 from dlang.typecheck.messages import did_you_mean, misspelt
-from dlang.typecheck.operators import has_floats, is_structure, split
 from dlang.typecheck.printing import show
 from dlang.typecheck.schemes import Instantiated
 from dlang.typecheck.scope import Scope

@@ -18,8 +18,8 @@ from typing import Any
 from dlang.diagnostics import Diagnostic, Note, Span
 from dlang.ops.primitives import COMPARISONS
 from dlang.typecheck import core
+from dlang.typecheck.constraints import has_floats
 from dlang.typecheck.headers import CoreModule
-from dlang.typecheck.operators import has_floats
 from dlang.typecheck.trees import children
 from dlang.typecheck.types import TypeFn, resolve
 

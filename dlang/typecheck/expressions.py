@@ -11,29 +11,17 @@ from dlang.diagnostics import DlangError, Note, Span, error
 from dlang.grammar import syntax as s
 from dlang.grammar.trees import children
 from dlang.polynomials import TooManyTerms
-from dlang.typecheck import (
-    arithmetic,
-    calls,
-    comprehensions,
-    core,
-    exhaustive,
-    fields,
-    functions,
-    indexing,
-    literals,
-    patterns,
-    statements,
-)
+from dlang.typecheck import arithmetic, calls, comprehensions, core, functions, indexing, patterns, statements
 from dlang.typecheck.annotations import Annotator, misplaced
 from dlang.typecheck.context import Checker, Expected
 from dlang.typecheck.formats import check_format
-from dlang.typecheck.joins import Join
 from dlang.typecheck.limits import size_too_large, within_axes
 from dlang.typecheck.messages import did_you_mean, no_value
 from dlang.typecheck.printing import show
 from dlang.typecheck.scope import BuiltinEntry, FnEntry, LocalEntry, ModuleEntry, Scope
+from dlang.typecheck.sizes import same
 from dlang.typecheck.state import Reason, Term
-from dlang.typecheck.terms import BOOL, I64, STR, array, number, of_var, substitute
+from dlang.typecheck.terms import BOOL, I64, STR, array, number, of_var, opened_in, substitute, variables
 from dlang.typecheck.types import (
     DTYPES,
     MISTAKE,
@@ -151,7 +139,7 @@ def project(cx: Checker, base: core.Expr, name: str | int, span: Span) -> core.E
         result = cx.st.type_var()
         cx.constrain("field", Reason(span, f".{name}", (t,)), types=(t, result), data=name)
         return core.Project(result, span, base, name if isinstance(name, int) else -1, str(name))
-    position, type_ = fields.field_of(t, name, span)
+    position, type_ = calls.field_of(t, name, span)
     return core.Project(type_, span, base, position, str(name))
 
 
@@ -317,13 +305,13 @@ def infer_match(cx: Checker, scope: Scope, e: s.Match, want: Expected | None = N
     if want is not None and not push:
         cx.expect(cx.with_open_sizes(want.type, want.unknown), result, e.span, want.what)
     covered = tuple(arms)
-    cx.later.append(lambda: exhaustive.check(cx, e, value.type, covered))
+    cx.later.append(lambda: patterns.check(cx, e, value.type, covered))
     return core.Match(result, e.span, value, covered, candidates)
 
 
 # ---- all expressions -------------------------------------------------------------------------------------------------
 RULES: dict[type, Callable[[Checker, Scope, Any], core.Expr]] = {
-    s.Number: literals.number,
+    s.Number: patterns.number,
     s.Boolean: boolean,
     s.String: string,
     s.Name: name,
@@ -399,3 +387,80 @@ def parameters_of(want: Expected) -> tuple[Type, ...]:
     """Returns the parameter types of a written function type."""
     t = resolve(want.type)
     return t.params if isinstance(t, TypeFn) and not want.unknown else ()
+
+
+# ---- branches --------------------------------------------------------------------------------------------------------
+# The common type of two branches: equal but for sizes, which may differ where one is known only when it runs.
+
+
+def may_be_opened(open_: Type, known: Type) -> bool:
+    """Tells whether the first type is still open where the second has a size that was opened from a `?`."""
+    if not opened_in(known):
+        return False
+    if isinstance(open_, TypeVar):
+        return not open_.rigid
+    return isinstance(open_, TypeArray) and open_.shape.row is not None and not open_.shape.row.rigid
+
+
+class Join:
+    """One join; equal pairs of sizes have one result. lenient: any two sizes may differ (an annotation says `?`)."""
+
+    def __init__(self, cx: Checker, span: Span, what: str, lenient: bool) -> None:
+        self.cx, self.span, self.what, self.lenient = cx, span, what, lenient
+        self.made: list[tuple[Size, Size, SizeVar]] = []
+        self.left: list[SizeVar] = []
+
+    def type(self, a: Type, b: Type) -> Type:
+        a, b = resolve(a), resolve(b)
+        if isinstance(a, TypeArray) and isinstance(b, TypeArray):
+            if a.shape.row is None and b.shape.row is None and len(a.shape.pre) == len(b.shape.pre):
+                sizes = tuple(self.size(x, y) for x, y in zip(a.shape.pre, b.shape.pre, strict=True))
+                return TypeArray(self.type(a.element, b.element), Shape(sizes))
+        elif isinstance(a, TypeTuple) and isinstance(b, TypeTuple) and len(a.items) == len(b.items):
+            return TypeTuple(tuple(self.type(x, y) for x, y in zip(a.items, b.items, strict=True)))
+        elif isinstance(a, TypeData) and isinstance(b, TypeData) and a.decl is b.decl:
+            return TypeData(a.decl, tuple(self.term(x, y) for x, y in zip(a.args, b.args, strict=True)))
+        for open_, known in ((a, b), (b, a)):
+            if may_be_opened(open_, known):  # a join never gives an opened size to what is still open
+                fresh: dict[Var, Term] = {v: of_var(self.cx.st.size_var()) for v in opened_in(known)}
+                self.cx.expect(substitute(known, fresh), open_, self.span, self.what)
+                return self.type(a, b)
+        self.cx.expect(a, b, self.span, self.what)
+        return a
+
+    def term(self, a: Term, b: Term) -> Term:
+        if isinstance(a, Size) and isinstance(b, Size):
+            return self.size(a, b)
+        if isinstance(a, Shape) or isinstance(b, Shape) or isinstance(a, Size) or isinstance(b, Size):
+            return a
+        return self.type(a, b)
+
+    def size(self, x: Size, y: Size) -> Size:
+        if same(x, y):
+            return x
+        for p, q, known in self.made:
+            if same(p, x) and same(q, y):
+                return of_var(known)
+        origin = Note("that of branches with different sizes", self.span)
+        v = self.cx.st.size_var(origin)
+        self.made.append((x, y, v))
+        self.cx.constrain("join", Reason(self.span, self.what), sizes=(x, y, of_var(v)), data=int(self.lenient))
+        self.cx.unfinished = True
+        return of_var(v)
+
+    def leaving(self, t: Type, mark: int, joined: tuple[SizeVar, ...]) -> Type:
+        """Sizes opened inside a branch have no name outside it: the value has fresh ones, but for those `joined`."""
+        inner = self.cx.opened_since(mark)
+        if inner:
+            inner -= {v for j in joined for v in variables(of_var(j)) if isinstance(v, SizeVar)}
+        mapping: dict[Var, Term] = {}
+        for v in variables(t) if inner else ():
+            if isinstance(v, SizeVar) and v in inner:
+                outer = self.cx.st.open_size(Note("that of a value from branches", self.span))
+                self.left.append(outer)
+                mapping[v] = of_var(outer)
+        return substitute(t, mapping) if mapping else t
+
+    @property
+    def candidates(self) -> tuple[SizeVar, ...]:
+        return (*(v for _, _, v in self.made), *self.left)

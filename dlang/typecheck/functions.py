@@ -10,10 +10,9 @@ from dlang.grammar.trees import children
 from dlang.typecheck import core, patterns
 from dlang.typecheck.annotations import Annotator, misplaced
 from dlang.typecheck.context import Checker, Expected
-from dlang.typecheck.parameters import apart_from_sizes, named_once
 from dlang.typecheck.schemes import Member, generalise
 from dlang.typecheck.scope import FnEntry, FunctionContext, Scope
-from dlang.typecheck.signatures import Signature, parameter_names, signature
+from dlang.typecheck.signatures import Signature, apart_from_sizes, named_once, parameter_names, signature
 from dlang.typecheck.state import Scheme
 from dlang.typecheck.terms import variable_of, variables
 from dlang.typecheck.types import Effects, SizeVar, Type, TypeFn

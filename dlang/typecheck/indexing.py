@@ -5,9 +5,9 @@ from __future__ import annotations
 from dlang.diagnostics import DlangError, Note, Span, error
 from dlang.grammar import syntax as s
 from dlang.typecheck import core
+from dlang.typecheck.constraints import known
 from dlang.typecheck.context import Checker
 from dlang.typecheck.messages import axes as axis_count, notes_of, text_of
-from dlang.typecheck.operators import known
 from dlang.typecheck.printing import Names, show
 from dlang.typecheck.scope import LocalEntry, Scope
 from dlang.typecheck.sizes import add, constant, subtract, unify_size, where_from

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 
 from dlang.diagnostics import Diagnostic, Note, Span
 from dlang.identity import ByIdentity
+from dlang.inequalities import Facts
 from dlang.ops.functions import POSITIONS, REARRANGES
-from dlang.typecheck import core, index_messages as messages, refinements
+from dlang.polynomials import Poly
+from dlang.typecheck import core, refinements
 from dlang.typecheck.context import Checker
-from dlang.typecheck.finish import checked
-from dlang.typecheck.knowledge import ZERO, Knowledge
+from dlang.typecheck.printing import Names
 from dlang.typecheck.refinements import (
     data_pairs,
     field_type,
@@ -26,26 +27,199 @@ from dlang.typecheck.refinements import (
     of_items,
     of_part,
     substituted,
+    written,
 )
-from dlang.typecheck.sizes import product
+from dlang.typecheck.sizes import product, where_from
 from dlang.typecheck.state import Term
-from dlang.typecheck.terms import of_var
-from dlang.typecheck.trees import Tree, children, index_children, operands, place_children
+from dlang.typecheck.terms import I64, of_var, size_variables
+from dlang.typecheck.trees import Tree, checked, children, index_children, operands, place_children
 from dlang.typecheck.types import (
     UNIT,
     Below,
     Elements,
+    Floor,
     Items,
     Refinement,
     Size,
+    SizeAtom,
+    SizeVar,
     Type,
     TypeArray,
     TypeCon,
     TypeData,
     Var,
+    Variant,
     resolve,
     resolve_size,
 )
+
+# ---- facts -----------------------------------------------------------------------------------------------------------
+# Facts about integers where a piece of code runs: sizes, indices of binders, conditions that were tested.
+
+SizePoly = Poly[SizeAtom]
+ZERO: SizePoly = Poly({})
+
+
+@dataclass(slots=True)
+class Knowledge:
+    """The facts that hold where a piece of code runs.
+
+    facts: inequalities between sizes and immutable integers. tested: pairs of values of which the first is at most the
+    second, as they were computed. below, above: of a value, the others of the pairs in which it is second, first.
+    """
+
+    cx: Checker
+    facts: Facts[SizeAtom] = field(default_factory=Facts)
+    tested: list[tuple[SizePoly, SizePoly]] = field(default_factory=list)
+    below: dict[SizePoly, list[SizePoly]] = field(default_factory=dict)
+    above: dict[SizePoly, list[SizePoly]] = field(default_factory=dict)
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Forgets at the end of the block the facts learned in it."""
+        mark, count = self.facts.mark(), len(self.tested)
+        yield
+        self.facts.undo(mark)
+        while len(self.tested) > count:
+            p, q = self.tested.pop()
+            self.above[p].pop()
+            self.below[q].pop()
+
+    # ---- integers as polynomials -------------------------------------------------------------------------------------
+    def symbol(self, e: core.Expr) -> Size | None:
+        """An integer as a polynomial of sizes and immutable names."""
+        t = resolve(e.type)
+        if not isinstance(t, TypeCon) or t.name != "i64":
+            return None
+        found = self.cx.symbol(e)
+        return None if found is None else resolve_size(found)
+
+    def polynomial(self, size: Size) -> SizePoly:
+        """A size whose variables the facts know."""
+        size = resolve_size(size)
+        for v in size_variables(size):
+            if v.rigid and not (v in self.cx.indices or v in self.cx.births):
+                self.facts.size(v)
+        for a in size.poly.atoms():
+            if isinstance(a, Floor) and not self.is_size(a):
+                divisor = self.polynomial(a.divisor)
+                if divisor.constant is None or divisor.constant > 0:
+                    dividend = self.polynomial(a.dividend)
+                    self.facts.floors[a] = (dividend, divisor)
+                    if self.small(dividend) and self.facts.proves_nonnegative(dividend):
+                        self.facts.size(a)
+        return size.poly
+
+    # ---- learning ----------------------------------------------------------------------------------------------------
+    def count(self, local: core.Local, size: Size) -> None:
+        """0 <= local < size."""
+        v = self.cx.symbols[local].poly.atom
+        if v is not None:
+            self.facts.narrow(v, (ZERO,), (self.polynomial(size),))
+
+    def range(self, local: core.Local, low: core.Expr, high: core.Expr, step: core.Expr | None) -> None:
+        v = self.cx.symbols[local].poly.atom
+        by = self.symbol(step) if step is not None else None
+        stride = by.poly.constant if by is not None else 1 if step is None else None
+        if v is None or not stride:
+            return
+        first, last = self.symbol(low), self.symbol(high)
+        lows, highs = self.ends(first), self.ends(last)
+        if stride > 0:
+            self.facts.narrow(v, lows, highs)
+        else:  # from low down to what is greater than high
+            self.facts.narrow(v, tuple([h + 1 for h in highs]), tuple([x + 1 for x in lows]))
+
+    def ends(self, size: Size | None) -> tuple[SizePoly, ...]:
+        """The end of a range, if it is known and so small that nothing between two such wraps."""
+        p = None if size is None else self.polynomial(size)
+        return (p,) if p is not None and self.small(p) else ()
+
+    def assume(self, condition: core.Expr, truth: bool) -> None:
+        """A condition holds from here on, or does not."""
+        match condition:
+            case core.Logic(operator=operator, left=left, right=right):
+                if (operator == "and") == truth:
+                    self.assume(left, truth)
+                    self.assume(right, truth)
+            case core.Not(operand=operand):
+                self.assume(operand, not truth)
+            case core.Arith(operator=operator, left=left, right=right):
+                a, b = self.symbol(left), self.symbol(right)
+                if a is None or b is None:
+                    return
+                p, q = self.polynomial(a), self.polynomial(b)
+                match operator, truth:
+                    case ("<", True) | (">=", False):
+                        self.at_most(p, q - 1)
+                    case ("<=", True) | (">", False):
+                        self.at_most(p, q)
+                    case (">", True) | ("<=", False):
+                        self.at_most(q, p - 1)
+                    case (">=", True) | ("<", False):
+                        self.at_most(q, p)
+                    case ("==", True) | ("!=", False):
+                        self.at_most(p, q)
+                        self.at_most(q, p)
+                    case _:
+                        return
+            case _:
+                return
+
+    def at_most(self, p: SizePoly, q: SizePoly) -> None:
+        """p <= q holds. An integer that may be anything is bounded only as it stands, because arithmetic with it may
+        have wrapped."""
+        p, q = self.polynomial(Size(p)), self.polynomial(Size(q))
+        self.tested.append((p, q))
+        self.above.setdefault(p, []).append(q)
+        self.below.setdefault(q, []).append(p)
+        gap = q - p
+        if self.small(gap):
+            self.nonnegative(gap)
+        elif p.atom is not None and self.small(q):
+            self.facts.narrow(p.atom, (), (q + 1,))
+        elif q.atom is not None and self.small(p):
+            self.facts.narrow(q.atom, (p,), ())
+
+    def nonnegative(self, gap: SizePoly) -> None:
+        """gap >= 0, where nothing has wrapped: a bound of the variable that was made last."""
+        linear = [v for v in gap.atoms() if all(v not in m or m == (v,) for m in gap.terms)]
+        linear = [v for v in linear if gap.terms[(v,)] in (1, -1)]
+        if not linear:
+            return
+        v = max(linear, key=lambda v: (not self.is_size(v), v.serial))
+        rest, up = gap.without(v), gap.terms[(v,)] == 1
+        if self.is_size(v) and up and rest.constant is not None:  # n >= 3: there is something with 0 <= … <= n - 3
+            self.facts.between(SizeVar(0), (ZERO,), (gap + 1,))
+        else:
+            least = (ZERO,) if self.is_size(v) else ()
+            self.facts.narrow(v, (*least, -rest) if up else least, () if up else (rest + 1,))
+
+    def is_size(self, v: SizeAtom) -> bool:
+        return v in self.facts.sizes
+
+    def small(self, p: SizePoly) -> bool:
+        """Tells whether arithmetic with these numbers doesn't wrap: sizes, and what lies between two such numbers."""
+        return all(self.is_size(v) or self.enclosed(v) for v in p.atoms())
+
+    def enclosed(self, v: SizeAtom) -> bool:
+        lows, highs = self.facts.bounds.get(v, ((), ()))
+        named = v in self.cx.births or v in self.cx.indices
+        return bool(lows and highs) or (isinstance(v, SizeVar) and not named)
+
+    # ---- proofs ------------------------------------------------------------------------------------------------------
+    def at_least(self, p: SizePoly, least: SizePoly) -> bool:
+        difference = self.polynomial(Size(resolve_size(Size(p)).poly - resolve_size(Size(least)).poly))
+        return self.small(difference) and self.facts.proves_nonnegative(difference)
+
+    def within(self, index: Size, size: Size) -> bool:
+        """Tells whether 0 <= index < size follows, or was tested."""
+        p, last = self.polynomial(index), resolve_size(size).poly - 1
+        low = self.at_least(p, ZERO) or any(self.at_least(x, ZERO) for x in self.below.get(p, ()))
+        return low and (self.at_least(last, p) or any(self.at_least(last, q) for q in self.above.get(p, ())))
+
+
+# ---- proofs ----------------------------------------------------------------------------------------------------------
 
 
 def prove_indices(cx: Checker, decl: core.FnDecl, *, trusted: bool = False) -> None:
@@ -153,7 +327,7 @@ class Prover:
                 return None
             case core.Lambda(body=core.Construct(variant=variant) as inner) if inner.span == e.span:
                 if any(r is not None for r in variant.refinements):
-                    self.cx.report(messages.constructor_as_value(variant, e.span))
+                    self.cx.report(constructor_as_value(variant, e.span))
                 return None
             case core.Lambda(body=body):
                 outer, self.promised = self.promised, None
@@ -246,7 +420,7 @@ class Prover:
         """A function as a value: who calls it does not know what it asks for."""
         asking = [p.local for p in decl.params if p.local.refinement is not None]
         if asking and decl.kind != "const":
-            self.cx.report(messages.as_value(decl, asking[0], span))
+            self.cx.report(as_value(decl, asking[0], span))
 
     def match(self, value: core.Expr, arms: tuple[core.Arm, ...], want: Refinement | None) -> Refinement | None:
         r = self.visit(value)
@@ -305,7 +479,7 @@ class Prover:
                 else:
                     self.visit(value)
                     if asked is not None:
-                        self.cx.report(messages.unproven_update(s, asked))
+                        self.cx.report(unproven_update(s, asked))
             case core.AssignTuple(places=places, value=value):
                 for place in places:
                     self.all(place_children(place))
@@ -422,7 +596,7 @@ class Prover:
         if want is None:
             return found
         if not asked and not self.meets(e, want, found):
-            self.cx.report(messages.unproven(e, want, found, self.facts.symbol(e)))
+            self.cx.report(unproven(e, want, found, self.facts.symbol(e)))
         return want
 
     def meets(self, e: core.Expr, want: Refinement, found: Refinement | None) -> bool:
@@ -460,7 +634,7 @@ class Prover:
             for p, s, t in zip(x.decl.params, x.args, y.args, strict=True):
                 if p in hidden and isinstance(s, Size) and isinstance(t, Size):
                     if resolve_size(s).poly != resolve_size(t).poly:
-                        self.cx.report(messages.retyped(x, s, e.span))
+                        self.cx.report(retyped(x, s, e.span))
 
 
 def leaves(e: core.Expr) -> bool:
@@ -469,3 +643,83 @@ def leaves(e: core.Expr) -> bool:
         last = e.statements[-1] if e.statements else None
         return isinstance(last, core.Return | core.Break | core.Continue) or leaves(e.result)
     return isinstance(e, core.Fail)
+
+
+# ---- messages --------------------------------------------------------------------------------------------------------
+# Messages about values that are not proven to be the index that `Idx<n>` asks for.
+
+UNPROVEN, NO_PLACE = "E0419", "E0420"
+
+
+def unproven(e: core.Expr, want: Refinement, found: Refinement | None, symbol: Size | None) -> Diagnostic:
+    """symbol: the value as a polynomial, if it is one. found: what is known of it, which is not enough."""
+    names = Names()
+    text = written(e.type, want, names)
+    source = e.span.text
+    shown = f"`{source}`" if "\n" not in source and len(source) <= 40 and not source.startswith("..") else "this value"
+    value = symbol.poly.constant if symbol is not None else None
+    label = f"this is {written(e.type, found, names) if found is not None else value}"
+    if found is None and value is None:
+        label = f"this is {names(e.type)}"
+    if not isinstance(want, Below):
+        message = f"{shown} is not proven to hold indices: expected {text}"
+        help = "check each where it is made: `i as Idx<…>`"
+        if isinstance(want, Elements) and isinstance(want.element, Below) and shown != "this value":
+            help = f"check each when it runs: `[i as {written(I64, want.element, names)} for i in {source}]`"
+        return Diagnostic(UNPROVEN, message, e.span, label, (), (help,))
+    notes = tuple(where_from(want.size, names))
+    bound = resolve_size(want.size).poly.constant
+    if value is not None and bound is not None:
+        message = f"index {value} is out of range: expected {text}"
+        advice = "indices count from 0" if bound else "there is none: if nothing says the size, annotate the value"
+        return Diagnostic(UNPROVEN, message, e.span, label, notes, (advice,))
+    message = f"{shown} is not proven to be an index: expected {text}, 0 <= i < {names(want.size)}"
+    help = "write the field anew, as an index that is checked when it runs"
+    if shown != "this value":
+        help = f"to check it when it runs, write `{bracketed(e)} as {text}`"
+    if "?" in text:  # which can't be written
+        index = "… as Idx<k>" if shown == "this value" else f"{bracketed(e)} as Idx<k>"
+        help = f"name the size by `let a: f64[k] = …` where the array is made; then `{index}` is checked when it runs"
+    return Diagnostic(UNPROVEN, message, e.span, label, notes, (help,))
+
+
+def unproven_update(s: core.Assign, want: Refinement) -> Diagnostic:
+    """The diagnostic of an update such as `i += 1`."""
+    names = Names()
+    place, text = s.place.span.text, written(s.place.type, want, names)
+    message = f"`{place}` is not proven to stay an index: expected {text}"
+    help = f"to check it when it runs, write `{place} = ({place} {s.operator} {s.value.span.text}) as {text}`"
+    notes = tuple(where_from(want.size, names)) if isinstance(want, Below) else ()
+    return Diagnostic(UNPROVEN, message, s.span, f"nothing is known of what `{s.operator}` gives", notes, (help,))
+
+
+def bracketed(e: core.Expr) -> str:
+    """The text of an expression, to be followed by `as`."""
+    compound = isinstance(e, core.Arith | core.Negate | core.If | core.Match | core.As)
+    return f"({e.span.text})" if compound else e.span.text
+
+
+def as_value(decl: core.FnDecl, asking: core.Local, span: Span) -> Diagnostic:
+    """A function that asks for an index, used as a value."""
+    text = written(asking.type, asking.refinement, Names())
+    message = f"`{decl.name}` asks for `{asking.name}: {text}`, which a function value does not say"
+    names = [p.local.name for p in decl.params]
+    inner = ", ".join(f"{n} as {text}" if p.local is asking else n for n, p in zip(names, decl.params, strict=True))
+    help = f"write a lambda around it, in which the index is checked: `|{', '.join(names)}| {decl.name}({inner})`"
+    notes = (Note(f"`{decl.name}` is declared here", decl.span),)
+    return Diagnostic(NO_PLACE, message, span, "", notes, (help,))
+
+
+def constructor_as_value(variant: Variant, span: Span) -> Diagnostic:
+    names = [n or f"x{i}" for i, (n, _) in enumerate(variant.fields)]
+    message = f"`{variant.name}` asks for an index, which a function value does not say"
+    inner = ", ".join(n if r is None else f"{n} as Idx<…>" for n, r in zip(names, variant.refinements, strict=True))
+    help = f"write a lambda around it, in which the index is checked: `|{', '.join(names)}| {variant.name}({inner})`"
+    return Diagnostic(NO_PLACE, message, span, "", (), (help,))
+
+
+def retyped(t: TypeData, size: Size, span: Span) -> Diagnostic:
+    """`as` of a struct, where no array says the n of an `Idx<n>`."""
+    names = Names()
+    message = f"`as` cannot check the indices in {names(t)}: no array in it has the size {names(size)}"
+    return Diagnostic(NO_PLACE, message, span, "", (), (f"make it anew: `{t.decl.name}(… as Idx<…>)`",))

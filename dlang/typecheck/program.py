@@ -22,12 +22,11 @@ from dlang.typecheck.types import UNIT, DataDecl, Variant
 
 if TYPE_CHECKING:
     from dlang.grammar import parser, syntax, syntax as s
-    from dlang.typecheck import builtins, cascades, checking, declarations, discrete, schemes, terms
+    from dlang.typecheck import builtins, checking, declarations, discrete, schemes, terms
     from dlang.typecheck.foreign import Primitive
     from dlang.typecheck.keys import Keys
 else:
     builtins = lazy_module("dlang.typecheck.builtins")
-    cascades = lazy_module("dlang.typecheck.cascades")
     checking = lazy_module("dlang.typecheck.checking")
     declarations = lazy_module("dlang.typecheck.declarations")
     discrete = lazy_module("dlang.typecheck.discrete")
@@ -239,7 +238,7 @@ def _check_module(program: Program, source: Source, name: str, given: Mapping[st
 
 
 def _worth_saying(diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
-    return [d for d in dict.fromkeys(diagnostics) if not cascades.of_mistakes(d)]
+    return [d for d in dict.fromkeys(diagnostics) if not checking.of_mistakes(d)]
 
 
 def position(d: Diagnostic, main: Source) -> tuple[bool, str, int]:

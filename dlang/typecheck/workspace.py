@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dlang.diagnostics import Source
-from dlang.typecheck.cache import Cache
-from dlang.typecheck.observed import Observed
+from dlang.typecheck.cache import Cache, Observed
 from dlang.typecheck.program import Checked, check_source
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from dlang.diagnostics import Source, Span, render
 from dlang.grammar import syntax as s
-from dlang.typecheck import mentions
-from dlang.typecheck.observed import Observed
+from dlang.typecheck import groups
+from dlang.typecheck.cache import Observed
 from dlang.typecheck.printing import show
 from dlang.typecheck.program import check_source
 from dlang.typecheck.workspace import Workspace
@@ -119,8 +119,8 @@ def test_a_message_about_a_test_says_where_a_function_with_a_mistake_is_now() ->
 
 def test_what_a_declaration_mentions_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[s.Node] = []
-    found = mentions._found
-    monkeypatch.setattr(mentions, "_found", lambda tree: looked.append(tree) or found(tree))
+    found = groups._found
+    monkeypatch.setattr(groups, "_found", lambda tree: looked.append(tree) or found(tree))
     workspace = Workspace()
     workspace.check(Source("m.dl", TEXT))
     looked.clear()

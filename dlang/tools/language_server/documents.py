@@ -23,9 +23,9 @@ from dlang.tools.files import programs_in
 from dlang.tools.language_server.names import names_of
 from dlang.tools.language_server.scopes import Known, Names, Occurrence, Scope
 from dlang.tools.language_server.wire import PartsCache
+from dlang.typecheck.cache import Observed
 from dlang.typecheck.limits import room
 from dlang.typecheck.modules import Finder, library_folders
-from dlang.typecheck.observed import Observed
 from dlang.typecheck.program import Checked
 from dlang.typecheck.types import Type
 from dlang.typecheck.workspace import Workspace
