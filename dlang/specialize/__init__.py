@@ -16,7 +16,7 @@ It evaluates each function symbolically (`values.py`), once for each way in whic
   (`operators.py`, `text.py`).
 - *Functions that only the run knows* are nodes too (`dynamic.py`, `joins.py`, `loops.py`). A closure never captures one
   of its own code: the inner one is made dynamic, so there are finitely many instances. The function that calls any of
-  them is written last, when all variants are known (`dispatch.py`).
+  them is written last, when all variants are known (`functions.py`).
 - *Operators become comprehensions* over scalars with broadcasting decided, so fusion and differentiation have one
   construct to know.
 - *A size that only the run knows* is one more i64 result before the arrays that mention it. Results depend on earlier
@@ -26,13 +26,13 @@ It evaluates each function symbolically (`values.py`), once for each way in whic
   a derivative needs no rule for draws.
 - *Derivative forms* are operations on an instance (`derivatives.py`). `vjp` is a `VjpForward`, whose tape is a node;
   its pullback is a function value that holds the tape and emits a `VjpBackward` at every call. A Jacobian
-  (`matrices.py`) is a loop over columns in forward mode, or over rows of one `VjpForward`, which is also how it runs
+  (`derivatives.py`) is a loop over columns in forward mode, or over rows of one `VjpForward`, which is also how it runs
   effects once. A custom rule (`rules.py`) is a function of the IR that the instance names. Functions are data here, so
   the derivative in a function that is an argument is one in what it captured.
-- *Effects* are ordered by a token (`effects.py`). A comprehension that needs it becomes a nest of loops
+- *Effects* are ordered by a token (`analysis.py`). A comprehension that needs it becomes a nest of loops
   (`in_order.py`).
 - *Ranges that depend on binders before them* (`binders.py`): an array that a range is made of is computed once for each
-  place (`chosen.py`); with a condition, the points where it holds are found first (`filters.py`).
+  place (`comprehensions.py`); with a condition, the points where it holds are found first (`comprehensions.py`).
 - *`break`, `continue` and `return`* become the state of loops and branches: the IR has structured control alone, which
-  can be run backwards. In the middle of an expression, what runs before them gets a name (`sequencing.py`).
+  can be run backwards. In the middle of an expression, what runs before them gets a name (`control.py`).
 """

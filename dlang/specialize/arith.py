@@ -1,4 +1,4 @@
-"""Operators on scalars and arrays: dtypes and ranks are known here, so broadcasting becomes comprehensions."""
+"""Operators on scalars and arrays, and zeros: dtypes and ranks are known here."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from itertools import zip_longest
 
 from dlang.ir import anf
-from dlang.ir.anf import Atom, Lit, Reduce, Size, poly
+from dlang.ir.anf import Atom, Lit, Reduce, Scalar, Size, poly
 from dlang.ops.monoids import result_dtype
 from dlang.ops.primitives import OPERATORS, PARTIAL
 from dlang.specialize.emitter import Emitter
 from dlang.specialize.frame import Frame
-from dlang.specialize.values import ArrayV, ScalarV, Value
+from dlang.specialize.types import Mono
+from dlang.specialize.values import ArrayV, ScalarV, Value, template
 
 SIMPLE = {sign: name for sign, name in OPERATORS.items() if name not in PARTIAL}
 Scalars = Callable[..., Atom]
@@ -182,3 +183,40 @@ def matmul(f: Frame, a: Value, b: Value) -> Value:
     (out,) = e.comp((*kept, p), lets, (product,), (destination,), (wide,), "m")
     found = ArrayV(out) if shape else ScalarV(out)
     return found if wide == a.dtype else elementwise(f, lambda x: e.cast(a.dtype, x), found)
+
+
+# ---- zeros -----------------------------------------------------------------------------------------------------------
+# Zeros: of scalars, of arrays, of values of any type.
+
+
+def zero(dtype: str) -> Lit:
+    """The zero of a dtype; of a datatype it is null."""
+    if dtype == "bool":
+        return Lit(False, dtype)
+    if dtype == "str":
+        return Lit("", dtype)
+    return Lit(0.0 if dtype in anf.FLOATS else 0, dtype)
+
+
+def filled(f: Frame, shape: tuple[Size, ...], x: Atom) -> anf.Var:
+    """An array of one element, again and again."""
+    e = f.emitter
+    assert isinstance(x.type, Scalar)
+    axes = tuple([e.axis(s) for s in shape])
+    keep = Reduce(shape, tuple([poly(a.var) for a in axes]), "set")
+    return e.comp(axes, [], (x,), (keep,), (x.type.dtype,))[0]
+
+
+def zeros(f: Frame, shape: tuple[Size, ...], dtype: str) -> anf.Var:
+    return filled(f, shape, zero(dtype))
+
+
+def zero_of(f: Frame, t: anf.Type) -> Atom:
+    """The zero of a type of the IR."""
+    assert not isinstance(t, anf.Token)
+    return zeros(f, t.shape, t.dtype) if isinstance(t, anf.Array) else zero(t.dtype)
+
+
+def nothing(f: Frame, t: Mono) -> Value:
+    """Some value of a type, which is not looked at."""
+    return template(t, lambda leaf: zero_of(f, leaf))

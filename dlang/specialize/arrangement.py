@@ -7,15 +7,14 @@ from collections.abc import Callable, Sequence
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit, Reduce, Size, Var, fresh, poly
 from dlang.ir.types import I64
-from dlang.specialize.arith import reduce_axes
+from dlang.specialize.analysis import NONE, effects_of
+from dlang.specialize.arith import filled, reduce_axes, zeros
+from dlang.specialize.comprehensions import collect, gathered
 from dlang.specialize.dynamic import dynamic, reconciled, with_effects
-from dlang.specialize.effects import NONE, effects_of
-from dlang.specialize.elements import collect, gathered
 from dlang.specialize.frame import Frame
 from dlang.specialize.indexing import Element, leading_shape, map_leaves, select, store
 from dlang.specialize.types import Mono, strip
 from dlang.specialize.values import ArrayV, Many, ScalarV, Value, leaves, rebuild, shape_key
-from dlang.specialize.zeros import filled, zeros
 from dlang.typecheck import core, types as ty
 
 

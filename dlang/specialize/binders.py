@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from dlang.inequalities import GREATEST
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit, Size, poly
-from dlang.specialize.analysis import mentioned
-from dlang.specialize.effects import acts_in
+from dlang.specialize.analysis import acts_in, mentioned
 from dlang.specialize.emitter import Emitter
 from dlang.specialize.frame import Frame
 from dlang.specialize.indexing import Element, leading_shape, select

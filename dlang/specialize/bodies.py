@@ -11,9 +11,8 @@ from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Function, Size, Var, fresh, poly
 from dlang.ir.types import I64
 from dlang.polynomials import Poly
-from dlang.specialize.analysis import escapes
+from dlang.specialize.analysis import WORLD, effects_of, escapes
 from dlang.specialize.dynamic import dynamic, with_effects
-from dlang.specialize.effects import WORLD, effects_of
 from dlang.specialize.emitter import Emitter
 from dlang.specialize.frame import Frame, Level, World, scalar, unsupported
 from dlang.specialize.layouts import array_sizes, inner_sizes

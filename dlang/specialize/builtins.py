@@ -13,7 +13,8 @@ from dlang.ops.functions import DECLARED, FUNCTIONS, POSITIONS, REDUCED, Reducti
 from dlang.ops.monoids import MONOIDS
 from dlang.ops.primitives import PRIMITIVES
 from dlang.specialize import linear_algebra
-from dlang.specialize.arith import elementwise, reduce_axes
+from dlang.specialize.analysis import WORLD, effects_of
+from dlang.specialize.arith import elementwise, filled, reduce_axes, zero, zeros
 from dlang.specialize.arrangement import (
     along_axis,
     array_shape,
@@ -34,19 +35,16 @@ from dlang.specialize.arrangement import (
     transpose,
 )
 from dlang.specialize.binders import acts, ragged
+from dlang.specialize.comprehensions import gathered, nonempty, reduction
 from dlang.specialize.dynamic import reconciled
-from dlang.specialize.effects import WORLD, effects_of
-from dlang.specialize.elements import gathered
 from dlang.specialize.emitter import Emitter
-from dlang.specialize.floats import map_floats
+from dlang.specialize.foreign import append_row, read_value, write_value
 from dlang.specialize.frame import Frame, unsupported
 from dlang.specialize.functions import apply, run_from, stopped
-from dlang.specialize.in_order import in_order
+from dlang.specialize.in_order import in_order, map_floats
 from dlang.specialize.indexing import Element, leading_shape, select, store_leaf
 from dlang.specialize.operators import close, sum_floats
 from dlang.specialize.randomness import at, draw, draws_by, points, restart
-from dlang.specialize.reductions import nonempty, reduction
-from dlang.specialize.saving import append_row, read_value, write_value
 from dlang.specialize.text import hole, whole
 from dlang.specialize.types import Mono, MonoTuple
 from dlang.specialize.values import (
@@ -62,7 +60,6 @@ from dlang.specialize.values import (
     rebuild,
     shape_key,
 )
-from dlang.specialize.zeros import filled, zero, zeros
 from dlang.typecheck import core, types as ty
 
 

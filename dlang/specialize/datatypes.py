@@ -16,7 +16,7 @@ from dlang.graphs import components, in_cycles
 from dlang.ir import anf
 from dlang.ir.anf import Scalar, fresh
 from dlang.ir.types import I64
-from dlang.specialize.effects import RANDOM, WORLD
+from dlang.specialize.analysis import RANDOM, WORLD
 from dlang.specialize.emitter import Emitter
 from dlang.specialize.frame import NO_SIZE, Frame, World, array_of
 from dlang.specialize.keys import part_count

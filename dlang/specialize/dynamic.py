@@ -3,7 +3,7 @@
 A lambda or a named function is known by its value as long as that is possible, and costs nothing. Where it is not (arms
 of a branch give different ones, a loop changes one, a node holds one, a recursive function returns one) it becomes a
 node that says which function it is and holds what it captured. There is a datatype for each function type, with a
-variant for each function that was ever made dynamic, and a function that calls any of them (`dispatch.py`).
+variant for each function that was ever made dynamic, and a function that calls any of them (`functions.py`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from dlang.diagnostics import error
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit, Reduce, Scalar, Size, Var, fresh, poly
 from dlang.ir.types import I64
+from dlang.specialize.analysis import RANDOM, WORLD, effects_of
+from dlang.specialize.arith import zero_of
 from dlang.specialize.datatypes import bound_key, label
-from dlang.specialize.effects import RANDOM, WORLD, effects_of
 from dlang.specialize.frame import NO_SIZE, Frame, unsupported
 from dlang.specialize.layouts import Layout, layout_of, marked, packed, placeholders, unpacked
 from dlang.specialize.randomness import passed_key
@@ -43,7 +44,6 @@ from dlang.specialize.values import (
     with_parts,
     with_sizes,
 )
-from dlang.specialize.zeros import zero_of
 
 Effects = frozenset[str]
 

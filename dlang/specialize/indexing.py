@@ -10,7 +10,7 @@ from dlang.ir.anf import Atom, Lit, Reduce, Size, fresh, poly
 from dlang.ir.types import I64
 from dlang.specialize.emitter import Emitter
 from dlang.specialize.frame import Frame, unsupported
-from dlang.specialize.nodes import construct, opened
+from dlang.specialize.generated import construct, opened
 from dlang.specialize.values import ArrayV, DataV, Many, NodeV, ScalarV, TupleV, Value, parts, with_parts
 from dlang.typecheck import core
 

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Lit, Size, Var, fresh, poly
 from dlang.ir.types import I64
-from dlang.specialize.analysis import assigned, escapes
+from dlang.specialize.analysis import acts_in, assigned, escapes
 from dlang.specialize.binders import bound
 from dlang.specialize.dynamic import reconciled
-from dlang.specialize.effects import acts_in
 from dlang.specialize.emitter import FALSE
 from dlang.specialize.frame import Exits, Frame, scalar, unsupported
 from dlang.specialize.layouts import into

@@ -14,13 +14,12 @@ from dlang.diagnostics import error
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit, Scalar, fresh, poly
 from dlang.specialize.arith import all_of, cast_like, elementwise, matmul, reduce_axes, scalar_operator
-from dlang.specialize.elements import collect
+from dlang.specialize.comprehensions import collect
 from dlang.specialize.emitter import TRUE
 from dlang.specialize.frame import Frame, scalar
-from dlang.specialize.generated import generated
+from dlang.specialize.generated import construct, fields_of, generated, opened, tag_of
 from dlang.specialize.indexing import Element, select
 from dlang.specialize.joins import choice
-from dlang.specialize.nodes import construct, fields_of, opened, tag_of
 from dlang.specialize.patterns import both, conjunction
 from dlang.specialize.values import (
     ArrayV,

@@ -13,8 +13,8 @@ from dlang.ir.anf import Atom, Lit
 from dlang.ir.types import BOOL
 from dlang.specialize.emitter import FALSE, TRUE
 from dlang.specialize.frame import Frame, unsupported
+from dlang.specialize.generated import fields_of, opened, tag_of
 from dlang.specialize.joins import choice
-from dlang.specialize.nodes import fields_of, opened, tag_of
 from dlang.specialize.values import DataV, EnumV, NodeV, ScalarV, TupleV, Value
 from dlang.typecheck import core
 from dlang.typecheck.trees import pattern_locals

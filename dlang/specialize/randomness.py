@@ -20,7 +20,7 @@ from hashlib import blake2b
 from dlang.diagnostics import error
 from dlang.ir.anf import Atom, Lit
 from dlang.ops.dtypes import DTYPES
-from dlang.specialize.effects import effects_in, effects_of
+from dlang.specialize.analysis import effects_in, effects_of
 from dlang.specialize.frame import ZERO_WORD, Frame, Level
 from dlang.specialize.values import ClosureV, ScalarV, Value
 from dlang.typecheck import core

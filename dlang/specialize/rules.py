@@ -1,23 +1,20 @@
-"""Custom rules: a `pullback` or a `pushforward` becomes a function of the IR, which an instance of its function names.
-
-Such a function takes the parameters and the results of the instance, then cotangents (tangents). It evaluates the rule,
-which gives a function, and applies that.
-"""
+"""Custom rules: a `pullback` or a `pushforward` as a function of the IR, which an instance of its function names."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Function, Rules, Size, Var, fresh, poly
 from dlang.ir.types import I64
+from dlang.specialize.arith import all_of, elementwise
 from dlang.specialize.emitter import Emitter
 from dlang.specialize.frame import Frame, Level, World
 from dlang.specialize.layouts import into
-from dlang.specialize.tangents import carries, overlaid, same_variants, tags_in
 from dlang.specialize.types import Bindings, map_bindings
-from dlang.specialize.values import ClosureV, TupleV, Value, leaves, mono_of, rebuild
+from dlang.specialize.values import ClosureV, EnumV, FnV, TupleV, Value, leaves, mono_of, parts, rebuild
 from dlang.typecheck import core
 from dlang.typecheck.types import TypeFn, resolve
 
@@ -124,3 +121,40 @@ def _copied(instances: Instances, instance: Instance, rule: core.FnDecl, binding
         f.define(param.local, value)
     f.env[last.local] = result
     return _Copy(f, tuple(params), tuple(args), result)
+
+
+# ---- tangents --------------------------------------------------------------------------------------------------------
+# Tangents and cotangents of values: values of the same type, whose floats are derivatives.
+
+
+def carries(a: Atom) -> bool:
+    """Tells whether a derivative may pass through a leaf: a float, or a node, which may hold one."""
+    t = a.type
+    return not isinstance(t, anf.Token) and (t.dtype in anf.FLOATS or anf.is_handle(t.dtype))
+
+
+def overlaid(v: Value, tangents: Iterator[Atom]) -> Value:
+    """A value of the same structure: tangents where the leaves carry derivatives, other leaves are its own."""
+    return rebuild(v, iter([next(tangents) if carries(a) else a for a in leaves(v)]))
+
+
+def tags_in(v: Value) -> Iterator[Value]:
+    """Lists the tags of the outermost enums in a value."""
+    if isinstance(v, EnumV):
+        yield v.tag
+    elif not isinstance(v, FnV):
+        for part in parts(v):
+            yield from tags_in(part)
+
+
+def same_variants(f: Frame, tags: Iterable[Value], given: Value) -> None:
+    """A tangent or a cotangent is of the variants that the value is.
+
+    The check guards no value, because no access relies on it: the fields of all variants are there, with zeros in those
+    of the others, and their sizes are compared like any.
+    """
+    e = f.emitter
+    for tag, other in zip(tags, tags_in(given), strict=True):
+        if tuple(leaves(tag)) != tuple(leaves(other)):
+            same = all_of(f, elementwise(f, lambda x, y: e.prim("eq", x, y), tag, other))
+            e.check(same, "E0706", ("a cotangent is of another variant than the value",))

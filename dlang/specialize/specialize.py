@@ -12,13 +12,12 @@ from dlang.ir.anf import Atom, Block, Function, Program, Size, Var, fresh, poly
 from dlang.ir.faces import Border, Face
 from dlang.ir.traverse import walk
 from dlang.ir.types import I64
-from dlang.specialize.borders import border_of
-from dlang.specialize.dispatch import complete
-from dlang.specialize.effects import RANDOM, WORLD, effects_of
+from dlang.specialize.analysis import RANDOM, WORLD, effects_of
 from dlang.specialize.emitter import Emitter
 from dlang.specialize.expressions import Lowering
+from dlang.specialize.foreign import border_of
 from dlang.specialize.frame import Frame, World
-from dlang.specialize.functions import apply
+from dlang.specialize.functions import apply, complete
 from dlang.specialize.instances import Instances
 from dlang.specialize.layouts import inner_sizes
 from dlang.specialize.names import Names

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, For, Lit, Scalar, fresh, poly
 from dlang.specialize.frame import Frame, scalar
-from dlang.specialize.generated import generated
+from dlang.specialize.generated import fields_of, generated, tag_of
 from dlang.specialize.indexing import Element, select
-from dlang.specialize.nodes import fields_of, tag_of
 from dlang.specialize.operators import by_variant
 from dlang.specialize.values import ArrayV, DataV, EnumV, Many, NodeV, ScalarV, TupleV, Value
 from dlang.typecheck.formats import check_dtype
