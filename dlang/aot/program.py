@@ -13,8 +13,7 @@ from dlang.codegen.llvm.sites import Signature, Site
 from dlang.codegen.llvm.symbols import entry_symbol
 from dlang.codegen.node_layout import holds_reference, words
 from dlang.diagnostics import DlangError, error
-from dlang.host.contents import Case, Form, Member, decoded, titles
-from dlang.host.saved import page_text
+from dlang.host.saved import Case, Form, Member, decoded, page_text, titles
 from dlang.ir.terms import Datatype, Variant
 from dlang.remedies import REMEDIES
 from dlang.runtime.threads import MOST

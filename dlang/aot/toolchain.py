@@ -21,7 +21,7 @@ from dlang.codegen.llvm import jit, microkernel, objects, windows
 from dlang.codegen.llvm.processors import LEVELS, NATIVE, USUAL, Processor
 from dlang.diagnostics import DlangError, Note, error
 from dlang.drafts import write
-from dlang.host.platform.openblas import library_file
+from dlang.host.platform.machine import library_file
 
 NOT_LINKED = "E0988"
 RUNTIME = Path(__file__).parent / "c"

@@ -16,7 +16,7 @@ ROOT = "dlang.runtime.archive"
 COMPILERS = frozenset({
     "dlang.runtime.build", "dlang.runtime.tiers", "dlang.codegen.llvm.linker", "dlang.codegen.llvm.callers",
     "dlang.runtime.device_calls", "dlang.runtime.device_runs", "dlang.runtime.recorder", "dlang.runtime.cuda",
-    "dlang.host.cuda.libraries", "dlang.host.cuda.arrays", "dlang.runtime.emulation",
+    "dlang.host.cuda", "dlang.runtime.emulation",
 })  # fmt: skip
 """The modules that are imported only where something is compiled, or runs on a device."""
 _IMPORT = re.compile(r"^(\s*(?:from|import) |.* = lazy_module\(\")dlang(?=[.\s])", re.MULTILINE)

@@ -4,10 +4,10 @@ The interpreter and compiled code both use it, and so does the specialiser, whic
 the terms of the IR and no compiler. Only `platform/` knows the operating system and CPython's layout: each piece of it
 has a fallback, which `DLANG_PORTABLE=1` chooses.
 
-- *The world* (`effects.py`): output and files (`table.py`, `saved.py`), progress, and functions
-  outside of the language (`python_modules.py`, `c_functions.py`, `foreign.py`). `text.py` writes values, and
-  `libraries.py` and `lapack.py` do the library operations. A refusal is a `RunError` (`errors.py`).
+- *The world* (`effects.py`): output, progress and files (`table.py`, `saved.py`), and functions outside of the language
+  (`foreign.py`). `text.py` writes values, and `libraries.py` and `lapack.py` do the library operations. A refusal is a
+  `RunError` (`errors.py`).
 - *Values at the border* (`ir/crossing.py`): `specialize/foreign.py` describes in a small language of parts what a value
-  of Python is made of. `from_python.py` and `to_python.py` take values apart into leaves and put them together. None
-  recurses, so trees may be of any depth. `placed.py` sees arrays that are on a device already.
+  of Python is made of. `conversion.py` takes values apart into leaves and puts them together. It does not recurse,
+  so trees may be of any depth. `placed.py` sees arrays that are on a device already.
 """

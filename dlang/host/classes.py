@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import keyword
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -183,3 +184,27 @@ MEMBERS: Mapping[str, Any] = {
     VALUE: True, "__repr__": _text, "__eq__": _equal, "__hash__": _hash, "__deepcopy__": _deep_copy,
 }  # fmt: skip
 """The members of the classes of structs and variants beside their fields."""
+
+
+# ---- names -----------------------------------------------------------------------------------------------------------
+# Names as Python writes them, and types as the language does, for what Python sees of functions and structures.
+
+
+def python_names(names: Sequence[str | None]) -> list[str]:
+    """Different names of the language in Python: `from` is `from_` there, and `x'` is `x_`; None is `_0`, `_1`…"""
+    here: list[str] = []
+    for k, name in enumerate(names):
+        found = f"_{k}" if name is None else name.replace("'", "_")
+        found += "_" * keyword.iskeyword(found)
+        while found in here or (found != name and found in names):
+            found += "_"
+        here.append(found)
+    return here
+
+
+class Written(str):
+    """A type as the language writes it; `inspect` shows it without quotes."""
+
+    __slots__ = ()
+
+    __repr__ = str.__str__

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 from dlang.lazy_modules import lazy_module, np
 
 if TYPE_CHECKING:
-    from dlang.host import cholesky, lapack
+    from dlang.host import lapack
 else:
-    cholesky = lazy_module("dlang.host.cholesky")
     lapack = lazy_module("dlang.host.lapack")
 
 
@@ -20,7 +19,7 @@ def perform(name: str, args: Sequence[Any]) -> list[Any]:
         return [np.argsort(args[0], kind="stable")]
     with np.errstate(all="ignore"):
         if name == "cholesky_pullback":
-            return [cholesky.pullback(*args)]
+            return [lapack.pullback(*args)]
         if name == "cholesky_pushforward":
-            return [cholesky.pushforward(*args)]
+            return [lapack.pushforward(*args)]
         return lapack.OPERATIONS[name](*args)

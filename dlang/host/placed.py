@@ -16,11 +16,9 @@ from dlang.diagnostics import DlangError, error
 from dlang.lazy_modules import lazy_module
 
 if TYPE_CHECKING:
-    from dlang.host.cuda import arrays, libraries
+    from dlang.host import cuda
 else:
-    arrays = lazy_module("dlang.host.cuda.arrays")
-    libraries = lazy_module("dlang.host.cuda.libraries")
-
+    cuda = lazy_module("dlang.host.cuda")
 
 DLPACK = (2, 13)  # the kinds of memory that are CUDA's: of a device, and managed
 _OF_THE_HOST = (np.ndarray, np.generic, bool, int, float, str, list, tuple, type, type(None))
@@ -85,8 +83,8 @@ def _seen(value: Any) -> Any:
     """An array as CuPy sees it, or an emulated one."""
     if is_own(type(value)):
         return value
-    cupy = libraries.cupy()
-    return arrays.on_device(cupy, value, cupy.cuda.get_current_stream())
+    cupy = cuda.cupy()
+    return cuda.on_device(cupy, value, cupy.cuda.get_current_stream())
 
 
 def elsewhere(name: str) -> DlangError:

@@ -1,14 +1,4 @@
-"""Values in files: an `.npz` archive whose arrays are the leaves of a value, and a page that says what it is.
-
-A number, a text or an array is one member of the archive, under the names of the fields that lead to it (`hidden.w`);
-an enum is the member `NAME.tag`, numbered as the page names the variants, and the fields of all variants, of which
-those of others are zeros. A value of a type that contains itself is the number of a node. Nodes are numbered so that
-one holds only such as have smaller numbers; what those of a variant hold is in columns, `Tree.Node.left`, a row for
-each. Arrays in nodes follow one another in one row, and their sizes are beside them (`Tree.Node.w.axes`).
-
-The page is JSON in the comment of the archive, where NumPy sees nothing of it. Archives that NumPy wrote, which have
-none, are read in the same way.
-"""
+"""Values in files: an `.npz` archive whose arrays are the leaves of a value, and a page that says what it is."""
 
 from __future__ import annotations
 
@@ -16,20 +6,188 @@ import json
 import math
 import zipfile
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import IO, TYPE_CHECKING, Any
 
-from dlang.host.contents import Case, Form, Member, page, titles
+from dlang.host.classes import fields_of, written_fields
 from dlang.host.errors import RunError
-from dlang.host.stored import CANNOT_READ, CANNOT_WRITE, numpy_dtype, ranked, taken, written
+from dlang.host.half import bf16_of_bits, bits_of_bf16
+from dlang.ir.crossing import Branch, Choice, Fields, Items, Leaf, Part, Rows, Tree, Trees
 from dlang.ir.node import Node
-from dlang.lazy_modules import np
+from dlang.lazy_modules import lazy_module, np
+from dlang.ops.dtypes import DTYPES, TRUNCATED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
     Nodes = Mapping[str, Mapping[int, Node]]
+    from dlang.host import values
+else:
+    values = lazy_module("dlang.host.values")
+
+
+# ---- contents --------------------------------------------------------------------------------------------------------
+# Describes a value in a file: its leaves by their names, without types of the language.
+
+Names = Callable[[type | None], Sequence[str]]
+"""A function that lists the names of a class's fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A leaf. axes: their number or, in a node, which of its sizes each is. variants: of an enum whose tag this is.
+
+    under: the tags that have to be such numbers for it to count, by the names of their members, the outermost first.
+    """
+
+    name: str
+    dtype: str
+    axes: tuple[int, ...] = ()
+    variants: tuple[str, ...] = ()
+    under: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A variant of a type that contains itself: `own` sizes, then the members, whose axes are among these and the
+    `literals` behind them."""
+
+    name: str
+    own: int
+    literals: tuple[int, ...]
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The leaves of a value in order, and the types of the nodes among them by their dtypes.
+
+    former: the same under the names that fields have in Python, where these are others: so earlier versions wrote it.
+    """
+
+    members: tuple[Member, ...]
+    types: dict[str, tuple[Case, ...]]
+    former: Form | None = None
+
+
+def form_of(part: Part, trees: Trees) -> Form:
+    """Returns the form of a value, as it is known when the program is compiled."""
+    form = _form(part, trees, written_fields, lambda branch: written_fields(branch.type))
+    former = _form(part, trees, _former_fields, lambda branch: branch.names)
+    return form if form == former else replace(form, former=former)
+
+
+def _form(part: Part, trees: Trees, names: Names, of_node: Callable[[Branch], Sequence[str]]) -> Form:
+    types = {dtype: tuple([_case(b, of_node(b), names) for b in branches]) for dtype, branches in trees.items()}
+    return Form(tuple(_members(part, "", names)), types)
+
+
+def _former_fields(kind: type | None) -> tuple[str, ...]:
+    return tuple([name[1:] if name == f"_{k}" else name for k, name in enumerate(fields_of(kind))])
+
+
+def encoded(form: Form) -> str:
+    return json.dumps(asdict(form), separators=(",", ":"))
+
+
+def decoded(text: str) -> Form:
+    """The inverse of `encoded`."""
+    return _decoded_form(json.loads(text))
+
+
+def _decoded_form(given: Mapping[str, Any]) -> Form:
+    types = {
+        dtype: tuple([Case(c["name"], c["own"], tuple(c["literals"]), _decoded(c["members"])) for c in cases])
+        for dtype, cases in given["types"].items()
+    }
+    former = given.get("former")
+    return Form(_decoded(given["members"]), types, None if former is None else _decoded_form(former))
+
+
+def _decoded(members: Sequence[Mapping[str, Any]]) -> tuple[Member, ...]:
+    return tuple([_member(**m) for m in members])
+
+
+def _member(name: str, dtype: str, axes: list[int], variants: list[str], under: list[tuple[str, int]]) -> Member:
+    return Member(name, dtype, tuple(axes), tuple(variants), tuple([(tag, number) for tag, number in under]))
+
+
+def _members(
+    part: Part, prefix: str, names: Names, front: tuple[int, ...] = (), under: tuple[tuple[str, int], ...] = ()
+) -> Iterator[Member]:
+    match part:
+        case Leaf(dtype, shape):
+            yield Member(prefix or "value", dtype, front + shape, under=under)
+        case Tree(dtype):
+            yield Member(prefix or "value", dtype, front, under=under)
+        case Rows(shape, element):
+            yield from _members(element, prefix, names, front + shape, under)
+        case Items(items):
+            for k, item in enumerate(items):
+                yield from _members(item, _dotted(prefix, str(k)), names, front, under)
+        case Fields(type, items):
+            for name, item in zip(names(type), items, strict=True):
+                yield from _members(item, _dotted(prefix, name), names, front, under)
+        case Choice(types, variants):
+            tag, all_names = _dotted(prefix, "tag"), tuple([_name(t) for t in types])
+            yield Member(tag, "i64", front, all_names, under)
+            for k, (variant, name, items) in enumerate(zip(types, all_names, variants, strict=True)):
+                for field, item in zip(names(variant), items, strict=True):
+                    yield from _members(item, _dotted(_dotted(prefix, name), field), names, front, (*under, (tag, k)))
+        case _:
+            raise AssertionError("a function has no form in a file")
+
+
+def _case(branch: Branch, fields: Sequence[str], names: Names) -> Case:
+    members = [m for name, item in zip(fields, branch.items, strict=True) for m in _members(item, name, names)]
+    return Case(_name(branch.type) if branch.type else "None", branch.own, branch.literals, tuple(members))
+
+
+def _name(type: type | None) -> str:
+    return "None" if type is None else type.__name__
+
+
+def _dotted(prefix: str, name: str) -> str:
+    return f"{prefix}.{name}" if prefix else name
+
+
+def titles(form: Form) -> dict[str, str]:
+    """Returns the names of node types in a file, by their dtypes; equal names are numbered."""
+    out: dict[str, str] = {}
+    for dtype in form.types:
+        name = dtype.rpartition(".")[0] or dtype
+        same = sum(t.partition("#")[0] == name for t in out.values())
+        out[dtype] = f"{name}#{same + 1}" if same else name
+    return out
+
+
+def page(form: Form) -> dict[str, Any]:
+    """Returns an archive's description of its value beside the arrays: the variants of enums, the members of nodes."""
+    named = titles(form)
+    types = {
+        named[d]: {c.name: {m.name: named.get(m.dtype, m.dtype) for m in c.members} for c in cases}
+        for d, cases in form.types.items()
+    }
+    return {"variants": _variants(form.members), "types": types}
+
+
+def _variants(members: Sequence[Member]) -> dict[str, list[str]]:
+    return {m.name: list(m.variants) for m in members if m.variants}
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+# Values in files: an `.npz` archive whose arrays are the leaves of a value, and a page that says what it is.
+#
+# A number, a text or an array is one member of the archive, under the names of the fields that lead to it (`hidden.w`);
+# an enum is the member `NAME.tag`, numbered as the page names the variants, and the fields of all variants, of which
+# those of others are zeros. A value of a type that contains itself is the number of a node. Nodes are numbered so that
+# one holds only such as have smaller numbers; what those of a variant hold is in columns, `Tree.Node.left`, a row for
+# each. Arrays in nodes follow one another in one row, and their sizes are beside them (`Tree.Node.w.axes`).
+#
+# The page is JSON in the comment of the archive, where NumPy sees nothing of it. Archives that NumPy wrote, which have
+# none, are read in the same way.
 
 VERSION = 1
 LONGEST = 65_535  # bytes of the comment of an archive
@@ -308,3 +466,68 @@ class _Columns:
             self.starts[j] = end
         self.taken += 1
         return (*[np.int64(n or 0) for n in sizes[: case.own]], *values)
+
+
+# ---- arrays in files -------------------------------------------------------------------------------------------------
+# Arrays in files of NumPy: as they are written there, and what is read as the dtype that a program asks for.
+
+CANNOT_READ, CANNOT_WRITE, WRONG_RANK, WRONG_DTYPE = "E0821", "E0822", "E0824", "E0825"
+
+
+def numpy_dtype(dtype: str) -> np.dtype[Any]:
+    """The dtype of NumPy in which the leaves of a run are: what it does not have in float32, texts as objects."""
+    return np.dtype(DTYPES[dtype].numpy)
+
+
+def written(value: Any, dtype: np.dtype[Any] | None = None) -> Array:
+    """A leaf of a run as it is written. dtype: in which it is, if that is not to be seen from it.
+
+    Raises `RunError` for a text that NumPy would shorten.
+    """
+    array = np.asarray(value, object if isinstance(value, str) else dtype)
+    if array.dtype != object:
+        return array
+    if any(str(t).endswith("\0") for t in array.reshape(-1)):
+        raise RunError(CANNOT_WRITE, "a text that ends in NUL cannot be saved: NumPy would leave that out")
+    return array.astype(str)
+
+
+def ranked(array: Array, rank: int, what: str) -> Array:
+    """An array that has so many axes; else a `RunError`."""
+    if array.ndim != rank:
+        shape = ", ".join(map(str, array.shape))
+        message = f"`{what}` has {_axes(array.ndim)} ([{shape}]), the program asks for {_axes(rank)}"
+        raise RunError(WRONG_RANK, message)
+    return array
+
+
+def _axes(rank: int) -> str:
+    return "1 axis" if rank == 1 else f"{rank} axes"
+
+
+def taken(array: Array, dtype: str, what: str) -> Array:
+    """An array that was stored, as the leaves of a run are, by rows, where no value changes; else a `RunError`."""
+    name = values.dtype_name(array.dtype) or {"U": "texts", "S": "bytes"}.get(array.dtype.kind, array.dtype.name)
+    if dtype == "str":
+        if array.dtype.kind != "U":
+            raise RunError(WRONG_DTYPE, f"`{what}` holds {name}, and the program asks for texts")
+        return _texts(array, what)
+    wanted = numpy_dtype(dtype)
+    fits = np.can_cast(array.dtype, wanted, "safe")
+    if not fits or (dtype in TRUNCATED and not _is_bf16(array.astype(wanted))):
+        message = f"`{what}` holds {name}, which {dtype} cannot hold without loss; read it as what it is and convert it"
+        raise RunError(WRONG_DTYPE, message)
+    return np.ascontiguousarray(array, wanted).reshape(array.shape)
+
+
+def _texts(array: Array, what: str) -> Array:
+    if array.size and array.dtype.itemsize:
+        codes = np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(-1).view(np.uint32)
+        if (codes >= 0x110000).any() or (codes >> 11 == 0xD800 >> 11).any():
+            raise RunError(CANNOT_READ, f"it is damaged: `{what}` holds what is no text")
+    return array.astype(object)
+
+
+def _is_bf16(array: Array) -> bool:
+    flat = array.reshape(-1)
+    return bool(np.array_equal(bf16_of_bits(bits_of_bf16(flat)), flat, equal_nan=True))

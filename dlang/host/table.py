@@ -12,7 +12,7 @@ from typing import IO, Any
 from dlang.drafts import add, appending
 from dlang.host.errors import RunError
 from dlang.host.half import from_memory, to_memory
-from dlang.host.stored import numpy_dtype
+from dlang.host.saved import numpy_dtype
 from dlang.lazy_modules import csv, np
 
 CANNOT_READ, CANNOT_WRITE, WRONG_RANK, WRONG_CELL, WRONG_LENGTH = "E0821", "E0822", "E0824", "E0826", "E0827"

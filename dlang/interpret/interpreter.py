@@ -23,7 +23,7 @@ import numpy as np
 from dlang.diagnostics import Span
 from dlang.host.effects import Host
 from dlang.host.errors import RunError
-from dlang.host.platform.memory import spare_memory
+from dlang.host.platform.machine import spare_memory
 from dlang.host.platform.stack import start
 from dlang.interpret.algebra import Algebra
 from dlang.interpret.code import Code, Failed, Frame, PointStep, Step, at_point

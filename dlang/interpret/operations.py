@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dlang.host.c_functions import call_c
 from dlang.host.errors import RunError
-from dlang.host.foreign import call_python
+from dlang.host.foreign import call_c, call_python
 from dlang.host.text import format_parts
 from dlang.interpret.code import Frame, PointStep, Step
 from dlang.interpret.points import view_rows

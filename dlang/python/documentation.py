@@ -7,7 +7,7 @@ import keyword
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dlang.host.written import Written, python_names
+from dlang.host.classes import Written, python_names
 from dlang.lazy_modules import lazy_module
 from dlang.typecheck.headers import FnDecl
 

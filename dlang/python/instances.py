@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 from dlang.cache.store import digest
 from dlang.diagnostics import error
 from dlang.driver import Backend, Request, Runner, call, failure, ready, split
+from dlang.host.conversion import built, flattened
 from dlang.host.effects import Host
-from dlang.host.from_python import flattened
-from dlang.host.to_python import built
 from dlang.ir.crossing import holds_blanks, holds_code
 from dlang.ir.faces import Face, Terms
 from dlang.ir.terms import poly

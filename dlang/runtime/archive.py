@@ -21,12 +21,11 @@ from dlang.cache.store import digest
 from dlang.codegen.llvm import objects
 from dlang.codegen.llvm.processors import Processor
 from dlang.diagnostics import DlangError, Span, error
-from dlang.host.classes import MEMBERS
+from dlang.host.classes import MEMBERS, Written
 from dlang.host.foreign import Missing, found_again
 from dlang.host.platform import loader
+from dlang.host.platform.machine import lacking
 from dlang.host.platform.objects import callable_class, can_call, slots_of
-from dlang.host.platform.processor import lacking
-from dlang.host.written import Written
 from dlang.inequalities import LARGEST
 from dlang.ir.crossing import PythonFunction, leaves_of
 from dlang.ir.faces import Face, Terms
@@ -38,15 +37,14 @@ from dlang.runtime.seeds import DefaultSeeds
 from dlang.runtime.sizes import Compared, PassedSize, Solved, Step
 
 if TYPE_CHECKING:
-    from dlang.host import effects as host, from_python, to_python
+    from dlang.host import conversion, effects as host
     from dlang.runtime import engine
     from dlang.runtime.direct import Code, DirectEntry, Record
     from dlang.runtime.engine import CompiledProgram
 else:
     engine = lazy_module("dlang.runtime.engine")
     host = lazy_module("dlang.host.effects")
-    from_python = lazy_module("dlang.host.from_python")
-    to_python = lazy_module("dlang.host.to_python")
+    conversion = lazy_module("dlang.host.conversion")
 
 NOT_LOADED = "E0989"
 MISFIT, MISUSE = "E0960", "E0961"
@@ -281,13 +279,13 @@ class BuiltFunction:
         values = args if len(args) == len(self.kept.params) and not named else self._assigned(args, named)
         border = face.border
         sizes: list[int | None] = [None] * len(border.sizes)
-        leaves = from_python.flattened(list(zip(border.params, values, strict=True)), sizes, border.trees)
+        leaves = conversion.flattened(list(zip(border.params, values, strict=True)), sizes, border.trees)
         if leaves is None:
             raise self._misfit(values)
         known = self._sizes(sizes, leaves, values)
         self._check_indices(known, values)
         results = call(self.program, face, [known[v] for v in face.sizes], leaves, seed)
-        result = to_python.built((border.result,), iter(results), border.trees)[0]
+        result = conversion.built((border.result,), iter(results), border.trees)[0]
         self._shorten(values, seeded)
         return result
 
@@ -381,7 +379,7 @@ class BuiltFunction:
         sizes: list[int | None] = [None] * len(border.sizes)
         said: dict[int, tuple[int, str]] = {}
         for k, (part, value) in enumerate(zip(border.params, values, strict=True)):
-            if from_python.flattened([(part, value)], sizes, border.trees) is None:
+            if conversion.flattened([(part, value)], sizes, border.trees) is None:
                 return self._wrong(k, value, said)
             said = {n: said.get(n, (x, self.kept.params[k].name)) for n, x in enumerate(sizes) if x is not None}
         return self._misuse("is given a value that holds itself")

@@ -25,8 +25,8 @@ from dlang.codegen.entry_points import EntryPoint
 from dlang.codegen.llvm import capi, dispatch, jit, objects, support
 from dlang.codegen.llvm.call_needs import Class, Constant, Dtype, Need, Number
 from dlang.host.classes import fields_of, same_class
+from dlang.host.conversion import tag_of
 from dlang.host.errors import RunError
-from dlang.host.from_python import tag_of
 from dlang.host.platform import objects as python
 from dlang.host.platform.objects import address_of
 from dlang.host.platform.stack import can_switch
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from dlang.codegen.llvm import callers
 else:
     callers = lazy_module("dlang.codegen.llvm.callers")
-
 
 CALLER = "caller"
 """The kind of what is kept of an entry beside its program."""

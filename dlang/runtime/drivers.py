@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from dlang.lazy_modules import lazy_module
 
 if TYPE_CHECKING:
-    from dlang.host.cuda import libraries
+    from dlang.host import cuda
     from dlang.runtime.cuda import driver
     from dlang.runtime.devices import Driver
     from dlang.runtime.emulation.driver import EmulatedDriver
 else:
     driver = lazy_module("dlang.runtime.cuda.driver")
-    libraries = lazy_module("dlang.host.cuda.libraries")
+    cuda = lazy_module("dlang.host.cuda")
 
 DEVICES = frozenset(("cuda", "cuda-emulated"))
 """The back ends that have loops run on a device."""
@@ -27,7 +27,7 @@ def driver_of(backend: str) -> Driver | None:
     """
     match backend:
         case "cuda":
-            return _gpu(libraries.cupy().cuda.runtime.getDevice())
+            return _gpu(cuda.cupy().cuda.runtime.getDevice())
         case "cuda-emulated":
             return _emulation()
         case _:

@@ -13,8 +13,7 @@ from threading import get_ident, main_thread
 from typing import TYPE_CHECKING, Any
 
 from dlang.codegen.llvm import jit, registry, support
-from dlang.host.platform.arena import Reservation, reserve
-from dlang.host.platform.stack import Stack, new_stack
+from dlang.host.platform.stack import Reservation, Stack, new_stack, reserve
 from dlang.lazy_modules import np
 from dlang.runtime import interruptions
 from dlang.runtime.threads import Pool

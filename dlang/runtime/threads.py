@@ -24,14 +24,13 @@ from typing import TYPE_CHECKING, Any
 
 from dlang.codegen.llvm import pool as layout, support, waiting
 from dlang.diagnostics import error
-from dlang.host.platform.futexes import has_futexes
+from dlang.host.platform.machine import has_futexes
 from dlang.lazy_modules import lazy_module
 
 if TYPE_CHECKING:
     from dlang.codegen.llvm import jit
 else:
     jit = lazy_module("dlang.codegen.llvm.jit")
-
 
 VARIABLE = "DLANG_THREADS"
 """The environment variable that says how many threads there are at first."""

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from dlang.diagnostics import DlangError, Span, error
-from dlang.host.c_functions import find_c
-from dlang.host.contents import Form, encoded, form_of
-from dlang.host.foreign import Missing
-from dlang.host.python_modules import find_python
+from dlang.host.foreign import Missing, find_c, find_python
+from dlang.host.saved import Form, encoded, form_of
 from dlang.ir import anf
 from dlang.ir.anf import Array, Atom, Size, Var, fresh, poly
 from dlang.ir.crossing import (

@@ -9,8 +9,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from dlang.host.classes import MEMBERS, WRITTEN
-from dlang.host.written import python_names
+from dlang.host.classes import MEMBERS, WRITTEN, python_names
 from dlang.typecheck.types import DataDecl, Variant
 
 

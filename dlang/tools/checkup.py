@@ -22,17 +22,16 @@ from dlang.tools.machine import processor_features, processor_name
 if TYPE_CHECKING:
     from dlang import driver
     from dlang.cache import store as stores
-    from dlang.host import effects
-    from dlang.host.cuda import libraries
-    from dlang.host.platform import openblas
+    from dlang.host import cuda, effects
+    from dlang.host.platform import machine
     from dlang.runtime import threads
     from dlang.typecheck import modules
 else:
     stores = lazy_module("dlang.cache.store")
     driver = lazy_module("dlang.driver")
-    libraries = lazy_module("dlang.host.cuda.libraries")
+    cuda = lazy_module("dlang.host.cuda")
     effects = lazy_module("dlang.host.effects")
-    openblas = lazy_module("dlang.host.platform.openblas")
+    machine = lazy_module("dlang.host.platform.machine")
     threads = lazy_module("dlang.runtime.threads")
     modules = lazy_module("dlang.typecheck.modules")
 
@@ -145,7 +144,7 @@ def _cache() -> Iterator[Finding]:
 
 
 def _blas() -> Iterator[Finding]:
-    library = openblas.openblas()
+    library = machine.openblas()
     for name in ("scipy_openblas_get_config", "openblas_get_config"):
         if hasattr(library, name):
             config = getattr(library, name)
@@ -205,14 +204,14 @@ def _gpu() -> Iterator[Finding]:
         yield Finding("CUDA driver", "absent", "none", "without a GPU there is only `--backend cuda-emulated`")
 
     try:
-        found = libraries.cupy()
+        found = cuda.cupy()
         names = [found.cuda.runtime.getDeviceProperties(k)["name"].decode()
                  for k in range(found.cuda.runtime.getDeviceCount())]  # fmt: skip
         yield Finding("GPU", "ok", f"{', '.join(names)}; CuPy {found.__version__}")
     except DlangError as e:
         yield Finding("GPU", "warn", e.diagnostics[0].message, "; ".join(e.diagnostics[0].help))
     try:
-        yield Finding("NVRTC", "ok", ".".join(map(str, libraries.nvrtc().getVersion())))
+        yield Finding("NVRTC", "ok", ".".join(map(str, cuda.nvrtc().getVersion())))
     except DlangError as e:
         yield Finding("NVRTC", "warn", e.diagnostics[0].message, "; ".join(e.diagnostics[0].help))
 

@@ -8,7 +8,7 @@ import pytest
 
 import dlang
 from dlang.codegen.llvm import objects
-from dlang.host.platform import processor
+from dlang.host.platform import machine
 from dlang.runtime import archive
 from dlang.tools.dlc import main
 from tests.aot.alone import run_alone
@@ -63,7 +63,7 @@ def test_it_needs_no_compiler(fit, tmp_path):
 
 
 def test_another_processor_gets_code_of_its_own(fit, monkeypatch):
-    monkeypatch.setattr(processor, "features", lambda: f"none{processor.SEPARATOR}sse2")
+    monkeypatch.setattr(machine, "features", lambda: f"none{machine.SEPARATOR}sse2")
     compiled = []
     build = objects.compile_object
     monkeypatch.setattr(objects, "compile_object", lambda *a, **k: compiled.append(a) or build(*a, **k))
@@ -74,7 +74,7 @@ def test_another_processor_gets_code_of_its_own(fit, monkeypatch):
 
 
 def test_another_processor_without_a_compiler_is_told(fit, monkeypatch):
-    monkeypatch.setattr(processor, "features", lambda: f"none{processor.SEPARATOR}sse2")
+    monkeypatch.setattr(machine, "features", lambda: f"none{machine.SEPARATOR}sse2")
     monkeypatch.setattr("dlang.runtime.archive._has_compiler", lambda: False)
     assert "was built for x86-64-v3, and this processor has no cx16" in refused(fit)
 

@@ -11,7 +11,7 @@ import pytest
 from dlang.codegen.llvm.modules import print_llvm
 from dlang.host.effects import Host
 from dlang.host.errors import RunError
-from dlang.host.platform import PORTABLE, arena
+from dlang.host.platform import PORTABLE, stack
 from dlang.ir.reader import read_program
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
@@ -336,7 +336,7 @@ def test_the_fallback_for_other_systems_works(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv(PORTABLE, "1")
     program = compiled(STACK)
     assert program.run("main", [640]) == [sum(i for i in range(640) if i % 64 < 32)]
-    assert program.engine.contexts[-1].arena.bytes == arena.FALLBACK
+    assert program.engine.contexts[-1].arena.bytes == stack.FALLBACK
 
 
 def test_nodes_are_copied_out_of_a_run_and_into_another() -> None:

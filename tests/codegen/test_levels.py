@@ -11,7 +11,7 @@ import pytest
 
 from dlang.codegen.llvm import objects
 from dlang.codegen.llvm.processors import LEVELS
-from dlang.host.platform.processor import lacking
+from dlang.host.platform.machine import lacking
 
 PROGRAM = Path(__file__).parents[1] / "programs/arrays.dl"
 REACHED = [name for name, level in LEVELS.items() if lacking(level.needs) is None]

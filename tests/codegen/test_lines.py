@@ -15,7 +15,7 @@ from dlang.codegen.schedule import schedule
 from dlang.diagnostics import Source, Span
 from dlang.driver import check, lower
 from dlang.dump_ir import request
-from dlang.host.platform.elf import Elf
+from dlang.host.platform.loader import Elf
 from dlang.runtime.build import build
 
 PROGRAM = """fn square(x: f64) -> f64 = x * x

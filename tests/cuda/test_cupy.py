@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dlang.diagnostics import DlangError
-from dlang.host.cuda import libraries
+from dlang.host import cuda
 from dlang.runtime import drivers
 from dlang.runtime.cuda.driver import CudaDriver
 from dlang.runtime.device_memory import Holding, allocate, give_back, held
@@ -27,7 +27,7 @@ from tests.cuda.fake_cupy import CUDARuntimeError, FakeCupy
 @pytest.fixture
 def fresh() -> Iterator[None]:
     """The libraries are looked for anew, here and afterwards."""
-    found = (libraries.loaded_cupy, libraries.nvrtc, libraries.driver, libraries.blas)
+    found = (cuda.loaded_cupy, cuda.nvrtc, cuda.driver, cuda.blas)
     for function in found:
         function.cache_clear()
     yield
@@ -50,7 +50,7 @@ def test_without_cupy_one_is_told_how_to_install_it(monkeypatch: pytest.MonkeyPa
 @pytest.mark.usefixtures("fresh")
 def test_without_a_compiler_or_cublas_one_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy_backends.cuda.libs", None)
-    for found, what in ((libraries.nvrtc, "NVRTC"), (libraries.blas, "cuBLAS")):
+    for found, what in ((cuda.nvrtc, "NVRTC"), (cuda.blas, "cuBLAS")):
         with pytest.raises(DlangError, match=f"(?s)E0903.*{what}") as e:
             found()
         assert e.value.diagnostics[0].code == "E0903"
@@ -78,9 +78,9 @@ def test_without_a_gpu_one_is_told_what_cuda_says(monkeypatch: pytest.MonkeyPatc
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> FakeCupy:
     found = FakeCupy()
-    monkeypatch.setattr(libraries, "cupy", lambda: found)
-    monkeypatch.setattr(libraries, "driver", lambda: found.library)
-    monkeypatch.setattr(libraries, "blas", lambda: libraries.Blas(found.blas))
+    monkeypatch.setattr(cuda, "cupy", lambda: found)
+    monkeypatch.setattr(cuda, "driver", lambda: found.library)
+    monkeypatch.setattr(cuda, "blas", lambda: cuda.Blas(found.blas))
     return found
 
 
@@ -256,7 +256,7 @@ def test_a_forked_process_is_told_that_it_can_not_use_the_gpu(fake: FakeCupy, mo
 def test_a_forked_process_does_not_ask_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = SimpleNamespace(getDeviceCount=lambda: 1, CUDARuntimeError=CUDARuntimeError)
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(runtime=runtime)))
-    assert libraries.cupy() is sys.modules["cupy"]
+    assert cuda.cupy() is sys.modules["cupy"]
     monkeypatch.setattr(os, "getpid", lambda: -1)
     with pytest.raises(DlangError, match=r"E0904.*forked"):
         drivers.driver_of("cuda")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dlang
-from dlang.host.cuda import arrays
+from dlang.host import cuda
 from dlang.runtime.cuda.driver import CudaDriver
 from dlang.runtime.device_ceilings import device_ceilings
 from tests.backends import has_gpu
@@ -192,5 +192,5 @@ def test_an_array_is_read_after_what_another_stream_does_with_it(driver: CudaDri
 
 def test_bf16_comes_back_as_numbers(driver: CudaDriver) -> None:
     bits = np.array([0x3F80, 0xC000, 0x7F80], np.uint16)
-    found = driver.result(calls.uploaded(driver, bits), [3], arrays.BF16)
+    found = driver.result(calls.uploaded(driver, bits), [3], cuda.BF16)
     np.testing.assert_array_equal(found.astype(np.float32).get(), np.float32([1.0, -2.0, np.inf]))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dlang.diagnostics import DlangError
-from dlang.host.cuda import libraries
+from dlang.host import cuda
 from dlang.runtime.cuda import compiler
 from dlang.runtime.devices import Misbehaviour
 from tests.cuda.doubling import BODY, kernel
@@ -57,7 +57,7 @@ class FakeCompiler:
 @pytest.fixture
 def fake_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCompiler:
     found = FakeCompiler()
-    monkeypatch.setattr(libraries, "nvrtc", lambda: found)
+    monkeypatch.setattr(cuda, "nvrtc", lambda: found)
     monkeypatch.setenv("DLANG_CACHE", str(tmp_path))
     return found
 
@@ -95,7 +95,7 @@ def test_the_compiler_is_not_loaded_for_kernels_that_are_known(
     fake_compiler: FakeCompiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = compiler.compiled([kernel("k")], 90)
-    monkeypatch.setattr(libraries, "nvrtc", lambda: pytest.fail("it is loaded"))
+    monkeypatch.setattr(cuda, "nvrtc", lambda: pytest.fail("it is loaded"))
     assert compiler.compiled([kernel("k")], 90) == made
 
 

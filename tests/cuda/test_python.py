@@ -14,7 +14,7 @@ import pytest
 
 import dlang
 from dlang.driver import Backend
-from dlang.host.cuda import libraries
+from dlang.host import cuda
 from dlang.runtime import drivers
 from dlang.runtime.ceilings import Ceilings
 from dlang.runtime.emulation.driver import EmulatedDriver
@@ -90,7 +90,7 @@ def test_without_cupy_the_message_says_what_to_install(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
-    libraries.loaded_cupy.cache_clear()
+    cuda.loaded_cupy.cache_clear()
     file = tmp_path / "m.dl"
     file.write_text('fn main(n: i64 = 3) { print(sum([f64(i) for i < n])) }\ntest "t" { assert 1 == 1 }\n')
     for command in (["run"], ["test"]):

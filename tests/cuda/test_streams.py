@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dlang
-from dlang.host.cuda import libraries
+from dlang.host import cuda
 from dlang.runtime import drivers
 from tests.cuda.fake_cupy import Stream
 from tests.cuda.working_cupy import WorkingCupy
@@ -25,7 +25,7 @@ fn first(x: f64[n]) -> f64 = x[0]
 def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkingCupy]:
     found = WorkingCupy()
     found.install(monkeypatch)
-    monkeypatch.setattr(libraries, "blas", lambda: pytest.fail("cuBLAS is loaded"))
+    monkeypatch.setattr(cuda, "blas", lambda: pytest.fail("cuBLAS is loaded"))
     drivers._gpu.cache_clear()
     yield found
     drivers._gpu.cache_clear()
@@ -64,7 +64,7 @@ def test_graphs_are_launched_on_the_current_stream(fake: WorkingCupy, m: ModuleT
 def test_work_is_done_step_by_step_where_that_is_asked_for(fake: WorkingCupy, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each kernel and each product is waited for, none is kept in a graph, and what fails has its name."""
     monkeypatch.setenv("DLANG_CUDA_SYNC", "1")
-    monkeypatch.setattr(libraries, "blas", lambda: libraries.Blas(fake.blas))
+    monkeypatch.setattr(cuda, "blas", lambda: cuda.Blas(fake.blas))
     module = dlang.compile(SOURCE + "fn squared(x: f64[n, n]) -> f64[n, n] = x @ x", backend="cuda")
     w, x = fake.array([1.0, 2.0, 4.0]), np.arange(9.0).reshape(3, 3)
     fake.streams.append(Stream(fake, 300))

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from dlang.codegen.kernel import Kernel
-from dlang.host.cuda import libraries
+from dlang.host import cuda
 from dlang.runtime.cuda import compiler
 from tests.cuda import calls
 from tests.cuda.fake_cupy import FakeCupy, Stream
@@ -122,9 +122,9 @@ class WorkingCupy(FakeCupy):
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """CuPy, CUDA's driver, NVRTC and cuBLAS are this from now on; drivers that are known are to be forgotten."""
-        monkeypatch.setattr(libraries, "cupy", lambda: self)
-        monkeypatch.setattr(libraries, "driver", lambda: self.library)
-        monkeypatch.setattr(libraries, "blas", lambda: libraries.Blas(self.blas))
+        monkeypatch.setattr(cuda, "cupy", lambda: self)
+        monkeypatch.setattr(cuda, "driver", lambda: self.library)
+        monkeypatch.setattr(cuda, "blas", lambda: cuda.Blas(self.blas))
         monkeypatch.setattr(compiler, "compiled", self.compiled)
 
     def compiled(self, kernels: Sequence[Kernel], capability: int, wide: bool = False) -> list[compiler.Function]:

@@ -16,7 +16,7 @@ import dlang
 from dlang.codegen.llvm.objects import this_processor
 from dlang.diagnostics import DlangError, Source, render
 from dlang.driver import Request, call, check, lower
-from dlang.host.cuda import libraries
+from dlang.host import cuda
 from dlang.host.effects import Host
 from dlang.interpret.interpreter import Interpreter
 from dlang.runtime import memory
@@ -282,7 +282,7 @@ def test_kernels_that_a_program_brings_along(capsys: pytest.CaptureFixture[str])
 def test_a_gpu_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     Path("m.dl").write_text("fn main(n: i64 = 3) { print(sum([f64(i) for i < n])) }\n")
     monkeypatch.setitem(sys.modules, "cupy", None)
-    libraries.loaded_cupy.cache_clear()
+    cuda.loaded_cupy.cache_clear()
     found = dlc(capsys, "run", "m.dl", "--backend", "cuda")
     assert re.sub(r"loaded: .*", "loaded: why", found) == (
         "error[E0903]: the back end `cuda` needs CuPy, which can't be loaded: why\n"

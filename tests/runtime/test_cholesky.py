@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dlang.host.cholesky import BLOCK, pullback, pushforward
+from dlang.host.lapack import BLOCK, pullback, pushforward
 
 SIZES = [0, 1, 2, BLOCK, BLOCK + 1, 3 * BLOCK + 5]
 

@@ -17,7 +17,7 @@ from dlang.driver import check, lower
 from dlang.dump_ir import request
 from dlang.host.effects import Host
 from dlang.host.platform import loader
-from dlang.host.platform.elf import ALLOCATE, RELOCATIONS, SYMBOLS as SYMBOL_TABLE, Elf
+from dlang.host.platform.loader import ALLOCATE, RELOCATIONS, SYMBOLS as SYMBOL_TABLE, Elf
 from dlang.runtime.build import build
 from dlang.runtime.engine import Engine
 

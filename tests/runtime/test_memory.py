@@ -14,7 +14,7 @@ import pytest
 import dlang
 from dlang.diagnostics import DlangError
 from dlang.driver import Backend
-from dlang.host.platform import PORTABLE, memory
+from dlang.host.platform import PORTABLE, machine
 from tests.backends import HERE
 
 SOURCE = """
@@ -127,14 +127,14 @@ def test_a_group_of_processes_has_what_its_limit_leaves_and_what_old_files_take(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv(PORTABLE, raising=False)
-    monkeypatch.setattr(memory, "GROUP", tmp_path)
-    monkeypatch.setattr(memory, "SYSTEM", tmp_path / "meminfo")
+    monkeypatch.setattr(machine, "GROUP", tmp_path)
+    monkeypatch.setattr(machine, "SYSTEM", tmp_path / "meminfo")
     (tmp_path / "meminfo").write_text("MemTotal: 9000000 kB\nMemAvailable: 8000 kB\n")
-    assert memory.available_memory() == 8000 << 10
+    assert machine.available_memory() == 8000 << 10
     (tmp_path / "memory.max").write_text("max\n")
     (tmp_path / "memory.current").write_text("5000000\n")
-    assert memory.available_memory() == 8000 << 10
+    assert machine.available_memory() == 8000 << 10
     (tmp_path / "memory.max").write_text("6000000\n")
-    assert memory.available_memory() == 1_000_000
+    assert machine.available_memory() == 1_000_000
     (tmp_path / "memory.stat").write_text("active_file 300000\ninactive_file 4000000\n")
-    assert memory.available_memory() == 5_000_000
+    assert machine.available_memory() == 5_000_000

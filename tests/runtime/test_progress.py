@@ -10,7 +10,7 @@ import termios
 import pytest
 
 import dlang
-from dlang.host.progress import Progress, described, duration
+from dlang.host.effects import Progress, described, duration
 
 
 class Terminal(io.StringIO):

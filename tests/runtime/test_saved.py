@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from dlang.host import effects, saved
-from dlang.host.contents import decoded, encoded
 from dlang.host.effects import Host
 from dlang.host.errors import RunError
+from dlang.host.saved import decoded, encoded
 
 TREE = """
 import io

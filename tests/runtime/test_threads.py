@@ -180,7 +180,7 @@ def test_threads_that_wait_on_condition_variables_work_too() -> None:
     code = """
 import numpy as np
 from dlang.runtime.threads import new_pool
-from dlang.host.platform.futexes import has_futexes
+from dlang.host.platform.machine import has_futexes
 from tests.runtime.test_threads import WORK, compiled
 assert not has_futexes()
 pool = new_pool(4)

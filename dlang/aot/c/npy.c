@@ -1,4 +1,4 @@
-/* Arrays in NumPy's format, and what is read of them, as host/stored.py has it. */
+/* Arrays in NumPy's format, and what is read of them, as host/saved.py has it. */
 #include "npy.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* How far loops are, as host/progress.py shows it: a line on a terminal that is drawn anew, else one now and then. */
+/* How far loops are, as host/effects.py shows it: a line on a terminal that is drawn anew, else one now and then. */
 #include "progress.h"
 
 #include <math.h>

@@ -57,7 +57,7 @@ typedef struct {
     int width;           /* of the line numbers in that */
 } dl_place;
 
-/* ---- values in files: what host/contents.py knows of them -------------------------------------------------------- */
+/* ---- values in files: what host/saved.py knows of them ----------------------------------------------------------- */
 /* A leaf. In a node it is at a word, and its axes are among the sizes of the node. */
 typedef struct {
     const char *name;

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from dlang.codegen.llvm import capi, collector, microkernel, objects, pool, registry, support, texts, waiting, windows
 from dlang.codegen.llvm.symbols import caller_symbol, entry_symbol
-from dlang.host import c_functions
+from dlang.host.foreign import address_of as c_address
 from dlang.host.platform import loader, objects as python
-from dlang.host.platform.futexes import has_futexes
-from dlang.host.platform.openblas import openblas
+from dlang.host.platform.machine import has_futexes, openblas
 from dlang.host.platform.stack import has_switch
 from dlang.lazy_modules import lazy_module
 
@@ -149,7 +148,7 @@ def load(
     """
     symbols = dict(_support().addresses)
     symbols |= {name: address_of(name) for name in (*imports, *RUNTIME_LIBRARY)}
-    symbols |= {name: c_functions.address_of(target) for name, target in foreign}
+    symbols |= {name: c_address(target) for name, target in foreign}
     linked = _link(code, symbols, [*map(entry_symbol, entries), *data])
     addresses = {name: linked.addresses[entry_symbol(name)] for name in entries}
     return Loaded(linked, addresses, {name: linked.addresses[name] for name in data})

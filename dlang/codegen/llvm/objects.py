@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlang.cache.store import digest, user_store
 from dlang.diagnostics import error
-from dlang.host.platform.processor import features as features_by_the_system, lacking
+from dlang.host.platform.machine import features as features_by_the_system, lacking
 from dlang.lazy_modules import lazy_module, llvm
 from dlang.verification import verifying
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from dlang.codegen.llvm.processors import Processor
 else:
     processors = lazy_module("dlang.codegen.llvm.processors")
-
 
 VARIABLE = "DLANG_CPU"
 """The environment variable that has code made for a level of x86-64 below the processor here."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from dlang.drafts import add, appending
-from dlang.host.platform.elf import FUNCTION, Elf
+from dlang.host.platform.loader import FUNCTION, Elf
 
 REGISTER = 1  # what GDB is told to do
 

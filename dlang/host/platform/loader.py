@@ -1,12 +1,4 @@
-"""Machine code into this process, as a linker does it: objects of ELF for x86-64, on Linux.
-
-What LLVM compiles can be kept, and is then run without LLVM, whose library takes longer to load than most programs to
-run. An object is one mapping: code with jumps to functions that are farther away than a call reaches; what is only
-read, with a table of addresses (the GOT) among it; and data. Nothing can ever be written and run at once.
-
-The mapping is given back when its program dies. Code is compiled to refer to itself by short distances. For other
-systems, and for a relocation that is not known here, LLVM links (`codegen/llvm/linker.py`).
-"""
+"""Machine code into this process, as a linker does it: objects of ELF for x86-64, on Linux."""
 
 from __future__ import annotations
 
@@ -18,26 +10,115 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from dlang.host.platform import portable
-from dlang.host.platform.elf import (
-    ABSOLUTE,
-    ALLOCATE,
-    EXECUTE,
-    MAGIC,
-    NO_BITS,
-    RELOCATIONS,
-    RESERVED,
-    SYMBOLS,
-    UNDEFINED,
-    WRITE,
-    X86_64,
-    Elf,
-    Relocation,
-    Section,
-    Symbol,
-)
+
+# ---- ELF -------------------------------------------------------------------------------------------------------------
+# Objects and libraries of ELF, of 64 bits and little-endian: their sections, symbols and relocations.
+
+MAGIC = b"\x7fELF\x02\x01"  # of 64 bits, little-endian
+X86_64 = 62  # a machine
+SYMBOLS, RELOCATIONS, NO_BITS = 2, 4, 8  # types of sections
+WRITE, ALLOCATE, EXECUTE = 1, 2, 4  # flags of sections
+FUNCTION = 2  # a type of symbols
+UNDEFINED, ABSOLUTE, RESERVED = 0, 0xFFF1, 0xFF00  # in place of a section of a symbol; from RESERVED on none is one
+
+
+class Section(NamedTuple):
+    """link, info: of symbols, their names; of relocations, their symbols and what they are applied to."""
+
+    name: int
+    type: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    align: int
+    entry: int
+
+
+class Symbol(NamedTuple):
+    name: str
+    type: int
+    section: int
+    value: int
+    size: int
+
+
+class Relocation(NamedTuple):
+    """symbol: its number in the table that the section of relocations links to."""
+
+    offset: int
+    type: int
+    symbol: int
+    addend: int
+
+
+@dataclass(frozen=True, slots=True)
+class Elf:
+    """Raises `struct.error` where it is cut off, OverflowError where it names a place that no file has."""
+
+    data: bytes | mmap.mmap
+
+    def header(self) -> tuple[int, int, int]:
+        """Returns the offset of the section table, the size of an entry in bytes, and the number of entries."""
+        (offset,) = struct.unpack_from("<Q", self.data, 0x28)
+        size, count = struct.unpack_from("<HH", self.data, 0x3A)
+        return offset, size, count
+
+    def machine(self) -> int:
+        """Returns the number of the processor's architecture."""
+        return int(struct.unpack_from("<H", self.data, 0x12)[0])
+
+    def section(self, index: int) -> Section:
+        offset, size, _ = self.header()
+        return Section._make(struct.unpack_from("<IIQQQQIIQQ", self.data, offset + index * size))
+
+    def sections(self) -> list[Section]:
+        return [self.section(k) for k in range(self.header()[2])]
+
+    def symbols(self) -> Iterator[Symbol]:
+        """Yields the symbols of all tables."""
+        for section in self.sections():
+            if section.type == SYMBOLS and section.entry:
+                yield from self.symbols_of(section)
+
+    def symbols_of(self, table: Section) -> Iterator[Symbol]:
+        """Yields the symbols of one table, in order."""
+        names = self.section(table.link).offset
+        for at in range(table.offset, table.offset + table.size, table.entry):
+            name, info, _, section, value, size = struct.unpack_from("<IBBHQQ", self.data, at)
+            yield Symbol(self._text(names + name), info & 15, section, value, size)
+
+    def relocations_of(self, table: Section) -> Iterator[Relocation]:
+        end = table.offset + table.size
+        for offset, type, symbol, addend in struct.iter_unpack("<QIIq", self.data[table.offset : end]):
+            yield Relocation(offset, type, symbol, addend)
+
+    def _text(self, at: int) -> str:
+        end = self.data.find(b"\0", at)
+        return self.data[at:end].decode(errors="replace")
+
+    def loaded(self, entry: str, address: int) -> tuple[int, int] | None:
+        """The section that a function is in, and where that lies."""
+        for s in self.symbols():
+            if s.name == entry:
+                return s.section, address - s.value
+        return None
+
+
+# ---- loading ---------------------------------------------------------------------------------------------------------
+# Machine code into this process, as a linker does it: objects of ELF for x86-64, on Linux.
+#
+# What LLVM compiles can be kept, and is then run without LLVM, whose library takes longer to load than most programs to
+# run. An object is one mapping: code with jumps to functions that are farther away than a call reaches; what is only
+# read, with a table of addresses (the GOT) among it; and data. Nothing can ever be written and run at once.
+#
+# The mapping is given back when its program dies. Code is compiled to refer to itself by short distances. For other
+# systems, and for a relocation that is not known here, LLVM links (`codegen/llvm/linker.py`).
 
 WORD, NEAR, CALL = 1, 2, 4  # R_X86_64_64, _PC32, _PLT32
 BY_TABLE = (9, 41, 42)  # R_X86_64_GOTPCREL, _GOTPCRELX, _REX_GOTPCRELX

@@ -14,7 +14,7 @@ from dlang.cache.store import Store, digest, user_store
 from dlang.codegen.cuda.printing import device_text, source
 from dlang.codegen.kernel import FOREIGN, Kernel
 from dlang.diagnostics import error
-from dlang.host.cuda import libraries
+from dlang.host import cuda
 from dlang.runtime.devices import Misbehaviour, does_not_compile
 
 # a product and the sum that it is for become one operation where both stand together, as on the CPU
@@ -89,7 +89,7 @@ def target_of(capability: int, supported: Sequence[int]) -> str:
         message = (
             f"the GPU has compute capability {_shown(capability)}, and NVRTC compiles for {_shown(min(supported))}"
         )
-        raise error(libraries.NO_DEVICE, f"{message} and later", None, help=(libraries.EMULATE,))
+        raise error(cuda.NO_DEVICE, f"{message} and later", None, help=(cuda.EMULATE,))
     return f"compute_{max(older)}"
 
 
@@ -119,7 +119,7 @@ def _kept(store: Store, key: str, codes: dict[str, Code]) -> Code | None:
 
 
 def _compile(text: str, capability: int, options: Sequence[str]) -> bytes:
-    nvrtc = libraries.nvrtc()
+    nvrtc = cuda.nvrtc()
     target = target_of(capability, nvrtc.getSupportedArchs())
     program = nvrtc.createProgram(text, "kernels.cu", [], [])
     try:

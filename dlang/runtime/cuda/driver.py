@@ -19,7 +19,7 @@ from typing import Any
 
 from dlang.codegen.kernel import LARGEST_INDEX, Kernel
 from dlang.diagnostics import error
-from dlang.host.cuda import arrays, libraries
+from dlang.host import cuda
 from dlang.runtime.cuda import compiler
 from dlang.runtime.device_memory import Graphs
 from dlang.runtime.devices import PRODUCT, DeviceArray, Functions, Stream
@@ -94,7 +94,7 @@ class CudaDriver:
     idle: list[int] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        self.cupy = libraries.cupy()
+        self.cupy = cuda.cupy()
         runtime = self.cupy.cuda.runtime
         self.number, self.process = runtime.getDevice(), os.getpid()
         runtime.free(0)  # makes its context
@@ -110,9 +110,9 @@ class CudaDriver:
         self.steps = Steps(self.names) if wanted() else None
         self.makes_graphs = self.steps is None
         names = ("cuLaunchKernel", "cuMemcpyDtoDAsync_v2", "cuMemsetD8Async", "cuEventRecord")
-        launch, *others = [libraries.address(libraries.driver(), name) for name in names]
+        launch, *others = [cuda.address(cuda.driver(), name) for name in names]
         if self.steps is not None:
-            launch = libraries.address_of(self.steps.launch)
+            launch = cuda.address_of(self.steps.launch)
         self.functions = Functions(launch, *others)
 
     # ---- streams -----------------------------------------------------------------------------------------------------
@@ -151,27 +151,27 @@ class CudaDriver:
     def enter(self) -> None:
         """Has the calling thread use the device: functions of the driver do not see to that."""
         if os.getpid() != self.process:
-            raise libraries.forked()
+            raise cuda.forked()
         device = self.cupy.cuda.runtime.getDevice()
         if device != self.number:
             message = f"what was compiled for GPU {self.number} is called while GPU {device} is the current one"
             help = (f"call it inside `with cupy.cuda.Device({self.number}):`",)
-            raise error(libraries.NO_DEVICE, message, None, help=help)
+            raise error(cuda.NO_DEVICE, message, None, help=help)
         if self.cupy.cuda.driver.ctxGetCurrent() != self.context:
-            _check(libraries.driver().cuCtxSetCurrent(ctypes.c_void_p(self.context)))
+            _check(cuda.driver().cuCtxSetCurrent(ctypes.c_void_p(self.context)))
 
     # ---- products ----------------------------------------------------------------------------------------------------
     @property
     def product(self) -> int:
         """cublasGemmStridedBatchedEx_64. Raises `DlangError` if there is no cuBLAS."""
         if self.steps is not None:
-            return libraries.address_of(self.steps.product)
-        return libraries.address(libraries.blas().library, "cublasGemmStridedBatchedEx_64")
+            return cuda.address_of(self.steps.product)
+        return cuda.address(cuda.blas().library, "cublasGemmStridedBatchedEx_64")
 
     @property
     def blas(self) -> int:
         """The handle of this thread, which works on its stream. Raises `DlangError` if there is no cuBLAS."""
-        library, thread, stream = libraries.blas(), self.thread, self.stream
+        library, thread, stream = cuda.blas(), self.thread, self.stream
         if thread.blas is None:
             self.refuse("cuBLAS is started")
             thread.blas = _Handle(self.idle.pop() if self.idle else _opened(), self.idle)
@@ -240,9 +240,9 @@ class CudaDriver:
 
     def error(self, status: int) -> Exception:
         """Returns the exception for a status of CUDA, or of cuBLAS, which numbers them differently."""
-        text = libraries.status_text(status)
+        text = cuda.status_text(status)
         if self.thread.blas:
-            text += f" (of cuBLAS: {libraries.blas().text(status)})"
+            text += f" (of cuBLAS: {cuda.blas().text(status)})"
         if status == OUT_OF_MEMORY or (status == BLAS_ALLOC_FAILED and self.thread.blas):
             return MemoryError(text)
         if self.steps is None:
@@ -253,20 +253,20 @@ class CudaDriver:
     # ---- arrays of Python --------------------------------------------------------------------------------------------
     def given(self, value: Any, dtype: str) -> DeviceArray | None:
         """An array of CuPy, or what shows itself as one; it may be a copy in order."""
-        loan: arrays.Loan | None = None
+        loan: cuda.Loan | None = None
         if not isinstance(value, self.cupy.ndarray):
-            loan = arrays.on_device(self.cupy, value, self._stream)
+            loan = cuda.on_device(self.cupy, value, self._stream)
             if loan is None:
                 return None
         array = value if loan is None else loan.array
-        wanted = arrays.numpy_dtype(dtype)
+        wanted = cuda.numpy_dtype(dtype)
         if wanted is None or array.dtype != wanted or array.device.id != self.number:
             return None
         if not array.flags.c_contiguous:
             array = self.cupy.ascontiguousarray(array)
         return DeviceArray(int(array.data.ptr), array, loan)
 
-    def end_loans(self, loans: Sequence[arrays.Loan]) -> None:
+    def end_loans(self, loans: Sequence[cuda.Loan]) -> None:
         """Streams of other libraries wait; where they are not known, the arrays are kept until the device is done."""
         self._forget_loans()
         if not loans:
@@ -289,9 +289,9 @@ class CudaDriver:
 
     def result(self, address: int, shape: Sequence[int], dtype: str) -> Any:
         """An array of CuPy with what was allocated."""
-        unknown = dtype == arrays.BF16
+        unknown = dtype == cuda.BF16
         array = self.cupy.ndarray(tuple(shape), "uint16" if unknown else dtype, self.blocks.pop(address))
-        return arrays.bf16_array(self.cupy, array) if unknown else array
+        return cuda.bf16_array(self.cupy, array) if unknown else array
 
     # ---- times -------------------------------------------------------------------------------------------------------
     def marks(self, count: int) -> CudaMarks:
@@ -379,7 +379,7 @@ def _pointer(address: int) -> ctypes.c_void_p:
 
 def _opened() -> int:
     """A new handle of cuBLAS."""
-    library, handle = libraries.blas(), ctypes.c_void_p()
+    library, handle = cuda.blas(), ctypes.c_void_p()
     library.call("cublasCreate_v2", ctypes.byref(handle))
     assert handle.value is not None
     mode = TENSOR_FLOAT if os.environ.get(TF32, "0") not in ("", "0") else 0
@@ -389,7 +389,7 @@ def _opened() -> int:
 
 def _check(status: int) -> None:
     if status:
-        raise RuntimeError(f"the GPU fails: {libraries.status_text(status)}")
+        raise RuntimeError(f"the GPU fails: {cuda.status_text(status)}")
 
 
 VARIABLE = "DLANG_CUDA_SYNC"
@@ -419,14 +419,14 @@ class Steps:
         self.product = PRODUCT(self._product)
 
     def _launch(self, kernel: int, *given: Any) -> int:
-        library, (*sizes, shared, stream, parameters, extra) = libraries.driver(), given
+        library, (*sizes, shared, stream, parameters, extra) = cuda.driver(), given
         places = [ctypes.c_void_p(place) for place in (stream, parameters, extra)]
         status = library.cuLaunchKernel(ctypes.c_void_p(kernel), *map(_UNSIGNED, (*sizes, shared)), *places)
         return self._ended(status, stream, self.names.get(kernel, "a kernel"))
 
     def _product(self, handle: int, *given: Any) -> int:
-        library, stream = libraries.blas().library, ctypes.c_void_p()
-        function = PRODUCT(libraries.address(library, "cublasGemmStridedBatchedEx_64"))
+        library, stream = cuda.blas().library, ctypes.c_void_p()
+        function = PRODUCT(cuda.address(library, "cublasGemmStridedBatchedEx_64"))
         if status := function(handle, *given):
             return int(status)
         library.cublasGetStream_v2(ctypes.c_void_p(handle), ctypes.byref(stream))
@@ -435,7 +435,7 @@ class Steps:
 
     def _ended(self, status: int, stream: int | None, what: str) -> int:
         """The status of a step when it has been done."""
-        status = status or libraries.driver().cuStreamSynchronize(ctypes.c_void_p(stream))
+        status = status or cuda.driver().cuStreamSynchronize(ctypes.c_void_p(stream))
         if status and not self.failed:
             self.failed = what
         return int(status)
