@@ -15,9 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dlang.cache.compiler import identity, is_unchanged
 from dlang.cache.records import Elsewhere, Unkept, dump, load
-from dlang.cache.store import digest
+from dlang.cache.store import digest, identity, is_unchanged
 from dlang.ir.faces import Face
 from dlang.lazy_modules import lazy_module
 from dlang.runtime.compiled import Compiled

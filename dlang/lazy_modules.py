@@ -5,7 +5,7 @@ A module of this package is imported for the type checker and made lazy for the 
     if TYPE_CHECKING:
         from dlang.runtime import engine
     else:
-        engine = lazy_module("dlang.runtime.engine")  # written so, a name a line, for `aot/vendor.py`
+        engine = lazy_module("dlang.runtime.engine")  # written so, a name a line, for `aot/archive.py`
 """
 
 from __future__ import annotations

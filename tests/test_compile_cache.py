@@ -172,7 +172,7 @@ def test_an_edit_of_an_imported_module_is_seen(folder: Path) -> None:
 
 
 def test_what_another_compiler_has_compiled_is_compiled_again(folder: Path) -> None:
-    program = "import dlang.cache.compiler as c\nc.stamp = lambda: ('WHICH', 0.0)\n"
+    program = "import dlang.cache.store as c\nc.stamp = lambda: ('WHICH', 0.0)\n"
     program += "import sys, dlang\nprint(dlang.load('program.dl').shifted(1.0))\n"
     one, other = program.replace("WHICH", "one"), program.replace("WHICH", "other")
     run(folder, one)

@@ -7,12 +7,11 @@ from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
 
-from dlang.aot import calls, program
-from dlang.aot.c_types import Types
+from dlang.aot import program, shared
 from dlang.aot.exports import Built
-from dlang.aot.interface import declare
+from dlang.aot.interface import Types, declare
+from dlang.aot.program import quoted
 from dlang.aot.toolchain import SOURCES, link, refuse_other_systems
-from dlang.aot.writer import quoted
 from dlang.ops.dtypes import DTYPES
 
 SEED, THREADS = "seed", "threads"
@@ -53,7 +52,7 @@ def build_executable(built: Built, name: str, line: CommandLine, folder: Path) -
         program.definitions(built),
         *types.lines,
         "#define PUBLIC static",
-        calls.definition(start, 0, built),
+        shared.definition(start, 0, built),
         _main(line, start.name, export.face.seed),
     ]
     return link(built, "\n".join(parts), folder / name, (), (*SOURCES, "options.c"))

@@ -17,10 +17,9 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from dlang import __version__
-from dlang.aot.archive import archive_of, class_names
+from dlang.aot.archive import PACKAGE, archive_of, class_names, runtime_files
 from dlang.aot.exports import NOT_CHOSEN, Built, Export
 from dlang.aot.toolchain import refuse_other_systems
-from dlang.aot.vendor import PACKAGE, runtime_files
 from dlang.diagnostics import error
 from dlang.drafts import draft
 from dlang.ops.linear_algebra import OPERATIONS

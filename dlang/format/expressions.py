@@ -1,31 +1,135 @@
-"""Expressions."""
+"""Expressions, types, sizes and patterns, with lists in brackets, comprehensions and blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from dlang.format.brackets import braced, bracketed, closed, comprehension, filled
-from dlang.format.concrete import Tree
 from dlang.format.document import (
     HARD,
     INDENT,
     WIDTH,
     Break,
+    Choice,
+    Concat,
     Doc,
+    Either,
     Fill,
     Nest,
     choice,
     concat,
     flat,
     forced,
+    join,
     opened,
     width,
 )
-from dlang.format.placing import branches, placed
-from dlang.format.printer import Part, Printer, Rule, alone, spaced
-from dlang.format.types import parenthesised
+from dlang.format.printer import Part, Printer, Rule, Tree, alone, spaced
 from dlang.grammar.lexer import Token
+
+# ---- types, sizes and patterns ---------------------------------------------------------------------------------------
+# Types, sizes and patterns.
+
+
+def angles(p: Printer, opening: Any, items: Any, comma: Any, closing: Any) -> Doc:
+    """`<a, n>`, or nothing."""
+    if opening is None:
+        return ""
+    return concat(p.token(opening), filled(p, items, 2 * INDENT), p.dropped(comma), p.token(closing))
+
+
+def bounds(p: Printer, opening: Any, first: Any, closing: Any) -> Doc:
+    """`<a: Float, n>`, or nothing; `first` is the list and its last comma."""
+    if opening is None:
+        return ""
+    items, comma = first.parts
+    return angles(p, opening, items, comma, closing)
+
+
+def _bound(p: Printer, tree: Tree) -> Doc:
+    name, colon, cls = tree.parts
+    return p.token(name) if colon is None else concat(p.token(name), p.token(colon), " ", p.token(cls))
+
+
+def _effects(p: Printer, tree: Tree) -> Doc:
+    type_, sign, effects = tree.parts
+    names = effects.parts[0]
+    if effects.kind == "nothing":
+        written = alone(p, effects)
+    else:
+        written = concat(*(f" {d} " if d == "+" else d for d in map(p.token, names)))
+    return concat(p.doc(type_), " ", p.token(sign), " ", written)
+
+
+def _array(p: Printer, tree: Tree) -> Doc:
+    element, opening, dims, comma, closing = tree.parts
+    return concat(p.doc(element), bracketed(p, opening, dims, comma, closing))
+
+
+def _size(p: Printer, tree: Tree) -> Doc:
+    """`n + 1`; a line ends with the operator, which is possible in all brackets."""
+    left, operator, right = tree.parts
+    size = p.doc(right)
+    gap = Break(" ", hard=p.commented(operator) or (forced(size) and p.broken(right)))
+    return Nest(Fill([Nest(concat(p.doc(left), " ", p.token(operator)), -INDENT), gap, size]))
+
+
+def _constructor(p: Printer, tree: Tree) -> Doc:
+    name, *arguments = tree.parts
+    return concat(p.token(name), angles(p, *arguments))
+
+
+def _of_module(p: Printer, tree: Tree) -> Doc:
+    module, dot, name, *arguments = tree.parts
+    return concat(p.token(module), p.token(dot), p.token(name), angles(p, *arguments))
+
+
+def parenthesised(p: Printer, tree: Tree) -> Doc:
+    """A list in brackets that is nothing else."""
+    return bracketed(p, *tree.parts)
+
+
+def _pattern(p: Printer, tree: Tree) -> Doc:
+    """`Name(p, q)`, or `module.Name(p, q)`."""
+    *name, opening, items, comma, closing = tree.parts
+    written = concat(*map(p.token, name))
+    return written if opening is None else concat(written, bracketed(p, opening, items, comma, closing))
+
+
+TYPE_RULES: Mapping[str, Rule] = {
+    "bound": _bound,
+    "tparam": alone,
+    "type_effects": _effects,
+    "type_function": spaced,
+    "type_array": _array,
+    "type_name": alone,
+    "type_constructor": _constructor,
+    "type_of_module": _of_module,
+    "type_parentheses": parenthesised,
+    "size_number": alone,
+    "size_name": alone,
+    "size_row": alone,
+    "size_hole": alone,
+    "size_any": alone,
+    "size_operator": _size,
+    "second": alone,  # a size in parentheses
+    "pattern_wildcard": alone,
+    "pattern_name": alone,
+    "pattern_integer": alone,
+    "pattern_float": alone,
+    "pattern_string": alone,
+    "pattern_true": alone,
+    "pattern_false": alone,
+    "pattern_constructor": _pattern,
+    "pattern_of_module": _pattern,
+    "pattern_parentheses": parenthesised,
+    "pattern_positional": alone,
+    "pattern_named": spaced,
+}
+
+
+# ---- expressions -----------------------------------------------------------------------------------------------------
 
 # Operators that are one chain: `a + b - c`.
 _LEVELS = {
@@ -195,3 +299,253 @@ RULES: Mapping[str, Rule] = {
     "arm": _arm,
     "block": _block,
 }
+
+
+# ---- brackets --------------------------------------------------------------------------------------------------------
+# Lists in brackets, comprehensions and blocks.
+
+# What ends with a closing bracket, so that a line that it begins on can go on behind that bracket.
+_CLOSED = frozenset(
+    "block match_ array comprehension parentheses call call_comprehension index"
+    " pattern_constructor pattern_of_module pattern_parentheses type_parentheses type_array".split()
+)
+
+
+def closed(p: Printer, part: Part) -> bool:
+    """Tells whether lines can go on behind a part of several lines: it begins like a word and ends with its bracket."""
+    if isinstance(part, Token):
+        return False
+    match part.kind:
+        case "lambda_" | "lambda_typed":
+            *_, sign, body = part.parts
+            return not p.broken(body) and not p.commented(sign) and closed(p, body)
+        case "member" | "tuple_member":
+            return closed(p, part.parts[0])
+        case "unary" | "argument" | "named_argument" | "spread_argument":
+            return closed(p, part.parts[-1])
+        case kind:
+            return kind in _CLOSED
+
+
+def _opens(part: Part, alone: bool) -> bool:
+    """Tells whether a list may end with this part in its long form, while the list itself stays on the line."""
+    if isinstance(part, Token):
+        return False
+    match part.kind:
+        case "lambda_" | "lambda_typed" | "argument":
+            return _opens(part.parts[-1], alone)
+        case "block" | "match_":
+            return True
+        case "array" | "comprehension":
+            return alone
+        case _:
+            return False
+
+
+def bracketed(p: Printer, opening: Token, items: list[Any] | None, comma: Token | None, closing: Token) -> Doc:
+    """A list in `(` `)` or `[` `]`: on one line; or with items that take several lines between their own brackets; or
+    all between two lines that are the brackets, where the author's lines are kept."""
+    q = p.inside
+    above, end = p.closing(closing)
+    start = p.token(opening)
+    if not items:
+        return _empty(p, opening, closing)
+    parts: list[Part] = items[::2]
+    docs: list[Doc] = [q.doc(part) for part in parts]
+    for number, separator in enumerate(items[1::2]):
+        docs[number] = concat(docs[number], q.token(separator))
+    if comma is not None:
+        docs[-1] = concat(docs[-1], q.dropped(comma))
+    lines: list[Doc] = [docs[0]]
+    kept = False
+    for before, separator, part, doc in zip(items[::2], items[1::2], parts[1:], docs[1:], strict=False):
+        hard = p.broken(part) or p.behind(before) or p.behind(separator)
+        kept = kept or hard
+        lines += [Break(" ", hard=hard or (forced(doc) and not closed(p, part))), doc]
+    long = Concat([start, Nest(Concat([HARD, Fill(lines), *above])), HARD, end])
+    edges = [*items, comma] if comma is not None else items
+    if above or p.behind(opening) or p.broken(parts[0]) or any(map(p.commented, edges)):
+        return long
+    several = [part for part, doc in zip(parts, docs, strict=True) if forced(doc)]
+    if several and (kept or not all(closed(p, part) for part in several)):
+        return long
+    docs = list(map(flat, docs))
+    options = [concat(start, join(" ", docs), end)]
+    if not several and _opens(parts[-1], len(parts) == 1):
+        options.append(concat(start, join(" ", [*docs[:-1], opened(lines[-1])]), end))
+    return choice(*options, long)
+
+
+def _empty(p: Printer, opening: Token, closing: Token) -> Doc:
+    above, end = p.closing(closing)
+    start = p.token(opening)
+    if above or p.behind(opening):
+        return Concat([start, Nest(Concat(above)), HARD, end])
+    return concat(start, end)
+
+
+def comprehension(p: Printer, parts: Sequence[Any]) -> Doc:
+    """`[e for i < n if c]`, in either kind of brackets."""
+    opening, element, for_, binders, if_, condition, closing = parts
+    q = p.inside
+    above, end = p.closing(closing)
+    start = p.token(opening)
+    first = q.doc(element)
+    rest = [concat(q.token(for_), " ", filled(q, binders))]
+    gaps = [Break(" ", hard=p.broken(for_) or p.behind(element))]
+    if if_ is not None:
+        rest.append(concat(q.token(if_), " ", q.doc(condition)))
+        gaps.append(Break(" ", hard=p.broken(if_) or p.behind(binders[-1])))
+    lines: list[Doc] = [first]
+    for gap, doc in zip(gaps, rest, strict=True):
+        lines += [gap, doc]
+    long = Concat([start, Nest(Concat([HARD, Fill(lines, apart=False), *above])), HARD, end])
+    last = condition if condition is not None else binders[-1]
+    if above or p.behind(opening) or p.broken(element) or any(map(p.commented, [element, for_, last])):
+        return long
+    if any(map(forced, rest)) or (forced(first) and (not closed(p, element) or any(gap.hard for gap in gaps))):
+        return long
+    return choice(concat(start, join(" ", map(flat, [first, *rest])), end), long)
+
+
+def filled(p: Printer, items: list[Any], by: int = INDENT) -> Doc:
+    """`i < n, x in xs`, as many on each line as fit, the other lines indented."""
+    docs: list[Doc] = [p.doc(items[0])]
+    for comma, item in zip(items[1::2], items[2::2], strict=True):
+        doc = p.doc(item)
+        docs[-1] = concat(docs[-1], p.token(comma))
+        docs += [Break(" ", hard=p.commented(comma) or (forced(doc) and p.broken(item))), doc]
+    return Nest(Fill(docs), by) if len(docs) > 1 else docs[0]
+
+
+def braced(
+    p: Printer,
+    opening: Token,
+    items: Sequence[Part],
+    separators: Sequence[Token | None],
+    closing: Token,
+    separator: str,
+) -> Doc:
+    """Lays out the content of `{` `}`: on one line if it was on one and fits, else with a line for each item.
+
+    separators: the tokens behind the items, None where there is none. separator: what is written on one line.
+    """
+    q = p.outside
+    above, end = p.closing(closing)
+    start = p.token(opening)
+    docs = [q.doc(item) for item in items]
+    if not docs:
+        return _empty(p, opening, closing)
+    behind = [q.dropped(token) for token in separators]
+    lines: list[Doc] = []
+    for number, (item, doc) in enumerate(zip(items, docs, strict=True)):
+        lines += [Break(blank=number > 0 and p.apart(item)), doc, *behind[number : number + 1]]
+    long = Concat([start, Nest(Concat([*lines, *above])), HARD, end])
+    if above or p.behind(opening) or any(map(forced, [*docs, *behind])) or any(map(p.broken, [*items, closing])):
+        return long
+    return choice(concat(start, " ", join(separator, map(flat, docs)), " ", end), long)
+
+
+# ---- values behind what is before them -------------------------------------------------------------------------------
+# Places a value that belongs to what is before it: behind `=`, `=>` or the parameters of a lambda; and `if`.
+
+
+def placed(p: Printer, sign: Doc, part: Part, *, below_first: bool) -> Doc:
+    """`= value`, the value on the line of the sign or on the next.
+
+    A line that the author began stays. Else the value is on this line if it fits; below_first: on the next one before
+    it takes several lines.
+    """
+    value = p.doc(part)
+    kind = part.kind if isinstance(part, Tree) else ""
+    below = Concat([sign, Nest(Concat([HARD, value]))])
+    here = concat(sign, " ", value)
+    if kind == "block":
+        return here
+    if p.broken(part) or forced(sign):
+        return below
+    if isinstance(part, Tree) and kind == "if_":
+        forms = branches(p, part)
+        if not forms.chain:
+            return Either(here, below)
+        options = [Concat([sign, Nest(Concat([HARD, form]))]) for form in (forms.line, forms.chain) if form]
+        if forms.line:
+            options.insert(0, Concat([sign, " ", forms.line]))
+        return choice(*options, Either(Concat([sign, " ", forms.long]), below))
+    if closed(p, part):
+        hugged = Either(here, below)
+        if kind in ("lambda_", "lambda_typed"):  # its body may open a bracket on this line, its parameters no line
+            hugged = Either(concat(sign, " ", _with_flat_parameters(value)), choice(here, below))
+        if forced(value) or not below_first or kind == "match_":
+            return hugged
+        whole = Concat([sign, Nest(Concat([HARD, flat(value)]))])
+        return choice(here, whole, hugged)
+    if kind == "binary" and not below_first:
+        return Either(here, below)
+    return choice(here, below)
+
+
+def _with_flat_parameters(function: Doc) -> Doc:
+    """A lambda with its parameters on one line."""
+    match function:
+        case Concat(parts=[head, *tail]):
+            return concat(flat(head), *tail)
+        case _:
+            return function
+
+
+@dataclass(slots=True)
+class Branches:
+    """The forms of an `if`: on one line, with a line for each branch, with lines for each block, and also for each
+    condition; None where the author chose a longer one."""
+
+    line: Doc | None
+    chain: Doc | None
+    long: Doc
+    longest: Doc
+
+
+def branches(p: Printer, tree: Tree) -> Branches:
+    """The forms in which `if … else if … else` may be written."""
+    heads: list[Doc] = []
+    blocks: list[Tree] = []
+    elses: list[Any] = []
+    rest: Any = tree
+    while rest.kind == "if_":
+        if_, condition, block, else_, otherwise = rest.parts
+        heads.append(concat(p.token(if_), " ", Nest(p.doc(condition)), " "))
+        blocks.append(block)
+        if else_ is None:
+            break
+        elses.append(else_)
+        rest = otherwise
+    else:
+        heads.append("")
+        blocks.append(rest)
+    docs = [p.doc(block) for block in blocks]
+    words = ["", *(concat(p.token(e), " ") for e in elses)]
+    parts = [concat(word, flat(head), flat(doc)) for word, head, doc in zip(words, heads, docs)]
+    commented = [p.commented(block) for block in blocks]
+    long = _joined([concat(word, flat(head), _long(doc)) for word, head, doc in zip(words, heads, docs)], commented)
+    longest = _joined([concat(word, head, _long(doc)) for word, head, doc in zip(words, heads, docs)], commented)
+    if not elses:
+        return Branches(parts[0], None, long, longest)
+    if any(map(forced, docs)):
+        mixed = [commented[n] or (not forced(docs[n]) and p.broken(e)) for n, e in enumerate(elses)]
+        return Branches(_joined(parts, mixed), None, long, longest)
+    chain = _joined(parts, [True] * len(elses))
+    if any(map(p.broken, elses)):
+        return Branches(None, chain, long, longest)
+    return Branches(_joined(parts, [False] * len(elses)), chain, long, longest)
+
+
+def _joined(parts: list[Doc], lines: list[bool]) -> Doc:
+    """Branches one after the other; lines: which of them end a line."""
+    joined: list[Doc] = [parts[0]]
+    for line, part in zip(lines, parts[1:]):
+        joined += [HARD if line else " ", part]
+    return concat(*joined)
+
+
+def _long(doc: Doc) -> Doc:
+    return doc.options[-1] if isinstance(doc, Choice) else doc

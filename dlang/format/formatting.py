@@ -7,19 +7,16 @@ from dataclasses import fields
 from typing import Any
 
 from dlang.diagnostics import DlangError, Source
-from dlang.format import expressions, items, statements, types
-from dlang.format.concrete import concrete
-from dlang.format.document import WIDTH, Break, Concat, Doc, Trailing
-from dlang.format.layout import Line, layout
-from dlang.format.printer import Rule, printer
-from dlang.format.trivia import trivia
+from dlang.format import expressions, items
+from dlang.format.document import WIDTH, Break, Concat, Doc, Line, Trailing, layout
+from dlang.format.printer import Rule, concrete, printer, trivia
 from dlang.gc_pause import gc_paused
 from dlang.grammar import syntax as s
 from dlang.grammar.lexer import tokenize
 from dlang.grammar.parser import parse
 from dlang.recursion import recursion
 
-RULES: dict[str, Rule] = {**types.RULES, **expressions.RULES, **statements.RULES, **items.RULES}
+RULES: dict[str, Rule] = {**expressions.TYPE_RULES, **expressions.RULES, **items.STATEMENT_RULES, **items.RULES}
 _FRAMES = 20_000  # for trees as deep as the grammar allows
 
 

@@ -2,13 +2,69 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
-from dlang.format.concrete import Tree
-from dlang.format.document import Break, Concat, Doc, concat
-from dlang.format.trivia import Trivia
-from dlang.grammar.lexer import Token
+from dlang.diagnostics import Source
+from dlang.format.document import Above, Break, Concat, Doc, Trailing, concat
+from dlang.grammar.lexer import Token, tokenize
+from dlang.grammar.newlines import layout
+from dlang.grammar.tables import END, Machine, Method, tables
+
+# ---- the tree with every token ---------------------------------------------------------------------------------------
+# The concrete tree of a well-formed text: what the grammar's alternatives are made of, with every token.
+#
+# It is made by the same automaton and tables as the syntax tree, so both read a text alike.
+
+
+@dataclass(slots=True, eq=False)
+class Tree:
+    """kind: the method of `grammar.tree.Builder` for this alternative. parts: its children (trees, tokens, lists with
+    separators between the items, None for an absent optional part). start, end: of its text."""
+
+    kind: str
+    parts: list[Any]
+    start: int
+    end: int
+
+
+def concrete(source: Source) -> tuple[list[Token], list[Tree]]:
+    """All tokens but newlines, and a tree for each item. The text must be well formed."""
+    rules = tables().rules
+    made: dict[str, Method] = {"one": _one, "more": _more}
+    methods = [None if r.method is None else made.setdefault(r.method, _method(r.method)) for r in rules]
+    tokens = tokenize(source.text)
+    trees: list[Tree] = []
+    for item in layout(tokens, source).items:
+        machine = Machine(tables(), "item", methods)
+        end = item[-1].end
+        item.append(Token(END, "", end, end))
+        taken = machine.run(item)
+        assert taken == len(item), "the text is not well formed"
+        trees.append(machine.values[0])
+    return [token for token in tokens if token.kind not in ("newline", ";")], trees
+
+
+def _method(kind: str) -> Method:
+    def build(parts: list[Any], start: int, end: int) -> Tree:
+        return Tree(kind, parts, start, end)
+
+    return build
+
+
+def _one(parts: list[Any], start: int, end: int) -> list[Any]:
+    return [parts[0]]
+
+
+def _more(parts: list[Any], start: int, end: int) -> list[Any]:
+    items: list[Any] = parts[0]
+    items += parts[1:]
+    return items
+
+
+# ---- printer ---------------------------------------------------------------------------------------------------------
 
 Rule = Callable[["Printer", Tree], Doc]
 Part = Tree | Token
@@ -116,3 +172,56 @@ def spaced(p: Printer, tree: Tree) -> Doc:
         if part is not None:
             docs += [" ", p.doc(part)] if docs else [p.doc(part)]
     return concat(*docs)
+
+
+# ---- comments and empty lines ----------------------------------------------------------------------------------------
+# Finds the trivia between tokens: comments, empty lines, where the author began a new line.
+
+_PIECE = re.compile(r"#[^\n]*|\n")
+
+
+@dataclass(slots=True)
+class Trivia:
+    """The trivia of a token. above: comments on lines of their own before it. broken: it begins a line. blank: an empty
+    line is directly before it. behind: the comment after it on its line."""
+
+    above: list[Above] = field(default_factory=list)
+    broken: bool = False
+    blank: bool = False
+    behind: Trailing | None = None
+
+    @property
+    def apart(self) -> bool:
+        """Tells whether an empty line is before the token and its comments."""
+        return self.above[0].blank if self.above else self.blank
+
+
+def trivia(text: str, tokens: list[Token]) -> list[Trivia]:
+    """One for each token, and one for the end of the text."""
+    found = [Trivia() for _ in range(len(tokens) + 1)]
+    before = 0
+    for number, here in enumerate(found):
+        start = tokens[number].start if number < len(tokens) else len(text)
+        if text[before:start] not in ("", " "):
+            last = found[number - 1] if number else None
+            _between(text, before, start, last, here)
+        before = tokens[number].end if number < len(tokens) else start
+    return found
+
+
+def _between(text: str, start: int, end: int, last: Trivia | None, here: Trivia) -> None:
+    """Records the trivia between two tokens."""
+    newlines = 0
+    for match in _PIECE.finditer(text, start, end):
+        if match[0] == "\n":
+            newlines += 1
+            here.broken = True
+            continue
+        words = match[0].rstrip()
+        if last is not None and not here.broken:
+            code = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+            last.behind = Trailing(words, len(code), len(code) - len(code.rstrip()))
+        else:
+            here.above.append(Above(words, newlines > 1))
+        newlines = 0
+    here.blank = newlines > 1

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dlang.grammar.edits import Edit
 from dlang.grammar.lexer import Token
 from dlang.grammar.newlines import CLOSERS, OPENERS
-from dlang.grammar.stop import Explanation, Stop, braces, expected, found
+from dlang.grammar.stop import Edit, Explanation, Stop, braces, expected, found
 from dlang.grammar.tables import END
 from dlang.ops.dtypes import DTYPES
 

@@ -1,18 +1,11 @@
-"""Text → tokens, by one regular expression.
-
-A token's kind is the terminal of the grammar: its own text for keywords and symbols, else `NAME`, `UNAME`, `INT`,
-`FLOAT`, `STRING`, `TUPLE_INDEX`. Three kinds the grammar doesn't know: `newline` (newlines.py turns it into `NL` or
-drops it), `unclosed` (a string without its end) and `bad` (no token of the language), which the parser reports.
-Repetitions are possessive (`*+`): the others keep a state for each of their turns, some hundred bytes a character.
-A token never spans lines (but `newline`), so any range of whole lines can be lexed alone.
-"""
+"""Text → tokens, by one regular expression."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
-from dlang.diagnostics import BIDIRECTIONAL
+from dlang.diagnostics import BIDIRECTIONAL, Diagnostic, Fix, Source, Span
 from dlang.grammar import vocabulary
 from dlang.grammar.vocabulary import BRACKETS, FLOAT, NAME, OPERATORS, SEPARATORS
 
@@ -69,3 +62,27 @@ def tokenize(text: str, start: int = 0, end: int | None = None) -> list[Token]:
         assert kind is not None
         append(Token(kind, value, match.start(), match.end()))
     return tokens
+
+
+# ---- characters that are not seen ------------------------------------------------------------------------------------
+# Characters that are not seen, but change how what is around them is read: a comment may look like code.
+
+_HIDDEN = re.compile(rf"[{BIDIRECTIONAL}]|(?<!\A)\ufeff")
+
+
+def hidden(source: Source) -> list[Diagnostic]:
+    """A message for each line that has such characters, wherever they stand."""
+    found: list[Diagnostic] = []
+    line = 0
+    for match in _HIDDEN.finditer(source.text):
+        span = Span(source, match.start(), match.end())
+        if span.line == line:
+            continue
+        line = span.line
+        name = f"U+{ord(match[0]):04X}"
+        what = "marks the order of bytes" if match[0] == "\ufeff" else "turns the direction of writing"
+        message = f"the character {name}, which {what}, is not seen: what is read is not what runs"
+        help = (f"leave it out; in a string, write `\\u{ord(match[0]):04x}`",)
+        fixes = (Fix(f"Leave out {name}", span, ""),)
+        found.append(Diagnostic("E0117", message, span, "it stands here", help=help, fixes=fixes))
+    return found

@@ -15,14 +15,11 @@ from typing import cast
 from dlang.diagnostics import Diagnostic, Source, Span
 from dlang.gc_pause import gc_paused
 from dlang.grammar import syntax as s
-from dlang.grammar.brackets import closes_nothing, match_brackets
-from dlang.grammar.hidden import hidden
-from dlang.grammar.lexer import Token, tokenize
-from dlang.grammar.machine import Machine, Method
-from dlang.grammar.newlines import CLOSERS, OPENERS, layout
+from dlang.grammar.lexer import Token, hidden, tokenize
+from dlang.grammar.newlines import CLOSERS, OPENERS, closes_nothing, layout, match_brackets
 from dlang.grammar.parts import Parts
 from dlang.grammar.recovery import recover
-from dlang.grammar.tables import END, tables
+from dlang.grammar.tables import END, Machine, Method, tables
 from dlang.grammar.tree import Builder, doc_line
 from dlang.grammar.trees import children
 from dlang.timings import timed

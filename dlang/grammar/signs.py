@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from dlang.grammar.edits import Edit
 from dlang.grammar.lexer import Token
 from dlang.grammar.newlines import OPENERS
-from dlang.grammar.stop import Explanation, Stop, expected
+from dlang.grammar.stop import Edit, Explanation, Stop, expected
 from dlang.grammar.tables import END
 
 _DOUBLED = {

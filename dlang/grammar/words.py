@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dlang.grammar.edits import Edit
 from dlang.grammar.lexer import Token
-from dlang.grammar.stop import Explanation, Stop, expected
+from dlang.grammar.stop import Edit, Explanation, Stop, expected
 from dlang.grammar.tables import END
 
 _LEFT_OUT = {

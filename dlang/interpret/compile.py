@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlang.interpret import boxes, control, operations, scalars
+from dlang.interpret import boxes, operations, scalars
 from dlang.interpret.code import Code, Step
 from dlang.interpret.comprehensions import Comp
 from dlang.ir import anf
@@ -35,13 +35,13 @@ def step_of(let: Let, axes: scalars.Axes | None = None) -> Step:
         case anf.Comp() as op:
             return comprehension(let, op)
         case anf.If() as op:
-            return control.If(let, op, code_of(op.then), code_of(op.otherwise))
+            return operations.If(let, op, code_of(op.then), code_of(op.otherwise))
         case anf.For() as op:
-            return control.For(let, op, code_of(op.body))
+            return operations.For(let, op, code_of(op.body))
         case anf.While() as op:
-            return control.While(let, op, code_of(op.condition), code_of(op.body))
+            return operations.While(let, op, code_of(op.condition), code_of(op.body))
         case anf.Call() as op:
-            return control.Call(let, op)
+            return operations.Call(let, op)
         case anf.Update() as op:
             return operations.Update(let, op, [entry_of(e) for e in op.index])
         case anf.View() as op:

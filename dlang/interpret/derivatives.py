@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dlang.interpret.algebra import Algebra, Primitive
-from dlang.interpret.linear_algebra import OPERATIONS
 from dlang.interpret.traced import (
+    OPERATIONS,
     ZERO,
     Dual,
     NoDerivative,

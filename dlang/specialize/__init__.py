@@ -32,7 +32,7 @@ It evaluates each function symbolically (`values.py`), once for each way in whic
 - *Effects* are ordered by a token (`analysis.py`). A comprehension that needs it becomes a nest of loops
   (`in_order.py`).
 - *Ranges that depend on binders before them* (`binders.py`): an array that a range is made of is computed once for each
-  place (`comprehensions.py`); with a condition, the points where it holds are found first (`comprehensions.py`).
+  place; with a condition, the points where it holds are found first (`comprehensions.py`).
 - *`break`, `continue` and `return`* become the state of loops and branches: the IR has structured control alone, which
   can be run backwards. In the middle of an expression, what runs before them gets a name (`control.py`).
 """

@@ -1,4 +1,4 @@
-"""What a check leaves for another: results that it may reuse, and the types that editors ask for."""
+"""Results that one check leaves for the next, and the types that editors ask for."""
 
 from __future__ import annotations
 

@@ -15,9 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from dlang.cache.compiler import identity, is_unchanged
 from dlang.cache.records import Elsewhere, Unkept, dump, load
-from dlang.cache.store import Store, digest, user_store
+from dlang.cache.store import Store, digest, identity, is_unchanged, user_store
 from dlang.diagnostics import DlangError, Source, Span
 from dlang.gc_pause import gc_paused
 from dlang.identity import ByIdentity

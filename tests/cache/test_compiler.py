@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from dlang.cache import compiler
+from dlang.cache import store
 
 
 def test_any_change_of_a_file_is_another_compiler(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     file = tmp_path / "inner" / "pass.py"
     file.write_text("x = 1\n")
-    seen = {compiler.stamp(tmp_path)[0]}
+    seen = {store.stamp(tmp_path)[0]}
     os.utime(file, (1, 1))
-    seen.add(compiler.stamp(tmp_path)[0])
+    seen.add(store.stamp(tmp_path)[0])
     file.write_text("x = 12\n")
-    seen.add(compiler.stamp(tmp_path)[0])
+    seen.add(store.stamp(tmp_path)[0])
     (tmp_path / "other.py").write_text("")
-    seen.add(compiler.stamp(tmp_path)[0])
+    seen.add(store.stamp(tmp_path)[0])
     (tmp_path / "notes.txt").write_text("")
-    assert compiler.stamp(tmp_path)[0] in seen and len(seen) == 4
+    assert store.stamp(tmp_path)[0] in seen and len(seen) == 4
 
 
 def test_it_is_known_when_the_last_file_changed(tmp_path: Path) -> None:
@@ -32,15 +32,15 @@ def test_it_is_known_when_the_last_file_changed(tmp_path: Path) -> None:
     file.write_text("")
     later = time.time() + 100
     os.utime(file, (later, later))
-    assert compiler.stamp(tmp_path)[1] > compiler.BEGAN
+    assert store.stamp(tmp_path)[1] > store.BEGAN
 
 
 def test_files_are_looked_at_again_where_more_of_them_have_been_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = compiler.identity()
-    assert compiler.is_unchanged() == (made == compiler.stamp()[0])
-    monkeypatch.setattr(compiler, "stamp", lambda: ("another", 0.0))
-    before = compiler.is_unchanged()
+    made = store.identity()
+    assert store.is_unchanged() == (made == store.stamp()[0])
+    monkeypatch.setattr(store, "stamp", lambda: ("another", 0.0))
+    before = store.is_unchanged()
     monkeypatch.setitem(sys.modules, "dlang.imported_later", None)
-    assert not compiler.is_unchanged()
+    assert not store.is_unchanged()
     monkeypatch.delitem(sys.modules, "dlang.imported_later")
-    assert compiler.is_unchanged() == before
+    assert store.is_unchanged() == before

@@ -11,7 +11,7 @@ from dlang.ad.forward_linear_algebra import jvp_library
 from dlang.ad.linear_algebra import vjp_library
 from dlang.codegen import lapack
 from dlang.host.libraries import perform
-from dlang.interpret.linear_algebra import OPERATIONS as REFERENCES
+from dlang.interpret.traced import OPERATIONS as REFERENCES
 from dlang.ir.anf import Array, LinalgOp, Scalar, Type, Var, fresh, poly
 from dlang.ir.errors import IRError
 from dlang.ir.libraries import equal_sizes, functional, library_cost, library_types

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dlang.cache import compiler
+from dlang.cache import store
 from dlang.diagnostics import Source, render
 from dlang.dump_ir import listing
 from dlang.typecheck import core
@@ -31,7 +31,7 @@ fn g(x: f64[n]) -> f64[n // 2] = library.half(x)
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DLANG_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(compiler, "identity", lambda: "this one")
+    monkeypatch.setattr(store, "identity", lambda: "this one")
     monkeypatch.setattr("dlang.typecheck.stored.identity", lambda: "this one")
     monkeypatch.setattr("dlang.typecheck.stored.is_unchanged", lambda: True)
 

@@ -16,9 +16,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from dlang.host.errors import RunError
-from dlang.interpret.control import bounds, goes_on
 from dlang.interpret.interpreter import MEMORY_EXHAUSTED, STACK_EXHAUSTED, Interpreter, too_deep
-from dlang.interpret.operations import Effect
+from dlang.interpret.operations import Effect, bounds, goes_on
 from dlang.interpret.points import box_of, points_of
 from dlang.ir import anf
 from dlang.ir.anf import Scalar, Token, Var
