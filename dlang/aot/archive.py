@@ -145,7 +145,7 @@ PACKAGE = Path(dlang.__file__).parent
 ROOT = "dlang.runtime.archive"
 COMPILERS = frozenset({
     "dlang.runtime.build", "dlang.runtime.tiers", "dlang.codegen.llvm.linker", "dlang.codegen.llvm.callers",
-    "dlang.runtime.device_calls", "dlang.runtime.device_runs", "dlang.runtime.recorder", "dlang.runtime.cuda",
+    "dlang.runtime.device_calls", "dlang.runtime.device_runs", "dlang.runtime.gpu",
     "dlang.host.cuda", "dlang.runtime.emulation",
 })  # fmt: skip
 """The modules that are imported only where something is compiled, or runs on a device."""

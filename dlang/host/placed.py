@@ -22,7 +22,7 @@ else:
 
 DLPACK = (2, 13)  # the kinds of memory that are CUDA's: of a device, and managed
 _OF_THE_HOST = (np.ndarray, np.generic, bool, int, float, str, list, tuple, type, type(None))
-_OWN = frozenset((("cupy", "ndarray"), ("dlang.runtime.emulation.arrays", "EmulatedArray")))
+_OWN = frozenset((("cupy", "ndarray"), ("dlang.runtime.emulation.driver", "EmulatedArray")))
 
 
 @dataclass(frozen=True, slots=True)

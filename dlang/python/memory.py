@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from dlang.runtime.usage import Usage, memory_use
+from dlang.runtime.memory import Usage, memory_use
 
 __all__ = ["Usage", "memory_use"]

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from dlang.codegen.entry_points import EntryPoint
 from dlang.ir.terms import Array, Scalar, Token, Var, is_reference
-from dlang.runtime.device_memory import Repeat, allocate
 from dlang.runtime.device_runs import DeviceProgram, array_dtype, item_size, number_at
+from dlang.runtime.devices import Repeat, allocate
 from dlang.runtime.failures import device_failure
-from dlang.runtime.words import memory_word, word_of
+from dlang.runtime.marshalling import memory_word, word_of
 
 if TYPE_CHECKING:
     from dlang.runtime.engine import Run

@@ -36,9 +36,9 @@ from dlang.ir.faces import Face, Terms
 from dlang.ir.terms import Array
 from dlang.lazy_modules import lazy_module
 from dlang.ops.dtypes import FLOATS, WHOLE
-from dlang.runtime import interruptions
+from dlang.runtime import memory
+from dlang.runtime.compiled import Entry
 from dlang.runtime.engine import CompiledProgram, Run, is_on_device
-from dlang.runtime.entries import Entry
 from dlang.runtime.memory import INTERVAL, KEPT, NEVER, Context
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Owner:
         self.state[capi.CONTEXT] = context.address
         self.state[capi.OWNER] = address_of(self)
         self.state[capi.MAIN] = ctypes.addressof(_MAIN)
-        self.state[capi.DROPPED] = ctypes.addressof(interruptions.DROPPED)
+        self.state[capi.DROPPED] = ctypes.addressof(memory.DROPPED)
         self.state[capi.CELL] = cell
         self._absorb = absorb
         here, state = weakref.ref(self), self.state  # which arrays of runs before this one keep through the context
@@ -342,7 +342,7 @@ def direct_entry(
     def tidy() -> None:
         context.close_stack()
         context.close_arena()
-        interruptions.check()
+        memory.check()
 
     state[capi.FAILED], state[capi.TIDY] = address_of(failed), address_of(tidy)
     params = tuple([p for k, p in enumerate(face.border.params) if k not in terms.bound])

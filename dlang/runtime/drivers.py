@@ -9,11 +9,11 @@ from dlang.lazy_modules import lazy_module
 
 if TYPE_CHECKING:
     from dlang.host import cuda
-    from dlang.runtime.cuda import driver
+    from dlang.runtime import gpu
     from dlang.runtime.devices import Driver
     from dlang.runtime.emulation.driver import EmulatedDriver
 else:
-    driver = lazy_module("dlang.runtime.cuda.driver")
+    gpu = lazy_module("dlang.runtime.gpu")
     cuda = lazy_module("dlang.host.cuda")
 
 DEVICES = frozenset(("cuda", "cuda-emulated"))
@@ -35,9 +35,9 @@ def driver_of(backend: str) -> Driver | None:
 
 
 @cache
-def _gpu(number: int) -> driver.CudaDriver:
+def _gpu(number: int) -> gpu.CudaDriver:
     """The driver of CuPy's current device, which has that number."""
-    return driver.CudaDriver()
+    return gpu.CudaDriver()
 
 
 @cache

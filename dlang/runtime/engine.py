@@ -10,6 +10,8 @@ One compiled function serves all sizes. A failed check is a `RunError`, as in th
 from __future__ import annotations
 
 import ctypes
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -28,23 +30,20 @@ from dlang.ir.crossing import PythonFunction
 from dlang.ir.errors import IRError
 from dlang.ir.terms import Array, Scalar, Size, Token, Var, is_reference
 from dlang.lazy_modules import lazy_module
-from dlang.runtime import interruptions, observers
-from dlang.runtime.compiled import Compiled
-from dlang.runtime.entries import Entry
+from dlang.runtime import memory
+from dlang.runtime.compiled import Compiled, Entry
 from dlang.runtime.failures import device_failure, host_failure, out_of_memory
-from dlang.runtime.marshalling import Marshal
-from dlang.runtime.nodes import NodeMemory
-from dlang.runtime.texts import lasting_text
+from dlang.runtime.marshalling import Marshal, NodeMemory, lasting_text, memory_dtype
 from dlang.runtime.threads import default_pool
-from dlang.runtime.words import memory_dtype
 from dlang.timings import timed
 
 if TYPE_CHECKING:
     from dlang.codegen.llvm import jit
     from dlang.codegen.loops import Nest
     from dlang.host import placed
+    from dlang.host.platform import debugger
     from dlang.ir import anf
-    from dlang.runtime import device_calls, device_runs, memory, recorder
+    from dlang.runtime import device_calls, device_runs, memory
     from dlang.runtime.device_calls import RepeatedCalls
     from dlang.runtime.device_runs import DeviceProgram, DeviceRun
     from dlang.runtime.devices import Driver
@@ -54,9 +53,42 @@ else:
     device_calls = lazy_module("dlang.runtime.device_calls")
     device_runs = lazy_module("dlang.runtime.device_runs")
     jit = lazy_module("dlang.codegen.llvm.jit")
-    recorder = lazy_module("dlang.runtime.recorder")
     placed = lazy_module("dlang.host.placed")
     memory = lazy_module("dlang.runtime.memory")
+    debugger = lazy_module("dlang.host.platform.debugger")
+
+
+# ---- what can be observed --------------------------------------------------------------------------------------------
+# Environment variables that set how compiled code can be observed.
+#
+# `DLANG_SANITIZE=1`: it checks what it touches of memory. `DLANG_DEBUG_INFO=1`: it knows the lines of its sources, and
+# GDB is told where it is. `DLANG_PERF_MAP=1`: perf is. `platform/debugger.py` is how these are told.
+
+LINES, MAP, CHECKS = "DLANG_DEBUG_INFO", "DLANG_PERF_MAP", "DLANG_SANITIZE"
+
+
+def wants_lines() -> bool:
+    """Tells whether code is to know the lines of its sources."""
+    return os.environ.get(LINES, "") not in ("", "0")
+
+
+def wants_checks() -> bool:
+    """Tells whether code is to check the memory that it touches."""
+    return os.environ.get(CHECKS, "") not in ("", "0")
+
+
+def announce(code: bytes, entry: str, address: int) -> None:
+    """Tells those who want to know of an object in memory. entry: a function of it, which is at the address."""
+    wants_map = os.environ.get(MAP, "") not in ("", "0")
+    if sys.platform != "linux" or code[:4] != b"\x7fELF" or not (wants_map or wants_lines()):
+        return
+    if wants_map:
+        debugger.write_map(code, entry, address)
+    if wants_lines():
+        debugger.tell_gdb(code, entry, address)
+
+
+# ---- engine ----------------------------------------------------------------------------------------------------------
 
 WAITING = ("look", "bring", "download", "fetch", "take_over")
 """The work for a device that is done when all before it has been."""
@@ -84,10 +116,10 @@ class Engine:
     grain: int | None = None
     pool: Pool | None = None
     profile: bool = False
-    debug: bool = field(default_factory=observers.wants_lines)
+    debug: bool = field(default_factory=wants_lines)
     driver: Driver | None = None
     deterministic: bool = False
-    sanitize: bool = field(default_factory=observers.wants_checks)
+    sanitize: bool = field(default_factory=wants_checks)
     contexts: list[Any] = field(default_factory=list)
 
     def compile(self, program: anf.Program, entries: Sequence[str]) -> CompiledProgram:
@@ -132,7 +164,7 @@ class Engine:
                 self.driver, compiled.kernels, compiled.careful, compiled.multiplies
             )
             if nests:
-                program.device.recording = recorder.Recording(len(nests) - 1)
+                program.device.recording = device_runs.Recording(len(nests) - 1)
             else:
                 program.repeated = device_calls.repeated_calls(program.device, compiled.entries)
         if compiled.draft is None:
@@ -189,7 +221,7 @@ class CompiledProgram:
         loaded = jit.load(code, list(compiled.entries), compiled.imports, compiled.foreign, data)
         if loaded.entries:
             name, address = next(iter(loaded.entries.items()))
-            observers.announce(code, entry_symbol(name), address)
+            announce(code, entry_symbol(name), address)
         self.loaded.append(loaded)
         for name, address in loaded.entries.items():
             self.entries[name].connect(address)
@@ -222,7 +254,7 @@ class CompiledProgram:
                 run.device.end()
             context.close_arena()
             self.engine.contexts.append(context)
-            interruptions.check()
+            memory.check()
 
     def words_of(self, name: str, args: Sequence[Any]) -> list[tuple[int, list[Any]]]:
         """Gives the words for arguments, none of them nodes or arrays of texts, each with what holds it."""
@@ -424,7 +456,7 @@ class Run:
         """Does what compiled code asks for; whether that was possible. May raise what then ends the run."""
         match number:
             case support.LOOK:  # by now Python has run the handlers of signals, unless one of them has ended the run
-                interruptions.check()
+                memory.check()
                 return self.error is None
             case support.START:
                 self.context.pool.start()

@@ -4,24 +4,87 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from platform import machine
 from threading import get_ident, main_thread
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from dlang.codegen.llvm import jit, registry, support
 from dlang.host.platform.stack import Reservation, Stack, new_stack, reserve
 from dlang.lazy_modules import np
-from dlang.runtime import interruptions
 from dlang.runtime.threads import Pool
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
+
+
+# ---- Ctrl-C ----------------------------------------------------------------------------------------------------------
+# Ctrl-C is not lost.
+#
+# Python drops an exception that is raised in a finalizer, in the callback of a weak reference or in a function that C
+# calls: it prints it and goes on. An interruption that is dropped so, while a call of this package is under way, is
+# noted here instead and raised at the next safe point: where compiled code asks whether to go on, and at the end of
+# each call. Whatever handles the signal stays as it is.
+
+DROPPED = ctypes.c_int64(0)
+"""1 if one has been dropped and not been raised yet; machine code reads it."""
+_PACKAGE = __name__.removesuffix("runtime.interruptions")
+
+
+def check() -> None:
+    """Raises `KeyboardInterrupt` if one has been dropped; for the main thread, where handlers of signals run."""
+    if DROPPED.value and threading.current_thread() is threading.main_thread():
+        DROPPED.value = 0
+        raise KeyboardInterrupt
+
+
+def watch() -> None:
+    """Notes what is dropped from now on."""
+    if not isinstance(sys.unraisablehook, _Hook):
+        sys.unraisablehook = _Hook(sys.unraisablehook)
+
+
+class _Hook:
+    """Receives exceptions that Python drops. before: the hook that received them until now."""
+
+    __slots__ = ("before",)
+
+    def __init__(self, before: Callable[[Any], Any]) -> None:
+        self.before = before
+
+    def __call__(self, dropped: Any) -> None:
+        main = threading.current_thread() is threading.main_thread()
+        if main and issubclass(dropped.exc_type, KeyboardInterrupt) and (_is_called() or _is_running()):
+            DROPPED.value = 1
+        else:
+            self.before(dropped)
+
+
+def _is_called() -> bool:
+    """Tells whether a function of this package is being called."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith(_PACKAGE):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _is_running() -> bool:
+    """Tells whether compiled code, which has no frame of Python, is under way."""
+    memory = sys.modules.get(f"{_PACKAGE}runtime.memory")
+    return memory is not None and not all(context.idle for context in list(memory.CONTEXTS))
+
+
+# ---- contexts and arrays ---------------------------------------------------------------------------------------------
 
 INTERVAL = 1 << (26 if machine() in ("x86_64", "AMD64") else 19)  # ticks of the processor's clock: some 20 ms
 NEVER = 1 << 62
@@ -67,7 +130,7 @@ class Context:
         self.checked = checked
         self._release = _functions.get(self._named("dl_release"), None, ctypes.c_void_p)
         CONTEXTS.add(self)
-        interruptions.watch()
+        watch()
 
     def take(self, bytes: int) -> int:
         """Room in memory, outside of the chain of a run; 0 if there is none."""
@@ -344,3 +407,72 @@ def fresh(context: Context, shape: Sequence[int], dtype: Any) -> Array:
 def block(context: Context, bytes: int) -> int:
     """A block that belongs to the run, for a result that the host makes."""
     return context.block(max(bytes, 1))
+
+
+# ---- how much is used ------------------------------------------------------------------------------------------------
+# How much memory runs need, counted where it is handed out.
+
+
+@dataclass(slots=True)
+class Usage:
+    """Bytes that the largest run held at once: in arrays, its results included, and in nodes of datatypes.
+
+    What threads that helped with loops held at most is added, as if all of them had done so at once.
+    Left out are arguments, the stack, and results of less than 64 KiB, which are NumPy's. A block counts with the room
+    that it takes, up to a quarter more than was asked for.
+    """
+
+    arrays: int = 0
+    nodes: int = 0
+
+    @property
+    def peak(self) -> int:
+        return self.arrays + self.nodes
+
+    def __str__(self) -> str:
+        nodes = f", {in_units(self.nodes)} of it in nodes" if self.nodes else ""
+        return f"{in_units(self.peak)} at most{nodes}"
+
+
+@contextmanager
+def memory_use() -> Iterator[Usage]:
+    """Measures the runs inside: `with dlang.memory_use() as used: f(x)`, then `used.peak`.
+
+    What is known is complete after the block. Results of earlier runs count no more than once: what was held when the
+    block began is taken off.
+    """
+
+    before: dict[int, int] = {}
+    contexts = list(CONTEXTS)
+    for context in contexts:
+        for watch in WATCHES:  # those around this one see what there was
+            watch(context)
+        before[context.address] = context.forget_peak()
+    for pool in {c.pool for c in contexts}:
+        pool.forget_peaks()
+    usage = Usage()
+    helped: dict[Pool, int] = {}  # what the threads of a pool held
+
+    def include(context: Context) -> None:
+        arrays, nodes = context.held
+        arrays -= before.get(context.address, 0)
+        helped[context.pool] = max(helped.get(context.pool, 0), context.pool.held)
+        if arrays + nodes > usage.peak:
+            usage.arrays, usage.nodes = arrays, nodes
+
+    WATCHES.append(include)
+    try:
+        yield usage
+    finally:
+        WATCHES.remove(include)
+        for context in list(CONTEXTS):
+            include(context)
+        usage.arrays += sum(helped.values())
+
+
+def in_units(bytes: int) -> str:
+    """A number of bytes for people."""
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if bytes >= scale:
+            return f"{bytes / scale:.3g} {unit}"
+    return f"{bytes} bytes"

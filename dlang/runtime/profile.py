@@ -15,15 +15,14 @@ from dlang.codegen.llvm.symbols import PROFILE
 from dlang.codegen.loops import Nest
 from dlang.diagnostics import Span
 from dlang.lazy_modules import lazy_module
+from dlang.runtime.memory import Usage, memory_use
 from dlang.runtime.threads import default_pool
-from dlang.runtime.usage import Usage, memory_use
 
 if TYPE_CHECKING:
     from dlang.codegen.llvm import jit
-    from dlang.runtime.ceilings import Ceilings
-    from dlang.runtime.device_ceilings import DeviceCeilings
     from dlang.runtime.devices import Driver
     from dlang.runtime.engine import CompiledProgram
+    from dlang.runtime.roofline import Ceilings, DeviceCeilings
 else:
     jit = lazy_module("dlang.codegen.llvm.jit")
 
@@ -90,7 +89,7 @@ class Profile:
         ceilings: what the machine can do, device: what the device can; measured if not given.
         """
         if ceilings is None:
-            from dlang.runtime.ceilings import ceilings as measured
+            from dlang.runtime.roofline import ceilings as measured
 
             ceilings = measured(self.threads)
         out = [] if self.driver is None else self._of_device(device, least)
@@ -115,7 +114,7 @@ class Profile:
         if self.driver.name is None:
             return [EMULATED, *_lines(rows, total, least, "of the device", None), f"{_time(total)} on the device", ""]
         if ceilings is None:
-            from dlang.runtime.device_ceilings import device_ceilings
+            from dlang.runtime.roofline import device_ceilings
 
             with suppress(MemoryError):
                 ceilings = device_ceilings(self.driver)

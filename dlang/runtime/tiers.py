@@ -8,7 +8,7 @@ Calls that are under way end in the old one, which stays in memory. What has muc
 nobody can say before how much it is, is compiled well at once.
 
 LLVM's code generator takes most of a first call. At its level 0 it is about five times faster, and its code two to
-three times slower. The *cell* of an entry (`entries.py`) has two words that callers read: where its code is, and how
+three times slower. The *cell* of an entry (`compiled.py`) has two words that callers read: where its code is, and how
 much work calls may do until Python is asked. The thread compiles without the lock of llvmlite (`compile_apart`). Quick
 code is kept with its text, so another process finds both. Who asks an `Engine` for a level gets that: tests, `dlc
 test`, profiles, code with lines.
@@ -27,8 +27,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from dlang.lazy_modules import lazy_module
-from dlang.runtime.compiled import Compiled, Draft
-from dlang.runtime.entries import Entry
+from dlang.runtime.compiled import Compiled, Draft, Entry
 
 if TYPE_CHECKING:
     from dlang.codegen.llvm import objects

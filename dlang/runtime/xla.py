@@ -14,8 +14,8 @@ from dlang.host.errors import RunError
 from dlang.ir.terms import Array, Scalar, Token, is_reference
 from dlang.lazy_modules import np
 from dlang.runtime.engine import CompiledProgram, Run
+from dlang.runtime.marshalling import NUMPY
 from dlang.runtime.memory import NEVER
-from dlang.runtime.words import NUMPY
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,11 @@ from dlang.spelling import closest
 
 if TYPE_CHECKING:
     from dlang import diagnostics
-    from dlang.runtime import observers, threads
+    from dlang.runtime import engine, threads
 else:
     diagnostics = lazy_module("dlang.diagnostics")
-    observers = lazy_module("dlang.runtime.observers")
+    engine = lazy_module("dlang.runtime.engine")
     threads = lazy_module("dlang.runtime.threads")
-
 
 _CHOICE = re.compile(r"argument (?P<what>\S+): invalid choice: '(?P<found>[^']*)' \(choose from (?P<known>.*)\)")
 _VALUE = re.compile(r"argument (?P<what>\S+): invalid (?P<type>\S+) value: '(?P<found>.*)'", re.DOTALL)
@@ -147,7 +146,7 @@ def add_sanitize(parser: argparse.ArgumentParser) -> None:
 def use_checks(wanted: bool) -> None:
     """Has compiled code check what it touches of memory, if that is asked for."""
     if wanted:
-        os.environ[observers.CHECKS] = "1"
+        os.environ[engine.CHECKS] = "1"
 
 
 def add_colour(parser: argparse.ArgumentParser) -> None:

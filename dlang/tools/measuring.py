@@ -12,8 +12,8 @@ from dlang.lazy_modules import json
 from dlang.tools.files import replace_file
 
 if TYPE_CHECKING:
+    from dlang.runtime.memory import Usage
     from dlang.runtime.profile import Profile
-    from dlang.runtime.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)

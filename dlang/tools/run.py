@@ -47,14 +47,14 @@ from dlang.typecheck.types import UNIT, Below, RowVar, Shape, Size, SizeVar, Typ
 
 if TYPE_CHECKING:
     from dlang.host import effects as host
-    from dlang.runtime import usage
+    from dlang.runtime import memory
     from dlang.runtime.profile import Profile
     from dlang.typecheck import core
     from dlang.typecheck.program import Checked
 else:
     core = lazy_module("dlang.typecheck.core")
     host = lazy_module("dlang.host.effects")
-    usage = lazy_module("dlang.runtime.usage")
+    memory = lazy_module("dlang.runtime.memory")
 
 
 def options(parser: Parser) -> None:
@@ -127,7 +127,7 @@ def measured(checked: Checked, start: FnDecl, backend: Backend, seed: int, wante
             raise not_measured(backend)
         _profiled(start, backend, seed, wanted)
     elif wanted.memory:
-        with usage.memory_use() as used:
+        with memory.memory_use() as used:
             run(checked, start, backend, seed)
         show_memory(used)
     else:

@@ -102,7 +102,10 @@ def test_a_compiler_that_has_changed_since_is_noticed(fit, tmp_path, monkeypatch
     monkeypatch.setattr(archive, "PACKAGE", package)
     archive._state.cache_clear()
     assert dlang.load(fit).loss(W, X, Y) == dlang.load(FIT).loss(W, X, Y)
-    for change in ((package / "runtime/nodes.py").write_text, lambda _: (package / "runtime/nodes.py").unlink()):
+    for change in (
+        (package / "runtime/marshalling.py").write_text,
+        lambda _: (package / "runtime/marshalling.py").unlink(),
+    ):
         change("")
         archive._state.cache_clear()
         assert "was made by another state of dlang" in refused(fit)

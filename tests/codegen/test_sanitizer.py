@@ -27,9 +27,8 @@ from dlang.host.errors import RunError
 from dlang.ir.anf import fresh, poly
 from dlang.ir.types import I64
 from dlang.runtime import build
-from dlang.runtime.engine import CompiledProgram, Engine
+from dlang.runtime.engine import CHECKS, CompiledProgram, Engine
 from dlang.runtime.memory import Context
-from dlang.runtime.observers import CHECKS
 from dlang.runtime.threads import new_pool
 from tests.codegen.announced import unannounced
 from tests.codegen.cases import CASES

@@ -12,8 +12,7 @@ import pytest
 
 import dlang
 from dlang.runtime import drivers
-from dlang.runtime.emulation.arrays import EmulatedArray
-from dlang.runtime.emulation.driver import EmulatedDriver
+from dlang.runtime.emulation.driver import EmulatedArray, EmulatedDriver
 
 SOURCE = """
 struct Layer<n, m> { w: f64[n, m], b: f64[m] }

@@ -15,10 +15,9 @@ import pytest
 from dlang.diagnostics import DlangError
 from dlang.host import cuda
 from dlang.runtime import drivers
-from dlang.runtime.cuda.driver import CudaDriver
-from dlang.runtime.device_memory import Holding, allocate, give_back, held
-from dlang.runtime.devices import Stream
-from dlang.runtime.recorder import Recording
+from dlang.runtime.device_runs import Recording
+from dlang.runtime.devices import Holding, Stream, allocate, give_back, held
+from dlang.runtime.gpu import CudaDriver
 from tests.cuda import calls
 from tests.cuda.fake_cupy import CUDARuntimeError, FakeCupy
 

@@ -12,8 +12,7 @@ import pytest
 
 import dlang
 from dlang.runtime import drivers
-from dlang.runtime.emulation.arrays import EmulatedArray
-from dlang.runtime.emulation.driver import EmulatedDriver
+from dlang.runtime.emulation.driver import EmulatedArray, EmulatedDriver
 from dlang.runtime.engine import Run
 
 SOURCE = """

@@ -16,8 +16,7 @@ import pytest
 
 from dlang.codegen.kernel import Kernel
 from dlang.runtime.devices import DeviceArray, Misbehaviour
-from dlang.runtime.emulation.arrays import EmulatedArray
-from dlang.runtime.emulation.driver import EmulatedDriver
+from dlang.runtime.emulation.driver import EmulatedArray, EmulatedDriver
 from tests.cuda import calls
 
 TWICE = """extern "C" __global__ void twice(dl_run *run, i64 site, i64 iterations, DL_GLOBAL(f64) x, DL_GLOBAL(f64) y) {

@@ -10,8 +10,8 @@ import pytest
 
 import dlang
 from dlang.host import cuda
-from dlang.runtime.cuda.driver import CudaDriver
-from dlang.runtime.device_ceilings import device_ceilings
+from dlang.runtime.gpu import CudaDriver
+from dlang.runtime.roofline import device_ceilings
 from tests.backends import has_gpu
 from tests.cuda import calls
 from tests.cuda.doubling import kernel

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import dlang
-from dlang.runtime import device_memory, drivers
-from dlang.runtime.emulation.arrays import EmulatedArray
-from dlang.runtime.emulation.driver import EmulatedDriver, EmulatedGraph
+from dlang.runtime import devices, drivers
+from dlang.runtime.emulation.driver import EmulatedArray, EmulatedDriver, EmulatedGraph
 
 SOURCE = """
 fn squared(x: f64[n, n]) -> f64 = sum(x @ x)
@@ -111,11 +110,11 @@ def test_graphs_hold_a_part_of_the_memory(m: ModuleType, driver: Counting, monke
         m.squared(x)
     m.squared(given[0])
     (first,) = driver.graphs.repeats
-    monkeypatch.setattr(driver, "capacity", device_memory.SHARE * 5 * first.bytes)
+    monkeypatch.setattr(driver, "capacity", devices.SHARE * 5 * first.bytes)
     for _ in range(4):
         for x in given:
             assert m.squared(x) == pytest.approx(float(np.sum(x.get() @ x.get())))
-        assert len(driver.graphs.repeats) == 5 and held(driver) <= driver.capacity // device_memory.SHARE
+        assert len(driver.graphs.repeats) == 5 and held(driver) <= driver.capacity // devices.SHARE
 
 
 @pytest.mark.parametrize("more", [0, 1, 4, 60])
@@ -123,7 +122,7 @@ def test_runs_that_take_turns_do_not_drop_the_graphs_of_one_another(
     m: ModuleType, driver: Counting, monkeypatch: pytest.MonkeyPatch, more: int
 ) -> None:
     """However many there are, the graphs that there is room for stay, and are made once."""
-    monkeypatch.setattr(device_memory, "KEPT", 8)
+    monkeypatch.setattr(devices, "KEPT", 8)
     given = matrices(driver, 8 + more)
     for _ in range(5):
         for x in given:
@@ -134,7 +133,7 @@ def test_runs_that_take_turns_do_not_drop_the_graphs_of_one_another(
 def test_graphs_that_are_used_no_more_make_room(
     m: ModuleType, driver: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device_memory, "KEPT", 4)
+    monkeypatch.setattr(devices, "KEPT", 4)
     first, later = matrices(driver, 4), matrices(driver, 4)
     for given in (first, later):
         for _ in range(3):

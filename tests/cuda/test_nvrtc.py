@@ -8,7 +8,7 @@ import pytest
 
 from dlang.codegen.cuda.printing import source
 from dlang.codegen.kernel import Kernel
-from dlang.runtime.cuda.compiler import WIDE, compiled
+from dlang.runtime.gpu import WIDE, compiled
 from tests.cuda.test_printing import KERNELS, PROGRAMS
 
 nvrtc = pytest.importorskip("cupy_backends.cuda.libs.nvrtc", reason="CuPy is not installed")

@@ -13,7 +13,7 @@ import pytest
 from dlang.diagnostics import Source
 from dlang.driver import check, errors_of
 from dlang.dump_ir import listing
-from dlang.runtime.emulation.compiler import OPTIONS, compiler, full_source
+from dlang.runtime.emulation.driver import OPTIONS, compiler, full_source
 
 KERNELS = Path(__file__).parent / "kernels"
 PROGRAMS = {

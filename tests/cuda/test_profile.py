@@ -42,13 +42,12 @@ from dlang.dump_ir import request
 from dlang.host.effects import Host
 from dlang.ir.anf import Lit, Scalar, fresh, poly
 from dlang.ir.types import I64
-from dlang.runtime.ceilings import Ceilings
-from dlang.runtime.device_ceilings import DeviceCeilings, device_ceilings
+from dlang.runtime.device_runs import Recorder, Recording
 from dlang.runtime.devices import Driver
 from dlang.runtime.emulation.driver import EmulatedDriver
 from dlang.runtime.engine import Engine
 from dlang.runtime.profile import EMULATED, Event, Profile, Row
-from dlang.runtime.recorder import Recorder, Recording
+from dlang.runtime.roofline import Ceilings, DeviceCeilings, device_ceilings
 from tests.codegen.test_profile import PROGRAM, numbers
 
 MORE = """

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import dlang
-from dlang.runtime import device_memory, device_runs, drivers
-from dlang.runtime.cuda.driver import CudaDriver
+from dlang.runtime import device_runs, devices, drivers
 from dlang.runtime.devices import Stream as Named
+from dlang.runtime.gpu import CudaDriver
 from tests.cuda.ordering import Ordering
 from tests.cuda.working_cupy import WorkingCupy, WorkingStream
 
@@ -85,7 +85,7 @@ def test_streams_that_share_memory_wait_for_each_other(
     fake: WorkingCupy, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """Whatever is called on which stream; graphs are many, or few, so that they give way to others."""
-    monkeypatch.setattr(device_memory, "KEPT", (64, 2)[seed % 2])
+    monkeypatch.setattr(devices, "KEPT", (64, 2)[seed % 2])
     caller = Caller(fake, dlang.compile(SOURCE, backend="cuda"), seed)
     for _ in range(60):
         caller.call(int(caller.rng.choice([0, 300, 400, 500, 600, 700][: 2 + seed])))

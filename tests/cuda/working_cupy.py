@@ -16,7 +16,7 @@ import pytest
 
 from dlang.codegen.kernel import Kernel
 from dlang.host import cuda
-from dlang.runtime.cuda import compiler
+from dlang.runtime import gpu
 from tests.cuda import calls
 from tests.cuda.fake_cupy import FakeCupy, Stream
 from tests.cuda.ordering import Ordering
@@ -125,14 +125,14 @@ class WorkingCupy(FakeCupy):
         monkeypatch.setattr(cuda, "cupy", lambda: self)
         monkeypatch.setattr(cuda, "driver", lambda: self.library)
         monkeypatch.setattr(cuda, "blas", lambda: cuda.Blas(self.blas))
-        monkeypatch.setattr(compiler, "compiled", self.compiled)
+        monkeypatch.setattr(gpu, "compiled", self.compiled)
 
-    def compiled(self, kernels: Sequence[Kernel], capability: int, wide: bool = False) -> list[compiler.Function]:
+    def compiled(self, kernels: Sequence[Kernel], capability: int, wide: bool = False) -> list[gpu.Function]:
         """Kernels for the emulated device: what is their code is where they are."""
         found = []
         for kernel, handle in zip(kernels, self.device.load(kernels, wide), strict=True):
-            code = compiler.Code(f"{handle}", handle.to_bytes(8, "little"))
-            found.append(compiler.Function(code, kernel.name))
+            code = gpu.Code(f"{handle}", handle.to_bytes(8, "little"))
+            found.append(gpu.Function(code, kernel.name))
         return found
 
     # ---- what is asked of the device ---------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from dlang.runtime.observers import CHECKS
+from dlang.runtime.engine import CHECKS
 from tests.fuzz.modes import WAYS, Mode
 from tests.fuzz.shrink import Shrinker
 

@@ -13,7 +13,7 @@ import pytest
 from dlang.diagnostics import Source
 from dlang.driver import check
 from dlang.ops.primitives import PRIMITIVES
-from dlang.runtime.observers import CHECKS
+from dlang.runtime.engine import CHECKS
 from dlang.tools.scans import prepared
 from tests.fuzz.__main__ import FOUND, main
 from tests.fuzz.compare import Disagreement

@@ -10,7 +10,7 @@ import weakref
 import pytest
 
 import dlang
-from dlang.runtime import interruptions
+from dlang.runtime import memory
 from dlang.runtime.engine import CompiledProgram
 
 PROGRAM = """
@@ -65,7 +65,7 @@ def test_one_that_is_dropped_in_a_call_without_a_frame_of_python_ends_that_call(
     for _ in range(3):
         assert module.plain(1.0) == 2.0
     monkeypatch.setattr(CompiledProgram, "run", None)  # from here on compiled code is called directly
-    interruptions.DROPPED.value = 1
+    memory.DROPPED.value = 1
     with pytest.raises(KeyboardInterrupt):
         module.plain(1.0)
     assert module.plain(1.0) == 2.0
@@ -73,18 +73,18 @@ def test_one_that_is_dropped_in_a_call_without_a_frame_of_python_ends_that_call(
 
 def test_one_outside_of_a_call_is_told_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[type[BaseException]] = []
-    interruptions.watch()
+    memory.watch()
     monkeypatch.setattr(sys.unraisablehook, "before", lambda dropped: told.append(dropped.exc_type))
     thing = Thing()
     thing.loud = True
     del thing
     gc.collect()
-    assert told == [KeyboardInterrupt] and not interruptions.DROPPED.value
+    assert told == [KeyboardInterrupt] and not memory.DROPPED.value
 
 
 def test_other_exceptions_that_are_dropped_in_a_call_are_told_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[type[BaseException]] = []
-    interruptions.watch()
+    memory.watch()
     monkeypatch.setattr(sys.unraisablehook, "before", lambda dropped: told.append(dropped.exc_type))
 
     class Faulty:
@@ -97,4 +97,4 @@ def test_other_exceptions_that_are_dropped_in_a_call_are_told_as_before(monkeypa
         return x
 
     assert dlang.compile("fn g(x: f64) -> f64 ! io = faulty(x)", primitives=[faulty]).g(1.0) == 1.0
-    assert told == [ValueError] and not interruptions.DROPPED.value
+    assert told == [ValueError] and not memory.DROPPED.value

@@ -21,8 +21,8 @@ from dlang.dump_ir import request
 from dlang.host.effects import Host
 from dlang.host.errors import RunError
 from dlang.runtime.engine import CompiledProgram, Engine
+from dlang.runtime.marshalling import read_text, write_text
 from dlang.runtime.memory import Context
-from dlang.runtime.texts import read_text, write_text
 from dlang.runtime.threads import default_pool
 
 PROGRAMS = {

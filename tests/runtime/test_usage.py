@@ -13,9 +13,8 @@ from dlang.diagnostics import Source
 from dlang.driver import Request, check, lower
 from dlang.host.effects import Host
 from dlang.runtime.engine import Engine
-from dlang.runtime.memory import Context
+from dlang.runtime.memory import Context, in_units
 from dlang.runtime.threads import new_pool
-from dlang.runtime.usage import in_units
 
 
 @pytest.fixture(autouse=True)

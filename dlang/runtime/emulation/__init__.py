@@ -2,8 +2,8 @@
 
 `words.h` stands for CUDA in C++, on `threads.h`, where the threads of a block are fibers of one thread of the system,
 and `arrays.h`, which also sees what a device would not tell. `driver.cpp` is the device itself, with memory of its own
-and the products of cuBLAS. `compiler` makes libraries of them with the compiler of the system, and `driver` is what a
-program of the host sees.
+and the products of cuBLAS. `driver` makes libraries of them with the compiler of the system, and is what a program of
+the host sees.
 
 The compiler of the system compiles the very text of the kernels, once; the library is kept. The threads of a block run
 one after another in any order that is asked for, each until it waits at a barrier or at a collective of its warp. The

@@ -6,18 +6,27 @@ What would be undefined on a device is an error here. What is asked between `beg
 from __future__ import annotations
 
 import ctypes
+import os
+import platform
+import shutil
+import tempfile
 import threading
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from math import prod
+from pathlib import Path
 from typing import Any
 
+from dlang.cache.store import digest, user_store
+from dlang.codegen.cuda.printing import source
 from dlang.codegen.kernel import FOREIGN, LARGEST_INDEX, Kernel
-from dlang.runtime.device_memory import Graphs
-from dlang.runtime.devices import DeviceArray, Functions, Misbehaviour, Stream
-from dlang.runtime.emulation import compiler
-from dlang.runtime.emulation.arrays import EmulatedArray
+from dlang.diagnostics import error
+from dlang.host.half import bf16_of_bits
+from dlang.host.platform import portable
+from dlang.lazy_modules import np, subprocess
+from dlang.runtime.devices import DeviceArray, Functions, Graphs, Misbehaviour, Stream, does_not_compile
 
 CAPACITY = 4 << 30
 THREADS = 2048
@@ -95,10 +104,10 @@ class EmulatedDriver:
         if not kernels:
             return []
         own = [kernel for kernel in kernels if kernel.form != FOREIGN]
-        made: Any = compiler.kernel_library(own, wide) if own else None
+        made: Any = kernel_library(own, wide) if own else None
         handles = []
         for kernel in kernels:
-            library = compiler.foreign_library(kernel) if kernel.form == FOREIGN else made
+            library = foreign_library(kernel) if kernel.form == FOREIGN else made
             handles.append(ctypes.addressof(ctypes.c_char.in_dll(library, f"dl_kernel_{kernel.name}")))
         self.kernels.update(zip(handles, kernels, strict=True))
         return handles
@@ -234,7 +243,7 @@ def _address(function: Any) -> int:
 @cache
 def _library() -> Any:
     """The functions of all emulated devices."""
-    library = compiler.driver_library()
+    library = driver_library()
     address, size, text = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p
     for name, restype, argtypes in (
         ("dl_device_open", address, [size]),
@@ -257,3 +266,180 @@ def _library() -> Any:
         function = getattr(library, name)
         function.restype, function.argtypes = restype, argtypes
     return library
+
+
+# ---- arrays of Python ------------------------------------------------------------------------------------------------
+# Arrays of Python on an emulated device, as CuPy has them on a GPU.
+
+BF16 = "bfloat16"
+
+
+@dataclass(eq=False)
+class EmulatedArray:
+    """An array that has memory of a device, or is a part of one. dtype: of NumPy, or `bfloat16`.
+
+    strides: bytes from an element to the next of each axis, None for row-major order. whole: what it is a part of.
+    """
+
+    driver: EmulatedDriver
+    address: int
+    shape: tuple[int, ...]
+    dtype: str
+    strides: tuple[int, ...] | None = None
+    whole: EmulatedArray | None = None
+
+    def __post_init__(self) -> None:
+        if self.whole is None:
+            weakref.finalize(self, self.driver.free, self.address)
+
+    @staticmethod
+    def of(driver: EmulatedDriver, array: Any) -> EmulatedArray:
+        """A copy of an array of the host. Raises MemoryError."""
+        array = np.asarray(array, order="C")
+        address = driver.allocate(array.nbytes)
+        driver.upload(address, array.ctypes.data, array.nbytes)
+        return EmulatedArray(driver, address, array.shape, array.dtype.name)
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes its elements are."""
+        return int(prod(self.shape) * np.dtype(memory_dtype(self.dtype)).itemsize)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        typestr = np.dtype(memory_dtype(self.dtype)).str
+        data = (self.address, False)
+        return {"shape": self.shape, "typestr": typestr, "data": data, "strides": self.strides, "version": 3}
+
+    def __array__(self, *args: Any, **options: Any) -> Any:
+        raise TypeError("an array on a device is not converted to one of NumPy: `get` copies it")
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> EmulatedArray:
+        """A part of it, by integers and slices, of an array in row-major order."""
+        assert self.strides is None
+        within: Any = np.empty(self.shape, memory_dtype(self.dtype))
+        part = within[key] if isinstance(key, tuple) else within[(key, ...)]
+        offset = part.__array_interface__["data"][0] - within.__array_interface__["data"][0]
+        strides = None if part.flags.c_contiguous else part.strides
+        return EmulatedArray(self.driver, self.address + offset, part.shape, self.dtype, strides, self)
+
+    def copy(self) -> EmulatedArray:
+        """A copy, in row-major order."""
+        copy = EmulatedArray.of(self.driver, self._bits())
+        copy.dtype = self.dtype
+        return copy
+
+    def astype(self, dtype: Any) -> EmulatedArray:
+        """A copy with numbers of another dtype of NumPy."""
+        return EmulatedArray.of(self.driver, self.get().astype(dtype))
+
+    def get(self) -> Any:
+        """A copy for the host; what NumPy does not have is in f32. Raises Misbehaviour if not all is written."""
+        return bf16_of_bits(self._bits()) if self.dtype == BF16 else self._bits()
+
+    def _bits(self) -> Any:
+        """A copy for the host of what lies in memory, in row-major order."""
+        if self.strides is None:
+            out = np.empty(self.shape, memory_dtype(self.dtype))
+            self.driver.download(out.ctypes.data, self.address, out.nbytes)
+            return out
+        assert self.whole is not None
+        whole: Any = self.whole._bits()
+        offset = self.address - self.whole.address
+        return np.array(np.ndarray(self.shape, whole.dtype, whole, offset, self.strides), order="C")
+
+
+def memory_dtype(dtype: str) -> str:
+    """The dtype of NumPy that lies in memory as another does."""
+    return "uint16" if dtype == BF16 else dtype
+
+
+# ---- kernels ---------------------------------------------------------------------------------------------------------
+# Kernels as a library of this processor, made by the C++ compiler of the system. What was made once is kept.
+
+FOLDER = Path(__file__).parent
+DRIVER = FOLDER / "driver.cpp"
+NO_COMPILER = "E0902"
+COMPILERS = ("c++", "g++", "clang++")
+# products and sums stay two operations, as in the interpreter; memory is read as other types by what packs words
+OPTIONS = (
+    "-std=c++17", "-fPIC", "-shared", "-w", "-fno-exceptions", "-ffp-contract=off", "-fno-strict-aliasing",
+    f"-I{FOLDER}",
+)  # fmt: skip
+VARIABLE = "CXX"
+"""The environment variable that names the compiler, if it is another one."""
+
+
+def kernel_library(kernels: Sequence[Kernel], wide: bool = False) -> Any:
+    """The kernels as records (`Kernel` in `device.h`), `dl_kernel_` before their names; wide: if their indices are.
+
+    Raises `DlangError` where there is no compiler, and Misbehaviour.
+    """
+    options = [*(["-DDL_PORTABLE"] if portable() else []), *(["-DDL_WIDE"] if wide else [])]
+    return _linked(full_source(kernels), ["-Og", *options])
+
+
+def driver_library() -> Any:
+    """The functions of `driver.cpp`; raises `DlangError` where there is no compiler."""
+    return _linked(DRIVER.read_text(encoding="utf-8"), ["-O2"])
+
+
+def _linked(text: str, more: Sequence[str]) -> Any:
+    options = [*OPTIONS, *more]
+    headers = [path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.h"))]
+    key = digest(text, *headers, compiler(), platform.machine(), *options)
+    code = user_store().get("emulation", key)
+    if code is None:
+        code = _compiled(text, options)
+        user_store().put("emulation", key, code)
+    return _loaded(code)
+
+
+def full_source(kernels: Sequence[Kernel]) -> str:
+    """Returns the source to compile: the emulation, the very text of the kernels, and how each is started."""
+    starts = "\n".join([f"DL_KERNEL({kernel.name})" for kernel in kernels])
+    return f'#include "words.h"\n#line 1 "kernels.cu"\n{source(tuple(kernels))}\n{starts}\n'
+
+
+def foreign_library(kernel: Kernel) -> Any:
+    """The same for a kernel that a program brings along. Raises `DlangError` if its text is wrong."""
+    text = f'#include "words.h"\n#line 1 "{kernel.name}.cu"\n{kernel.text}\nDL_KERNEL({kernel.name})\n'
+    try:
+        return _linked(text, ["-Og"])
+    except Misbehaviour as e:
+        raise does_not_compile(kernel, str(e)) from None
+
+
+def compiler() -> str:
+    """The C++ compiler of the system; raises `DlangError` if there is none."""
+    named = os.environ.get(VARIABLE)
+    for name in (named,) if named else COMPILERS:
+        found = shutil.which(name)
+        if found is not None:
+            return found
+    help = (f"install one, such as g++ or clang++, or say in ${VARIABLE} which one to use",)
+    raise error(NO_COMPILER, "there is no C++ compiler, which the emulation of a GPU needs", None, help=help)
+
+
+def _compiled(text: str, options: Sequence[str]) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="dlang-") as folder:
+        made = Path(folder) / "kernels.so"
+        command = [compiler(), *options, "-x", "c++", "-", "-o", str(made)]
+        run = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
+        if run.returncode:
+            raise Misbehaviour(f"the kernels do not compile:\n{run.stderr.decode(errors='replace')}")
+        return made.read_bytes()
+
+
+def _loaded(code: bytes) -> Any:
+    """A library in memory, of which no file is left."""
+    handle, path = tempfile.mkstemp(prefix="dlang-", suffix=".so")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(code)
+        return ctypes.CDLL(path)
+    finally:
+        os.unlink(path)

@@ -11,7 +11,7 @@ from typing import Any
 from dlang.diagnostics import Source, error
 from dlang.driver import call
 from dlang.grammar import syntax as s
-from dlang.runtime.usage import in_units, memory_use
+from dlang.runtime.memory import in_units, memory_use
 from dlang.tools.repl.compose import RESULT, decide
 from dlang.tools.repl.session import Session
 from dlang.typecheck.types import UNIT

@@ -1,9 +1,10 @@
-"""The GPU as a driver: memory from CuPy's pool, on CuPy's current stream, and functions of CUDA and cuBLAS.
+"""The GPU that is there, through CuPy and the libraries that CuPy uses, as a driver; imported only where it is needed.
 
-Work that a GPU does step by step: after each kernel and each product the host waits, and knows which one failed.
-
-It is for `DLANG_CUDA_SYNC=1`. CUDA tells of a kernel that touches memory outside of its arrays at a later call, which
-may be anybody's, and does not say which kernel it was.
+Memory is that of CuPy's pool, work is on its current stream, and arrays of other libraries that are on the device
+(DLPack, `__cuda_array_interface__`) are seen there and never copied to the host; their owners may use them anew only
+when the work that reads them is done (`Driver.end_loans`). A graph is captured on a stream of its own. Products of f32
+have whole operands unless `DLANG_TF32=1` says otherwise, and those of half precision are added up in f32. A kernel that
+runs can't be interrupted.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dlang.codegen.kernel import LARGEST_INDEX, Kernel
+from dlang.cache.store import Store, digest, user_store
+from dlang.codegen.cuda.printing import device_text, source
+from dlang.codegen.kernel import FOREIGN, LARGEST_INDEX, Kernel
 from dlang.diagnostics import error
 from dlang.host import cuda
-from dlang.runtime.cuda import compiler
-from dlang.runtime.device_memory import Graphs
-from dlang.runtime.devices import PRODUCT, DeviceArray, Functions, Stream
+from dlang.runtime.devices import PRODUCT, DeviceArray, Functions, Graphs, Misbehaviour, Stream, does_not_compile
 
 OUT_OF_MEMORY, BLAS_ALLOC_FAILED = 2, 3
 UNKNOWN = 0  # memory of the host that CUDA copies before it returns; of any other the device reads what it will
@@ -197,7 +198,7 @@ class CudaDriver:
         self.enter()
         driver = self.cupy.cuda.driver
         handles = []
-        for kernel, function in zip(kernels, compiler.compiled(kernels, self.capability, wide), strict=True):
+        for kernel, function in zip(kernels, compiled(kernels, self.capability, wide), strict=True):
             code = function.code
             if code.key not in self.modules:
                 self.modules[code.key] = driver.moduleLoadData(code.content)
@@ -439,3 +440,127 @@ class Steps:
         if status and not self.failed:
             self.failed = what
         return int(status)
+
+
+# ---- kernels ---------------------------------------------------------------------------------------------------------
+# Kernels as machine code of a GPU, made by NVIDIA's compiler. What was made once is kept.
+#
+# All kernels that are not known yet are compiled together, for the compiler takes as long to start as for a kernel.
+# Each is called after its text, so that it is known again in another program, where it has another number. Where all
+# are known NVIDIA's compiler is not even loaded: what another version of it has made is as right.
+
+# a product and the sum that it is for become one operation where both stand together, as on the CPU
+OPTIONS = ("--std=c++17", "--fmad=true", "--minimal", "--split-compile=0", "--disable-warnings")
+WIDE = "-DDL_WIDE"
+"""The option with which kernels have wide indices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A module of machine code, or of code for a virtual machine that the driver compiles."""
+
+    key: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A kernel in a module, by its name there."""
+
+    code: Code
+    name: str
+
+
+def compiled(kernels: Sequence[Kernel], capability: int, wide: bool = False) -> list[Function]:
+    """Kernels for a GPU of a compute capability, 90 for 9.0; wide: whether their indices are.
+
+    Raises `DlangError` where there is no compiler for it, and Misbehaviour for kernels that are wrong.
+    """
+    options = (*OPTIONS, WIDE) if wide else OPTIONS
+    setting = digest(device_text(), str(capability), *options)
+    named = [kernel if kernel.form == FOREIGN else _named(kernel) for kernel in kernels]
+    foreign = {kernel: _foreign(kernel, capability, setting, options) for kernel in named if kernel.form == FOREIGN}
+    keys = {kernel.name: digest(setting, kernel.text) for kernel in named if kernel.form != FOREIGN}
+    store, codes, found = user_store(), dict[str, Code](), dict[str, Function]()
+    for name, key in keys.items():
+        if (code := _kept(store, key, codes)) is not None:
+            found[name] = Function(code, name)
+    missing = {kernel.name: kernel for kernel in named if kernel.form != FOREIGN and kernel.name not in found}
+    if missing:
+        content = _compile(source(tuple(missing.values())), capability, options)
+        code = Code(digest(*[keys[name] for name in missing]), content)
+        store.put("cubin", code.key, content)
+        for name in missing:
+            store.put("kernel", keys[name], code.key.encode())
+            found[name] = Function(code, name)
+    return [foreign[kernel] if kernel.form == FOREIGN else found[kernel.name] for kernel in named]
+
+
+def _foreign(kernel: Kernel, capability: int, setting: str, options: Sequence[str]) -> Function:
+    """A kernel that a program brings along, in a module of its own. Raises `DlangError` if its text is wrong."""
+    store, key = user_store(), digest(setting, kernel.name, kernel.text)
+    content = store.get("cubin", key)
+    if content is None:
+        try:
+            content = _compile(kernel.text, capability, options)
+        except Misbehaviour as e:
+            raise does_not_compile(kernel, str(e)) from None
+        store.put("cubin", key, content)
+    return Function(Code(key, content), kernel.name)
+
+
+def target_of(capability: int, supported: Sequence[int]) -> str:
+    """Returns the target for a GPU: its machine code, or code for the closest virtual machine that both know.
+
+    Raises `DlangError` for a GPU that the compiler does not know any more.
+    """
+    if capability in supported:
+        return f"sm_{capability}"
+    older = [known for known in supported if known < capability]
+    if not older:
+        message = (
+            f"the GPU has compute capability {_shown(capability)}, and NVRTC compiles for {_shown(min(supported))}"
+        )
+        raise error(cuda.NO_DEVICE, f"{message} and later", None, help=(cuda.EMULATE,))
+    return f"compute_{max(older)}"
+
+
+def _shown(capability: int) -> str:
+    return f"{capability // 10}.{capability % 10}"
+
+
+def _named(kernel: Kernel) -> Kernel:
+    """A kernel with a name that its text has given it."""
+    text = kernel.text.replace(kernel.name, "@")
+    name = f"dl_{kernel.form}_{digest(text)[:16]}"
+    return replace(kernel, name=name, text=text.replace("@", name))
+
+
+def _kept(store: Store, key: str, codes: dict[str, Code]) -> Code | None:
+    """The module that has a kernel."""
+    whole = store.get("kernel", key)
+    if whole is None:
+        return None
+    name = whole.decode()
+    if name not in codes:
+        content = store.get("cubin", name)
+        if content is None:
+            return None
+        codes[name] = Code(name, content)
+    return codes[name]
+
+
+def _compile(text: str, capability: int, options: Sequence[str]) -> bytes:
+    nvrtc = cuda.nvrtc()
+    target = target_of(capability, nvrtc.getSupportedArchs())
+    program = nvrtc.createProgram(text, "kernels.cu", [], [])
+    try:
+        nvrtc.compileProgram(program, (f"--gpu-architecture={target}", *options))
+        content = nvrtc.getCUBIN(program) if target.startswith("sm_") else nvrtc.getPTX(program)
+    except nvrtc.NVRTCError:
+        log = nvrtc.getProgramLog(program)
+        raise Misbehaviour(f"the kernels do not compile:\n{log}\n{text}") from None
+    finally:
+        nvrtc.destroyProgram(program)
+    # CuPy takes the last byte for the end of a text
+    return (content.encode() if isinstance(content, str) else bytes(content)) + b"\0"
