@@ -9,17 +9,17 @@ table of primitives (`rules.py`).
 
 - The adjoint of a comprehension is a comprehension over the same points, in which each *read* says where its adjoint
   goes (`adjoint_destinations.py`): so the adjoint of a matrix product is two matrix products, without atomic additions,
-  and that of a stencil reads neighbours (`borders.py`).
+  and that of a stencil reads neighbours (`adjoint_destinations.py`).
 - Zero is symbolic: a cotangent to which nothing was added passes a branch or goes into a call as it is (`scope.py`,
   `branch.py`). So no arm and no iteration makes an array of zeros or adds one.
 - The adjoint of a loop runs backwards and saves only what it mentions (`loop.py`, `tape.py`). Loops in loops write into
   the tape of the outermost (`stores.py`). An array that costs less to make than to save is saved element by element
-  (`fleeting.py`, `elements.py`), so the adjoint of `x[i] = v` costs one element. What an arm saves in a loop lies in a
-  node (`bundle.py`): it takes memory in the iterations in which the arm runs. Where the number of iterations is not
+  (`rematerialise.py`, `elements.py`), so the adjoint of `x[i] = v` costs one element. What an arm saves in a loop lies
+  in a node (`tape.py`): it takes memory in the iterations in which the arm runs. Where the number of iterations is not
   known, sizes change, or effects forbid a second run, a loop makes a list of nodes (`iterations.py`).
-- What is saved, and what is computed again from that, is a minimum cut (`rematerialise.py`, `cut.py`).
+- What is saved, and what is computed again from that, is a minimum cut (`rematerialise.py`).
 - Where values and cotangents are wanted at once they are one function, and fusion sees both sides. A recursive function
-  and `vjp` need two halves with a tape between them (`halves.py`). Where the tape stays in the function that made it,
+  and `vjp` need two halves with a tape between them (`adjoints.py`). Where the tape stays in the function that made it,
   and the arms of the branch that ends the function have scalars only, it has one variant, and dissolves when both
   halves are inlined. A tape is data like any other, so the halves are differentiated again.
 - An array that a recursive function hands on is handed to the backward half too and saved nowhere, and its cotangent
@@ -28,9 +28,9 @@ table of primitives (`rules.py`).
   (`optimize/parts.py`). Of an array that changes where the call stands the tape has the elements that are read. Where a
   cotangent is zero before a call of the recursion, none goes in, and the zeros are made where the recursion ends. So no
   level makes or copies an array, at any order of derivatives.
-- The cotangent of a node is zero, or the cotangents of its floats and nodes (`tangents.py`), so sums of trees stop
+- The cotangent of a node is zero, or the cotangents of its floats and nodes (`signatures.py`), so sums of trees stop
   where one is zero (`conversions.py`). A user sees trees of the type of the value.
-- Linear algebra has rules of its own (`linear_algebra.py`, `cholesky.py`, `determinants.py`). A solution, an inverse
+- Linear algebra has rules of its own (`linear_algebra.py`, `determinants.py`). A solution, an inverse
   and a determinant are operations of a matrix *and* its factors, through which no derivative goes, so their adjoints
   use the factors that the value was made of.
 - A `pullback` is called in place of the adjoint of its function (`calls.py`); with `checkpoint` the adjoint runs the
@@ -39,10 +39,10 @@ table of primitives (`rules.py`).
   finite. `optimize/guards.py` makes plain products of those that need no guard, by what `optimize/value_ranges.py`
   knows, and `optimize/unguarded.py` looks at sums for NaN afterwards.
 
-*Forward mode* (`forward.py`, `dual.py`) is one walk forward that emits each operation and its tangent. Every operation
+*Forward mode* (`forward.py`, `scope.py`) is one walk forward that emits each operation and its tangent. Every operation
 runs once: tangents are further results of the same comprehension, more state of the same loop, more results of the same
 branch, and a check certifies them with the values. A recursive function becomes a dual function for each choice of
-arguments that have tangents (`duals.py`); a `pushforward` replaces the body. Along many directions the value is
+arguments that have tangents (`forward.py`); a `pushforward` replaces the body. Along many directions the value is
 computed once, because distribution takes a comprehension apart whose results depend on different axes, and hoisting one
 of whose results some do not change in a loop.
 

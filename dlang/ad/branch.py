@@ -15,10 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dlang.ad.bundle import Bundle, bundle
-from dlang.ad.given import given
 from dlang.ad.rematerialise import rematerialised
 from dlang.ad.scope import Contribution, NoParallelAdjoint, Scope, Sink, dummy, numeric
+from dlang.ad.tape import Bundle, bundle, given
 from dlang.ir.affine import outgrows
 from dlang.ir.anf import Array, Atom, Block, Construct, Copy, Fields, If, Let, Scalar, Size, Var, fresh, poly
 from dlang.ir.builder import Builder

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dlang.ad.adjoint_destinations import place_adjoint
-from dlang.ad.bodies import emit_comp
-from dlang.ad.elements import from_there, saved_values
+from dlang.ad.elements import emit_comp, from_there, saved_values
 from dlang.ad.scope import Contribution, NoParallelAdjoint, Scope, Sink, carry, copied
 from dlang.ad.sequential import sequential
 from dlang.ir import anf

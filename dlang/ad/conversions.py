@@ -1,7 +1,7 @@
 """Functions on cotangents of nodes, made as they are needed: sums, and those between D̄ and the type D itself.
 
 A user sees the derivative of a tree as a tree: a node of D in which the floats are derivatives and all else is that of
-the value. Inside of a derivative it is a node of D̄ (`tangents.py`).
+the value. Inside of a derivative it is a node of D̄ (`signatures.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from dlang.ad.inlining import unused
 from dlang.ad.rules import scalar
-from dlang.ad.tangents import (
+from dlang.ad.signatures import (
     by_variant,
     carries,
     holding,

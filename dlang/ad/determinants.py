@@ -17,10 +17,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import combinations, permutations
 
-from dlang.ad.dual import Dual
 from dlang.ad.matrices import at, matrix, plus, product, transpose
 from dlang.ad.rules import scalar
-from dlang.ad.scope import Scope
+from dlang.ad.scope import Dual, Scope
 from dlang.ir.anf import Atom, Block, Function, Let, LinalgOp, Lit, Program, Read, Reduce, Var, poly
 from dlang.ir.builder import Builder
 from dlang.ir.traverse import map_blocks, map_functions, walk, with_body, with_lets, with_op

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from dlang.ad.adjoints import Adjoints
+from dlang.ad.adjoints import Adjoints, local_tapes
 from dlang.ad.conversions import fitted, retyped
-from dlang.ad.duals import Duals
-from dlang.ad.halves import local_tapes
+from dlang.ad.forward import Duals
 from dlang.ad.refusal import differentiated
 from dlang.ad.residuals import Residuals
 from dlang.ad.signatures import Cotangents

@@ -3,7 +3,7 @@
 Notation: ẏ is the tangent of y. Every operation runs once: the tangents of what a comprehension, a loop or a branch
 binds are further results of the same one.
 
-The tangents of making a node and of looking into one; those of nodes are of their tangent datatypes (`tangents.py`).
+The tangents of making a node and of looking into one; those of nodes are of their tangent datatypes (`signatures.py`).
 
 x = K(a…)          ẋ = K̄(ȧ…)
 a… = fields K x    ȧ… = the fields of ẋ, or zeros where ẋ is zero
@@ -19,27 +19,31 @@ their tangent is that of the body at this point. Products, and what has no such 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
-from dlang.ad.activity import next_state
+from dlang.ad.activity import active_vars, next_state
 from dlang.ad.comprehension import attained, needs_loop, positions_of
-from dlang.ad.conversions import retyped
-from dlang.ad.dual import Dual
-from dlang.ad.forward_linear_algebra import jvp_library
+from dlang.ad.conversions import Conversions, retyped
+from dlang.ad.inlining import inlined_where_active, recursive, unused
+from dlang.ad.linear_algebra import jvp_library
 from dlang.ad.nodes import constructed
 from dlang.ad.refusal import called, refusal
 from dlang.ad.rules import cast_tangent, tangent
+from dlang.ad.scope import Dual
 from dlang.ad.sequential import by_element, sequential
-from dlang.ad.tangents import is_zero, tangent_fields, tangent_variant
+from dlang.ad.signatures import is_zero, tangent_fields, tangent_variant
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
-from dlang.ir.builder import axis
+from dlang.ir.anf import Atom, Block, Call, Function, Jvp, Let, Program, Type, Var, fresh
+from dlang.ir.builder import Builder, axis
 from dlang.ir.comprehension_queries import without_results
-from dlang.ir.marks import is_mark, mark_of
-from dlang.ir.substitution import Renaming
+from dlang.ir.marks import TANGENT, has_marks, is_mark, mark_of, tangent_kind
+from dlang.ir.substitution import Renaming, refresh
 from dlang.ir.types import array_type, carries, dtype_of, type_of
 from dlang.ir.writes import determines, missing
 from dlang.ops.monoids import CHOOSING
+from dlang.optimize.distribute import distribute_function
 
 
 @dataclass(slots=True)
@@ -364,3 +368,107 @@ def _jvp_extremum(let: anf.Let, op: anf.Comp, k: int, where: anf.Var, s: Dual) -
     else:
         b.inline(anf.Block(tuple(lets), ()))
         s.set(let.vars[k], dot)
+
+
+# ---- dual functions --------------------------------------------------------------------------------------------------
+# Dual functions: of the arguments of a function and of tangents; they give its results, then tangents of these.
+#
+# There is one for each choice of arguments that have tangents. A call in its body that cannot be inlined, because the
+# function calls itself, is a call of a dual function again; so each has its name before its body is done.
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """A function, and which of its arguments have a tangent.
+
+    border: tangents are of the types of the values, as in `Jvp`; else those of nodes are of their tangent types.
+    """
+
+    function: str
+    marks: tuple[bool, ...]
+    border: bool
+
+
+@dataclass
+class Duals:
+    """The dual functions made so far of functions of a program; they join the functions that `nodes` has."""
+
+    program: Program
+    nodes: Conversions
+    _names: dict[_Key, str] = field(default_factory=dict)
+
+    def call(self, let: Let, op: Jvp) -> Let:
+        """The call that stands for a `Jvp`."""
+        name = self._named(_Key(op.function, tuple([t is not None for t in op.tangents]), border=True))
+        args = (*op.args, *[t for t in op.tangents if t is not None])
+        return Let(let.vars, Call(name, args), let.span)
+
+    def named(self, function: str, marks: tuple[bool, ...]) -> str:
+        """The name of the dual function for tangents of the marked arguments, inside of a derivative."""
+        return self._named(_Key(function, marks, border=False))
+
+    @cached_property
+    def _kept(self) -> set[str]:
+        """The functions whose calls are not inlined: recursive ones, and those with a rule."""
+        return recursive(self.program) | {f.name for f in self.program.functions.values() if _has_rule(f)}
+
+    def _named(self, key: _Key) -> str:
+        if key not in self._names:
+            functions = self.nodes.functions
+            source = self.program.functions[key.function]
+            self._names[key] = name = unused(f"{source.name}_jvp", functions)
+            params, dots, outs = self._signature(key, source)
+            functions[name] = Function(name, (*params, *dots), outs, Block((), ()))
+            functions[name] = self._made(name, key, source)
+        return self._names[key]
+
+    def _type(self, key: _Key, type: Type) -> Type:
+        return type if key.border else self.nodes.type(type)
+
+    def _signature(self, key: _Key, source: Function) -> tuple[tuple[Var, ...], tuple[Var, ...], tuple[Var, ...]]:
+        """Fresh parameters, those for tangents, and formal results."""
+        renaming = Renaming({}, renew=True)
+        params = tuple([renaming.bind(p) for p in source.params])
+        marked = [p for p, mark in zip(params, key.marks, strict=True) if mark]
+        dots = tuple([fresh(f"{p.name}_dot", self._type(key, p.type)) for p in marked])
+        formals = Renaming(renaming.env, renew=True)
+        outs = [formals.bind(r) for r in source.results]
+        outs += [fresh(f"{r.name}_dot", self._type(key, r.type)) for r in outs if self._dotted(key, r.type)]
+        return params, dots, tuple(outs)
+
+    def _dotted(self, key: _Key, type: Type) -> bool:
+        """Tells whether a result of this type comes with a tangent."""
+        return carries(type) if key.border else self.nodes.carries(type)
+
+    def _made(self, name: str, key: _Key, source: Function) -> Function:
+        params, dots, outs = self._signature(key, source)
+        renaming = Renaming(dict(zip(source.params, params, strict=True)), renew=True)
+        if _has_rule(source):
+            results = tuple([renaming.bind(r) for r in source.results])
+            body = Block((Let(results, Call(source.name, params), source.span),), results)
+        else:
+            body = refresh(source.body, renaming.env)
+        seeds = [p for p, mark in zip(params, key.marks, strict=True) if mark]
+        seeded = [self.nodes.carries(r.type) for r in source.results]
+        held = self.nodes.held
+        body = inlined_where_active(self.program, body, seeds, seeded, self._kept, held)
+        body = distribute_function(Function(source.name, params, source.results, body)).body
+        b = Builder(self.nodes.functions, source.span)
+        active = active_vars(body, seeds, seeded, held) | {p for p in seeds if self.nodes.carries(p.type)}
+        kind = tangent_kind(body) if has_marks(source.body) else TANGENT
+        s = ForwardWalk(b, active, self.nodes, self, kind)
+        with b.scope() as lets:
+            for p, dot in zip(seeds, dots, strict=True):
+                if p in active:
+                    s.set(p, self.nodes.to_tangent(b, p, dot) if key.border else dot)
+            s.walk(body.lets)
+            tangents = [self._result(s, key, r) for r in body.results if self._dotted(key, r.type)]
+        block = Block(tuple(lets), (*body.results, *tangents))
+        return Function(name, (*params, *dots), outs, block, source.label, source.span)
+
+    def _result(self, s: Dual, key: _Key, value: Atom) -> Atom:
+        return self.nodes.from_tangent(s.b, value, s.dot(value)) if key.border else s.built(value)
+
+
+def _has_rule(f: Function) -> bool:
+    return f.rules is not None and f.rules.pushforward is not None

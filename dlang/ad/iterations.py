@@ -15,11 +15,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dlang.ad.activity import next_state
-from dlang.ad.bundle import Bundle, fields_of, with_all_sizes
-from dlang.ad.fleeting import fleeting
 from dlang.ad.inlining import unused
-from dlang.ad.rematerialise import rematerialised
+from dlang.ad.rematerialise import fleeting, rematerialised
 from dlang.ad.scope import NoParallelAdjoint, Scope, Sink
+from dlang.ad.tape import Bundle, fields_of, with_all_sizes
 from dlang.ir import anf
 from dlang.ir.marks import against
 from dlang.ir.pruning import pruned_block

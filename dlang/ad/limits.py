@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 
 from dlang.ad.activity import active_vars
-from dlang.ad.halves import local_tapes
+from dlang.ad.adjoints import local_tapes
 from dlang.ad.inlining import inlined_where_active, recursive, unused
 from dlang.ir import anf
 from dlang.ir.builder import Builder

@@ -38,8 +38,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dlang.ad.activity import next_state
-from dlang.ad.fleeting import fleeting
 from dlang.ad.iterations import needs_list, vjp_listed
+from dlang.ad.rematerialise import fleeting
 from dlang.ad.scope import NoParallelAdjoint, Scope, Sink, carry
 from dlang.ad.tape import save
 from dlang.ir import anf

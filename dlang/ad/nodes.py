@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from dlang.ad.conversions import retyped
 from dlang.ad.scope import Scope
-from dlang.ad.tangents import is_zero, tangent_fields, tangent_variant
+from dlang.ad.signatures import is_zero, tangent_fields, tangent_variant
 from dlang.ir.anf import Atom, Construct, Fields, Let, Lit, Tag, Var, Variant
 from dlang.ir.builder import Builder
 

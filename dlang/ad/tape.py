@@ -1,28 +1,22 @@
-"""Saves a loop's residuals, iteration after iteration, in arrays that the forward loop carries.
-
-A scalar is saved in an array over the iterations, an array of fixed size in one with the iterations as first axis.
-Where a size depends on the loop's index its greatest value is taken. Any other size that changes from iteration to
-iteration is known only when the loop runs: then the loop runs once before to add up the sizes, and the arrays stand one
-after another.
-
-What an iteration gives to the next is saved once: where the adjoint needs a state both before and after an iteration,
-its tape has one row more than the loop has iterations, and the first is that of the initial state.
-"""
+"""Saves residuals: in nodes, and iteration after iteration in arrays that the forward loop carries."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dlang.ad.given import given
+from dlang.ad.conversions import retyped
+from dlang.ad.inlining import unused
 from dlang.ad.rematerialise import rematerialised
 from dlang.ad.scope import Scope, dummy, numeric
 from dlang.ir import anf
 from dlang.ir.affine import span
+from dlang.ir.anf import Block, Datatype, Let, Var, Variant, fresh
 from dlang.ir.builder import Builder
 from dlang.ir.pruning import pruned_block
+from dlang.ir.sizes import defined_sizes
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import with_op
+from dlang.ir.traverse import free_vars, type_vars, with_op
 from dlang.ir.types import I64, array_type, dtype_of, product
 from dlang.optimize.stores import Where, stored, written
 from dlang.polynomials import Poly
@@ -215,3 +209,75 @@ def _load(b: Builder, s: _Saved, at: anf.Size, renaming: Renaming) -> anf.Var:
         start = renaming.size(anf.poly(s.offset))
         return b.view(s.after, shape, lambda *i: (start + _row_major(shape, [anf.poly(v) for v in i]),), s.var.name)
     return b.view(s.after, shape, lambda *index: (at, *index), s.var.name)
+
+
+# ---- values of the forward pass --------------------------------------------------------------------------------------
+# Finds the values that a block of the backward pass takes from the forward pass.
+
+
+def given(block: Block, bound: set[Var]) -> tuple[list[Var], Block]:
+    """The variables of `bound` that a pure block needs, each after the sizes in its type, and the block.
+
+    A size that is given so is not computed in the block as well: types would then speak of two sizes that are one.
+    """
+    vars: dict[Var, None] = {}
+    for v in free_vars(block):
+        if v in bound:
+            vars |= dict.fromkeys(size for size in type_vars(v.type) if size in bound)
+            vars[v] = None
+    lets = [let for let in block.lets if not vars.keys() >= set(let.vars)]
+    return list(vars), Block(tuple(lets), block.results)
+
+
+# ---- values in a node ------------------------------------------------------------------------------------------------
+# Values that are saved together in a node, and what they are when it is opened.
+#
+# A node holds arrays of any sizes, and has every size in it that these mention.
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """saved: the variables that a node holds, each after the sizes in its type. variant: of the node."""
+
+    saved: tuple[Var, ...]
+    variant: Variant
+    types: Renaming
+
+    def opened(self, b: Builder, values: Sequence[Var], bound: Collection[Var], renaming: Renaming) -> None:
+        """Has a renaming give what is in a node in place of the variables in `bound`; other sizes are known outside."""
+        renaming.env.update((v, value) for v, value in zip(self.saved, values, strict=True) if v in bound)
+        given = {v for v in self.saved if v not in bound}
+        for v, value in zip(self.saved, values, strict=True):
+            if v in bound and any(size in given for size in type_vars(self.types.type(v.type))):
+                renaming.env[v] = retyped(b, value, renaming.type(self.types.type(v.type)))
+
+
+def bundle(vars: Sequence[Var], lets: Sequence[Let], datatypes: dict[str, Datatype], name: str, label: str) -> Bundle:
+    """A node for variables, of a datatype of its own with one variant. lets: what defines sizes among them."""
+    types = Renaming(dict(defined_sizes(lets)))
+    saved = with_all_sizes(vars, types)
+    name = unused(name, datatypes)
+    variant = Variant(name, 0, "Saved", fields_of(saved, types))
+    datatypes[name] = Datatype(name, (variant,), label)
+    return Bundle(tuple(saved), variant, types)
+
+
+def with_all_sizes(vars: Iterable[Var], types: Renaming) -> list[Var]:
+    """Variables, each after all that its type mentions."""
+    out: dict[Var, None] = {}
+
+    def go(some: Iterable[Var]) -> None:
+        for v in some:
+            go(type_vars(types.type(v.type)))
+            out[v] = None
+
+    go(vars)
+    return list(out)
+
+
+def fields_of(saved: Sequence[Var], types: Renaming) -> tuple[Var, ...]:
+    """The fields of a node that holds variables."""
+    renaming = Renaming({}, renew=True)
+    for v in saved:
+        renaming.env[v] = fresh(v.name, renaming.type(types.type(v.type)))
+    return tuple([field for v in saved if isinstance(field := renaming.env[v], Var)])

@@ -37,7 +37,7 @@ class Tables:
     """actions: per state, what a terminal does: `n >= 0` shifts to state n, `n < 0` reduces by `rules[~n]`.
 
     gotos: per state, the state that follows a nonterminal. A terminal that the grammar has in quotes is named by its
-    text, any other by its name. chains: what `tables.py` remembers of the tables, filled as it is needed.
+    text, any other by its name. chains: those of the automaton, remembered as they are needed.
     """
 
     actions: tuple[dict[str, int], ...]

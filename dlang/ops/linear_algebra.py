@@ -11,7 +11,7 @@ none goes through the factors. So a matrix is factored once, for a solution, its
 
 What each stage does for an operation is keyed by its name there, and a test asks for it: NumPy's and LAPACK's functions
 in `host/libraries.py`, loops in `codegen/lapack.py`, derivatives in `ad/linear_algebra.py` and
-`ad/forward_linear_algebra.py`, and what these are compared with in `interpret/traced.py`.
+`ad/linear_algebra.py`, and what these are compared with in `interpret/traced.py`.
 """
 
 from __future__ import annotations

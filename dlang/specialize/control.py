@@ -298,7 +298,7 @@ def shown(e: core.Expr, v: Value) -> list[tuple[str, Value]]:
 # ---- jumps in expressions --------------------------------------------------------------------------------------------
 # `return`, `break` and `continue` in the middle of an expression.
 #
-# What leaves a block is a statement, and what follows it in the block runs only if it did not (`control.py`). Where it
+# What leaves a block is a statement, and what follows it in the block runs only if it did not. Where it
 # stands deeper, `f(a, match o { Some(v) => v, None => return 0 })`, the parts up to the last that may leave become
 # `let`s, and the rest of the expression follows them.
 

@@ -7,7 +7,7 @@ from itertools import product
 
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from dlang.ad.cut import Value, minimum_cut
+from dlang.ad.rematerialise import Value, minimum_cut
 
 
 @st.composite

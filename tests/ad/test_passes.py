@@ -11,7 +11,7 @@ import pytest
 
 from dlang import pipeline
 from dlang.ad import rematerialise
-from dlang.ad.cut import Value, minimum_cut
+from dlang.ad.rematerialise import Value, minimum_cut
 from dlang.ir.anf import Program
 from dlang.pipeline import CorePass, CoreTarget
 from tests.ad.four_ways import four_ways

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dlang.ad.forward_linear_algebra import jvp_library
-from dlang.ad.linear_algebra import vjp_library
+from dlang.ad.linear_algebra import jvp_library, vjp_library
 from dlang.codegen import lapack
 from dlang.host.libraries import perform
 from dlang.interpret.traced import OPERATIONS as REFERENCES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlang.ad.tangents import holding
+from dlang.ad.signatures import holding
 from dlang.diagnostics import Source
 from dlang.driver import Request, followed
 from dlang.host.effects import Host

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dlang.ad.tangents import carries
+from dlang.ad.signatures import carries
 from dlang.host.text import format_value
 from dlang.ir.anf import FLOATS, INTEGERS, Lit
 from dlang.ir.node import Node
@@ -223,7 +223,7 @@ def differential(v: Value, own: Iterator[Any], trees: Trees, order: int, depth: 
 
 
 def differential_of_node(value: Node | None, dtype: str, trees: Trees, order: int, depth: int) -> str:
-    """The node with cotangents in place of its floats. How these are kept is said in `ad/tangents.py`."""
+    """The node with cotangents in place of its floats. How these are kept is said in `ad/signatures.py`."""
     if value is None or dtype not in trees.layouts or depth > SHOWN:
         return "…"
     tag = value.tag - order
