@@ -57,13 +57,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dlang.diagnostics import DlangError
+    from dlang.python.callables import primitive
     from dlang.python.derivatives import grad, hessian, jacobian, jvp, value_and_grad, vjp
     from dlang.python.lazy.arrays import evaluate, lazy
-    from dlang.python.memory import memory_use
     from dlang.python.module import compilations, compile, load
-    from dlang.python.primitive import primitive
+    from dlang.python.runs import memory_use, set_threads
     from dlang.python.seeds import SeedWarning
-    from dlang.python.threads import set_threads
 
 _HOMES = {
     "DlangError": "dlang.diagnostics",
@@ -78,9 +77,9 @@ _HOMES = {
     "lazy": "dlang.python.lazy.arrays",
     "load": "dlang.python.module",
     "load_ipython_extension": "dlang.tools.notebook.magics",
-    "memory_use": "dlang.python.memory",
-    "primitive": "dlang.python.primitive",
-    "set_threads": "dlang.python.threads",
+    "memory_use": "dlang.python.runs",
+    "primitive": "dlang.python.callables",
+    "set_threads": "dlang.python.runs",
     "value_and_grad": "dlang.python.derivatives",
     "vjp": "dlang.python.derivatives",
 }

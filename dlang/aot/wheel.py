@@ -24,9 +24,8 @@ from dlang.diagnostics import error
 from dlang.drafts import draft
 from dlang.ops.linear_algebra import OPERATIONS
 from dlang.python.documentation import is_name
-from dlang.python.hints import Hints
 from dlang.python.module import datatypes
-from dlang.python.stubs import datatype, docstring, imports, parameters
+from dlang.python.stubs import Hints, datatype, docstring, imports, parameters
 from dlang.runtime.archive import trailing
 from dlang.typecheck.program import scheme_text
 

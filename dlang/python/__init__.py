@@ -17,7 +17,7 @@ Python's lock if the run's sizes say that it takes long (`codegen/work.py`).
 libraries become NumPy's at the door, and results theirs (`kinds.py`), so nothing else knows of them. As an operator of
 PyTorch or JAX (`operators.py`), a function is leaves in and leaves out, with dtypes and sizes that its types say before
 it runs; there a size may be an `Extent`, an integer that remembers the expression of a library that traces. On the
-processor XLA calls an entry itself (`codegen/llvm/xla.py`, `runtime/xla.py`, `jax_targets.py`). What goes to another
+processor XLA calls an entry itself (`codegen/llvm/xla.py`, `runtime/xla.py`, `jax_operators.py`). What goes to another
 process goes as source and hash (`origins.py`). A function whose types were not written out, or that takes functions, is
-first settled by the checker (`settling.py`, `callables.py`).
+first settled by the checker (`instances.py`, `callables.py`).
 """

@@ -7,7 +7,7 @@ the others must agree.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,27 +15,29 @@ import numpy as np
 
 from dlang.diagnostics import DlangError, error
 from dlang.host.classes import fields_of
-from dlang.host.placed import placed
-from dlang.host.values import as_array, describe, dtype_name, is_taken, number, texts
+from dlang.host.placed import fetched, placed
+from dlang.host.values import NUMPY, as_array, describe, dtype_name, is_masked, is_taken, number, texts
 from dlang.identity import ByIdentity
 from dlang.inequalities import LARGEST
 from dlang.ir import terms
-from dlang.ir.terms import Scalar, poly
+from dlang.ir.terms import FLOATS, Scalar, poly
 from dlang.lazy_modules import lazy_module
+from dlang.ops.dtypes import ELSEWHERE, TRUNCATED
 from dlang.polynomials import Poly
-from dlang.python.advice import advice, range_of
-from dlang.python.extents import Extent
-from dlang.python.indices import check_indices
-from dlang.python.kinds import Kind
-from dlang.specialize.structs import declaration, field_names, is_a, variant_of
+from dlang.python.kinds import Extent, Kind
+from dlang.specialize.structs import declaration, declaration_of, field_names, is_a, variant_of
 from dlang.specialize.types import STATIC, Bindings, Bound, Mono, MonoArray, MonoName, MonoTuple
 from dlang.typecheck import types as ty
 from dlang.typecheck.headers import FnDecl, Param
 from dlang.typecheck.printing import Names
-from dlang.typecheck.refinements import written
+from dlang.typecheck.refinements import field_type, of_field, of_part, written
 from dlang.typecheck.types import (
+    Below,
     DataDecl,
+    Elements,
     Floor,
+    Items,
+    Refinement,
     RowVar,
     Shape,
     Size,
@@ -563,3 +565,199 @@ def turn(value: Any) -> int:
     if value is None or hasattr(type(value), "__dlang_variant__"):
         return 1 if fields_of(type(value)) else 3
     return 2 if is_weak(value) else 0
+
+
+# ---- indices ---------------------------------------------------------------------------------------------------------
+# The indices among Python's arguments: what a function asks for by `Idx<n>` is checked before the call.
+
+
+def asks_for_indices(decl: FnDecl) -> bool:
+    """Tells whether an argument may be refused because of the values of its integers."""
+    return any(p.local.refinement is not None or _holds(p.local.type, set()) for p in decl.params)
+
+
+def indices_asked(decl: FnDecl) -> list[tuple[int, Poly[Any]]] | None:
+    """The parameters that are an index or an array of indices, by position, and below what they are.
+
+    None if indices are inside of other arguments.
+    """
+    out: list[tuple[int, Poly[Any]]] = []
+    for k, p in enumerate(decl.params):
+        match ty.resolve(p.local.type), p.local.refinement:
+            case ty.TypeCon(), Below(size):
+                out.append((k, ty.resolve_size(size).poly))
+            case ty.TypeArray(element), Elements(Below(size)) if isinstance(ty.resolve(element), ty.TypeCon):
+                out.append((k, ty.resolve_size(size).poly))
+            case t, None if not _holds(t, set()):
+                pass
+            case _:
+                return None
+    return out
+
+
+def check_indices(given: Mapping[Param, Any], value_of: Callable[[Size], int | None]) -> None:
+    """Raises a `DlangError` where a matched argument has an index that is out of range.
+
+    value_of: the number that a size is in this call.
+    """
+    for p, value in given.items():
+        if p.local.refinement is None and not _holds(p.local.type, set()):
+            continue
+        for index, size in _indices(value, p.local.type, p.local.refinement):
+            bound = value_of(size)
+            outside = index if bound is None else _outside(index, bound)
+            if outside is not None:
+                raise _refused(p, size, bound, outside)
+
+
+def _outside(index: Any, bound: int) -> Any:
+    """The first of one or more integers that is not an index below the bound."""
+    found = np.asarray(index if placed(index) is None else fetched(index))
+    wrong = found[(found < 0) | (found >= bound)]
+    return wrong.flat[0] if wrong.size else None
+
+
+def _refused(p: Param, size: Size, bound: int | None, index: Any) -> DlangError:
+    names = Names()
+    asked = written(p.local.type, p.local.refinement, names)
+    below = names(size) if bound is None or names(size) == str(bound) else f"{names(size)} = {bound}"
+    message = f"argument `{p.local.name}`: expected {asked}, got the index {index}, which is not below {below}"
+    if bound is None:
+        message = f"argument `{p.local.name}`: expected {asked}, and no argument says what {below} is"
+    elif index < 0:
+        message = f"argument `{p.local.name}`: expected {asked}, got the index {index}, which is negative"
+    return error("E0960", message, p.local.span, help=("indices count from 0",) if bound is not None else ())
+
+
+def _indices(whole: Any, of: Type, asked: Refinement | None) -> Iterator[tuple[Any, Size]]:
+    """The integers in a value that are indices, one or an array of them, and the size below which they are."""
+    work: list[tuple[Any, Type, Refinement | None]] = [(whole, of, asked)]
+    while work:
+        value, t, r = work.pop()
+        t = ty.resolve(t)
+        match t, r:
+            case _, Below(size):
+                yield value, size
+            case ty.TypeArray(element, _), Elements(Below(size)):
+                yield np.asarray(value, dtype=np.int64) if isinstance(value, list) else value, size
+            case ty.TypeArray(element, _), _:
+                if r is not None or _holds(element, set()):
+                    part = of_part(r, element)
+                    work += [
+                        (v, t if isinstance(v, list) else element, r if isinstance(v, list) else part) for v in value
+                    ]
+            case ty.TypeTuple(items), _:
+                parts = r.items if isinstance(r, Items) else (None,) * len(items)
+                work += zip(value or (), items, parts, strict=False)
+            case ty.TypeData(decl, _), _:
+                variant = decl.variants[0] if decl.is_struct else variant_of(value, decl)
+                if variant is not None and _holds(t, set()):
+                    tag = decl.variants.index(variant)
+                    for i, name in enumerate(field_names(variant)):
+                        work.append((getattr(value, name), field_type(t, i, tag), of_field(t, i, None, tag)))
+            case _:
+                continue
+
+
+def _holds(t: Type | Shape | Size, seen: set[DataDecl]) -> bool:
+    """Tells whether a value of the type may have fields that are indices."""
+    if isinstance(t, Shape | Size):
+        return False
+    t = ty.resolve(t)
+    if isinstance(t, ty.TypeData) and t.decl not in seen:
+        seen.add(t.decl)
+        variants = t.decl.variants
+        if any(r is not None for v in variants for r in v.refinements):
+            return True
+        if any(_holds(f, seen) for v in variants for _, f in v.fields):
+            return True
+    return any(_holds(part, seen) for part in ty.children(t))
+
+
+# ---- advice ----------------------------------------------------------------------------------------------------------
+# Gives advice on an argument that does not fit, in the words of its library.
+
+
+def advice(value: Any, t: Type, dtype: str | None, kind: Kind | None) -> str:
+    """Returns advice on how to convert a value to a type; empty where that is not plain.
+
+    dtype: what the type asks for, if it is known; kind: the library whose array the value was.
+    """
+    match t:
+        case ty.TypeArray():
+            return _array(value, dtype, kind)
+        case ty.TypeCon("str"):
+            return "decode it: `.decode()`" if isinstance(value, bytes | bytearray) else ""
+        case ty.TypeCon(name):
+            return _number(value, name, kind)
+        case ty.TypeTuple():
+            return "give a tuple: `tuple(…)`" if isinstance(value, list) else ""
+        case ty.TypeData(decl):
+            return _data(value, decl)
+        case _:
+            return ""
+
+
+def range_of(value: Any, dtype: str) -> str:
+    """Between what the integers of a dtype are, where one of Python's is not among them."""
+    if type(value) is not int or dtype not in NUMPY or NUMPY[dtype].kind not in "iu":
+        return ""
+    bounds = np.iinfo(NUMPY[dtype])
+    return f"{dtype} is from {bounds.min} to {bounds.max}"
+
+
+def _array(value: Any, dtype: str | None, kind: Kind | None) -> str:
+    if is_masked(value):
+        return "give a value for what is masked: `.filled(…)`"
+    if isinstance(value, tuple | range):
+        return "make it an array: `numpy.asarray(…)`"
+    if isinstance(value, set | frozenset | dict | map | filter | zip) or hasattr(value, "__next__"):
+        return "make it a list: `list(…)`"
+    return _conversion(value, dtype, kind)
+
+
+def _conversion(value: Any, dtype: str | None, kind: Kind | None) -> str:
+    """How an array gets another dtype."""
+    if dtype not in ELSEWHERE:
+        return ""
+    if (there := placed(value)) is not None:
+        own: Any = there.dtype
+    elif isinstance(value, list) or (array := as_array(value, None)) is None:
+        return ""
+    else:
+        own = array.dtype
+    if dtype_name(own) in (None, dtype):
+        return ""
+    if kind is not None:
+        return kind.conversion(dtype)
+    if dtype in TRUNCATED:
+        return f"convert it: `.astype(ml_dtypes.{ELSEWHERE[dtype]})`, a dtype of the package `ml_dtypes`"
+    array = "" if hasattr(value, "astype") else "numpy.asarray(…)"
+    return f"convert it: `{array}.astype(numpy.{NUMPY[dtype].name})`"
+
+
+def _number(value: Any, dtype: str, kind: Kind | None) -> str:
+    if dtype not in ELSEWHERE:
+        return ""
+    if isinstance(value, np.ndarray) or kind is not None or dtype in TRUNCATED:
+        return _conversion(value, dtype, kind) if not np.ndim(value) else ""
+    if isinstance(value, np.generic):
+        return f"convert it: `numpy.{NUMPY[dtype].name}(…)`"
+    if isinstance(value, complex) or range_of(value, dtype):
+        return ""
+    if isinstance(value, int) and not isinstance(value, bool) and dtype in FLOATS:  # larger than all floats
+        return ""
+    plain, asked = {"f": ("float", "__float__"), "b": ("bool", "__bool__")}.get(NUMPY[dtype].kind, ("int", "__int__"))
+    return f"convert it: `{plain}(…)`" if hasattr(value, asked) else ""
+
+
+def _data(value: Any, decl: ty.DataDecl) -> str:
+    if isinstance(value, type) and declaration_of(value) is decl:
+        return f"that is the class: `{value.__name__}(…)` is a value"
+    if isinstance(value, dict) and decl.is_struct:
+        return f"make it one: `{decl.name}(**…)`"
+    wrapped = [v.name for v in decl.variants if len(v.fields) == 1]
+    others = [v for v in decl.variants if v.fields]
+    if not decl.is_struct and len(others) == len(wrapped) == 1 and not isinstance(value, type):
+        return f"make it one: `{wrapped[0]}(…)`"
+    return ""

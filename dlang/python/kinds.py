@@ -286,3 +286,93 @@ def borrowed(params: Sequence[Param], args: tuple[Any, ...], named: Mapping[str,
 def unread(name: str, why: Unseen) -> DlangError:
     """An argument that a call can't read."""
     return error("E0966", f"argument `{name}` can't be read: {why}", None, help=why.help)
+
+
+# ---- trees -----------------------------------------------------------------------------------------------------------
+# Structs and variants as nodes of the trees of JAX and PyTorch, in a process that has loaded these.
+#
+# A class is made known to a library with the first object that Python makes of it after that: nothing is imported here.
+
+_DONE = "__dlang_trees__"
+
+
+def register(value: Any) -> None:
+    """Makes the class of a value known to the libraries that are loaded and do not know it yet."""
+    kind = type(value)
+    done = getattr(kind, _DONE)
+    if "jax" in sys.modules and "jax" not in done:
+        _for_jax(kind)
+    if "torch" in sys.modules and "torch" not in done:
+        _for_torch(kind)
+
+
+def _for_jax(kind: Any) -> None:
+    register = getattr(sys.modules.get("jax.tree_util"), "register_dataclass", None)
+    if register is None:  # it is being loaded
+        return
+    setattr(kind, _DONE, (*getattr(kind, _DONE), "jax"))
+    register(kind, data_fields=list(fields_of(kind)), meta_fields=[])
+
+
+def _for_torch(kind: Any) -> None:
+    register = getattr(sys.modules.get("torch.utils._pytree"), "register_pytree_node", None)
+    if register is None:
+        return
+    setattr(kind, _DONE, (*getattr(kind, _DONE), "torch"))
+    names = list(fields_of(kind))
+    name = f"{kind.__module__}.{kind.__qualname__}"
+
+    def taken_apart(value: Any) -> tuple[list[Any], None]:
+        return [getattr(value, n) for n in names], None
+
+    def put_together(items: Any, context: None) -> Any:
+        return kind(*items)
+
+    register(kind, taken_apart, put_together, serialized_type_name=f"{name}.{id(kind)}")
+
+
+MEMBERS = {"__post_init__": register, _DONE: ()}
+"""The members that a class needs to be a pytree."""
+
+
+# ---- sizes of any program --------------------------------------------------------------------------------------------
+# Sizes that remember how they came about, where another library traces a program of any size.
+
+
+class Extent(int):
+    """A size with the expression that it stands for in another library. It counts as the number that it has now; what
+    is computed of it has the expression computed of its own.
+    """
+
+    symbol: Any
+
+    def __new__(cls, now: int, symbol: Any) -> Extent:
+        made = super().__new__(cls, now)
+        made.symbol = symbol
+        return made
+
+    def __add__(self, other: int) -> Extent:
+        return Extent(int(self) + int(other), self.symbol + symbol_of(other))
+
+    def __sub__(self, other: int) -> Extent:
+        return Extent(int(self) - int(other), self.symbol - symbol_of(other))
+
+    def __rsub__(self, other: int) -> Extent:
+        return Extent(int(other) - int(self), symbol_of(other) - self.symbol)
+
+    def __mul__(self, other: int) -> Extent:
+        return Extent(int(self) * int(other), self.symbol * symbol_of(other))
+
+    def __floordiv__(self, other: int) -> Extent:
+        return Extent(int(self) // int(other), self.symbol // symbol_of(other))
+
+    def __rfloordiv__(self, other: int) -> Extent:
+        return Extent(int(other) // int(self), symbol_of(other) // self.symbol)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+
+def symbol_of(size: int) -> Any:
+    """The expression of a size; a plain number is its own."""
+    return size.symbol if isinstance(size, Extent) else int(size)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from dlang.diagnostics import DlangError, Source, error, render
 from dlang.driver import BACKENDS, Backend, check, errors_of, read_source
 from dlang.lazy_modules import lazy_module
-from dlang.python import pytrees
+from dlang.python import kinds
+from dlang.python.callables import Primitive, declared
 from dlang.python.function import Function
 from dlang.python.instances import COMPILATIONS, Program
 from dlang.python.origins import LIVE, Module, Origin, absolute, reducing
-from dlang.python.primitive import Primitive, declared
 from dlang.specialize.structs import StructClasses
 from dlang.typecheck.headers import CoreModule
 from dlang.typecheck.types import DataDecl, Shape, Size, TypeData, children, resolve
@@ -102,7 +102,7 @@ def populate(
     origin = Origin(module.__name__, path, "" if path else source.text, key, backend, deterministic, tuple(primitives))
     names = module.__dict__
     names["__file__"] = source.path
-    classes = StructClasses({**reducing(origin), **pytrees.MEMBERS})
+    classes = StructClasses({**reducing(origin), **kinds.MEMBERS})
     program = define(names, checked, backend, deterministic=deterministic, classes=classes)
     program.origin, program.module = origin, module
     LIVE[origin] = program

@@ -29,9 +29,8 @@ from dlang.ops.dtypes import ELSEWHERE
 from dlang.python.arguments import Matcher
 from dlang.python.bound import Bound
 from dlang.python.derivatives import pull_of, push_of
-from dlang.python.extents import symbol_of
 from dlang.python.function import Function
-from dlang.python.kinds import Kind
+from dlang.python.kinds import Kind, symbol_of
 from dlang.specialize.frame import substituted
 from dlang.specialize.structs import StructClasses, field_names
 from dlang.specialize.types import MonoArray

@@ -21,9 +21,9 @@ from dlang.driver import Backend, read_source
 from dlang.host.classes import flattened, rebuilt
 
 if TYPE_CHECKING:
+    from dlang.python.callables import Primitive
     from dlang.python.function import Function
     from dlang.python.instances import Program
-    from dlang.python.primitive import Primitive
 
 
 @dataclass(frozen=True, slots=True)

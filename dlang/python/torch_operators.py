@@ -1,23 +1,24 @@
-"""Functions as operators of PyTorch: `f.to_torch()`.
-
-There is one operator, `torch.ops.dlang.call`, for all functions, found by a key: so a graph that PyTorch has kept never
-names an operator that is not there yet, as that of a derivative. Its arguments are the leaves: tensors, numbers, and a
-text that says with a letter what each leaf is. Its derivative is itself, with the key of the function that pulls
-cotangents back. Graphs hold the operator; where there is none, calls are made by `torch_derivatives.py`, which is
-quicker, and which the transforms of `torch.func` see through.
-"""
+"""Functions as operators of PyTorch: `f.to_torch()`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, wraps
 from typing import Any, NoReturn
 
 import numpy as np
 import torch
+from torch.autograd import forward_ad
 
+from dlang.diagnostics import error
 from dlang.host.classes import same_class
-from dlang.host.values import describe
+from dlang.host.values import describe, dtype_name
+from dlang.ops.dtypes import ELSEWHERE
+from dlang.python.kinds import TORCH, Extent
+from dlang.python.mapped import each_leaf, mapped
 from dlang.python.operators import (
     ARRAY,
     DEFAULT,
@@ -26,18 +27,25 @@ from dlang.python.operators import (
     INTEGER,
     NEXT,
     TRUE,
+    Described,
     Operator,
     Plan,
     Plans,
     Struct,
     Target,
     aliases,
+    described,
     draws,
     function_of,
+    given,
+    leaves,
+    places,
+    pulled,
+    pushed,
+    symbols,
     whole,
+    with_tangents,
 )
-from dlang.python.torch_derivatives import invoke, slopes
-from dlang.python.torch_targets import Call, key_of
 
 INTEGERS = (int, torch.SymInt)
 ARRAYS = (np.ndarray, np.generic)
@@ -218,3 +226,246 @@ def _backward(ctx: Any, cotangents: list[Any]) -> tuple[Any, ...]:
 def _invoke(call: Call, tensors: Sequence[Any]) -> Sequence[Any]:
     made: Sequence[Any] = _operator()(list(tensors), call.floats, call.integers, call.key, call.letters)
     return made
+
+
+# ---- calls -----------------------------------------------------------------------------------------------------------
+# Calls of functions as PyTorch has them: tensors, and a description of all else by which a graph can be kept.
+
+PULL, PUSH = "|>"
+"""In a key, between a function and the numbers of the parameters whose cotangents are wanted, or that have tangents."""
+
+_DERIVED = re.compile(r"(.+)([|>])([\d,]+)")
+
+
+# ---- functions by their keys -----------------------------------------------------------------------------------------
+@cache
+def _targets() -> dict[str, Target]:
+    """Returns the targets that can be called, by key. They stay, as the operators of PyTorch do."""
+    return {}
+
+
+def key_of(f: Target) -> str:
+    """The key of a function, under which calls find it from now on."""
+    key = f"{f.__name__}#{f.key}"
+    _targets().setdefault(key, f)
+    return key
+
+
+def derived(key: str, how: str, wanted: Sequence[int]) -> str:
+    """The key of the function that pulls back, or that pushes, in some parameters."""
+    return f"{key}{how}{','.join(map(str, wanted))}"
+
+
+def target(key: str) -> Target:
+    """The function of a key, derived when it is first asked for."""
+    targets = _targets()
+    if key not in targets:
+        found = _DERIVED.fullmatch(key)
+        if found is None:
+            name = key.partition("#")[0]
+            help = ("call `to_torch()` of it before the graph runs",)
+            raise error("E0967", f"a graph calls `{name}`, which is not an operator in this process", None, help=help)
+        base, how, wanted = found.groups()
+        f = target(base)
+        names = Plans.of(f).names
+        targets[key] = (pulled if how == PULL else pushed)(f, [names[int(k)] for k in wanted.split(",")])
+    return targets[key]
+
+
+# ---- calls -----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The parts of a call besides tensors: its function, the kinds of leaves, the numbers among them, a seed."""
+
+    key: str
+    letters: str
+    floats: Sequence[float]
+    integers: Sequence[Any]
+
+    @property
+    def plans(self) -> Plans:
+        return Plans.of(target(self.key))
+
+    def over(self, tensors: Sequence[Any], batched: Sequence[bool]) -> Call | None:
+        """The same over a further axis, the first, of some tensors; None where it has to be called for each element."""
+        types = tuple([(_dtype(t), t.ndim - over) for t, over in zip(tensors, batched, strict=True)])
+        numbers = tuple(self.floats), tuple(self.integers)
+        f = mapped(target(self.key), self.letters, *numbers, types, tuple(batched))
+        return None if f is None else Call(key_of(f), each_leaf(self.letters), self.floats, self.integers)
+
+    def run(self, tensors: Sequence[Any]) -> list[Any]:
+        """The leaves of the result, computed with the memory of the tensors."""
+        return _unseen()(self, tensors) if "torch._dynamo" in sys.modules else self.computed(tensors)
+
+    def computed(self, tensors: Sequence[Any]) -> list[Any]:
+        """The same, where PyTorch's compiler may look at what is done."""
+        f, plans = target(self.key), self.plans
+        with torch.no_grad():
+            integers = iter(self.integers)
+            arguments = given(plans, self.letters, [t.detach() for t in tensors], self.floats, integers)
+            if (seed := next(integers, None)) is not None:  # what no leaf has taken
+                arguments["seed"] = int(seed)
+            found = list(leaves(plans.result, f(**arguments)))
+            return found if tensors else [TORCH.of(x) for x in found]
+
+    def describe(self, tensors: Sequence[Any]) -> list[Any]:
+        """Empty tensors of the dtypes and sizes of the results."""
+        stand_ins = [Described(_dtype(t), tuple(map(_extent, t.shape))).stand_in() for t in tensors]
+        arguments = given(self.plans, self.letters, stand_ins, self.floats, map(_extent, self.integers))
+        device = next((t.device for t in tensors if t.device.type != "cpu"), torch.device("cpu"))
+        return [
+            torch.empty(symbols(d.shape), dtype=_torch_dtype(d.dtype), device=device)
+            for d in described(target(self.key), arguments, self.plans.result, TORCH)
+        ]
+
+
+@cache
+def _unseen() -> Any:
+    """`Call.computed` without PyTorch's compiler, which else looks at all that runs where a graph is broken."""
+    return torch.compiler.disable(Call.computed)
+
+
+def _dtype(tensor: Any) -> str:
+    """The language's name of the dtype of a tensor. One that it does not have keeps PyTorch's name."""
+    name = str(tensor.dtype).removeprefix("torch.")
+    return dtype_name(name) or name
+
+
+def _torch_dtype(dtype: str) -> Any:
+    return getattr(torch, ELSEWHERE[dtype])
+
+
+def _extent(size: Any) -> int:
+    """A size of a tensor that may be any number in a graph."""
+    if not isinstance(size, torch.SymInt):
+        return int(size)
+    return Extent(int(size.node.require_hint()), size)
+
+
+# ---- derivatives -----------------------------------------------------------------------------------------------------
+# How PyTorch differentiates calls, and maps them over a further axis.
+#
+# A derivative is a call again, of a function of the language: `slopes` of the one that pulls back, `tangents` of the
+# one that pushes. So calls can be differentiated as often as wanted, in any mixture of modes.
+
+Invoke = Callable[[Call, Sequence[Any]], Any]
+"""A function that computes a call of some tensors, so that PyTorch can differentiate it."""
+
+
+def slopes(
+    invoke: Invoke, call: Call, tensors: Sequence[Any], bars: Sequence[Any], needed: Sequence[bool]
+) -> list[Any]:
+    """The cotangents of tensors, None for those that need none. bars: of the results."""
+    found: list[Any] = [None] * len(needed)
+    own, fixed = places(call.letters), call.plans.fixed
+    wanted = [k for k, leaves in enumerate(own) if not fixed[k] and any(at is not None and needed[at] for at in leaves)]
+    if wanted:
+        letters = NEXT.join([call.letters, ARRAY * len(bars)])
+        pull = Call(derived(call.key, PULL, wanted), letters, call.floats, call.integers)
+        made = invoke(pull, [*tensors, *bars])
+        for at, slope in zip([at for k in wanted for at in own[k]], made, strict=True):
+            if at is not None and needed[at]:
+                found[at] = slope
+    return found
+
+
+def tangents(invoke: Invoke, call: Call, tensors: Sequence[Any], dots: Sequence[Any], results: int) -> list[Any]:
+    """The tangents of results, None for those that have none. dots: of the tensors; results: how many there are."""
+    own, fixed = places(call.letters), call.plans.fixed
+    wanted = [
+        k
+        for k, leaves in enumerate(own)
+        if not fixed[k] and any(at is not None and dots[at] is not None for at in leaves)
+    ]
+    if not wanted:
+        return [None] * results
+    letters, floats, integers = with_tangents(call.letters, wanted)
+    count = call.letters.count(INTEGER)
+    numbers = [*call.integers[:count], *integers, *call.integers[count:]]  # a seed stays the last
+    push = Call(derived(call.key, PUSH, wanted), letters, [*call.floats, *floats], numbers)
+    given = [at for k in wanted for at in own[k] if at is not None]
+    pushed = [torch.zeros_like(tensors[at]) if dots[at] is None else dots[at] for at in given]
+    return [dot if dot.is_floating_point() else None for dot in invoke(push, [*tensors, *pushed])[results:]]
+
+
+# ---- calls that are no part of a graph -------------------------------------------------------------------------------
+class Differentiated(torch.autograd.Function):
+    """Computes the derivatives of a call for PyTorch, from what `_remember` has kept of it."""
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Any) -> Any:
+        made = zip(cotangents, ctx.results, strict=True)
+        bars = [torch.zeros(shape, dtype=t, device=d) if bar is None else bar for bar, (shape, t, d) in made]
+        return None, *slopes(invoke, ctx.call, ctx.saved_tensors, bars, ctx.needs_input_grad[1:])
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, *dots: Any) -> Any:
+        return tuple(tangents(invoke, ctx.call, ctx.saved_tensors, dots, len(ctx.results)))
+
+
+class Eager(Differentiated):
+    """A call that is made at once."""
+
+    @staticmethod
+    def forward(ctx: Any, call: Call, *tensors: Any) -> Any:
+        made = tuple(call.run(tensors))
+        _remember(ctx, call, tensors, made)
+        return made
+
+
+class Transformed(Differentiated):
+    """One in the form that the transforms of `torch.func` ask for."""
+
+    @staticmethod
+    def forward(call: Call, *tensors: Any) -> Any:
+        return tuple(invoke(call, tensors))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        call, *tensors = inputs
+        _remember(ctx, call, tensors, output)
+
+    @staticmethod
+    def vmap(info: Any, axes: tuple[int | None, ...], call: Call, *tensors: Any) -> Any:
+        """Another function of the language, or else the function once for each element."""
+        moved = [t if axis is None else t.movedim(axis, 0) for t, axis in zip(tensors, axes[1:], strict=True)]
+
+        over = call.over(moved, [axis is not None for axis in axes[1:]])
+        if over is not None:
+            made = invoke(over, moved)
+            return tuple(made), (0,) * len(made)
+
+        def element(k: int) -> Any:
+            return invoke(call, [t if axis is None else t[k] for t, axis in zip(moved, axes[1:], strict=True)])
+
+        if info.batch_size == 0:
+            one = [t if axis is None else t.new_empty(t.shape[1:]) for t, axis in zip(moved, axes[1:], strict=True)]
+            made = [t.new_empty((0, *t.shape)) for t in call.describe(one)]
+        else:
+            made = [torch.stack(items) for items in zip(*map(element, range(info.batch_size)), strict=True)]
+        return tuple(made), (0,) * len(made)
+
+
+def _remember(ctx: Any, call: Call, tensors: Sequence[Any], results: Sequence[Any]) -> None:
+    ctx.call = call
+    ctx.results = [(t.shape, t.dtype, t.device) for t in results]
+    ctx.save_for_backward(*tensors)
+    ctx.save_for_forward(*tensors)
+    ctx.set_materialize_grads(False)
+
+
+def invoke(call: Call, tensors: Sequence[Any]) -> Any:
+    """Computes a call, as whoever watches has to see it: who traces a graph sees the operator."""
+    if torch._C._are_functorch_transforms_active():
+        return Transformed.apply(call, *tensors)
+    if _is_traced(tensors):
+        return torch.ops.dlang.call(list(tensors), call.floats, call.integers, call.key, call.letters)
+    if forward_ad._current_level >= 0 or (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)):
+        return Eager.apply(call, *tensors)
+    return call.run(tensors)
+
+
+def _is_traced(tensors: Sequence[Any]) -> bool:
+    if torch._C._len_torch_dispatch_stack() or torch._C._is_tracing():
+        return True
+    return any(type(t) not in (torch.Tensor, torch.nn.Parameter) or t.is_meta for t in tensors)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dlang
-from dlang.python import jax_targets
+from dlang.python import jax_operators
 from tests.interop.functions import CASES, TEXT, of_arrays
 
 jax = pytest.importorskip("jax")
@@ -145,7 +145,7 @@ def test_a_primitive_is_pickled_and_looks_like_its_function(m):
 # ---- machine code that XLA calls -------------------------------------------------------------------------------------
 def targets(name):
     """Whether XLA calls the machine code of functions of a name itself."""
-    return [made is not None for key, made in jax_targets._targets().items() if key.startswith(f"dlang_{name}_")]
+    return [made is not None for key, made in jax_operators._targets().items() if key.startswith(f"dlang_{name}_")]
 
 
 DTYPES = """

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import dlang
-from dlang.python.lazy import pieces
+from dlang.python.lazy import values
 from dlang.python.lazy.arrays import Lazy
-from dlang.python.lazy.nodes import wanted
-from dlang.python.lazy.values import program
+from dlang.python.lazy.values import program, wanted
 
 X = np.array([[0.5, -1.25, 2.0], [3.0, 0.75, -0.5]])
 I = np.array([[1, -2, 3], [4, 0, -6]])
@@ -275,9 +274,9 @@ def test_a_long_recording_is_cut_where_the_least_is_known():
         a = np.exp(x * 0.01 * k)
         x = (a * x - a / 2.0) + np.cos(a)
         rows.append(x.node)
-    found = pieces.pieces(wanted(rows[-1:]), rows[-1:])
+    found = values.pieces(wanted(rows[-1:]), rows[-1:])
     assert len(found) > 2 and all(len(p.left) == 1 and p.left[0] in rows for p in found)
-    assert all(len(p.nodes) <= pieces.MOST for p in found) and sum(len(p.nodes) for p in found) == 640
+    assert all(len(p.nodes) <= values.MOST for p in found) and sum(len(p.nodes) for p in found) == 640
 
 
 @settings(max_examples=4, deadline=None)
@@ -305,7 +304,7 @@ def test_values_and_derivatives_do_not_depend_on_where_a_recording_is_cut(steps,
 
     whole = found()
     dlang.evaluate(*whole)
-    with mock.patch.multiple(pieces, FEWEST=size, MOST=2 * size):
+    with mock.patch.multiple(values, FEWEST=size, MOST=2 * size):
         cut = found()
         dlang.evaluate(*cut)
     for a, b in zip(whole, cut, strict=True):

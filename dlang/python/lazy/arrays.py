@@ -13,18 +13,12 @@ from dlang.diagnostics import error
 from dlang.host.values import dtype_name
 from dlang.lazy_modules import lazy_module
 from dlang.ops.monoids import COMBINE, UFUNCS
-from dlang.python.lazy.nodes import Apply, Node, is_float
-from dlang.python.lazy.pieces import cotangent
-from dlang.python.lazy.values import compute
+from dlang.python.lazy.values import Apply, Node, compute, cotangent, is_float
 
 if TYPE_CHECKING:
-    from dlang.python.lazy import elementwise, functions, products, reductions, shapes
+    from dlang.python.lazy import functions
 else:
-    elementwise = lazy_module("dlang.python.lazy.elementwise")
     functions = lazy_module("dlang.python.lazy.functions")
-    products = lazy_module("dlang.python.lazy.products")
-    reductions = lazy_module("dlang.python.lazy.reductions")
-    shapes = lazy_module("dlang.python.lazy.shapes")
 
 
 class Lazy(NDArrayOperatorsMixin):
@@ -131,11 +125,11 @@ class Lazy(NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **settings: Any) -> Any:
         given = {k: v for k, v in settings.items() if v is not None}
         if method == "reduce" and ufunc in _REDUCED and given.keys() <= {"axis", "keepdims"}:
-            return reductions.reduced(_REDUCED[ufunc], inputs[0], settings.get("axis", 0), bool(given.get("keepdims")))
+            return functions.reduced(_REDUCED[ufunc], inputs[0], settings.get("axis", 0), bool(given.get("keepdims")))
         if method == "__call__" and not given and ufunc is np.matmul:
-            return products.matmul(*inputs)
-        if method == "__call__" and not given and ufunc in elementwise.UFUNCS:
-            return elementwise.UFUNCS[ufunc](*inputs)
+            return functions.matmul(*inputs)
+        if method == "__call__" and not given and ufunc in functions.UFUNCS:
+            return functions.UFUNCS[ufunc](*inputs)
         more = f" with {', '.join(f'`{k}`' for k in given)}" if given else ""
         raise unknown(f"`numpy.{ufunc.__name__}{'' if method == '__call__' else '.' + method}`{more}")
 
@@ -159,7 +153,7 @@ class Lazy(NDArrayOperatorsMixin):
         return self if wanted == self.dtype else applied(f"{_dtype(wanted)}({{0}})", (self,), self.shape, wanted)
 
     def reshape(self, *shape: Any) -> Lazy:
-        return shapes.reshape(self, shape[0] if len(shape) == 1 else shape)
+        return functions.reshape(self, shape[0] if len(shape) == 1 else shape)
 
     def transpose(self, *axes: Any) -> Any:
         return np.transpose(self, axes[0] if len(axes) == 1 else axes or None)
@@ -169,7 +163,7 @@ class Lazy(NDArrayOperatorsMixin):
         return self.transpose()
 
     def __getitem__(self, index: Any) -> Lazy:
-        return shapes.item(self, index)
+        return functions.item(self, index)
 
     def copy(self) -> Lazy:
         return self  # nothing is ever written to

@@ -10,7 +10,7 @@ import numpy as np
 from dlang.host.classes import fields_of
 from dlang.host.values import NUMPY, dtype_name, is_taken
 from dlang.python.lazy.arrays import Lazy, unknown
-from dlang.python.lazy.nodes import Apply, Node
+from dlang.python.lazy.values import Apply, Node
 from dlang.python.operators import Described, Plans, described, paths, whole
 from dlang.specialize.frame import substituted
 from dlang.specialize.structs import declaration

@@ -24,9 +24,8 @@ from dlang.host.values import texts
 from dlang.lazy_modules import np
 from dlang.python.arguments import Matcher
 from dlang.python.function import Function
-from dlang.python.instances import Program
+from dlang.python.instances import Program, type_text
 from dlang.python.module import define
-from dlang.python.settling import type_text
 from dlang.specialize.structs import StructClasses
 from dlang.tools.notebook.cells import Display, Notebook, message
 from dlang.tools.notebook.html import bundle

@@ -1,8 +1,15 @@
-"""How many threads work on the large loops of compiled code."""
+"""How runs go: how much memory they need, and how many threads work on their large loops."""
 
 from __future__ import annotations
 
+from dlang.runtime.memory import Usage, memory_use
 from dlang.runtime.threads import checked, default_pool
+
+__all__ = ["Usage", "memory_use"]
+
+
+# ---- threads ---------------------------------------------------------------------------------------------------------
+# How many threads work on the large loops of compiled code.
 
 
 def set_threads(count: int) -> None:
