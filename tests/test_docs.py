@@ -37,7 +37,7 @@ from dlang.ir.printer import print_program
 from dlang.ir.reader import read_program
 from dlang.ir.verify import verify
 from dlang.tools.debugger.commands import Conversation as Debugging
-from dlang.tools.debugger.start import debugger_of
+from dlang.tools.debugger.debugger import debugger_of
 from dlang.tools.dlc import main
 from dlang.tools.repl.commands import Conversation
 from dlang.tools.repl.conversation import answered

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dlang.tools.commands import COMMANDS, parser_of
+from dlang.tools.command_line import COMMANDS, parser_of
 from dlang.tools.dlc import main
 from tests.test_docs import BLOCK, agrees
 

@@ -35,7 +35,7 @@ from dlang.pipeline import (
     unmet,
 )
 from dlang.tools.counted import Way
-from dlang.tools.scans import prepared
+from dlang.tools.law import prepared
 from tests.optimize.programs import F64, I64, arguments, assert_same, count, programs, run
 
 

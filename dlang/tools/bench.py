@@ -3,37 +3,55 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import math
 import os
+import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from dlang import __version__
 from dlang.diagnostics import DlangError, error, shown
 from dlang.driver import Backend, check, errors_of, read_source
 from dlang.host.effects import Host
+from dlang.host.platform.machine import processor_name
 from dlang.lazy_modules import lazy_module
 from dlang.python.function import Function
 from dlang.python.instances import Program
 from dlang.tools.arguments import Parser, add_backend, add_json, add_paths, positive
 from dlang.tools.files import programs, refuse_unwritable, replace_file
-from dlang.tools.machine import processor_name
-from dlang.tools.report import failed_in, report
-from dlang.tools.subject import subject_of
-from dlang.tools.terminal import coloured, painted
-from dlang.tools.timing import ROUNDS, Times, timed
+from dlang.tools.report import coloured, failed_in, painted, report
+from dlang.typecheck import core
 from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.modules import unreadable
+from dlang.typecheck.terms import variables
+from dlang.typecheck.trees import Tree, pattern_locals, walk
+from dlang.typecheck.types import (
+    UNIT,
+    DataDecl,
+    Shape,
+    Size,
+    SizeVar,
+    Type,
+    TypeData,
+    TypeFn,
+    TypeTuple,
+    children,
+    resolve,
+)
 
 if TYPE_CHECKING:
     from dlang.runtime import threads
 else:
     threads = lazy_module("dlang.runtime.threads")
+
 
 UNITS = ((1.0, "s "), (1e-3, "ms"), (1e-6, "µs"), (0.0, "ns"))
 COLOURS = {"slower": "red", "faster": "green", "same": "dim", "unclear": "yellow"}
@@ -313,3 +331,252 @@ def differences(machine: Mapping[str, Any]) -> Sequence[str]:
     """Lists the differences of a machine from this one."""
     here = this_machine()
     return [f"{name} {machine.get(name)}, now {value}" for name, value in here.items() if machine.get(name) != value]
+
+
+# ---- the measured expression -----------------------------------------------------------------------------------------
+# A `bench` block as two functions: what comes before, done once, and the expression, which is timed.
+#
+# The second takes the values that the first gives, so nothing of them is known when it is compiled but their types, and
+# its result leaves it: neither can be optimised away. Functions do not cross; a `let` of one is done by both.
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """setup gives a tuple, whose items are the arguments of `timed`."""
+
+    setup: core.FnDecl
+    timed: core.FnDecl
+
+
+def subject_of(bench: core.FnDecl) -> Subject:
+    """The two functions of a checked `bench`. E0992 if the expression needs a value that cannot be passed to it."""
+    body, result = bench.body, bench.result
+    assert isinstance(body, core.BlockExpr) and result is not None
+    again, needed = _needed(body)
+    if wrong := next((local for local in needed if _holds_function(local.type, ())), None):
+        help = ("make it a `let` of a function, or make it in the expression that is timed",)
+        message = f"`{wrong.name}` holds a function, so it cannot be made ready for what is timed"
+        raise error("E0992", message, wrong.span or bench.span, help=help)
+    passed = [core.Local(x.name, x.type, size=None if x.mutable else x.size, span=x.span) for x in needed]
+    begin = [
+        (core.Declare if old.mutable else core.Let)(core.Bind(old), core.Ref(new.type, bench.span, new), (), bench.span)
+        for old, new in zip(needed, passed, strict=True)
+    ]
+    values = core.TupleExpr(
+        TypeTuple(tuple(x.type for x in needed)) if needed else UNIT,
+        bench.span,
+        tuple(core.Ref(x.type, bench.span, x) for x in needed),
+    )
+    setup = core.FnDecl(
+        bench.name,
+        bench.module,
+        bench.span,
+        result=values.type,
+        tree=core.BlockExpr(values.type, bench.span, body.statements, values),
+        effects=bench.effects,
+        kind="bench",
+    )
+    own = variables(*(x.type for x in passed)) | {x.size: None for x in passed if x.size is not None}
+    timed = core.FnDecl(
+        bench.name,
+        bench.module,
+        bench.span,
+        tuple(core.Param(x) for x in passed),
+        result,
+        tuple(own),
+        tree=core.BlockExpr(result, body.result.span, (*begin, *again), body.result),
+        effects=bench.effects,
+        kind="bench",
+    )
+    return Subject(setup, timed)
+
+
+def _needed(body: core.BlockExpr) -> tuple[list[core.Statement], list[core.Local]]:
+    """The statements that both functions do, and what else the expression takes from those before it, in order."""
+    again: list[core.Statement] = []
+    used = set(_mentioned([body.result]))
+    for statement in reversed(body.statements):
+        if not used.isdisjoint(_functions(statement)):
+            again.insert(0, statement)
+            used |= set(_mentioned([statement]))
+    made = {x for s in again for x in _functions(s)}
+    bound = [x for s in body.statements for x in _bound(s) if x not in made]
+    needed = [x for x in dict.fromkeys(bound) if x in used]
+    sizes = _sizes([body.result, *again])
+    told = {v for x in needed for v in _told(x)}
+    for x in dict.fromkeys(bound):  # a size that is needed, and that no argument tells
+        if x not in needed and not _holds_function(x.type, ()) and (sizes - told) & (new := set(_told(x))):
+            needed.append(x)
+            told |= new
+    return again, needed
+
+
+def _bound(s: core.Statement) -> Iterator[core.Local]:
+    if isinstance(s, core.Let | core.Declare):
+        yield from pattern_locals(s.pattern)
+        yield from s.names
+
+
+def _functions(s: core.Statement) -> Iterator[core.Local | core.FnDecl]:
+    """Lists the functions that a statement binds; several names of one statement go together."""
+    if isinstance(s, core.LocalFn):
+        yield s.decl
+    elif any(isinstance(resolve(x.type), TypeFn) for x in _bound(s)):
+        yield from _bound(s)
+
+
+def _mentioned(trees: Sequence[Tree]) -> Iterator[core.Local | core.FnDecl]:
+    for tree in trees:
+        for node in walk(tree):
+            match node:
+                case core.Ref():
+                    yield node.local
+                case core.FnRef() if node.decl.local:
+                    yield node.decl
+                case core.Assign():
+                    yield node.place.local
+                case core.AssignTuple():
+                    yield from (place.local for place in node.places)
+
+
+def _sizes(trees: Iterable[Tree]) -> set[SizeVar]:
+    """The sizes that expressions mention."""
+    found: set[SizeVar] = set()
+    for tree in trees:
+        for node in walk(tree):
+            terms: list[Type | Size] = [node.type] if isinstance(node, core.Node) else []
+            if isinstance(node, core.SizeValue):
+                terms.append(node.size)
+            found |= {v for v in variables(*terms) if isinstance(v, SizeVar)}
+    return found
+
+
+def _told(x: core.Local) -> Iterator[SizeVar]:
+    """The sizes that a value says: that it is, or that its axes have."""
+    if x.size is not None:
+        yield x.size
+    yield from (v for v in variables(x.type) if isinstance(v, SizeVar))
+
+
+def _holds_function(t: Type | Shape | Size, within: tuple[DataDecl, ...]) -> bool:
+    if isinstance(t, Shape | Size):
+        return False
+    t = resolve(t)
+    if isinstance(t, TypeFn):
+        return True
+    if isinstance(t, TypeData) and t.decl not in within:
+        fields = [f for v in t.decl.variants for _, f in v.fields]
+        if any(_holds_function(f, (*within, t.decl)) for f in fields):
+            return True
+    return any(_holds_function(part, within) for part in children(t))
+
+
+# ---- times -----------------------------------------------------------------------------------------------------------
+# How long a call takes: warmed up, repeated, and with what is known of the noise.
+#
+# What is timed is timed in several rounds, between which other things are timed and its arguments are made anew: where
+# arrays lie, and what else the machine does for a while, changes times by more than what happens from call to call.
+
+ROUNDS = 5
+SAMPLE = 1e-3
+"""Seconds that a sample takes at least: calls that are shorter are timed together."""
+MOST = 200
+"""Samples of a round; one at least."""
+WARM_UP = 0.2
+"""The part of the time of a round in which nothing is counted yet."""
+FIRST = 3
+"""Calls that are made one by one, since they may compile something."""
+NORMAL = 1.4826
+"""Standard deviations of what is distributed normally, in a median deviation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds of a call, in each sample of each round. calls: in all of them together."""
+
+    rounds: tuple[tuple[float, ...], ...]
+    calls: int
+
+    @property
+    def samples(self) -> list[float]:
+        return [x for samples in self.rounds for x in samples]
+
+    @property
+    def least(self) -> float:
+        return min(self.samples)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.samples)
+
+    @property
+    def deviation(self) -> float:
+        """The median of the distances from the median (MAD)."""
+        return deviation(self.samples)
+
+    @property
+    def uncertainty(self) -> float:
+        """The standard error of the median, by how far rounds differ, or else by how far samples do."""
+        middles = [statistics.median(samples) for samples in self.rounds]
+        between, within = (_standard_error(x) for x in (middles, self.samples))
+        return max(between, within)
+
+    def joined(self, other: Times) -> Times:
+        return Times(self.rounds + other.rounds, self.calls + other.calls)
+
+
+def deviation(samples: Sequence[float]) -> float:
+    middle = statistics.median(samples)
+    return statistics.median(abs(x - middle) for x in samples)
+
+
+def _standard_error(samples: Sequence[float]) -> float:
+    """Returns the standard error of the median, which is that of a mean times the root of π/2."""
+    return math.sqrt(math.pi / 2) * NORMAL * deviation(samples) / math.sqrt(len(samples))
+
+
+def timed(call: Callable[[], object], seconds: float) -> Times:
+    """One round of about so many seconds; Python collects no garbage meanwhile."""
+    loop = _loop(call)
+    with _no_garbage():
+        once = _warmed_up(loop, WARM_UP * seconds)
+        count = max(1, round(SAMPLE / max(once, 1e-9)))
+        samples: list[float] = []
+        end = time.perf_counter() + (1 - WARM_UP) * seconds
+        while not samples or (len(samples) < MOST and time.perf_counter() < end):
+            samples.append(loop(count) / count)
+    return Times((tuple(samples),), count * len(samples))
+
+
+def _loop(call: Callable[[], object]) -> Callable[[int], float]:
+    """Makes a function that calls so many times, and returns how long that took."""
+
+    def loop(count: int) -> float:
+        start = time.perf_counter()
+        for _ in repeat(None, count):
+            call()
+        return time.perf_counter() - start
+
+    return loop
+
+
+def _warmed_up(loop: Callable[[int], float], seconds: float) -> float:
+    """Calls until caches are warm, and all is compiled that only later calls need; gives the time of a call."""
+    spent, once, count, calls = 0.0, 0.0, 1, 0
+    while spent < seconds:
+        took = loop(count)
+        spent, once, calls = spent + took, took / count, calls + count
+        if calls >= FIRST:
+            count = min(2 * count, max(1, round(SAMPLE / max(once, 1e-9))))
+    return once
+
+
+@contextmanager
+def _no_garbage() -> Iterator[None]:
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()

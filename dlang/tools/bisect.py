@@ -59,7 +59,7 @@ def main(args: argparse.Namespace) -> int:
 
 def bisect(path: str, name: str, way: Way, sizes: Sequence[str], seed: int, as_json: bool) -> int:
     """Prints the first step that changes the meaning; 1 if there is one, or the program is wrong, else 0."""
-    from dlang.tools.scans import prepared
+    from dlang.tools.law import prepared
 
     trace: CoreTrace = []
     try:

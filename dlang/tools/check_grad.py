@@ -21,16 +21,13 @@ from dlang.typecheck import core, types as ty
 
 if TYPE_CHECKING:
     from dlang.specialize.specialize import Entry
-    from dlang.tools import comparison, deadline, drawing, stand_ins
-    from dlang.tools.comparison import Comparison, Row
+    from dlang.tools import drawing, gradients
     from dlang.tools.drawing import Kind, Leaf
-    from dlang.tools.gradients import Gradients
+    from dlang.tools.gradients import Comparison, Gradients, Row
     from dlang.typecheck.program import Checked
 else:
-    comparison = lazy_module("dlang.tools.comparison")
-    deadline = lazy_module("dlang.tools.deadline")
+    gradients = lazy_module("dlang.tools.gradients")
     drawing = lazy_module("dlang.tools.drawing")
-    stand_ins = lazy_module("dlang.tools.stand_ins")
 
 KINDS: tuple[Kind, ...] = ("normal", "positive", "fractions")
 
@@ -159,7 +156,7 @@ def _agrees(decl: core.FnDecl, options: Options) -> bool:
     """
     from dlang.tools.gradients import gradients
 
-    drawable, replaced = stand_ins.with_stand_ins(decl)
+    drawable, replaced = drawing.with_stand_ins(decl)
     wanted, slots = requested(drawable)
     made, entry = gradients(wanted)
     if not made.wrt and options.every:
@@ -215,11 +212,11 @@ def _compared(decl: core.FnDecl, draw: Draw, variant: int, seconds: float) -> tu
         args = drawing.drawn(draw.entry, draw.leaves, draw.sizes, draw.seed, draw.variables, kind, variant)
         names = [draw.leaves[k - len(args) + len(draw.leaves)].name for k in draw.made.wrt]
         try:
-            found = kind, comparison.compare(draw.made, args, names, seconds, draw.seed)
+            found = kind, gradients.compare(draw.made, args, names, seconds, draw.seed)
         except RunError as e:
             refused.append(failure(e))
             continue
-        except deadline.TooLong:
+        except gradients.TooLong:
             help = ("give smaller sizes, such as `--size 1`, or more time: `--seconds 100`",)
             message = f"a gradient of `{decl.name}` takes more than {seconds:g} s"
             raise error("E0957", message, decl.span, help=help) from None
@@ -229,7 +226,7 @@ def _compared(decl: core.FnDecl, draw: Draw, variant: int, seconds: float) -> tu
         raise refused[0]
     if found[1].finite and not found[1].wrong:
         values = (0.0, 1.0) if found[0] == "fractions" else (0.0,)
-        found[1].boundary += comparison.edges(draw.made, args, names, values, 0.1 * seconds, draw.seed)
+        found[1].boundary += gradients.edges(draw.made, args, names, values, 0.1 * seconds, draw.seed)
     return found
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from dlang.lazy_modules import lazy_module
-from dlang.tools import shells
 from dlang.tools.arguments import OPTIONS, Parser
-from dlang.tools.command_line import parser_of_all
-from dlang.tools.commands import COMMANDS, parser_of
+from dlang.tools.command_line import COMMANDS, parser_of, parser_of_all
 from dlang.tools.explain import codes
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def main(args: argparse.Namespace) -> int:
         return 0
     if args.words:
         args.refuse(f"expected nothing behind `{args.shell}`")
-    write = {"bash": shells.bash, "zsh": shells.zsh, "fish": shells.fish}[args.shell]
+    write = {"bash": bash, "zsh": zsh, "fish": fish}[args.shell]
     print(write(completed_commands()), end="")
     return 0
 
@@ -132,3 +131,227 @@ def _words(command: str, action: argparse.Action) -> Words:
 def _sentence(help: str) -> str:
     """The help of an option, as shells show it: without the signs that argparse replaces."""
     return " ".join(help.replace("%%", "%").split())
+
+
+# ---- scripts ---------------------------------------------------------------------------------------------------------
+# Scripts that complete command lines, in the languages of three shells.
+
+# ---- bash ------------------------------------------------------------------------------------------------------------
+_BASH = """\
+# Completes `dlc` in bash: source <(dlc completion bash)
+_dlc_words() { COMPREPLY=($(compgen -W "$1" -- "$current")); }
+_dlc_files() {
+  local IFS=$'\n'
+  compopt -o filenames 2>/dev/null
+  COMPREPLY=($(compgen "$@" -- "$current"))
+}
+_dlc_programs() {
+  local IFS=$'\n'
+  compopt -o filenames 2>/dev/null
+  COMPREPLY=($(compgen -d -- "$current"; compgen -f -X '!*.dl' -- "$current"))
+}
+_dlc_names() {  # names of a kind in the programs on the line, whatever letters are in them
+  local name quoted
+  while IFS= read -r name; do
+    case $current in
+      "'"* | '"'*) [[ $name == "${current:1}"* ]] && COMPREPLY+=("$name") ;;
+      *) printf -v quoted %q "$name"; [[ $quoted == "$current"* ]] && COMPREPLY+=("$quoted") ;;
+    esac
+  done < <("${COMP_WORDS[0]}" completion names "$1" "${COMP_WORDS[@]:1}" 2>/dev/null)
+}
+_dlc() {
+  local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command= i
+  [[ $current == "=" ]] && current=
+  [[ $before == "=" ]] && before=${COMP_WORDS[COMP_CWORD-2]}
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    case ${COMP_WORDS[i]} in
+      --color) ((i++)); [[ ${COMP_WORDS[i]} == "=" ]] && ((i++)) ;;
+      -*) ;;
+      *) command=${COMP_WORDS[i]}; break ;;
+    esac
+  done
+  COMPREPLY=()
+  case "$command $before" in
+VALUES
+  esac
+  if [[ $current == -* ]]; then
+    case $command in
+OPTIONS
+    esac
+  else
+    case $command in
+OPERANDS
+    esac
+  fi
+}
+complete -F _dlc dlc
+"""
+
+
+def bash(commands: Sequence[Completed]) -> str:
+    values, options, operands = [], [], []
+    for c in commands:
+        label = shlex.quote(c.name)
+        for o in c.options:
+            if o.value.taken:
+                names = "|".join(f"{shlex.quote(f'{c.name} {name}')}" for name in o.names)
+                values.append(f"    {names}) {_bash_action(o.value)}; return ;;")
+        names = " ".join(name for o in c.options for name in o.names)
+        of_main = "; _dlc_names option" if c.programs else ""
+        options.append(f"      {label}) _dlc_words {shlex.quote(names)}{of_main} ;;")
+        operands.append(f"      {label}) {_bash_action(c.operands)} ;;")
+    parts = {"VALUES": values, "OPTIONS": options, "OPERANDS": operands}
+    return _filled(_BASH, parts)
+
+
+def _bash_action(words: Words) -> str:
+    if words.names is not None:
+        return f"_dlc_names {words.names}"
+    match words.files:
+        case "programs":
+            return "_dlc_programs"
+        case "any":
+            return "_dlc_files -f"
+        case "folders":
+            return "_dlc_files -d"
+    return f"_dlc_words {shlex.quote(' '.join(words.choices))}"
+
+
+# ---- zsh -------------------------------------------------------------------------------------------------------------
+_ZSH = """\
+#compdef dlc
+# Completes `dlc` in zsh: put this as `_dlc` into a folder of $fpath, or: source <(dlc completion zsh)
+_dlc_names() {
+  local -a names=(${(f)"$($program completion names $1 ${(Q)words} 2>/dev/null)"})
+  compadd -a names
+}
+_dlc() {
+  local state line program=$words[1]
+  local -A opt_args
+  _arguments -C FIRST '1:command:->command' '*::argument:->argument'
+  case $state in
+    command)
+      local -a commands=(
+COMMANDS
+      )
+      _describe command commands ;;
+    argument)
+      case $line[1] in
+ARGUMENTS
+      esac ;;
+  esac
+}
+if [[ ${funcstack[1]} == _dlc ]]; then _dlc "$@"; else compdef _dlc dlc; fi
+"""
+
+
+def zsh(commands: Sequence[Completed]) -> str:
+    first, *rest = commands
+    described = [f"        {shlex.quote(c.name.replace(':', chr(92) + ':') + ':' + c.help)}" for c in rest]
+    arguments = [f"        {c.name}) {_zsh_of_main(c)}_arguments {' '.join(_zsh_arguments(c))} ;;" for c in rest]
+    parts = {"COMMANDS": described, "ARGUMENTS": arguments}
+    return _filled(_ZSH, parts).replace("FIRST", " ".join(_zsh_options(first.options)))
+
+
+def _zsh_of_main(command: Completed) -> str:
+    return "[[ $words[CURRENT] == -* ]] && _dlc_names option; " if command.programs else ""
+
+
+def _zsh_arguments(command: Completed) -> Iterator[str]:
+    yield from _zsh_options(command.options)
+    yield shlex.quote(f"*:word:{_zsh_action(command.operands)}")
+
+
+def _zsh_options(options: Sequence[Option]) -> Iterator[str]:
+    for o in options:
+        help = o.help.replace("[", "(").replace("]", ")").replace(":", ",")
+        value = f":value:{_zsh_action(o.value)}" if o.value.taken else ""
+        for name in o.names:
+            joined = "=" if o.value.taken and name.startswith("--") else ""
+            yield shlex.quote(f"{name}{joined}[{help}]{value}")
+
+
+def _zsh_action(words: Words) -> str:
+    if words.names is not None:
+        return f" _dlc_names {words.names}"  # behind a space it gets no words but these
+    match words.files:
+        case "programs":
+            return '_files -g "*.dl(-.)"'
+        case "any":
+            return "_files"
+        case "folders":
+            return "_files -/"
+    return f"({' '.join(words.choices)})" if words.choices else " "
+
+
+# ---- fish ------------------------------------------------------------------------------------------------------------
+_FISH = """\
+# Completes `dlc` in fish: dlc completion fish > ~/.config/fish/completions/dlc.fish
+function __dlc_command
+    set -l words (commandline -opc)
+    set -e words[1]
+    while set -q words[1]
+        switch $words[1]
+            case --color
+                set -e words[1]
+            case '-*'
+            case '*'
+                echo $words[1]
+                return 0
+        end
+        set -e words[1]
+    end
+    return 1
+end
+function __dlc_names
+    set -l words (commandline -opc)
+    $words[1] completion names $argv $words[2..-1] 2>/dev/null
+end
+complete -c dlc -f
+"""
+
+
+def fish(commands: Sequence[Completed]) -> str:
+    first, *rest = commands
+    begin = "complete -c dlc -n 'not __dlc_command >/dev/null'"
+    lines = [f"{begin} {_fish_option(o)}" for o in first.options]
+    lines += [f"{begin} -a {c.name} -d {_fish_quoted(c.help)}" for c in rest]
+    for c in rest:
+        begin = f"complete -c dlc -n 'string match -q -- {c.name} (__dlc_command)'"
+        lines += [f"{begin} {_fish_option(o)}" for o in c.options]
+        if operands := _fish_words(c.operands):
+            lines.append(f"{begin} {operands}")
+        if c.programs:
+            lines.append(f"{begin} -a '(__dlc_names option)'")
+    return _FISH + "\n".join(lines) + "\n"
+
+
+def _fish_option(o: Option) -> str:
+    names = [f"-l {n[2:]}" if n.startswith("--") else f"-s {n[1:]}" for n in o.names]
+    value = f"{'-r' if o.value.files == 'any' else '-x'} {_fish_words(o.value)}" if o.value.taken else ""
+    return " ".join([*names, *([value.strip()] if value else []), f"-d {_fish_quoted(o.help)}"])
+
+
+def _fish_words(words: Words) -> str:
+    if words.names is not None:
+        return f"-a '(__dlc_names {words.names})'"
+    match words.files:
+        case "programs":
+            return "-k -a '(__fish_complete_suffix .dl)'"
+        case "any":
+            return "-F"
+        case "folders":
+            return "-a '(__fish_complete_directories)'"
+    return f"-a {_fish_quoted(' '.join(words.choices))}" if words.choices else ""
+
+
+def _fish_quoted(text: str) -> str:
+    """Quotes a text for fish by single quotes, in which it knows two escapes."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+# ---- all -------------------------------------------------------------------------------------------------------------
+def _filled(template: str, parts: dict[str, list[str]]) -> str:
+    for name, lines in parts.items():
+        template = template.replace(f"\n{name}\n", "\n" + "\n".join(lines) + "\n")
+    return template

@@ -20,8 +20,7 @@ from dlang.typecheck import core
 if TYPE_CHECKING:
     from dlang.tools import law
     from dlang.tools.counted import Counted, Way
-    from dlang.tools.law import Breach
-    from dlang.tools.scans import Scan
+    from dlang.tools.law import Breach, Scan
 else:
     law = lazy_module("dlang.tools.law")
 
@@ -62,7 +61,7 @@ def main(args: argparse.Namespace) -> int:
 
 def show_costs(path: str, name: str, ways: Sequence[Way], sizes: Sequence[str], seed: int, as_json: bool) -> int:
     """0 if the law holds; 1 if it does not, or could not be looked at, or the program is wrong."""
-    from dlang.tools.scans import prepared, scans
+    from dlang.tools.law import prepared, scans
 
     try:
         default, named = sizes_given(sizes, None)

@@ -18,11 +18,10 @@ from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.program import Checked
 
 if TYPE_CHECKING:
-    from dlang.tools.debugger import commands, showing, terminal
+    from dlang.tools.debugger import commands, showing
 else:
     commands = lazy_module("dlang.tools.debugger.commands")
     showing = lazy_module("dlang.tools.debugger.showing")
-    terminal = lazy_module("dlang.tools.debugger.terminal")
 
 
 def options(parser: Parser) -> None:
@@ -57,7 +56,7 @@ def _number(text: str) -> int:
 
 
 def main(args: argparse.Namespace) -> int:
-    from dlang.tools.debugger.start import debugger_of
+    from dlang.tools.debugger.debugger import debugger_of
 
     try:
         source = read_source(args.file)
@@ -70,16 +69,16 @@ def main(args: argparse.Namespace) -> int:
         debugger = debugger_of(checked, start, source, seed=seed, memory=megabytes << 20, library=args.library)
         c = commands.Conversation(debugger)
         if args.break_nan or args.break_zero:
-            with terminal.interruptible(c):
+            with commands.interruptible(c):
                 found = [line for word in ("nan", "zero") if getattr(args, f"break_{word}") for line in c.say(word)]
             if not (sys.stdin.isatty() and sys.stdout.isatty()):
-                terminal.show(found)
+                commands.show(found)
                 return 1 if c.found or debugger.root.timeline.failure is not None else 0
-            terminal.talk(c, found)
+            commands.talk(c, found)
             return 0
-        with terminal.interruptible(c):
+        with commands.interruptible(c):
             debugger.step()
-        terminal.talk(c, showing.position(debugger))
+        commands.talk(c, showing.position(debugger))
         return 0
     except DlangError as e:
         report(e.diagnostics, False)

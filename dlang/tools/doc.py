@@ -13,9 +13,9 @@ from dlang.tools.arguments import Parser, add_json, add_paths
 from dlang.tools.report import report
 
 if TYPE_CHECKING:
-    from dlang.tools.documentation import site
+    from dlang.tools.documentation import pages
 else:
-    site = lazy_module("dlang.tools.documentation.site")
+    pages = lazy_module("dlang.tools.documentation.pages")
 
 
 def options(parser: Parser) -> None:
@@ -41,5 +41,5 @@ def make(paths: Sequence[str], title: str | None, folder: Path) -> Path:
     from dlang.tools.documentation.modules import documented
 
     modules = documented(paths)
-    site.write(modules, title or Path(paths[0]).resolve().stem, folder)
+    pages.write(modules, title or Path(paths[0]).resolve().stem, folder)
     return folder / "index.html"

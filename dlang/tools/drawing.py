@@ -1,9 +1,9 @@
-"""Random arguments for a function: names for the leaves of its parameters, and values that fit their types."""
+"""Random arguments for a function: values that fit its parameters, and stand-ins where no array can be drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -11,10 +11,14 @@ import numpy as np
 from dlang.diagnostics import error
 from dlang.ir.anf import FLOATS, Array, Atom, Size, Token, is_handle
 from dlang.ir.values import exact, numpy_dtype, size_of
+from dlang.polynomials import Poly
 from dlang.specialize.specialize import Entry
 from dlang.specialize.values import ArrayV, DataV, EnumV, Many, ScalarV, TupleV, Value
 from dlang.typecheck import core, types as ty
+from dlang.typecheck.calling import at_its_own_types, calling, reference
+from dlang.typecheck.printing import Names
 from dlang.typecheck.refinements import field_type, of_field, of_part
+from dlang.typecheck.terms import BOOL, F64, I64, STR
 
 Kind = Literal["normal", "positive", "fractions"]
 
@@ -184,3 +188,270 @@ def _value(rng: np.random.Generator, dtype: str, shape: tuple[int, ...], below: 
         value = rng.integers(0, below, shape)
     made = np.asarray(value).astype(numpy_dtype(dtype))
     return exact(made, dtype) if shape else exact(made[()], dtype)
+
+
+# ---- functions, and data that contains itself ------------------------------------------------------------------------
+# Arguments that no array can be drawn for: functions, and data that contains itself.
+#
+# In their place stands an expression of the core tree, over an array of weights. So the weights are drawn, and
+# derivatives in them are derivatives in what a function captures, and in the leaves of a tree.
+
+WEIGHTS = "'s weights"
+DEPTH = 2  # of nodes in nodes
+LAZY = 8  # of functions in what functions give: a stream has no end
+
+
+def with_stand_ins(decl: core.FnDecl) -> tuple[core.FnDecl, list[str]]:
+    """The function of the parameters that can be drawn, and of weights; and the names of those that cannot."""
+    if not any(made_up(p.local.type) for p in decl.params):
+        return decl, []
+    params: list[core.Param] = []
+    args: list[core.Expr] = []
+    names = []
+    for p in decl.params:
+        if not made_up(p.local.type):
+            params.append(p)
+            args.append(reference(p, decl.span))
+            continue
+        builder = Builder(decl, core.Local(p.local.name + WEIGHTS, F64))
+        args.append(builder.value(p.local.type, DEPTH))
+        names.append(p.local.name)
+        if builder.weights:
+            builder.local.type = ty.TypeArray(F64, ty.Shape((ty.Size(Poly.of(builder.weights)),)))
+            params.append(core.Param(builder.local, nodiff=p.nodiff))
+    made = calling(decl, decl.name, tuple(params), at_its_own_types(decl), tuple(args))
+    return made, names
+
+
+def made_up(t: ty.Type) -> bool:
+    """Tells whether a type holds functions, or may contain itself."""
+    return _holds(ty.resolve(t), ())
+
+
+def _holds(t: ty.Type, inside: tuple[ty.DataDecl, ...]) -> bool:
+    match t:
+        case ty.TypeFn():
+            return True
+        case ty.TypeArray():
+            return _holds(t.element, inside)
+        case ty.TypeTuple(items):
+            return any(_holds(ty.resolve(i), inside) for i in items)
+        case ty.TypeData(decl):
+            return decl in inside or any(_holds(f, (*inside, decl)) for v in decl.variants for f in _fields(t, v))
+        case _:
+            return False
+
+
+def _fields(t: ty.TypeData, v: ty.Variant) -> list[ty.Type]:
+    return [ty.resolve(field_type(t, k, v.tag)) for k in range(len(v.fields))]
+
+
+@dataclass(slots=True)
+class Builder:
+    """Builds values of types for a parameter of `decl`. weights: how many elements of `local` are used so far."""
+
+    decl: core.FnDecl
+    local: core.Local
+    weights: int = 0
+    functions: int = 0  # around what is being built
+    given: list[core.Expr] = field(default_factory=list)  # arguments of the function that is being built
+    indices: list[core.Expr] = field(default_factory=list)  # of the comprehensions around
+    built: dict[ty.DataDecl, int] = field(default_factory=dict)  # how often an enum was
+
+    def value(self, t: ty.Type, depth: int) -> core.Expr:
+        t = ty.resolve(t)
+        span = self.decl.span
+        match t:
+            case ty.TypeFn():
+                return self.function(t, depth)
+            case _ if self.given and (same := [g for g in self.given if _alike(g.type, t) and _differs(t)]):
+                return self.near(same[0])
+            case ty.TypeTuple(items):
+                return core.TupleExpr(t, span, tuple([self.value(i, depth) for i in items]))
+            case ty.TypeVar() if "Vector" in t.classes:  # whatever it is: as a parameter that is drawn
+                others = [reference(p, span) for p in self.decl.params if _alike(p.local.type, t)]
+                if not others:
+                    raise self.impossible(f"is a `{t.name}`, of which there is no other parameter")
+                return self.near(others[0])
+            case ty.TypeData():
+                return self.data(t, depth)
+            case ty.TypeArray(element, shape):
+                return self.array(t, element, ty.resolve_shape(shape), depth)
+            case ty.TypeCon("bool"):
+                return core.Arith(BOOL, span, "<", self.literal(0.0), self.scalar())
+            case ty.TypeCon("str"):
+                return core.Literal(STR, span, "text")
+            case ty.TypeCon(name) if name in ty.INTS:
+                return core.Literal(t, span, 0)
+            case _:
+                return core.Builtin(t, span, "cast", (self.scalar(),))
+
+    def function(self, t: ty.TypeFn, depth: int) -> core.Expr:
+        if self.functions >= LAZY:
+            raise self.impossible("has no end")
+        params = tuple([core.Local(f"x{k}", p) for k, p in enumerate(t.params)])
+        outer, self.given = self.given, [*self.given, *[core.Ref(p.type, self.decl.span, p) for p in params]]
+        self.functions += 1
+        body = self.value(t.result, depth)
+        self.functions -= 1
+        self.given = outer
+        return core.Lambda(t, self.decl.span, params, body)
+
+    def near(self, given: core.Expr) -> core.Expr:
+        """v + ½ tanh(w v + c) at each float v of an argument; in c are all arguments."""
+        span = self.decl.span
+        total = core.Local("total", F64)
+        v = core.Local("v", F64)
+        at = core.Ref(F64, span, v)
+        inner = self.plus(self.times(self.weight(), at), core.Ref(F64, span, total))
+        moved = self.plus(at, self.times(self.literal(0.5), core.Builtin(F64, span, "tanh", (inner,))))
+        function = core.Lambda(ty.TypeFn((F64,), F64), span, (v,), moved)
+        mapped = core.Builtin(given.type, span, "map_floats", (function, given))
+        let = core.Let(core.Bind(total), self.sum([self.weight(), *self.weighted()]), (), span)
+        return core.BlockExpr(given.type, span, (let,), mapped)
+
+    def array(self, t: ty.Type, element: ty.Type, shape: ty.Shape, depth: int) -> core.Expr:
+        if shape.row is not None:
+            raise self.impossible("has any number of axes")
+        span = self.decl.span
+        sizes = [s if all(_known(a, self.decl) for a in s.poly.atoms()) else ty.Size(Poly.of(3)) for s in shape.pre]
+        locals_ = [core.Local(f"i{k}", I64) for k in range(len(sizes))]
+        outer, self.indices = self.indices, [*self.indices, *[core.Ref(I64, span, i) for i in locals_]]
+        value = self.value(element, depth)
+        self.indices = outer
+        binders = tuple([core.Count(i, s, None, span) for i, s in zip(locals_, sizes, strict=True)])
+        return core.Comprehension(t, span, value, binders, None)
+
+    def data(self, t: ty.TypeData, depth: int) -> core.Expr:
+        """A node in nodes as deep as asked for; of the variants that are possible, one after another."""
+        heights = {v.tag: max([_height(f, (t.decl,)) for f in _fields(t, v)], default=0.0) for v in t.decl.variants}
+        recursive = [v for v in t.decl.variants if any(_leads(f, t.decl, ()) for f in _fields(t, v))]
+        least = min(heights.values())
+        possible = [v for v in recursive if depth > 0] or [v for v in t.decl.variants if heights[v.tag] == least]
+        assert least < float("inf"), "the checker refuses a type without values"
+        possible.sort(key=lambda v: -len(v.fields))
+        number = self.built[t.decl] = self.built.get(t.decl, -1) + 1
+        variant = possible[number % len(possible)]
+        below = depth - 1 if recursive else depth
+        fields = tuple([self.value(f, below) for f in _fields(t, variant)])
+        return core.Construct(t, self.decl.span, t.decl, variant, fields)
+
+    # ---- scalars -----------------------------------------------------------------------------------------------------
+    def scalar(self) -> core.Expr:
+        """A weight in data; in a function tanh of weighted sums, and some of the squares, so that it has a least."""
+        if not self.given:
+            return self.sum([self.weight(), *self.of_indices()]) if self.indices else self.weight()
+        squares = [self.times(self.literal(0.1), self.squares(g)) for g in self.given if _holds_floats(g.type)]
+        inner = self.sum([self.weight(), *self.weighted(), *self.of_indices()])
+        return self.sum([core.Builtin(F64, self.decl.span, "tanh", (inner,)), *squares])
+
+    def weighted(self) -> list[core.Expr]:
+        return [self.times(self.weight(), self.floats(g)) for g in self.given if _holds_floats(g.type)]
+
+    def of_indices(self) -> list[core.Expr]:
+        span = self.decl.span
+        return [
+            self.times(self.literal(0.7 + 0.2 * k), core.Builtin(F64, span, "cast", (i,)))
+            for k, i in enumerate(self.indices)
+        ]
+
+    def floats(self, x: core.Expr) -> core.Expr:
+        return core.Builtin(F64, self.decl.span, "sum_floats", (x,))
+
+    def squares(self, x: core.Expr) -> core.Expr:
+        v = core.Local("v", F64)
+        at = core.Ref(F64, self.decl.span, v)
+        square = core.Lambda(ty.TypeFn((F64,), F64), self.decl.span, (v,), self.times(at, at))
+        return self.floats(core.Builtin(x.type, self.decl.span, "map_floats", (square, x)))
+
+    def weight(self) -> core.Expr:
+        span, at = self.decl.span, core.Literal(I64, self.decl.span, self.weights)
+        self.weights += 1
+        return core.Index(F64, span, core.Ref(self.local.type, span, self.local), (core.At(at),))
+
+    def literal(self, value: float) -> core.Expr:
+        return core.Literal(F64, self.decl.span, value)
+
+    def times(self, x: core.Expr, y: core.Expr) -> core.Expr:
+        return core.Arith(F64, self.decl.span, "*", x, y)
+
+    def plus(self, x: core.Expr, y: core.Expr) -> core.Expr:
+        return core.Arith(F64, self.decl.span, "+", x, y)
+
+    def sum(self, terms: Iterable[core.Expr]) -> core.Expr:
+        first, *rest = terms
+        for term in rest:
+            first = self.plus(first, term)
+        return first
+
+    def impossible(self, why: str) -> Exception:
+        name = self.local.name.removesuffix(WEIGHTS)
+        message = f"no arguments for `{self.decl.name}` can be drawn: what `{name}` is made of {why}"
+        help = ("write a function without such a parameter that calls it, and check that",)
+        return error("E0957", message, self.decl.span, help=help)
+
+
+def _known(a: ty.SizeAtom, decl: core.FnDecl) -> bool:
+    """Tells whether the function has a size; a `?` of a function's result it has not."""
+    if isinstance(a, ty.Floor):
+        return all(_known(x, decl) for s in (a.dividend, a.divisor) for x in s.poly.atoms())
+    return a in decl.variables and a not in decl.opened
+
+
+def _alike(a: ty.Type, b: ty.Type) -> bool:
+    """Tells whether types are the same, as they are written."""
+    names = Names()
+    return names(a) == names(b)
+
+
+def _differs(t: ty.Type) -> bool:
+    """Tells whether values of a type are floats, or of a type not known, whatever it is then."""
+    return isinstance(t, ty.TypeVar) or _holds_floats(t)
+
+
+def _holds_floats(t: ty.Type) -> bool:
+    t = ty.resolve(t)
+    match t:
+        case ty.TypeArray():
+            return _holds_floats(t.element)
+        case ty.TypeTuple(items):
+            return any(map(_holds_floats, items))
+        case ty.TypeCon(name):
+            return name in ty.FLOATS
+        case ty.TypeVar():
+            return not t.classes & {"Int", "Bits"}
+        case ty.TypeData():
+            return not made_up(t) and any(_holds_floats(f) for v in t.decl.variants for f in _fields(t, v))
+        case _:
+            return False
+
+
+def _height(t: ty.Type, inside: tuple[ty.DataDecl, ...]) -> float:
+    """How many nodes are in one another at least in a value; infinite where it can't end."""
+    match t:
+        case ty.TypeArray():
+            return _height(ty.resolve(t.element), inside)
+        case ty.TypeTuple(items):
+            return max([_height(ty.resolve(i), inside) for i in items], default=0.0)
+        case ty.TypeData(decl) if decl in inside:
+            return float("inf")
+        case ty.TypeData(decl):
+            own = [max([_height(f, (*inside, decl)) for f in _fields(t, v)], default=0.0) for v in decl.variants]
+            return 1.0 + min(own, default=float("inf"))
+        case _:
+            return 0.0
+
+
+def _leads(t: ty.Type, decl: ty.DataDecl, inside: tuple[ty.DataDecl, ...]) -> bool:
+    """Tells whether a value may hold one of `decl`."""
+    match t:
+        case ty.TypeArray():
+            return _leads(ty.resolve(t.element), decl, inside)
+        case ty.TypeTuple(items):
+            return any(_leads(ty.resolve(i), decl, inside) for i in items)
+        case ty.TypeData(own):
+            if own is decl or own in inside:
+                return own is decl
+            return any(_leads(f, decl, (*inside, own)) for v in own.variants for f in _fields(t, v))
+        case _:
+            return False

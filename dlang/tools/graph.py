@@ -18,11 +18,10 @@ from dlang.typecheck.program import Checked
 
 if TYPE_CHECKING:
     from dlang.python import derivatives, instances
-    from dlang.tools import loop_graph, program_graph
+    from dlang.tools import program_graph
 else:
     derivatives = lazy_module("dlang.python.derivatives")
     instances = lazy_module("dlang.python.instances")
-    loop_graph = lazy_module("dlang.tools.loop_graph")
     program_graph = lazy_module("dlang.tools.program_graph")
 
 
@@ -61,7 +60,7 @@ def graph_of(checked: Checked, function: str | None, gradient: bool, stage: str)
     program, entries = lower([request(decl) for decl in decls], runs=False)
     names = [entry.name for entry in entries]
     if stage == "loops":
-        return loop_graph.loop_graph(nests_of(program, names))
+        return program_graph.loop_graph(nests_of(program, names))
     return program_graph.program_graph(program, names)
 
 

@@ -10,7 +10,7 @@ from dlang.driver import read_source
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse
 from dlang.tools.arguments import HERE
-from dlang.tools.commands import COMMANDS
+from dlang.tools.command_line import COMMANDS
 from dlang.tools.files import programs_of
 
 

@@ -17,15 +17,14 @@ from dlang.diagnostics import DlangError, error, shown
 from dlang.lazy_modules import lazy_module, np
 from dlang.spelling import closest
 from dlang.tools.arguments import Parser
-from dlang.tools.report import report
-from dlang.tools.terminal import CLEARED, coloured
+from dlang.tools.report import CLEARED, coloured, report
 from dlang.typecheck.modules import unreadable
 
 if TYPE_CHECKING:
-    from dlang.tools.pictures import figures
-    from dlang.tools.pictures.picture import Picture
+    from dlang.tools import pictures
+    from dlang.tools.pictures import Picture
 else:
-    figures = lazy_module("dlang.tools.pictures.figures")
+    pictures = lazy_module("dlang.tools.pictures")
 
 WIDEST = 120
 INTERVAL = 0.5  # seconds
@@ -58,7 +57,7 @@ def main(args: argparse.Namespace) -> int:
         if args.output is None:
             print(drawn(picture))
         else:
-            figures.written(picture, args.output)
+            pictures.written(picture, args.output)
             print(shown(f"written to {args.output}"))
     except DlangError as e:
         report(e.diagnostics, False)
@@ -138,7 +137,7 @@ _TRUTH = {"true": 1.0, "false": 0.0}
 # ---- pictures --------------------------------------------------------------------------------------------------------
 def picture_of(wanted: PlotOptions) -> Picture:
     """The curves of all files. Raises `DlangError`."""
-    from dlang.tools.pictures.picture import Picture
+    from dlang.tools.pictures import Picture
 
     curves: list[tuple[Any, Any]] = []
     names: list[str] = []

@@ -17,8 +17,8 @@ from dlang.timings import Timing, timings_of
 from dlang.tools.arguments import Parser, add_backend, add_json, add_program
 from dlang.tools.files import replace_file
 from dlang.tools.ir import chosen
-from dlang.tools.measuring import Measures, not_measured
 from dlang.tools.report import report
+from dlang.tools.run import Measures, not_measured
 from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.program import Checked
 

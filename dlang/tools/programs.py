@@ -8,8 +8,7 @@ from dlang.diagnostics import error
 from dlang.ir.terms import Scalar, poly
 from dlang.specialize.types import Bindings
 from dlang.tools.arguments import add_threads
-from dlang.tools.parameters import default_dtype, dtype_of, parser_of_main
-from dlang.tools.run import no_main, printed
+from dlang.tools.run import default_dtype, dtype_of, no_main, parser_of_main, printed
 from dlang.typecheck import core
 from dlang.typecheck.headers import FnDecl, Param
 from dlang.typecheck.program import Checked

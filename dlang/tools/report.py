@@ -1,4 +1,4 @@
-"""Writes messages: to the standard error for a person, to the standard output as JSON for a program."""
+"""Writes to a person and to programs: messages, colours, and a screen that is drawn anew."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import IO
 
 from dlang.diagnostics import DEFECTS, Diagnostic, DlangError, Note, Span, render, to_json
 from dlang.lazy_modules import json, traceback
 from dlang.tools.command_line import INTERNAL, USER_ERROR
-from dlang.tools.terminal import coloured
 
 
 def report(diagnostics: Iterable[Diagnostic], as_json: bool) -> int:
@@ -50,3 +50,25 @@ def report_defect(e: Exception) -> None:
         traceback.print_exception(e)
     else:
         print("Please report it with the program. DLANG_DEBUG=1 shows where it happened.", file=sys.stderr)
+
+
+# ---- terminals -------------------------------------------------------------------------------------------------------
+# Writes to terminals: colours, and a screen that is drawn anew.
+
+STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34"}
+CLEARED = "\x1b[H\x1b[2J\x1b[3J"
+"""Written first, it leaves an empty screen."""
+
+
+def coloured(stream: IO[str]) -> bool:
+    """Tells whether to write colours there: see https://no-color.org and https://force-color.org."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR", "0") != "0":
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def painted(text: str, style: str, on: bool) -> str:
+    """The text in a style of `STYLES`, if colours are on."""
+    return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if on and text else text

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dlang.diagnostics import DlangError, error
+from dlang.diagnostics import DlangError, Span, error, shown
 from dlang.driver import (
     BACKENDS,
     Backend,
@@ -24,7 +25,7 @@ from dlang.driver import (
     read_source,
     ready,
 )
-from dlang.lazy_modules import lazy_module
+from dlang.lazy_modules import json, lazy_module
 from dlang.polynomials import Poly
 from dlang.runtime.drivers import driver_of
 from dlang.tools.arguments import (
@@ -37,17 +38,16 @@ from dlang.tools.arguments import (
     add_threads,
     use_threads,
 )
-from dlang.tools.files import refuse_unwritable
-from dlang.tools.measuring import Measures, measures, not_measured, show_memory, show_profile
-from dlang.tools.parameters import default_dtype, dtype_of, integer, parser_of_main
+from dlang.tools.files import refuse_unwritable, replace_file
 from dlang.tools.report import failed, report
-from dlang.typecheck.headers import FnDecl, Unread
+from dlang.typecheck.headers import FnDecl, Param, Unread
 from dlang.typecheck.refinements import substituted
-from dlang.typecheck.types import UNIT, Below, RowVar, Shape, Size, SizeVar, Type, TypeCon, TypeVar, resolve
+from dlang.typecheck.types import FLOATS, UNIT, Below, RowVar, Shape, Size, SizeVar, Type, TypeCon, TypeVar, resolve
 
 if TYPE_CHECKING:
     from dlang.host import effects as host
     from dlang.runtime import memory
+    from dlang.runtime.memory import Usage
     from dlang.runtime.profile import Profile
     from dlang.typecheck import core
     from dlang.typecheck.program import Checked
@@ -237,3 +237,133 @@ def _joined(options: Sequence[str], main: FnDecl) -> list[str]:
         else:
             out.append(text)
     return out
+
+
+# ---- measurements ----------------------------------------------------------------------------------------------------
+# The measurements of `dlc run`: memory, and where time goes.
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """memory, profile: whether to print them; trace: the file for the calls of nests, if they are wanted."""
+
+    memory: bool = False
+    profile: bool = False
+    trace: str | None = None
+
+    @property
+    def of_nests(self) -> bool:
+        """Tells whether the program has to measure itself."""
+        return self.profile or self.trace is not None
+
+    def joined(self, other: Measures) -> Measures:
+        return Measures(self.memory or other.memory, self.profile or other.profile, other.trace or self.trace)
+
+
+def measures(given: argparse.Namespace) -> Measures:
+    """Returns the measurements that options ask for."""
+    memory, profile = (bool(getattr(given, name, False)) for name in ("memory", "profile"))
+    return Measures(memory, profile, getattr(given, "profile_out", None))
+
+
+def show_memory(used: Usage) -> None:
+    """Prints it where errors go."""
+    print(f"memory: {used}", file=sys.stderr)
+
+
+def show_profile(profile: Profile, wanted: Measures) -> None:
+    """Prints and writes what was asked for."""
+    if wanted.profile:
+        print(profile.table(), file=sys.stderr)
+    elif wanted.memory:
+        show_memory(profile.memory)
+    if wanted.trace is not None:
+        replace_file(wanted.trace, json.dumps(profile.trace()))
+        if profile.lost:
+            kept = "a trace has room for the first 65,536"
+            print(f"dlc: {profile.lost:,} events are lost in `{shown(wanted.trace)}`: {kept}", file=sys.stderr)
+
+
+def not_measured(backend: str) -> Exception:
+    help = (f"leave `--backend {backend}` out",)
+    return error("E0958", "only compiled code can be profiled", None, help=help)
+
+
+# ---- parameters of main ----------------------------------------------------------------------------------------------
+# The parameters of `main` as options of a command line.
+
+
+def parser_of_main(prog: str, main: FnDecl, options: Sequence[str]) -> Parser:
+    """Returns the parser of the options of `main`, which are also needed to know whether defaults will be shown."""
+    with_defaults = not {"-h", "--help"}.isdisjoint(options)
+    doc = main.doc.replace("%", "%%") if "%(prog)" in main.doc else main.doc  # which is when argparse looks at it
+    parser = Parser(prog=prog, description=doc, conflict_handler="resolve")
+    if "random" in main.effects:
+        parser.add_argument("--seed", metavar="i64", help="of the random numbers, 0 unless given")
+    for p in main.params:
+        name = p.local.name
+        flags = list(dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"]))
+        dtype = dtype_of(p)
+        default = _default(p) if with_defaults else ""
+        convert = _CONVERSIONS[dtype] if dtype in _CONVERSIONS else integer(dtype)
+        parser.add_argument(
+            *flags,
+            dest=name,
+            metavar=dtype,
+            type=convert,
+            required=not p.has_default,
+            help=f"{dtype}{default}".replace("%", "%%"),
+            nargs="?" if dtype == "bool" else None,
+            const=True if dtype == "bool" else None,
+        )
+    return parser
+
+
+def _default(p: Param) -> str:
+    return f", {p.default.value} unless given" if isinstance(p.default, core.Literal) else ""
+
+
+def dtype_of(p: Param) -> str:
+    """The dtype of an option; raises a `DlangError` for what can be none."""
+    t = resolve(p.local.type)
+    if isinstance(t, TypeVar) and (t.classes or t.literal):
+        return default_dtype(t)
+    if isinstance(t, TypeCon):
+        return t.name
+    span: Span | None = p.local.span
+    help = ("read arrays from a file: `io.npz(path, name)`",)
+    raise error("E0954", f"the parameter `{p.local.name}` of `main` is no number, text or bool", span, help=help)
+
+
+def default_dtype(v: TypeVar) -> str:
+    """Returns the dtype of a number whose dtype nothing decides."""
+    return "f64" if v.literal == "float" or "Float" in v.classes else "i64"
+
+
+def integer(dtype: str) -> Callable[[str], int]:
+    """Makes a parser of integers of a dtype."""
+    bits = int(dtype[1:])
+    low, high = (0, 2**bits - 1) if dtype[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+    def convert(text: str) -> int:
+        value = int(text)
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"{value} is out of the range of {dtype}")
+        return value
+
+    convert.__name__ = dtype  # argparse says: invalid i64 value
+    return convert
+
+
+def _float(text: str) -> float:
+    return float(text)
+
+
+def _bool(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"`{text}` is neither true nor false")
+    return text == "true"
+
+
+_float.__name__ = "number"
+_CONVERSIONS: dict[str, Callable[[str], object]] = {"str": str, "bool": _bool, **dict.fromkeys(FLOATS, _float)}

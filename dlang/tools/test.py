@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import io
+import os
+import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from dlang.diagnostics import DEFECTS, DlangError, Source, error, shown
 from dlang.driver import Backend, Request, Runner, call, check, load, lower, read_source
@@ -19,18 +23,17 @@ from dlang.spelling import plural
 from dlang.tools.arguments import Parser, add_backend, add_json, add_paths, add_sanitize, whole
 from dlang.tools.command_line import FINE, INTERNAL, USER_ERROR
 from dlang.tools.files import programs, refuse_unwritable
-from dlang.tools.report import failed_in, report, report_defect
-from dlang.tools.terminal import coloured, painted
+from dlang.tools.report import coloured, failed_in, painted, report, report_defect
 from dlang.typecheck import core
 from dlang.verification import verified_by_default
 
 if TYPE_CHECKING:
-    from dlang.tools import coverage_report, doc_examples, test_processes
+    from dlang.tools import coverage, doc_examples
     from dlang.tools.coverage import Coverage, Spot
 else:
-    coverage_report = lazy_module("dlang.tools.coverage_report")
+    coverage = lazy_module("dlang.tools.coverage")
     doc_examples = lazy_module("dlang.tools.doc_examples")
-    test_processes = lazy_module("dlang.tools.test_processes")
+
 
 MOST_JOBS = 256
 
@@ -109,9 +112,7 @@ def run_tests(files: Sequence[str], wanted: TestOptions, jobs: int = 1) -> Total
         for path in files:
             totals.add(test_file(wanted, path))
     else:
-        for part in test_processes.in_processes(
-            files, min(jobs, len(files)), partial(test_file, wanted), partial(_ended, wanted)
-        ):
+        for part in in_processes(files, min(jobs, len(files)), partial(test_file, wanted), partial(_ended, wanted)):
             totals.add(part)
     return totals
 
@@ -153,11 +154,11 @@ def _tell(totals: Totals, as_json: bool, seconds: float) -> None:
 
 
 def _tell_coverage(totals: Totals, args: argparse.Namespace) -> None:
-    files = coverage_report.by_file(dict(sorted(totals.reached.items())))
+    files = coverage.by_file(dict(sorted(totals.reached.items())))
     if args.coverage and files:
-        print(coverage_report.table(files), file=sys.stderr if args.json else sys.stdout)
+        print(coverage.table(files), file=sys.stderr if args.json else sys.stdout)
     if args.coverage_out is not None:
-        coverage_report.write_lcov(files, args.coverage_out)
+        coverage.write_lcov(files, args.coverage_out)
 
 
 def _examples(path: str) -> Source | None:
@@ -250,3 +251,53 @@ def _say(text: str, as_json: bool) -> None:
     """Progress, for a person; flushed, so that it stays in order with messages on the standard error."""
     if not as_json:
         print(shown(text), flush=True)
+
+
+# ---- processes -------------------------------------------------------------------------------------------------------
+# `dlc test --jobs`: files are tested in processes of their own, and told in their order.
+
+T = TypeVar("T")
+
+
+def in_processes(files: Sequence[str], jobs: int, test: Callable[[str], T], ended: Callable[[str], T]) -> Iterator[T]:
+    """Applies a function to each file in processes; its output is printed when that of the files before has been.
+
+    The function and what it gives must be such that `pickle` knows them. Processors are shared out among processes.
+    ended: gives what stands for a file whose process has come to a sudden end, as a foreign function may bring about.
+    """
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import get_context
+
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    settings = {"DLANG_THREADS": os.environ.get("DLANG_THREADS", str(threads))}
+    if coloured(sys.stderr):
+        settings["FORCE_COLOR"] = "1"
+    pool_of = partial(ProcessPoolExecutor, mp_context=get_context("spawn"), initializer=_begin, initargs=(settings,))
+    work = partial(_captured, test)
+    with pool_of(jobs) as pool:
+        for file, future in [(file, pool.submit(work, file)) for file in files]:
+            try:
+                out, errors, result = future.result()
+            except BrokenProcessPool:  # by this file, or by another at the same time
+                try:
+                    with pool_of(1) as alone:
+                        out, errors, result = alone.submit(work, file).result()
+                except BrokenProcessPool:
+                    yield ended(file)
+                    continue
+            print(out, end="", flush=True)
+            print(errors, end="", file=sys.stderr, flush=True)
+            yield result
+
+
+def _begin(settings: dict[str, str]) -> None:
+    os.environ.update(settings)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the process that waits says that it was interrupted
+
+
+def _captured(test: Callable[[str], T], file: str) -> tuple[str, str, T]:
+    out, errors = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(errors):
+        result = test(file)
+    return out.getvalue(), errors.getvalue(), result

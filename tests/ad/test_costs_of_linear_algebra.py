@@ -6,7 +6,7 @@ import pytest
 
 from dlang.diagnostics import Source
 from dlang.driver import check, errors_of
-from dlang.tools.scans import prepared, scans
+from dlang.tools.law import prepared, scans
 
 HEAD = "import linalg\nfn positive(a: f64[n, n]) -> f64[n, n] = a + f64(n) * linalg.identity(n)\n"
 FUNCTIONS = {

@@ -6,7 +6,7 @@ from dlang.diagnostics import DlangError, Source
 from dlang.driver import check, errors_of
 from dlang.host.errors import RunError
 from dlang.interpret.metering import TooMuch
-from dlang.tools.scans import prepared, scans
+from dlang.tools.law import prepared, scans
 from tests.fuzz.compare import Disagreement
 
 LIMIT = 40_000

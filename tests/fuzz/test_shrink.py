@@ -14,7 +14,7 @@ from dlang.diagnostics import Source
 from dlang.driver import check
 from dlang.ops.primitives import PRIMITIVES
 from dlang.runtime.engine import CHECKS
-from dlang.tools.scans import prepared
+from dlang.tools.law import prepared
 from tests.fuzz.__main__ import FOUND, main
 from tests.fuzz.compare import Disagreement
 from tests.fuzz.costly import costly

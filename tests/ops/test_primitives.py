@@ -237,7 +237,7 @@ exec(compile(text.replace(before, ROW + before), spec.origin, "exec"), table.__d
 
 import numpy as np
 import dlang
-from dlang.tools.assistance.builtin_words import signature, words
+from dlang.tools.assistance.signatures import signature, words
 from tests.cuda.both import Both
 
 PROGRAM = '''

@@ -8,9 +8,7 @@ from dlang.diagnostics import DlangError, Source
 from dlang.driver import check, errors_of
 from dlang.python.function import Function
 from dlang.python.instances import Program
-from dlang.tools.bench import read_saved, verdict
-from dlang.tools.subject import subject_of
-from dlang.tools.timing import MOST, Times, timed
+from dlang.tools.bench import MOST, Times, read_saved, subject_of, timed, verdict
 
 
 # ---- what is timed ---------------------------------------------------------------------------------------------------

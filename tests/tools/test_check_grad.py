@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dlang.tools.deadline import TooLong, within
 from dlang.tools.dlc import main
+from dlang.tools.gradients import TooLong, within
 
 ROOT = Path(__file__).parents[2]
 

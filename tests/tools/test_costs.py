@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from dlang.tools import scans
+from dlang.tools import law
 from dlang.tools.counted import Costs, Counts
 from dlang.tools.dlc import main
 from dlang.tools.law import breaches
@@ -121,7 +121,7 @@ def test_whole_numbers_are_sizes_and_indices_are_not(costs):
     ],
 )
 def test_what_cannot_be_counted_is_said(costs, options, code, said, monkeypatch):
-    monkeypatch.setattr(scans, "MOST", 5_000)
+    monkeypatch.setattr(law, "MOST", 5_000)
     text = """
         fn name(k: i64) -> str = "{k}"
         fn total(w: f64[n]) -> f64 = sum(w)

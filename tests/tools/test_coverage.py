@@ -9,8 +9,7 @@ import pytest
 from dlang.diagnostics import DlangError, Source
 from dlang.driver import check, errors_of
 from dlang.host.effects import Host
-from dlang.tools.coverage import Coverage
-from dlang.tools.coverage_report import by_file, lcov, table
+from dlang.tools.coverage import Coverage, by_file, lcov, table
 
 
 def covered(text, path="cov.dl"):

@@ -10,7 +10,7 @@ import pytest
 
 from dlang import __version__
 from dlang.runtime import threads
-from dlang.tools.commands import COMMANDS, parser_of
+from dlang.tools.command_line import COMMANDS, parser_of
 from dlang.tools.dlc import main
 
 
@@ -295,7 +295,7 @@ def test_the_version_needs_the_command_line_and_nothing_else():
         "dlang.tools",
         "dlang.tools.arguments",
         "dlang.tools.command_line",
-        "dlang.tools.commands",
+        "dlang.tools.command_line",
         "dlang.tools.dlc",
     ]
 

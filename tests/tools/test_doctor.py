@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from dlang.tools import checkup
+from dlang.tools import doctor
 from dlang.tools.dlc import main
 
 
@@ -24,7 +24,7 @@ def test_a_machine_on_which_these_tests_run_is_fine(dlc):
 
 def test_a_line_says_what_to_do(dlc, monkeypatch):
     monkeypatch.setenv("CC", "no-such-compiler")
-    monkeypatch.setattr(checkup, "_LOOKS", (("C compiler", checkup._c_compiler),))
+    monkeypatch.setattr(doctor, "_LOOKS", (("C compiler", doctor._c_compiler),))
     code, out, _ = dlc("doctor")
     assert code == 0 and "warn  C compiler" in out and "→ correct CC" in out
 
@@ -34,7 +34,7 @@ def test_what_breaks_hides_no_other(dlc, monkeypatch):
         raise OSError("the library is damaged")
         yield
 
-    monkeypatch.setattr(checkup, "_LOOKS", (("BLAS", broken), ("threads", checkup._threads)))
+    monkeypatch.setattr(doctor, "_LOOKS", (("BLAS", broken), ("threads", doctor._threads)))
     code, out, _ = dlc("doctor")
     assert code == 1 and "FAIL  BLAS" in out and "the library is damaged" in out and "ok    threads" in out
     monkeypatch.setenv("DLANG_THREADS", "many")
@@ -43,8 +43,8 @@ def test_what_breaks_hides_no_other(dlc, monkeypatch):
 
 
 def test_missing_packages_are_named(monkeypatch):
-    monkeypatch.setattr(checkup, "NEEDED", ("lark", "no-such-package"))
-    first, second = checkup._packages()
+    monkeypatch.setattr(doctor, "NEEDED", ("lark", "no-such-package"))
+    first, second = doctor._packages()
     assert (first.state, first.advice) == ("fail", "pip install no-such-package") and "lark" in second.found
 
 
@@ -54,7 +54,7 @@ def test_a_cache_that_cannot_be_used_is_told(tmp_path, monkeypatch, size, mode, 
     (tmp_path / "kept").chmod(mode)
     monkeypatch.setenv("DLANG_CACHE", str(tmp_path / "kept"))
     monkeypatch.setenv("DLANG_CACHE_SIZE", size)
-    (found,) = checkup._cache()
+    (found,) = doctor._cache()
     assert found.state == state
     assert not list((tmp_path / "kept").iterdir())
 
@@ -62,7 +62,7 @@ def test_a_cache_that_cannot_be_used_is_told(tmp_path, monkeypatch, size, mode, 
 def test_a_size_of_the_cache_that_is_none_is_told(tmp_path, monkeypatch):
     monkeypatch.setenv("DLANG_CACHE", str(tmp_path))
     monkeypatch.setenv("DLANG_CACHE_SIZE", "much")
-    told, usual = checkup._cache()
+    told, usual = doctor._cache()
     assert (told.state, told.found) == ("warn", "DLANG_CACHE_SIZE is `much`, which says no size")
     assert usual.state == "ok" and usual.found.endswith("of 1.0 GiB")
 
@@ -71,7 +71,7 @@ def test_it_can_be_read_on_a_terminal_of_few_letters(monkeypatch):
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr("sys.stdout", out)
     monkeypatch.setenv("CC", "no-such-compiler")
-    monkeypatch.setattr(checkup, "_LOOKS", (("C compiler", checkup._c_compiler), ("settings", checkup._settings)))
+    monkeypatch.setattr(doctor, "_LOOKS", (("C compiler", doctor._c_compiler), ("settings", doctor._settings)))
     assert main(["doctor"]) == 0
     text = out.buffer.getvalue().decode("ascii")
     assert "\\u2192 correct CC" in text and "its encoding is ascii" in text

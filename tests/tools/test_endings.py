@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from dlang.tools.commands import COMMANDS
+from dlang.tools.command_line import COMMANDS
 from dlang.tools.dlc import main
 
 WORDS = {

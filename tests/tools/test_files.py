@@ -2,7 +2,7 @@
 
 import pytest
 
-from dlang.tools.repl.files import save
+from dlang.tools.repl.commands import save
 from dlang.tools.repl.session import Session
 from tests.limits import file_limit
 

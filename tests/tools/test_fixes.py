@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dlang.diagnostics import Source
-from dlang.tools.fixes import fixed
+from dlang.tools.check import fixed
 from dlang.typecheck.program import check_source
 from tests.diagnostics import goldens, habits
 

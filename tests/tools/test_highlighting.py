@@ -163,7 +163,7 @@ def test_the_extension_starts_the_server_and_runs_tests_in_a_terminal(tmp_path):
     declared = {c["command"] for c in json.loads(files()["package.json"])["contributes"]["commands"]}
     assert declared < set(found["commands"])
     pytest.importorskip("lsprotocol.types")
-    from dlang.tools.language_server.lenses import BENCH, RUN, TEST
+    from dlang.tools.language_server.symbols import BENCH, RUN, TEST
 
     assert {BENCH, RUN, TEST} < set(found["commands"])
 

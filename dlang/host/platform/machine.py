@@ -7,6 +7,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -144,3 +145,25 @@ def library_file() -> str:
 
     found = sorted(glob.glob(os.path.join(scipy_openblas32.get_lib_dir(), f"*{scipy_openblas32.get_library()}*")))
     return next(p for p in found if not p.endswith(".a"))
+
+
+# ---- processors by name ----------------------------------------------------------------------------------------------
+# Describes this machine, as far as that decides how long things take.
+
+
+def processor_name() -> str:
+    """Returns the system's name of the processor; the architecture if it has none."""
+    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith(("model name", "Model")):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def processor_features() -> frozenset[str]:
+    """The names of its instruction sets, as Linux knows them; empty elsewhere."""
+    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith(("flags", "Features")):
+                return frozenset(line.partition(":")[2].split())
+    return frozenset()

@@ -1,6 +1,5 @@
 """Help while a program is written, in an editor and in the session, whatever shows it.
 
-`situation.py` finds where a place is in a text that may be half written, `calls.py` the call around it; `signatures.py`
-has functions in a line; `fitting.py` tells whether a parameter may take a value; `builtin_words.py` describes what the
-compiler knows.
+`situation.py` finds where a place is in a text that may be half written, and the call around it; `signatures.py` has
+functions in a line, and describes what the compiler knows; `fitting.py` tells whether a parameter may take a value.
 """

@@ -1,4 +1,4 @@
-"""A function in a line, as a person reads it: as it is inferred, as it is written, or of what the compiler knows."""
+"""Functions in a line, as a person reads them: as inferred, as written, or of what the compiler knows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from dlang.grammar import syntax as s
-from dlang.tools.assistance import builtin_words
+from dlang.ops.functions import TYPES, about
 from dlang.typecheck.refinements import written
 from dlang.typecheck.schemes import scheme_names
 from dlang.typecheck.scope import FnEntry
@@ -73,7 +73,7 @@ def as_written(name: str, item: s.Fn | s.Extern) -> Signature:
 
 def of_builtin(name: str) -> Signature:
     """Returns the signature of a builtin; if no signature can say its type, one that comes near."""
-    return from_text(name, builtin_words.signature(name) or "(x)")
+    return from_text(name, signature(name) or "(x)")
 
 
 def from_text(name: str, text: str) -> Signature:
@@ -106,3 +106,30 @@ def pattern_text(p: s.Pattern) -> str:
 def flat(text: str) -> str:
     """Code of several lines in one."""
     return re.sub(r"\s+", " ", re.sub(r"#[^\n]*", "", text)).strip()
+
+
+# ---- the functions of the compiler -----------------------------------------------------------------------------------
+# Signatures of functions that the compiler knows, and descriptions of them and of the names in types.
+
+_WORDS_OF_TYPES = {
+    "size": "The type of a parameter that is a size: an `i64` that is not negative, which types may mention.",
+    "Idx": "`Idx<n>` is an `i64` with 0 ≤ i < n: proven where it is asked for, or checked by `e as Idx<n>`.",
+    "Num": "The dtypes of numbers, with `+`, `-` and `*`.",
+    "Float": "The dtypes of floats.",
+    "Int": "The dtypes of integers.",
+    "Ord": "The dtypes whose values have an order.",
+    "Eq": "The dtypes whose values can be compared.",
+    "Vector": "Types that add up and scale: floats, arrays, tuples and structs of them.",
+    "Bits": "Integers and `bool`.",
+    "Scalar": "Numbers and `bool`.",
+}
+
+
+def signature(name: str) -> str | None:
+    """Returns the signature of a builtin function without its name: `(x: a[n]) -> i64`."""
+    return TYPES.get(name)
+
+
+def words(name: str) -> str:
+    """Describes its result."""
+    return about(name) or _WORDS_OF_TYPES.get(name, "")

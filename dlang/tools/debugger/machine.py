@@ -21,6 +21,7 @@ from dlang.interpret.operations import Effect, bounds, goes_on
 from dlang.interpret.points import box_of, points_of
 from dlang.ir import anf
 from dlang.ir.anf import Scalar, Token, Var
+from dlang.ir.marks import BACKWARD, COTANGENT, FORWARD, REVERSED
 from dlang.ir.node import Node
 from dlang.ir.values import accept, size_of, value_of
 from dlang.tools.debugger.code import (
@@ -37,9 +38,7 @@ from dlang.tools.debugger.code import (
     Library,
 )
 from dlang.tools.debugger.finite import Finder, Searching, Sought
-from dlang.tools.debugger.marking import pass_mark
-from dlang.tools.debugger.past import Past
-from dlang.tools.debugger.state import Cell, Entered, Frame, State
+from dlang.tools.debugger.state import Cell, Entered, Frame, Past, Seen, State
 
 MEMORY = 512 << 20  # bytes
 
@@ -365,3 +364,74 @@ class Machine:
         for var, value in zip(i.let.vars, self.log[s.effects], strict=True):
             s.frame.env[var] = value
         s.effects += 1
+
+
+# ---- records of variables --------------------------------------------------------------------------------------------
+# Records what a run knows of variables: it passes the marks that name them.
+
+
+def pass_mark(s: State, i: Instruction) -> None:
+    """Binds what a mark binds, and notes the value, the cotangent or the tangent that it is about."""
+    frame, let = s.frame, i.let
+    op, mark, name, key, env = let.op, i.mark, i.name, i.key, frame.env
+    assert isinstance(op, anf.Assert) and mark is not None
+    values = [env[a] if type(a) is Var else value_of(a, env) for a in op.guarded]
+    for var, value in zip(let.vars, values, strict=True):
+        env[var] = value
+    if name is None or key is None:
+        _pass(frame, mark.key, i)
+        return
+    kinds, via, passes = mark.kinds, i.via, frame.passes
+    backward = bool(passes) and frame.backward(via)
+    others = [value_of(a, env) for a in op.values]
+    if kinds:
+        seen = Seen(name, tuple(values), kinds, mark.guarded, backward, frame.iterations, i.spot, via)
+        if kinds[-1] != COTANGENT:
+            _tangent(s, seen)
+            return
+        frame.cotangents[key] = seen
+        frame.fresh = (*frame.fresh, seen)
+        if not others:
+            return
+        key = (name.local, via, ())
+    elif len(values) == len(name.passed):
+        others = values + others
+    else:
+        others = [*values[: len(name.passed)], *others]
+    seen = Seen(name, tuple(others), (), (), backward, frame.iterations, i.spot, via)
+    names = frame.names
+    if key in names:
+        del names[key]  # the last one comes last
+    names[key] = seen
+    if not passes and frame.past is not None:
+        frame.past.variable(s.steps, key, seen)
+
+
+def _pass(frame: Frame, key: str, i: Instruction) -> None:
+    """At the beginning or the end of a backward pass."""
+    if key == BACKWARD:
+        if not frame.passes:
+            frame.cotangents = {}
+        frame.passes, frame.spot = (*frame.passes, i.via), i.spot
+    elif key == FORWARD:
+        frame.passes = frame.passes[:-1]
+    else:
+        assert key == REVERSED
+
+
+def _tangent(s: State, seen: Seen) -> None:
+    """Keeps a tangent with the value, or with the cotangent, that it belongs to: that of the mark before."""
+    frame = s.frame
+    kinds = seen.kinds
+    while kinds and kinds[-1] != COTANGENT:
+        kinds = kinds[:-1]
+    key = (seen.name.local, seen.via, kinds)
+    held = frame.cotangents if kinds else frame.names
+    before = held.get(key)
+    if before is None:
+        return
+    after = held[key] = replace(before, tangents=(*before.tangents, seen))
+    if kinds:
+        frame.fresh = tuple([after if x is before else x for x in frame.fresh])
+    elif frame.past is not None and not frame.passes:
+        frame.past.variable(s.steps, key, after)

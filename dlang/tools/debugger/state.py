@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,8 @@ from dlang.identity import ByIdentity
 from dlang.interpret.code import Frame as Variables
 from dlang.ir.anf import Var
 from dlang.ir.values import Version
+from dlang.specialize.names import Name
 from dlang.tools.debugger.code import IF, Code, Instruction, Key, Spot, Via
-from dlang.tools.debugger.past import Past
-from dlang.tools.debugger.seen import Seen, reached
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,3 +182,165 @@ class Entered:
         """Lists the instructions before which at least `low` operations ran, and less than `high`."""
         first, last = bisect_left(self.steps, low), bisect_left(self.steps, high)
         return [(self.steps[k], self.known[self.which[k]]) for k in range(first, last)]
+
+
+# ---- what forward passes leave ---------------------------------------------------------------------------------------
+# The record that a forward pass leaves for the backward one: the values that variables had, and when statements began.
+#
+# When a backward pass comes to a statement, the variables of the function have got other values since, or the call has
+# returned. So whoever looks is shown what was remembered of that statement in that iteration of its loops. A call that
+# saves a tape leaves its past with the tape.
+
+Iterations = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Track:
+    """The values of a variable, each with how many operations ran before it."""
+
+    steps: array[int] = field(default_factory=lambda: array("q"))
+    seen: list[Seen] = field(default_factory=list)
+
+    def of(self, spot: Spot, iterations: Iterations, begin: int, end: int) -> Seen | None:
+        """The value when a statement has run that began after some operations, before it begins again.
+
+        That is what it gave itself, or else what was there before it.
+        """
+        before = bisect_left(self.steps, begin)
+        for k in range(bisect_left(self.steps, end) - 1, before - 1, -1):
+            if self.seen[k].spot is spot and self.seen[k].iterations == iterations:
+                return self.seen[k]
+        found = self.seen[before - 1] if before else None
+        return found if found is not None and found.holds(iterations, spot.via) else None
+
+
+@dataclass(slots=True)
+class Past:
+    """The past of one call, which all copies of its frame have in common: a run that comes by again adds nothing.
+
+    room: bytes that are left; without any, nothing more is remembered. begun: when statements did, by the number of the
+    spot. iterations: when iterations of loops began. counts: how many iterations a loop had. cut: the statement that
+    was under way, with those around it, when the room ended.
+    """
+
+    room: int
+    variables: dict[Key, Track] = field(default_factory=dict)
+    begun: dict[int, array[int]] = field(default_factory=dict)
+    iterations: dict[tuple[int, Iterations], int] = field(default_factory=dict)
+    counts: dict[tuple[int, Iterations], int] = field(default_factory=dict)
+    cut: frozenset[int] = frozenset()
+
+    @property
+    def full(self) -> bool:
+        return bool(self.cut)
+
+    # ---- remembering
+    def statement(self, steps: int, spot: Spot) -> None:
+        if self.full:
+            return
+        if self.room <= 0:
+            self.cut = frozenset(spot.around())
+            return
+        begun = self.begun.get(spot.number)
+        if begun is None:
+            begun = self.begun[spot.number] = array("q")
+        if not (begun and begun[-1] >= steps):
+            begun.append(steps)
+            self.room -= 8
+
+    def variable(self, steps: int, key: Key, seen: Seen) -> None:
+        if self.full:
+            return
+        track = self.variables.get(key)
+        if track is None:
+            track = self.variables[key] = Track()
+        if not (track.steps and track.steps[-1] >= steps):
+            track.steps.append(steps)
+            track.seen.append(seen)
+            self.room -= seen.nbytes
+
+    def iteration(self, steps: int, loop: Spot, iterations: Iterations) -> None:
+        key = (loop.number, iterations[:-1])
+        self.counts[key] = max(self.counts.get(key, 0), iterations[-1] + 1)
+        if not self.full and self.iterations.get((loop.number, iterations), -1) < steps:
+            self.iterations[loop.number, iterations] = steps
+            self.room -= OBJECT
+
+    # ---- what was
+    def count(self, loop: Spot, iterations: Iterations) -> int:
+        """How many iterations a loop had, in iterations of those around; 0 if that is not known."""
+        return self.counts.get((loop.number, iterations), 0)
+
+    def at(self, spot: Spot, loop: Spot | None, iterations: Iterations) -> list[Seen] | None:
+        """The variables when a statement has run; None if that is not remembered.
+
+        loop: the innermost one around the statement; iterations: of all around.
+        """
+        first = -1 if loop is None else self.iterations.get((loop.number, iterations))
+        begun = self.begun.get(spot.number)
+        if first is None or begun is None or first > begun[-1]:
+            return None
+        k = bisect_left(begun, first) if loop is not None else len(begun) - 1
+        if k == len(begun) - 1 and spot.number in self.cut:
+            return None
+        begin, end = begun[k], begun[k + 1] if k + 1 < len(begun) else 1 << 62
+        tracks = [(via, track) for (_, via, _), track in self.variables.items() if reached(spot.via, via)]
+        tracks.sort(key=lambda t: len(t[0]))  # what is inside counts
+        found = [track.of(spot, iterations, begin, end) for _, track in tracks]
+        return [seen for seen in found if seen is not None]
+
+
+# ---- variables -------------------------------------------------------------------------------------------------------
+# A variable of the source as the machine sees it.
+
+OBJECT = 250  # bytes of a variable with a number, about
+
+
+@dataclass(slots=True, eq=False)
+class Seen:
+    """A variable with its value, or its cotangent or tangent: which of the guarded values it has, and what they are.
+
+    It is not changed, only replaced; a frozen class takes longer to make. kinds: as of its mark. backward, iterations,
+    spot, via: where that was found. tangents: those of the value, or of the cotangent.
+    """
+
+    name: Name
+    values: tuple[Any, ...]
+    kinds: tuple[str, ...] = ()
+    guarded: tuple[int, ...] = ()
+    backward: bool = False
+    iterations: tuple[int, ...] = ()
+    spot: Spot | None = None
+    via: Via = ()
+    tangents: tuple[Seen, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        """Of which there is one value at a time: what a lambda has captured is not the variable around it."""
+        return self.name.local, self.via, self.kinds
+
+    def detached(self) -> Seen:
+        """Sharing no memory with what its arrays become by updates."""
+        if not any(type(v) is Version for v in self.values) and not self.tangents:
+            return self
+        values = tuple([v.read().copy() if type(v) is Version else v for v in self.values])
+        return replace(self, values=values, tangents=tuple([t.detached() for t in self.tangents]))
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes it takes."""
+        return (
+            OBJECT
+            + sum([v.nbytes for v in self.values if isinstance(v, np.ndarray)])
+            + sum([t.nbytes for t in self.tangents])
+        )
+
+    def holds(self, iterations: tuple[int, ...], via: Via) -> bool:
+        """Tells whether it still holds: in the same iterations of the loops, and in the same calls that code was
+        inlined for."""
+        return iterations[: len(self.iterations)] == self.iterations and reached(via, self.via)
+
+
+def reached(via: Via, inner: Via) -> bool:
+    """Tells whether code that is reached by some calls sees what is known in others of them: those around."""
+    return via[len(via) - len(inner) :] == inner

@@ -1,17 +1,157 @@
-"""The pages: one for each module, one for its source, and the first."""
+"""The pages about modules as HTML: one for each module, one for its source, and the first."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from html import escape
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
-from dlang.tools.documentation import prose
-from dlang.tools.documentation.links import Links, address
+from dlang.diagnostics import error
+from dlang.drafts import write as write_file
 from dlang.tools.documentation.modules import Entry, Module
+from dlang.tools.files import writing
+
+# ---- Markdown and code -----------------------------------------------------------------------------------------------
+# HTML of Markdown and of code.
+
+Find = Callable[[str], str | None]  # the address of a name
+
+
+def html_of_code(text: str, find: Find | None = None) -> str:
+    """A program in colours; names of types that `find` knows are links."""
+    return "".join(_coloured(kind, value, find) for kind, value in _lexer().get_tokens(text)).rstrip("\n")
+
+
+def html_of_lines(text: str, find: Find | None = None) -> list[str]:
+    """The lines of a program in colours. No token spans lines."""
+    return html_of_code(text, find).split("\n")
+
+
+def _coloured(kind: Any, value: str, find: Find | None) -> str:
+    from pygments.token import STANDARD_TYPES, Name, Whitespace
+
+    if kind in Whitespace:
+        return escape(value)
+    shown = escape(value)
+    target = find(value) if find is not None and kind in Name and value[:1].isupper() else None
+    if target is not None:
+        shown = f'<a href="{escape(target)}">{shown}</a>'
+    style = STANDARD_TYPES.get(kind, "")
+    return f'<span class="{style}">{shown}</span>' if style else shown
+
+
+@cache
+def _lexer() -> Any:
+    """E0975 without Pygments."""
+    try:
+        from dlang.tools.highlighting.pygments_lexer import DlangLexer
+    except ImportError as e:
+        raise _missing("Pygments", e) from None
+    return DlangLexer(ensurenl=False, stripnl=False)
+
+
+class Prose:
+    """Markdown → HTML. Names in `html_of_code` that `find` knows are links; raw HTML is shown as it is written.
+
+    Raises E0975 without markdown-it.
+    """
+
+    def __init__(self) -> None:
+        try:
+            from markdown_it import MarkdownIt
+        except ImportError as e:
+            raise _missing("markdown-it-py", e) from None
+        self._markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+        self._markdown.add_render_rule("code_inline", _code_inline)
+        self._markdown.add_render_rule("fence", _fence)
+        self._markdown.add_render_rule("code_block", _fence)
+
+    def html(self, text: str, find: Find) -> str:
+        return str(self._markdown.render(text, {"find": find}))
+
+    def inline(self, text: str, find: Find) -> str:
+        """Renders one paragraph, without its tags."""
+        return str(self._markdown.renderInline(text, {"find": find}))
+
+
+def _code_inline(_: Any, tokens: Sequence[Any], index: int, options: Any, env: Any) -> str:
+    content = tokens[index].content
+    target = env["find"](content)
+    shown = f"<code>{escape(content)}</code>"
+    return shown if target is None else f'<a href="{escape(target)}">{shown}</a>'
+
+
+def _fence(_: Any, tokens: Sequence[Any], index: int, options: Any, env: Any) -> str:
+    """A block of code; one that names another language is not coloured."""
+    content, language = tokens[index].content.rstrip("\n"), tokens[index].info.split()[:1]
+    shown = html_of_code(content) if language == ["dlang"] else escape(content)
+    return f"<pre><code>{shown}</code></pre>\n"
+
+
+def _missing(what: str, e: ImportError) -> Exception:
+    help = ("install it: pip install 'dlang[docs]'",)
+    return error("E0975", f"`dlc doc` needs {what}, which can't be loaded: {e}", None, help=help)
+
+
+# ---- names -----------------------------------------------------------------------------------------------------------
+# Links names to the pages of the modules that declare them.
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """places: for each module its public names, and the names of the entries that they belong to."""
+
+    places: dict[str, dict[str, str]]
+
+    def find(self, name: str, here: Module) -> str | None:
+        """The address of a name as a module sees it, `relu`, `nn.relu`, `nn` or a type of another; from a page beside
+        that of the module. None if it leads nowhere."""
+        if name in self.places.get(here.name, {}):
+            return self._address(here.name, name, here)
+        module, dot, last = name.rpartition(".")
+        if not dot:
+            module = here.imports.get(name, "prelude")
+        owner = self._module(module, here)
+        if owner is not None and last in self.places[owner]:
+            return self._address(owner, last, here)
+        whole = self._module(name, here)
+        return None if whole is None else address(whole)
+
+    def type(self, name: str, here: Module) -> str | None:
+        """The address of a type. One that is mentioned without a module may be of any that has it alone."""
+        found = self.find(name, here)
+        if found is not None:
+            return found
+        owners = [module for module, names in self.places.items() if name in names]
+        return self._address(owners[0], name, here) if len(owners) == 1 else None
+
+    def _module(self, path: str, here: Module) -> str | None:
+        """The module that another one calls so; it is found in that one's folder first."""
+        path = here.aliases.get(path, path)
+        folder = here.name.rpartition(".")[0]
+        return next((m for m in ([f"{folder}.{path}"] if folder else []) + [path] if m in self.places), None)
+
+    def _address(self, module: str, name: str, here: Module) -> str:
+        entry = f"#{quote(self.places[module][name])}"
+        return entry if module == here.name else address(module) + entry
+
+
+def links(modules: list[Module]) -> Links:
+    return Links({m.name: {name: e.name for e in m.entries for name in e.names} for m in modules})
+
+
+def address(module: str) -> str:
+    """The page of a module, from the page of another."""
+    return f"{quote(module)}.html"
+
+
+# ---- pages -----------------------------------------------------------------------------------------------------------
 
 _SECTIONS = {"Types": ("struct", "enum", "type"), "Functions": ("function",), "Constants": ("constant",)}
 
@@ -21,7 +161,7 @@ class Site:
     title: str
     modules: Sequence[Module]
     links: Links
-    prose: prose.Prose
+    prose: Prose
 
     def first(self) -> str:
         """The page with all modules."""
@@ -54,7 +194,7 @@ class Site:
         names = {name: f"../modules/{found}" for name in _names(m) if (found := self._from_source(name, m))}
         rows = "".join(
             f'<span class="line" id="L{number}"><a class="number" href="#L{number}">{number}</a>{line}\n</span>'
-            for number, line in enumerate(prose.lines(m.source.text, names.get), 1)
+            for number, line in enumerate(html_of_lines(m.source.text, names.get), 1)
         )
         module = f'<a class="source" href="../modules/{address(m.name)}">documentation</a>'
         head = f'<h1><span class="kind">source of</span> {escape(m.name)} {module}</h1>'
@@ -75,7 +215,7 @@ class Site:
     # ---- parts of pages ----------------------------------------------------------------------------------------------
     def _entry(self, e: Entry, m: Module) -> str:
         id, line = escape(e.name), f"../source/{address(m.name)}#L{e.line}"
-        signature = prose.code(e.code, lambda name: None if name == e.name else self.links.type(name, m))
+        signature = html_of_code(e.code, lambda name: None if name == e.name else self.links.type(name, m))
         return (
             f'<section class="entry" id="{id}">\n'
             f'<h3><span class="kind">{e.kind}</span> <a href="#{quote(e.name)}">{id}</a> '
@@ -154,3 +294,30 @@ _PAGE = """\
 </body>
 </html>
 """
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+# The files of a site.
+
+ASSETS = Path(__file__).parent / "assets"
+
+
+def write(modules: Sequence[Module], title: str, folder: Path) -> int:
+    """Writes the pages into a folder, which is made, and gives how many files there are. E0822 if that fails."""
+    made = dict(_files(Site(title, modules, links(list(modules)), Prose())))
+    with writing(folder):
+        for name, text in made.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_file(path, text)
+    return len(made)
+
+
+def _files(site: Site) -> Iterator[tuple[str, str]]:
+    for asset in ("style.css", "page.js"):
+        yield asset, (ASSETS / asset).read_text(encoding="utf-8")
+    yield "search_index.js", site.index()
+    yield "index.html", site.first()
+    for m in site.modules:
+        yield f"modules/{m.name}.html", site.module(m)
+        yield f"source/{m.name}.html", site.source(m)

@@ -9,7 +9,7 @@ needs, too, such as the call around a place, is in `tools/assistance/`.
 Names are found by scopes, so a keystroke costs only the declaration that it changed; a test compares them with what the
 checker says of every name in the library and the examples. A rename gives the files its texts for a moment
 (`Project.rewritten`) and compares what all names stand for, before and after; the checks are made in a copy of what is
-kept (`Workspace.trial`). There are no threads: what looks at many files is a generator (`steps.py`), and the server
-answers others between its steps. Long answers keep what they have of each declaration (`wire.py`, `tokens.py`). A test
-makes random edits, undoes some, and compares what the server says with what a fresh one does.
+kept (`Workspace.trial`). There are no threads: what looks at many files is a generator (`protocol.py`), and the server
+answers others between its steps. Long answers keep what they have of each declaration (`protocol.py`, `tokens.py`). A
+test makes random edits, undoes some, and compares what the server says with what a fresh one does.
 """

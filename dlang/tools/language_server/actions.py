@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 
@@ -10,11 +11,13 @@ from lsprotocol import types as lsp
 from dlang.diagnostics import Diagnostic, Fix, Span
 from dlang.grammar import syntax as s
 from dlang.grammar.trees import walk
-from dlang.tools.language_server import messages
-from dlang.tools.language_server.describe import shown_type
-from dlang.tools.language_server.documents import Document
-from dlang.tools.language_server.inlay import of_const, of_local, of_pattern, of_signature
-from dlang.tools.language_server.positions import offset_at, range_between, range_of
+from dlang.tools.assistance.signatures import inferred
+from dlang.tools.explain import PAGES
+from dlang.tools.language_server.definitions import own
+from dlang.tools.language_server.describe import entry_of, shown_type
+from dlang.tools.language_server.documents import Document, Project
+from dlang.tools.language_server.protocol import offset_at, position_at, range_between, range_of
+from dlang.typecheck.types import MISTAKE, TypeFn
 
 EXPLAIN = "dlc.explain"
 _MOMENT = 0.3  # seconds
@@ -80,7 +83,7 @@ def _fix(document: Document, d: Diagnostic, fix: Fix) -> lsp.CodeAction:
     return lsp.CodeAction(
         fix.title,
         QUICK,
-        [messages.of_diagnostic(document.project, d)],
+        [of_diagnostic(document.project, d)],
         is_preferred=len(d.fixes) == 1,
         edit=lsp.WorkspaceEdit({document.project.uri(fix.span.source.path): [edit]}),
     )
@@ -131,3 +134,137 @@ def still_checks(document: Document, edits: list[tuple[int, str]]) -> bool:
         text = text[:at] + more + text[at:]
     with document.rewritten(text) as analysis:
         return len(analysis.diagnostics) <= before
+
+
+# ---- types and sizes in the text -------------------------------------------------------------------------------------
+# Types and sizes that were found and not written, shown where they could be written.
+
+_LONGEST = 60
+
+
+def inlay_hints(document: Document, within: lsp.Range) -> list[lsp.InlayHint]:
+    """The hints of the lines of a range."""
+    analysis = document.analysis
+    first, last = offset_at(analysis.source, within.start), offset_at(analysis.source, within.end)
+    out: list[lsp.InlayHint] = []
+    for item in analysis.module.items:
+        if item.span.last < first or item.span.first > last:
+            continue
+        for offset, text in _of_item(document, item):
+            if first <= offset <= last:
+                out.append(lsp.InlayHint(position_at(analysis.source, offset), text, kind=lsp.InlayHintKind.Type))
+    return out
+
+
+def _of_item(document: Document, item: s.Item) -> Iterator[tuple[int, str]]:
+    if isinstance(item, s.Fn):
+        yield from of_signature(document, item)
+    if isinstance(item, s.Const) and item.type is None:
+        yield from of_const(document, item)
+    for node in walk(item):
+        match node:
+            case s.Let(pattern=pattern, type=None, value=value) | s.Var(pattern=pattern, type=None, value=value):
+                if not isinstance(value, s.Lambda):
+                    yield from of_pattern(document, pattern)
+            case s.Lambda(parameters=parameters):
+                for p in parameters:
+                    if p.type is None:
+                        yield from of_pattern(document, p.pattern)
+            case s.Binder(pattern=pattern, each=each) if each is not None:
+                yield from of_pattern(document, pattern)
+            case s.Fn() if node is not item:
+                yield from of_local(document, node)
+            case _:
+                pass
+
+
+def of_pattern(document: Document, pattern: s.Pattern) -> Iterator[tuple[int, str]]:
+    """The types of the names that a pattern binds."""
+    for node in walk(pattern):
+        if isinstance(node, s.PatternName):
+            t = document.analysis.type_at(node.span)
+            if t is not None and len(text := shown_type(t)) <= _LONGEST:
+                yield node.span.last, f": {text}"
+
+
+def of_const(document: Document, item: s.Const) -> Iterator[tuple[int, str]]:
+    """The type of a constant."""
+    found = own(document, item.name, "value")
+    entry = entry_of(document, found) if found is not None else None
+    if entry is not None and entry.decl.result is not None:
+        yield item.name_span.last, f": {shown_type(entry.decl.result)}"
+
+
+def of_signature(document: Document, f: s.Fn) -> Iterator[tuple[int, str]]:
+    """Lists the types and bounds that the signature of a function leaves out, with their offsets."""
+    if f.result is not None and all(p.type is not None for p in f.parameters):
+        return
+    found = own(document, f.name, "value")
+    entry = entry_of(document, found) if found is not None and found.item is f else None
+    if entry is None:
+        return
+    signature = inferred(f.name, entry, f)
+    if signature.bounds and not f.bounds:
+        yield f.name_span.last, signature.bounds
+    for p, text in zip(f.parameters, signature.parameters, strict=True):
+        if p.type is None and MISTAKE.name not in text:
+            yield p.pattern.span.last, ": " + text.partition(": ")[2].partition(" = ")[0]
+    if f.result is None and not signature.result.startswith("()") and MISTAKE.name not in signature.result:
+        yield end_of_parameters(f), f" -> {signature.result}"
+
+
+def of_local(document: Document, f: s.Fn) -> Iterator[tuple[int, str]]:
+    """The same of a local function."""
+    t = document.analysis.type_at(f.name_span)
+    if not isinstance(t, TypeFn):
+        return
+    for p, found in zip(f.parameters, t.params, strict=False):
+        if p.type is None:
+            yield p.pattern.span.last, f": {shown_type(found)}"
+    if f.result is None and (text := shown_type(t.result)) != "()":
+        yield end_of_parameters(f), f" -> {text}"
+
+
+def end_of_parameters(f: s.Fn) -> int:
+    """The offset behind the `)` of the parameters."""
+    start = f.parameters[-1].span.end if f.parameters else f.name_span.end
+    between = Span(f.span.source, start, f.body.span.start)
+    match = re.match(r"(?:[^)#]|#[^\n]*)*\)", between.text)
+    return between.first + (match.end() if match is not None else 0)
+
+
+# ---- diagnostics -----------------------------------------------------------------------------------------------------
+# Diagnostics of the compiler as those of the protocol.
+
+_SEVERITIES = {"error": lsp.DiagnosticSeverity.Error, "warning": lsp.DiagnosticSeverity.Warning}
+
+
+def of_document(document: Document) -> dict[str, list[lsp.Diagnostic]]:
+    """The messages of a check, by the path of the file that they are about; the document's own are always there."""
+    found: dict[str, list[lsp.Diagnostic]] = {document.path: []}
+    for d in document.analysis.diagnostics:
+        path = d.span.source.path if d.span is not None else document.path
+        found.setdefault(path, []).append(of_diagnostic(document.project, d))
+    return found
+
+
+def of_diagnostic(project: Project, d: Diagnostic) -> lsp.Diagnostic:
+    """One message: what stands under the marked text and what to do are lines of it, notes with a place are links."""
+    here = range_of(d.span) if d.span is not None else lsp.Range(lsp.Position(0, 0), lsp.Position(0, 0))
+    lines = [d.message, *([d.label] if d.label else []), *(n.text for n in d.notes if n.span is None)]
+    lines += [f"help: {text}" for text in d.help]
+    related = [
+        lsp.DiagnosticRelatedInformation(lsp.Location(project.uri(n.span.source.path), range_of(n.span)), n.text)
+        for n in d.notes
+        if n.span is not None
+    ]
+    page = PAGES / f"{d.code}.md"
+    return lsp.Diagnostic(
+        here,
+        "\n".join(lines),
+        severity=_SEVERITIES.get(d.severity, lsp.DiagnosticSeverity.Information),
+        code=d.code,
+        code_description=lsp.CodeDescription(page.absolute().as_uri()),
+        source="dlc",
+        related_information=related,
+    )

@@ -11,45 +11,41 @@ from pathlib import Path
 from lsprotocol import types as lsp
 
 from dlang.diagnostics import Span
-from dlang.grammar import syntax as s
+from dlang.grammar import parser, syntax as s
 from dlang.grammar.lexer import CONTEXTUAL, KEYWORDS
 from dlang.grammar.newlines import OPENERS
 from dlang.grammar.trees import walk
-from dlang.tools.assistance.calls import CallAt, call_at
 from dlang.tools.assistance.fitting import takes, taking
-from dlang.tools.assistance.signatures import flat
-from dlang.tools.assistance.situation import INTERPOLATION, Situation, expected, open_brackets, path_of_import, receiver
-from dlang.tools.language_server.calls import called, situation_at
+from dlang.tools.assistance.signatures import Signature, flat
+from dlang.tools.assistance.situation import (
+    INTERPOLATION,
+    CallAt,
+    Situation,
+    call_at,
+    expected,
+    open_brackets,
+    path_of_import,
+    receiver,
+    situation,
+)
 from dlang.tools.language_server.definitions import (
     Definition,
     declarations,
+    definition,
     fields_of,
     global_definition,
     imports,
     module_named,
     struct_of,
 )
-from dlang.tools.language_server.describe import entry_of, shown_type, signature_of
+from dlang.tools.language_server.describe import documentation, entry_of, headline, shown_type, signature_of
 from dlang.tools.language_server.documents import Document
-from dlang.tools.language_server.importable import importable
-from dlang.tools.language_server.items import (
-    ARGUMENT,
-    BUILTIN,
-    CALLED,
-    FITTING,
-    FOREIGN,
-    KEYWORD,
-    LOCAL,
-    OWN,
-    Kind,
-    item_of,
-    plain_item,
-)
-from dlang.tools.language_server.positions import offset_at, range_between
-from dlang.tools.language_server.scopes import Global, Local
+from dlang.tools.language_server.names import Global, Local
+from dlang.tools.language_server.protocol import offset_at, range_between, range_of, units
 from dlang.tools.language_server.symbols import fits
 from dlang.typecheck import builtins
 from dlang.typecheck.annotations import EFFECTS
+from dlang.typecheck.messages import imported
 from dlang.typecheck.terms import I64
 from dlang.typecheck.types import DTYPES, Type, TypeData, TypeTuple
 
@@ -346,3 +342,150 @@ def _functions_of(document: Document, at: Situation, t: Type) -> Iterator[lsp.Co
         item.filter_text = f"{text}.{name}"
         item.text_edit = lsp.TextEdit(place, f"{name}({text})")
         yield item
+
+
+# ---- items -----------------------------------------------------------------------------------------------------------
+# Items of a completion: what is said of each at once, and what is said when it is looked at.
+
+Kind = lsp.CompletionItemKind
+_KINDS = {
+    "function": Kind.Function,
+    "builtin": Kind.Function,
+    "constant": Kind.Constant,
+    "struct": Kind.Struct,
+    "enum": Kind.Enum,
+    "alias": Kind.Interface,
+    "constructor": Kind.EnumMember,
+    "field": Kind.Field,
+    "module": Kind.Module,
+    "parameter": Kind.Variable,
+    "size": Kind.TypeParameter,
+    "shape": Kind.TypeParameter,
+    "type variable": Kind.TypeParameter,
+}
+
+# What an item is sorted by begins with one of these; the name follows.
+ARGUMENT, FITTING, LOCAL, OWN, FOREIGN, BUILTIN, KEYWORD, CALLED, IMPORTABLE = (
+    "00", "01", "0", "1", "2", "3", "4", "5", "6",
+)  # fmt: skip
+
+
+def plain_item(name: str, kind: Kind, order: str = OWN, detail: str | None = None) -> lsp.CompletionItem:
+    return lsp.CompletionItem(name, kind=kind, detail=detail, sort_text=order + name)
+
+
+def item_of(document: Document, found: Definition, order: str, kind: Kind | None = None) -> lsp.CompletionItem:
+    """Returns the completion item of a definition; details that take time are added when it is selected."""
+    item = plain_item(found.name, kind or _KINDS.get(found.kind, Kind.Variable), order)
+    where = found.span
+    item.data = {"path": document.path, "name": found.name, "kind": found.kind}
+    if where is not None and found.document is not None:
+        item.data |= {"in": found.document.path, "at": where.first}
+    if found.kind in ("let", "var", "parameter", "index") and where is not None:
+        t = document.analysis.type_at(where)
+        if t is not None:
+            item.label_details = lsp.CompletionItemLabelDetails(detail=f": {shown_type(t)}")
+    return item
+
+
+def resolve_item(document: Document, item: lsp.CompletionItem) -> lsp.CompletionItem:
+    """An item with its signature and its documentation."""
+    data = item.data if isinstance(item.data, dict) else {}
+    found = Definition(str(data.get("name", "")), str(data.get("kind", "")))
+    if "in" in data:
+        other = document.project.document(str(data["in"]))
+        known = declarations(other).values() if other is not None else ()
+        found = next((d for d in known if d.span is not None and d.span.first == data["at"]), found)
+    if found.kind == "builtin" or found.item is not None:
+        item.detail = flat(headline(document, found))
+        if words := documentation(found):
+            item.documentation = lsp.MarkupContent(lsp.MarkupKind.Markdown, words)
+    return item
+
+
+# ---- names that can be imported --------------------------------------------------------------------------------------
+# Names that an import would bring: modules beside the file and of the standard library, and what they declare.
+
+_DECLARED = re.compile(r"^(fn|const|struct|enum|extern\b.*\bfn) (\w+)", re.MULTILINE)
+_KINDS_OF_KEYWORDS = {"const": lsp.CompletionItemKind.Constant, "struct": lsp.CompletionItemKind.Struct,
+          "enum": lsp.CompletionItemKind.Enum}  # fmt: skip
+
+
+def importable(document: Document, stem: str) -> Iterator[lsp.CompletionItem]:
+    """Lists names that begin with `stem` and are not imported, each with the edit that imports it."""
+    if not stem:
+        return
+    whole = {i.path[0] for i in imports(document) if i.names is None}
+    for name, text in _other_modules(document):
+        if name not in whole and name.startswith(stem):
+            yield _item(document, name, lsp.CompletionItemKind.Module, f"import {name}")
+        for keyword, declared in _DECLARED.findall(text):
+            if declared.startswith(stem) and not declared.startswith("_"):
+                kind = _KINDS_OF_KEYWORDS.get(keyword, lsp.CompletionItemKind.Function)
+                yield _item(document, declared, kind, f"import {name} {{ {declared} }}")
+
+
+def _other_modules(document: Document) -> Iterator[tuple[str, str]]:
+    """The modules that the file could import, with their texts."""
+    for name in document.project.finder.known(Path(document.path)):
+        found = document.project.imported((name,), document)
+        if found is not None:
+            yield name, found.text
+
+
+def _item(document: Document, name: str, kind: lsp.CompletionItemKind, line: str) -> lsp.CompletionItem:
+    fix = imported(Span(document.analysis.source, 0, 0), line)
+    item = plain_item(name, kind, IMPORTABLE, line)
+    item.additional_text_edits = [lsp.TextEdit(range_of(fix.span), fix.text)]
+    return item
+
+
+# ---- calls -----------------------------------------------------------------------------------------------------------
+# The call that an argument is written in, and what the function takes.
+
+_FAR = 8_000  # characters that a call is not longer than, in one declaration
+
+
+def situation_at(document: Document, offset: int) -> Situation:
+    """Returns the situation of an offset in the text, of which only the lines shortly before it are looked at."""
+    text = document.analysis.source.text[:offset]
+    far = text.rfind("\n", 0, max(0, offset - _FAR)) + 1
+    return situation(text, far + parser.declarations(text[far:])[-1][0])
+
+
+def called(document: Document, call: CallAt) -> Definition | None:
+    """Returns the definition of the function called."""
+    head, _, name = call.path.rpartition(".")
+    space = "constructor" if name[:1].isupper() else "value"
+    local = document.analysis.scope(call.start).value(head.partition(".")[0] or name)
+    if local is not None:
+        return definition(document, local) if not head else None
+    return definition(document, Global(name, space, head or None))
+
+
+def signature_help(document: Document, position: lsp.Position) -> lsp.SignatureHelp | None:
+    """The signature of the function whose arguments are being written, and which of them."""
+    call = call_at(situation_at(document, offset_at(document.analysis.source, position)))
+    found = called(document, call) if call is not None else None
+    known = signature_of(document, found) if found is not None else None
+    if call is None or found is None or known is None:
+        return None
+    signature = known.inside(call.form)
+    words = documentation(found)
+    information = lsp.SignatureInformation(
+        str(signature),
+        documentation=lsp.MarkupContent(lsp.MarkupKind.Markdown, words) if words else None,
+        parameters=[lsp.ParameterInformation(place) for place in _places(signature)],
+    )
+    last = max(0, len(signature.parameters) - 1)
+    return lsp.SignatureHelp([information], 0, min(call.parameter(signature.names), last))
+
+
+def _places(signature: Signature) -> list[tuple[int, int]]:
+    """Returns the span of each parameter in the text of the signature, in UTF-16 code units."""
+    at = units(f"{signature.name}{signature.bounds}(")
+    out: list[tuple[int, int]] = []
+    for p in signature.parameters:
+        out.append((at, at + units(p)))
+        at += units(p) + len(", ")
+    return out

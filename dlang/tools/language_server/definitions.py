@@ -9,7 +9,7 @@ from pathlib import Path
 from dlang.diagnostics import Source, Span
 from dlang.grammar import syntax as s
 from dlang.tools.language_server.documents import Analysis, Document
-from dlang.tools.language_server.scopes import (
+from dlang.tools.language_server.names import (
     Basic,
     FieldIn,
     FieldOf,

@@ -20,9 +20,8 @@ from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse
 from dlang.identity import ByIdentity
 from dlang.tools.files import programs_in
-from dlang.tools.language_server.names import names_of
-from dlang.tools.language_server.scopes import Known, Names, Occurrence, Scope
-from dlang.tools.language_server.wire import PartsCache
+from dlang.tools.language_server.names import Known, Names, Occurrence, Scope, names_of
+from dlang.tools.language_server.protocol import PartsCache
 from dlang.typecheck.cache import Observed
 from dlang.typecheck.limits import room
 from dlang.typecheck.modules import Finder, library_folders

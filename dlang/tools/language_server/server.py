@@ -27,22 +27,15 @@ import dlang
 from dlang.diagnostics import DlangError
 from dlang.format.formatting import format_source
 from dlang.tools.explain import PAGES
-from dlang.tools.language_server import messages
-from dlang.tools.language_server.actions import EXPLAIN, QUICK, REWRITE, code_actions
-from dlang.tools.language_server.calls import signature_help
-from dlang.tools.language_server.completion import completion
+from dlang.tools.language_server import actions
+from dlang.tools.language_server.actions import EXPLAIN, QUICK, REWRITE, code_actions, inlay_hints
+from dlang.tools.language_server.completion import completion, resolve_item, signature_help
+from dlang.tools.language_server.describe import hover
 from dlang.tools.language_server.documents import Analysis, Document, Project
-from dlang.tools.language_server.hover import hover
-from dlang.tools.language_server.inlay import inlay_hints
-from dlang.tools.language_server.items import resolve_item
-from dlang.tools.language_server.lenses import code_lenses
-from dlang.tools.language_server.positions import range_between
-from dlang.tools.language_server.references import go_to_definition, highlights, references
-from dlang.tools.language_server.rename import Refused, prepare, rename
-from dlang.tools.language_server.steps import Steps
-from dlang.tools.language_server.symbols import document_symbols, workspace_symbols
+from dlang.tools.language_server.protocol import Steps, converter, range_between
+from dlang.tools.language_server.references import Refused, go_to_definition, highlights, prepare, references, rename
+from dlang.tools.language_server.symbols import code_lenses, document_symbols, workspace_symbols
 from dlang.tools.language_server.tokens import LEGEND, semantic_tokens, semantic_tokens_since
-from dlang.tools.language_server.wire import converter
 
 log = logging.getLogger(__name__)
 PAUSE = 0.15  # seconds without an edit, after which a file is checked
@@ -141,7 +134,7 @@ class Server(LanguageServer):
                     if document.path not in self.checked:
                         gc.freeze()  # to look through large trees for garbage takes longer than most answers
                     self.checked[document.path] = document.analysis
-                    self.tell(document.path, messages.of_document(document))
+                    self.tell(document.path, actions.of_document(document))
             except Exception:
                 log.exception("cannot check %s", document.path)
         self.waiting = asyncio.get_running_loop().call_later(0, self._check_next, paths[1:], edits)

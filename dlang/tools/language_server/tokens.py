@@ -9,8 +9,7 @@ from lsprotocol import types as lsp
 
 from dlang.tools.language_server.definitions import Definition, definition
 from dlang.tools.language_server.documents import Document
-from dlang.tools.language_server.positions import units
-from dlang.tools.language_server.scopes import (
+from dlang.tools.language_server.names import (
     FieldIn,
     FieldOf,
     Global,
@@ -21,6 +20,7 @@ from dlang.tools.language_server.scopes import (
     ParameterOf,
     Target,
 )
+from dlang.tools.language_server.protocol import units
 
 _TYPES = {
     "module": "namespace",

@@ -12,10 +12,8 @@ from ipykernel.kernelbase import Kernel
 from dlang import __version__
 from dlang.diagnostics import DlangError
 from dlang.grammar.vocabulary import NAME
-from dlang.tools.assistance.calls import call_at
-from dlang.tools.assistance.situation import situation
-from dlang.tools.notebook.cells import Display, Notebook, message
-from dlang.tools.notebook.html import bundle
+from dlang.tools.assistance.situation import call_at, situation
+from dlang.tools.notebook.cells import Display, Notebook, bundle, message
 from dlang.tools.repl.completion import candidates
 from dlang.tools.repl.inputs import incomplete, indentation
 from dlang.tools.repl.looking import doc_of

@@ -27,12 +27,10 @@ from dlang.python.function import Function
 from dlang.python.instances import Program, type_text
 from dlang.python.module import define
 from dlang.specialize.structs import StructClasses
-from dlang.tools.notebook.cells import Display, Notebook, message
-from dlang.tools.notebook.html import bundle
-from dlang.tools.repl.annotations import datatypes_of, leaves_a_run, written
+from dlang.tools.notebook.cells import Display, Notebook, bundle, message
 from dlang.tools.repl.compose import RESULT, decide
 from dlang.tools.repl.session import Session
-from dlang.tools.repl.state import LAST, Recipe, StoredValue
+from dlang.tools.repl.state import LAST, Recipe, StoredValue, datatypes_of, leaves_a_run, written
 from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.program import check_function
 from dlang.typecheck.types import DataDecl

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error, own_help
 from dlang.grammar import syntax as s
 from dlang.grammar.trees import children, walk
-from dlang.tools.repl.annotations import VALUE, annotation
-from dlang.tools.repl.state import LAST, Recipe, State, StoredValue, mentions
+from dlang.tools.repl.state import LAST, VALUE, Recipe, State, StoredValue, annotation, mentions
 from dlang.typecheck import core
 from dlang.typecheck.groups import names_in
 from dlang.typecheck.printing import Names

@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.eventloop import InputHookContext
 
-    from dlang.tools import report
-    from dlang.tools.pictures import figures
+    from dlang.tools import pictures, report
 else:
-    figures = lazy_module("dlang.tools.pictures.figures")
+    pictures = lazy_module("dlang.tools.pictures")
     report = lazy_module("dlang.tools.report")
 
 _FIRST_NEEDED = (
@@ -68,7 +67,7 @@ def _plotted() -> bool:
 
 def _windows_stay_alive(context: InputHookContext) -> None:
     """Called while nothing is typed."""
-    figures.alive(lambda: not context.input_is_ready())
+    pictures.alive(lambda: not context.input_is_ready())
 
 
 def _begin(conversation: Conversation, files: Sequence[str]) -> None:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from dlang.diagnostics import DlangError, Source
 from dlang.grammar import syntax as s
-from dlang.tools.assistance.calls import GIVE_FUNCTIONS
-from dlang.tools.repl.annotations import items_of
+from dlang.tools.assistance.situation import GIVE_FUNCTIONS
 from dlang.tools.repl.compose import RESULT, bound
 from dlang.tools.repl.names import meaning, signature, type_of_name
-from dlang.tools.repl.state import Recipe, mentions
+from dlang.tools.repl.state import Recipe, items_of, mentions
 from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.program import Checked, check_function, scheme_text
 from dlang.typecheck.scope import FnEntry

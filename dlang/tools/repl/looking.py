@@ -11,13 +11,12 @@ from dlang.dump_ir import STAGES, listing, request
 from dlang.grammar import syntax as s
 from dlang.lazy_modules import lazy_module
 from dlang.spelling import closest
-from dlang.tools.repl.annotations import items_of
 from dlang.tools.repl.compose import RESULT, decide
 from dlang.tools.repl.functions import calling, derivative, function_of, type_of_function
 from dlang.tools.repl.names import documentation, library_module, meaning
 from dlang.tools.repl.session import Session
 from dlang.tools.repl.settings import Settings
-from dlang.tools.repl.state import LAST, StoredValue, mentions
+from dlang.tools.repl.state import LAST, StoredValue, items_of, mentions
 from dlang.typecheck import core
 from dlang.typecheck.printing import Names
 from dlang.typecheck.program import scheme_text

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dlang.diagnostics import Source
 from dlang.lazy_modules import lazy_module
 from dlang.ops.functions import SCHEMES
-from dlang.tools.assistance import builtin_words
+from dlang.tools.assistance import signatures
 from dlang.tools.assistance.signatures import Signature, inferred, of_builtin
 from dlang.typecheck.printing import Names
 from dlang.typecheck.program import Checked, scheme_text
@@ -117,7 +117,7 @@ def documentation(path: str, found: Meaning, checked: Checked) -> str:
         case FnEntry(decl=decl):
             return _page(f"fn {signature(name, found, checked)}", decl.doc)
         case BuiltinEntry():
-            return _page(f"fn {signature(name, found, checked)}", builtin_words.words(name))
+            return _page(f"fn {signature(name, found, checked)}", signatures.words(name))
         case DataDecl():
             return _page(_datatype(found), found.doc)
         case ModuleTable():

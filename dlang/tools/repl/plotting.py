@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dlang.diagnostics import error
 from dlang.lazy_modules import lazy_module, np
 from dlang.spelling import closest
-from dlang.tools.pictures.figures import shown, written
-from dlang.tools.pictures.picture import Picture
+from dlang.tools.pictures import Picture, shown, written
 from dlang.tools.repl.inputs import split, with_file
 from dlang.tools.repl.session import Session, Shown
 from dlang.tools.repl.settings import Settings
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from dlang.specialize import values
 else:
     values = lazy_module("dlang.specialize.values")
-
 
 KINDS = ("lines", "points", "map")
 WINDOW = "window"

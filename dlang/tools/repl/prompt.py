@@ -27,9 +27,8 @@ from prompt_toolkit.styles import Style
 
 from dlang.diagnostics import DlangError
 from dlang.grammar.lexer import CONTEXTUAL, KEYWORDS, Token, tokenize
-from dlang.tools.assistance.calls import call_at
 from dlang.tools.assistance.signatures import Signature
-from dlang.tools.assistance.situation import situation
+from dlang.tools.assistance.situation import call_at, situation
 from dlang.tools.repl.commands import COMMANDS, Conversation
 from dlang.tools.repl.completion import candidates
 from dlang.tools.repl.inputs import INDENT, MORE, PROMPT, incomplete, indentation

@@ -24,7 +24,6 @@ from dlang.grammar.trees import walk
 from dlang.identity import ByIdentity
 from dlang.lazy_modules import lazy_module
 from dlang.runtime.drivers import DEVICES
-from dlang.tools.repl.annotations import datatypes_of, has_unknown, items_of, leaves_a_run, written
 from dlang.tools.repl.compose import (
     NAME,
     RESULT,
@@ -38,7 +37,22 @@ from dlang.tools.repl.compose import (
     sizes_bound,
 )
 from dlang.tools.repl.functions import functions_among
-from dlang.tools.repl.state import LAST, Item, Recipe, State, StoredValue, Written, key_of, mentions, separate
+from dlang.tools.repl.state import (
+    LAST,
+    Item,
+    Recipe,
+    State,
+    StoredValue,
+    Written,
+    datatypes_of,
+    has_unknown,
+    items_of,
+    key_of,
+    leaves_a_run,
+    mentions,
+    separate,
+    written,
+)
 from dlang.typecheck import core
 from dlang.typecheck.printing import Names
 from dlang.typecheck.program import Checked, scheme_text

@@ -2,8 +2,7 @@
 
 import pytest
 
-from dlang.tools.assistance.calls import call_at
-from dlang.tools.assistance.situation import expected, situation
+from dlang.tools.assistance.situation import call_at, expected, situation
 
 
 def at(text):

@@ -7,8 +7,8 @@ from dlang.driver import check, errors_of
 from dlang.host.effects import Host
 from dlang.tools.debugger import showing
 from dlang.tools.debugger.commands import Conversation
-from dlang.tools.debugger.levels import Why
-from dlang.tools.debugger.start import debugger_of
+from dlang.tools.debugger.debugger import debugger_of
+from dlang.tools.debugger.timeline import Why
 from dlang.tools.debugger.values import cotangent, shown, tangents
 
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from dlang.tools.debugger.levels import Why
+from dlang.tools.debugger.timeline import Why
 from dlang.tools.debugger.values import shown
 from tests.tools.debugger.stepping import Talk, forward
 

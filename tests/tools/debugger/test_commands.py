@@ -509,7 +509,7 @@ def test_functions_of_the_library_are_passed_over_unless_they_are_asked_for():
 
 
 def test_ctrl_c_is_only_taken_while_a_command_runs():
-    from dlang.tools.debugger.terminal import interruptible
+    from dlang.tools.debugger.commands import interruptible
 
     before = signal.getsignal(signal.SIGINT)
     talk = Talk(DATA)

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from dlang.tools.debugger.differentials import WITHOUT
-from dlang.tools.debugger.levels import Why
+from dlang.tools.debugger.expressions import WITHOUT
+from dlang.tools.debugger.timeline import Why
 from tests.tools.debugger.stepping import Talk, backward, forward
 
 PUSHED = """

@@ -8,9 +8,8 @@ import pytest
 from dlang.diagnostics import Source
 from dlang.driver import Request, call, check, load, lower
 from dlang.host.effects import Host
-from dlang.tools.debugger.levels import Why
-from dlang.tools.debugger.start import debugger_of
-from dlang.tools.debugger.timeline import Timeline
+from dlang.tools.debugger.debugger import debugger_of
+from dlang.tools.debugger.timeline import Timeline, Why
 from tests.tools.debugger.stepping import Talk, backward, forward, snapshot
 
 PROGRAMS = Path(__file__).parents[3] / "tests/programs"

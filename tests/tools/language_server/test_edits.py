@@ -10,14 +10,13 @@ lsp = pytest.importorskip("lsprotocol.types")
 
 # ruff: noqa: E402
 from dlang.grammar.parser import declarations
-from dlang.tools.language_server import messages
+from dlang.tools.language_server import actions
+from dlang.tools.language_server.actions import inlay_hints
+from dlang.tools.language_server.describe import hover
 from dlang.tools.language_server.documents import Project
-from dlang.tools.language_server.hover import hover
-from dlang.tools.language_server.inlay import inlay_hints
-from dlang.tools.language_server.lenses import code_lenses
-from dlang.tools.language_server.positions import position_at
+from dlang.tools.language_server.protocol import position_at
 from dlang.tools.language_server.references import go_to_definition, highlights
-from dlang.tools.language_server.symbols import document_symbols
+from dlang.tools.language_server.symbols import code_lenses, document_symbols
 from dlang.tools.language_server.tokens import semantic_tokens, semantic_tokens_since
 
 ROOT = Path(__file__).parents[3]
@@ -61,7 +60,7 @@ def said(document, seed):
     """What a server says of a document, and of some places in it."""
     everywhere = lsp.Range(lsp.Position(0, 0), lsp.Position(10**6, 0))
     found = {
-        "messages": messages.of_document(document),
+        "messages": actions.of_document(document),
         "colours": list(semantic_tokens(document).data),
         "symbols": document_symbols(document),
         "lenses": code_lenses(document),

@@ -8,18 +8,13 @@ lsp = pytest.importorskip("lsprotocol.types")
 
 # ruff: noqa: E402
 from dlang.diagnostics import Source
-from dlang.tools.language_server.actions import code_actions
-from dlang.tools.language_server.calls import signature_help
-from dlang.tools.language_server.completion import completion
+from dlang.tools.language_server.actions import code_actions, inlay_hints
+from dlang.tools.language_server.completion import completion, signature_help
+from dlang.tools.language_server.describe import hover
 from dlang.tools.language_server.documents import Project
-from dlang.tools.language_server.hover import hover
-from dlang.tools.language_server.inlay import inlay_hints
-from dlang.tools.language_server.lenses import code_lenses
-from dlang.tools.language_server.positions import offset_at, position_at
-from dlang.tools.language_server.references import go_to_definition, references
-from dlang.tools.language_server.rename import Refused, rename
-from dlang.tools.language_server.steps import finished
-from dlang.tools.language_server.symbols import document_symbols, fits
+from dlang.tools.language_server.protocol import finished, offset_at, position_at
+from dlang.tools.language_server.references import Refused, go_to_definition, references, rename
+from dlang.tools.language_server.symbols import code_lenses, document_symbols, fits
 from dlang.tools.language_server.tokens import semantic_tokens, semantic_tokens_since
 
 

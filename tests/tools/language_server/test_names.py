@@ -8,7 +8,7 @@ pytest.importorskip("lsprotocol.types")
 
 from dlang.tools.language_server.definitions import definition
 from dlang.tools.language_server.documents import Project
-from dlang.tools.language_server.scopes import Local
+from dlang.tools.language_server.names import Local
 from dlang.typecheck import core
 from dlang.typecheck.trees import walk
 

@@ -5,8 +5,7 @@ import sys
 
 import pytest
 
-from dlang.tools.repl.commands import COMMANDS
-from dlang.tools.repl.files import program_of
+from dlang.tools.repl.commands import COMMANDS, program_of
 
 
 def first(text):

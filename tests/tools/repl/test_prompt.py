@@ -172,7 +172,7 @@ def test_a_history_whose_file_is_lost_goes_on_without_it(monkeypatch, tmp_path):
 def test_windows_answer_while_nothing_is_typed(monkeypatch):
     from types import SimpleNamespace
 
-    from dlang.tools.pictures.figures import alive
+    from dlang.tools.pictures import alive
 
     calls = []
     canvas = SimpleNamespace(flush_events=lambda: calls.append("flushed"))
