@@ -1,4 +1,4 @@
-"""What was recorded, as a graph, and its values."""
+"""The graph of what was recorded, and its values."""
 
 from __future__ import annotations
 
