@@ -55,7 +55,7 @@ NEEDED_BY_A_CALL = {
     )),
     *("dlang.grammar.parts", *(f"dlang.ir.{x}" for x in ("crossing", "errors", "faces", "node", "rounding", "terms"))),
     *("dlang.specialize.structs", "dlang.specialize.types"),
-    *(f"dlang.typecheck.{x}" for x in ("cache", "fingerprint", "headers", "limits", "mismatches", "modules", "printing",
+    *(f"dlang.typecheck.{x}" for x in ("cache", "headers", "limits", "mismatches", "modules", "printing",
                                        "program", "refinements", "scope", "state", "stored", "terms", "types")),
 }  # fmt: skip
 """What there is of the compiler where nothing is compiled: what it keeps, and what the kept is made of."""

@@ -11,7 +11,7 @@ What is kept is found by all that decides it:
 - `typecheck/stored.py` keeps a checked module, by its text and what its imports find now. An edit costs the modules
   that see it.
 - `compile_cache.py` keeps a compiled function, by its module and what that imports, by what the function is
-  (`typecheck/keys.py`), by dtypes and ranks, and by the processor.
+  (`compile_cache.py`), by dtypes and ranks, and by the processor.
 - `codegen/llvm/objects.py` keeps machine code, by its text as LLVM reads it, the processor and the level.
 
 So a program that did not change is loaded without parsing its text, and its functions are called without running a pass

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
-from hashlib import sha256
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from dlang.cache.store import digest
 from dlang.host.errors import RunError
 from dlang.ir.crossing import PythonFunction
 from dlang.lazy_modules import lazy_module, np
@@ -133,7 +133,7 @@ def _beside(name: str, folder: Path) -> Any:
     for path in (folder / f"{name}.py", folder / name / "__init__.py"):
         if path.is_file():
             place = str(path.resolve())
-            unique = f"{name}_{sha256(place.encode()).hexdigest()[:12]}"
+            unique = f"{name}_{digest(place)[:12]}"
             if unique in sys.modules:
                 return sys.modules[unique]
             spec = spec_from_file_location(unique, place)
