@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dlang.host.effects import Host
     from dlang.interpret import interpreter
     from dlang.ir import anf
-    from dlang.ir.faces import Face
+    from dlang.ir.faces import Signature
     from dlang.runtime.compiled import Compiled
     from dlang.runtime.engine import Engine
     from dlang.specialize import specialize
@@ -179,10 +179,10 @@ def split(
     host: Host,
     *,
     structs: StructClasses | None = None,
-    refuse: Callable[[Face], None] = lambda face: None,
+    refuse: Callable[[Signature], None] = lambda face: None,
     profile: bool = False,
     deterministic: bool = False,
-) -> tuple[Runner, Face]:
+) -> tuple[Runner, Signature]:
     """A function ready to run in two steps: what follows from the parameters that are bound, then the rest.
 
     The first is called `early_name(face.name)`; what it gives are further arguments of the second.
@@ -223,10 +223,10 @@ def ready(
     host: Host,
     *,
     structs: StructClasses | None = None,
-    refuse: Callable[[Face], None] = lambda face: None,
+    refuse: Callable[[Signature], None] = lambda face: None,
     profile: bool = False,
     deterministic: bool = False,
-) -> tuple[Runner, Face]:
+) -> tuple[Runner, Signature]:
     """A function of a checked program, ready to run: as an earlier process has left it, or compiled now.
 
     structs: the classes by which functions of Python know structs. refuse: raises for a function that is not wanted.

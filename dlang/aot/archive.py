@@ -103,10 +103,10 @@ def class_names(built: Built) -> set[str]:
 # ---- classes ---------------------------------------------------------------------------------------------------------
 def _classes(e: Export) -> Iterator[tuple[ClassOf, type]]:
     """The structs and variants that a function takes or gives."""
-    border = e.face.border
-    for type in _types((*border.params, border.result)):
+    layout = e.face.layout
+    for type in _types((*layout.params, layout.result)):
         yield _class(type), type
-    for branches in border.trees.values():
+    for branches in layout.trees.values():
         for branch in branches:
             if branch.type is not None:
                 yield _class(branch.type), branch.type

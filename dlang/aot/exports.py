@@ -11,7 +11,7 @@ from dlang.driver import Request, check, errors_of, lower, read_source
 from dlang.dump_ir import request
 from dlang.ir import anf
 from dlang.ir.crossing import holds_blanks, holds_code
-from dlang.ir.faces import Face, Terms
+from dlang.ir.faces import Signature, Terms
 from dlang.lazy_modules import lazy_module
 from dlang.python.derivatives import grad, value_and_grad
 from dlang.python.function import Function
@@ -75,7 +75,7 @@ class Export:
 
     name: str
     decl: FnDecl
-    face: Face
+    face: Signature
     terms: Terms
     steps: tuple[Step, ...]
 
@@ -215,11 +215,11 @@ def build(
     return Built(checked, tuple(exports), program, compiled, processor, why)
 
 
-def _export(f: Chosen, face: Face, terms: Terms | None) -> Export:
-    border = face.border
-    if any(holds_code(part, border.trees) for part in (border.result, *border.params)):
+def _export(f: Chosen, face: Signature, terms: Terms | None) -> Export:
+    layout = face.layout
+    if any(holds_code(part, layout.trees) for part in (layout.result, *layout.params)):
         raise not_exported(f, "it takes or gives a function")
-    if holds_blanks(border.result, border.trees):
+    if holds_blanks(layout.result, layout.trees):
         raise not_exported(f, "it gives an array of values that hold nothing")
     if terms is None:
         raise not_exported(f, "it asks for indices inside of other values")

@@ -50,7 +50,7 @@ def definition(f: Declared, k: int, built: Built) -> str:
     arguments = [
         p
         for part, (_, name) in zip(
-            [part for part in e.face.border.params if part != Items(())], f.params[e.face.seed :], strict=True
+            [part for part in e.face.layout.params if part != Items(())], f.params[e.face.seed :], strict=True
         )
         for p in places(part, name)
     ]
@@ -95,7 +95,7 @@ class _Body:
         out.append("if (!dl_c) return 1;")
         for k, (v, value) in enumerate(zip(params, values, strict=True)):
             out.append(_to_word(f"dl_words[{k}]", value, v))
-        out += self._results(list(places(e.face.border.result, "(*result)")), len(params))
+        out += self._results(list(places(e.face.layout.result, "(*result)")), len(params))
         return out
 
     # ---- before the call ---------------------------------------------------------------------------------------------
@@ -151,11 +151,11 @@ class _Body:
 
     def _wrong(self, place: Place) -> str:
         """The call that says what is wrong with the shape of an argument."""
-        shape = ", ".join(self.shown(self.export.face.border.sizes[n]) for n in place.leaf.shape)
+        shape = ", ".join(self.shown(self.export.face.layout.sizes[n]) for n in place.leaf.shape)
         rank = len(place.leaf.shape)
         array = f"(dl_array){{{place.access}.data, {place.access}.size, {rank}}}"
         own = self.own_names()
-        said = [v for v in self.found if any(v in self.export.face.border.sizes[n].atoms() for n in place.leaf.shape)]
+        said = [v for v in self.found if any(v in self.export.face.layout.sizes[n].atoms() for n in place.leaf.shape)]
         known = ", ".join(f"{own.get(v, '_')} = %lld" for v in said if v in own)
         values = "".join(f", (long long){self.names[v]}" for v in said if v in own)
         texts = (self.export.name, place.access, f"{place.leaf.dtype}[{shape}]", place.leaf.dtype)
@@ -244,7 +244,7 @@ class _Body:
 
 def _first(e: Export) -> list[int]:
     """The number of the first leaf of each parameter."""
-    counts = [sum(1 for _ in leaves_of((part,))) for part in e.face.border.params]
+    counts = [sum(1 for _ in leaves_of((part,))) for part in e.face.layout.params]
     return [sum(counts[:k]) for k in range(len(counts))]
 
 

@@ -10,7 +10,7 @@ from dlang.ir.terms import Size, Var, poly
 
 
 @dataclass(frozen=True, slots=True)
-class Border:
+class ValueLayout:
     """A function's parameters and result. sizes: those that the positions in the shapes of the parameters stand for."""
 
     params: tuple[Part, ...]
@@ -20,7 +20,7 @@ class Border:
 
 
 @dataclass(frozen=True, slots=True)
-class Face:
+class Signature:
     """A function of a program, as it is called: `sizes`, with `seed` an i64, the leaves of the arguments. It gives
     `extra` sizes before the leaves of the result."""
 
@@ -28,11 +28,11 @@ class Face:
     sizes: tuple[Var, ...]
     seed: bool
     extra: tuple[Var, ...]
-    border: Border
+    layout: ValueLayout
 
     def early(self, bound: Collection[int]) -> tuple[int, ...]:
         """The positions of the arguments that are known when some parameters are: sizes, and leaves over these."""
-        b = self.border
+        b = self.layout
         said = {b.sizes[n] for k in bound for leaf in leaves_of((b.params[k],)) for n in leaf.shape}
         sizes = {v for v in self.sizes if poly(v) in said}
         out = [k for k, v in enumerate(self.sizes) if v in sizes]

@@ -18,7 +18,7 @@ from dlang.driver import Backend, Request, Runner, call, failure, ready, split
 from dlang.host.conversion import built, flattened
 from dlang.host.effects import Host
 from dlang.ir.crossing import holds_blanks, holds_code
-from dlang.ir.faces import Face, Terms
+from dlang.ir.faces import Signature, Terms
 from dlang.ir.terms import Scalar, poly
 from dlang.lazy_modules import lazy_module
 from dlang.python.arguments import indices_asked, mono_text
@@ -76,7 +76,7 @@ class Instance:
     """
 
     runner: Runner
-    entry: Face
+    entry: Signature
     bound: tuple[int, ...]
     terms: Terms | None
     device: bool
@@ -111,29 +111,29 @@ class Prepared:
     sizes: tuple[int, ...]
 
     @property
-    def entry(self) -> Face:
+    def entry(self) -> Signature:
         return self.instance.entry
 
     def given(self, values: Sequence[Any]) -> tuple[Prepared, list[Any]] | None:
         """This with the sizes that only arguments say, and the leaves of arguments that have been matched; None if one
         holds itself.
         """
-        border = self.entry.border
+        layout = self.entry.layout
         known = dict(zip(self.entry.sizes, self.sizes, strict=False))
-        sizes = [int(s.evaluate(known.__getitem__)) if set(s.atoms()) <= known.keys() else None for s in border.sizes]
+        sizes = [int(s.evaluate(known.__getitem__)) if set(s.atoms()) <= known.keys() else None for s in layout.sizes]
         device = self.instance.device
-        leaves = flattened(list(zip(border.params, values, strict=True)), sizes, border.trees, device)
+        leaves = flattened(list(zip(layout.params, values, strict=True)), sizes, layout.trees, device)
         further = self.entry.sizes[len(self.sizes) :]
         if leaves is None or not further:
             return None if leaves is None else (self, leaves)
-        found = {s.atom: n or 0 for s, n in zip(border.sizes, sizes, strict=True)}
+        found = {s.atom: n or 0 for s, n in zip(layout.sizes, sizes, strict=True)}
         return Prepared(self.instance, (*self.sizes, *[found[v] for v in further])), leaves
 
     def __call__(self, leaves: Sequence[Any], seed: int = 0, early: Sequence[Any] = ()) -> Any:
         """early: of a split function, what it gives early."""
-        border = self.entry.border
+        layout = self.entry.layout
         results = call(self.instance.runner, self.entry, self.sizes, [*leaves, *early], seed)
-        return built((border.result,), iter(results), border.trees)[0]
+        return built((layout.result,), iter(results), layout.trees)[0]
 
     def early(self, leaves: Sequence[Any]) -> list[Any]:
         """Runs the early part of a split function, on the leaves of its bound arguments among all; raises RunError."""
@@ -226,7 +226,7 @@ class Program:
             return self._instances[key]
 
 
-def terms_of(decl: FnDecl, bindings: Bindings, entry: Face, bound: tuple[int, ...]) -> Terms | None:
+def terms_of(decl: FnDecl, bindings: Bindings, entry: Signature, bound: tuple[int, ...]) -> Terms | None:
     """Returns the terms on which a caller can call a function; None where Python has to look at arguments."""
     found: dict[object, Var] = {}
     sizes = iter(entry.sizes)
@@ -244,14 +244,14 @@ def terms_of(decl: FnDecl, bindings: Bindings, entry: Face, bound: tuple[int, ..
     return Terms(values, indices, bound)
 
 
-def _refuse_formless(decl: FnDecl, entry: Face) -> None:
+def _refuse_formless(decl: FnDecl, entry: Signature) -> None:
     """A function has no form in Python, nor has an array of values that hold nothing."""
-    border = entry.border
-    if holds_code(border.result, border.trees):
+    layout = entry.layout
+    if holds_code(layout.result, layout.trees):
         help = ("return what the function needs, and pass it to a function of the module",)
         message = f"the result of `{decl.name}` holds a function, which Python cannot get yet"
         raise error("E0690", message, decl.span, help=help)
-    if holds_blanks(border.result, border.trees):
+    if holds_blanks(layout.result, layout.trees):
         message = f"the result of `{decl.name}` holds an array of values that hold nothing, which Python cannot get yet"
         raise error("E0690", message, decl.span, help=("return its length",))
 

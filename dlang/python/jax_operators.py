@@ -512,7 +512,7 @@ def _buffers(what: Called, params: Sequence[Any], entry: Any) -> dict[int, int]:
     letters = dict(zip(what.plans.names, what.letters.split(NEXT)))
     at, count = len(entry.sizes) + entry.seed, 0
     out: dict[int, int] = {}
-    for p, part in zip(params, entry.border.params, strict=True):
+    for p, part in zip(params, entry.layout.params, strict=True):
         own = letters.get(p.local.name, DEFAULT)
         for k in range(leaf_count(part)):
             if own[k : k + 1] == ARRAY:
@@ -525,7 +525,7 @@ def _buffers(what: Called, params: Sequence[Any], entry: Any) -> dict[int, int]:
 def _are_of(arrays: Sequence[Any], buffers: Mapping[int, int], entry: Any) -> bool:
     """Tells whether arrays have the dtypes of the leaves that they are, so that nothing has to widen them."""
     first = len(entry.sizes) + entry.seed
-    dtypes = [leaf.dtype for leaf in leaves_of(entry.border.params)]
+    dtypes = [leaf.dtype for leaf in leaves_of(entry.layout.params)]
     return all(dtype_name(arrays[k].dtype) == dtypes[at - first] for at, k in buffers.items())
 
 

@@ -28,7 +28,7 @@ from dlang.host.platform.machine import lacking
 from dlang.host.platform.objects import callable_class, can_call, slots_of
 from dlang.inequalities import LARGEST
 from dlang.ir.crossing import PythonFunction, leaves_of
-from dlang.ir.faces import Face, Terms
+from dlang.ir.faces import Signature, Terms
 from dlang.ir.terms import Size, Var
 from dlang.lazy_modules import lazy_module, np
 from dlang.runtime.calling import call, failure
@@ -81,7 +81,7 @@ class StoredFunction:
     params: tuple[Parameter, ...]
     unnamed: int
     result: str
-    face: Face
+    face: Signature
     terms: Terms
     steps: tuple[Step, ...]
     sizes: tuple[tuple[Var, str], ...]
@@ -263,7 +263,7 @@ class BuiltFunction:
         self.__module__, self.__doc__ = module, kept.doc or None
         self._defaults = {p.name: p.default for p in kept.params if p.has_default}
         self._own_seed = any(p.name == "seed" for p in kept.params)
-        self._leaves = list(leaves_of(kept.face.border.params))
+        self._leaves = list(leaves_of(kept.face.layout.params))
         self._calls = 0
         self._default_seeds = DefaultSeeds(kept.name)
         self._entry: DirectEntry | None = None
@@ -277,15 +277,15 @@ class BuiltFunction:
         elif self._takes_seed:
             self._default_seeds.note()
         values = args if len(args) == len(self.kept.params) and not named else self._assigned(args, named)
-        border = face.border
-        sizes: list[int | None] = [None] * len(border.sizes)
-        leaves = conversion.flattened(list(zip(border.params, values, strict=True)), sizes, border.trees)
+        layout = face.layout
+        sizes: list[int | None] = [None] * len(layout.sizes)
+        leaves = conversion.flattened(list(zip(layout.params, values, strict=True)), sizes, layout.trees)
         if leaves is None:
             raise self._misfit(values)
         known = self._sizes(sizes, leaves, values)
         self._check_indices(known, values)
         results = call(self.program, face, [known[v] for v in face.sizes], leaves, seed)
-        result = conversion.built((border.result,), iter(results), border.trees)[0]
+        result = conversion.built((layout.result,), iter(results), layout.trees)[0]
         self._shorten(values, seeded)
         return result
 
@@ -375,11 +375,11 @@ class BuiltFunction:
 
     def _misfit(self, values: Sequence[Any]) -> DlangError:
         """Returns the error for the first argument that does not agree with those before it."""
-        border = self.kept.face.border
-        sizes: list[int | None] = [None] * len(border.sizes)
+        layout = self.kept.face.layout
+        sizes: list[int | None] = [None] * len(layout.sizes)
         said: dict[int, tuple[int, str]] = {}
-        for k, (part, value) in enumerate(zip(border.params, values, strict=True)):
-            if conversion.flattened([(part, value)], sizes, border.trees) is None:
+        for k, (part, value) in enumerate(zip(layout.params, values, strict=True)):
+            if conversion.flattened([(part, value)], sizes, layout.trees) is None:
                 return self._wrong(k, value, said)
             said = {n: said.get(n, (x, self.kept.params[k].name)) for n, x in enumerate(sizes) if x is not None}
         return self._misuse("is given a value that holds itself")
@@ -388,9 +388,9 @@ class BuiltFunction:
         """said: sizes of axes that are known, by their positions, and which argument said so."""
         from dlang.host.values import describe
 
-        p, border, known = self.kept.params[k], self.kept.face.border, []
-        for n in sorted({n for leaf in leaves_of((border.params[k],)) for n in leaf.shape} & said.keys()):
-            atom = border.sizes[n].atom
+        p, layout, known = self.kept.params[k], self.kept.face.layout, []
+        for n in sorted({n for leaf in leaves_of((layout.params[k],)) for n in leaf.shape} & said.keys()):
+            atom = layout.sizes[n].atom
             name = None if atom is None else dict(self.kept.sizes).get(atom)
             if name is not None:
                 known.append(f"{name} = {said[n][0]} from `{said[n][1]}`")
@@ -422,7 +422,7 @@ class BuiltFunction:
         return known
 
     def _of_leaf(self, leaf: int, values: Sequence[Any], why: str = "") -> DlangError:
-        counts = [sum(1 for _ in leaves_of((part,))) for part in self.kept.face.border.params]
+        counts = [sum(1 for _ in leaves_of((part,))) for part in self.kept.face.layout.params]
         k = next(k for k in range(len(counts)) if leaf < sum(counts[: k + 1]))
         return self._wrong(k, values[k], {}, why)
 

@@ -32,7 +32,7 @@ from dlang.host.platform.objects import address_of
 from dlang.host.platform.stack import can_switch
 from dlang.host.values import NUMPY
 from dlang.ir.crossing import Choice, Fields, Items, Leaf, Part, Tree
-from dlang.ir.faces import Face, Terms
+from dlang.ir.faces import Signature, Terms
 from dlang.ir.terms import Array
 from dlang.lazy_modules import lazy_module
 from dlang.ops.dtypes import FLOATS, WHOLE
@@ -274,7 +274,7 @@ Code = tuple[tuple[Need, ...], bytes]
 """The meaning of the words in an entry's tables, and the machine code that takes them."""
 
 
-def _caller(program: CompiledProgram, face: Face, point: EntryPoint, terms: Terms) -> Code | None:
+def _caller(program: CompiledProgram, face: Signature, point: EntryPoint, terms: Terms) -> Code | None:
     """Returns the meaning of the words in an entry's tables, and the machine code that takes them; None if none.
 
     It follows from what the program was made from, and is kept with it.
@@ -292,7 +292,7 @@ def _caller(program: CompiledProgram, face: Face, point: EntryPoint, terms: Term
 
 def direct_entry(
     program: CompiledProgram,
-    face: Face,
+    face: Signature,
     terms: Terms,
     word: int,
     explain: Callable[[RunError], BaseException],
@@ -345,7 +345,7 @@ def direct_entry(
         memory.check()
 
     state[capi.FAILED], state[capi.TIDY] = address_of(failed), address_of(tidy)
-    params = tuple([p for k, p in enumerate(face.border.params) if k not in terms.bound])
+    params = tuple([p for k, p in enumerate(face.layout.params) if k not in terms.bound])
     return DirectEntry(params, program, name, needs, loaded.entries[name], owner, (loaded, failed, tidy))
 
 

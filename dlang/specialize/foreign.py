@@ -26,7 +26,7 @@ from dlang.ir.crossing import (
     holds_blanks,
     holds_code,
 )
-from dlang.ir.faces import Border
+from dlang.ir.faces import ValueLayout
 from dlang.ir.types import I64
 from dlang.ops.dtypes import TRUNCATED
 from dlang.polynomials import Poly
@@ -356,12 +356,12 @@ class Positions:
         return tuple([self._of[s] for s in shape])
 
 
-def border_of(f: Frame, params: Sequence[Mono], result: Mono) -> Border:
+def value_layout(f: Frame, params: Sequence[Mono], result: Mono) -> ValueLayout:
     """The border of a function. What its result is made of does not depend on sizes."""
     describer, positions = Describer(f), Positions()
     given = tuple([describer.part(p, positions.axes) for p in params])
     gives = describer.part(result, unsized)
-    return Border(given, gives, tuple(positions.sizes), describer.trees)
+    return ValueLayout(given, gives, tuple(positions.sizes), describer.trees)
 
 
 def unsized(shape: tuple[Size, ...]) -> tuple[int, ...]:

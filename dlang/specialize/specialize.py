@@ -9,13 +9,13 @@ from dlang.diagnostics import error
 from dlang.graphs import reached
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Function, Program, Size, Var, fresh, poly
-from dlang.ir.faces import Border, Face
+from dlang.ir.faces import Signature, ValueLayout
 from dlang.ir.traverse import walk
 from dlang.ir.types import I64
 from dlang.specialize.analysis import RANDOM, WORLD, effects_of
 from dlang.specialize.emitter import Emitter
 from dlang.specialize.expressions import Lowering
-from dlang.specialize.foreign import border_of
+from dlang.specialize.foreign import value_layout
 from dlang.specialize.frame import Frame, World
 from dlang.specialize.functions import apply, complete
 from dlang.specialize.instances import Instances
@@ -44,7 +44,7 @@ class Entry:
 
     Arguments: one i64 for each of `sizes` (the sizes of the bindings given: `types.entry_sizes`, and behind them those
     that only arguments say), then the leaves of `params`. Results: `extra` sizes, then the leaves of `result`. The
-    sizes in `params` and `result` are over the formal variables of the function; `border` says how leaves are made of
+    sizes in `params` and `result` are over the formal variables of the function; `layout` says how leaves are made of
     Python's values. With `token` the function has one too, which back ends supply and drop. With `seed` it takes an i64
     before the leaves: the function draws random numbers.
     """
@@ -56,12 +56,12 @@ class Entry:
     params: tuple[Value, ...]
     extra: tuple[Var, ...]
     result: Value
-    border: Border
+    layout: ValueLayout
 
     @property
-    def face(self) -> Face:
+    def face(self) -> Signature:
         """Returns the facts about it that a caller needs."""
-        return Face(self.name, self.sizes, self.seed, self.extra, self.border)
+        return Signature(self.name, self.sizes, self.seed, self.extra, self.layout)
 
 
 @dataclass(slots=True)
@@ -157,9 +157,9 @@ class Specializer:
             decl.name,
             decl.span,
         )
-        border = border_of(frame, [mono_of(p) for p in params], mono_of(result))
+        layout = value_layout(frame, [mono_of(p) for p in params], mono_of(result))
         complete(self.instances)
-        return Entry(name, tuple(sizes), with_token, with_seed, params, tuple(inside.values()), result, border)
+        return Entry(name, tuple(sizes), with_token, with_seed, params, tuple(inside.values()), result, layout)
 
 
 def refuse_endless(functions: Mapping[str, Function]) -> None:

@@ -32,7 +32,7 @@ from dlang.host.platform.objects import DATA
 from dlang.inequalities import LARGEST
 from dlang.ir.anf import Array, Datatype, Scalar, Size, Token, is_handle, poly
 from dlang.ir.crossing import Part, leaves_of
-from dlang.ir.faces import Face, Terms
+from dlang.ir.faces import Signature, Terms
 from dlang.ir.types import product
 
 
@@ -44,14 +44,14 @@ class Caller:
     needs: tuple[Need, ...]
 
 
-def caller(face: Face, point: EntryPoint, terms: Terms, datatypes: Mapping[str, Datatype]) -> Caller | None:
+def caller(face: Signature, point: EntryPoint, terms: Terms, datatypes: Mapping[str, Datatype]) -> Caller | None:
     """The function that Python calls for an entry; None if some of what it takes or gives needs Python.
 
     datatypes: those of the program.
     """
-    parts, trees = face.border.params, Trees(face.border.trees, datatypes)
+    parts, trees = face.layout.params, Trees(face.layout.trees, datatypes)
     crosses = all(_lasts(p) if k in terms.bound else is_taken(p, trees) for k, p in enumerate(parts))
-    if not crosses or not is_made(face.border.result):
+    if not crosses or not is_made(face.layout.result):
         return None
     module = Module()
     emission = Emission(StatementWriter(module, loops.Program({}), []))
@@ -73,7 +73,7 @@ def _outlives(dtype: str, is_array: bool) -> bool:
 
 
 # ---- the function ----------------------------------------------------------------------------------------------------
-def _text(e: Emission, face: Face, point: EntryPoint, terms: Terms) -> str | None:
+def _text(e: Emission, face: Signature, point: EntryPoint, terms: Terms) -> str | None:
     w, function = e.w, point.function
     given = _arguments(e, face, terms)
     if given is None or not _indices(e, face, terms):
@@ -93,8 +93,8 @@ def _text(e: Emission, face: Face, point: EntryPoint, terms: Terms) -> str | Non
     first = len(face.sizes) + face.seed
     for k, (dtype, tree) in e.trees.items():
         given[first + k] = write(e, dtype, tree)
-    owners = [k for k, part in enumerate(face.border.params) for _ in leaves_of((part,))]
-    for n, (k, leaf) in enumerate(zip(owners, leaves_of(face.border.params), strict=True)):
+    owners = [k for k, part in enumerate(face.layout.params) for _ in leaves_of((part,))]
+    for n, (k, leaf) in enumerate(zip(owners, leaves_of(face.layout.params), strict=True)):
         if leaf.dtype == "str" and not leaf.shape and k not in terms.bound:
             given[first + n] = e.written(given[first + n], "retreat")
     for array in e.held:
@@ -144,7 +144,7 @@ def _ends(made: int) -> list[str]:
 
 
 # ---- arguments -------------------------------------------------------------------------------------------------------
-def _arguments(e: Emission, face: Face, terms: Terms) -> list[str] | None:
+def _arguments(e: Emission, face: Signature, terms: Terms) -> list[str] | None:
     """The words of sizes, seed and arguments; None if Python has to solve for a size."""
     w, bound, values = e.w, terms.bound, dict(terms.sizes)
     early = face.early(bound)
@@ -152,14 +152,14 @@ def _arguments(e: Emission, face: Face, terms: Terms) -> list[str] | None:
         if k in early:
             w.bind(var, e.given(k))
     taken = 0
-    for k, part in enumerate(face.border.params):
+    for k, part in enumerate(face.layout.params):
         if k in bound:
             at = len(face.sizes) + face.seed + len(e.leaves)
             e.leaves += [e.given(at + n) for n, _ in enumerate(leaves_of((part,)))]
         else:
             arg = w.emit(f"load ptr, ptr {w.emit(f'getelementptr ptr, ptr %args, i64 {taken}')}")
             taken += 1
-            take(e, part, arg, face.border.sizes)
+            take(e, part, arg, face.layout.sizes)
         if k in values:
             e.unless(w.emit(f"icmp ule i64 {e.leaves[-1]}, {LARGEST}"))
             e.size(poly(values[k]), e.leaves[-1])
@@ -173,9 +173,9 @@ def _arguments(e: Emission, face: Face, terms: Terms) -> list[str] | None:
     return [*[w.values[s] for s in face.sizes], *(["%seed"] if face.seed else []), *e.leaves]
 
 
-def _indices(e: Emission, face: Face, terms: Terms) -> bool:
+def _indices(e: Emission, face: Signature, terms: Terms) -> bool:
     """Compares indices with what they are to be below; False if that is not known here."""
-    w, b = e.w, face.border
+    w, b = e.w, face.layout
     for k, below in terms.indices:
         (leaf,) = leaves_of((b.params[k],))
         if not set(below.atoms()) <= set(w.values):
