@@ -15,6 +15,7 @@ around it, against the law of sharing, nothing is fused. Comprehensions with che
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 
 from dlang.ir import anf
 from dlang.ir.affine import grows_less
