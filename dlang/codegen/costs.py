@@ -12,22 +12,18 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dlang.codegen import loops
+from dlang.codegen.instructions import CALL
 from dlang.codegen.loops import Compute
+from dlang.codegen.traverse import bound_by
 from dlang.codegen.vectorize import LANE_BITS
 from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, poly
 from dlang.ir.terms import ZERO
-from dlang.ir.types import dtype_of
+from dlang.ir.types import dtype_of, product
 from dlang.ops.primitives import COST, DIVISION, ROOT
 from dlang.polynomials import Poly
 
 LIGHT_OP, EXPENSIVE_OP, HEAVY_OP = 300, 2_500, 8_000
-LOAD, STORE = 250, 400
 ITERATION = 500  # of a loop of one lane
-ROOM = 20_000  # memory taken and given back
-CALL = 3_000
-PRODUCT = {"f64": 30, "f32": 15}  # a multiplication and addition in a product of matrices
-PRODUCT_CALL = 40_000
-MOVED = 300
 HOST = 5_000_000  # work of Python's
 GUESS = 16  # iterations of which nothing is known
 REGISTER = 256  # bits
@@ -149,25 +145,8 @@ class _Walk:
             case loops.Evaluate(var, size):
                 self.estimates[var] = self.size(size)
                 return ZERO
-            case loops.Load(var, _, _):
-                self.guess((var,))
-                return poly(LOAD)
-            case loops.Store():
-                return poly(STORE)
-            case loops.LoadTag(var) | loops.LoadField(var):
-                self.guess((var,))
-                return poly(LOAD)
             case loops.Assert():
                 return poly(LIGHT_OP // self.at_once("f64"))
-            case loops.Allocate() | loops.Free():
-                return poly(ROOM)
-            case loops.Move(_, _, count):
-                return self.size(count) * MOVED
-            case loops.Product(_, _, c, rows, columns, inner):
-                count = self.size(rows) * self.size(columns) * self.size(inner)
-                return count * PRODUCT[c.buffer.dtype] + PRODUCT_CALL
-            case loops.Pack(_, _, rows, columns):
-                return self.size(rows) * self.size(columns) * MOVED
             case loops.Invoke(name, args, _, results):
                 self.guess(results)
                 return self.call(self.costs.program.functions[name], args)
@@ -191,17 +170,20 @@ class _Walk:
                 else:
                     agreed(results, (then.results, otherwise.results), self.estimates)
                 return cost
-            case loops.At() | loops.Enter() | loops.Leave() | loops.Count() | loops.Pieces():
-                return ZERO
             case loops.Parallel():
                 self.estimates |= {stmt.first: self.size(stmt.lows[0]), stmt.last: self.size(stmt.highs[0])}
                 return self.statements(stmt.stmts)
             case loops.Runtime("format" | "print"):
                 return poly(HOST)
-            case loops.Runtime() | loops.CallC():
-                return self.few() * CALL
             case _:
-                return poly(CALL)
+                if stmt.IS.follows:
+                    self.guess(bound_by(stmt))
+                if stmt.IS.time is None:
+                    return self.few() * CALL
+                work = loops.work_of(stmt)
+                if work is None or not work.steps:
+                    return poly(stmt.IS.time)
+                return product(map(self.size, work.steps)) * work.each + stmt.IS.time
 
     def known(self, value: Atom) -> Size:
         """Returns an integer as a polynomial: its estimate, or itself if it is computed from nothing known."""

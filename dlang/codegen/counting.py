@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from dlang.codegen import loops
-from dlang.codegen.traverse import bound_by
+from dlang.codegen.instructions import width
+from dlang.codegen.traverse import binds, bound_by, map_bodies, mentions
 from dlang.ir.anf import FLOATS, Atom, Lit, Size, Var, fresh, poly
-from dlang.ir.terms import WIDTHS, ZERO
+from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, dtype_of, product
 from dlang.ops.monoids import ARITHMETIC
 from dlang.ops.primitives import PRIMITIVES
-from dlang.polynomials import Poly
 
 Callee = Callable[[loops.Invoke, Atom], loops.Invoke]
 Routines = Callable[[str, str], int]
@@ -122,77 +122,47 @@ class Counter:
         size = size.substitute(self.known.get)
         return None if any(v in self.bound for v in size.atoms()) else size
 
-    def here(self, stmt: loops.Stmt, bytes: Size, operations: Size) -> tuple[loops.Stmt, ...]:
-        """A statement that moves and computes so much; counted in front of it where sizes are known only there."""
-        moved, computed = self.resolved(bytes), self.resolved(operations)
+    def here(self, stmt: loops.Stmt, work: loops.Work, depends: frozenset[int]) -> tuple[loops.Stmt, ...]:
+        """A statement that does some work; counted in front of it where sizes are known only there."""
+        moved, computed = self.resolved(work.bytes), self.resolved(work.operations)
         if moved is None or computed is None:
-            return (loops.Count(self.nest, bytes, operations), stmt)
-        times = self.iterations(self.all_around())
+            return (loops.Count(self.nest, work.bytes, work.operations), stmt)
+        times = self.iterations(depends)
         self.bytes, self.operations = self.bytes + moved * times, self.operations + computed * times
         return (stmt,)
 
     # ---- statements --------------------------------------------------------------------------------------------------
     def statement(self, stmt: loops.Stmt) -> tuple[loops.Stmt, ...]:
+        depends = self.of(mentions(stmt)) if stmt.IS.follows else self.all_around()
         match stmt:
-            case loops.Compute(var, name, args):
-                depends = self.of(args)
-                self.bind((var,), depends)
-                self.computes(operations(name, args, self.routines), depends)
-            case loops.Convert(var, arg):
-                self.bind((var,), self.of((arg,)))
-            case loops.Evaluate(var, size):
-                self.bind((var,), self.of(size.atoms()))
-                if (resolved := self.resolved(size)) is not None:
-                    self.known[var] = resolved
-            case loops.Load(var, buffer, offset):
-                depends = self.of((buffer, *offset.atoms()))
-                self.bind((var,), depends)
-                place = buffer, offset - poly(int(offset.terms.get((), 0)))
-                if place not in self.seen:
-                    self.seen.add(place)
-                    self.moves(_bytes(buffer.dtype), depends)
+            case loops.Loop() | loops.For():
+                return self.loop(stmt)
             case loops.Store(buffer, offset, _, monoid):
                 combines = monoid != "set"
                 depends = self.of((buffer, *offset.atoms()))
-                self.moves(_bytes(buffer.dtype) * (2 if combines else 1), depends)
+                self.moves(width(buffer.dtype) * (2 if combines else 1), depends)
                 if combines and buffer.dtype in FLOATS:
                     self.computes(1, self.all_around())
-            case loops.Move(target, _, count):
-                return self.here(stmt, count * (2 * _bytes(target.dtype)), ZERO)
-            case loops.Product(_, _, c, rows, columns, inner):
-                elements = rows * inner + inner * columns + rows * columns
-                return self.here(stmt, elements * _bytes(c.buffer.dtype), rows * columns * inner * 2)
-            case loops.Pack(target, _, rows, columns):
-                return self.here(stmt, rows * columns * (2 * _bytes(target.buffer.dtype)), ZERO)
-            case loops.Runtime(_, _, args, outs, results):
-                self.bind(results, self.all_around())
-                return self.here(stmt, _of_arrays((*args, *outs)), ZERO)
-            case loops.TextOp(var):
-                self.bind((var,), self.all_around())
-            case loops.Invoke(_, _, _, results):
-                self.bind(results, self.all_around())
-                return (self.callee(stmt, self.nest),)
-            case loops.Node(var, _, references, scalars):
-                self.bind((var,), self.all_around())
-                self.moves(8 * (1 + len(references) + len(scalars)), self.all_around())
-            case loops.LoadTag(var, node):
-                self.bind((var,), self.of((node,)))
-                self.moves(8, self.of((node,)))
-            case loops.LoadField(slot, node, _):
-                self.bind((slot,), self.of((node,)))
-                self.moves(8, self.of((node,)))
-            case loops.Slice(result, source, offset):
-                self.bind((result,), self.of((source, *offset.atoms())))
-            case loops.Loop() | loops.For():
-                return self.loop(stmt)
-            case loops.While():
-                self.bind((*stmt.params, *stmt.results), self.all_around())
-                return (replace(stmt, condition=self.block(stmt.condition), body=self.block(stmt.body)),)
-            case loops.Branch():
-                self.bind(stmt.results, self.all_around())
-                return (replace(stmt, then=self.block(stmt.then), otherwise=self.block(stmt.otherwise)),)
+                return (stmt,)
             case _:
-                self.bind(bound_by(stmt), self.all_around())
+                self.bind(binds(stmt), depends)
+        match stmt:
+            case loops.Compute(_, name, args):
+                self.computes(operations(name, args, self.routines), depends)
+            case loops.Evaluate(var, size):
+                if (resolved := self.resolved(size)) is not None:
+                    self.known[var] = resolved
+            case loops.Load(_, buffer, offset):
+                place = buffer, offset - poly(int(offset.terms.get((), 0)))
+                if place not in self.seen:
+                    self.seen.add(place)
+                    self.moves(width(buffer.dtype), depends)
+            case loops.Invoke():
+                return (self.callee(stmt, self.nest),)
+            case _ if (work := loops.work_of(stmt)) is not None:
+                return self.here(stmt, work, depends)
+            case _:
+                return (map_bodies(stmt, self.block),)
         return (stmt,)
 
     def block(self, body: loops.Body) -> loops.Body:
@@ -252,15 +222,3 @@ class Counter:
             self.front += [loops.Evaluate(a, found), loops.Evaluate(b, size), loops.Compute(most, name, (a, b))]
             found = poly(most)
         return found
-
-
-def _bytes(dtype: str) -> int:
-    return WIDTHS.get(dtype, 8)
-
-
-def _of_arrays(operands: Iterable[loops.Operand]) -> Size:
-    total: Size = Poly({})
-    for x in operands:
-        if isinstance(x, loops.ArrayValue):
-            total = total + product(x.shape) * _bytes(x.buffer.dtype)
-    return total

@@ -8,7 +8,9 @@ from typing import Annotated, ClassVar
 from dlang.codegen.operands import (
     ArrayValue,
     Buffer,
+    Handed,
     Matrix,
+    Offset,
     Operand,
     Panels,
     Result,
@@ -16,10 +18,24 @@ from dlang.codegen.operands import (
     ResultSlot,
     Scattered,
     Value,
+    Written,
 )
 from dlang.diagnostics import Span
-from dlang.ir.anf import Atom, Size, Var
-from dlang.ir.roles import FunctionName, Role
+from dlang.ir.anf import Atom, Size, Var, poly
+from dlang.ir.roles import FunctionName, Role, Trait
+from dlang.ir.terms import WIDTHS, ZERO
+from dlang.ir.types import product
+
+WORD = 8
+"""The bytes of a word."""
+
+# ---- about how many picoseconds things take --------------------------------------------------------------------------
+LOAD, STORE = 250, 400
+CALL = 3_000
+ROOM = 20_000  # memory taken and given back
+MOVED = 300  # an element
+PRODUCT = 15  # a multiplication and addition in a product of matrices, of four bytes
+PRODUCT_CALL = 40_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +43,20 @@ class Properties:
     """The answers to what passes ask of all statements of a class.
 
     scalar: it makes one scalar of scalars and sizes. straight: the same, or it loads an element, finds an address, or
-    says where code comes from. threads: several threads may do it at once, without the host. nest: the kind of its row
-    in a profile, if it has one of its own.
+    says where code comes from. follows: what it binds depends on its operands alone, not on when it is done. makes: it
+    makes room for an array. kernel: a kernel can do it, as far as it is about numbers. threads: several threads may do
+    it at once, without the host. nest: the kind of its row in a profile, if it has one of its own. time: about how many
+    picoseconds it takes, those of its steps left out (`Work`); None if that is not known.
     """
 
     scalar: bool = False
     straight: bool = False
+    follows: bool = False
+    makes: bool = False
+    kernel: bool = False
     threads: bool = False
     nest: str = ""
+    time: int | None = CALL
 
 
 # ---- scalars, memory and calls ---------------------------------------------------------------------------------------
@@ -43,7 +65,7 @@ class Compute:
     """var = a primitive of scalars."""
 
     FORM: ClassVar[str] = "{var} = {name}({args})"
-    IS: ClassVar[Properties] = Properties(scalar=True, straight=True, threads=True)
+    IS: ClassVar[Properties] = Properties(scalar=True, straight=True, follows=True, kernel=True, threads=True)
     var: Result
     name: str
     args: tuple[Atom, ...]
@@ -54,7 +76,7 @@ class Convert:
     """var = a conversion of a scalar to the dtype of var."""
 
     FORM: ClassVar[str] = "{var} = {var.type.dtype}({arg})"
-    IS: ClassVar[Properties] = Properties(scalar=True, straight=True, threads=True)
+    IS: ClassVar[Properties] = Properties(scalar=True, straight=True, follows=True, kernel=True, threads=True)
     var: Result
     arg: Atom
 
@@ -64,7 +86,7 @@ class Evaluate:
     """var = a polynomial."""
 
     FORM: ClassVar[str] = "{var} = {size}"
-    IS: ClassVar[Properties] = Properties(scalar=True, straight=True, threads=True)
+    IS: ClassVar[Properties] = Properties(scalar=True, straight=True, follows=True, kernel=True, threads=True)
     var: Result
     size: Size
 
@@ -72,10 +94,10 @@ class Evaluate:
 @dataclass(frozen=True, slots=True)
 class Load:
     FORM: ClassVar[str] = "{var} = {buffer}[{offset}]"
-    IS: ClassVar[Properties] = Properties(straight=True, threads=True)
+    IS: ClassVar[Properties] = Properties(straight=True, follows=True, kernel=True, threads=True, time=LOAD)
     var: Result
     buffer: Buffer
-    offset: Size
+    offset: Offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +105,9 @@ class Store:
     """buffer[offset] = value, or its combination with what is there by a monoid."""
 
     FORM: ClassVar[str] = "{buffer}[{offset}] {sign} {value}"
-    IS: ClassVar[Properties] = Properties(threads=True)
-    buffer: Buffer
-    offset: Size
+    IS: ClassVar[Properties] = Properties(kernel=True, threads=True, time=STORE)
+    buffer: Written
+    offset: Offset
     value: Atom
     monoid: str = "set"
 
@@ -99,8 +121,8 @@ class Move:
     """Copies `count` elements between buffers that do not overlap."""
 
     FORM: ClassVar[str] = "move {target} <- {source}, {count}"
-    IS: ClassVar[Properties] = Properties(threads=True, nest="copy")
-    target: Buffer
+    IS: ClassVar[Properties] = Properties(threads=True, nest="copy", time=0)
+    target: Written
     source: Buffer
     count: Size
 
@@ -110,10 +132,10 @@ class Slice:
     """result = the address of an element."""
 
     FORM: ClassVar[str] = "{result} = address {source}[{offset}]"
-    IS: ClassVar[Properties] = Properties(straight=True, threads=True)
+    IS: ClassVar[Properties] = Properties(straight=True, follows=True, kernel=True, threads=True)
     result: ResultBuffer
     source: Buffer
-    offset: Size
+    offset: Offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +143,7 @@ class Allocate:
     """Room for an array, with `extra` elements behind it."""
 
     FORM: ClassVar[str] = "{buffer} = allocate {buffer.dtype}[{shape}]⟨extra? + {extra}⟩"
-    IS: ClassVar[Properties] = Properties(threads=True)
+    IS: ClassVar[Properties] = Properties(makes=True, threads=True, time=ROOM)
     buffer: ResultBuffer
     shape: tuple[Size, ...]
     extra: int = 0
@@ -131,7 +153,7 @@ class Allocate:
 @dataclass(frozen=True, slots=True)
 class Free:
     FORM: ClassVar[str] = "free {buffer}"
-    IS: ClassVar[Properties] = Properties(threads=True)
+    IS: ClassVar[Properties] = Properties(threads=True, time=ROOM)
     buffer: Buffer
 
 
@@ -140,7 +162,7 @@ class Assert:
     """Ends the run with a message unless the condition holds."""
 
     FORM: ClassVar[str] = "guard {condition} else {code}({values})"
-    IS: ClassVar[Properties] = Properties()
+    IS: ClassVar[Properties] = Properties(kernel=True)
     condition: Atom
     code: str
     parts: tuple[str, ...]
@@ -156,11 +178,11 @@ class Runtime:
     """
 
     FORM: ClassVar[str] = "{results} = runtime {name}({args}) -> ({outs})"
-    IS: ClassVar[Properties] = Properties(nest="host")
+    IS: ClassVar[Properties] = Properties(nest="host", time=None)
     name: str
     static: tuple[str, ...]
     args: tuple[Operand, ...]
-    outs: tuple[ArrayValue, ...]
+    outs: tuple[Annotated[ArrayValue, Trait.WRITTEN], ...]
     results: tuple[ResultSlot, ...]
     span: Span | None
 
@@ -185,8 +207,8 @@ class Invoke:
     FORM: ClassVar[str] = "{results} = call {function}({args}) -> ({outs})"
     IS: ClassVar[Properties] = Properties()
     function: FunctionName
-    args: tuple[Value, ...]
-    outs: tuple[Buffer, ...]
+    args: tuple[Handed, ...]
+    outs: tuple[Written, ...]
     results: tuple[ResultSlot, ...]
     span: Span | None
 
@@ -200,9 +222,9 @@ class CallC:
     """
 
     FORM: ClassVar[str] = "⟨result?{result} = ⟩{target}({args})"
-    IS: ClassVar[Properties] = Properties(nest="C")
+    IS: ClassVar[Properties] = Properties(nest="C", time=None)
     target: str
-    args: tuple[Value, ...]
+    args: tuple[Handed, ...]
     result: Result | None
     threads: Size | None = None
     span: Span | None = None
@@ -214,8 +236,8 @@ class Pack:
     """target = a matrix (rows × columns) in panels, in each its rows one after another; the last ends with zeros."""
 
     FORM: ClassVar[str] = "{target} = pack {source}  # {rows} × {columns}"
-    IS: ClassVar[Properties] = Properties(threads=True, nest="copy")
-    target: Panels
+    IS: ClassVar[Properties] = Properties(threads=True, nest="copy", time=0)
+    target: Annotated[Panels, Trait.WRITTEN]
     source: Matrix | Scattered
     rows: Size
     columns: Size
@@ -236,10 +258,10 @@ class Product:
         "  # {rows} × {inner} × {columns}⟨followed?, the next one behind it if {followed}⟩"
         "⟨batch?, {batch.count} times, by {batch.a}, {batch.b} and {batch.c}⟩"
     )
-    IS: ClassVar[Properties] = Properties(threads=True, nest="product")
+    IS: ClassVar[Properties] = Properties(threads=True, nest="product", time=PRODUCT_CALL)
     a: Matrix | Scattered
     b: Matrix | Panels
-    c: Matrix
+    c: Annotated[Matrix, Trait.WRITTEN]
     rows: Size
     columns: Size
     inner: Size
@@ -277,7 +299,7 @@ class Launch:
     IS: ClassVar[Properties] = Properties()
     kernel: int
     iterations: Atom
-    args: tuple[Value, ...]
+    args: tuple[Handed, ...]
     guards: Annotated[tuple[Assert, ...], Role.STATIC]
     block: Atom | None = None
     reach: tuple[Size, ...] = ()
@@ -300,7 +322,7 @@ class Fetch:
     IS: ClassVar[Properties] = Properties()
     var: Result
     buffer: Buffer
-    offset: Size
+    offset: Offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +331,7 @@ class Transfer:
 
     FORM: ClassVar[str] = "⟨up?upload|download⟩ {target} <- {source}, {count}"
     IS: ClassVar[Properties] = Properties()
-    target: Buffer
+    target: Written
     source: Buffer
     count: Size
     up: bool
@@ -345,7 +367,7 @@ class Node:
 @dataclass(frozen=True, slots=True)
 class LoadTag:
     FORM: ClassVar[str] = "{var} = tag {node}"
-    IS: ClassVar[Properties] = Properties(threads=True)
+    IS: ClassVar[Properties] = Properties(follows=True, threads=True, time=LOAD)
     var: Result
     node: Atom
 
@@ -355,7 +377,7 @@ class LoadField:
     """slot = a word of a node; shape: of an array."""
 
     FORM: ClassVar[str] = "{slot} = word {word} of {node}"
-    IS: ClassVar[Properties] = Properties(threads=True)
+    IS: ClassVar[Properties] = Properties(follows=True, threads=True, time=LOAD)
     slot: ResultSlot
     node: Atom
     word: int
@@ -367,7 +389,7 @@ class ArenaAllocate:
     """Memory in the arena for an array that a node holds; it is never freed."""
 
     FORM: ClassVar[str] = "{buffer} = arena {buffer.dtype}[{shape}]"
-    IS: ClassVar[Properties] = Properties()
+    IS: ClassVar[Properties] = Properties(makes=True)
     buffer: ResultBuffer
     shape: tuple[Size, ...]
     span: Span | None
@@ -422,7 +444,7 @@ class At:
     """Gives the place in a source of the lines that follow, up to the next of these."""
 
     FORM: ClassVar[str] = "# {span}"
-    IS: ClassVar[Properties] = Properties(straight=True)
+    IS: ClassVar[Properties] = Properties(straight=True, kernel=True, time=0)
     span: Span
 
 
@@ -431,7 +453,7 @@ class Enter:
     """Here a nest of the program's list begins: its clock starts."""
 
     FORM: ClassVar[str] = "enter nest {nest}"
-    IS: ClassVar[Properties] = Properties()
+    IS: ClassVar[Properties] = Properties(time=0)
     nest: int
 
 
@@ -440,7 +462,7 @@ class Leave:
     """Here it ends."""
 
     FORM: ClassVar[str] = "leave nest {nest}"
-    IS: ClassVar[Properties] = Properties()
+    IS: ClassVar[Properties] = Properties(time=0)
     nest: int
 
 
@@ -449,7 +471,48 @@ class Count:
     """Adds to what a nest, known by its number, has moved and computed."""
 
     FORM: ClassVar[str] = "count of nest {nest}: {bytes} bytes, {operations} operations"
-    IS: ClassVar[Properties] = Properties()
+    IS: ClassVar[Properties] = Properties(time=0)
     nest: Atom
     bytes: Size
     operations: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The amounts of what a statement does.
+
+    bytes, operations: those that a profile counts. steps: factors of how many there are; each: the picoseconds of one,
+    beside `Properties.time`.
+    """
+
+    bytes: Size
+    operations: Size = ZERO
+    steps: tuple[Size, ...] = ()
+    each: int = 0
+
+
+def work_of(stmt: object) -> Work | None:
+    """The work of a statement that is more than one element, or one operation."""
+    match stmt:
+        case Move(target, _, count):
+            return Work(count * (2 * width(target.dtype)), steps=(count,), each=MOVED)
+        case Pack(target, _, rows, columns):
+            return Work(rows * columns * (2 * width(target.buffer.dtype)), steps=(rows, columns), each=MOVED)
+        case Product(_, _, c, rows, columns, inner):
+            elements, bytes = rows * inner + inner * columns + rows * columns, width(c.buffer.dtype)
+            steps = rows, columns, inner
+            return Work(elements * bytes, product(steps) * 2, steps, PRODUCT * bytes // 4)
+        case Runtime(_, _, args, outs):
+            arrays = [x for x in (*args, *outs) if isinstance(x, ArrayValue)]
+            return Work(sum([product(x.shape) * width(x.buffer.dtype) for x in arrays], ZERO))
+        case Node(_, _, references, scalars):
+            return Work(poly(WORD * (1 + len(references) + len(scalars))))
+        case LoadTag() | LoadField():
+            return Work(poly(WORD))
+        case _:
+            return None
+
+
+def width(dtype: str) -> int:
+    """The bytes of an element; a text and a handle are words."""
+    return WIDTHS.get(dtype, WORD)

@@ -46,14 +46,18 @@ from dlang.codegen.instructions import (
     Store as Store,
     TextOp as TextOp,
     Transfer as Transfer,
+    Work as Work,
+    work_of as work_of,
 )
 from dlang.codegen.kernel import Kernel
 from dlang.codegen.operands import (
     ArrayValue as ArrayValue,
     Buffer as Buffer,
+    High,
     InnerAtom,
     InnerBuffer,
     InnerValue,
+    Low,
     Matrix as Matrix,
     Operand as Operand,
     Panels as Panels,
@@ -106,10 +110,10 @@ class Loop:
     """
 
     FORM: ClassVar[str] = "loop {var} in {lows:max}..{highs:min}⟨lanes>1? by {lanes}⟩⟨short?, short⟩"
-    IS: ClassVar[Properties] = Properties(threads=True, nest="loop")
+    IS: ClassVar[Properties] = Properties(kernel=True, threads=True, nest="loop")
     var: Index
-    lows: tuple[Size, ...]
-    highs: tuple[Size, ...]
+    lows: tuple[Low, ...]
+    highs: tuple[High, ...]
     stmts: Stmts
     reductions: tuple[Reduction, ...] = ()
     lanes: int = 1
@@ -131,10 +135,10 @@ class Pieces:
     """
 
     FORM: ClassVar[str] = "{length} = pieces of {lows:max}..{highs:min}, work {work}, each {grain}"
-    IS: ClassVar[Properties] = Properties()
+    IS: ClassVar[Properties] = Properties(time=0)
     length: Result
-    lows: tuple[Size, ...]
-    highs: tuple[Size, ...]
+    lows: tuple[Low, ...]
+    highs: tuple[High, ...]
     work: Size
     grain: Size
     align: int
@@ -167,8 +171,8 @@ class Parallel:
     number: Index
     first: Index
     last: Index
-    lows: tuple[Size, ...]
-    highs: tuple[Size, ...]
+    lows: tuple[Low, ...]
+    highs: tuple[High, ...]
     length: Var
     captures: tuple[Slot, ...]
     stmts: Stmts
@@ -176,15 +180,34 @@ class Parallel:
     partials: tuple[Partial, ...] = ()
 
 
+class InOrder:
+    """Iterations one after another, with a state: `init` at first, then what the body gives, and `results` behind them.
+
+    With `early` the body's first result says whether to go on.
+    """
+
+    __slots__ = ()
+    params: tuple[Param, ...]
+    init: tuple[Value, ...]
+    body: Body
+    results: tuple[ResultSlot, ...]
+    early: bool
+
+    @property
+    def following(self) -> tuple[Value, ...]:
+        """The state after an iteration."""
+        return self.body.results[self.early :]
+
+
 @dataclass(frozen=True, slots=True)
-class For:
-    """Iterations in order, carrying slots. With `early` the body's first result says whether to go on."""
+class For(InOrder):
+    """Iterations of an index, low <= index < high."""
 
     FORM: ClassVar[str] = "for {index} in {low}..{high} (⟦{params} = {init}⟧)"
-    IS: ClassVar[Properties] = Properties(threads=True, nest="loop")
+    IS: ClassVar[Properties] = Properties(kernel=True, threads=True, nest="loop")
     index: Index
-    low: Size
-    high: Size
+    low: Low
+    high: High
     params: tuple[Param, ...]
     init: tuple[Value, ...]
     body: Body
@@ -193,9 +216,11 @@ class For:
 
 
 @dataclass(frozen=True, slots=True)
-class While:
+class While(InOrder):
+    """Iterations as long as the condition gives true."""
+
     FORM: ClassVar[str] = "while (⟦{params} = {init}⟧)"
-    IS: ClassVar[Properties] = Properties(threads=True, nest="loop")
+    IS: ClassVar[Properties] = Properties(kernel=True, threads=True, nest="loop")
     params: tuple[Param, ...]
     init: tuple[Value, ...]
     condition: Body
@@ -209,7 +234,7 @@ class Branch:
     """cold: `then` hardly ever runs."""
 
     FORM: ClassVar[str] = "if {condition}⟨cold?, rarely⟩"
-    IS: ClassVar[Properties] = Properties(threads=True)
+    IS: ClassVar[Properties] = Properties(kernel=True, threads=True)
     condition: Atom
     then: Body
     otherwise: Body

@@ -35,6 +35,11 @@ ParamBuffer = Annotated[Buffer, Role.BINDER]
 InnerAtom = Annotated[Atom, Trait.INSIDE]
 InnerValue = Annotated[Value, Trait.INSIDE]
 InnerBuffer = Annotated[Buffer, Trait.INSIDE]
+Written = Annotated[Buffer, Trait.WRITTEN]
+Handed = Annotated[Value, Trait.HANDED]
+Offset = Annotated[Size, Trait.OFFSET]
+Low = Annotated[Size, Trait.LOW]
+High = Annotated[Size, Trait.HIGH]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from dlang.codegen import loops
 from dlang.codegen.costs import Costs, whole
 from dlang.codegen.loops import Buffer, Partial, Slice, Stmt, Store
-from dlang.codegen.traverse import captures, kept, map_inside, walk, with_stmts
+from dlang.codegen.traverse import blocks, callee, captures, kept, map_inside, rebuild, walk, with_stmts
 from dlang.codegen.vectorize import in_flight, known_iterations
 from dlang.ir.anf import Size, fresh, poly
 from dlang.ir.types import I64, product
@@ -92,9 +92,7 @@ class _Cutter:
         if loop.short:
             return [loop]
         count = known_iterations(loop)
-        inside = loop.lanes == 1 and any(
-            isinstance(s, loops.Loop | loops.For | loops.While | loops.Branch | loops.Product) for s in loop.stmts
-        )
+        inside = loop.lanes == 1 and any(blocks(s) or isinstance(s, loops.Product) for s in loop.stmts)
         cut = None
         if count is None or count >= FEW or not inside:
             cut = self.cut(loop)
@@ -152,13 +150,11 @@ class _Cutter:
 
     def can_run(self, stmt: loops.Stmt) -> bool:
         """Tells whether several threads may run a statement at once: no message shows an array, which may be gone."""
-        match stmt:
-            case loops.Invoke(name):
-                return self.can_call(self.program.functions[name])
-            case loops.Assert(_, _, _, values):
-                return len(values) <= MESSAGE and not any(isinstance(v, loops.ArrayValue) for v in values)
-            case _:
-                return stmt.IS.threads
+        if (function := callee(stmt)) is not None:
+            return self.can_call(self.program.functions[function])
+        if isinstance(stmt, loops.Assert):
+            return len(stmt.values) <= MESSAGE and not any(isinstance(v, loops.ArrayValue) for v in stmt.values)
+        return stmt.IS.threads
 
 
 def _made_in(stmts: Iterable[loops.Stmt]) -> set[loops.Buffer]:
@@ -182,7 +178,7 @@ def _sizes_of_buffers(function: loops.Function) -> dict[loops.Buffer, Size]:
         match stmt:
             case loops.Allocate(buffer, shape, 0):
                 found[buffer] = product(shape)
-            case loops.For() | loops.While():
+            case loops.InOrder():
                 for param, init, result in zip(stmt.params, stmt.init, stmt.results, strict=True):
                     if isinstance(init, loops.Buffer) and init in found:
                         assert isinstance(param, loops.Buffer) and isinstance(result, loops.Buffer)
@@ -225,7 +221,13 @@ def partials_of(
 def split(stmts: Sequence[Stmt], partials: Sequence[Partial]) -> tuple[Stmt, ...] | None:
     """Statements that add to the arrays of a piece; None if they do more with one than that."""
     own = {p.whole: p.own for p in partials}
-    return None if _is_used_otherwise(stmts, set(own)) else _redirected(stmts, own)
+    if _is_used_otherwise(stmts, set(own)):
+        return None
+
+    def redirected(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        return tuple([rebuild(s, value=lambda v: own.get(v, v), block=redirected) for s in stmts])
+
+    return redirected(stmts)
 
 
 def _is_used_otherwise(stmts: Sequence[Stmt], shared: set[Buffer]) -> bool:
@@ -245,21 +247,3 @@ def _is_used_otherwise(stmts: Sequence[Stmt], shared: set[Buffer]) -> bool:
         return tuple(out)
 
     return not used.isdisjoint(captures(rest(stmts), ()))
-
-
-def _redirected(stmts: Sequence[Stmt], replaced: Mapping[Buffer, Buffer]) -> tuple[Stmt, ...]:
-    """Statements that add to other buffers."""
-
-    def change(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
-        return _redirected(stmts, replaced)
-
-    out: list[Stmt] = []
-    for stmt in stmts:
-        match stmt:
-            case Store(buffer) if buffer in replaced:
-                out.append(replace(stmt, buffer=replaced[buffer]))
-            case Slice(_, source) if source in replaced:
-                out.append(replace(stmt, source=replaced[source]))
-            case _:
-                out.append(map_inside(stmt, change))
-    return tuple(out)

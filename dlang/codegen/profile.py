@@ -22,12 +22,15 @@ from dataclasses import dataclass, field, replace
 from dlang.codegen import loops
 from dlang.codegen.counting import Counter, Routines
 from dlang.codegen.kernel import Kernel
-from dlang.codegen.traverse import map_inside, walk
+from dlang.codegen.traverse import callee, map_inside, walk
 from dlang.diagnostics import Span
 from dlang.ir.anf import FLOATS, Atom, Lit, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, dtype_of
 from dlang.ops.monoids import ARITHMETIC
+
+OUTSIDE = "host", "C"
+"""The kinds of nests that run code of others, which does nobody knows how many operations."""
 
 
 def profiled(program: loops.Program, routines: Routines) -> loops.Program:
@@ -50,9 +53,9 @@ def _called(functions: Mapping[str, loops.Function], entries: Collection[str]) -
     open, found = list(entries), set(entries)
     while open:
         for stmt in walk(functions[open.pop()].body.stmts):
-            if isinstance(stmt, loops.Invoke) and stmt.function not in found:
-                found.add(stmt.function)
-                open.append(stmt.function)
+            if (function := callee(stmt)) is not None and function not in found:
+                found.add(function)
+                open.append(function)
     return found
 
 
@@ -63,8 +66,7 @@ def with_nests(program: loops.Program) -> frozenset[str]:
         more = {
             name
             for name, f in program.functions.items()
-            if name not in found
-            and any(isinstance(s, loops.Invoke) and s.function in found for s in walk(f.body.stmts))
+            if name not in found and any(callee(s) in found for s in walk(f.body.stmts))
         }
         if not more:
             return frozenset(found)
@@ -96,7 +98,7 @@ class Measuring:
     more: dict[object, int] = field(default_factory=dict)
 
     def new(self, kind: str, span: Span | None, stmts: Sequence[loops.Stmt]) -> int:
-        countable = not any(isinstance(s, loops.Runtime | loops.CallC) for s in walk(stmts))
+        countable = not any(s.IS.nest in OUTSIDE for s in walk(stmts))
         self.nests.append(loops.Nest(kind, self.label, span, kind == "function" or countable, _precision(stmts)))
         return len(self.nests) - 1
 
@@ -154,7 +156,7 @@ class Measuring:
                 case loops.Loop() if self.opens(stmt):
                     flush()
                     out.append(self.opened(stmt))
-                case loops.For() | loops.While() if self.has_nests(stmt) or self.opens(stmt):
+                case loops.InOrder() if self.has_nests(stmt) or self.opens(stmt):
                     flush()
                     out.append(map_inside(stmt, self.statements))
                 case _ if stmt.IS.nest:
@@ -165,7 +167,7 @@ class Measuring:
                     around = self.span
                     out.append(map_inside(stmt, self.statements))
                     self.span = around
-                case loops.Invoke() if stmt.function in self.with_nests:
+                case _ if callee(stmt) in self.with_nests:
                     flush()
                     out.append(stmt)
                 case _:
@@ -181,13 +183,10 @@ class Measuring:
             inside = (*inside, loops.Count(Lit(self.own, "i64"), ZERO, poly(len(added))))
         return replace(loop, stmts=inside)
 
-    def has_nests(self, stmt: loops.For | loops.While) -> bool:
+    def has_nests(self, stmt: loops.Stmt) -> bool:
         """Tells whether a loop in order has nests inside, other than loops in order."""
         return any(
-            s.function in self.with_nests
-            if isinstance(s, loops.Invoke)
-            else s.IS.nest and not isinstance(s, loops.For | loops.While)
-            for s in walk((stmt,))
+            callee(s) in self.with_nests or (s.IS.nest and not isinstance(s, loops.InOrder)) for s in walk((stmt,))
         )
 
     def counter(self, nest: int) -> Counter:

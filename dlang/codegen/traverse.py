@@ -7,13 +7,14 @@ Nothing here knows the statements: what a field is, its type says (`ir/roles.py`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from operator import is_
 from typing import Any
 
 from dlang.codegen import loops
-from dlang.ir.anf import Lit, Size
+from dlang.ir.anf import Lit, Size, Var
 from dlang.ir.errors import IRError
-from dlang.ir.roles import Generated, Leaf, Role, Trait, collected, defined, leaves, rebuilding
+from dlang.ir.roles import Generated, Leaf, Record, Role, Trait, collected, defined, leaves, rebuilding, shapes
 from dlang.polynomials import Poly
 
 
@@ -112,6 +113,19 @@ def _written_rebuild(cls: type) -> Callable[..., Any]:
 _REBUILT = Generated(_written_rebuild)
 
 
+def map_bodies(stmt: loops.Stmt, change: Callable[[loops.Body], loops.Body]) -> loops.Stmt:
+    """A statement with each `Body` in it changed."""
+    new: dict[str, Any] = {name: change(getattr(stmt, name)) for name in _BODIES[type(stmt)]}
+    return replace(stmt, **new) if new else stmt
+
+
+def _names_of_bodies(cls: type) -> list[str]:
+    return [name for name, shape in shapes(cls).items() if isinstance(shape, Record) and loops.Body in shape.classes]
+
+
+_BODIES = Generated(_names_of_bodies)
+
+
 # ---- what is bound ---------------------------------------------------------------------------------------------------
 def bound_by(stmt: loops.Stmt) -> tuple[loops.Slot, ...]:
     """Returns the variables and buffers that a statement binds for those behind it."""
@@ -125,6 +139,11 @@ def binds_inside(stmt: loops.Stmt) -> tuple[loops.Slot, ...]:
     return _BINDERS[type(stmt)](stmt)
 
 
+def indices(stmt: loops.Stmt) -> tuple[Var, ...]:
+    """The numbers that a loop binds for each of its iterations."""
+    return _INDICES[type(stmt)](stmt)
+
+
 def binds(stmt: loops.Stmt) -> tuple[loops.Slot, ...]:
     """Returns the variables and buffers that a statement binds, for those behind it and for those inside it."""
     return (*binds_inside(stmt), *bound_by(stmt))
@@ -132,6 +151,7 @@ def binds(stmt: loops.Stmt) -> tuple[loops.Slot, ...]:
 
 _RESULTS = Generated(_collecting(lambda leaf: leaf.role is Role.RESULT))
 _BINDERS = Generated(_collecting(lambda leaf: leaf.role is Role.BINDER))
+_INDICES = Generated(_collecting(lambda leaf: Trait.INDEX in leaf.traits))
 _OPEN = Generated(_collecting(lambda leaf: Trait.OPEN in leaf.traits))
 
 
@@ -146,6 +166,43 @@ def operands(stmt: loops.Stmt) -> tuple[loops.Value, ...]:
     return _OPERANDS[type(stmt)](stmt)
 
 
+def offsets(stmt: loops.Stmt) -> tuple[Size, ...]:
+    """The places of the elements that a statement loads, stores or finds."""
+    return _OFFSETS[type(stmt)](stmt)
+
+
+def lows(stmt: loops.Stmt) -> tuple[Size, ...]:
+    """The lower bounds of the iterations of a statement; none if it has no bounds."""
+    return _LOWS[type(stmt)](stmt)
+
+
+def highs(stmt: loops.Stmt) -> tuple[Size, ...]:
+    """The upper bounds of the iterations of a statement."""
+    return _HIGHS[type(stmt)](stmt)
+
+
+def written(stmt: loops.Stmt) -> tuple[loops.Buffer, ...]:
+    """The buffers whose elements a statement changes, those inside it left out."""
+    return _WRITTEN[type(stmt)](stmt)
+
+
+def callee(stmt: loops.Stmt) -> str | None:
+    """The function of the program that a statement calls."""
+    names = _CALLEES[type(stmt)](stmt)
+    return names[0] if names else None
+
+
+def changed(stmt: loops.Stmt) -> tuple[loops.Value, ...]:
+    """The same, with what goes to other code, which may change it."""
+    return _CHANGED[type(stmt)](stmt)
+
+
+_OFFSETS = Generated(_collecting(lambda leaf: Trait.OFFSET in leaf.traits))
+_LOWS = Generated(_collecting(lambda leaf: Trait.LOW in leaf.traits))
+_HIGHS = Generated(_collecting(lambda leaf: Trait.HIGH in leaf.traits))
+_WRITTEN = Generated(_collecting(lambda leaf: Trait.WRITTEN in leaf.traits))
+_CALLEES = Generated(_collecting(lambda leaf: Trait.FUNCTION in leaf.traits))
+_CHANGED = Generated(_collecting(lambda leaf: not leaf.traits.isdisjoint((Trait.WRITTEN, Trait.HANDED))))
 _OPERANDS = Generated(_collecting(lambda leaf: leaf.role is Role.OPERAND and Trait.INSIDE not in leaf.traits))
 _USES = (Role.OPERAND, Role.SIZE)
 _SIZES = Generated(_collecting(lambda leaf: leaf.role is Role.SIZE))

@@ -12,11 +12,12 @@ loops of expensive operations take two registers of f64 at a time, because one a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from dlang.codegen.loops import Assert, Branch, Compute, Convert, Evaluate, Load, Loop, Stmt, Store
+from dlang.codegen.loops import Assert, Branch, Compute, Convert, Load, Loop, Stmt, Store
 from dlang.codegen.selections import selected
+from dlang.codegen.traverse import bound_by, mentions
 from dlang.ir.anf import FLOATS, HALF, Atom, Axis, Scalar, Size, Var, is_handle
 from dlang.ir.terms import WIDTHS
 from dlang.ops.primitives import COST, DIVISION, REMAINDER, ROOT
@@ -62,7 +63,7 @@ class Survey:
         be."""
         return self.possible and not (self.guarded and self.combined)
 
-    def atoms(self, atoms: Sequence[Atom]) -> bool:
+    def atoms(self, atoms: Iterable[object]) -> bool:
         return any(isinstance(a, Var) and a in self.varying for a in atoms)
 
     def size(self, size: Size) -> bool:
@@ -102,10 +103,10 @@ class Survey:
                 if self.atoms(args):
                     self.heavy += COST[name] >= DIVISION
                 self.bind(var, self.atoms(args))
-            case Convert(var, arg):
-                self.bind(var, self.atoms((arg,)))
-            case Evaluate(var, size):
-                self.bind(var, self.size(size))
+            case _ if stmt.IS.scalar:
+                for slot in bound_by(stmt):
+                    assert isinstance(slot, Var)
+                    self.bind(slot, self.atoms(mentions(stmt)))
             case Load(var, buffer, offset):
                 self.narrow = self.narrow or LANE_BITS.get(buffer.dtype, 8) < 32 or buffer.dtype in HALF
                 if self.size(offset):

@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from dlang.codegen import loops
+from dlang.codegen.instructions import width
 from dlang.codegen.printing import head_of
 from dlang.codegen.traverse import binds_inside, blocks, bound_by, operands, sizes
 from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, is_handle, is_reference
 from dlang.ir.errors import IRError
 from dlang.ir.scope import is_literal
-from dlang.ir.terms import WIDTHS
 from dlang.ir.types import BOOL, I64
 from dlang.ir.verify import primitive_dtype
 from dlang.ops.monoids import MONOIDS, STAYS
@@ -247,7 +247,7 @@ class _Verifier:
                 if target is source:
                     raise IRError(f"{target!r} is copied to itself")
             case loops.Slice(result, source):
-                if _width(result.dtype) != _width(self.elements(source)):  # their bits may be read as another dtype's
+                if width(result.dtype) != width(self.elements(source)):  # their bits may be read as another dtype's
                     raise IRError(f"{result!r} has elements of another width than {source!r}")
                 self.wholes[result] = self.wholes_of(source)
             case loops.Free(buffer):
@@ -298,12 +298,11 @@ class _Verifier:
             case _:
                 pass
 
-    def carried(self, loop: loops.For | loops.While, index: tuple[Var, ...]) -> None:
+    def carried(self, loop: loops.InOrder, index: tuple[Var, ...]) -> None:
         """A loop in order. The buffers of its state are handed on from iteration to iteration, or point to what no
         iteration owns."""
-        results = loop.body.results[1:] if loop.early else loop.body.results
         self.fits(loop.params, loop.init, "the first state")
-        self.fits(loop.params, results, "the next state")
+        self.fits(loop.params, loop.following, "the next state")
         self.fits(loop.params, loop.results, "the last state")
         if loop.early and (not loop.body.results or _dtype(loop.body.results[0]) != "bool"):
             raise IRError("a loop that may end early gives a bool first")
@@ -410,11 +409,6 @@ class _Verifier:
     def node(self, node: Atom) -> None:
         if not is_handle(_dtype(node)):
             raise IRError(f"{node!r} is no handle")
-
-
-def _width(dtype: str) -> int:
-    """The bytes of an element; a text and a handle are words."""
-    return WIDTHS.get(dtype, 8)
 
 
 def _dtype(value: loops.Value) -> str:

@@ -49,6 +49,10 @@ class Trait(Enum):
     the operation. CONSUMED: an array that the operation would like to change in its place. SET: a tuple whose order
     means nothing. FUNCTION: the name of a function of the program; ARGUMENTS: what it is applied to. ELEMENTS: the
     elements of the result are among those of such operands. INDEX: of a binder, that it is an i64.
+
+    In the loop IR. WRITTEN: a buffer whose elements change. HANDED: a buffer goes to code that may change it. OFFSET: a
+    size is the place of an element. LOW, HIGH: it is a bound of iterations, which begin at the largest of the first and
+    end before the least of the others.
     """
 
     INSIDE = auto()
@@ -59,6 +63,11 @@ class Trait(Enum):
     ARGUMENTS = auto()
     ELEMENTS = auto()
     INDEX = auto()
+    WRITTEN = auto()
+    HANDED = auto()
+    OFFSET = auto()
+    LOW = auto()
+    HIGH = auto()
 
 
 Binder = Annotated[Var, Role.BINDER]
@@ -128,13 +137,20 @@ class Several:
 class Record:
     """A dataclass whose fields have roles of their own: one of several, or else a leaf. optional: it may be None.
 
-    inside: what it binds is bound inside of the operation.
+    traits: those of the operands in it. Where it is `INSIDE`, what it binds is bound inside of the operation.
     """
 
     classes: tuple[type, ...]
     otherwise: Leaf | None = None
     optional: bool = False
-    inside: bool = False
+    traits: frozenset[Trait] = frozenset()
+
+    def leaf(self, leaf: Leaf) -> Leaf:
+        """A part of the record as a part of the operation."""
+        traits = self.traits - {Trait.INSIDE}
+        if leaf.role is Role.RESULT and Trait.INSIDE in self.traits:
+            return dataclasses.replace(leaf, role=Role.BINDER)
+        return dataclasses.replace(leaf, traits=leaf.traits | traits) if leaf.role is Role.OPERAND else leaf
 
 
 Shape = Leaf | Many | Several | Record
@@ -180,7 +196,7 @@ def _shape(hint: Any, traits: frozenset[Trait] = frozenset()) -> Shape:
         assert leaf is not None
         return Leaf(leaf, only, optional, traits)
     records = tuple([c for c, r in zip(some, roles, strict=True) if r is None])
-    return Record(records, None if leaf is None else Leaf(leaf, None, False, traits), optional, Trait.INSIDE in traits)
+    return Record(records, None if leaf is None else Leaf(leaf, None, False, traits), optional, traits)
 
 
 def _role_of(type: Any) -> Role | None:
@@ -251,17 +267,11 @@ def _leaves(shape: Shape) -> Iterator[Leaf]:
         case Several(of):
             for inner in of:
                 yield from _leaves(inner)
-        case Record(classes, otherwise, _, inside):
+        case Record(classes, otherwise):
             if otherwise is not None:
                 yield otherwise
             for cls in classes:
-                for leaf in leaves(cls):
-                    yield _inner(leaf) if inside else leaf
-
-
-def _inner(leaf: Leaf) -> Leaf:
-    """A part of a record that stands inside of an operation."""
-    return dataclasses.replace(leaf, role=Role.BINDER if leaf.role is Role.RESULT else leaf.role)
+                yield from map(shape.leaf, leaves(cls))
 
 
 Wanted = Callable[[Leaf], bool]
@@ -295,8 +305,8 @@ def _pieces(shape: Shape, of: str, wanted: Wanted) -> list[str]:
             return [f"*[y for {x} in {of} for y in {_tuple(pieces)}]"] if pieces else []
         case Several(inners):
             return [piece for k, inner in enumerate(inners) for piece in _pieces(inner, f"{of}[{k}]", wanted)]
-        case Record(classes, otherwise, optional, inside):
-            own = (lambda leaf: wanted(_inner(leaf))) if inside else wanted
+        case Record(classes, otherwise, optional, traits):
+            own = (lambda leaf: wanted(shape.leaf(leaf))) if traits else wanted
             cases = [(f"type({of}) is {cls.__name__}", _pieces_of(cls, of, own)) for cls in classes]
             if otherwise is not None:
                 cases.append(("", _pieces(otherwise, of, wanted)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from dlang.codegen import loops
 from dlang.codegen.printing import head_of
-from dlang.codegen.traverse import bound_by, operands
+from dlang.codegen.traverse import bound_by, callee, operands, written
 from dlang.diagnostics import Span
 from dlang.graphs import reached
 from dlang.ir import anf
@@ -207,8 +207,10 @@ class _LoopDrawing:
 
     def stmt(self, stmt: loops.Stmt, where: Cluster) -> None:
         match stmt:
-            case loops.Allocate(buffer) | loops.ArenaAllocate(buffer):
-                self.array(buffer, head_of(stmt), where)
+            case _ if stmt.IS.makes:
+                for array in bound_by(stmt):
+                    assert isinstance(array, loops.Buffer)
+                    self.array(array, head_of(stmt), where)
             case loops.Free() | loops.Pieces():
                 pass
             case loops.Loop(stmts=inner) | loops.Parallel(stmts=inner):
@@ -218,7 +220,7 @@ class _LoopDrawing:
                     node = self.graph.node(inside, f"{r.result} {r.monoid}=", fillcolor="#e0d8f0")
                     self.link([r.value], node)
                     self.made.update({slot: node for slot in (r.result, r.position) if slot is not None})
-            case loops.For() | loops.While():
+            case loops.InOrder():
                 inside = self.graph.cluster(where, head_of(stmt))
                 state = [self.graph.node(inside, str(p), fillcolor="#e0d8f0") for p in stmt.params]
                 for param, first, node in zip(stmt.params, stmt.init, state, strict=True):
@@ -227,8 +229,7 @@ class _LoopDrawing:
                 if isinstance(stmt, loops.While):
                     self.stmts(stmt.condition.stmts, inside)
                 self.stmts(stmt.body.stmts, inside)
-                following = stmt.body.results[1:] if stmt.early else stmt.body.results
-                for value, node in zip(following, state, strict=True):
+                for value, node in zip(stmt.following, state, strict=True):
                     self.link([value], node, dashed=True)
                 self.made.update(zip(stmt.results, state, strict=True))
             case loops.Branch(condition, then, otherwise, results):
@@ -244,12 +245,11 @@ class _LoopDrawing:
 
     def plain(self, stmt: loops.Stmt, where: Cluster) -> None:
         """A statement without others in it: what it mentions goes in, what it binds or writes comes out."""
-        colour = {"fillcolor": "#fff0d0"} if isinstance(stmt, loops.Product | loops.Runtime | loops.Invoke) else {}
+        colour = {"fillcolor": "#fff0d0"} if stmt.IS.nest in ("product", "host") or callee(stmt) else {}
         node = self.graph.node(where, head_of(stmt), **colour)
-        written = _written(stmt)
-        bound = bound_by(stmt)
-        self.link([value for value in operands(stmt) if value not in written and value not in bound], node)
-        for buffer in written:
+        changed, bound = written(stmt), bound_by(stmt)
+        self.link([value for value in operands(stmt) if value not in changed and value not in bound], node)
+        for buffer in changed:
             if buffer in self.made:
                 self.graph.edge(node, self.made[buffer])
         for slot in bound:
@@ -259,20 +259,3 @@ class _LoopDrawing:
         for value in values:
             if isinstance(value, Var | loops.Buffer) and value in self.made:
                 self.graph.edge(self.made[value], target, dashed)
-
-
-def _written(stmt: loops.Stmt) -> tuple[loops.Buffer, ...]:
-    """The arrays that a statement writes to."""
-    match stmt:
-        case loops.Store(buffer):
-            return (buffer,)
-        case loops.Move(target):
-            return (target,)
-        case loops.Product(c=part) | loops.Pack(part):
-            return (part.buffer,)
-        case loops.Runtime(outs=outs):
-            return tuple([out.buffer for out in outs])
-        case loops.Invoke(outs=outs):
-            return outs
-        case _:
-            return ()

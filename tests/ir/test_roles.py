@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, ClassVar, cast, get_args
 
 import pytest
@@ -84,9 +84,50 @@ def test_the_properties_of_an_operation_agree_with_each_other_and_with_its_field
 @pytest.mark.parametrize("cls", LOOPS)
 def test_the_properties_of_a_statement_agree_with_each_other_and_with_its_fields(cls: type[loops.Stmt]) -> None:
     known = cls.IS
-    assert not known.scalar or (known.straight and known.threads)
-    assert not known.straight or all(leaf.role is not Role.BLOCK for leaf in leaves(cls))
-    assert not known.threads or all(Trait.FUNCTION not in leaf.traits for leaf in leaves(cls))
+    traits = {trait for leaf in leaves(cls) for trait in leaf.traits}
+    has_blocks = any(leaf.role is Role.BLOCK for leaf in leaves(cls))
+    assert not known.scalar or (known.straight and known.follows and known.threads)
+    assert not known.straight or (known.kernel and not has_blocks)
+    assert not known.follows or traits.isdisjoint((Trait.WRITTEN, Trait.HANDED, Trait.FUNCTION))
+    assert not known.threads or traits.isdisjoint((Trait.FUNCTION, Trait.HANDED))
+    assert (Trait.LOW in traits) == (Trait.HIGH in traits)
+    assert Trait.INDEX not in traits or Trait.LOW in traits
+
+
+def test_what_a_statement_of_the_loop_ir_may_change_is_said_at_its_fields() -> None:
+    a, b, c, work = [loops.Buffer(name, "f64") for name in "abcw"]
+    size, n = poly(4), fresh("n", I64)
+    whole = [loops.Matrix(x, size, size, False) for x in (a, b, c)]
+    product = loops.Product(whole[0], whole[1], whole[2], size, size, size, 0, work)
+    assert nests.written(product) == nests.changed(product) == (c,) and nests.callee(product) is None
+    assert nests.written(loops.OnDevice(product)) == (c,)
+    call = loops.Invoke("f", (a, n), (b,), (c,), None)
+    assert nests.written(call) == (b,) and nests.changed(call) == (a, n, b) and nests.callee(call) == "f"
+    shown = loops.Runtime("print", (), (loops.ArrayValue(a, (size,)),), (loops.ArrayValue(b, (size,)),), (), None)
+    assert nests.changed(shown) == (b,)
+    store = loops.Store(a, poly(n), Lit(1.0, "f64"))
+    assert nests.written(store) == (a,) and nests.offsets(store) == (poly(n),)
+    loop = loops.Loop(n, (poly(1), poly(2)), (size,), (store,))
+    assert nests.indices(loop) == (n,) and nests.lows(loop) == (poly(1), poly(2)) and nests.highs(loop) == (size,)
+    assert nests.written(loop) == ()
+
+
+def test_the_bodies_of_a_statement_are_changed_and_its_lists_of_statements_are_not() -> None:
+    n, body = fresh("n", I64), loops.Body((), ())
+    branch = loops.Branch(Lit(True, "bool"), body, loops.Body((loops.Free(loops.Buffer("a", "f64")),), ()), ())
+    assert nests.map_bodies(branch, lambda _: body) == replace(branch, otherwise=body)
+    loop = loops.Loop(n, (poly(0),), (poly(9),), branch.otherwise.stmts)
+    assert nests.map_bodies(loop, lambda _: body) is loop
+
+
+def test_work_grows_with_the_sizes_of_a_product() -> None:
+    m, k, n = [fresh(name, I64) for name in "mkn"]
+    a, b, c = [loops.Matrix(loops.Buffer(x, "f32"), poly(0), poly(1), False) for x in "abc"]
+    made = loops.work_of(loops.Product(a, b, c, poly(m), poly(n), poly(k), 0))
+    assert made is not None and made.operations == poly(m) * poly(n) * poly(k) * 2
+    assert made.steps == (poly(m), poly(n), poly(k)) and made.each == 15
+    assert made.bytes == (poly(m) * poly(k) + poly(k) * poly(n) + poly(m) * poly(n)) * 4
+    assert loops.work_of(loops.Free(a.buffer)) is None
 
 
 @pytest.mark.parametrize("cls", CORE)

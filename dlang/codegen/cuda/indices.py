@@ -21,8 +21,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from math import lcm
 
-from dlang.codegen.loops import Compute, Convert, Evaluate, For, Load, Loop, Slice, Slot, Stmt, Store
-from dlang.codegen.traverse import binds, walk
+from dlang.codegen.loops import Compute, Convert, Evaluate, Loop, Slot, Stmt
+from dlang.codegen.traverse import binds, highs, indices, lows, offsets, walk
 from dlang.ir.anf import Atom, Lit, Size, Var, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64
@@ -107,9 +107,11 @@ class _Search:
         self.reach = with_bound(self.reach, total)
 
     def statement(self, stmt: Stmt) -> None:
+        for offset in offsets(stmt):
+            self.size(offset)
+        for index in indices(stmt):
+            self.range(index, lows(stmt), highs(stmt))
         match stmt:
-            case Load(_, _, offset) | Store(_, offset) | Slice(_, _, offset):
-                self.size(offset)
             case Evaluate(var, size) if var in self.places:
                 if (bound := self.size(size)) is not None:
                     self.bounds[var] = bound
@@ -135,10 +137,6 @@ class _Search:
                 self.reach = with_bound(self.reach, bound)
                 if name == "floordiv" and isinstance(args[1], Var):
                     self.divisors[var] = self.same.get(args[1], args[1])
-            case Loop():
-                self.range(stmt.var, stmt.lows, stmt.highs)
-            case For():
-                self.range(stmt.index, (stmt.low,), (stmt.high,))
             case _:
                 pass
 
@@ -191,13 +189,9 @@ def _places(inside: Sequence[Stmt], bound: Set[Slot]) -> Set[Var]:
     found: set[Var] = set()
     operands: set[Var] = set()  # of operations that give such a number
     for stmt in reversed(inside):
+        for size in (*offsets(stmt), *lows(stmt), *highs(stmt)):
+            found.update(size.atoms())
         match stmt:
-            case Load(_, _, offset) | Store(_, offset) | Slice(_, _, offset):
-                found.update(offset.atoms())
-            case Loop():
-                found.update(atom for size in (*stmt.lows, *stmt.highs) for atom in size.atoms())
-            case For():
-                found.update((*stmt.low.atoms(), *stmt.high.atoms()))
             case Evaluate(var, size) if var in found:
                 found.update(size.atoms())
             case Evaluate(var, size) if var in operands:

@@ -16,7 +16,7 @@ loop i in 0..n                    loop i in 0..n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -25,8 +25,8 @@ from dlang.codegen.cuda.columns import Columns, around_loop, columns_of
 from dlang.codegen.cuda.flattening import flattened
 from dlang.codegen.cuda.tiles import crossed_loads
 from dlang.codegen.kernel import SHARED, WARP, WORDS
-from dlang.codegen.loops import At, Load, Loop, Reduction, Slice, Stmt, Store
-from dlang.codegen.traverse import binds, bound_by, map_inside, operands, walk
+from dlang.codegen.loops import At, Loop, Reduction, Stmt, Store
+from dlang.codegen.traverse import binds, blocks, bound_by, map_inside, offsets, operands, walk
 from dlang.codegen.vectorize import known_iterations
 from dlang.identity import ByIdentity
 from dlang.ir.anf import DTYPES, HALF, Lit, Scalar, Size, Var, fresh
@@ -107,17 +107,16 @@ def _totals_inside(stmts: Sequence[loops.Stmt], spread: ByIdentity[loops.Loop, i
 def can_run(stmt: loops.Stmt) -> bool:
     """Tells whether a thread can run a statement, those inside it aside."""
     match stmt:
-        case loops.Assert(_, _, _, values):
-            return len(values) <= WORDS and all(isinstance(v, Var | Lit) and _are_numbers((v,)) for v in values)
+        case loops.Assert(_, _, _, shown):
+            return len(shown) <= WORDS and all(isinstance(v, Var | Lit) and is_number(dtype_of(v)) for v in shown)
         case loops.Loop():
             return not stmt.scratch and stmt.lanes == 1
-        case loops.Load(buffer=buffer) | loops.Slice(source=buffer):
-            return is_number(buffer.dtype)
-        case loops.Store(buffer, _, value):
-            return is_number(buffer.dtype) and _are_numbers((value,))
+        case _ if not stmt.IS.kernel:
+            return False
         case _:
-            known = stmt.IS.straight or isinstance(stmt, loops.For | loops.While | loops.Branch)
-            return known and _are_numbers((*binds(stmt), *operands(stmt)))
+            values = (*binds(stmt), *operands(stmt))
+            in_array = bool(offsets(stmt))
+            return all(_is_of_numbers(v) if in_array else _is_one(v) for v in values)
 
 
 def is_number(dtype: str) -> bool:
@@ -125,8 +124,13 @@ def is_number(dtype: str) -> bool:
     return dtype in DTYPES and dtype != "str"
 
 
-def _are_numbers(values: Iterable[loops.Value]) -> bool:
-    return all(not isinstance(v, loops.Buffer) and is_number(dtype_of(v)) for v in values)
+def _is_one(value: loops.Value) -> bool:
+    return not isinstance(value, loops.Buffer) and is_number(dtype_of(value))
+
+
+def _is_of_numbers(value: loops.Value) -> bool:
+    """Tells whether a value is a number, or an array of some."""
+    return is_number(value.dtype) if isinstance(value, loops.Buffer) else _is_one(value)
 
 
 # ---- which loops are spread ------------------------------------------------------------------------------------------
@@ -201,9 +205,7 @@ def _is_rows(stmts: Sequence[loops.Stmt]) -> bool:
             case loops.Loop():
                 if any(isinstance(inner, loops.Assert) for inner in walk(s.stmts)):
                     return False
-            case loops.Store() | loops.Assert():
-                pass
-            case _ if not s.IS.straight:
+            case _ if not s.IS.kernel or blocks(s):
                 return False
     return any(isinstance(s, loops.Loop) and iterations_inside(_flattened(s)[0]) >= LONG for s in stmts)
 
@@ -291,13 +293,7 @@ def _with_totals(loop: Loop) -> tuple[Loop, list[Stmt]]:
 
 
 def _is_only_use(store: Store, loop: Loop) -> bool:
-    for s in walk(loop.stmts):
-        match s:
-            case Load(_, buffer) | Slice(_, buffer) | Store(buffer) if buffer is store.buffer and s is not store:
-                return False
-            case _:
-                pass
-    return True
+    return all(s is store or store.buffer not in operands(s) for s in walk(loop.stmts))
 
 
 def _as_one(loop: Loop) -> Loop:

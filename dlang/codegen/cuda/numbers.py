@@ -54,7 +54,7 @@ class Numbers:
                     nest = self.launches.nest(stmt)
                     assert nest is not None
                     found.update(results_of(nest))
-                case loops.For() | loops.While():
+                case loops.InOrder():
                     found |= {r for k in self.carried(stmt, found) if isinstance(r := stmt.results[k], Var)}
                 case loops.Branch():
                     found |= {r for k in self.chosen(stmt, found) if isinstance(r := stmt.results[k], Var)}
@@ -67,11 +67,10 @@ class Numbers:
         if self.launches.stays_on_host(loop):
             return []
         found: list[int] = []
-        results = loop.body.results[loop.early :]
         while True:
             params = {p for k, p in enumerate(loop.params) if k in found and isinstance(p, Var)}
             made = self.made(loop.body.stmts, {*there, *params})
-            more = [k for k, (p, r) in enumerate(zip(loop.params, results, strict=True)) if _is_one(p, r, made)]
+            more = [k for k, (p, r) in enumerate(zip(loop.params, loop.following, strict=True)) if _is_one(p, r, made)]
             if more == found:
                 return found
             found = more

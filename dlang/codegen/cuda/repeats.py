@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dlang.codegen import loops
-from dlang.codegen.traverse import map_inside, walk
+from dlang.codegen.traverse import callee, map_inside, walk
 
 
 def only_launched(program: loops.Program) -> loops.Program:
@@ -41,15 +41,10 @@ def is_repeatable(program: loops.Program, name: str) -> bool:
             return False
         found.add(f.name)
         for stmt in walk(f.body.stmts):
-            match stmt:
-                case loops.Invoke(function):
-                    open.append(function)
-                case loops.Load():
-                    return False
-                case loops.Assert() | loops.OnDevice() | loops.Launch():
-                    pass
-                case loops.Loop() | loops.For() | loops.While() | loops.Branch():
-                    pass
-                case _ if not stmt.IS.straight:
-                    return False
+            if (function := callee(stmt)) is not None:
+                open.append(function)
+            elif isinstance(stmt, loops.Load | loops.Store):
+                return False
+            elif not (stmt.IS.kernel or isinstance(stmt, loops.OnDevice | loops.Launch)):
+                return False
     return True

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from dlang.codegen import loops
-from dlang.codegen.traverse import binds, bound_by, captures, map_inside, walk
+from dlang.codegen.traverse import binds, bound_by, captures, changed, map_inside, walk
 from dlang.ir.anf import Size, Var
 from dlang.ir.types import product
 
@@ -69,42 +69,24 @@ def _without_operands(stmts: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
 
 def may_change(stmts: Sequence[loops.Stmt]) -> set[loops.Buffer]:
     """The arrays that statements may change or give back, whoever does them."""
-    found = changed_by(stmts)
-    for stmt in walk(stmts):
-        match stmt:
-            case loops.Product(c=c):
-                found.add(c.buffer)
-            case loops.Free(buffer):
-                found.add(buffer)
-            case _:
-                pass
-    return found
+    return changed_by(stmts) | {stmt.buffer for stmt in walk(stmts) if isinstance(stmt, loops.Free)}
 
 
 def changed_by(stmts: Sequence[loops.Stmt]) -> set[loops.Buffer]:
-    """The arrays that statements of the host may change."""
+    """The arrays that statements may change."""
     roots: dict[loops.Buffer, loops.Buffer] = {}
-    changed: list[loops.Value] = []
     for stmt in walk(stmts):
         match stmt:
             case loops.Slice(result, source):
                 roots[result] = source
-            case loops.Store(buffer) | loops.Move(buffer):
-                changed.append(buffer)
-            case loops.Runtime(outs=outs):
-                changed += [out.buffer for out in outs]
-            case loops.CallC(_, args) | loops.Invoke(_, args):
-                changed += args
-                if isinstance(stmt, loops.Invoke):
-                    changed += stmt.outs
-            case loops.For() | loops.While():
+            case loops.InOrder():
                 for param, first in zip(stmt.params, stmt.init, strict=True):
                     if isinstance(param, loops.Buffer) and isinstance(first, loops.Buffer):
                         roots[param] = first
             case _:
                 pass
     found: set[loops.Buffer] = set()
-    for value in changed:
+    for value in [value for stmt in walk(stmts) for value in changed(stmt)]:
         while isinstance(value, loops.Buffer) and value not in found:
             found.add(value)
             value = roots.get(value, value)

@@ -15,7 +15,7 @@ from dlang.codegen import loops
 from dlang.codegen.cuda.kernels import fits
 from dlang.codegen.cuda.nests import Nest, is_number, nest_of
 from dlang.codegen.cuda.scans import scan_of
-from dlang.codegen.traverse import binds, blocks, captures, walk
+from dlang.codegen.traverse import binds, blocks, callee, captures, walk
 from dlang.codegen.vectorize import known_iterations
 from dlang.identity import ByIdentity
 from dlang.ir.anf import FLOATS
@@ -40,42 +40,45 @@ class Launching:
         """A loop as a nest for a kernel; None if it can't be one."""
         if loop not in self.nests:
             nest = nest_of(loop)
-            runs = nest is not None and fits(nest) and not self.is_refused(loop, nest)
+            runs = nest is not None and fits(nest) and not self.is_refused(nest)
             self.nests[loop] = nest if runs else None
         return self.nests[loop]
 
     def plain(self, loop: loops.Loop) -> Nest | None:
         """The same, in little code, if it can be."""
         nest = nest_of(loop, plain=True)
-        return nest if nest is not None and fits(nest) and not self.is_refused(loop, nest) else self.nest(loop)
+        return nest if nest is not None and fits(nest) and not self.is_refused(nest) else self.nest(loop)
 
-    def is_refused(self, loop: loops.Loop, nest: Nest | None) -> bool:
+    def is_refused(self, nest: Nest | None) -> bool:
         """Tells whether `deterministic` refuses a nest: it adds floats in an order that can differ between runs."""
         return (
             self.deterministic
             and nest is not None
-            and any(
-                isinstance(s, loops.Store) and s in nest.joined and s.monoid in ROUNDED and s.buffer.dtype in FLOATS
-                for s in walk([loop, *nest.stmts])
-            )
+            and any(s.monoid in ROUNDED and s.buffer.dtype in FLOATS for s in nest.joined)
         )
+
+    def is_work(self, stmt: loops.Stmt) -> bool:
+        """Tells whether a statement that is no independent loop is for the device by itself."""
+        match stmt:
+            case loops.Product():
+                return True
+            case loops.CallC(target):
+                return is_kernel(target)
+            case loops.For():
+                return scan_of(stmt) is not None
+            case _:
+                return callee(stmt) in self.functions
 
     def stays_on_host(self, stmt: loops.Stmt) -> bool:
         """Tells whether nothing in a statement is for the device, so that the host runs it unchanged."""
         match stmt:
-            case loops.Product():
-                return False
-            case loops.CallC(target):
-                return not is_kernel(target)
-            case loops.Invoke(function):
-                return function not in self.functions
             case loops.Loop():
                 if self.nest(stmt) is not None:
                     return not is_worth_it(stmt)
-                if self.deterministic and self.is_refused(stmt, nest_of(stmt)):
+                if self.deterministic and self.is_refused(nest_of(stmt)):
                     return True
                 return all(map(self.stays_on_host, stmt.stmts))
-            case loops.For() if scan_of(stmt) is not None:
+            case _ if self.is_work(stmt):
                 return False
             case _:
                 inside = blocks(stmt)
@@ -91,19 +94,13 @@ class Launching:
         """Tells whether there is work for the device in statements."""
         for stmt in stmts:
             match stmt:
-                case loops.Product():
-                    return True
-                case loops.CallC(target) if is_kernel(target):
-                    return True
-                case loops.Invoke(function) if function in self.functions:
-                    return True
                 case loops.Loop() if self.nest(stmt) is not None:
                     if is_worth_it(stmt):
                         return True
                 case loops.Loop():
                     if not self.stays_on_host(stmt) and self.has_work(stmt.stmts):
                         return True
-                case loops.For() if scan_of(stmt) is not None:
+                case _ if self.is_work(stmt):
                     return True
                 case _:
                     if any(map(self.has_work, blocks(stmt))):
@@ -115,7 +112,7 @@ def is_worth_it(loop: loops.Loop) -> bool:
     """Tells whether the iterations of a loop, with those of all loops inside it, may be many."""
     total = 1
     for stmt in walk([loop]):
-        if isinstance(stmt, loops.Loop | loops.For | loops.While):
+        if stmt.IS.nest == "loop":
             iterations = known_iterations(stmt) if isinstance(stmt, loops.Loop) else None
             if iterations is None:
                 return True
@@ -192,12 +189,10 @@ def spaces_of(f: loops.Function, launches: Launching, functions: Mapping[str, lo
         for stmt in stmts:
             statement(stmt)
 
-    def body(b: loops.Body, *handed: Sequence[loops.Value]) -> None:
-        """handed: what the results of the body become."""
-        statements(b.stmts)
-        for slots in handed:
-            for result, slot in zip(b.results[len(b.results) - len(slots) :], slots, strict=True):
-                classes.join(result, slot)
+    def join(values: Sequence[loops.Value], slots: Sequence[loops.Value]) -> None:
+        """Values that become slots."""
+        for value, slot in zip(values, slots, strict=True):
+            classes.join(value, slot)
 
     def statement(stmt: loops.Stmt) -> None:
         if isinstance(stmt, loops.Slice):
@@ -221,18 +216,16 @@ def spaces_of(f: loops.Function, launches: Launching, functions: Mapping[str, lo
                     statements(stmt.stmts)
             case loops.For() if scan_of(stmt) is not None:
                 classes.put(captures((stmt,), ()))
-            case loops.For():
-                for pair in zip(stmt.params, stmt.init, strict=True):
-                    classes.join(*pair)
-                body(stmt.body, stmt.params, stmt.results)
-            case loops.While():
-                for pair in zip(stmt.params, stmt.init, strict=True):
-                    classes.join(*pair)
-                statements(stmt.condition.stmts)
-                body(stmt.body, stmt.params, stmt.results)
+            case loops.InOrder():
+                join(stmt.init, stmt.params)
+                for inner in blocks(stmt):
+                    statements(inner)
+                join(stmt.following, stmt.params)
+                join(stmt.following, stmt.results)
             case loops.Branch():
-                body(stmt.then, stmt.results)
-                body(stmt.otherwise, stmt.results)
+                for arm in (stmt.then, stmt.otherwise):
+                    statements(arm.stmts)
+                    join(arm.results, stmt.results)
             case _:
                 raise AssertionError(f"{type(stmt).__name__} on a device")
 

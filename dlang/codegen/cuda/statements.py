@@ -239,14 +239,14 @@ class Printer:
             self.line(f"if (!{self.value(stmt.condition.results[0])}) break;")
             self.follow(stmt, state)
 
-    def state(self, stmt: loops.For | loops.While) -> list[str]:
+    def state(self, stmt: loops.InOrder) -> list[str]:
         """The variables of a loop that carries values; afterwards they are its results."""
         first = [self.value(v) for v in stmt.init]
         state = [self.variable(param, text) for param, text in zip(stmt.params, first, strict=True)]
         self.names.update(zip(stmt.results, state, strict=True))
         return state
 
-    def follow(self, stmt: loops.For | loops.While, state: Sequence[str]) -> None:
+    def follow(self, stmt: loops.InOrder, state: Sequence[str]) -> None:
         """An iteration, and what it hands to the next one."""
         self.statements(stmt.body.stmts)
         results = [self.value(v) for v in stmt.body.results]

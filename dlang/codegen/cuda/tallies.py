@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dlang.codegen import loops
-from dlang.codegen.traverse import bound_by, captures, map_inside, walk
+from dlang.codegen.traverse import bound_by, captures, map_bodies, map_inside, walk, written
 from dlang.ir.anf import Lit, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64
@@ -53,7 +53,7 @@ def tally_of(loop: loops.Loop) -> Tally | None:
 
 
 def _stored(stmts: Sequence[loops.Stmt]) -> set[loops.Buffer]:
-    return {_root(stmts, s.buffer) for s in walk(stmts) if isinstance(s, loops.Store)}
+    return {_root(stmts, buffer) for s in walk(stmts) for buffer in written(s)}
 
 
 def _root(stmts: Sequence[loops.Stmt], buffer: loops.Buffer) -> loops.Buffer:
@@ -73,27 +73,23 @@ def _counting(stmts: Sequence[loops.Stmt]) -> tuple[tuple[loops.Stmt, ...], Amou
             case loops.Count(_, bytes, operations):
                 total = total[0] + bytes, total[1] + operations
                 continue
-            case loops.Loop() | loops.For() | loops.While() | loops.Branch() if any(
-                isinstance(s, loops.Count) for s in walk((stmt,))
-            ):
+            case _ if any(isinstance(s, loops.Count) for s in walk((stmt,))):
                 made = _inside(stmt)
                 if made is None:
                     return None
                 stmts_of_it, amounts = made
                 out += stmts_of_it
                 total = total[0] + amounts[0], total[1] + amounts[1]
-            case loops.Store():
-                pass
-            case _:
+            case _ if not written(stmt):
                 out.append(map_inside(stmt, _without_stores))
     return tuple(out), total
 
 
 def _without_stores(stmts: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
-    return tuple([map_inside(s, _without_stores) for s in stmts if not isinstance(s, loops.Store)])
+    return tuple([map_inside(s, _without_stores) for s in stmts if not written(s)])
 
 
-def _inside(stmt: loops.Loop | loops.For | loops.While | loops.Branch) -> tuple[list[loops.Stmt], Amounts] | None:
+def _inside(stmt: loops.Stmt) -> tuple[list[loops.Stmt], Amounts] | None:
     """A statement with others inside that gives what these count."""
     results = fresh("bytes", I64), fresh("operations", I64)
     amounts = poly(results[0]), poly(results[1])
@@ -110,7 +106,7 @@ def _inside(stmt: loops.Loop | loops.For | loops.While | loops.Branch) -> tuple[
             if arms[0] is None or arms[1] is None:
                 return None
             return [replace(stmt, then=arms[0], otherwise=arms[1], results=(*stmt.results, *results))], amounts
-        case loops.For() | loops.While():
+        case loops.InOrder():
             made = _counting(stmt.body.stmts)
             if made is None:
                 return None
@@ -131,6 +127,8 @@ def _inside(stmt: loops.Loop | loops.For | loops.While | loops.Branch) -> tuple[
             if isinstance(again, loops.While):
                 again = replace(again, condition=loops.Body(head, again.condition.results))
             return [again], amounts
+        case _:
+            return None
 
 
 def _arm(body: loops.Body) -> loops.Body | None:
@@ -170,14 +168,8 @@ def _with_needed(stmt: loops.Stmt, needed: set[loops.Slot]) -> loops.Stmt:
             reductions = [r for r in stmt.reductions if r.result in needed or r.position in needed]
             values = [v for r in reductions for v in (r.value, r.rank) if v is not None]
             return replace(stmt, stmts=_needed(stmt.stmts, _slots(values)), reductions=tuple(reductions))
-        case loops.For():
-            return replace(stmt, body=body(stmt.body))
-        case loops.While():
-            return replace(stmt, condition=body(stmt.condition), body=body(stmt.body))
-        case loops.Branch():
-            return replace(stmt, then=body(stmt.then), otherwise=body(stmt.otherwise))
         case _:
-            return stmt
+            return map_bodies(stmt, body)
 
 
 def _slots(values: Iterable[loops.Value]) -> set[loops.Slot]:

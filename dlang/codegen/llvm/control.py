@@ -44,7 +44,7 @@ class _Ring:
     init: list[str]
 
 
-def _ring(w: Writer, stmt: loops.For | loops.While) -> _Ring:
+def _ring(w: Writer, stmt: loops.InOrder) -> _Ring:
     pre, head, latch, stop, done = (w.label(s) for s in ("pre", "head", "latch", "stop", "done"))
     state = [w.name("s") for _ in stmt.params]
     return _Ring(
@@ -103,7 +103,7 @@ def while_(w: Writer, stmt: loops.While) -> None:
 
 
 def _iterations_around(
-    w: Writer, stmt: loops.For | loops.While, r: _Ring, first: str, iteration: Callable[[], list[str]]
+    w: Writer, stmt: loops.InOrder, r: _Ring, first: str, iteration: Callable[[], list[str]]
 ) -> list[str]:
     """Writes the head, one iteration, and the beginning of the latch; gives the state after the iteration.
 
@@ -136,14 +136,14 @@ def _iterations_around(
     return results
 
 
-def _stopped(w: Writer, stmt: loops.For | loops.While, r: _Ring) -> None:
+def _stopped(w: Writer, stmt: loops.InOrder, r: _Ring) -> None:
     """Emits the exit of a loop that ends early, by its body's own decision."""
     if stmt.early:
         w.begin(r.stop)
         w.jump(r.done)
 
 
-def _leaves(w: Writer, stmt: loops.For | loops.While, r: _Ring, slot: loops.Slot, edges: str, value: str) -> None:
+def _leaves(w: Writer, stmt: loops.InOrder, r: _Ring, slot: loops.Slot, edges: str, value: str) -> None:
     """Binds a result: a phi of what it is on each way out."""
     edges += f", [ {value}, %{r.stop} ]" if stmt.early else ""
     w.bind(slot, w.emit(f"phi {slot_type(slot)} {edges}"))

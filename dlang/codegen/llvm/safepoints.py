@@ -13,6 +13,7 @@ from dlang.codegen import loops
 from dlang.codegen.llvm import support
 from dlang.codegen.llvm.assembly import Label
 from dlang.codegen.llvm.writer import Writer
+from dlang.codegen.traverse import blocks
 from dlang.codegen.vectorize import known_iterations
 
 SHORT = 1 << 14  # iterations of straight code between two looks
@@ -52,7 +53,7 @@ def _weight(stmts: Sequence[loops.Stmt]) -> int | None:
             case loops.Loop():
                 iterations, inner = known_iterations(s), _weight(s.stmts)
                 found = None if iterations is None or inner is None else max(iterations, 1) * inner
-            case _ if s.IS.straight or isinstance(s, loops.Count | loops.Store | loops.Free | loops.Assert):
+            case _ if (s.IS.kernel and not blocks(s)) or isinstance(s, loops.Count | loops.Free):
                 found = 1
             case _:
                 pass
