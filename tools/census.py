@@ -296,12 +296,12 @@ def _(package: Package) -> Iterable[str]:
     return (m.path for m in package.modules if re.search(r"\bbf16\b", m.text))
 
 
-@question("files that tell at least 14 operations of the core IR apart", "≤ 4")
+@question("files that tell at least 14 operations of the core IR apart", "≤ 4", limit=5)
 def _(package: Package) -> Iterable[str]:
     return dispatches(package, classes_in("dlang/ir/anf.py", "Op"), 14)
 
 
-@question("files that tell at least 8 statements of the loop IR apart", "≤ 5")
+@question("files that tell at least 8 statements of the loop IR apart", "≤ 5", limit=5)
 def _(package: Package) -> Iterable[str]:
     return dispatches(package, classes_in("dlang/codegen/loops.py", "Stmt"), 8)
 

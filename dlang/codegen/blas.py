@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from dlang.codegen import loops
 from dlang.codegen.blocks import Scheduler
 from dlang.ir.anf import Atom, Lit, Prim, Scalar, Size, Var, fresh, poly
+from dlang.ir.rules import result_vars
 from dlang.ir.terms import ZERO
-from dlang.ir.types import I64, result_vars
+from dlang.ir.types import I64
 
 BY_ROWS, BY_COLUMNS = Lit(101, "i32"), Lit(102, "i32")
 PLAIN, TRANSPOSED = Lit(111, "i32"), Lit(112, "i32")

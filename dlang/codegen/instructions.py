@@ -10,7 +10,6 @@ from dlang.codegen.operands import (
     Buffer,
     Handed,
     Matrix,
-    Offset,
     Operand,
     Panels,
     Result,
@@ -22,7 +21,7 @@ from dlang.codegen.operands import (
 )
 from dlang.diagnostics import Span
 from dlang.ir.anf import Atom, Size, Var, poly
-from dlang.ir.roles import FunctionName, Role, Trait
+from dlang.ir.roles import FunctionName, Offset, Role, Trait
 from dlang.ir.terms import WIDTHS, ZERO
 from dlang.ir.types import product
 

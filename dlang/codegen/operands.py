@@ -37,7 +37,6 @@ InnerValue = Annotated[Value, Trait.INSIDE]
 InnerBuffer = Annotated[Buffer, Trait.INSIDE]
 Written = Annotated[Buffer, Trait.WRITTEN]
 Handed = Annotated[Value, Trait.HANDED]
-Offset = Annotated[Size, Trait.OFFSET]
 Low = Annotated[Size, Trait.LOW]
 High = Annotated[Size, Trait.HIGH]
 

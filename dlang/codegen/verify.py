@@ -19,9 +19,9 @@ from dlang.codegen.printing import head_of
 from dlang.codegen.traverse import binds_inside, blocks, bound_by, operands, sizes
 from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, is_handle, is_reference
 from dlang.ir.errors import IRError
+from dlang.ir.rules import primitive_dtype
 from dlang.ir.scope import is_literal
 from dlang.ir.types import BOOL, I64
-from dlang.ir.verify import primitive_dtype
 from dlang.ops.monoids import MONOIDS, STAYS
 
 _FLAG = fresh("flag", BOOL)

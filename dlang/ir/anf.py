@@ -31,6 +31,7 @@ from dlang.ir.roles import (
     Index,
     Initial,
     Inside,
+    Offset,
     Properties,
     Role,
     Trait,
@@ -136,7 +137,7 @@ class Read:
     FORM: ClassVar[str] = "read {array}[{index}]"
     IS: ClassVar[Properties] = Properties(point=True)
     array: Elements
-    index: tuple[Size, ...]
+    index: tuple[Offset, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +310,7 @@ class View:
     array: Elements
     axes: tuple[Index, ...]
     shape: tuple[Size, ...]
-    index: tuple[Inside, ...]
+    index: tuple[Annotated[Inside, Trait.OFFSET], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,7 +348,7 @@ class Update:
     FORM: ClassVar[str] = "update {array}[{index}] = {value}"
     IS: ClassVar[Properties] = Properties(long=True)
     array: Annotated[Consumed, Trait.ELEMENTS]
-    index: tuple[Size, ...]
+    index: tuple[Offset, ...]
     value: Element
 
 

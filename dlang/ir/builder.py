@@ -15,8 +15,9 @@ from contextlib import contextmanager
 from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.errors import IRError
+from dlang.ir.rules import result_vars
 from dlang.ir.substitution import refresh_vars
-from dlang.ir.types import I64, array_type, dtype_of, joined_vars, result_vars
+from dlang.ir.types import I64, array_type, dtype_of, joined_vars
 
 Index = int | anf.Atom | anf.Size  # what can be given as a size, a bound or an entry of an index
 Values = anf.Atom | Sequence[anf.Atom]  # what a callback returns for a block

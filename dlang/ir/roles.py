@@ -48,11 +48,12 @@ class Trait(Enum):
     INSIDE: it sees what the operation and its blocks bind. OPEN: of a block, that what it binds stays in scope behind
     the operation. CONSUMED: an array that the operation would like to change in its place. SET: a tuple whose order
     means nothing. FUNCTION: the name of a function of the program; ARGUMENTS: what it is applied to. ELEMENTS: the
-    elements of the result are among those of such operands. INDEX: of a binder, that it is an i64.
+    elements of the result are among those of such operands. INDEX: of a binder, that it is an i64. OFFSET: of a size,
+    that it is where an element is.
 
-    In the loop IR. WRITTEN: a buffer whose elements change. HANDED: a buffer goes to code that may change it. OFFSET: a
-    size is the place of an element. LOW, HIGH: it is a bound of iterations, which begin at the largest of the first and
-    end before the least of the others.
+    In the loop IR. WRITTEN: a buffer whose elements change. HANDED: a buffer goes to code that may change it. LOW and
+    HIGH: a size is a bound of iterations, which begin at the largest of the first and end before the least of the
+    others.
     """
 
     INSIDE = auto()
@@ -75,6 +76,7 @@ Index = Annotated[Var, Role.BINDER, Trait.INDEX]
 Consumed = Annotated[Var, Trait.CONSUMED]
 Initial = Annotated[Atom, Trait.CONSUMED]
 Inside = Annotated[Size, Trait.INSIDE]
+Offset = Annotated[Size, Trait.OFFSET]
 Bounds = Annotated[tuple[Inside, ...], Trait.SET]
 Hint = Annotated[bool, Role.HINT]
 FunctionName = Annotated[str, Trait.FUNCTION]

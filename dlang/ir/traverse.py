@@ -75,6 +75,11 @@ def outer_sizes(op: anf.Op) -> tuple[anf.Size, ...]:
     return _OUTER[type(op)](op)
 
 
+def offsets(op: anf.Op) -> tuple[anf.Size, ...]:
+    """The place, one entry for each axis, of the elements that an operation reads or changes."""
+    return _OFFSETS[type(op)](op)
+
+
 def inner_sizes(op: anf.Op) -> tuple[anf.Size, ...]:
     """The polynomials of an operation that also see what it and its blocks bind."""
     return _INNER[type(op)](op)
@@ -116,6 +121,7 @@ def element_sources(op: anf.Op) -> tuple[anf.Atom, ...]:
 
 
 _ELEMENTS = _with_trait(Trait.ELEMENTS)
+_OFFSETS = _with_trait(Trait.OFFSET)
 
 
 def walk(block: anf.Block) -> Iterator[anf.Let]:

@@ -1,4 +1,4 @@
-"""The types of what an operation binds: the one place that knows them, for the builder and the verifier."""
+"""Types: those that operations are made of, and what follows from types of operands (`rules.py` asks for that)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dlang.ir import anf
 from dlang.ir.errors import IRError
-from dlang.ir.libraries import library_types
-from dlang.ir.substitution import refresh_vars
-from dlang.ir.traverse import application, bound_vars
+from dlang.ir.traverse import bound_vars
 from dlang.ops import monoids
-from dlang.ops.primitives import result_dtype
-from dlang.polynomials import Poly
 
 I64 = anf.Scalar("i64")
 BOOL = anf.Scalar("bool")
@@ -51,91 +47,6 @@ def function_named(functions: Mapping[str, anf.Function], name: str) -> anf.Func
     if name not in functions:
         raise IRError(f"there is no function {name}")
     return functions[name]
-
-
-def result_vars(op: anf.Op, functions: Mapping[str, anf.Function]) -> tuple[anf.Var, ...]:
-    """Fresh variables for the results of an operation, of the right types: a later type may mention an earlier one.
-
-    What a `Foreign` or a `VjpBackward` binds, an `Effect` beyond its token, and what an `Assert` says more about its
-    guarded values, is for the caller to give.
-    """
-    match op:
-        case anf.Prim(name, args):
-            return _one(anf.Scalar(result_dtype(name, tuple(dtype_of(a) for a in args))))
-        case anf.Read():
-            return _one(anf.Scalar(array_type(op.array).dtype))
-        case anf.Cast():
-            return _one(anf.Scalar(op.dtype))
-        case anf.IndexExpr():
-            return _one(I64)
-        case anf.Format():
-            return _one(STR)
-        case anf.Assert():
-            return tuple(anf.fresh(_name(s), s.type) for s in op.guarded)
-        case anf.StopGradient():
-            return _one(op.arg.type, _name(op.arg))
-        case anf.Comp():
-            return tuple(anf.fresh("t", type) for type in comp_types(op))
-        case anf.Scan(array=array) | anf.Copy(array=array) | anf.Update(array=array):
-            return _one(array_type(array), array.name)
-        case anf.If():
-            return joined_vars(op.then, op.otherwise)
-        case anf.For() | anf.While():
-            return refresh_vars(op.params, {})
-        case anf.Construct():
-            return _one(anf.Scalar(op.variant.datatype))
-        case anf.Tag():
-            return _one(I64, "tag")
-        case anf.Fields():
-            return refresh_vars(op.variant.fields, {})
-        case anf.View():
-            return _one(anf.Array(array_type(op.array).dtype, op.shape))
-        case anf.Reshape():
-            return _one(anf.Array(array_type(op.array).dtype, op.shape))
-        case anf.Empty(dtype, shape):
-            return _one(anf.Array(dtype, shape))
-        case anf.Concat():
-            first = array_type(op.arrays[0])
-            total: anf.Size = Poly({})
-            for array in op.arrays:
-                total = total + array_type(array).shape[0]
-            return _one(anf.Array(first.dtype, (total, *first.shape[1:])))
-        case anf.Compact():
-            k = anf.fresh("k", I64)
-            return k, anf.fresh("positions", anf.Array("i64", (anf.poly(k),)))
-        case anf.Contract():
-            return _one(contract_type(op))
-        case anf.LinalgOp():
-            return tuple(anf.fresh("t", type) for type in library_types(op))
-        case anf.Foreign() | anf.VjpBackward():
-            return ()
-        case anf.Effect():
-            return _one(anf.Token(), "world")
-        case _:
-            applied = application(op)
-            assert applied is not None, f"{type(op).__name__} has no types of results"
-            results = _results_of(function_named(functions, applied[0]), applied[1])
-            return *results, *_derivatives(op, results)
-
-
-def _results_of(function: anf.Function, args: tuple[anf.Atom, ...]) -> tuple[anf.Var, ...]:
-    """Fresh variables for what a function gives for some arguments."""
-    if len(args) != len(function.params):
-        raise IRError(f"{function.name} takes {len(function.params)} arguments, not {len(args)}")
-    return refresh_vars(function.results, dict(zip(function.params, args, strict=True)))
-
-
-def _derivatives(op: anf.Op, results: Sequence[anf.Var]) -> tuple[anf.Var, ...]:
-    """Fresh variables for what an operation binds beside the results of the function that it applies."""
-    match op:
-        case anf.Vjp():
-            return tuple([anf.fresh(f"{_name(op.args[w])}_bar", op.args[w].type) for w in op.wrt])
-        case anf.Jvp():
-            return tuple([anf.fresh(f"{r.name}_dot", r.type) for r in results if carries(r.type)])
-        case anf.VjpForward():
-            return _one(anf.Scalar(op.tape), "tape")
-        case _:
-            return ()
 
 
 def comp_types(op: anf.Comp) -> tuple[anf.Type, ...]:
@@ -186,7 +97,7 @@ def joined_vars(
             type = anf.Array(
                 a.type.dtype, tuple([joined(s, t) for s, t in zip(a.type.shape, b.type.shape, strict=True)])
             )
-        var = anf.fresh(_name(a) if isinstance(a, anf.Var) else _name(b), type)
+        var = anf.fresh(name_of(a) if isinstance(a, anf.Var) else name_of(b), type)
         out.append(var)
         if type == I64:
             given.append((opened(anf.poly(a)), opened(anf.poly(b)), var))
@@ -203,9 +114,6 @@ def carries(type: anf.Type) -> bool:
     return not isinstance(type, anf.Token) and (type.dtype in anf.FLOATS or anf.is_handle(type.dtype))
 
 
-def _one(type: anf.Type, name: str = "t") -> tuple[anf.Var, ...]:
-    return (anf.fresh(name, type),)
-
-
-def _name(atom: anf.Atom) -> str:
+def name_of(atom: anf.Atom) -> str:
+    """A name for what stands for an atom."""
     return atom.name if isinstance(atom, anf.Var) else "t"

@@ -13,32 +13,18 @@ at blocks that are new (`Block.sound`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 
 from dlang.ir import anf
 from dlang.ir.errors import IRError
-from dlang.ir.libraries import equal_sizes, library_types
 from dlang.ir.linearity import check_linear
-from dlang.ir.marks import is_mark
 from dlang.ir.printer import print_let
+from dlang.ir.rules import RULES, Checker, primitive_dtype, result_vars, type_rank
 from dlang.ir.scope import Scope, show
 from dlang.ir.sizes import learn
-from dlang.ir.traverse import application, inner_sizes, named_function, outer_sizes, parts, walk
-from dlang.ir.types import (
-    I64,
-    array_type,
-    carries,
-    comp_types,
-    dtype_of,
-    function_named,
-    product,
-    result_vars,
-    type_of,
-)
-from dlang.ops.monoids import MONOIDS, RUNNING, STAYS
-from dlang.ops.primitives import ANY, CLASSES, NUM, PRIMITIVES, result_dtype
-
-_NUMBERS = CLASSES[NUM]
+from dlang.ir.traverse import inner_sizes, named_function, outer_sizes, parts, walk
+from dlang.ir.types import I64, comp_types, dtype_of, type_of
+from dlang.ops.monoids import MONOIDS, STAYS
+from dlang.ops.primitives import ANY, CLASSES
 
 
 def verify(program: anf.Program, ownership: bool = False, since: anf.Program | None = None) -> None:
@@ -89,7 +75,7 @@ def _face(f: anf.Function) -> tuple[object, ...]:
     return f.params, f.results, f.continues, f.consumes
 
 
-class _Verifier:
+class _Verifier(Checker):
     """trusting: what is in a block that was found to be sound is not looked at again, nor known."""
 
     def __init__(self, program: anf.Program, function: anf.Function, trusting: bool) -> None:
@@ -201,9 +187,17 @@ class _Verifier:
         for atom in mentioned.atoms:
             self.scope.atom(atom)
         self.scope.sizes(outer_sizes(op))
-        self.operation(op)
-        if not isinstance(op, anf.If | anf.For | anf.While):  # whose results depend on what is bound inside
-            self.inside(op)
+        self.operands(op)
+        match op:  # whose results depend on what is bound inside
+            case anf.If():
+                self.inner(op.then)
+                self.inner(op.otherwise)
+            case anf.For():
+                self.loop(op.params, op.init, op.body, op.early, (op.index,), None)
+            case anf.While():
+                self.loop(op.params, op.init, op.body, op.early, (), op.condition)
+            case _:
+                self.inside(op)
         self.scope.bind(let.vars)
         match op:
             case anf.If():
@@ -211,17 +205,11 @@ class _Verifier:
                     self.scope.match(let.vars, arm.results, {}, "what an arm returns")
             case anf.Assert():
                 self.certified(op, let)
-            case anf.VjpBackward():
-                if len(let.vars) != len(op.wrt):
-                    raise IRError("one cotangent for each position in wrt")
-            case anf.Effect():
-                if not let.vars or not isinstance(let.vars[0].type, anf.Token):
-                    raise IRError("an effect binds a token first")
-            case anf.Foreign():
-                if any(isinstance(v.type, anf.Token) for v in let.vars):
-                    raise IRError("a foreign function without effects binds no token")
             case _:
-                self.scope.match(result_vars(op, self.functions), let.vars, {}, "what the operation gives")
+                if (bound := RULES[type(op)].bound) is not None:
+                    bound(op, let.vars)
+                else:
+                    self.scope.match(result_vars(op, self.functions), let.vars, {}, "what the operation gives")
 
     # ---- sizes that a check compares ---------------------------------------------------------------------------------
     def equality(self, let: anf.Let, op: anf.Prim) -> None:
@@ -266,119 +254,9 @@ class _Verifier:
         return a == b
 
     # ---- operations --------------------------------------------------------------------------------------------------
-    def scalar(self, atom: anf.Atom, *dtypes: str) -> str:
-        if not isinstance(atom.type, anf.Scalar):
-            raise IRError(f"{atom!r} is not a scalar")
-        if dtypes and atom.type.dtype not in dtypes:
-            raise IRError(f"{atom!r} is {atom.type.dtype}, not {' or '.join(dtypes)}")
-        return atom.type.dtype
-
-    def rank(self, array: anf.Atom, rank: int, what: str) -> anf.Array:
-        type = array_type(array)
-        if len(type.shape) != rank:
-            raise IRError(f"{what} has {rank} entries for the {len(type.shape)} axes of {array}")
-        return type
-
-    def equal_sizes(self, a: Sequence[anf.Size], b: Sequence[anf.Size], what: str) -> None:
-        if len(a) != len(b) or not all(self.scope.same_size(s, t) for s, t in zip(a, b, strict=True)):
-            raise IRError(f"{what}: {list(a)} and {list(b)}")
-
-    def operation(self, op: anf.Op) -> None:
-        if (applied := application(op)) is not None:
-            self.scope.match(function_named(self.functions, applied[0]).params, applied[1], {}, "the arguments")
-        match op:
-            case anf.Cast():
-                if "str" in (op.dtype, self.scalar(op.arg)) or not {op.dtype, dtype_of(op.arg)} <= CLASSES[ANY]:
-                    raise IRError("a conversion is between numbers and truth values")
-            case anf.Format():
-                self.message(op.parts, op.args)
-            case anf.Assert():
-                self.scalar(op.condition, "bool")
-                if not is_mark(op):  # which has no message
-                    self.message(op.parts, op.values)
-            case anf.Update():
-                self.scalar(op.value, self.rank(op.array, len(op.index), "the index").dtype)
-            case anf.Scan():
-                if op.monoid not in RUNNING or self.rank(op.array, 1, "a scan").dtype not in _NUMBERS:
-                    raise IRError("a scan is a running sum or product of numbers")
-            case anf.If():
-                self.scalar(op.condition, "bool")
-                self.inner(op.then)
-                self.inner(op.otherwise)
-            case anf.For():
-                self.loop(op.params, op.init, op.body, op.early, (op.index,), None)
-            case anf.While():
-                self.loop(op.params, op.init, op.body, op.early, (), op.condition)
-            case anf.Construct():
-                self.variant(op.variant)
-                self.scope.match(op.variant.fields, op.args, {}, "the fields")
-            case anf.Tag():
-                self.scalar(op.node, *self.scope.datatypes)
-            case anf.Fields():
-                self.variant(op.variant)
-                self.scalar(op.node, op.variant.datatype)
-            case anf.View():
-                self.view(op)
-            case anf.Reshape():
-                a, b = product(array_type(op.array).shape), product(op.shape)
-                if not self.scope.same_size(a, b):
-                    raise IRError(f"{a} elements are reshaped to {b}")
-            case anf.Empty(dtype, _):
-                if dtype == "str" or anf.is_handle(dtype):
-                    raise IRError("an array without contents is one of numbers")
-            case anf.Concat():
-                if not op.arrays:
-                    raise IRError("nothing to concatenate")
-                first = array_type(op.arrays[0])
-                for array in op.arrays:
-                    if array_type(array).dtype != first.dtype:
-                        raise IRError("the arrays have several dtypes")
-                    self.equal_sizes(array_type(array).shape[1:], first.shape[1:], "sizes beside the first axis differ")
-            case anf.Compact():
-                if self.rank(op.mask, 1, "a mask").dtype != "bool":
-                    raise IRError("a mask is an array of bool")
-            case anf.Contract():
-                self.product(op)
-            case anf.LinalgOp():
-                library_types(op)
-                for one, other in equal_sizes(op):
-                    self.equal_sizes((one,), (other,), f"the sizes of the arguments of {op.name} do not fit")
-            case anf.Vjp():
-                self.reverse(op)
-            case anf.Jvp():
-                self.forward(op)
-            case anf.VjpForward():
-                self.halves(op, [op.args[w].type for w in op.wrt])
-            case anf.VjpBackward():
-                function = function_named(self.functions, op.function)
-                self.halves(op, [function.params[w].type for w in op.wrt])
-                self.seeds(function, op.cotangents)
-                if len(op.sizes) != sum(p.type == I64 for p in function.params):
-                    raise IRError("one size for each i64 parameter")
-            case anf.Effect():
-                if not isinstance(op.token.type, anf.Token):
-                    raise IRError("an effect takes a token first")
-                if op.name == "print":
-                    if len(op.args) != 1:
-                        raise IRError("print takes one str")
-                    self.scalar(op.args[0], "str")
-            case _:
-                pass
-
     def primitive(self, op: anf.Prim) -> str:
         """Checks the arguments of a primitive; gives the dtype of its result."""
         return primitive_dtype(op.name, tuple([self.scalar(a) for a in op.args]))
-
-    def variant(self, variant: anf.Variant) -> None:
-        datatype = self.scope.datatypes.get(variant.datatype)
-        if datatype is None or variant not in datatype.variants:
-            raise IRError(f"{variant.name} is no variant of a datatype of the program")
-
-    def message(self, texts: Sequence[str], values: Sequence[anf.Atom]) -> None:
-        if len(texts) != 2 * len(values) + 1:
-            raise IRError(f"{len(texts)} parts of text for {len(values)} values")
-        if any(isinstance(v.type, anf.Token) or anf.is_handle(v.type.dtype) for v in values):
-            raise IRError("a token, or a node of a datatype, has no text")
 
     def comprehension(self, op: anf.Comp) -> None:
         mark = self.scope.mark()
@@ -488,86 +366,6 @@ class _Verifier:
             results = results[1:]
         self.scope.match(params, results, {}, "the next state")
         self.scope.leave(mark)
-
-    def view(self, op: anf.View) -> None:
-        self.rank(op.array, len(op.index), "the index of a view")
-        if len(op.axes) != len(op.shape) or not op.axes:
-            raise IRError("a view has one variable for each of its axes")
-        if any(a.type != I64 for a in op.axes):
-            raise IRError("the axes of a view are i64")
-
-    def product(self, op: anf.Contract) -> None:
-        a = self.rank(op.a, len(op.left), "the left factor")
-        b = self.rank(op.b, len(op.right), "the right factor")
-        if a.dtype != b.dtype or a.dtype not in _NUMBERS:
-            raise IRError(f"a product of {a.dtype} and {b.dtype}")
-        if op.wide and a.dtype not in anf.HALF:
-            raise IRError(f"a product of {a.dtype} in f32")
-        sizes: dict[int, anf.Size] = {}
-        for name, size in zip((*op.left, *op.right), (*a.shape, *b.shape), strict=True):
-            if not self.scope.same_size(sizes.setdefault(name, size), size):
-                raise IRError(f"the axis {name} has the sizes {sizes[name]} and {size}")
-        for names in (op.left, op.right, op.out):
-            if len(set(names)) != len(names):
-                raise IRError("an axis is named twice")
-
-    def reverse(self, op: anf.Vjp) -> None:
-        function = function_named(self.functions, op.function)
-        if any(not carries(op.args[w].type) for w in op.wrt):
-            raise IRError("a derivative in an argument that carries none")
-        self.seeds(function, op.cotangents)
-
-    def seeds(self, function: anf.Function, cotangents: Sequence[anf.Atom | None]) -> None:
-        if len(cotangents) != len(function.results):
-            raise IRError("one cotangent, or None, for each result")
-        for cotangent, result in zip(cotangents, function.results, strict=True):
-            if cotangent is None:
-                continue
-            if not carries(result.type) or type_rank(cotangent.type) != type_rank(result.type):
-                raise IRError(f"{cotangent!r} is no cotangent of {result}")
-
-    def halves(self, op: anf.VjpForward | anf.VjpBackward, wrt: Sequence[anf.Type]) -> None:
-        if not all(map(carries, wrt)):
-            raise IRError("a derivative in an argument that carries none")
-        if len(op.seeded) != len(function_named(self.functions, op.function).results):
-            raise IRError("one mark for each result")
-
-    def forward(self, op: anf.Jvp) -> None:
-        if len(op.tangents) != len(op.args):
-            raise IRError("one tangent, or None, for each argument")
-        for tangent, arg in zip(op.tangents, op.args, strict=True):
-            if tangent is not None and (not carries(arg.type) or not self.scope.same(tangent.type, arg.type)):
-                raise IRError(f"{tangent!r} is no tangent of {arg!r}")
-
-
-@cache
-def primitive_dtype(name: str, dtypes: tuple[str, ...]) -> str:
-    """The dtype that a primitive gives for arguments of these dtypes; an error if it takes others."""
-    primitive = PRIMITIVES.get(name)
-    if primitive is None:
-        raise IRError(f"there is no primitive {name}")
-    if len(dtypes) != primitive.arity:
-        raise IRError(f"{name} takes {primitive.arity} arguments")
-    alike = dtypes
-    if name == "select":
-        if dtypes[0] != "bool":
-            raise IRError(f"select by {dtypes[0]}, not bool")
-        alike = dtypes[1:]
-    elif name == "powi":
-        if dtypes[1] != "i64":
-            raise IRError(f"the exponent of powi is {dtypes[1]}, not i64")
-        alike = dtypes[:1]
-    first = alike[0]
-    if any(dtype != first for dtype in alike):
-        raise IRError(f"{name} of {' and '.join(alike)}")
-    if first not in CLASSES[primitive.domain]:
-        raise IRError(f"{name} of {first}")
-    return result_dtype(name, dtypes)
-
-
-def type_rank(type: anf.Type) -> int:
-    """The number of axes."""
-    return len(type.shape) if isinstance(type, anf.Array) else 0
 
 
 def _single(axis: anf.Axis) -> bool:

@@ -339,7 +339,9 @@ def _heavy(op: anf.Op, inner: Sequence[_Inner]) -> bool:
             return True
         case anf.While() | anf.Call() | anf.LinalgOp():
             return True
-        case anf.Scan() | anf.Concat() | anf.Contract():
+        case anf.Compact():  # what it gives is how many there are, on which conditions depend
+            return False
+        case _ if op.IS.long and op.IS.total:
             arrays = [a.type for a in parts(op).atoms if isinstance(a.type, anf.Array)]
             return any(size.constant is None for array in arrays for size in array.shape)
         case _:

@@ -15,7 +15,7 @@ from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Let, Lit, Token, Var
 from dlang.ir.call_graph import called_by
 from dlang.ir.printer import Printer
-from dlang.ir.traverse import parts
+from dlang.ir.traverse import named_function, offsets, parts
 from dlang.tools.dot import Cluster, Graph
 
 
@@ -68,7 +68,8 @@ class _Drawing:
                 self.branch(op, let, where)
             case op:
                 label = [self.label(op), *(self.names.type(v.type) for v in let.vars if not isinstance(v.type, Token))]
-                colour = {"fillcolor": "#fff0d0"} if isinstance(op, anf.Contract | anf.LinalgOp | anf.Call) else {}
+                heavy = isinstance(op, anf.Contract | anf.LinalgOp) or named_function(op) is not None
+                colour = {"fillcolor": "#fff0d0"} if heavy else {}
                 node = self.graph.node(where, "\n".join(label), tooltip=_at("", let.span), **colour)
                 self.link(parts(op).atoms, node)
                 self.made.update(dict.fromkeys(let.vars, node))
@@ -141,24 +142,22 @@ class _Drawing:
                 return " ".join([name, *(self.names.atom(a) for a in args if self.is_written(a))])
             case anf.Cast(dtype, arg):
                 return f"cast {dtype}{f' {self.names.atom(arg)}' if self.is_written(arg) else ''}"
-            case anf.Read(_, index):
-                return f"read {self.names.sizes(index)}"
-            case anf.View(shape=_, index=index):
-                return f"view {self.names.sizes(index)}"
             case anf.Contract(left=left, right=right, out=out):
                 return f"product {list(left)} {list(right)} -> {list(out)}"
-            case anf.Call(function=name) | anf.LinalgOp(name=name):
-                return f"{type(op).__name__.lower()} {name}"
+            case anf.LinalgOp(name=name):
+                return f"linalgop {name}"
             case anf.Assert(code=code):
                 return f"check {code}"
-            case anf.Update(index=index):
-                return f"update {self.names.sizes(index)}"
             case anf.IndexExpr(size):
                 return f"size {self.names.size(size)}"
             case anf.Effect(name=name) | anf.Foreign(target=name):
                 return name
             case anf.Scan(monoid=monoid):
                 return f"scan {monoid}"
+            case _ if function := named_function(op):
+                return f"{type(op).__name__.lower()} {function}"
+            case _ if at := offsets(op):
+                return f"{type(op).__name__.lower()} {self.names.sizes(at)}"
             case _:
                 return type(op).__name__.lower()
 

@@ -11,7 +11,7 @@ import pytest
 from dlang.codegen import loops, printing, traverse as nests
 from dlang.codegen.operands import ParamBuffer, Result
 from dlang.codegen.verify import verify_loops
-from dlang.ir import anf, reader, verify
+from dlang.ir import anf, reader, rules, verify
 from dlang.ir.anf import Array, Block, Function, Let, Lit, Prim, Program, Scalar, Size, Var, fresh, poly
 from dlang.ir.errors import IRError
 from dlang.ir.forms import Choice, Each, Form, Hole, parsed
@@ -79,6 +79,10 @@ def test_the_properties_of_an_operation_agree_with_each_other_and_with_its_field
     assert not known.total or not (known.fails or known.endless or known.stays or Trait.FUNCTION in traits)
     assert known.fails or Trait.FUNCTION not in traits
     assert Trait.ARGUMENTS not in traits or Trait.FUNCTION in traits
+
+
+def test_each_operation_has_a_typing_rule() -> None:
+    assert set(rules.RULES) == set(CORE)
 
 
 @pytest.mark.parametrize("cls", LOOPS)
@@ -243,7 +247,7 @@ def test_a_toy_operation_without_a_block_is_read_again(monkeypatch: pytest.Monke
 
 
 def test_a_toy_operation_is_verified_in_its_scopes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify, "result_vars", lambda op, functions: ())  # its rule: it binds nothing
+    monkeypatch.setitem(rules.RULES, Toy, rules.Rule(lambda op, functions: ()))  # it binds nothing
     v, op = toy()
 
     def check(op: Any) -> None:
