@@ -149,35 +149,26 @@ def put(w: Writer, value: str, base: str, word: int) -> None:
     w.code.append(f"  store i64 {value}, ptr {address}")
 
 
+def _word_types(dtype: str) -> tuple[str, str]:
+    """The type of a scalar in registers, and that of an integer of its bits."""
+    type = "i64" if is_handle(dtype) else LLVM[register_dtype(dtype)]
+    return type, {"double": "i64", "float": "i32"}.get(type, type)
+
+
 def to_word(w: Writer, value: str, dtype: str) -> str:
     """A scalar as a word."""
-    match register_dtype(dtype):
-        case "f64":
-            return w.emit(f"bitcast double {value} to i64")
-        case "f32":
-            return w.emit(f"zext i32 {w.emit(f'bitcast float {value} to i32')} to i64")
-        case "i64" | "u64" | "str":
-            return value
-        case _ if is_handle(dtype):
-            return value
-        case _:
-            kind = "sext" if dtype in SIGNED else "zext"
-            return w.emit(f"{kind} {LLVM[dtype]} {value} to i64")
+    type, bits = _word_types(dtype)
+    if type != bits:
+        value = w.emit(f"bitcast {type} {value} to {bits}")
+    return value if bits == "i64" else w.emit(f"{'sext' if dtype in SIGNED else 'zext'} {bits} {value} to i64")
 
 
 def from_word(w: Writer, word: str, dtype: str) -> str:
     """A scalar from a word."""
-    match register_dtype(dtype):
-        case "f64":
-            return w.emit(f"bitcast i64 {word} to double")
-        case "f32":
-            return w.emit(f"bitcast i32 {w.emit(f'trunc i64 {word} to i32')} to float")
-        case "i64" | "u64" | "str":
-            return word
-        case _ if is_handle(dtype):
-            return word
-        case _:
-            return w.emit(f"trunc i64 {word} to {LLVM[dtype]}")
+    type, bits = _word_types(dtype)
+    if bits != "i64":
+        word = w.emit(f"trunc i64 {word} to {bits}")
+    return word if type == bits else w.emit(f"bitcast {bits} {word} to {type}")
 
 
 def signatures(values: Sequence[Operand]) -> tuple[Signature, ...]:

@@ -100,38 +100,25 @@ def _clear(w: Writer, stmt: Loop, store: loops.Store, low: str, high: str) -> li
 def _iterations(w: Writer, stmt: loops.Loop, low: str, high: str, start: Sequence[str], entering: str) -> list[str]:
     """The loop itself, at least one iteration, one by one (in a loop of lanes: for all of them); gives the totals."""
     head, latch, after = w.label("head"), w.label("latch"), w.label("after")
-    index, following = w.name("i"), w.name("i")
-    types = accumulator_types(w, stmt.reductions)
-    names = [w.name("a") for _ in types]
     w.jump(head)
-    w.begin(head)
-    position = len(w.code)
-    w.bind(stmt.var, index)
-    w.statements(stmt.stmts)
-    totals = accumulate(w, stmt.reductions, names)
-    carried = [("i64", index, low, following), *zip(types, names, start, totals, strict=True)]
-    w.code[position:position] = _phis(carried, entering, latch)
-    iterations = chunk(stmt.stmts)
-    if not _few(stmt, iterations):
-        look_every(w, index, iterations)
-    w.jump(latch)
-    w.begin(latch)
-    w.code.append(f"  {following} = add nsw i64 {index}, 1")
-    w.fork(w.emit(f"icmp slt i64 {following}, {high}"), head, after)
-    w.begin(after)
-    return totals
+    return _rounds(w, stmt, Jam(1, stmt.stmts, (stmt.reductions,)), (head, latch, after), low, high, start, entering)
 
 
-def _jammed_loop(
-    w: Writer, stmt: Loop, jam: Jam, low: str, high: str, start: Sequence[str], entering: str
+def _rounds(
+    w: Writer,
+    stmt: Loop,
+    jam: Jam,
+    labels: tuple[str, str, str],
+    low: str,
+    high: str,
+    start: Sequence[str],
+    entering: str,
 ) -> list[str]:
-    """The loop with at least one iteration, several iterations at once and the last ones one by one; gives the
-    totals."""
-    head, latch, rest, tail, over = (w.label(s) for s in ("rows", "latch", "rest", "tail", "over"))
-    count = w.emit(f"sub i64 {high}, {low}")
-    main = w.emit(f"and i64 {count}, {-jam.rows}")
-    middle = w.emit(f"add i64 {low}, {main}")
-    w.fork(w.emit(f"icmp ne i64 {main}, 0"), head, rest)
+    """A loop of rounds, each of so many iterations at once, of which there is one at least; gives the totals.
+
+    labels: where a round begins, where it ends, and what comes behind the last.
+    """
+    head, latch, after = labels
     index, following = w.name("i"), w.name("i")
     types = accumulator_types(w, stmt.reductions)
     names = [w.name("a") for _ in types]
@@ -150,8 +137,23 @@ def _jammed_loop(
     w.jump(latch)
     w.begin(latch)
     w.code.append(f"  {following} = add nsw i64 {index}, {jam.rows}")
-    w.fork(w.emit(f"icmp slt i64 {following}, {middle}"), head, rest)
-    w.begin(rest)
+    w.fork(w.emit(f"icmp slt i64 {following}, {high}"), head, after)
+    w.begin(after)
+    return totals
+
+
+def _jammed_loop(
+    w: Writer, stmt: Loop, jam: Jam, low: str, high: str, start: Sequence[str], entering: str
+) -> list[str]:
+    """The loop with at least one iteration, several iterations at once and the last ones one by one; gives the
+    totals."""
+    head, latch, rest, tail, over = (w.label(s) for s in ("rows", "latch", "rest", "tail", "over"))
+    count = w.emit(f"sub i64 {high}, {low}")
+    main = w.emit(f"and i64 {count}, {-jam.rows}")
+    middle = w.emit(f"add i64 {low}, {main}")
+    w.fork(w.emit(f"icmp ne i64 {main}, 0"), head, rest)
+    totals = _rounds(w, stmt, jam, (head, latch, rest), low, middle, start, entering)
+    types = accumulator_types(w, stmt.reductions)
     edges = [("i64", low, middle), *zip(types, start, totals, strict=True)]
     merged = _merged(w, edges, entering, latch)
     w.fork(w.emit(f"icmp slt i64 {merged[0]}, {high}"), tail, over)
