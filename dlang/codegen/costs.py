@@ -1,8 +1,11 @@
 """How long statements take, roughly, before they run: a polynomial over sizes, in picoseconds.
 
 An estimate only decides whether a loop is worth several threads, and into how many pieces it goes; what it can't know
-(the iterations of a `while`, sizes that are computed) it takes for a few. Where that would not do (`work.py`) it stays
+(the iterations of a `while`, sizes that are computed) it takes for a few. Where that would not do (`work`) it stays
 as it is, a variable that is no parameter.
+
+How much a call does also decides whether other threads of Python go on while it runs, and how well its code has to be
+compiled (`runtime/tiers.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from fractions import Fraction
 
 from dlang.codegen import loops
 from dlang.codegen.instructions import CALL
-from dlang.codegen.loops import Compute
+from dlang.codegen.loops import Compute, Function, Program
 from dlang.codegen.traverse import bound_by
 from dlang.codegen.vectorize import LANE_BITS
 from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, poly
@@ -304,3 +307,14 @@ def _blocks(a: Size, b: Size, estimates: dict[Var, Size], parameters: Collection
         return Poly({(): 1})
     left = (b - covered).constant
     return Poly({(): 1}) if left is not None and left >= 0 else None
+
+
+# ---- calls -----------------------------------------------------------------------------------------------------------
+LONG = 50_000_000
+"""Picoseconds from which on a call is long."""
+
+
+def work(program: Program, f: Function) -> Size | None:
+    """About how many picoseconds a call of a function takes, over its parameters; None if they don't say it."""
+    estimate = Costs(program, guesses=False).of_function(f)
+    return estimate if set(f.params) >= set(estimate.atoms()) else None

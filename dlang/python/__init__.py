@@ -11,7 +11,7 @@ NumPy keep them (`codegen/llvm/callers.py`). A `Function` is of a class with roo
 parameters, classes and dtypes to expect (`runtime/direct.py`). What fits no table, or finds the entry's one context in
 use, goes through Python, as do lists, arrays in variants of enums, and results that are trees. Callers are kept with
 their functions, because they mention CPython by its symbols and everything else by their tables. A caller lets go of
-Python's lock if the run's sizes say that it takes long (`codegen/work.py`).
+Python's lock if the run's sizes say that it takes long (`codegen/costs.py`).
 
 `f.bind` (`bound.py`) splits a function before fusion would mix its parts (`optimize/staging.py`). Arrays of other
 libraries become NumPy's at the door, and results theirs (`kinds.py`), so nothing else knows of them. As an operator of

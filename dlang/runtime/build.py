@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dlang.codegen import loops
+from dlang.codegen.costs import work
 from dlang.codegen.cuda.repeats import is_repeatable
 from dlang.codegen.entry_points import EntryPoint, Header, Out
 from dlang.codegen.llvm import modules, objects
@@ -16,7 +17,6 @@ from dlang.codegen.regions import makers_of, takes_references
 from dlang.codegen.schedule import schedule
 from dlang.codegen.traverse import walk as statements
 from dlang.codegen.vectorize import Lanes
-from dlang.codegen.work import work
 from dlang.ir import anf
 from dlang.ir.call_graph import reachable, recursive_functions
 from dlang.lazy_modules import lazy_module

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dlang.codegen.work import LONG
+from dlang.codegen.costs import LONG
 from dlang.diagnostics import Source
 from dlang.driver import check, lower
 from dlang.dump_ir import request

@@ -5,7 +5,7 @@ nest uses from outside, and where results of its reductions go. Grids and blocks
 is whole warps.
 
 How many threads share an iteration (`rows`) is chosen when the kernel is launched, by the length of its loops. Levels
-of a nest whose elements lie behind each other are one level (`flattening.py`); a thread does some neighbouring
+of a nest whose elements lie behind each other are one level (`nests.py`); a thread does some neighbouring
 iterations at once and reads and writes 16 bytes at a time where their addresses allow it (`vectors.py`, `elements.py`).
 
 Loads whose values count only where a selection takes them, so that what they read may never have been written.

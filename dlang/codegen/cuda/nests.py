@@ -6,6 +6,9 @@ innermost are done by threads that lie side by side (`columns`), and what is loa
 goes through memory that a block shares (`tiles`). Of a nest that reduces over all of its iterations each thread makes a
 part (`reduction`).
 
+Levels whose iterations are one range become one, so `x[m*i + j]` for i and j is `x[k]` for one k. Then no thread
+divides, and the elements of an iteration lie side by side however short the rows are.
+
 Loops in an iteration that add to an element as reductions, and perfect nests of them as one loop.
 
 loop i in 0..n                    loop i in 0..n
@@ -16,21 +19,32 @@ loop i in 0..n                    loop i in 0..n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
 from dlang.codegen import loops
 from dlang.codegen.cuda.columns import Columns, around_loop, columns_of
-from dlang.codegen.cuda.flattening import flattened
 from dlang.codegen.cuda.tiles import crossed_loads
 from dlang.codegen.kernel import SHARED, WARP, WORDS
 from dlang.codegen.loops import At, Loop, Reduction, Stmt, Store
-from dlang.codegen.traverse import binds, blocks, bound_by, map_inside, offsets, operands, walk
+from dlang.codegen.traverse import (
+    binds,
+    blocks,
+    bound_by,
+    captures,
+    map_inside,
+    offsets,
+    operands,
+    rebuild,
+    sizes,
+    walk,
+)
 from dlang.codegen.vectorize import known_iterations
 from dlang.identity import ByIdentity
-from dlang.ir.anf import DTYPES, HALF, Lit, Scalar, Size, Var, fresh
-from dlang.ir.types import dtype_of
+from dlang.ir.anf import DTYPES, HALF, Lit, Scalar, Size, Var, fresh, poly
+from dlang.ir.terms import ZERO
+from dlang.ir.types import I64, dtype_of
 
 LONG = 32  # iterations of a reduction from which the lanes of a warp share it, and iterations whose number is not known
 
@@ -322,3 +336,61 @@ def handed_on(outer: Sequence[Reduction], inner: Sequence[Reduction]) -> tuple[R
             return None
         out.append(replace(r, value=part.value, rank=part.rank))
     return tuple(out)
+
+
+# ---- levels whose iterations are one range ---------------------------------------------------------------------------
+Merged = tuple[tuple[Loop, ...], tuple[Stmt, ...], tuple[tuple[Loop, ...], ...]]
+
+
+def flattened(levels: Sequence[Loop], stmts: tuple[Stmt, ...], reductions: Sequence[Reduction]) -> Merged:
+    """The levels that are left, the statements of an iteration, and for each level those that it stands for."""
+    out = [levels[0]]
+    merged: list[tuple[Loop, ...]] = [(levels[0],)]
+    for level in levels[1:]:
+        if not _are_one(out[-1], level, stmts, reductions):
+            out.append(level)
+            merged.append((level,))
+            continue
+        var = fresh(level.var.name, I64)
+        stmts = _with_one_index(stmts, out[-1].var, level.var, var)
+        disjoint = tuple([b for b in level.disjoint if b in out[-1].disjoint])
+        out[-1] = replace(level, var=var, highs=(out[-1].highs[0] * level.highs[0],), disjoint=disjoint)
+        merged[-1] = (*merged[-1], level)
+    return tuple(out), stmts, tuple(merged)
+
+
+def _are_one(outer: Loop, inner: Loop, stmts: Sequence[Stmt], reductions: Sequence[Reduction]) -> bool:
+    """Tells whether the body of two loops depends on their iterations only by the number of both together."""
+    if outer.lows != (ZERO,) or inner.lows != (ZERO,) or len(outer.highs) != 1 or len(inner.highs) != 1:
+        return False
+    pair, extent = (outer.var, inner.var), inner.highs[0]
+    if any(v in pair for r in reductions for v in (r.value, r.rank)):
+        return False
+    for size in (size for stmt in walk(stmts) for size in sizes(stmt)):
+        if not size.mentions(pair):
+            continue
+        try:
+            step, above = size.coefficient(inner.var), size.coefficient(outer.var)
+        except ValueError:
+            return False
+        if step.mentions(pair) or above != step * extent:
+            return False
+    return not any(v in pair for v in captures(_without_sizes(stmts), ()))
+
+
+def with_sizes(stmts: Sequence[Stmt], change: Callable[[Size], Size]) -> tuple[Stmt, ...]:
+    """Statements of a kernel with their polynomials changed."""
+    return tuple([rebuild(s, size=change, block=lambda inner: with_sizes(inner, change)) for s in stmts])
+
+
+def _without_sizes(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    return with_sizes(stmts, lambda _: ZERO)
+
+
+def _with_one_index(stmts: Sequence[Stmt], outer: Var, inner: Var, both: Var) -> tuple[Stmt, ...]:
+    def change(size: Size) -> Size:
+        if not size.mentions((outer, inner)):
+            return size
+        return size.without(outer).without(inner) + size.coefficient(inner) * poly(both)
+
+    return with_sizes(stmts, change)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dlang.codegen import loops
+from dlang.codegen.costs import LONG
 from dlang.codegen.entry_points import EntryPoint
 from dlang.codegen.llvm.accesses import is_too_large
 from dlang.codegen.llvm.assembly import joined
@@ -27,7 +28,6 @@ from dlang.codegen.llvm.host_calls import put
 from dlang.codegen.llvm.indices import size_value
 from dlang.codegen.llvm.scalars import Module, bits, constant
 from dlang.codegen.llvm.symbols import caller_symbol
-from dlang.codegen.work import LONG
 from dlang.host.platform.objects import DATA
 from dlang.inequalities import LARGEST
 from dlang.ir.anf import Array, Datatype, Scalar, Size, Token, is_handle, poly
