@@ -7,8 +7,9 @@ operations, so the outer derivatives go the same way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
+from functools import partial
 
 from dlang.ad.adjoints import Adjoints, local_tapes
 from dlang.ad.conversions import fitted, retyped
@@ -49,36 +50,37 @@ def expand_innermost(program: anf.Program, residuals: list[Residuals] | None = N
     adjoints = Adjoints(program, functions, datatypes, local_tapes(program), residuals)
     duals = Duals(program, adjoints.nodes)
     found = False
-
-    def block(b: anf.Block) -> anf.Block:
-        nonlocal found
-        lets: list[anf.Let] = []
-        for let in b.lets:
-            op = let.op
-            if not isinstance(op, anf.Derivative) or op.function not in plain:
-                lets.append(anf.Let(let.vars, map_blocks(op, block), let.span))
-                continue
-            found = True
-            with differentiated(let.span):
-                match op:
-                    case anf.Vjp():
-                        lets += _vjp(adjoints, let, op)
-                    case anf.VjpForward():
-                        lets += _record(adjoints, let, op)
-                    case anf.VjpBackward():
-                        lets += _vjp_backward(adjoints, let, op)
-                    case anf.Jvp():
-                        lets.append(duals.call(let, op))
-        return anf.Block(tuple(lets), b.results)
-
     for name, f in program.functions.items():
         if any(isinstance(let.op, anf.Derivative) and let.op.function in plain for let in walk(f.body)):
-            functions[name] = replace(f, body=block(f.body))
+            functions[name] = replace(f, body=_expanded(f.body, plain, adjoints, duals))
+            found = True
     if found:
         return replace(program, functions=functions, datatypes=datatypes)
     if any(isinstance(let.op, anf.Derivative) for f in program.functions.values() for let in walk(f.body)):
         raise IRError("a function is differentiated inside of itself")
     return program
+
+
+def _expanded(b: anf.Block, plain: Set[str], adjoints: Adjoints, duals: Duals) -> anf.Block:
+    """A block in which calls take the places of derivatives of `plain` functions."""
+    lets: list[anf.Let] = []
+    for let in b.lets:
+        op = let.op
+        if not isinstance(op, anf.Derivative) or op.function not in plain:
+            inside = partial(_expanded, plain=plain, adjoints=adjoints, duals=duals)
+            lets.append(anf.Let(let.vars, map_blocks(op, inside), let.span))
+            continue
+        with differentiated(let.span):
+            match op:
+                case anf.Vjp():
+                    lets += _vjp(adjoints, let, op)
+                case anf.VjpForward():
+                    lets += _record(adjoints, let, op)
+                case anf.VjpBackward():
+                    lets += _vjp_backward(adjoints, let, op)
+                case anf.Jvp():
+                    lets.append(duals.call(let, op))
+    return anf.Block(tuple(lets), b.results)
 
 
 def _without_derivatives(program: anf.Program) -> set[str]:

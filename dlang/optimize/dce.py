@@ -33,10 +33,10 @@ def _function(function: anf.Function, effectful: Set[str]) -> anf.Function:
 
 @dataclass(slots=True, eq=False)
 class _Node:
-    """A let with the lets in its blocks; `live` once something needs it."""
+    """A let with the lets in its blocks; `live` once something needs it. around: the place of the node around it."""
 
     let: anf.Let
-    around: _Node | None
+    around: int | None
     inner: tuple[list[_Node], ...] = ()
     live: bool = False
 
@@ -46,17 +46,19 @@ class _Marks:
 
     def __init__(self, effectful: Set[str]) -> None:
         self.effectful = effectful
+        self.nodes: list[_Node] = []  # a node refers to one around it by its place here: in circles it would stay
         self.needed: set[anf.Var] = set()
         self.work: list[anf.Var] = []
         self.home: dict[anf.Var, tuple[_Node, int]] = {}  # of what a let binds, and of the state of loops
         self.state: dict[anf.Var, anf.Var] = {}  # the state of a loop inside it → what the loop binds for it
 
-    def register(self, block: anf.Block, around: _Node | None) -> list[_Node]:
+    def register(self, block: anf.Block, around: int | None) -> list[_Node]:
         """Notes where everything is bound, and marks what must stay."""
         nodes = []
         for let in block.lets:
-            node = _Node(let, around)
+            node, place = _Node(let, around), len(self.nodes)
             nodes.append(node)
+            self.nodes.append(node)
             for k, var in enumerate(let.vars):
                 self.home[var] = node, k
             op = let.op
@@ -67,7 +69,7 @@ class _Marks:
                     self.state.update(zip(op.params, let.vars, strict=True))
                 case _:
                     pass
-            node.inner = tuple([self.register(b, node) for b in op_blocks(op)])
+            node.inner = tuple([self.register(b, place) for b in op_blocks(op)])
         return nodes
 
     def atoms(self, atoms: tuple[anf.Atom, ...]) -> None:
@@ -78,9 +80,9 @@ class _Marks:
             for monomial in size.terms:
                 self.work += monomial
 
-    def live(self, node: _Node | None) -> None:
+    def live(self, node: _Node) -> None:
         """A let stays: so does what its running at all depends on, and every let around it."""
-        while node is not None and not node.live:
+        while not node.live:
             node.live = True
             op = node.let.op
             match op:
@@ -102,7 +104,9 @@ class _Marks:
                     self.sizes(p.sizes)
                     for var in node.let.vars:
                         self.work += type_vars(var.type)
-            node = node.around
+            if node.around is None:
+                return
+            node = self.nodes[node.around]
 
     def component(self, op: anf.Op, k: int) -> None:
         """Marks as needed the operands of the k-th result of an operation with blocks."""

@@ -215,21 +215,21 @@ def finished(f: Frame, reduction: Reduction, out: Value, shape: Sequence[Size]) 
 
 def computed(e: Emitter, text: str, names: Mapping[str, Atom], dtype: str) -> Atom:
     """Emits an expression of primitives, in which numbers are of a dtype."""
+    return _computed(e, parsed(text), names, dtype)
 
-    def atom(x: ast.expr) -> Atom:
-        match x:
-            case ast.Name(id=name):
-                return names[name]
-            case ast.Constant(value=int() | float() as value):
-                return Lit(value, dtype)
-            case ast.BinOp(left=left, right=right) | ast.Compare(left=left, comparators=[right]):
-                return e.prim(operator(x), atom(left), atom(right))
-            case ast.Call(func=ast.Name(id=name), args=args):
-                return e.prim(name, *map(atom, args))
-            case _:
-                raise ValueError(f"no expression of primitives: {ast.unparse(x)}")
 
-    return atom(parsed(text))
+def _computed(e: Emitter, x: ast.expr, names: Mapping[str, Atom], dtype: str) -> Atom:
+    match x:
+        case ast.Name(id=name):
+            return names[name]
+        case ast.Constant(value=int() | float() as value):
+            return Lit(value, dtype)
+        case ast.BinOp(left=left, right=right) | ast.Compare(left=left, comparators=[right]):
+            return e.prim(operator(x), _computed(e, left, names, dtype), _computed(e, right, names, dtype))
+        case ast.Call(func=ast.Name(id=name), args=args):
+            return e.prim(name, *[_computed(e, a, names, dtype) for a in args])
+        case _:
+            raise ValueError(f"no expression of primitives: {ast.unparse(x)}")
 
 
 def keepdims(f: Frame, x: ArrayV, axes: tuple[int, ...], out: Value) -> Value:
