@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 
 from dlang.ir import anf
-from dlang.ir.traverse import block_acts, named_function, op_blocks, own_consumed, walk
+from dlang.ir.traverse import block_acts, named_function, op_blocks, own_consumed
 
 
 def effectful_functions(program: anf.Program) -> frozenset[str]:
@@ -13,11 +13,11 @@ def effectful_functions(program: anf.Program) -> frozenset[str]:
     callers: dict[str, list[str]] = {}
     work: list[str] = []
     for name, function in program.functions.items():
-        for let in walk(function.body):
-            if let.op.IS.stays:
-                work.append(name)
-            elif callee := named_function(let.op):
-                callers.setdefault(callee, []).append(name)
+        acts = block_acts(function.body)
+        if acts.refuses:
+            work.append(name)
+        for callee in acts.calls:
+            callers.setdefault(callee, []).append(name)
     found: set[str] = set()
     while work:
         name = work.pop()
