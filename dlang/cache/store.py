@@ -220,8 +220,14 @@ def identity() -> str | None:
 
 def is_unchanged() -> bool:
     """Tells whether all that is imported of the compiler is from the files of `identity`, before something is kept."""
+    return _is_unchanged(_imported(len(sys.modules)))
+
+
+@cache
+def _imported(modules: int) -> int:
+    """How many modules of the compiler are imported where there are so many in all: they are seldom counted."""
     prefix = dlang.__name__ + "."
-    return _is_unchanged(sum([name.startswith(prefix) for name in sys.modules]))
+    return sum([name.startswith(prefix) for name in sys.modules])
 
 
 @cache
