@@ -198,6 +198,8 @@ def verify_sharing(program: anf.Program, since: anf.Program | None = None) -> No
 
 def _unshared(block: anf.Block, known: Knowledge) -> Iterator[Liftable]:
     """Finds code of a block that should move out of comprehensions."""
+    if _is_tight(block):
+        return
     known = known.copy()
     for let in block.lets:
         op, inside = let.op, known
@@ -216,6 +218,17 @@ def _unshared(block: anf.Block, known: Knowledge) -> Iterator[Liftable]:
         for inner in op_blocks(op):
             yield from _unshared(inner, inside)
         known.note_sizes(v.type for v in let.vars)
+
+
+def _is_tight(block: anf.Block) -> bool:
+    """Tells whether nothing in a block could move out of a comprehension, whatever is known; looks at a block once."""
+    if block.tight is None:
+        object.__setattr__(block, "tight", all(_is_tight_in(let.op) for let in block.lets))
+    return block.tight is True
+
+
+def _is_tight_in(op: anf.Op) -> bool:
+    return not (isinstance(op, anf.Comp) and _liftable_of(op)) and all(map(_is_tight, op_blocks(op)))
 
 
 def repeated(op: anf.Op) -> int:

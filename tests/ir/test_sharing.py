@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from dlang.ir.anf import Program
 from dlang.ir.errors import IRError
 from dlang.ir.reader import read_program
 from dlang.ir.sharing import verify_sharing
@@ -35,11 +36,15 @@ t: f64 = if b {
 FAILS = 'b: bool = lt(u, 0.0)\n {}check b "E0800" ("below") () for ({})'
 
 
-def checked(body: str) -> None:
+def program_with(body: str) -> Program:
     text = re.sub(r'(?<!")\b([a-z])\b(?!")', lambda name: f"{name[0]}.{ord(name[0])}", AT_EACH_POINT.format(body=body))
     program = read_program(text)
     verify(program)
-    verify_sharing(program)
+    return program
+
+
+def checked(body: str) -> None:
+    verify_sharing(program_with(body))
 
 
 @pytest.mark.parametrize(
@@ -83,3 +88,14 @@ def test_an_array_whose_size_only_a_point_knows_can_not_be_stored() -> None:
         "t: f64 = comp q in 0..c { u: f64 = read x[i]\n w: i64 = read l[q]\n z: f64 = cast f64 w\n"
         " e: f64 = cast f64 j\n g: f64 = mul(z, e)\n h: f64 = mul(g, u)\n yield h } to keep [] [] sum"
     )
+
+
+def test_a_block_is_looked_at_once_and_refused_each_time() -> None:
+    (kept,) = (p := program_with("u: f64 = read x[i]\n t: f64 = mul(u, 2.0)")).functions.values()
+    verify_sharing(p)
+    assert kept.body.tight is True
+    (broken,) = (p := program_with("s: f64[n] = scan sum x\n t: f64 = read s[i]")).functions.values()
+    for _ in range(2):
+        with pytest.raises(IRError, match="is computed at more points than those of"):
+            verify_sharing(p)
+    assert broken.body.tight is False
