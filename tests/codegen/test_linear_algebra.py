@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,12 @@ from dlang.codegen.printing import print_program
 from dlang.codegen.schedule import schedule
 from dlang.host.effects import Host
 from dlang.interpret.interpreter import Interpreter
-from dlang.ir.anf import Array, LinalgOp, Lit, Program, poly
+from dlang.ir.anf import Array, Function, LinalgOp, Lit, Program, poly
 from dlang.ir.builder import Builder
 from dlang.runtime.engine import CompiledProgram, Engine
 from tests.optimize.programs import I64
 
-ENGINE = Engine(Host())
+ENGINE = Engine(Host(), level=0)  # which makes code several times faster than the usual one, of the same bits
 SIZES = (0, 1, 2, 5, 31, 33, 70)
 TOLERANCE = {"f64": 1e-11, "f32": 2e-4}
 NUMPY = {"f64": np.float64, "f32": np.float32}
@@ -25,6 +26,7 @@ DTYPES = pytest.mark.parametrize("dtype", ["f64", "f32"])
 Matrix = Any
 
 
+@cache
 def square(name: str, dtype: str, *flags: bool, columns: int | None = None) -> Program:
     """An operation on a square matrix, and on a right-hand side of so many columns (0: of any number of them)."""
     b = Builder()
@@ -39,6 +41,7 @@ def square(name: str, dtype: str, *flags: bool, columns: int | None = None) -> P
     return Program({"f": b.function("f", list(b.emit(LinalgOp(name, tuple(args)))))})
 
 
+@cache
 def factored(name: str, dtype: str, columns: int | None = None) -> Program:
     """What is made of the factors of a square matrix, and of a right-hand side of so many columns (0: any number)."""
     b = Builder()
@@ -54,6 +57,7 @@ def factored(name: str, dtype: str, columns: int | None = None) -> Program:
     return Program({"f": b.function("f", [info, *b.emit(LinalgOp(name, tuple(args)))])})
 
 
+@cache
 def rectangular(name: str, dtype: str) -> Program:
     b = Builder()
     m, n, k = (b.param(size, I64) for size in "mnk")
@@ -66,7 +70,12 @@ def random(m: int, n: int, dtype: str, seed: int = 0) -> Matrix:
 
 
 def compiled(program: Program) -> CompiledProgram:
-    return ENGINE.compile(program, ["f"])
+    return _compiled(program.functions["f"])
+
+
+@cache
+def _compiled(function: Function) -> CompiledProgram:
+    return ENGINE.compile(Program({"f": function}), ["f"])
 
 
 def agree(code: CompiledProgram, program: Program, args: list[Any], dtype: str) -> None:
