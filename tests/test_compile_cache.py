@@ -139,14 +139,13 @@ def test_a_second_process_gives_the_same_and_compiles_nothing(new_folder: Path) 
     assert kept(new_folder, "function") == 12
 
 
-def test_loading_a_module_again_needs_neither_parser_nor_checker_nor_llvm(folder: Path) -> None:
+def test_loading_a_module_again_needs_neither_parser_nor_checker_nor_llvm(called: tuple[Path, str]) -> None:
     program = "import sys, dlang\nm = dlang.load('program.dl')\n"
     more = "print([x for x in ('lark', 'llvmlite', 'dlang.grammar.syntax', 'dlang.ad') if x in sys.modules])\n"
-    run(folder, program)
-    assert run(folder, program + more) == ("[]\n", "0")
+    assert run(called[0], program + more) == ("[]\n", "0")
 
 
-def test_a_call_of_what_was_compiled_earlier_loads_no_compiler(folder: Path) -> None:
+def test_a_call_of_what_was_compiled_earlier_loads_no_compiler(called: tuple[Path, str]) -> None:
     program = "import sys, dlang, numpy as np\nm = dlang.load('program.dl')\nm.loss(np.ones(3), np.ones((2, 3)))\n"
     more = """
 made = ("dlang.ad", "dlang.codegen", "dlang.grammar", "dlang.ir", "dlang.optimize", "dlang.specialize",
@@ -155,8 +154,7 @@ needless = ("lark", "llvmlite", "numpy.ma", "csv", "ctypes.util", "subprocess", 
 print(*sorted(x for x in sys.modules if x.startswith(made) and x.count(".") > 1))
 print(*[x for x in needless if x in sys.modules])
 """
-    run(folder, program)
-    found, state = run(folder, program + more)
+    found, state = run(called[0], program + more)
     assert state == "1"
     loaded, needless = found.split("\n")[:2]
     assert set(loaded.split()) == NEEDED_BY_A_CALL and needless == ""
@@ -235,12 +233,11 @@ def test_another_linker_gives_the_same(called: tuple[Path, str]) -> None:
     assert run(folder, CALLED, DLANG_PORTABLE="1")[0] == run(folder, CALLED)[0] == first
 
 
-def test_a_body_is_read_when_something_is_compiled_of_it(folder: Path) -> None:
+def test_a_body_is_read_when_something_is_compiled_of_it(called: tuple[Path, str]) -> None:
     program = "import sys, dlang\nm = dlang.load('program.dl')\n"
-    run(folder, program)
     program += "before = 'dlang.typecheck.core' in sys.modules\nprint(m.area(m.Square(2.0)))\n"
     program += "print(before, *[x in sys.modules for x in ('dlang.typecheck.core', 'dlang.typecheck.checking')])\n"
-    assert run(folder, program)[0] == "4.0\nFalse True False\n"
+    assert run(called[0], program)[0] == "4.0\nFalse True False\n"
 
 
 @pytest.mark.parametrize("kind", ["function", "module", "caller", "object"])
