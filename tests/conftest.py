@@ -21,13 +21,13 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 
-def pytest_collection_finish() -> None:
-    """The tests and the modules that they import stay until the end: no collection of garbage looks at them again.
+gc.set_threshold(2_000_000, 20, 20)
+"""Trees and programs hold no cycles, so there is little garbage, and looking for it seldom is enough."""
 
-    Trees and programs hold no cycles, so there is little garbage, and looking for it seldom is enough.
-    """
-    collect_and_keep()
-    gc.set_threshold(2_000_000, 20, 20)
+
+def pytest_collection_finish() -> None:
+    """The tests and the modules that they import stay until the end: no collection of garbage looks at them."""
+    gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)
