@@ -3,12 +3,14 @@
 // The memory of the device is apart from that of the host: an address of it is that of its bytes with one bit more, with
 // which no processor reads anything.
 #pragma once
-#include <cmath>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+// GCC's library takes most of the time of a small kernel for the special functions of C++17, which none uses
+#undef _GLIBCXX_USE_STD_SPEC_FUNCS
+#include <cmath>
 
 namespace emulation {
 const uintptr_t FAR = (uintptr_t)1 << 55;
