@@ -65,8 +65,8 @@ def exact(a: np.ndarray, order: int) -> np.ndarray:
 def determinant(a: list[list[Fraction]]) -> Fraction:
     if not a:
         return Fraction(1)
-    minors = [determinant([row[:k] + row[k + 1 :] for row in a[1:]]) for k in range(len(a))]
-    return sum(((-1) ** k * a[0][k] * minor for k, minor in enumerate(minors)), Fraction(0))
+    minors = [(k, x, determinant([row[:k] + row[k + 1 :] for row in a[1:]])) for k, x in enumerate(a[0]) if x]
+    return sum(((-1) ** k * x * minor for k, x, minor in minors), Fraction(0))
 
 
 @pytest.fixture(scope="module")
