@@ -27,6 +27,7 @@ examples: venv
 test: venv
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/python -m compileall -q dlang  # once, and not in each of the processes that begin together
 	$(BIN)/mypy & types=$$!; $(BIN)/python -m pytest -q -n 3 --dist worksteal && wait $$types
 	$(BIN)/dlc fmt --check stdlib examples
 	$(BIN)/dlc test --jobs 2 $(LANGUAGE_TESTS)
