@@ -11,7 +11,7 @@ in sizes. `update_chains.py` follows arrays through branches and loops.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
@@ -74,19 +74,17 @@ def older_of(d: anf.Destination, vars: Sequence[anf.Var]) -> anf.Var | None:
     return d.into
 
 
-def choices(let: anf.Let) -> Iterator[tuple[anf.Var, tuple[anf.Atom, ...]]]:
+def choices(let: anf.Let) -> Sequence[tuple[anf.Var, tuple[anf.Atom, ...]]]:
     """The variables that a branch or a loop binds, its state included, each with the values that it may be."""
     op = let.op
     match op:
         case anf.If():
-            for var, one, other in zip(let.vars, op.then.results, op.otherwise.results, strict=True):
-                yield var, (one, other)
+            return [*zip(let.vars, zip(op.then.results, op.otherwise.results, strict=True), strict=True)]
         case anf.For() | anf.While():
-            for k, (var, param) in enumerate(zip(let.vars, op.params, strict=True)):
-                yield var, (param,)
-                yield param, (op.init[k], op.body.results[k + op.early])
+            firsts = zip(op.params, zip(op.init, op.body.results[op.early :], strict=True), strict=True)
+            return [*zip(let.vars, zip(op.params), strict=True), *firsts]
         case _:
-            pass
+            return ()
 
 
 # ---- the elements that an index reaches ------------------------------------------------------------------------------
