@@ -40,10 +40,10 @@ PROGRAM = r"""
 import os, signal, sys, threading, time
 import numpy as np
 import dlang
-from dlang.host.platform import memory, stack
+from dlang.host.platform import machine, stack
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored here
-assert not stack.can_switch() and memory.physical_memory() == memory.available_memory() == memory.UNKNOWN
+assert not stack.can_switch() and machine.physical_memory() == machine.available_memory() == machine.UNKNOWN
 
 m = dlang.load(sys.argv[1])
 
