@@ -1,4 +1,8 @@
-"""The loop over blocks of an axis that takes the place of a chain (`blocking.py`)."""
+"""The comprehension over blocks of an axis that does what several lets do along it, one block after another.
+
+A block is some values of the axis, as many as fit into the cache (`blocking.py`), or one (`fuse_outer_axis.py`). Of
+each array that has the axis there is a part in a block; of one that the lets have made, that takes its place.
+"""
 
 from __future__ import annotations
 
@@ -62,13 +66,14 @@ def in_blocks(members: Sequence[Way], how: Cut | None, outside: set[anf.Var]) ->
     name = next((a.name for a in members[0].axes.values() if a is not None), "b") if how is None else "b"
     number = anf.fresh(name, I64)
     if how is None:
-        body = _Body(None, anf.poly(number))
+        elements = all(isinstance(let.op, anf.Comp) for way in members for let in way.unit.lets)
+        body = _Body(None, anf.poly(number), elements)
     else:
         b = Builder()
         first = anf.poly(how.length) * anf.poly(number)
         with b.scope() as lets:
             count = b.prim("minimum", how.length, b.one(anf.IndexExpr(members[0].size - first), "n"))
-        body = _Body(anf.poly(count), first, lets)
+        body = _Body(anf.poly(count), first, lets=lets)
     for way in members:
         body.add(way)
     vars, results, destinations = [], [], []
@@ -87,12 +92,13 @@ def in_blocks(members: Sequence[Way], how: Cut | None, outside: set[anf.Var]) ->
 class _Body:
     """The code of one block: of `count` values of an axis, from `first` on; None: of that value.
 
-    splits: of what has been made. code: the copies of the members' code, which know what is there of arrays. parts:
-    views of those from outside.
+    elements: whether a row of one element is just that, as only comprehensions read it. splits: of what has been made.
+    code: the copies of the members' code, which know what is there of arrays. parts: views of those from outside.
     """
 
     count: anf.Size | None
     first: anf.Size
+    elements: bool = False
     lets: list[anf.Let] = field(default_factory=list)
     splits: dict[anf.Var, Split] = field(default_factory=dict)
     code: Relocation = field(default_factory=lambda: Relocation({}, {}, renew=True))
@@ -249,8 +255,9 @@ class _Body:
     def destination(self, d: anf.Destination, split: Split) -> anf.Destination:
         """The destination of what a block has of a result; that of a row of one element is the element."""
         shape, index = self.shape(d.shape, split), self.index(d.index, split)
-        if split is not None and is_element(shape, index) and (d.into is None or d.into in self.splits):
-            shape = index = ()
+        if self.elements and split is not None and is_element(shape, index):
+            if d.into is None or d.into in self.splits:
+                shape = index = ()
         if not shape:
             return anf.Reduce((), (), "sum" if isinstance(d, anf.ScatterAdd) else d.monoid)
         into = self.array(d.into) if d.into is not None and d.into in self.splits else None

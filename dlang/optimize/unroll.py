@@ -13,7 +13,7 @@ from itertools import product
 
 from dlang.ir import anf
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import map_blocks, map_bodies, mentioned, rebuild, with_lets, with_op
+from dlang.ir.traverse import map_blocks, map_bodies, mentioned, with_lets, with_op
 from dlang.ir.types import I64, dtype_of
 from dlang.ops.monoids import COMBINE, STAYS
 from dlang.optimize.constants import convert, fold
@@ -225,7 +225,7 @@ class _Writer:
             assert index is not None
             r.env[var] = self.elements[op.array][index]
             return
-        new = rebuild(op, atom=r.atom, size=r.size, block=r.block, bind=r.bind)
+        new = r.op(op)
         known: anf.Atom | None = None
         match new:
             case anf.Prim("select", (anf.Lit(value), a, b)):
