@@ -21,6 +21,7 @@ from dlang.host.errors import RunError
 from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Derivative, Program, poly
 from dlang.ir.traverse import walk
+from dlang.passes import same_functions
 from dlang.runtime.engine import Engine
 from dlang.specialize.specialize import Entry
 
@@ -61,10 +62,16 @@ def disagreement(text: str, engine: Engine | None = None) -> Disagreement | None
         return Disagreement("check", "no mistakes", errors_of(checked)[0].message)
     decl = checked.module.functions["main"]
     stages: dict[str, Program] = {}
+
+    def observe(name: str, program: Program) -> None:
+        """Keeps what differs from the program before: what a pass gives back as it was has run already."""
+        nonlocal last
+        if last is None or not same_functions(program, last):
+            stages[name] = last = program
+
+    last: Program | None = None
     try:
-        program, (entry,) = lower(
-            [Request(decl, dict.fromkeys(decl.variables, poly(0)))], verify=True, observe=stages.__setitem__
-        )
+        program, (entry,) = lower([Request(decl, dict.fromkeys(decl.variables, poly(0)))], verify=True, observe=observe)
         compiled = (engine or Engine(Host())).compile(program, [entry.name])
         runs: dict[str, Run] = {f"interpreted {name}": interpreted(p, entry) for name, p in stages.items() if plain(p)}
         runs["compiled"] = lambda args: compiled.run(entry.name, args)
@@ -81,7 +88,8 @@ def plain(program: Program) -> bool:
 
 
 def interpreted(program: Program, entry: Entry) -> Run:
-    return lambda args: Interpreter(program, Host()).run(entry.name, args)
+    interpreter = Interpreter(program, Host())
+    return lambda args: interpreter.run(entry.name, args)
 
 
 def compared(runs: dict[str, Run], entry: Entry) -> Disagreement | None:
