@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -14,8 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from dlang import pipeline
-from dlang.driver import check, read_source
-from dlang.ir.anf import Array, Block, Call, Comp, Contract, Function, Jvp, Program, Reduce, Vjp, poly
+from dlang.diagnostics import Source
+from dlang.driver import check, lower, read_source
+from dlang.dump_ir import request
+from dlang.ir.anf import Array, Block, Call, Comp, Contract, Function, Jvp, Let, Program, Reduce, Vjp, poly
 from dlang.ir.builder import Builder, f64
 from dlang.ir.errors import IRError
 from dlang.ir.printer import print_program
@@ -224,3 +227,26 @@ def test_a_person_reads_which_pass_is_at_fault(
     assert code == 70 and said in err and "Traceback" not in err
     code, out, err = dlc("test", file)
     assert code == 70 and said in err and "FAILED" in out and "Traceback" not in err
+
+
+SLOPE = """
+fn f(x: f64[n]) -> f64 { var s = x; for i < 3 { s = sin(s) * x[i] }; if s[0] > 0.0 { sum(s) } else { prod(s) } }
+fn slope(x: f64[n]) -> f64[n] = grad(f)(x)
+"""
+
+
+def test_what_a_program_was_on_the_way_is_freed_without_a_collection_of_garbage() -> None:
+    checked = check(Source("f.dl", SLOPE))
+    gc.collect()
+    enabled = gc.isenabled()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        lower([request(checked.module.functions["slope"])])
+        gc.collect()
+        assert not [x for x in gc.garbage if isinstance(x, Let | Block)]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        if enabled:
+            gc.enable()
