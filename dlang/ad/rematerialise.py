@@ -131,7 +131,7 @@ class _Chooser:
             self.free[v] = False
             op = self.defined[v].op
             whole = isinstance(op, anf.Prim | anf.Cast) and not any(is_float(a.type) for a in (v, *parts(op).atoms))
-            there = isinstance(op, anf.IndexExpr | anf.Read | anf.View | anf.Reshape)
+            there = op.IS.view or isinstance(op, anf.IndexExpr | anf.Read)
             self.free[v] = (whole or there) and all(self.is_free(a) for a in free_vars(op))
         return self.free[v]
 
@@ -176,7 +176,9 @@ class _Chooser:
             return None
         body: Sequence[anf.Let] = [let]
         match let.op:
-            case anf.View() | anf.Reshape() | anf.Prim() | anf.Cast() | anf.Read():
+            case anf.Prim() | anf.Cast() | anf.Read():
+                pass
+            case op if op.IS.view:
                 pass
             case anf.Comp() if point_of(let.op, k := let.vars.index(v)) is not None:
                 value = let.op.body.results[k]
@@ -197,7 +199,9 @@ class _Chooser:
 def _cost(op: anf.Op, saved: Sequence[anf.Var]) -> int | None:
     """The cost of one operation; None if it is not computed again. saved: arrays that are read in any case."""
     match op:
-        case anf.View() | anf.Reshape() | anf.IndexExpr():
+        case anf.IndexExpr():
+            return 0
+        case _ if op.IS.view:
             return 0
         case anf.Read():
             return 1 if op.array in saved else OPERATION
@@ -392,16 +396,9 @@ def fleeting(block: anf.Block, params: Sequence[anf.Var]) -> frozenset[anf.Var]:
     for let in walk(block):
         op = let.op
         match op:
-            case (
-                anf.If()
-                | anf.Update()
-                | anf.Assert()
-                | anf.View()
-                | anf.Reshape()
-                | anf.Call()
-                | anf.Fields()
-                | anf.Empty()
-            ):
+            case anf.If() | anf.Update() | anf.Assert() | anf.Call() | anf.Fields() | anf.Empty():
+                made = let.vars
+            case _ if op.IS.view:
                 made = let.vars
             case anf.For() | anf.While():
                 made = (*op.params, *let.vars)

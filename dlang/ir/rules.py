@@ -269,7 +269,7 @@ def _fields(c: Checker, op: anf.Fields) -> None:
 
 # ---- functions and their derivatives ---------------------------------------------------------------------------------
 def _called(op: anf.Op, functions: Functions) -> Vars:
-    """What an operation that applies a function gives; a derivative gives more behind that."""
+    """Fresh variables for the results of the function that an operation applies."""
     applied = application(op)
     assert applied is not None
     name, args = applied
