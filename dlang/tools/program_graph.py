@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from dlang.codegen import loops
 from dlang.codegen.printing import head_of
-from dlang.codegen.traverse import bound_by, callee, operands, written
+from dlang.codegen.traverse import blocks, bound_by, callee, operands, written
 from dlang.diagnostics import Span
 from dlang.graphs import reached
 from dlang.ir import anf
@@ -225,9 +225,8 @@ class _LoopDrawing:
                 for param, first, node in zip(stmt.params, stmt.init, state, strict=True):
                     self.link([first], node)
                     self.made[param] = node
-                if isinstance(stmt, loops.While):
-                    self.stmts(stmt.condition.stmts, inside)
-                self.stmts(stmt.body.stmts, inside)
+                for stmts in blocks(stmt):
+                    self.stmts(stmts, inside)
                 for value, node in zip(stmt.following, state, strict=True):
                     self.link([value], node, dashed=True)
                 self.made.update(zip(stmt.results, state, strict=True))
