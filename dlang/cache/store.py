@@ -21,7 +21,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import dlang
 from dlang.drafts import ENDING, write
 
 if TYPE_CHECKING:
@@ -204,7 +203,7 @@ def _is_ours(status: os.stat_result) -> bool:
 # Identifies this compiler: two that differ in anything never read what the other has kept.
 
 BEGAN = time.time()
-PACKAGE = Path(dlang.__file__).parent
+PACKAGE = Path(__file__).parents[1]
 SOURCES = (".py", ".lark")
 
 
@@ -226,7 +225,7 @@ def is_unchanged() -> bool:
 @cache
 def _imported(modules: int) -> int:
     """How many modules of the compiler are imported where there are so many in all: they are seldom counted."""
-    prefix = dlang.__name__ + "."
+    prefix = __name__.rpartition(".cache.")[0] + "."
     return sum([name.startswith(prefix) for name in sys.modules])
 
 
@@ -250,5 +249,7 @@ def stamp(package: Path = PACKAGE) -> tuple[str, float]:
                     newest = max(newest, status.st_mtime)
                 elif file.is_dir() and file.name != "__pycache__":
                     folders.append(file.path)
-    made = digest(dlang.__version__, sys.version, sys.byteorder, *sorted(found))
+    from dlang import __version__  # which a program that was built by itself does not have
+
+    made = digest(__version__, sys.version, sys.byteorder, *sorted(found))
     return made, newest

@@ -52,7 +52,7 @@ class Rewriter(Renaming):
         outer, self.lets = self.lets, []
         for let in block.lets:
             self.rule(let)
-        new = with_lets(block, self.lets, [self.atom(r) for r in block.results])
+        new = with_lets(block, self.lets, self.results(block))
         self.lets = outer
         return new
 

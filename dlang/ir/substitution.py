@@ -6,7 +6,7 @@ by a fresh one; a copy that is to stand beside the original has only fresh ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from operator import is_
 from typing import overload
 
@@ -113,7 +113,14 @@ class Renaming:
         if not self.renew and self.site is None and self.env.keys().isdisjoint(mentioned(block)):
             return block
         lets = [self.let(let) for let in block.lets]
-        return with_lets(block, lets, [self.atom(r) for r in block.results])
+        return with_lets(block, lets, self.results(block))
+
+    def results(self, block: anf.Block) -> Sequence[anf.Atom]:
+        """The results of a block whose lets have been gone through."""
+        env = self.env  # most results stay, and a block may have very many
+        if not env:
+            return block.results
+        return [self.atom(r) if type(r) is anf.Var and r in env else r for r in block.results]
 
     def copied(self, block: anf.Block, standing: Set[anf.Var]) -> anf.Block:
         """A block whose lets that bind what is `standing` elsewhere are fresh copies, and the others are themselves."""
@@ -122,7 +129,7 @@ class Renaming:
             self.renew = not standing.isdisjoint(let.vars)
             lets.append(self.let(let))
         self.renew = False
-        return with_lets(block, lets, [self.atom(r) for r in block.results])
+        return with_lets(block, lets, self.results(block))
 
 
 @overload

@@ -123,14 +123,18 @@ class _Inliner(Rewriter):
     def rule(self, let: anf.Let) -> None:
         op = let.op
         if isinstance(op, anf.Call) and op.function in self.chosen:
-            self.insert(self.called(self.chosen[op.function], op, let.span), let.vars)
+            self.env.update(zip(let.vars, self.called(self.chosen[op.function], op, let.span), strict=True))
         else:
             super().rule(let)
 
-    def called(self, code: _Code, op: anf.Call, span: Span | None) -> anf.Block:
-        """A fresh copy of what a call runs."""
+    def called(self, code: _Code, op: anf.Call, span: Span | None) -> list[anf.Atom]:
+        """Writes a fresh copy of what a call runs, and returns its results."""
         f = code.function
         if self.site is not None and span is not None:
             span = span.reached(self.site)
         mapping = dict(zip(f.params, [self.atom(a) for a in op.args], strict=True))
-        return _Inliner(self.chosen, mapping, CallSite(f.label or f.name, span), code.followed).block(f.body)
+        inside = _Inliner(self.chosen, mapping, CallSite(f.label or f.name, span), code.followed)
+        inside.lets = self.lets  # a call in a call in a call writes each let once
+        for let in f.body.lets:
+            inside.rule(let)
+        return [inside.atom(r) for r in f.body.results]

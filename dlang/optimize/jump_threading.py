@@ -140,7 +140,7 @@ def _continued(
         chosen = b.then if value else b.otherwise
         renaming.renew = twice
         more += [renaming.let(let) for let in chosen.lets]
-        ends = [renaming.atom(r) for r in chosen.results]
+        ends = renaming.results(chosen)
     lets = list(arm.lets)
     for let in more:
         _append(lets, let)
