@@ -50,7 +50,7 @@ from dlang.optimize.narrow import narrow
 from dlang.optimize.ownership import ownership
 from dlang.optimize.parts import parts
 from dlang.optimize.reads_first import early_reads
-from dlang.optimize.scatters import scatters
+from dlang.optimize.short_axes import short_axes
 from dlang.optimize.simplify import simplify
 from dlang.optimize.sink_products import sink_products
 from dlang.optimize.slice_writes import slice_writes
@@ -132,7 +132,11 @@ PASSES: tuple[CorePass, ...] = (
     _plain("early_reads", early_reads, NORMAL, "puts what reads an array before what consumes it", exact=True),
     # what a loop computes in every iteration would be saved in every iteration
     _plain("hoist", hoist, NORMAL, _HOIST, exact=True),
-    _plain("vectorise_loops", vectorise_loops, NORMAL, "does loops whose iterations are independent at once"),
+    # a state that no longer depends on the iterations leaves its loop before that is put where it depends on axes
+    _plain("simplify", simplify, NORMAL, _SIMPLIFY, exact=True, again=True),
+    _plain("short_axes", short_axes, NORMAL, "writes out short axes of known length"),
+    _plain("vectorise_loops", vectorise_loops, NORMAL,
+           "does loops at once whose iterations are independent or only accumulate"),
     _plain("distribute", distribute, NORMAL, "splits comprehensions into perfect nests", gives=_NESTS),
     _plain("narrow", narrow, NORMAL, "computes where they are read elements of which few are read", needs=_NESTS,
            exact=True),
@@ -166,7 +170,6 @@ PASSES: tuple[CorePass, ...] = (
     _plain("hoist", hoist, PRODUCTS, _HOIST, exact=True),
     # before fusion, which would mix what is early with the rest
     Pass("staging", _split, PRODUCTS, "makes functions of their own of what is known early", exact=True),
-    _plain("scatters", scatters, AFTER, "makes scatters of loops that only a device does at once", device=True),
     _plain("fuse", fuse, AFTER, "computes arrays where they are read", needs=_NESTS | _CONTRACTED),
     _plain("simplify", simplify, AFTER, _SIMPLIFY, exact=True),
     _plain("cse", cse, AFTER, _CSE, exact=True),

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
+from math import prod
 
 from dlang.ir import anf
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_blocks, map_bodies, mentioned, with_lets, with_op
 from dlang.ir.types import I64, dtype_of
-from dlang.ops.monoids import COMBINE, STAYS
+from dlang.ops.monoids import COMBINE, MONOIDS, STAYS
 from dlang.optimize.constants import convert, fold
 
 EXTENT = 4  # of an axis: what is longer fills vectors of its own
@@ -28,18 +30,23 @@ Best = dict[Index, tuple[int, anf.Atom]]  # the last position that was looked at
 
 def unroll(program: anf.Program) -> anf.Program:
     """The program with small comprehensions inside of others written out."""
-    return map_bodies(program, _block)
+    return map_bodies(program, unrolled)
 
 
-def _block(block: anf.Block) -> anf.Block:
+def unrolled(block: anf.Block, early: bool = False) -> anf.Block:
+    """The block with small comprehensions inside of others written out.
+
+    early: but for what has a better form for derivatives and products: extremes, whose derivative is one element's, and
+    sums of more than a few products.
+    """
     lets: list[anf.Let] = []
     for let in block.lets:
-        op = map_blocks(let.op, _block)
+        op = map_blocks(let.op, partial(unrolled, early=early))
         match op:
             case anf.Comp(axes=(_, *_)):
-                lets += _comprehension(with_op(let, let.vars, op))
+                lets += _comprehension(with_op(let, let.vars, op), early)
                 continue
-            case anf.For() | anf.While() if (writer := _written(op.body, kept=op.body.results)) is not None:
+            case anf.For() | anf.While() if (writer := _written(op.body, early, op.body.results)) is not None:
                 op = replace(op, body=writer.block(op.body))  # what a loop carries stays an array, made where it lies
             case _:
                 pass
@@ -47,14 +54,14 @@ def _block(block: anf.Block) -> anf.Block:
     return with_lets(block, lets, block.results)
 
 
-def _comprehension(let: anf.Let) -> list[anf.Let]:
+def _comprehension(let: anf.Let, early: bool) -> list[anf.Let]:
     """A comprehension with the small ones inside of it written out, and what puts its results together.
 
     A small array that is reduced as a whole is reduced element by element, and so never made at a point.
     """
     op = let.op
     assert isinstance(op, anf.Comp)
-    writer = _written(op.body)
+    writer = _written(op.body, early)
     if writer is None:
         return [let]
     vars: list[anf.Var] = []
@@ -103,9 +110,9 @@ def _box(op: anf.Comp) -> list[range] | None:
         low, high = axis.lows[0].constant, axis.highs[0].constant
         if len(axis.lows) != 1 or len(axis.highs) != 1 or low is None or high is None:
             return None
-        box.append(range(int(low), int(high)))
-        if not 0 < len(box[-1]) <= EXTENT:
+        if not 0 < high - low <= EXTENT:
             return None
+        box.append(range(int(low), int(high)))
     points = 1
     for values in box:
         points *= len(values)
@@ -129,9 +136,12 @@ def _index(index: Sequence[anf.Size], point: dict[anf.Var, anf.Lit]) -> Index | 
     return tuple([int(i) for i in found if i is not None]) if None not in found else None
 
 
-def _is_small(op: anf.Comp) -> bool:
+def _is_small(op: anf.Comp, early: bool) -> bool:
     """Tells whether a comprehension has few points, plain code and result elements at known indices."""
-    if _box(op) is None or not all(let.op.IS.point for let in op.body.lets):
+    box = _box(op)
+    if box is None or not all(let.op.IS.point for let in op.body.lets):
+        return False
+    if early and (any(map(is_choice, op.destinations)) or (prod(map(len, box)) > EXTENT and adds_products(op))):
         return False
     for value, d in zip(op.body.results, op.destinations, strict=True):
         if not isinstance(d, anf.Reduce) or d.monoid not in (*COMBINE, *STAYS, "set") or dtype_of(value) in anf.HALF:
@@ -150,9 +160,28 @@ def _is_small(op: anf.Comp) -> bool:
     return True
 
 
-def _chosen(body: anf.Block, kept: Sequence[anf.Atom]) -> list[anf.Let]:
+def is_choice(d: anf.Destination) -> bool:
+    """Tells whether a result is one of the values of the points."""
+    return isinstance(d, anf.Reduce) and MONOIDS[d.monoid].derivative == "choice"
+
+
+def adds_products(op: anf.Comp, axes: Sequence[anf.Axis] | None = None) -> bool:
+    """Tells whether a result is a sum of products over one of the axes: those given, or any."""
+    products = {let.vars[0] for let in op.body.lets if isinstance(let.op, anf.Prim) and let.op.name == "mul"}
+    return any(
+        value in products and any(not mentions(d.index, axis.var) for axis in (op.axes if axes is None else axes))
+        for value, d in zip(op.body.results, op.destinations, strict=True)
+    )
+
+
+def mentions(index: Sequence[anf.Size], var: anf.Var) -> bool:
+    """Tells whether an index has an entry that mentions a variable."""
+    return any(entry.mentions((var,)) for entry in index)
+
+
+def _chosen(body: anf.Block, early: bool, kept: Sequence[anf.Atom]) -> list[anf.Let]:
     """The small comprehensions of a body of which every array is used by its elements alone, and is not to be kept."""
-    chosen = {let.vars: let for let in body.lets if isinstance(let.op, anf.Comp) and _is_small(let.op)}
+    chosen = {let.vars: let for let in body.lets if isinstance(let.op, anf.Comp) and _is_small(let.op, early)}
     while chosen:
         arrays = {v for let in chosen.values() for v in let.vars if isinstance(v.type, anf.Array)}
         wrong = _otherwise(body, arrays, chosen) | (arrays & set(kept))
@@ -193,9 +222,9 @@ def _is_zero(atom: anf.Atom) -> bool:
 
 
 # ---- writing it out --------------------------------------------------------------------------------------------------
-def _written(body: anf.Block, kept: Sequence[anf.Atom] = ()) -> _Writer | None:
+def _written(body: anf.Block, early: bool, kept: Sequence[anf.Atom] = ()) -> _Writer | None:
     """A body with its small comprehensions written out, but for those of arrays that are to be kept; None without."""
-    chosen = _chosen(body, kept)
+    chosen = _chosen(body, early, kept)
     if not chosen:
         return None
     writer = _Writer()

@@ -45,6 +45,7 @@ from dlang.ir.traverse import (
 )
 from dlang.ir.types import dtype_of, type_of
 from dlang.ir.writes import covers, determines
+from dlang.optimize.accumulation import accumulated, without_scatters
 from dlang.optimize.iterations import Iteration, Rows
 
 
@@ -69,8 +70,10 @@ def vectorised(block: anf.Block, known: Knowledge) -> anf.Block:
             inner = known.copy()
             inner.facts.between(let.op.index, (let.op.low,), (let.op.high,))
         op = map_blocks(let.op, partial(vectorised, known=inner))
+        if isinstance(op, anf.Comp):
+            op = without_scatters(op, known)
         new = with_op(let, let.vars, op)
-        made = _at_once(new, op, known) if isinstance(op, anf.For) else None
+        made = (_at_once(new, op, known) or accumulated(new, op, known)) if isinstance(op, anf.For) else None
         lets += [new] if made is None else made
         known.note_sizes(v.type for v in let.vars)
     return with_lets(block, lets, block.results)

@@ -89,7 +89,7 @@ fn cross(a: f64[3], b: f64[3]) -> f64[3] =
   [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
 fn f(r: f64[n, 3], x: f64[n, 3]) -> f64 = sum([sum(sin(cross(r[i], x[i])) ** 2) for i])
 """,
-        {"unroll"},
+        {"short_axes"},
         [3, normal(3, 3), normal(3, 3)],
     ),
 }

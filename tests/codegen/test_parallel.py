@@ -200,7 +200,7 @@ fn main(k: i64[n]) -> i64[n] = [fib(j) for j in k]
         ("fn main(x: f64[3, n]) -> f64[3] = [sum(x[i]) for i < 3]", ["loop"]),
         ("fn main(x: f64[n]) -> f64[n] = cumsum(x)", ["for"]),
         (
-            "fn main(x: f64[n], k: i64) -> f64[n] { var s = x; for t < k { s = [0.5 * v for v in s] }; s }",
+            "fn main(x: f64[n], k: i64) -> f64[n] { var s = x; for t < k { s = [sin(v) for v in s] }; s }",
             ["for", "pieces"],
         ),
         (SCATTERED, ["pieces", "pieces", "pieces adding to 1"]),

@@ -112,7 +112,3 @@ def test_the_first_index_that_is_out_of_range_is_told() -> None:
     k[[40, 200]] = 9, 11
     with pytest.raises(dlang.DlangError, match=r"E0801.*index 9"):
         totals(np.ones(300), k, np.ones(7))
-
-
-def test_a_processor_goes_over_the_loop_in_order() -> None:
-    assert "add [" not in dlang.compile(ADDING).totals.ir("opt")

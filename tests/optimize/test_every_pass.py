@@ -124,14 +124,6 @@ fn main(w: f64[h, 2 * h], u: f64[d, 2 * h], x: f64[t, d]) -> f64 {
   sum(s)
 }
 """
-SMALL_MATRICES = """
-fn main(x: f64[n, 4, 4]) -> f64 {
-  var p = [[if i == j { 1.0 } else { 0.0 } for j < 4] for i < 4]
-  var s = 0.0
-  for i < n { p = p @ x[i]; s += sum(tanh(p)) }
-  s
-}
-"""
 SUM_OF_EXPONENTIALS = """
 fn likelihood(p: f64[n]) -> f64 = logsumexp(log(p))
 fn main(p: f64[n]) -> f64[n] = grad(likelihood)(p)
@@ -150,6 +142,7 @@ EXERCISES: Mapping[str, str] = {
     "dce": "fn main(x: f64[3, n]) -> f64[3] = [sum(x[i]) for i < 3]",
     "early_reads": "fn main(x: f64[2]) -> f64[2] { var a = x; let old = a; a[0] = 2.0; a[1] *= old[0]; a }",
     "hoist": "fn main(x: f64[n], w: f64[n]) -> f64 { let y = [sum(w) * v + w[0] for v in x]; y[2] }",
+    "short_axes": ("fn main(x: f64[n, 3]) -> f64 { let d = x[..n] * 2.0; sum(sin(d), axis = 1)[0] }"),
     "vectorise_loops": "fn main(r: f64[n]) -> f64[n, 2] = [[a * 2.0, sin(a)] for a in r]",
     "distribute": "fn main(x: f64[3, n]) -> f64[3] = [sum(x[i]) for i < 3]",
     "narrow": "fn main(x: f64[n, n]) -> f64 { let a = exp(x); sum(a[i, i] for i < n) }",
@@ -167,9 +160,6 @@ EXERCISES: Mapping[str, str] = {
     "symmetry": PAIRWISE,
     "contractions": "fn main(a: f64[n, m], x: f64[m]) -> f64 = sum(sin(a @ x))",
     "staging": "fn main(x: f64[n], w: f64[n]) -> f64[n] { let y = [exp(sin(v)) for v in x]; y * w }",
-    "scatters": (
-        "fn main(k: i64[n], x: f64[n]) -> f64[9] { var y = zeros(9); for i < n { y[k[i] as Idx<9>] += x[i] }; y }"
-    ),
     "fuse": "fn main(x: f64[n]) -> f64 = max(tanh(x))",
     "idle": "fn main(x: f64[n], a: f64[d, d]) -> f64 { var y = 0.0; for v in [v for v in x if v > 0.0] "
     "{ y = y * v + sum(sin(a)) }; y }",
@@ -178,7 +168,7 @@ EXERCISES: Mapping[str, str] = {
         "fn main(x: f64[n, a], w: f64[a, b], u: f64[b, c]) -> f64 = sum(logsumexp(tanh(x @ w) @ u, axis = 1))"
     ),
     "fuse_outer_axis": "fn main(r: f64[n]) -> f64[n, 2] = [[a * 2.0, sin(a)] for a in r]",
-    "unroll": SMALL_MATRICES,
+    "unroll": "fn main(x: f64[n, m]) -> f64[n, m] = [max(x[i, j] * f64(a + 1) - f64(b) for a < 2, b < 2) for i, j]",
     "coalesce_writes": PAIRWISE,
     "dead_fill": "fn main(r: f64[n]) -> f64[2, n] = [r * 2.0, sin(r)]",
     "half_operands": "fn main(a: f16[n, m], b: f16[m, k]) -> f32[n, k] = f32(a) @ f32(b)",

@@ -26,7 +26,7 @@ Loops for a device are scheduled with one lane, in one piece and without tiles, 
   depend on which block is quicker. Only what iterations of several threads add to the same elements, as in a scatter,
   is added atomically; rows that all add to the same elements are added up in registers first. `exact_sums.py`, in front
   of all other passes here, makes those sums exact where floats are to be the same in every run; what it leaves goes to
-  the host. `optimize/scatters.py` makes comprehensions of loops that only add to elements, for devices alone.
+  the host.
 - *Guards*. A kernel notes the first of its iterations in which a guard fails, with the values of the message, in the
   state of the run, and later kernels do nothing. The host looks whenever it waits, before anything that the world sees,
   and at the end; the numbers of launches say which failure was first. So a failure is told as on the CPU.

@@ -1,0 +1,354 @@
+"""A loop that only accumulates is a comprehension: what its iterations give is summed up, or added to elements.
+
+    for i (s = first, a = z) {            r, a' = comp i {
+      t = …                                 t = …
+      s' = if c { add(s, t) } else { s }    v = if c { t } else { 0.0 }
+      u = add(read a[k], t)            →    yield v, t
+      a' = update a[k] = u                } to keep [] [] sum, add [m] [k] into z
+      yield s', a'                        s' = add(first, r)
+    }
+
+So its points may be done side by side, and its derivatives need nothing of the iterations before. A part of the state
+accumulates if each iteration combines it with a value by one monoid, on every path, and reads it nowhere else. The
+terms of a sum are added in the order of a sum, and not in that of the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+
+from dlang.ir import anf
+from dlang.ir.affine import Knowledge
+from dlang.ir.builder import Builder, shape_of
+from dlang.ir.comprehension_queries import point_of, sizes_named, slope
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import mentioned, op_blocks, own_consumed, walk
+from dlang.ir.types import dtype_of
+from dlang.ops.dtypes import SCATTERED, WHOLE
+from dlang.ops.monoids import COMBINE, COMBINED_BY, identity
+from dlang.ops.primitives import ADDITION, COST
+
+Lets = tuple[anf.Let, ...]
+
+
+def accumulated(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] | None:
+    """Returns lets that replace a loop; None if it does anything else than accumulate."""
+    if loop.early or not loop.params or not _may_be_points(loop):
+        return None
+    lets, terms = loop.body.lets, []
+    for param, result in zip(loop.params, loop.body.results, strict=True):
+        found = _elements(lets, param, result) if isinstance(param.type, anf.Array) else _total(lets, param, result)
+        if found is None:
+            return None
+        lets, term = found
+        terms.append(term)
+    if not _keeps_little(lets, any(t.axes for t in terms)):
+        return None
+    made = list(_comprehensions(let, loop, lets, terms, known))
+    gone = {v for inner in loop.body.lets for v in inner.vars} - {v for inner in lets for v in inner.vars}
+    used = {v for inner in made for v in mentioned(inner.op)}
+    return made if used.isdisjoint(gone.union(loop.params)) else None
+
+
+def _may_be_points(loop: anf.For) -> bool:
+    """Tells whether iterations may be points of a comprehension: what takes long in them is the same in each."""
+    changing = {loop.index, *loop.params}
+    for let in loop.body.lets:
+        if not changing.isdisjoint(mentioned(let.op)):
+            changing.update(let.vars)
+        elif let.op.IS.long and not own_consumed(let.op) and not _may_fail(let):
+            continue  # it is done once
+        if not _may_be_a_point(let):
+            return False
+    return True
+
+
+def _keeps_little(lets: Lets, nested: bool) -> bool:
+    """Tells whether comprehensions of all iterations keep no more than a number of each.
+
+    nested: whether there are comprehensions in an iteration beside those among the lets. What is expensive and stands
+    beside one is kept for each of its points.
+    """
+    if any(isinstance(v.type, anf.Array) for inner in walk(anf.Block(lets, ())) for v in inner.vars):
+        return False
+    comps = [let for let in lets if isinstance(let.op, anf.Comp)]
+    return not (comps or nested) or all(let in comps or _is_cheap(let) for let in lets)
+
+
+def _is_cheap(let: anf.Let) -> bool:
+    return all(
+        not isinstance(inner.op, anf.Prim) or COST[inner.op.name] <= ADDITION for inner in walk(anf.Block((let,), ()))
+    )
+
+
+def _may_fail(let: anf.Let) -> bool:
+    return any(inner.op.IS.fails for inner in walk(anf.Block((let,), ())))
+
+
+def _may_be_a_point(let: anf.Let) -> bool:
+    """Tells whether a let of an iteration may be done at a point of a comprehension, among others."""
+    match let.op:
+        case anf.If() | anf.Comp():
+            return all(_may_be_a_point(inner) for block in op_blocks(let.op) for inner in block.lets)
+        case anf.Assert() | anf.StopGradient() | anf.Update():
+            return True
+        case op:
+            return op.IS.point
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """A value that an iteration adds to a part of the state by a monoid; to the element of an array at `index`.
+
+    axes, lets: those of the comprehension in the iteration that adds at each of its points; none, where it does not.
+    """
+
+    value: anf.Atom
+    monoid: str
+    index: tuple[anf.Size, ...] = ()
+    axes: tuple[anf.Axis, ...] = ()
+    lets: Lets = ()
+
+
+# ---- totals ----------------------------------------------------------------------------------------------------------
+def _total(lets: Lets, param: anf.Var, result: anf.Atom) -> tuple[Lets, _Term] | None:
+    """The lets of an iteration without what adds to a scalar of the state, and what that adds."""
+    if not isinstance(param.type, anf.Scalar) or param.type.dtype not in WHOLE:  # no halves, texts or nodes
+        return None
+    found = _combined(lets, param, result)
+    if found is None:
+        return None
+    lets, monoid, value = found
+    return None if monoid is None else (lets, _Term(value, monoid))
+
+
+def _combined(lets: Lets, param: anf.Var, result: anf.Atom) -> tuple[Lets, str | None, anf.Atom] | None:
+    """The lets without those that combine a parameter with a value to a result; the monoid, and the value.
+
+    The monoid is None where the result is the parameter, and the value the parameter then.
+    """
+    if result is param:
+        return lets, None, param
+    at = next((k for k, let in enumerate(lets) if result in let.vars), None)
+    if at is None:
+        return None
+    before, let, behind = lets[:at], lets[at], lets[at + 1 :]
+    ways: list[tuple[anf.Atom, anf.Atom, Lets]]
+    match let.op:
+        case anf.Prim("sub", (a, b)):
+            opposite = anf.fresh("t", let.vars[0].type)
+            ways = [(a, opposite, (anf.Let((opposite,), anf.Prim("neg", (b,)), let.span),))]
+            monoid = "sum"
+        case anf.Prim(name, (a, b)) if name in COMBINED_BY:
+            ways = [(a, b, ()), (b, a, ())]
+            monoid = COMBINED_BY[name]
+        case anf.Prim("select", (condition, value, rest)) if rest is param:
+            return _extremum(lets, let, condition, value, param)
+        case anf.If(condition, then, otherwise) if (
+            len(let.vars) == 1 and otherwise.results == (param,) and not then.lets
+        ):
+            return _extremum(lets, let, condition, then.results[0], param)
+        case anf.If():
+            return _of_branch(before, let, let.op, behind, param, let.vars.index(result))
+        case _:
+            return None
+    for rest, value, more in ways:
+        found = _combined(before, param, rest) if isinstance(rest, anf.Var) else None
+        if found is None or found[1] not in (None, monoid):
+            continue
+        left, inner, earlier = found
+        if inner is not None:
+            both = anf.fresh("t", let.vars[0].type)
+            more = (*more, anf.Let((both,), anf.Prim(COMBINE[monoid], (earlier, value)), let.span))
+            value = both
+        return (*left, *more, *behind), monoid, value
+    return None
+
+
+def _extremum(
+    lets: Lets, let: anf.Let, condition: anf.Atom, value: anf.Atom, param: anf.Var
+) -> tuple[Lets, str | None, anf.Atom] | None:
+    """As `_combined`, of what takes the place of a parameter if it is less, or greater: NaN never is."""
+    asked = next((inner for inner in lets if condition in inner.vars), None)
+    match asked.op if asked is not None else None:
+        case anf.Prim("lt", (a, b)) if (a, b) == (value, param):
+            monoid = "min"
+        case anf.Prim("lt", (a, b)) if (a, b) == (param, value):
+            monoid = "max"
+        case anf.Prim("gt", (a, b)) if (a, b) == (value, param):
+            monoid = "max"
+        case anf.Prim("gt", (a, b)) if (a, b) == (param, value):
+            monoid = "min"
+        case _:
+            return None
+    rest = tuple([inner for inner in lets if inner is not let and inner is not asked])
+    dtype = dtype_of(param)
+    if dtype not in anf.FLOATS:
+        return rest, monoid, value
+    number, term = anf.fresh("t", anf.Scalar("bool")), anf.fresh("t", param.type)
+    unit = anf.Lit(identity(monoid, dtype), dtype)
+    more = (
+        anf.Let((number,), anf.Prim("eq", (value, value)), let.span),
+        anf.Let((term,), anf.Prim("select", (number, value, unit)), let.span),
+    )
+    return (*rest, *more), monoid, term
+
+
+def _of_branch(
+    before: Lets, let: anf.Let, op: anf.If, behind: Lets, param: anf.Var, position: int
+) -> tuple[Lets, str | None, anf.Atom] | None:
+    """As `_combined`, of a result of a branch: an arm that leaves the parameter as it is combines it with the unit."""
+    arms = [_combined(arm.lets, param, arm.results[position]) for arm in (op.then, op.otherwise)]
+    monoids = {found[1] for found in arms if found is not None and found[1] is not None}
+    if None in arms or len(monoids) != 1:
+        return None
+    (monoid,) = monoids
+    dtype = dtype_of(let.vars[position])
+    blocks = []
+    for arm, found in zip((op.then, op.otherwise), arms, strict=True):
+        assert found is not None
+        value = anf.Lit(identity(monoid, dtype), dtype) if found[1] is None else found[2]
+        blocks.append(anf.Block(found[0], (*arm.results[:position], value, *arm.results[position + 1 :])))
+    term = anf.fresh("t", let.vars[position].type)
+    vars = (*let.vars[:position], term, *let.vars[position + 1 :])
+    branch = anf.Let(vars, replace(op, then=blocks[0], otherwise=blocks[1]), let.span)
+    return (*before, branch, *behind), monoid, term
+
+
+# ---- elements --------------------------------------------------------------------------------------------------------
+def _elements(lets: Lets, param: anf.Var, result: anf.Atom) -> tuple[Lets, _Term] | None:
+    """The lets of an iteration without what adds to an element of an array of the state, and what that adds."""
+    by = {var: let for let in lets for var in let.vars}
+    let = by.get(result) if isinstance(result, anf.Var) else None
+    if let is None or not isinstance(param.type, anf.Array) or param.type.dtype not in SCATTERED:
+        return None
+    match let.op:
+        case anf.Update(array, index, anf.Var() as value) if array is param and value in by:
+            total = by[value]
+            rest = tuple([inner for inner in lets if inner is not let and inner is not total])
+            if not isinstance(total.op, anf.Prim) or total.op.name not in ("add", "sub"):
+                return None
+            a, b = total.op.args
+            for old, other in ((a, b), (b, a)) if total.op.name == "add" else ((a, b),):
+                read = by.get(old) if isinstance(old, anf.Var) else None
+                if read is None or read.op != anf.Read(param, index):
+                    continue
+                rest = tuple([inner for inner in rest if inner is not read])
+                if total.op.name == "add":
+                    return rest, _Term(other, "sum", index)
+                opposite = anf.fresh("t", total.vars[0].type)
+                return (*rest, anf.Let((opposite,), anf.Prim("neg", (other,)), total.span)), _Term(
+                    opposite, "sum", index
+                )
+            return None
+        case anf.Comp(destinations=(anf.Reduce(monoid="set"),)) as op:
+            return _of_all_elements(lets, param, let, op)
+        case anf.Comp() as op:
+            k = let.vars.index(result)
+            d = op.destinations[k]
+            if d.into is not param or (isinstance(d, anf.Reduce) and (d.monoid != "sum" or d.after is not None)):
+                return None
+            if isinstance(op.body.results[k].type, anf.Array):
+                return None
+            return tuple([inner for inner in lets if inner is not let]), _Term(
+                op.body.results[k], "sum", d.index, op.axes, op.body.lets
+            )
+        case _:
+            return None
+
+
+def _of_all_elements(lets: Lets, param: anf.Var, let: anf.Let, op: anf.Comp) -> tuple[Lets, _Term] | None:
+    """As `_elements`, where each element of an array is combined with a value."""
+    (d,) = op.destinations
+    reads = [inner for inner in op.body.lets if inner.op == anf.Read(param, d.index)]
+    if point_of(op, 0) is None or len(reads) != 1 or d.into not in (None, param):
+        return None
+    (old,) = reads[0].vars
+    body = tuple([inner for inner in op.body.lets if inner is not reads[0]])
+    found = _combined(body, old, op.body.results[0])
+    if found is None or found[1] is None or old in mentioned(anf.Block(found[0], (found[2],))):
+        return None
+    rest = tuple([inner for inner in lets if inner is not let])
+    return rest, _Term(found[2], found[1], d.index, op.axes, found[0])
+
+
+# ---- comprehensions --------------------------------------------------------------------------------------------------
+def _comprehensions(
+    let: anf.Let, loop: anf.For, lets: Lets, terms: Sequence[_Term], known: Knowledge
+) -> Iterator[anf.Let]:
+    """The comprehensions that accumulate the terms, one for all that are of the same points, and what follows them."""
+    groups: dict[tuple[anf.Axis, ...], list[int]] = {}
+    for k, term in enumerate(terms):
+        groups.setdefault(term.axes, []).append(k)
+    after: list[anf.Let] = []
+    for n, (inner, members) in enumerate(groups.items()):
+        axes = (anf.Axis(loop.index, (loop.low,), (loop.high,)), *inner)
+        body = anf.Block((*lets, *terms[members[0]].lets), tuple([terms[k].value for k in members]))
+        vars: list[anf.Var] = []
+        destinations: list[anf.Destination] = []
+        for k in members:
+            var, first = let.vars[k], loop.init[k]
+            monoid = terms[k].monoid
+            if isinstance(var.type, anf.Array):
+                assert isinstance(first, anf.Var)
+                shape, index = var.type.shape, terms[k].index
+                if monoid == "sum":
+                    vars.append(var)
+                    destinations.append(anf.ScatterAdd(shape, index, first))
+                else:
+                    vars.append(anf.fresh(var.name, var.type))
+                    destinations.append(anf.Reduce(shape, index, monoid))
+                    after.append(_combination(let, var, monoid, first, vars[-1]))
+                continue
+            assert isinstance(var.type, anf.Scalar)
+            destinations.append(anf.Reduce((), (), monoid))
+            if first == anf.Lit(identity(monoid, var.type.dtype), var.type.dtype):
+                vars.append(var)
+            else:
+                vars.append(anf.fresh("r", var.type))
+                after.append(anf.Let((var,), anf.Prim(COMBINE[monoid], (first, vars[-1])), let.span))
+        comp: anf.Op = without_scatters(anf.Comp(axes, body, tuple(destinations)), known)
+        yield anf.Let(tuple(vars), Renaming({}, renew=True).op(comp) if n else comp, let.span)
+    yield from after
+
+
+def _combination(let: anf.Let, var: anf.Var, monoid: str, first: anf.Var, second: anf.Var) -> anf.Let:
+    """Combines two arrays, element by element; derivatives know that of a sum alone as a part of a reduction."""
+    b = Builder(span=let.span)
+    both = b.map(shape_of(first), lambda *i: b.prim(COMBINE[monoid], b.read(first, i), b.read(second, i)))
+    made = b.definition(both)
+    assert made is not None
+    return anf.Let((var,), made, let.span)
+
+
+def without_scatters(op: anf.Comp, known: Knowledge) -> anf.Comp:
+    """The comprehension, which sums over axes where it would add to elements whose places the other axes determine.
+
+    Such a place has to be in range for all values of its axes, also where the axes of the sum have no point.
+    """
+    if not any(isinstance(d, anf.ScatterAdd) for d in op.destinations):
+        return op
+    named, inside = sizes_named(op.body), {v for let in op.body.lets for v in let.vars}
+    return replace(op, destinations=tuple([_as_sum(op, d, named, inside, known) for d in op.destinations]))
+
+
+def _as_sum(
+    op: anf.Comp, d: anf.Destination, named: Mapping[anf.Var, anf.Size], inside: Set[anf.Var], known: Knowledge
+) -> anf.Destination:
+    index = tuple([entry.substitute(named.get) for entry in d.index])
+    own = {axis.var for axis in op.axes}
+    of_entries = [own.intersection(entry.atoms()) for entry in index]
+    kept = set().union(*of_entries)
+    axes = [axis for axis in op.axes if axis.var in kept]
+    if (
+        isinstance(d, anf.Reduce)
+        or any(entry.mentions(inside) for entry in index)
+        or sum(map(len, of_entries)) > len(kept)
+        or any(len(vars) > 1 for vars in of_entries)
+        or any(slope(entry, v) not in (1, -1) for entry, vars in zip(index, of_entries, strict=True) for v in vars)
+        or any(end.mentions(own - kept) for axis in axes for end in (*axis.lows, *axis.highs))
+        or not known.within(axes).inside(index, d.shape)
+    ):
+        return d
+    return anf.Reduce(d.shape, index, "sum", d.into)

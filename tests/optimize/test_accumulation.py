@@ -1,0 +1,132 @@
+"""Loops that only accumulate: which are comprehensions, that their meaning stays, and what stays a loop."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dlang.interpret.interpreter import Interpreter
+from dlang.ir.anf import For, Program
+from dlang.ir.traverse import walk
+from dlang.pipeline import optimise
+from tests.specialize.support import lowered
+
+X = np.array([0.5, -1.25, 2.0, 0.75, -0.5])
+K = np.array([1, 0, 2, 1, 1])
+
+# each body of `fn f(x: f64[n], k: i64[n]) -> T`
+ACCUMULATE = {
+    "a sum": ("f64", "var s = 1.5; for i < n { s += sin(x[i]) }; s"),
+    "a difference": ("f64", "var s = 1.5; for v in x { s -= v * v }; s"),
+    "from the right": ("f64", "var s = 1.5; for v in x { s = v * v + s }; s"),
+    "a product": ("f64", "var p = 2.0; for v in x { p *= 1.0 + v }; p"),
+    "the largest": ("f64", "var m = -9.0; for v in x { m = maximum(m, v) }; m"),
+    "the largest so far": ("f64", "var m = -9.0; for v in x { if v > m { m = v } }; m"),
+    "the least so far": ("f64", "var m = 9.0; for v in x { if m > v * v + v { m = v * v + v } }; m"),
+    "the least of integers": ("i64", "var m = 9; for v in k { if v < m { m = v } }; m"),
+    "of integers": ("i64", "var c = 3; for i < n { c += k[i] * i }; c"),
+    "of truths": ("bool", "var c = false; for v in x { c = c or v > 1.0 }; c"),
+    "two in one": ("f64", "var s = 0.0; for v in x { s += v; s += v * v }; s"),
+    "two states": ("(f64, f64)", "var (s, p) = (0.0, 1.0); for v in x { s += v; p *= v }; (s, p)"),
+    "under a condition": ("f64", "var s = 0.0; for v in x { if v > 0.0 { s += sqrt(v) } }; s"),
+    "in both arms": ("f64", "var s = 0.0; for v in x { if v > 0.0 { s += sqrt(v) } else { s -= v } }; s"),
+    "after continue": ("f64", "var s = 0.0; for v in x { if v < 0.0 { continue }; s += sqrt(v) }; s"),
+    "in a loop in a loop": ("f64", "var s = 0.0; for i < n { for j < i { s += x[i] * x[j] } }; s"),
+    "a sum of sums": ("f64", "var s = 0.0; for i < n { s += sum(x[i] * v for v in x) }; s"),
+    "elements of data": ("f64[3]", "var a = zeros(3); for i < n { a[k[i] as Idx<3>] += x[i] }; a"),
+    "taken from elements": ("f64[3]", "var a = ones(3); for i < n { a[k[i] as Idx<3>] -= x[i] * x[i] }; a"),
+    "one element": ("f64[3]", "var a = ones(3); for i < n { a[1] += x[i] }; a"),
+    "an element for each": ("f64[n]", "var a = x; for i < n { a[n - 1 - i] += x[i] }; a"),
+    "elements of pairs": ("f64[n]", "var a = zeros(n); for i < n { for j < n { a[i] += x[i] * x[j] } }; a"),
+    "the other elements of pairs": ("f64[n]", "var a = zeros(n); for i < n { for j < n { a[j] += x[i] * x[j] } }; a"),
+    "elements and a number": (
+        "(f64[3], f64)",
+        "var (a, s) = (zeros(3), 0.0); for i < n { a[k[i] as Idx<3>] += x[i]; s += x[i] }; (a, s)",
+    ),
+}
+STAY = {
+    "what the next iteration reads": ("f64", "var s = 1.0; for v in x { s = s * v + 1.0 }; s"),
+    "what a condition reads": ("f64", "var s = 0.0; for v in x { if s < 1.0 { s += v } }; s"),
+    "what another state reads": ("(f64, f64)", "var (s, t) = (0.0, 0.0); for v in x { s += v; t += s }; (s, t)"),
+    "two monoids": ("f64", "var s = 1.0; for v in x { if v > 0.0 { s += v } else { s *= v } }; s"),
+    "the last of the largest": ("f64", "var m = -9.0; for v in x { if v >= m { m = v } }; m"),
+    "all elements, in another order": ("f64[n]", "var a = x; for v in x { a = reverse(a) + x * v }; a"),
+    "all elements under a condition": ("f64[n]", "var a = x; for v in x { if v > 0.0 { a = a - x * v } }; a"),
+    "the first of texts": ("str", 'var m = "z"; for v in x { if "{v}" < m { m = "{v}" } }; m'),
+    "a row in each iteration": ("f64", "var s = 0.0; for i < n { s += sum(cos(x - x[i])) }; s"),
+    "all elements": ("f64[n]", "var a = zeros(n); for v in x { a += sin(x) * v }; a"),
+    "the largest of each": ("f64[n]", "var a = 0.5 * x; for v in x { a = maximum(a, x * v) }; a"),
+    "until it ends": ("f64", "var s = 0.0; for v in x { if v < -1.0 { break }; s += v }; s"),
+    "an element that is read": ("f64[n]", "var a = x; for i < n - 1 { a[i + 1] += 0.5 * a[i] }; a"),
+}
+
+
+@cache
+def program(case: str, derivative: bool) -> tuple[Program, Program, str, int]:
+    """The program of a case as it is written and optimised, or its gradient; its entry, and its further results."""
+    result, body = {**ACCUMULATE, **STAY}[case]
+    text = f"fn f(x: f64[n], k: i64[n]) -> {result} {{ {body.replace('; ', chr(10))} }}\n"
+    weighed = "r" if result == "f64" else "sum(r * cos(r))" if "[" in result else ""
+    if derivative:
+        text += f"fn main(x: f64[n], k: i64[n]) -> f64[n] = grad(|x: f64[n]| {{ let r = f(x, k)\n{weighed} }})(x)"
+    made = lowered(text, "main" if derivative else "f")
+    name = made.entry.name
+    return made.program, optimise(made.program, [name], verify=True), name, len(made.entry.extra)
+
+
+def loops(p: Program) -> int:
+    return sum(isinstance(let.op, For) for f in p.functions.values() for let in walk(f.body))
+
+
+def value(p: Program, name: str, x: np.ndarray[Any, Any], k: np.ndarray[Any, Any]) -> list[Any]:
+    return Interpreter(p).run(name, [len(x), x, k])
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+@pytest.mark.parametrize("case", [*ACCUMULATE, *STAY])
+def test_the_meaning_stays(case: str, n: int) -> None:
+    written, p, name, _ = program(case, False)
+    for a, b in zip(value(written, name, X[:n], K[:n]), value(p, name, X[:n], K[:n]), strict=True):
+        np.testing.assert_array_equal(a, b) if isinstance(a, str) else np.testing.assert_allclose(a, b, rtol=1e-14)
+
+
+@pytest.mark.parametrize("case", ACCUMULATE)
+def test_no_loop_is_left(case: str) -> None:
+    assert loops(program(case, False)[1]) == 0
+
+
+@pytest.mark.parametrize("case", STAY)
+def test_what_depends_on_earlier_iterations_or_makes_arrays_stays_a_loop(case: str) -> None:
+    assert loops(program(case, False)[1]) == 1
+
+
+@pytest.mark.parametrize("case", [c for c, (r, _) in {**ACCUMULATE, **STAY}.items() if r.startswith("f64")])
+def test_the_gradient_is_that_of_differences(case: str) -> None:
+    written, _, name, _ = program(case, False)
+    _, gradient, entry, extra = program(case, True)
+    found = value(gradient, entry, X, K)[extra]
+
+    def loss(x: np.ndarray[Any, Any]) -> float:
+        r = value(written, name, x, K)[-1]
+        return float(r if np.ndim(r) == 0 else np.sum(r * np.cos(r)))
+
+    wanted = [(loss(X + h) - loss(X - h)) / 2e-6 for h in 1e-6 * np.eye(len(X))]
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
+    if case in ACCUMULATE and case != "a product":  # whose derivative has running products
+        assert loops(gradient) == 0
+
+
+@pytest.mark.parametrize("first", [-9.0, np.nan])
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_a_comparison_leaves_out_what_is_not_a_number(first: float, sign: str) -> None:
+    text = f"fn f(x: f64[n], m: f64) -> f64 {{ var m = m\nfor v in x {{ if {sign}v > m {{ m = {sign}v }} }}\nm }}"
+    made = lowered(text, "f")
+    after = optimise(made.program, [made.entry.name], verify=True)
+    assert loops(after) == 0
+    for x in ([], [np.nan], [1.0, np.nan, 2.0], [np.inf, -np.inf], [-np.inf]):
+        args = [len(x), np.array(x, dtype=np.float64), first]
+        wanted, found = (Interpreter(p).run(made.entry.name, args) for p in (made.program, after))
+        np.testing.assert_array_equal(wanted, found)
