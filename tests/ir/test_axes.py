@@ -40,7 +40,7 @@ few = settings(deadline=None, max_examples=25)
 
 
 def whole(comp: anf.Comp, x: anf.Var, value: Any) -> Any:
-    """What a comprehension gives for a matrix."""
+    """The results of a comprehension for a matrix."""
     b = Builder()
     b.params.append(x)
     return run(b, [value], b.one(comp))[0]

@@ -84,7 +84,7 @@ def test_points_in_several_batches_give_what_one_batch_gives(monkeypatch: pytest
     p, q = RNG.normal(size=(9, 4)), RNG.normal(size=(4, 5))
     b, z = product_of_matrices()
     monkeypatch.setattr(Algebra, "most", 23)
-    np.testing.assert_allclose(run(b, [9, 4, 5, p, q], z)[0], p @ q, rtol=1e-12)
+    np.testing.assert_allclose(run(b, [9, 4, 5, p, q], z)[0], p @ q, rtol=1e-14, atol=1e-14)
     b = Builder()
     size = b.param("n", I64)
     x = matrix(b, "x", size, size)

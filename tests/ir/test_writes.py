@@ -1,4 +1,4 @@
-"""What is claimed of the elements that comprehensions write and read is what the interpreter does at random."""
+"""Claims about the elements that comprehensions write and read hold in the interpreter, at random."""
 
 from __future__ import annotations
 
