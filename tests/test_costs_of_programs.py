@@ -13,8 +13,7 @@ from dlang.diagnostics import DlangError
 from dlang.driver import check, errors_of, read_source
 from dlang.dump_ir import open_variable
 from dlang.host.errors import RunError
-from dlang.tools.counted import Way
-from dlang.tools.law import prepared, scans
+from dlang.tools.law import Way, prepared, scans
 
 ROOT = Path(__file__).parent.parent
 WAYS: tuple[Way, ...] = ("as written", "value", "gradient", "tangent")

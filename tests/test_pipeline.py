@@ -37,8 +37,7 @@ from dlang.pipeline import (
     optimise,
     unmet,
 )
-from dlang.tools.counted import Way
-from dlang.tools.law import prepared
+from dlang.tools.law import Way, prepared
 from tests.optimize.programs import F64, I64, arguments, assert_same, count, programs, run
 
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from benchmarks.adbench.problems import BA
 from benchmarks.costs.cases import ADBENCH, MODELS, TRAPS, Case
 from benchmarks.costs.counting import compiled, operations
-from dlang.tools.counted import Costs
+from dlang.tools.law import Costs
 
 HEADER = f"{'':<18}{'sizes':<42}{'value':>9}{'reverse':>9}{'forward':>9}{'passes':>16}{'KiB':>20}"
 

@@ -10,7 +10,7 @@ from typing import Any
 from dlang.driver import check, read_source
 from dlang.dump_ir import request
 from dlang.python.arguments import Matcher
-from dlang.tools.counted import Counted, counted
+from dlang.tools.law import Counted, counted
 from dlang.typecheck import types as ty
 
 HERE = Path(__file__).resolve().parent

@@ -8,7 +8,7 @@ In `dlc repl` an input of statements becomes a function, so each effect happens 
 nothing. `dlc debug` runs a program that nothing has optimised, specialised with *marks* (`ir/marks.py`), so cotangents
 have the names of variables as well. `dlc check-grad` puts expressions over drawn weights in the place of arguments that
 are functions or trees (`drawing.py`). `dlc costs` interprets the optimised program with counts of bytes, memory and
-places (`metering.py`, `counted.py`), at sizes that double, beside the law of cost (`law.py`). A `bench` block becomes
+places (`metering.py`), at sizes that double, beside the law of cost (`law.py`). A `bench` block becomes
 two functions (`bench.py`), and coverage an assertion at each statement and arm (`coverage.py`). `dlc doc` takes what
 the checker found of public names, words in Markdown and colours by Pygments together to pages (`documentation/`). Types
 in Python's terms are in `python/stubs.py`, also where a function leaves types open.

@@ -20,13 +20,13 @@ from dlang.dump_ir import changes
 from dlang.host.effects import Host
 from dlang.host.errors import RunError
 from dlang.tools.arguments import Parser, add_json, whole
+from dlang.tools.drawing import refuse_unknown, sizes_given
 from dlang.tools.ir import function_named
 from dlang.tools.report import report
-from dlang.tools.slots import refuse_unknown, sizes_given
 
 if TYPE_CHECKING:
     from dlang.ir.anf import Program
-    from dlang.tools.counted import Counted, Way
+    from dlang.tools.law import Counted, Way
 
 SIZE = 3
 NATIVE = "native code"
@@ -169,7 +169,7 @@ def runner(function: Counted, way: Way, args: Sequence[Any]) -> tuple[Callable[.
     from dlang.interpret.interpreter import Interpreter
     from dlang.ir.anf import Token
     from dlang.ir.types import dtype_of
-    from dlang.tools.counted import FUNCTIONS
+    from dlang.tools.law import FUNCTIONS
 
     value = function.entry.name
     entries = [value] if way == "value" else [value, FUNCTIONS[way]]

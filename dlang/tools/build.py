@@ -8,26 +8,34 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dlang.aot.executable import SEED, THREADS, CommandLine, Option
+from dlang.aot.exports import NOT_EXPORTED, Chosen
 from dlang.codegen.llvm.processors import LEVELS, NATIVE
 from dlang.diagnostics import DlangError, error, shown
+from dlang.ir.terms import Scalar, poly
 from dlang.lazy_modules import lazy_module
-from dlang.tools.arguments import Parser, add_json
+from dlang.specialize.types import Bindings
+from dlang.tools.arguments import Parser, add_json, add_threads
 from dlang.tools.report import report
+from dlang.tools.run import default_dtype, dtype_of, no_main, parser_of_main, printed
+from dlang.typecheck import core
+from dlang.typecheck.headers import FnDecl, Param
+from dlang.typecheck.program import Checked
+from dlang.typecheck.types import TypeVar
 
 if TYPE_CHECKING:
     from dlang.aot import archive, executable, exports, interface, shared, toolchain, wheel
     from dlang.aot.exports import Built, Export
-    from dlang.tools import programs
     from dlang.typecheck.program import Checked
 else:
     archive = lazy_module("dlang.aot.archive")
     executable = lazy_module("dlang.aot.executable")
     exports = lazy_module("dlang.aot.exports")
     interface = lazy_module("dlang.aot.interface")
-    programs = lazy_module("dlang.tools.programs")
     shared = lazy_module("dlang.aot.shared")
     toolchain = lazy_module("dlang.aot.toolchain")
     wheel = lazy_module("dlang.aot.wheel")
+
 
 FORMS = {"fn": "", "grad": "grad", "value_and_grad": "value_and_grad"}
 
@@ -106,8 +114,8 @@ def _program(args: argparse.Namespace, checked: Checked, name: str) -> int:
     """Builds what `dlc run` would run."""
     if args.fn or args.grad or args.value_and_grad:
         raise error("E0986", "a program has no functions to be named, it runs `main`", None)
-    start = programs.start_of(checked, args.file)
-    line = programs.command_line(start.decl, name)
+    start = start_of(checked, args.file)
+    line = command_line(start.decl, name)
     built = exports.build(
         checked, [start], toolchain.processor_named(args.cpu or toolchain.usual_processor()), by_name=True
     )
@@ -148,3 +156,48 @@ def _split(text: str) -> Sequence[str]:
         else:
             items[-1] += c
     return [item.strip() for item in items if item.strip()]
+
+
+def start_of(checked: Checked, path: str) -> Chosen:
+    """Returns the function that a program runs, followed by a `print` of its result."""
+    main = checked.module.functions.get("main")
+    if main is None or main.kind != "fn":
+        script = checked.module.script
+        if script is None:
+            raise no_main(path)
+        return Chosen("main", printed(script))
+    for p in main.params:
+        dtype_of(p)  # which refuses what is no option
+    bindings: Bindings = {}
+    for v in main.variables:
+        if isinstance(v, TypeVar):
+            bindings[v] = Scalar(default_dtype(v))
+        elif v not in main.opened:
+            bindings[v] = poly(0)  # any size
+    return Chosen("main", printed(main), bindings)
+
+
+def command_line(main: FnDecl, name: str) -> CommandLine:
+    """The options of a program of that name."""
+    params = tuple(map(_option, main.params))
+    taken = {o.name for o in params}
+    parser = parser_of_main(name, main, ["--help"])
+    own = []
+    if "random" in main.effects and SEED not in taken:
+        own.append(Option(SEED, "i64", 0))
+    if THREADS not in taken:
+        own.append(Option(THREADS, "i32", 0))
+        add_threads(parser)
+    return CommandLine(params, tuple(own), parser.format_usage(), parser.format_help())
+
+
+def _option(p: Param) -> Option:
+    name, dtype = p.local.name, dtype_of(p)
+    if not p.has_default:
+        return Option(name, dtype, None)
+    default = p.default
+    if not isinstance(default, core.Literal):
+        help = ("write the value itself, or compute it in the body",)
+        message = f"the default of `{name}` is computed, which the options of a program cannot do"
+        raise error(NOT_EXPORTED, message, p.local.span, help=help)
+    return Option(name, dtype, default.value)

@@ -14,9 +14,9 @@ from dlang.host.errors import RunError
 from dlang.lazy_modules import lazy_module
 from dlang.spelling import plural
 from dlang.tools.arguments import Parser, add_json, positive, whole
+from dlang.tools.drawing import refuse_unknown, requested, sizes_given
 from dlang.tools.ir import unknown
 from dlang.tools.report import report
-from dlang.tools.slots import refuse_unknown, requested, sizes_given
 from dlang.typecheck import core, types as ty
 
 if TYPE_CHECKING:

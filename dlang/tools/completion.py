@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from dlang.lazy_modules import lazy_module
-from dlang.tools.arguments import OPTIONS, Parser
+from dlang.diagnostics import DlangError
+from dlang.driver import read_source
+from dlang.grammar import syntax as s
+from dlang.grammar.parser import parse
+from dlang.tools.arguments import HERE, OPTIONS, Parser
 from dlang.tools.command_line import COMMANDS, parser_of, parser_of_all
 from dlang.tools.explain import codes
-
-if TYPE_CHECKING:
-    from dlang.tools import names_of_programs
-else:
-    names_of_programs = lazy_module("dlang.tools.names_of_programs")
-
+from dlang.tools.files import programs_of
 
 SHELLS = ("bash", "zsh", "fish")
 NAMES = "names"
@@ -66,9 +65,9 @@ def options(parser: Parser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     if args.shell == NAMES:
-        if not args.words or args.words[0] not in names_of_programs.KINDS:
-            args.refuse(f"expected a KIND of names, one of {', '.join(names_of_programs.KINDS)}")
-        print("".join(f"{name}\n" for name in names_of_programs.names(args.words[0], args.words[1:])), end="")
+        if not args.words or args.words[0] not in KINDS:
+            args.refuse(f"expected a KIND of names, one of {', '.join(KINDS)}")
+        print("".join(f"{name}\n" for name in names_in_files(args.words[0], args.words[1:])), end="")
         return 0
     if args.words:
         args.refuse(f"expected nothing behind `{args.shell}`")
@@ -355,3 +354,49 @@ def _filled(template: str, parts: dict[str, list[str]]) -> str:
     for name, lines in parts.items():
         template = template.replace(f"\n{name}\n", "\n" + "\n".join(lines) + "\n")
     return template
+
+
+def names_in_files(kind: str, line: Sequence[str]) -> list[str]:
+    """The names of a kind in the programs that are named by a command line; of tests and benchmarks, if none is, in the
+    folder that one is in."""
+    words = [word for k, word in enumerate(line) if k or word not in COMMANDS]
+    paths = [word for word in words if word.endswith(".dl") or os.path.isdir(word)]
+    if not paths and kind in ("test", "bench"):
+        paths = list(HERE)
+    return list(dict.fromkeys(name for path in paths for item in _items(path) for name in KINDS[kind](item)))
+
+
+def _items(path: str) -> Iterator[s.Item]:
+    try:
+        for file in programs_of(path):
+            yield from parse(read_source(file))[0].items
+    except DlangError:
+        return
+
+
+def _functions(item: s.Item) -> list[str]:
+    return [item.name] if isinstance(item, s.Fn) else []
+
+
+def _tests(item: s.Item) -> list[str]:
+    return [item.name] if isinstance(item, s.Test) else []
+
+
+def _benches(item: s.Item) -> list[str]:
+    return [item.name] if isinstance(item, s.Bench) else []
+
+
+def _options_of_main(item: s.Item) -> list[str]:
+    """Lists the options of a program: the parameters of `main`."""
+    if not isinstance(item, s.Fn) or item.name != "main":
+        return []
+    bound = [p.pattern.name for p in item.parameters if isinstance(p.pattern, s.PatternName)]
+    return [f"--{name.replace('_', '-')}" for name in bound]
+
+
+KINDS: dict[str, Callable[[s.Item], list[str]]] = {
+    "fn": _functions,
+    "test": _tests,
+    "bench": _benches,
+    "option": _options_of_main,
+}

@@ -12,15 +12,14 @@ from dlang.driver import check, errors_of, failure, read_source
 from dlang.host.errors import RunError
 from dlang.lazy_modules import lazy_module
 from dlang.tools.arguments import Parser, add_json, whole
+from dlang.tools.drawing import refuse_unknown, sizes_given
 from dlang.tools.ir import function_named
 from dlang.tools.report import report
-from dlang.tools.slots import refuse_unknown, sizes_given
 from dlang.typecheck import core
 
 if TYPE_CHECKING:
     from dlang.tools import law
-    from dlang.tools.counted import Counted, Way
-    from dlang.tools.law import Breach, Scan
+    from dlang.tools.law import Breach, Counted, Scan, Way
 else:
     law = lazy_module("dlang.tools.law")
 

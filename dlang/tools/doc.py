@@ -38,7 +38,7 @@ def main(args: argparse.Namespace) -> int:
 
 def make(paths: Sequence[str], title: str | None, folder: Path) -> Path:
     """Writes the pages, and gives the first."""
-    from dlang.tools.documentation.modules import documented
+    from dlang.tools.documentation.pages import documented
 
     modules = documented(paths)
     pages.write(modules, title or Path(paths[0]).resolve().stem, folder)

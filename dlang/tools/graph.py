@@ -10,8 +10,8 @@ from dlang.driver import check, errors_of, lower, read_source
 from dlang.dump_ir import nests_of, request
 from dlang.lazy_modules import lazy_module
 from dlang.tools.arguments import Parser, add_json
-from dlang.tools.dot import Graph, write
 from dlang.tools.ir import chosen
+from dlang.tools.program_graph import Graph, write
 from dlang.tools.report import report
 from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.program import Checked

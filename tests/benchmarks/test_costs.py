@@ -11,7 +11,7 @@ from benchmarks.costs.cases import ADBENCH, MODELS, TRAPS, Case
 from benchmarks.costs.counting import compiled
 from dlang.ir.anf import Comp, Contract, For, ScatterAdd
 from dlang.ir.traverse import walk
-from dlang.tools.counted import REVERSE, Costs
+from dlang.tools.law import REVERSE, Costs
 
 CASES = (*MODELS, *ADBENCH, *TRAPS)
 NAMES = [case.name for case in CASES]

@@ -6,9 +6,8 @@ import textwrap
 import pytest
 
 from dlang.tools import law
-from dlang.tools.counted import Costs, Counts
 from dlang.tools.dlc import main
-from dlang.tools.law import breaches
+from dlang.tools.law import Costs, Counts, breaches
 
 SUMS = """
     fn running(x: f64[n]) -> f64[n] = cumsum(x)

@@ -12,7 +12,7 @@ import pytest
 from dlang.grammar.lexer import CONTEXTUAL, KEYWORDS, tokenize
 from dlang.grammar.vocabulary import CONSTANTS
 from dlang.tools.highlighting.__main__ import SCOPES, files
-from dlang.tools.highlighting.words import PRELUDE_CONSTRUCTORS, PRELUDE_FUNCTIONS, PRELUDE_TYPES
+from dlang.tools.highlighting import PRELUDE_CONSTRUCTORS, PRELUDE_FUNCTIONS, PRELUDE_TYPES
 
 ROOT = Path(__file__).parents[2]
 EXTENSION = ROOT / "editors/vscode"

@@ -19,11 +19,9 @@ from dlang.interpret.interpreter import Interpreter
 from dlang.ir.marks import TANGENT
 from dlang.ir.values import array_of
 from dlang.spelling import closest
-from dlang.tools.debugger.code import Instruction, Library, Spot
+from dlang.tools.debugger.code import ELEMENT, Instruction, Library, Place, Places, Sources, Spot
 from dlang.tools.debugger.expressions import Expressions, cotangent, derivatives, tangent, variable
-from dlang.tools.debugger.machine import MEMORY, Machine, Stop
-from dlang.tools.debugger.places import ELEMENT, Place, Places, Sources
-from dlang.tools.debugger.state import Frame, Seen, State
+from dlang.tools.debugger.machine import MEMORY, Frame, Machine, Seen, State, Stop
 from dlang.tools.debugger.timeline import Level, Timeline, Walk, Why
 from dlang.tools.debugger.values import Trees, identity, leaves_of, shown, tangents
 from dlang.typecheck.headers import FnDecl

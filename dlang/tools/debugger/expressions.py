@@ -34,7 +34,7 @@ from dlang.specialize.values import (
     contains_function,
     leaves,
 )
-from dlang.tools.debugger.state import Seen
+from dlang.tools.debugger.machine import Seen
 from dlang.tools.debugger.values import leaves_of
 from dlang.typecheck.program import Checked, check_item
 from dlang.typecheck.types import DataDecl, Size, SizeVar, Type, TypeArray, TypeData, TypeVar, resolve, resolve_size

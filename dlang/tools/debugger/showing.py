@@ -18,11 +18,10 @@ from dlang.ir.anf import Lit
 from dlang.ir.traverse import parts
 from dlang.ir.values import value_of
 from dlang.specialize.values import FnV
-from dlang.tools.debugger.code import COMP, MARK, Instruction, Spot
+from dlang.tools.debugger.code import COMP, ELEMENT, MARK, Instruction, Place, Spot
 from dlang.tools.debugger.debugger import Change, Debugger, View, Watched
 from dlang.tools.debugger.finite import Sought, is_finite, is_float
-from dlang.tools.debugger.places import ELEMENT, Place
-from dlang.tools.debugger.state import Seen, State
+from dlang.tools.debugger.machine import Seen, State
 from dlang.tools.debugger.timeline import Level, Timeline, Why
 from dlang.tools.debugger.values import LONG, called, cotangent, leaf, leaves_of, shown, tangents, type_text, written
 

@@ -14,8 +14,7 @@ from dlang.identity import ByIdentity
 from dlang.ir.anf import Var
 from dlang.tools.debugger.code import Instruction, Spot
 from dlang.tools.debugger.finite import Sought
-from dlang.tools.debugger.machine import MEMORY, Machine, Stop
-from dlang.tools.debugger.state import Entered, State
+from dlang.tools.debugger.machine import MEMORY, Entered, Machine, State, Stop
 
 CLOSE = 50  # operations that are run again each time that somebody looks
 WAYS = 20  # states on the way

@@ -33,7 +33,7 @@ from dlang.specialize.values import (
     Value,
     leaves,
 )
-from dlang.tools.debugger.state import Seen
+from dlang.tools.debugger.machine import Seen
 from dlang.typecheck import core
 from dlang.typecheck.printing import Names
 from dlang.typecheck.program import scheme_text

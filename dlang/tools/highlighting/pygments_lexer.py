@@ -20,17 +20,14 @@ from pygments.token import (
 )
 
 from dlang.grammar import vocabulary as v
-from dlang.ops.dtypes import FLOATS, INTEGERS
-from dlang.tools.highlighting.words import BUILTIN_FUNCTIONS, BUILTIN_TYPES, PRELUDE_CONSTRUCTORS, TYPE_CLASSES
+from dlang.tools.highlighting import BUILTIN_FUNCTIONS, BUILTIN_TYPES, END, PRELUDE_CONSTRUCTORS, SUFFIX, TYPE_CLASSES
 
-_END = r"(?![\w'])"
-_SUFFIX = "(?:" + "|".join((*FLOATS, *INTEGERS)) + ")?"
 _SIGNS = sorted(v.OPERATORS, key=len, reverse=True)
 _BRACKETS = "".join((*v.BRACKETS.keys(), *v.BRACKETS.values(), *v.SEPARATORS))
 
 
 def _word(names: tuple[str, ...]) -> words:
-    return words(names, prefix=r"(?<![\w'.])", suffix=_END)
+    return words(names, prefix=r"(?<![\w'.])", suffix=END)
 
 
 class DlangLexer(RegexLexer):  # type: ignore[misc]  # Pygments has no types
@@ -53,7 +50,7 @@ class DlangLexer(RegexLexer):  # type: ignore[misc]  # Pygments has no types
             (rf"(struct|enum|type)([ \t]+)({v.NAME})", bygroups(Keyword.Declaration, Whitespace, Name.Class)),
             (r"(?<![\w'.])(import)([ \t]+)", bygroups(Keyword.Namespace, Whitespace), "path"),
             (rf"(pullback|pushforward)([ \t]+)({v.NAME})", bygroups(Keyword.Declaration, Whitespace, Name.Function)),
-            *((rf"{word}{_END}(?={ahead})", Keyword.Declaration) for word, ahead in v.CONTEXTUAL.items()),
+            *((rf"{word}{END}(?={ahead})", Keyword.Declaration) for word, ahead in v.CONTEXTUAL.items()),
             (_word(v.DECLARATIONS), Keyword.Declaration),
             (_word(v.CONTROL), Keyword),
             (_word(v.WORDS_OF_OPERATORS), Operator.Word),
@@ -66,8 +63,8 @@ class DlangLexer(RegexLexer):  # type: ignore[misc]  # Pygments has no types
             (rf"(?=[A-Z])({v.NAME})", Name.Class),
             (rf"({v.NAME})(?=\()", Name.Function),
             (v.NAME, Name),
-            (rf"(?:{v.FLOAT}){_SUFFIX}{_END}", Number.Float),
-            (rf"{v.INTEGER}{_SUFFIX}{_END}", Number.Integer),
+            (rf"(?:{v.FLOAT}){SUFFIX}{END}", Number.Float),
+            (rf"{v.INTEGER}{SUFFIX}{END}", Number.Integer),
             (r'"', String, "string"),
             (words(tuple(_SIGNS)), Operator),
             (rf"[{re.escape(_BRACKETS)}]", Punctuation),

@@ -6,18 +6,17 @@ import re
 from typing import Any
 
 from dlang.grammar import vocabulary as v
-from dlang.ops.dtypes import FLOATS, INTEGERS
-from dlang.tools.highlighting.words import (
+from dlang.tools.highlighting import (
     BUILTIN_FUNCTIONS,
     BUILTIN_TYPES,
     EFFECT_NAMES,
+    END,
     PRELUDE_CONSTRUCTORS,
+    SUFFIX,
     TYPE_CLASSES,
 )
 
 Rule = dict[str, Any]
-_SUFFIX = "(?:" + "|".join((*FLOATS, *INTEGERS)) + ")?"
-_END = r"(?![\w'])"
 
 
 def grammar() -> Rule:
@@ -37,7 +36,7 @@ def grammar() -> Rule:
 def _words(names: tuple[str, ...], scope: str, *, called: bool = False) -> Rule:
     """Whole words. called: only in front of a `(`."""
     ahead = r"(?=\s*\()" if called else ""
-    return _rule(rf"(?<![\w'.])(?:{'|'.join(names)}){_END}{ahead}", scope)
+    return _rule(rf"(?<![\w'.])(?:{'|'.join(names)}){END}{ahead}", scope)
 
 
 def _rule(match: str, scope: str) -> Rule:
@@ -88,7 +87,7 @@ _PARTS: dict[str, list[Rule]] = {
     ],
     "keywords": [
         *(
-            _rule(rf"(?<![\w'.]){word}{_END}(?={ahead})", "keyword.declaration")
+            _rule(rf"(?<![\w'.]){word}{END}(?={ahead})", "keyword.declaration")
             for word, ahead in v.CONTEXTUAL.items()
         ),
         _words(v.DECLARATIONS, "keyword.declaration"),
@@ -100,7 +99,7 @@ _PARTS: dict[str, list[Rule]] = {
         _words(BUILTIN_TYPES, "support.type"),
         _words(("Idx", *TYPE_CLASSES), "support.class"),
         _words(PRELUDE_CONSTRUCTORS, "support.constant"),
-        _rule(rf"(?<=! |\+ )(?:{'|'.join(EFFECT_NAMES)}){_END}", "support.type.effect"),
+        _rule(rf"(?<=! |\+ )(?:{'|'.join(EFFECT_NAMES)}){END}", "support.type.effect"),
         _rule(rf"(?<![\w'])(?=[A-Z]){v.NAME}", "entity.name.type"),
     ],
     "functions": [
@@ -116,8 +115,8 @@ _PARTS: dict[str, list[Rule]] = {
         _rule(rf"{v.NAME}", "variable.other"),
     ],
     "numbers": [
-        _rule(rf"{v.FLOAT}{_SUFFIX}{_END}", "constant.numeric.float"),
-        _rule(rf"{v.INTEGER}{_SUFFIX}{_END}", "constant.numeric.integer"),
+        _rule(rf"{v.FLOAT}{SUFFIX}{END}", "constant.numeric.float"),
+        _rule(rf"{v.INTEGER}{SUFFIX}{END}", "constant.numeric.integer"),
     ],
     "operators": [
         _rule("|".join(re.escape(o) for o in sorted(v.OPERATORS, key=len, reverse=True)), "keyword.operator"),

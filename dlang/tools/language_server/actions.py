@@ -13,10 +13,10 @@ from dlang.grammar import syntax as s
 from dlang.grammar.trees import walk
 from dlang.tools.assistance.signatures import inferred
 from dlang.tools.explain import PAGES
-from dlang.tools.language_server.definitions import own
 from dlang.tools.language_server.describe import entry_of, shown_type
 from dlang.tools.language_server.documents import Document, Project
 from dlang.tools.language_server.protocol import offset_at, position_at, range_between, range_of
+from dlang.tools.language_server.references import own
 from dlang.typecheck.types import MISTAKE, TypeFn
 
 EXPLAIN = "dlc.explain"

@@ -15,8 +15,7 @@ from dlang.grammar import parser, syntax as s
 from dlang.grammar.lexer import CONTEXTUAL, KEYWORDS
 from dlang.grammar.newlines import OPENERS
 from dlang.grammar.trees import walk
-from dlang.tools.assistance.fitting import takes, taking
-from dlang.tools.assistance.signatures import Signature, flat
+from dlang.tools.assistance.signatures import Signature, flat, takes, taking
 from dlang.tools.assistance.situation import (
     INTERPOLATION,
     CallAt,
@@ -28,7 +27,11 @@ from dlang.tools.assistance.situation import (
     receiver,
     situation,
 )
-from dlang.tools.language_server.definitions import (
+from dlang.tools.language_server.describe import documentation, entry_of, headline, shown_type, signature_of
+from dlang.tools.language_server.documents import Document
+from dlang.tools.language_server.names import Global, Local
+from dlang.tools.language_server.protocol import offset_at, range_between, range_of, units
+from dlang.tools.language_server.references import (
     Definition,
     declarations,
     definition,
@@ -38,10 +41,6 @@ from dlang.tools.language_server.definitions import (
     module_named,
     struct_of,
 )
-from dlang.tools.language_server.describe import documentation, entry_of, headline, shown_type, signature_of
-from dlang.tools.language_server.documents import Document
-from dlang.tools.language_server.names import Global, Local
-from dlang.tools.language_server.protocol import offset_at, range_between, range_of, units
 from dlang.tools.language_server.symbols import fits
 from dlang.typecheck import builtins
 from dlang.typecheck.annotations import EFFECTS

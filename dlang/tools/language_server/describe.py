@@ -12,10 +12,10 @@ from dlang.grammar import syntax as s
 from dlang.grammar.trees import walk
 from dlang.tools.assistance import signatures
 from dlang.tools.assistance.signatures import Signature, as_written, flat, inferred, of_builtin, pattern_text
-from dlang.tools.language_server.definitions import Definition, definition
 from dlang.tools.language_server.documents import Document
 from dlang.tools.language_server.names import FieldOf, Global, Local, Occurrence
 from dlang.tools.language_server.protocol import offset_at, range_of
+from dlang.tools.language_server.references import Definition, definition
 from dlang.typecheck.limits import room
 from dlang.typecheck.printing import Names, show
 from dlang.typecheck.scope import FnEntry

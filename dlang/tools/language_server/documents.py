@@ -30,7 +30,7 @@ from dlang.typecheck.types import Type
 from dlang.typecheck.workspace import Workspace
 
 if TYPE_CHECKING:
-    from dlang.tools.language_server.definitions import Definition
+    from dlang.tools.language_server.references import Definition
     from dlang.tools.language_server.tokens import Coloured
 
 log = logging.getLogger(__name__)

@@ -10,11 +10,10 @@ from lsprotocol import types as lsp
 from dlang.diagnostics import Span
 from dlang.grammar import syntax as s
 from dlang.identity import ByIdentity
-from dlang.tools.language_server.definitions import declarations, own
 from dlang.tools.language_server.describe import entry_of
 from dlang.tools.language_server.documents import Document, Project
 from dlang.tools.language_server.protocol import range_of
-from dlang.tools.language_server.references import location
+from dlang.tools.language_server.references import declarations, location, own
 from dlang.typecheck.schemes import scheme_names
 from dlang.typecheck.scope import FnEntry
 from dlang.typecheck.types import FLOATS, DataDecl, Type, TypeArray, TypeCon, TypeData, TypeTuple, TypeVar, resolve

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from lsprotocol import types as lsp
 
-from dlang.tools.language_server.definitions import Definition, definition
 from dlang.tools.language_server.documents import Document
 from dlang.tools.language_server.names import (
     FieldIn,
@@ -21,6 +20,7 @@ from dlang.tools.language_server.names import (
     Target,
 )
 from dlang.tools.language_server.protocol import units
+from dlang.tools.language_server.references import Definition, definition
 
 _TYPES = {
     "module": "namespace",

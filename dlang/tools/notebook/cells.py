@@ -13,10 +13,17 @@ from typing import TYPE_CHECKING
 from dlang.diagnostics import DlangError, render
 from dlang.lazy_modules import lazy_module
 from dlang.tools.pictures import image
-from dlang.tools.repl.commands import DRAWINGS, Conversation, perform
+from dlang.tools.repl.commands import (
+    DRAWINGS,
+    Conversation,
+    code_of,
+    graph_of,
+    in_characters,
+    ir_of,
+    perform,
+    picture_of,
+)
 from dlang.tools.repl.inputs import pieces, with_file
-from dlang.tools.repl.looking import code_of, graph_of, ir_of
-from dlang.tools.repl.plotting import in_characters, picture_of
 from dlang.tools.repl.session import Session
 from dlang.tools.repl.state import LAST
 

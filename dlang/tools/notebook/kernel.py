@@ -14,9 +14,9 @@ from dlang.diagnostics import DlangError
 from dlang.grammar.vocabulary import NAME
 from dlang.tools.assistance.situation import call_at, situation
 from dlang.tools.notebook.cells import Display, Notebook, bundle, message
+from dlang.tools.repl.commands import doc_of
 from dlang.tools.repl.completion import candidates
 from dlang.tools.repl.inputs import incomplete, indentation
-from dlang.tools.repl.looking import doc_of
 from dlang.tools.report import report_defect
 
 _PATH = re.compile(rf"{NAME}(?:\.{NAME})*")

@@ -8,29 +8,42 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
 
-from dlang.diagnostics import Diagnostic, Source, error, render, shown
-from dlang.driver import check, errors_of, read_source
-from dlang.lazy_modules import lazy_module
+from dlang.diagnostics import Diagnostic, Source, Span, error, render, shown
+from dlang.driver import call, check, errors_of, lower, read_source
+from dlang.dump_ir import STAGES, listing, request
+from dlang.grammar import syntax as s
+from dlang.lazy_modules import lazy_module, np
+from dlang.runtime.memory import in_units, memory_use
 from dlang.spelling import closest, plural
+from dlang.tools import pictures
 from dlang.tools.files import replace_file
-from dlang.tools.repl.inputs import with_file
+from dlang.tools.pictures import Picture
+from dlang.tools.repl.compose import RESULT, calling, decide, derivative, function_of, type_of_function
+from dlang.tools.repl.inputs import split, with_file
+from dlang.tools.repl.names import documentation, library_module, meaning
 from dlang.tools.repl.session import Answer, Session, Shown, Stopwatch
 from dlang.tools.repl.settings import SETTINGS, Settings, setting
-from dlang.tools.repl.state import LAST, State
+from dlang.tools.repl.state import LAST, State, StoredValue, items_of, mentions
 from dlang.tools.report import coloured, painted
+from dlang.typecheck import core
+from dlang.typecheck.printing import Names
+from dlang.typecheck.program import scheme_text
+from dlang.typecheck.types import UNIT, Type, TypeFn
 
 if TYPE_CHECKING:
-    from dlang.tools import dot
-    from dlang.tools.repl import looking, plotting, timing, values
+    from dlang.grammar import parser
+    from dlang.tools import program_graph
+    from dlang.tools.program_graph import Graph
+    from dlang.tools.repl import values
 else:
-    dot = lazy_module("dlang.tools.dot")
-    looking = lazy_module("dlang.tools.repl.looking")
-    plotting = lazy_module("dlang.tools.repl.plotting")
-    timing = lazy_module("dlang.tools.repl.timing")
+    program_graph = lazy_module("dlang.tools.program_graph")
     values = lazy_module("dlang.tools.repl.values")
+    parser = lazy_module("dlang.grammar.parser")
 
 
 @dataclass(slots=True)
@@ -102,20 +115,20 @@ class Command:
 
 # ---- one function each -----------------------------------------------------------------------------------------------
 def _type(c: Conversation, text: str) -> None:
-    print(looking.type_of(c.session, text))
+    print(type_of(c.session, text))
 
 
 def _grad(c: Conversation, text: str) -> None:
-    print(looking.gradient_of(c.session, text))
+    print(gradient_of(c.session, text))
 
 
 def _ir(c: Conversation, text: str) -> None:
-    print(shown(looking.ir_of(c.session, text)))
+    print(shown(ir_of(c.session, text)))
 
 
 def _code(stage: str) -> Callable[[Conversation, str], None]:
     def run(c: Conversation, text: str) -> None:
-        print(shown(looking.code_of(c.session, text, stage, f":{stage}")))
+        print(shown(code_of(c.session, text, stage, f":{stage}")))
 
     return run
 
@@ -126,12 +139,12 @@ def _time(c: Conversation, text: str) -> None:
     watch = Stopwatch()
     c.answer(c.session.submit(text, watch))
     # declarations are compiled where they are used
-    run = f", {timing.seconds(watch.running)} to run" if watch.running else ""
-    print(f"{timing.seconds(watch.compiling)} to compile{run}")
+    run = f", {seconds(watch.running)} to run" if watch.running else ""
+    print(f"{seconds(watch.compiling)} to compile{run}")
 
 
 def _bench(c: Conversation, text: str) -> None:
-    print(timing.bench(c.session, text))
+    print(bench(c.session, text))
 
 
 def _load(c: Conversation, text: str) -> None:
@@ -159,11 +172,11 @@ def _save(c: Conversation, text: str) -> None:
 
 
 def _doc(c: Conversation, text: str) -> None:
-    print(shown(looking.doc_of(c.session, text)))
+    print(shown(doc_of(c.session, text)))
 
 
 def _vars(c: Conversation, text: str) -> None:
-    print(shown(looking.variables_of(c.session, c.settings)))
+    print(shown(variables_of(c.session, c.settings)))
 
 
 def _undo(c: Conversation, text: str) -> None:
@@ -172,16 +185,16 @@ def _undo(c: Conversation, text: str) -> None:
 
 
 def _plot(c: Conversation, text: str) -> None:
-    print(plotting.plot(c.session, c.settings, text, coloured(sys.stdout)))
+    print(plot(c.session, c.settings, text, coloured(sys.stdout)))
 
 
 def _graph(c: Conversation, text: str) -> None:
     text, file = with_file(text, DRAWINGS)
-    graph = looking.graph_of(c.session, text)
+    graph = graph_of(c.session, text)
     if file is None:
         print(shown(graph.text()), end="")
         return
-    dot.write(graph, file)
+    program_graph.write(graph, file)
     print(shown(f"written to {file}"))
 
 
@@ -336,3 +349,308 @@ def program_of(state: State) -> str:
     statements = [text.replace(LAST, "last") for text in reversed(statements)]
     sections = ["\n".join(imports), *others, "\n".join(statements)]
     return "\n\n".join(s for s in sections if s) + "\n"
+
+
+SECONDS, FEWEST_RUNS, MOST_RUNS = 0.5, 4, 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Seconds of one run. empty: of a run that computes nothing; memory: bytes held at most, if that is known."""
+
+    runs: int
+    least: float
+    middle: float
+    empty: float
+    memory: int | None
+
+    def __str__(self) -> str:
+        times = f"{seconds(self.least)} at least, {seconds(self.middle)} in the middle of {self.runs:,} runs"
+        memory = "" if self.memory is None else f"\n{in_units(self.memory)} of memory at most"
+        return f"{times}; {seconds(self.empty)} of it is the call{memory}"
+
+
+def bench(session: Session, text: str) -> Measured:
+    """Runs an expression again and again, without keeping its value. Raises `DlangError`."""
+    source, e = session.expression(text, ":bench")
+    run = _prepared(session, source, e)
+    empty_source, empty = session.expression("()", ":bench")
+    nothing = _prepared(session, empty_source, empty)
+    times = _timed(run, SECONDS)
+    return Measured(len(times), min(times), median(times), min(_timed(nothing, SECONDS / 10)), _memory(session, run))
+
+
+def _prepared(session: Session, source: Source, e: s.Expr) -> Callable[[], Any]:
+    body = [s.Let(e.span, s.PatternName(e.span, RESULT), None, e)]
+    decl, given = session.composed(session.checked, source, body, [RESULT])
+    if effects := decl.effects - {"random"}:
+        help = ("`:time` runs it once",)
+        message = f"an expression with the effect {' and '.join(sorted(effects))} is not run again and again"
+        raise error("E0982", message, e.span, help=help)
+    decide(decl, {RESULT: decl.result or UNIT}, e.span)
+    runner, entry = session.compiled(decl, tiers=False)
+    leaves, seed = session.leaves(given), session.state.seed
+    return lambda: call(runner, entry, leaves=leaves, seed=seed)
+
+
+def _timed(run: Callable[[], Any], limit: float) -> list[float]:
+    """Seconds of runs, for about so many seconds in all; the first is left out."""
+    times: list[float] = []
+    until = perf_counter() + limit
+    while len(times) < MOST_RUNS:
+        started = perf_counter()
+        run()
+        ended = perf_counter()
+        times.append(ended - started)
+        if ended > until and len(times) >= FEWEST_RUNS:
+            break
+    return times[1:]
+
+
+def _memory(session: Session, run: Callable[[], Any]) -> int | None:
+    if session.backend != "cpu":
+        return None
+    with memory_use() as used:
+        run()
+    return used.peak
+
+
+def seconds(time: float) -> str:
+    """A time for people."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if time >= scale:
+            return f"{time / scale:.3g} {unit}"
+    return f"{time / 1e-9:.3g} ns"
+
+
+def type_of(session: Session, text: str, what: str = ":type") -> str:
+    """The type of an expression; of the name of a function, its scheme. Raises `DlangError`."""
+    source, e = session.expression(text, what)
+    known = type_of_function(session, source, e)
+    if known is not None:
+        return known
+    t = _inferred(session, source, e)
+    return Names(scheme=True).prepare(t)(t)
+
+
+def _inferred(session: Session, source: Source, e: s.Expr) -> Type:
+    body = [s.Let(e.span, s.PatternName(e.span, RESULT), None, e)]
+    decl, _ = session.composed(session.checked, source, body, [RESULT])
+    assert decl.result is not None
+    return items_of(decl.result)[0]
+
+
+# ---- derivatives and code --------------------------------------------------------------------------------------------
+def gradient_of(session: Session, text: str) -> str:
+    """The type of the gradient of a function; with the word `ir` and perhaps a stage behind it, its program."""
+    if not text:
+        raise error("E0971", "`:grad` takes a function", None, help=("for example `:grad |x: f64| x ** 2`",))
+    text, stage = _with_stage(text, ":grad")
+    derivative = f"grad({text})"
+    if stage is None:
+        return f"{derivative}: {type_of(session, derivative, ':grad')}"
+    return code_of(session, derivative, stage, ":grad")
+
+
+def _with_stage(text: str, what: str) -> tuple[str, str | None]:
+    words = text.split()
+    if len(words) > 1 and words[-1] == "ir":
+        return text.rsplit("ir", 1)[0].strip(), "ad"
+    if len(words) > 2 and words[-2] == "ir":
+        return text.rsplit("ir", 1)[0].strip(), _stage(words[-1], what)
+    return text, None
+
+
+def ir_of(session: Session, text: str) -> str:
+    """The program of an expression, after the stage that stands behind it, or as back ends get it."""
+    words = text.split()
+    if len(words) > 1 and words[-1] in STAGES:
+        return code_of(session, text.rsplit(words[-1], 1)[0], words[-1], ":ir")
+    if len(words) > 1 and words[-2][-1:] not in "+-*/%@<>=,(|" and words[-1].isalpha() and _ends_before(text):
+        _stage(words[-1], ":ir")
+    return code_of(session, text, "opt", ":ir")
+
+
+def _ends_before(text: str) -> bool:
+    """Tells whether the text before the last word is an expression by itself, and with the word is none."""
+    whole = parser.parse_expression(Source("<expression>", text))[1]
+    return bool(whole) and not parser.parse_expression(Source("<expression>", text.rsplit(None, 1)[0]))[1]
+
+
+def _stage(word: str, what: str) -> str:
+    if word in STAGES:
+        return word
+    close = closest(word, STAGES)
+    help = (f"did you mean `{close}`?",) if close is not None else (f"there are {', '.join(STAGES)}",)
+    raise error("E0971", f"`{what}`: there is no stage `{word}`", None, help=help)
+
+
+def graph_of(session: Session, text: str) -> Graph:
+    """The graph of the program of an expression or a function; behind the word `grad`, of the gradient of one."""
+    from dlang.tools.program_graph import program_graph
+
+    first, _, rest = text.partition(" ")
+    program, entries = lower([request(_program_of(session, f"grad({rest})" if first == "grad" else text, ":graph"))])
+    return program_graph(program, [entry.name for entry in entries])
+
+
+def code_of(session: Session, text: str, stage: str, what: str) -> str:
+    """The program of an expression, or of a function, after a stage. Raises `DlangError`."""
+    return session.state.with_places(listing([_program_of(session, text, what)], stage), session.path)
+
+
+def _program_of(session: Session, text: str, what: str) -> core.FnDecl:
+    """A function that computes an expression; if that is a function, with its parameters."""
+    source, e = session.expression(text, what)
+    functions = session.checked.module.functions
+    if isinstance(e, s.Name) and e.name in functions and e.name not in session.state.values:
+        return functions[e.name]
+    if isinstance(e, s.Lambda):
+        return function_of(session, source, e, e.body, e.result)[0]
+    if (found := derivative(session, source, e)) is not None:
+        return found[0]
+    body = [s.Let(e.span, s.PatternName(e.span, RESULT), None, e)]
+    decl, _ = session.composed(session.checked, source, body, [RESULT])
+    assert decl.result is not None
+    t = items_of(decl.result)[0]
+    if isinstance(t, TypeFn):
+        if seen := [n for n in session.state.values if n in mentions(e)]:
+            raise error("E0971", f"the code of this function depends on the value `{seen[0]}`", e.span,
+                        help=(f"call it, or make `{seen[0]}` a parameter or a `const`",))  # fmt: skip
+        names = Names(scheme=True).prepare(t)
+        letters = [f"x{k}" for k in range(len(t.params))]
+        return calling(e.span.text, letters, [names(p) for p in t.params], session.checked)
+    decide(decl, {RESULT: t}, e.span)
+    return decl
+
+
+# ---- names -----------------------------------------------------------------------------------------------------------
+def doc_of(session: Session, name: str) -> str:
+    """Describes a name: its type or signature, and its documentation. Raises `DlangError`."""
+    checked = session.checked
+    if name in session.state.values:
+        return f"{name}: {session.state.values[name].shown}"
+    if not name or not all(part.isidentifier() for part in name.replace("'", "").split(".")):
+        raise error("E0971", "`:doc` takes a name", None, help=("for example `:doc sum` or `:doc nn.relu`",))
+    found = meaning(checked, name)
+    if found is None and (library := library_module(session, name.split(".")[0])) is not None:
+        checked, found = library, meaning(library, name)
+    if found is None:
+        known = [*session.state.values, *checked.program.value_names(checked.table)]
+        known += [*checked.program.type_names(checked.table), *checked.program.constructor_names(checked.table)]
+        close = closest(name, known)
+        at = Source("<name>", name)
+        help = () if close is None else (f"did you mean `{close}`?",)
+        raise error("E0201", f"unknown name `{name}`", Span(at, 0, len(name)), help=help)
+    return documentation(name, found, checked)
+
+
+def variables_of(session: Session, settings: Settings) -> str:
+    """The values with their types, then functions, constants and datatypes."""
+    rows: list[tuple[str, str, str]] = []
+    for name, value in session.state.values.items():
+        name = "_" if name == LAST else name
+        text = _short(value, settings) if isinstance(value, StoredValue) else ""
+        earlier = sorted(value.stale) if isinstance(value, StoredValue) else []
+        stale = f"  (computed with an earlier {', '.join(earlier)})" if earlier else ""
+        rows.append((name, value.shown, text + stale))
+    functions = session.checked.module.functions
+    for (kind, name), d in session.state.declarations.items():
+        if d.imports:
+            rows.append((name, d.text, ""))
+        elif kind == "value" and name in functions:
+            rows.append((name, scheme_text(functions[name]), ""))
+        elif kind == "type":
+            rows.append((name, " ".join(d.text[d.lead :].split()), ""))
+    if not rows:
+        return "nothing is declared or kept"
+    first = max(len(r[0]) for r in rows)
+    second = max((len(r[1]) for r in rows if r[2]), default=0)
+    lines = (f"{n:<{first}} : {t:<{second}}" + (f" = {v}" if v else "") for n, t, v in rows)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _short(value: StoredValue, settings: Settings) -> str:
+    lines = values.value_text(value.form, value.leaves, replace(settings.style, width=10_000)).splitlines()
+    text = " ".join(line.strip() for line in lines)
+    return text if len(text) <= 50 else text[:49] + "…"
+
+
+KINDS = ("lines", "points", "map")
+WINDOW = "window"
+WIDEST = 100  # columns of a picture
+PICTURES = ("png", "svg", "pdf", "jpg", "jpeg", "webp")
+_IN_WINDOW = re.compile(rf"\s*>\s*{WINDOW}\s*$")
+_KIND = re.compile(r"\s+as\s+(?P<kind>\w+)\s*$")
+_AGAINST = re.compile(r"\s+against\s+")
+_EXAMPLE = "for example `:plot y, z against x as points > picture.png`"
+
+
+def plot(session: Session, settings: Settings, text: str, colour: bool) -> str:
+    """A picture as lines of text, or where it went. Raises `DlangError`."""
+    text, file = with_file(text, PICTURES)
+    window = _IN_WINDOW.search(text)
+    picture = picture_of(session, text if window is None else text[: window.start()])
+    if file is None and window is None:
+        return in_characters(picture, settings, colour)
+    if file is None:
+        pictures.shown(picture)
+        return "shown in a window"
+    pictures.written(picture, file)
+    return f"written to {file}"
+
+
+def in_characters(picture: Picture, settings: Settings, colour: bool) -> str:
+    """A picture as wide as lines may be."""
+    return picture.in_characters(min(settings.columns, WIDEST) - 1, colour=colour)
+
+
+def picture_of(session: Session, text: str) -> Picture:
+    """The picture that `:plot` describes. Raises `DlangError`."""
+    kind = _KIND.search(text)
+    wanted = kind["kind"] if kind is not None else None
+    if kind is not None:
+        text = text[: kind.start()]
+        if wanted not in KINDS:
+            close = closest(kind["kind"], KINDS)
+            help = f"did you mean `{close}`?" if close is not None else f"there are {', '.join(KINDS)}"
+            raise error("E0971", f"`:plot`: there is no kind `{wanted}`", None, help=(help,))
+    what, *against = _AGAINST.split(text, maxsplit=1)
+    names = [n.strip() for n in split(what, ",")]
+    if not all(names):
+        raise error("E0971", "`:plot` takes expressions, separated by commas", None, help=(_EXAMPLE,))
+    arrays = [_numbers(session.evaluate(n), n) for n in names]
+    x = _numbers(session.evaluate(against[0]), against[0].strip()) if against else None
+    if len(arrays) == 1 and arrays[0].ndim == 2 and wanted in (None, "map") and x is None:
+        return Picture("map", (), arrays[0], tuple(names))
+    if wanted == "map":
+        raise error("E0981", "a map is of one array with two axes", None, help=(_EXAMPLE,))
+    curves: list[tuple[Any, Any]] = []
+    shown: list[str] = []
+    for name, array in zip(names, arrays):
+        columns = [array] if array.ndim == 1 else list(array.T)
+        shown += [name] if array.ndim == 1 else [f"{name}[.., {k}]" for k in range(len(columns))]
+        curves += [(_along(x, c, name), c) for c in columns]
+    return Picture(wanted or "lines", tuple(curves), None, tuple(shown))
+
+
+def _along(x: Any, y: Any, name: str) -> Any:
+    """Returns the values of the horizontal axis: numbers of another array, or indices."""
+    if x is None:
+        return np.arange(len(y))
+    if x.shape != y.shape:
+        shapes = [f"{list(a.shape)}" for a in (y, x)]
+        raise error("E0981", f"`{name}` has the shape {shapes[0]}, what it is plotted against {shapes[1]}", None)
+    return x
+
+
+def _numbers(value: Shown | None, name: str) -> Any:
+    from dlang.specialize.values import ArrayV
+
+    if value is not None and isinstance(value.form, ArrayV):
+        array = np.asarray(values.on_host(value.leaves[0]))
+        if array.ndim in (1, 2) and array.size and array.dtype != object:
+            return array
+    what = "()" if value is None else value.type
+    help = ("plot an array of numbers with one or two axes that is not empty",)
+    raise error("E0981", f"`{name}` can't be plotted: it is {what}", None, help=help)

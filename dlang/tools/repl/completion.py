@@ -13,8 +13,7 @@ from dlang.grammar import syntax as s
 from dlang.grammar.lexer import KEYWORDS, tokenize
 from dlang.grammar.newlines import CLOSERS, NEEDS_MORE, OPENERS
 from dlang.grammar.parser import parse
-from dlang.tools.assistance.fitting import functions, takes, taking
-from dlang.tools.assistance.signatures import Signature
+from dlang.tools.assistance.signatures import Signature, functions, takes, taking
 from dlang.tools.assistance.situation import (
     Situation,
     call_at,

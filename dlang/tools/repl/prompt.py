@@ -29,10 +29,9 @@ from dlang.diagnostics import DlangError
 from dlang.grammar.lexer import CONTEXTUAL, KEYWORDS, Token, tokenize
 from dlang.tools.assistance.signatures import Signature
 from dlang.tools.assistance.situation import call_at, situation
-from dlang.tools.repl.commands import COMMANDS, Conversation
+from dlang.tools.repl.commands import COMMANDS, Conversation, type_of
 from dlang.tools.repl.completion import candidates
 from dlang.tools.repl.inputs import INDENT, MORE, PROMPT, incomplete, indentation
-from dlang.tools.repl.looking import type_of
 from dlang.tools.repl.names import signature_of
 from dlang.tools.repl.session import Session
 from dlang.typecheck.types import DTYPES

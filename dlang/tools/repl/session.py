@@ -33,10 +33,10 @@ from dlang.tools.repl.compose import (
     composed,
     decide,
     decide_numbers,
+    functions_among,
     known_size,
     sizes_bound,
 )
-from dlang.tools.repl.functions import functions_among
 from dlang.tools.repl.state import (
     LAST,
     Item,

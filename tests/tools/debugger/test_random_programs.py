@@ -12,9 +12,8 @@ from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import poly
 from dlang.ir.values import release
 from dlang.ir.verify import verify
-from dlang.tools.debugger.code import Library
+from dlang.tools.debugger.code import Library, Places, Sources
 from dlang.tools.debugger.machine import Machine
-from dlang.tools.debugger.places import Places, Sources
 from dlang.tools.debugger.timeline import Timeline
 from tests.fuzz.compare import alike, arguments
 from tests.fuzz.programs import differentiable, program

@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("lsprotocol.types")
 
-from dlang.tools.language_server.definitions import definition
 from dlang.tools.language_server.documents import Project
 from dlang.tools.language_server.names import Local
+from dlang.tools.language_server.references import definition
 from dlang.typecheck import core
 from dlang.typecheck.trees import walk
 

@@ -134,7 +134,7 @@ def test_time_runs_once_and_keeps_what_it_computes(say):
 
 
 def test_bench_runs_many_times_and_keeps_nothing(say, monkeypatch):
-    monkeypatch.setattr("dlang.tools.repl.timing.SECONDS", 0.02)
+    monkeypatch.setattr("dlang.tools.repl.commands.SECONDS", 0.02)
     shown = say("let x = [1.0, 2.0]", ":bench sum(x)")
     runs = re.search(r"middle of ([\d,]+) runs", shown)
     assert runs is not None and int(runs[1].replace(",", "")) > 1

@@ -8,9 +8,8 @@ import sys
 import pytest
 
 from dlang.diagnostics import Diagnostic, DlangError
-from dlang.tools.repl.commands import Conversation
+from dlang.tools.repl.commands import Conversation, type_of
 from dlang.tools.repl.conversation import answered, repl
-from dlang.tools.repl.looking import type_of
 from dlang.tools.repl.session import Session, uninterrupted
 
 
