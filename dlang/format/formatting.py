@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from dlang.diagnostics import DlangError, Source
-from dlang.format import expressions, items
+from dlang.format import expressions
 from dlang.format.document import WIDTH, Break, Concat, Doc, Line, Trailing, layout
 from dlang.format.printer import Rule, concrete, printer, trivia
 from dlang.gc_pause import gc_paused
@@ -16,7 +16,12 @@ from dlang.grammar.lexer import tokenize
 from dlang.grammar.parser import parse
 from dlang.recursion import recursion
 
-RULES: dict[str, Rule] = {**expressions.TYPE_RULES, **expressions.RULES, **items.STATEMENT_RULES, **items.RULES}
+RULES: dict[str, Rule] = {
+    **expressions.TYPE_RULES,
+    **expressions.RULES,
+    **expressions.STATEMENT_RULES,
+    **expressions.ITEM_RULES,
+}
 _FRAMES = 20_000  # for trees as deep as the grammar allows
 
 

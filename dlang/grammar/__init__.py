@@ -12,5 +12,5 @@ something above it is edited, so its tree and its types stay valid.
 After a mistake `recovery.py` tries a few insertions, and finds the message. It first asks whether the text is a
 notation of another language (`signs.py`, `constructs.py`, `words.py`), which is then read as what it means, so the rest
 of the file is checked as it was meant. Such a repair of tokens is also an edit of the text, if the message advises it
-(`stop.py`). `vocabulary.py` is the one table of words and signs, for the lexer and for all that colours programs.
+(`stop.py`). `lexer.py` has the one table of words and signs, also for all that colours programs.
 """

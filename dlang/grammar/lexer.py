@@ -1,4 +1,7 @@
-"""Text → tokens, by one regular expression."""
+"""Text → tokens, by one regular expression.
+
+The words and the signs of the language stand in its tables by what they are for; whatever colours programs reads them.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,44 @@ import re
 from typing import NamedTuple
 
 from dlang.diagnostics import BIDIRECTIONAL, Diagnostic, Fix, Source, Span
-from dlang.grammar import vocabulary
-from dlang.grammar.vocabulary import BRACKETS, FLOAT, NAME, OPERATORS, SEPARATORS
 
-KEYWORDS = vocabulary.KEYWORDS
-CONTEXTUAL = {word: re.compile(ahead) for word, ahead in vocabulary.CONTEXTUAL.items()}
+GREEK = "\u0370-\u0373\u0376\u0377\u037b-\u037d\u037f\u0386\u0388-\u03ff"
+LETTER = f"[A-Za-z_{GREEK}]"
+NAME = rf"{LETTER}[A-Za-z0-9_{GREEK}]*'*"
+
+CONTROL = ("if", "else", "match", "for", "while", "break", "continue", "return", "assert")
+DECLARATIONS = ("fn", "let", "var", "struct", "enum", "const", "extern", "import")
+WORDS_OF_OPERATORS = ("and", "or", "not", "as", "in", "by")
+CONSTANTS = ("true", "false")
+KEYWORDS = frozenset((*CONTROL, *DECLARATIONS, *WORDS_OF_OPERATORS, *CONSTANTS))
+
+# A contextual keyword is one only before what must follow it; the parser takes it for a name where none may stand.
+_TEXT_AHEAD = r'[ \t]*"'
+_WORD_AHEAD = rf"[ \t]+(?!(?:and|or|not|as|in|if|for|by|else)\b)(?={LETTER})"
+CONTEXTUAL = {
+    "test": _TEXT_AHEAD,
+    "bench": _TEXT_AHEAD,
+    "type": _WORD_AHEAD,
+    "pullback": _WORD_AHEAD,
+    "pushforward": _WORD_AHEAD,
+    "nodiff": _WORD_AHEAD + r"|[ \t]*\(",
+}
+
+# Of two signs that begin alike the longer one comes first.
+OPERATORS = (
+    "->", "=>", "|>", "==", "!=", "<=", ">=", "+=", "-=", "**", "*=", "//", "/=", "..",
+    "-", "+", "*", "/", "%", "@", "<", ">", "=", "|", "?", "!",
+)  # fmt: skip
+BRACKETS = {"(": ")", "[": "]", "{": "}"}
+SEPARATORS = (",", ".", ":", ";")
+
+FLOAT = r"[0-9][0-9_]*(?:\.[0-9][0-9_]*(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)"
+INTEGER = r"[0-9][0-9_]*"
+ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\", '"': '"', "'": "'"}
+"""The escapes behind a `\\` in a string, beside `x41`, `u0041` and `u{41}`."""
+
+
+_AHEAD = {word: re.compile(ahead) for word, ahead in CONTEXTUAL.items()}
 
 _SIGNS = (*OPERATORS, *BRACKETS.keys(), *BRACKETS.values(), *SEPARATORS)
 _LONG = "|".join(re.escape(sign) for sign in _SIGNS if len(sign) > 1)
@@ -55,7 +91,7 @@ def tokenize(text: str, start: int = 0, end: int | None = None) -> list[Token]:
                 kind = value
             elif value == "_":
                 kind = "_"
-            elif value in CONTEXTUAL and CONTEXTUAL[value].match(text, match.end()):
+            elif value in CONTEXTUAL and _AHEAD[value].match(text, match.end()):
                 kind = value
             else:
                 kind = "UNAME" if value[0].isupper() else "NAME"

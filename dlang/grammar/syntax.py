@@ -6,12 +6,10 @@ Sequences are tuples. `Name` in a comment is a constructor or a type. What the g
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 
 from dlang.diagnostics import Source, Span
-
-# ---- sizes and types -------------------------------------------------------------------------------------------------
-# Sizes and types as they are written: the part of the syntax tree that holds no expression.
 
 
 @dataclass(frozen=True, slots=True)
@@ -533,3 +531,39 @@ class Module:
     source: Source
     items: tuple[Item, ...]
     doc: str = ""
+
+
+_PARTS = {
+    kind: tuple(f.name for f in fields(kind) if f.name not in ("span", "name_span"))
+    for kind in list(globals().values())
+    if isinstance(kind, type) and issubclass(kind, Node)
+}
+
+
+def children(node: Node) -> list[Node]:
+    """The nodes directly inside, in the order in which they are written."""
+    found: list[Node] = []
+    for name in _PARTS[type(node)]:
+        value = getattr(node, name)
+        if isinstance(value, Node):
+            found.append(value)
+        elif isinstance(value, tuple):
+            _collect(value, found)
+    return found
+
+
+def _collect(values: tuple[object, ...], found: list[Node]) -> None:
+    for value in values:
+        if isinstance(value, Node):
+            found.append(value)
+        elif isinstance(value, tuple) and not isinstance(value, Span):
+            _collect(value, found)
+
+
+def walk(*roots: Node | None) -> Iterator[Node]:
+    """Every node of some trees, in the order in which they are written."""
+    stack = [r for r in reversed(roots) if r is not None]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack += reversed(children(node))

@@ -13,8 +13,7 @@ from typing import Any
 
 from dlang.diagnostics import Diagnostic, Source, Span
 from dlang.grammar import syntax as s
-from dlang.grammar.lexer import Token
-from dlang.grammar.vocabulary import ESCAPES
+from dlang.grammar.lexer import ESCAPES, Token
 from dlang.ops.dtypes import DTYPES, FLOATS, INTEGERS
 from dlang.spelling import closest
 

@@ -14,8 +14,8 @@ from dlang.python.documentation import parameter_names
 from dlang.python.function import Function
 from dlang.spelling import plural
 from dlang.typecheck import core
-from dlang.typecheck.calling import at_its_own_types, calling, reference
 from dlang.typecheck.terms import of_var, substitute
+from dlang.typecheck.trees import at_its_own_types, calling, reference
 from dlang.typecheck.types import (
     FLOATS,
     SizeVar,

@@ -448,7 +448,7 @@ class Function:
     def _without_defaults(self, given: tuple[Param, ...]) -> FnDecl:
         """A function of the given parameters alone, which calls this one."""
         if given not in self._partial:
-            from dlang.typecheck.calling import at_its_own_types, calling, reference
+            from dlang.typecheck.trees import at_its_own_types, calling, reference
 
             args = tuple(reference(p, self.decl.span) if p in given else None for p in self.decl.params)
             left = [p.local.size for p in self.decl.params if p not in given]

@@ -48,11 +48,11 @@ if TYPE_CHECKING:
     from dlang.python.origins import Origin
     from dlang.runtime import engine
     from dlang.runtime.direct import DirectEntry, Table
-    from dlang.typecheck import calling
+    from dlang.typecheck import trees
 else:
     anf = lazy_module("dlang.ir.anf")
     engine = lazy_module("dlang.runtime.engine")
-    calling = lazy_module("dlang.typecheck.calling")
+    trees = lazy_module("dlang.typecheck.trees")
 
 
 @dataclass
@@ -309,7 +309,7 @@ class Settled:
             made, found = check_function(self.checked, source, structs, values, trusted=True)
             if made is None or made.constraints or made.body is None:
                 raise _refused(decl, args, [d.message for d in found])
-            made.kind, made.body = "call", calling.unwritten(made.body, decl.span)
+            made.kind, made.body = "call", trees.unwritten(made.body, decl.span)
             self._made[key] = made
         return self._made[key]
 

@@ -26,8 +26,8 @@ from dlang.python.function import Function
 from dlang.python.operators import ARRAY, DEFAULT, NEXT, Plan, Plans, Target, draws, given, paths
 from dlang.specialize.structs import declaration_of
 from dlang.typecheck import core, types as ty
-from dlang.typecheck.calling import unwritten
 from dlang.typecheck.program import check_function
+from dlang.typecheck.trees import unwritten
 from dlang.typecheck.types import DataDecl
 
 COUNT, AT, CALLED = "batch'", "k'", "called'"

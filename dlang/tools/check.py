@@ -25,7 +25,7 @@ from dlang.tools.arguments import Parser, add_json, add_paths
 from dlang.tools.files import programs, programs_in, replace_file
 from dlang.tools.report import CLEARED, coloured, painted, report
 from dlang.typecheck.modules import read_exactly
-from dlang.typecheck.workspace import Workspace
+from dlang.typecheck.program import Workspace
 
 
 def options(parser: Parser) -> None:

@@ -22,10 +22,10 @@ from dlang.specialize.specialize import Entry
 from dlang.specialize.types import MonoArray
 from dlang.specialize.values import ArrayV, DataV, EnumV, Many, ScalarV, TupleV, Value
 from dlang.typecheck import core, types as ty
-from dlang.typecheck.calling import at_its_own_types, calling, reference
 from dlang.typecheck.printing import Names
 from dlang.typecheck.refinements import field_type, of_field, of_part
 from dlang.typecheck.terms import BOOL, F64, I64, STR
+from dlang.typecheck.trees import at_its_own_types, calling, reference
 
 if TYPE_CHECKING:
     from dlang.specialize.types import Bindings

@@ -25,11 +25,11 @@ from dlang.typecheck.program import Checked
 if TYPE_CHECKING:
     from dlang.host import effects as host
     from dlang.tools import run
-    from dlang.typecheck import workspace
+    from dlang.typecheck import program
 else:
     host = lazy_module("dlang.host.effects")
     run = lazy_module("dlang.tools.run")
-    workspace = lazy_module("dlang.typecheck.workspace")
+    program = lazy_module("dlang.typecheck.program")
 
 
 def options(parser: Parser) -> None:
@@ -70,11 +70,11 @@ def compile_timings(path: str, backend: Backend, function: str | None) -> list[T
     engine = Engine(host.Host(), driver=driver_of(backend))
     source = read_source(path)
     with timings_of() as timings:
-        checked = workspace.Workspace().check(source)  # which looks for nothing that was kept of this file
+        checked = program.Workspace().check(source)  # which looks for nothing that was kept of this file
         if errors_of(checked):
             raise DlangError(checked.diagnostics)
-        program, entries = lower([request(decl) for decl in _compiled(checked, function)])
-        engine.compile(program, [entry.name for entry in entries])
+        lowered, entries = lower([request(decl) for decl in _compiled(checked, function)])
+        engine.compile(lowered, [entry.name for entry in entries])
     return timings
 
 

@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, TypeVar
 from dlang.diagnostics import DEFECTS, DlangError, Source, error, shown
 from dlang.driver import Backend, Request, Runner, call, check, load, lower, read_source
 from dlang.grammar import syntax as s
-from dlang.grammar.lexer import KEYWORDS
+from dlang.grammar.lexer import KEYWORDS, NAME
 from dlang.grammar.parser import parse
-from dlang.grammar.vocabulary import NAME
 from dlang.host.effects import Host
 from dlang.lazy_modules import json, lazy_module
 from dlang.specialize.specialize import Entry

@@ -13,7 +13,7 @@ get as their first argument; its `infer` and `check` are in `expressions.py`, wh
 imports another that needs it.
 
 Interfaces decide what is checked again after an edit. A function is kept as long as its own text and what it sees of
-others (`keys.py`) stay the same; so are data types, in groups that mention one another. A tree is searched for
+others (`cache.py`) stay the same; so are data types, in groups that mention one another. A tree is searched for
 what it mentions once (`groups.py`). A caller that is kept gets a copy of its tree that mentions the edited
 declaration (`checking.py`), so a checked tree never changes.
 

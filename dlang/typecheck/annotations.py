@@ -13,7 +13,6 @@ from dlang.typecheck.context import Checker
 from dlang.typecheck.limits import size_too_large, within_axes, within_size
 from dlang.typecheck.messages import did_you_mean, misspelt
 from dlang.typecheck.scope import AliasEntry, Scope
-from dlang.typecheck.sizes import add, exact_division, multiply, subtract
 from dlang.typecheck.state import Term
 from dlang.typecheck.terms import I64, number, of_var, substitute
 from dlang.typecheck.types import (
@@ -38,6 +37,7 @@ from dlang.typecheck.types import (
     floor_div,
     resolve,
 )
+from dlang.typecheck.unify import add, exact_division, multiply, subtract
 
 _LIKE_VARIABLE = re.compile(r"([^\W\d_]|[^\W\d_fiuc]\d+)'*$")  # `i3` and the like are meant as dtypes
 EFFECTS = frozenset({"print", "io", "random"})

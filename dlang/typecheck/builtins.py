@@ -30,7 +30,6 @@ from dlang.typecheck.context import Checker
 from dlang.typecheck.printing import show
 from dlang.typecheck.schemes import Instantiated, instantiate
 from dlang.typecheck.scope import FnEntry, Scope
-from dlang.typecheck.sizes import add, product
 from dlang.typecheck.state import Reason, Scheme
 from dlang.typecheck.terms import BOOL, F64, STR, array, number, variables
 from dlang.typecheck.types import (
@@ -47,6 +46,7 @@ from dlang.typecheck.types import (
     TypeVar,
     resolve,
 )
+from dlang.typecheck.unify import add, product
 
 
 @dataclass(frozen=True, slots=True)

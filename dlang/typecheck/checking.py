@@ -12,11 +12,10 @@ from dlang.diagnostics import Diagnostic, DlangError, Note, Source, Span, error
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse, parse_signature
 from dlang.identity import ByIdentity
-from dlang.typecheck import core, datatypes, declarations
-from dlang.typecheck.cache import CachedBlock, CachedGroup, CachedTypes
+from dlang.typecheck import core, declarations
+from dlang.typecheck.cache import CachedBlock, CachedGroup, CachedTypes, Keys, combined, interfaces, moved
 from dlang.typecheck.foreign import PRIMITIVE, Primitive, given_by
 from dlang.typecheck.groups import Mentions, Written, dependency_groups, names_given, type_groups
-from dlang.typecheck.keys import Keys, combined, interfaces, moved
 from dlang.typecheck.messages import did_you_mean, misspelt
 from dlang.typecheck.scope import Entry, FnEntry, ModuleEntry, ModuleTable, TypeEntry
 from dlang.typecheck.trees import rebuilt
@@ -119,7 +118,7 @@ def declare_types(program: Program, table: ModuleTable, written: list[Written]) 
     for name, entry in table.entries.items():
         if isinstance(entry, ModuleEntry):
             kinds |= {f"{name}.{n}": kinds_of(t) for n, t in entry.table.types.items()}
-    circles = list(datatypes.circular(table, written, keys.mentions))
+    circles = list(declarations.circular(table, written, keys.mentions))
     for name, circle in circles:
         program.diagnostics.append(circle)
         forget(program, table.functions[name])
@@ -137,7 +136,7 @@ def declare_types(program: Program, table: ModuleTable, written: list[Written]) 
         found = next((k for k in (key, doubtful) if k in cache.types and not (circles and k == key)), None)
         if found is None:
             cx = declarations.checker(program, table)
-            datatypes.declare(cx, table, group, kinds)
+            declarations.declare(cx, table, group, kinds)
             given = {n for d in group for n in names_given(d)}
             found = doubtful if cx.st.diagnostics or circles else key
             cache.types[found] = CachedTypes(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import chain, pairwise
 
 from dlang.diagnostics import Note, Span, error
-from dlang.grammar import syntax as s, trees
+from dlang.grammar import syntax as s
 from dlang.ops.monoids import MONOIDS
 from dlang.typecheck import core, indexing, patterns
 from dlang.typecheck.context import Checker
@@ -161,7 +161,7 @@ def check_pairs(binders: tuple[s.Binder, ...], *body: s.Node | None) -> None:
 
 def indexes(name: str, *roots: s.Node | None) -> bool:
     """Tells whether a name stands alone as an index in pieces of the syntax tree."""
-    indices = (i for n in trees.walk(*roots) if isinstance(n, s.Index) for i in n.indices)
+    indices = (i for n in s.walk(*roots) if isinstance(n, s.Index) for i in n.indices)
     return any(isinstance(i, s.Name) and i.name == name for i in indices)
 
 

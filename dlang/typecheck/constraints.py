@@ -24,7 +24,6 @@ from dlang.typecheck.mismatches import (
     NoVector,
     OneStructure,
 )
-from dlang.typecheck.sizes import bind_size, closed, constant, product, same, unify_size
 from dlang.typecheck.state import Constraint, Inference, Mismatch
 from dlang.typecheck.terms import BOOL, F64, I64, free, is_empty, number, of_var, opened_in, substitute, variables, view
 from dlang.typecheck.types import (
@@ -45,7 +44,18 @@ from dlang.typecheck.types import (
     resolve_shape,
     resolve_size,
 )
-from dlang.typecheck.unify import bind_row, grows, unify, unify_shape
+from dlang.typecheck.unify import (
+    bind_row,
+    bind_size,
+    closed,
+    constant,
+    grows,
+    product,
+    same,
+    unify,
+    unify_shape,
+    unify_size,
+)
 
 # ---- operators -------------------------------------------------------------------------------------------------------
 # Rules of the operators: which types they take, component by component, elementwise, as matrices.

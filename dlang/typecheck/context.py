@@ -15,7 +15,6 @@ from dlang.typecheck.cache import Observed
 from dlang.typecheck.constraints import constrain, solve
 from dlang.typecheck.messages import did_you_mean, imported, mismatch, misspelt, size_mismatch
 from dlang.typecheck.scope import Entry, FnEntry, LocalEntry, ModuleEntry, ModuleTable, Scope, TypeEntry
-from dlang.typecheck.sizes import add, exact_division, multiply, subtract, unify_size
 from dlang.typecheck.state import Constraint, Inference, Mismatch, Reason, Term
 from dlang.typecheck.terms import I64, array, free, number, of_var, size_variables, substitute, variables, view
 from dlang.typecheck.types import (
@@ -32,7 +31,7 @@ from dlang.typecheck.types import (
     next_serial,
     resolve,
 )
-from dlang.typecheck.unify import unify_given
+from dlang.typecheck.unify import add, exact_division, multiply, subtract, unify_given, unify_size
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from dlang.diagnostics import DlangError, Note, Span, error
 from dlang.grammar import syntax as s
-from dlang.grammar.trees import children
+from dlang.grammar.syntax import children
 from dlang.polynomials import TooManyTerms
 from dlang.typecheck import arithmetic, calls, comprehensions, core, functions, indexing, patterns, statements
 from dlang.typecheck.annotations import Annotator, misplaced
@@ -19,7 +19,6 @@ from dlang.typecheck.limits import size_too_large, within_axes
 from dlang.typecheck.messages import did_you_mean, no_value
 from dlang.typecheck.printing import show
 from dlang.typecheck.scope import BuiltinEntry, FnEntry, LocalEntry, ModuleEntry, Scope
-from dlang.typecheck.sizes import same
 from dlang.typecheck.state import Reason, Term
 from dlang.typecheck.terms import BOOL, I64, STR, array, number, of_var, opened_in, substitute, variables
 from dlang.typecheck.types import (
@@ -40,6 +39,7 @@ from dlang.typecheck.types import (
     Var,
     resolve,
 )
+from dlang.typecheck.unify import same
 
 
 # ---- atoms -----------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dlang.diagnostics import Span, error
 from dlang.grammar import syntax as s
-from dlang.grammar.trees import children
+from dlang.grammar.syntax import children
 from dlang.typecheck import core, patterns
 from dlang.typecheck.annotations import Annotator, misplaced
 from dlang.typecheck.context import Checker, Expected

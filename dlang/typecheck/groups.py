@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from dlang import graphs
 from dlang.grammar import syntax as s
-from dlang.grammar.trees import walk
+from dlang.grammar.syntax import walk
 from dlang.identity import ByIdentity
 
 Written = s.Struct | s.Enum | s.Alias

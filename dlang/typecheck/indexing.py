@@ -10,7 +10,6 @@ from dlang.typecheck.context import Checker
 from dlang.typecheck.messages import axes as axis_count, notes_of, text_of
 from dlang.typecheck.printing import Names, show
 from dlang.typecheck.scope import LocalEntry, Scope
-from dlang.typecheck.sizes import add, constant, subtract, unify_size, where_from
 from dlang.typecheck.state import Mismatch, Reason
 from dlang.typecheck.terms import I64, number, of_var
 from dlang.typecheck.types import (
@@ -28,6 +27,7 @@ from dlang.typecheck.types import (
     resolve_shape,
     resolve_size,
 )
+from dlang.typecheck.unify import add, constant, subtract, unify_size, where_from
 
 
 def index(cx: Checker, scope: Scope, e: s.Index) -> core.Expr:

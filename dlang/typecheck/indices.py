@@ -29,7 +29,6 @@ from dlang.typecheck.refinements import (
     substituted,
     written,
 )
-from dlang.typecheck.sizes import product, where_from
 from dlang.typecheck.state import Term
 from dlang.typecheck.terms import I64, of_var, size_variables
 from dlang.typecheck.trees import Tree, checked, children, index_children, operands, place_children
@@ -52,6 +51,7 @@ from dlang.typecheck.types import (
     resolve,
     resolve_size,
 )
+from dlang.typecheck.unify import product, where_from
 
 # ---- facts -----------------------------------------------------------------------------------------------------------
 # Facts about integers where a piece of code runs: sizes, indices of binders, conditions that were tested.

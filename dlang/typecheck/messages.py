@@ -23,7 +23,6 @@ from dlang.typecheck.mismatches import (
     said,
 )
 from dlang.typecheck.printing import Names
-from dlang.typecheck.sizes import same, where_from
 from dlang.typecheck.state import Constraint, Mismatch, Term
 from dlang.typecheck.terms import opened_in, variables, view
 from dlang.typecheck.types import (
@@ -44,6 +43,7 @@ from dlang.typecheck.types import (
     resolve_shape,
     resolve_size,
 )
+from dlang.typecheck.unify import same, where_from
 
 _BOUNDS = ("Num", "Float", "Int", "Ord", "Eq", "Vector")
 _HOLDS = tuple(DTYPES)  # from the one that holds most

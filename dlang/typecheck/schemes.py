@@ -9,7 +9,6 @@ from dlang.typecheck.constraints import close_join, solve
 from dlang.typecheck.messages import constraint_error
 from dlang.typecheck.printing import Names
 from dlang.typecheck.refinements import written
-from dlang.typecheck.sizes import unify_size
 from dlang.typecheck.state import Constraint, Inference, Mismatch, Reason, Scheme, Term
 from dlang.typecheck.terms import (
     F64,
@@ -38,7 +37,7 @@ from dlang.typecheck.types import (
     resolve,
     resolve_size,
 )
-from dlang.typecheck.unify import unify
+from dlang.typecheck.unify import unify, unify_size
 
 Instance = tuple[tuple[Var, Term], ...]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from dlang.diagnostics import DlangError, Note, Span, error, replacement
 from dlang.grammar import syntax as s
-from dlang.grammar.trees import walk
+from dlang.grammar.syntax import walk
 from dlang.typecheck import refinements
 from dlang.typecheck.annotations import Annotator, check_class, known_effects
 from dlang.typecheck.context import Checker

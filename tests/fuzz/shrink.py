@@ -19,7 +19,7 @@ from dlang.driver import check, errors_of
 from dlang.format.formatting import format_source
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse
-from dlang.grammar.trees import walk
+from dlang.grammar.syntax import walk
 
 Edit = tuple[tuple[int, int, str], ...]
 """Parts of a text, from and to, and what comes in their places; they do not overlap."""

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from dlang.grammar.lexer import CONTEXTUAL, KEYWORDS, tokenize
-from dlang.grammar.vocabulary import CONSTANTS
-from dlang.tools.highlighting.__main__ import SCOPES, files
+from dlang.grammar.lexer import CONSTANTS, CONTEXTUAL, KEYWORDS, tokenize
 from dlang.tools.highlighting import PRELUDE_CONSTRUCTORS, PRELUDE_FUNCTIONS, PRELUDE_TYPES
+from dlang.tools.highlighting.__main__ import SCOPES, files
 
 ROOT = Path(__file__).parents[2]
 EXTENSION = ROOT / "editors/vscode"

@@ -11,8 +11,7 @@ from dlang.grammar import syntax as s
 from dlang.typecheck import groups
 from dlang.typecheck.cache import Observed
 from dlang.typecheck.printing import show
-from dlang.typecheck.program import check_source
-from dlang.typecheck.workspace import Workspace
+from dlang.typecheck.program import Workspace, check_source
 
 TEXT = "fn f0(x: f64) -> f64 = x\n" + "".join(f"fn f{i + 1}(x: f64) -> f64 = f{i // 2}(x) + 1.0\n" for i in range(50))
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from dlang.diagnostics import CallSite, Source, Span
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse
-from dlang.grammar.trees import children
+from dlang.grammar.syntax import children
 from dlang.interpret.code import Step
 from dlang.interpret.compile import step_of
 from dlang.ir import anf

@@ -12,7 +12,7 @@ from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error
 from dlang.driver import Request, call, expanded
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse, parse_expression
-from dlang.grammar.trees import walk
+from dlang.grammar.syntax import walk
 from dlang.host.effects import Host
 from dlang.interpret.interpreter import Interpreter
 from dlang.ir import anf

@@ -19,11 +19,11 @@ from pygments.token import (
     Whitespace,
 )
 
-from dlang.grammar import vocabulary as v
+from dlang.grammar import lexer
 from dlang.tools.highlighting import BUILTIN_FUNCTIONS, BUILTIN_TYPES, END, PRELUDE_CONSTRUCTORS, SUFFIX, TYPE_CLASSES
 
-_SIGNS = sorted(v.OPERATORS, key=len, reverse=True)
-_BRACKETS = "".join((*v.BRACKETS.keys(), *v.BRACKETS.values(), *v.SEPARATORS))
+_SIGNS = sorted(lexer.OPERATORS, key=len, reverse=True)
+_BRACKETS = "".join((*lexer.BRACKETS.keys(), *lexer.BRACKETS.values(), *lexer.SEPARATORS))
 
 
 def _word(names: tuple[str, ...]) -> words:
@@ -46,30 +46,33 @@ class DlangLexer(RegexLexer):  # type: ignore[misc]  # Pygments has no types
             (r"\n", Whitespace),
             (r"##[^\n]*", Comment.Special),
             (r"#[^\n]*", Comment.Single),
-            (rf"(fn)([ \t]+)({v.NAME})", bygroups(Keyword.Declaration, Whitespace, Name.Function)),
-            (rf"(struct|enum|type)([ \t]+)({v.NAME})", bygroups(Keyword.Declaration, Whitespace, Name.Class)),
+            (rf"(fn)([ \t]+)({lexer.NAME})", bygroups(Keyword.Declaration, Whitespace, Name.Function)),
+            (rf"(struct|enum|type)([ \t]+)({lexer.NAME})", bygroups(Keyword.Declaration, Whitespace, Name.Class)),
             (r"(?<![\w'.])(import)([ \t]+)", bygroups(Keyword.Namespace, Whitespace), "path"),
-            (rf"(pullback|pushforward)([ \t]+)({v.NAME})", bygroups(Keyword.Declaration, Whitespace, Name.Function)),
-            *((rf"{word}{END}(?={ahead})", Keyword.Declaration) for word, ahead in v.CONTEXTUAL.items()),
-            (_word(v.DECLARATIONS), Keyword.Declaration),
-            (_word(v.CONTROL), Keyword),
-            (_word(v.WORDS_OF_OPERATORS), Operator.Word),
-            (_word(v.CONSTANTS), Keyword.Constant),
+            (
+                rf"(pullback|pushforward)([ \t]+)({lexer.NAME})",
+                bygroups(Keyword.Declaration, Whitespace, Name.Function),
+            ),
+            *((rf"{word}{END}(?={ahead})", Keyword.Declaration) for word, ahead in lexer.CONTEXTUAL.items()),
+            (_word(lexer.DECLARATIONS), Keyword.Declaration),
+            (_word(lexer.CONTROL), Keyword),
+            (_word(lexer.WORDS_OF_OPERATORS), Operator.Word),
+            (_word(lexer.CONSTANTS), Keyword.Constant),
             (_word(BUILTIN_TYPES), Keyword.Type),
             (_word(("Idx", *TYPE_CLASSES)), Name.Builtin),
             (_word(PRELUDE_CONSTRUCTORS), Name.Builtin),
             (_word(BUILTIN_FUNCTIONS), Name.Builtin),
-            (rf"(\.)({v.NAME})", bygroups(Punctuation, Name.Attribute)),
-            (rf"(?=[A-Z])({v.NAME})", Name.Class),
-            (rf"({v.NAME})(?=\()", Name.Function),
-            (v.NAME, Name),
-            (rf"(?:{v.FLOAT}){SUFFIX}{END}", Number.Float),
-            (rf"{v.INTEGER}{SUFFIX}{END}", Number.Integer),
+            (rf"(\.)({lexer.NAME})", bygroups(Punctuation, Name.Attribute)),
+            (rf"(?=[A-Z])({lexer.NAME})", Name.Class),
+            (rf"({lexer.NAME})(?=\()", Name.Function),
+            (lexer.NAME, Name),
+            (rf"(?:{lexer.FLOAT}){SUFFIX}{END}", Number.Float),
+            (rf"{lexer.INTEGER}{SUFFIX}{END}", Number.Integer),
             (r'"', String, "string"),
             (words(tuple(_SIGNS)), Operator),
             (rf"[{re.escape(_BRACKETS)}]", Punctuation),
         ],
-        "path": [(v.NAME, Name.Namespace), (r"\.", Punctuation), default("#pop")],
+        "path": [(lexer.NAME, Name.Namespace), (r"\.", Punctuation), default("#pop")],
         "string": [
             (r'"', String, "#pop"),
             (r"\n", Error, "#pop"),

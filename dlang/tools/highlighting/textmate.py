@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from dlang.grammar import vocabulary as v
+from dlang.grammar import lexer
 from dlang.tools.highlighting import (
     BUILTIN_FUNCTIONS,
     BUILTIN_TYPES,
@@ -46,14 +46,14 @@ def _rule(match: str, scope: str) -> Rule:
 def _declared(keywords: str, keyword: str, name: str) -> Rule:
     """A keyword with the name that it declares."""
     scopes = {"1": {"name": f"{keyword}.dlang"}, "2": {"name": f"{name}.dlang"}}
-    return {"match": rf"(?<![\w'.])({keywords})[ \t]+({v.NAME})", "captures": scopes}
+    return {"match": rf"(?<![\w'.])({keywords})[ \t]+({lexer.NAME})", "captures": scopes}
 
 
 _MODULE: Rule = {
     "begin": r"(?<![\w'.])(import)[ \t]+",
     "end": r"(?![\w'.])",
     "beginCaptures": {"1": {"name": "keyword.control.import.dlang"}},
-    "patterns": [_rule(v.NAME, "entity.name.namespace"), _rule(r"\.", "punctuation.accessor")],
+    "patterns": [_rule(lexer.NAME, "entity.name.namespace"), _rule(r"\.", "punctuation.accessor")],
 }
 _STRING: Rule = {
     "begin": '"',
@@ -88,54 +88,54 @@ _PARTS: dict[str, list[Rule]] = {
     "keywords": [
         *(
             _rule(rf"(?<![\w'.]){word}{END}(?={ahead})", "keyword.declaration")
-            for word, ahead in v.CONTEXTUAL.items()
+            for word, ahead in lexer.CONTEXTUAL.items()
         ),
-        _words(v.DECLARATIONS, "keyword.declaration"),
-        _words(v.CONTROL, "keyword.control"),
-        _words(v.WORDS_OF_OPERATORS, "keyword.operator.word"),
-        _words(v.CONSTANTS, "constant.language"),
+        _words(lexer.DECLARATIONS, "keyword.declaration"),
+        _words(lexer.CONTROL, "keyword.control"),
+        _words(lexer.WORDS_OF_OPERATORS, "keyword.operator.word"),
+        _words(lexer.CONSTANTS, "constant.language"),
     ],
     "types": [
         _words(BUILTIN_TYPES, "support.type"),
         _words(("Idx", *TYPE_CLASSES), "support.class"),
         _words(PRELUDE_CONSTRUCTORS, "support.constant"),
         _rule(rf"(?<=! |\+ )(?:{'|'.join(EFFECT_NAMES)}){END}", "support.type.effect"),
-        _rule(rf"(?<![\w'])(?=[A-Z]){v.NAME}", "entity.name.type"),
+        _rule(rf"(?<![\w'])(?=[A-Z]){lexer.NAME}", "entity.name.type"),
     ],
     "functions": [
         _words(BUILTIN_FUNCTIONS, "support.function", called=True),
-        _rule(rf"(?<![\w'.]){v.NAME}(?=\()", "entity.name.function.call"),
+        _rule(rf"(?<![\w'.]){lexer.NAME}(?=\()", "entity.name.function.call"),
         {
-            "match": rf"(\.)({v.NAME})",
+            "match": rf"(\.)({lexer.NAME})",
             "captures": {
                 "1": {"name": "punctuation.accessor.dlang"},
                 "2": {"name": "variable.other.property.dlang"},
             },
         },
-        _rule(rf"{v.NAME}", "variable.other"),
+        _rule(rf"{lexer.NAME}", "variable.other"),
     ],
     "numbers": [
-        _rule(rf"{v.FLOAT}{SUFFIX}{END}", "constant.numeric.float"),
-        _rule(rf"{v.INTEGER}{SUFFIX}{END}", "constant.numeric.integer"),
+        _rule(rf"{lexer.FLOAT}{SUFFIX}{END}", "constant.numeric.float"),
+        _rule(rf"{lexer.INTEGER}{SUFFIX}{END}", "constant.numeric.integer"),
     ],
     "operators": [
-        _rule("|".join(re.escape(o) for o in sorted(v.OPERATORS, key=len, reverse=True)), "keyword.operator"),
+        _rule("|".join(re.escape(o) for o in sorted(lexer.OPERATORS, key=len, reverse=True)), "keyword.operator"),
         _rule(r"[\[\](){}]", "punctuation.section.brackets"),
-        _rule(f"[{re.escape(''.join(v.SEPARATORS))}]", "punctuation.separator"),
+        _rule(f"[{re.escape(''.join(lexer.SEPARATORS))}]", "punctuation.separator"),
     ],
 }  # fmt: skip
 
 
 def configuration() -> Rule:
     """Returns VS Code's configuration of brackets, comments and indentation."""
-    brackets = [[open_, close] for open_, close in v.BRACKETS.items()]
+    brackets = [[open_, close] for open_, close in lexer.BRACKETS.items()]
     quotes = {"open": '"', "close": '"', "notIn": ["string", "comment"]}
     return {
         "comments": {"lineComment": "#"},
         "brackets": brackets,
-        "autoClosingPairs": [*({"open": a, "close": b} for a, b in v.BRACKETS.items()), quotes],
+        "autoClosingPairs": [*({"open": a, "close": b} for a, b in lexer.BRACKETS.items()), quotes],
         "surroundingPairs": [*brackets, ['"', '"']],
-        "wordPattern": v.NAME,
+        "wordPattern": lexer.NAME,
         "indentationRules": {
             "increaseIndentPattern": r"^.*[\[({]\s*(#.*)?$|^.*(=|->|=>)\s*(#.*)?$",
             "decreaseIndentPattern": r"^\s*[\])}].*$",

@@ -1,6 +1,6 @@
 """`dlc lsp`: a language server, for editors.
 
-`documents.py` has the files, open or not, with what is known of each: its tree, its types (`typecheck/workspace.py`
+`documents.py` has the files, open or not, with what is known of each: its tree, its types (`typecheck/program.py`
 checks again what an edit touches), the names in it. `names.py` finds by scopes alone what a name stands for, also in a
 file that does not check; `references.py` decides what is left open there, over all files. Each feature is a file of
 functions of a document and a position; `server.py` binds them to the protocol, which is pygls's. What the session

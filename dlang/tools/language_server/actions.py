@@ -10,7 +10,7 @@ from lsprotocol import types as lsp
 
 from dlang.diagnostics import Diagnostic, Fix, Span
 from dlang.grammar import syntax as s
-from dlang.grammar.trees import walk
+from dlang.grammar.syntax import walk
 from dlang.tools.assistance.signatures import inferred
 from dlang.tools.explain import PAGES
 from dlang.tools.language_server.describe import entry_of, shown_type

@@ -14,7 +14,7 @@ from dlang.diagnostics import Span
 from dlang.grammar import parser, syntax as s
 from dlang.grammar.lexer import CONTEXTUAL, KEYWORDS
 from dlang.grammar.newlines import OPENERS
-from dlang.grammar.trees import walk
+from dlang.grammar.syntax import walk
 from dlang.tools.assistance.signatures import Signature, flat, takes, taking
 from dlang.tools.assistance.situation import (
     INTERPOLATION,

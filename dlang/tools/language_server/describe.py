@@ -9,7 +9,7 @@ from lsprotocol import types as lsp
 
 from dlang.diagnostics import Span
 from dlang.grammar import syntax as s
-from dlang.grammar.trees import walk
+from dlang.grammar.syntax import walk
 from dlang.tools.assistance import signatures
 from dlang.tools.assistance.signatures import Signature, as_written, flat, inferred, of_builtin, pattern_text
 from dlang.tools.language_server.documents import Document

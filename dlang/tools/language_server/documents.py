@@ -25,9 +25,8 @@ from dlang.tools.language_server.protocol import PartsCache
 from dlang.typecheck.cache import Observed
 from dlang.typecheck.limits import room
 from dlang.typecheck.modules import Finder, library_folders
-from dlang.typecheck.program import Checked
+from dlang.typecheck.program import Checked, Workspace
 from dlang.typecheck.types import Type
-from dlang.typecheck.workspace import Workspace
 
 if TYPE_CHECKING:
     from dlang.tools.language_server.references import Definition

@@ -10,7 +10,7 @@ from typing import Any
 
 from dlang.diagnostics import Span
 from dlang.grammar import syntax as s
-from dlang.grammar.trees import children
+from dlang.grammar.syntax import children
 from dlang.ops.functions import DERIVES
 from dlang.tools.assistance.situation import GIVE_FUNCTIONS
 from dlang.typecheck.types import DTYPES

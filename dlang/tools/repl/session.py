@@ -20,7 +20,7 @@ from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error
 from dlang.driver import Backend, Request, call, load, lower
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse
-from dlang.grammar.trees import walk
+from dlang.grammar.syntax import walk
 from dlang.identity import ByIdentity
 from dlang.lazy_modules import lazy_module
 from dlang.runtime.drivers import DEVICES
@@ -55,10 +55,9 @@ from dlang.tools.repl.state import (
 )
 from dlang.typecheck import core
 from dlang.typecheck.printing import Names
-from dlang.typecheck.program import Checked, scheme_text
+from dlang.typecheck.program import Checked, Workspace, scheme_text
 from dlang.typecheck.terms import variables
 from dlang.typecheck.types import UNIT, SizeVar, Type, TypeFn
-from dlang.typecheck.workspace import Workspace
 
 if TYPE_CHECKING:
     from dlang.driver import Runner
