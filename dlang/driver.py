@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Literal
 from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error
 from dlang.gc_pause import gc_paused
 from dlang.lazy_modules import lazy_module
-from dlang.runtime import drivers
-from dlang.runtime.calling import Runner as Runner, call as call, failure as failure
+from dlang.runtime import devices
+from dlang.runtime.failures import Runner as Runner, call as call, failure as failure
 from dlang.timings import timed
 from dlang.verification import verifying
 
@@ -188,7 +188,7 @@ def split(
     The first is called `early_name(face.name)`; what it gives are further arguments of the second.
     profile: as code that measures itself. deterministic: as in `Engine`.
     """
-    program, (entry,) = lower([request], structs=structs, bound=bound, device=backend in drivers.DEVICES)
+    program, (entry,) = lower([request], structs=structs, bound=bound, device=backend in devices.DEVICES)
     refuse(entry.face)
     if backend == "interp":
         return interpreter.Interpreter(program, host), entry.face
@@ -242,14 +242,14 @@ def ready(
     classes = StructClasses() if structs is None else structs
     wanted = engine.profile, engine.debug, engine.sanitizes
     options = repr(  # what was compiled without verification is none that was verified
-        (backend in drivers.DEVICES, engine.deterministic, engine.level, engine.grain, *wanted, verifying())
+        (backend in devices.DEVICES, engine.deterministic, engine.level, engine.grain, *wanted, verifying())
     )
     place = compile_cache.place_of(checked, request.decl, request.bindings, classes, options)
     kept = place.find() if place is not None else None
     if kept is not None:
         compiled, face, python = kept
     else:
-        program, (entry,) = lower([request], structs=classes, device=backend in drivers.DEVICES)
+        program, (entry,) = lower([request], structs=classes, device=backend in devices.DEVICES)
         face, python = entry.face, program.python
         refuse(face)
         compiled = engine.build(program, [entry.name])
@@ -277,7 +277,7 @@ def _engine(backend: Backend, host: Host, profile: bool = False, deterministic: 
     from dlang.runtime.tiers import usual_tiers
 
     engine = Engine(
-        host, profile=profile, driver=drivers.driver_of(backend), deterministic=is_deterministic(deterministic)
+        host, profile=profile, driver=devices.driver_of(backend), deterministic=is_deterministic(deterministic)
     )
     if engine.driver is None and not engine.profile and not engine.debug:
         engine.tiers = usual_tiers()

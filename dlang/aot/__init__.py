@@ -1,9 +1,9 @@
 """Programs that run without the compiler: `dlc build`.
 
 `exports` chooses the functions and compiles them. `interface`, `shared` and `program` write them as C; `toolchain`
-compiles that and links it with the runtime in c/: `shared` makes a library of it, `executable` a program. `archive`
-writes a file that Python loads without the compiler, `wheel` a package around one, with the `stubs` of its types and a
-copy of what runs it.
+compiles that and links it with the runtime in c/: `shared` makes a library of it, or a program. `archive` writes
+a file that Python loads without the compiler, or a package around one, with the `stubs` of its types and a copy of what
+runs it.
 
 In c/ is what runtime/ is where Python is: `runtime.c` has contexts, stacks and threads, `host.c` what a program does to
 the world, `messages.c` what has ended a run, `crossing.c` what crosses the border of a library. Values become text in

@@ -23,7 +23,7 @@ from dlang.ir.terms import Scalar, poly
 from dlang.lazy_modules import lazy_module
 from dlang.python.arguments import indices_asked, mono_text
 from dlang.python.callables import Handles, Passed
-from dlang.runtime.drivers import DEVICES
+from dlang.runtime.devices import DEVICES
 from dlang.specialize.structs import StructClasses
 from dlang.specialize.types import (
     Bindings,

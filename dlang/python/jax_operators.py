@@ -26,7 +26,6 @@ from dlang.ir.crossing import leaf_count, leaves_of
 from dlang.lazy_modules import jax, lazy_module
 from dlang.python.bound import Bound
 from dlang.python.kinds import JAX, X64
-from dlang.python.mapped import each_leaf, mapped
 from dlang.python.operators import (
     ARRAY,
     DEFAULT,
@@ -43,9 +42,11 @@ from dlang.python.operators import (
     aliases,
     described,
     draws,
+    each_leaf,
     function_of,
     given,
     leaves,
+    mapped,
     places,
     pulled,
     pushed,

@@ -18,7 +18,6 @@ from dlang.host.classes import same_class
 from dlang.host.values import describe, dtype_name
 from dlang.ops.dtypes import ELSEWHERE
 from dlang.python.kinds import TORCH, Extent
-from dlang.python.mapped import each_leaf, mapped
 from dlang.python.operators import (
     ARRAY,
     DEFAULT,
@@ -36,9 +35,11 @@ from dlang.python.operators import (
     aliases,
     described,
     draws,
+    each_leaf,
     function_of,
     given,
     leaves,
+    mapped,
     places,
     pulled,
     pushed,

@@ -21,7 +21,6 @@ What it shares with the interpreter is in `host/`.
   A function that launches nothing gets copies on the host, and its arrays are copied to the device, so a caller need
   not know.
 - *Measurements*: `memory.py` reads how much memory runs held; `profile.py` makes tables and traces of what a program
-  that measures itself has counted, beside what the machine can do (`roofline.py`); `device_runs.py`
-  reads the marks that a device has come to; `host/platform/debugger.py` tells gdb and perf of code, if `engine.py`
-  finds that they want to know.
+  that measures itself has counted, beside what the machine can do; `device_runs.py` reads the marks that a device has
+  come to; `host/platform/loader.py` tells gdb and perf of code, if `engine.py` finds that they want to know.
 """

@@ -31,8 +31,8 @@ from dlang.ir.crossing import PythonFunction, leaves_of
 from dlang.ir.faces import Signature, Terms
 from dlang.ir.terms import Size, Var
 from dlang.lazy_modules import lazy_module, np
-from dlang.runtime.calling import call, failure
 from dlang.runtime.compiled import Compiled
+from dlang.runtime.failures import call, failure
 from dlang.runtime.seeds import DefaultSeeds
 from dlang.runtime.sizes import Compared, PassedSize, Solved, Step
 

@@ -9,11 +9,22 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from threading import RLock
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dlang.codegen.kernel import Kernel
 from dlang.diagnostics import DlangError, error
+from dlang.lazy_modules import lazy_module
+
+if TYPE_CHECKING:
+    from dlang.host import cuda
+    from dlang.runtime import gpu
+    from dlang.runtime.emulation.driver import EmulatedDriver
+else:
+    gpu = lazy_module("dlang.runtime.gpu")
+    cuda = lazy_module("dlang.host.cuda")
+
 
 _INT, _LONG, _ADDRESS = ctypes.c_int, ctypes.c_int64, ctypes.c_uint64
 _MATRIX = (_ADDRESS, _INT, _LONG, ctypes.c_longlong)
@@ -383,3 +394,34 @@ def _drop_oldest(driver: Driver) -> bool:
     graphs = driver.graphs
     with graphs.lock:
         return _dropped(driver, graphs.oldest(graphs.repeats, graphs.now + 1))
+
+
+DEVICES = frozenset(("cuda", "cuda-emulated"))
+"""The back ends that have loops run on a device."""
+
+
+def driver_of(backend: str) -> Driver | None:
+    """The device that a back end uses now, which on CUDA is CuPy's current one; None for one that uses none.
+
+    Raises `DlangError` where there is no device, or what it needs is not installed.
+    """
+    match backend:
+        case "cuda":
+            return _gpu(cuda.cupy().cuda.runtime.getDevice())
+        case "cuda-emulated":
+            return _emulation()
+        case _:
+            return None
+
+
+@cache
+def _gpu(number: int) -> gpu.CudaDriver:
+    """The driver of CuPy's current device, which has that number."""
+    return gpu.CudaDriver()
+
+
+@cache
+def _emulation() -> EmulatedDriver:
+    from dlang.runtime.emulation.driver import EmulatedDriver
+
+    return EmulatedDriver()

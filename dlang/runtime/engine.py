@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from dlang.codegen.llvm import jit
     from dlang.codegen.loops import Nest
     from dlang.host import placed
-    from dlang.host.platform import debugger
+    from dlang.host.platform import loader
     from dlang.ir import anf
     from dlang.runtime import device_calls, device_runs, memory
     from dlang.runtime.device_calls import RepeatedCalls
@@ -55,7 +55,7 @@ else:
     jit = lazy_module("dlang.codegen.llvm.jit")
     placed = lazy_module("dlang.host.placed")
     memory = lazy_module("dlang.runtime.memory")
-    debugger = lazy_module("dlang.host.platform.debugger")
+    loader = lazy_module("dlang.host.platform.loader")
 
 
 # ---- what can be observed --------------------------------------------------------------------------------------------
@@ -83,9 +83,9 @@ def announce(code: bytes, entry: str, address: int) -> None:
     if sys.platform != "linux" or code[:4] != b"\x7fELF" or not (wants_map or wants_lines()):
         return
     if wants_map:
-        debugger.write_map(code, entry, address)
+        loader.write_map(code, entry, address)
     if wants_lines():
-        debugger.tell_gdb(code, entry, address)
+        loader.tell_gdb(code, entry, address)
 
 
 # ---- engine ----------------------------------------------------------------------------------------------------------

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlang.aot.executable import SEED, THREADS, CommandLine, Option
 from dlang.aot.exports import NOT_EXPORTED, Chosen
+from dlang.aot.shared import SEED, THREADS, CommandLine, Option
 from dlang.codegen.llvm.processors import LEVELS, NATIVE
 from dlang.diagnostics import DlangError, error, shown
 from dlang.ir.terms import Scalar, poly
@@ -24,17 +24,15 @@ from dlang.typecheck.program import Checked
 from dlang.typecheck.types import TypeVar
 
 if TYPE_CHECKING:
-    from dlang.aot import archive, executable, exports, interface, shared, toolchain, wheel
+    from dlang.aot import archive, exports, interface, shared, toolchain
     from dlang.aot.exports import Built, Export
     from dlang.typecheck.program import Checked
 else:
     archive = lazy_module("dlang.aot.archive")
-    executable = lazy_module("dlang.aot.executable")
     exports = lazy_module("dlang.aot.exports")
     interface = lazy_module("dlang.aot.interface")
     shared = lazy_module("dlang.aot.shared")
     toolchain = lazy_module("dlang.aot.toolchain")
-    wheel = lazy_module("dlang.aot.wheel")
 
 
 FORMS = {"fn": "", "grad": "grad", "value_and_grad": "value_and_grad"}
@@ -119,7 +117,7 @@ def _program(args: argparse.Namespace, checked: Checked, name: str) -> int:
     built = exports.build(
         checked, [start], toolchain.processor_named(args.cpu or toolchain.usual_processor()), by_name=True
     )
-    return _write(Path(args.folder), lambda folder: executable.build_executable(built, name, line, folder))
+    return _write(Path(args.folder), lambda folder: shared.build_executable(built, name, line, folder))
 
 
 def _refusal(args: argparse.Namespace) -> Callable[[Export], None]:
@@ -131,7 +129,7 @@ def _made(args: argparse.Namespace, built: Built, name: str, folder: Path) -> li
     if args.shared:
         return shared.build_shared(built, name.replace("-", "_"), folder)
     if args.wheel:
-        return wheel.build_wheel(built, name, args.package_version or "0.1.0", args.requires, folder)
+        return archive.build_wheel(built, name, args.package_version or "0.1.0", args.requires, folder)
     return archive.build_archive(built, name, folder)
 
 

@@ -12,7 +12,7 @@ from dlang.diagnostics import DlangError
 from dlang.driver import Backend, errors_of, lower, read_source
 from dlang.dump_ir import open_variable, request
 from dlang.lazy_modules import lazy_module
-from dlang.runtime.drivers import driver_of
+from dlang.runtime.devices import driver_of
 from dlang.timings import Timing, timings_of
 from dlang.tools.arguments import Parser, add_backend, add_json, add_program
 from dlang.tools.files import replace_file

@@ -27,7 +27,7 @@ from dlang.driver import (
 )
 from dlang.lazy_modules import json, lazy_module
 from dlang.polynomials import Poly
-from dlang.runtime.drivers import driver_of
+from dlang.runtime.devices import driver_of
 from dlang.tools.arguments import (
     Parser,
     add_backend,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dlang
-from dlang.runtime import drivers
+from dlang.runtime import devices
 from dlang.runtime.emulation.driver import EmulatedArray, EmulatedDriver
 
 SOURCE = """
@@ -45,7 +45,7 @@ def driver() -> Iterator[EmulatedDriver]:
     """A device whose arrays stay there."""
     device = EmulatedDriver(keeps=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(drivers, "driver_of", lambda backend: device if backend == "cuda-emulated" else None)
+        patch.setattr(devices, "driver_of", lambda backend: device if backend == "cuda-emulated" else None)
         yield device
 
 

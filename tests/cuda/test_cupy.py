@@ -14,7 +14,7 @@ import pytest
 
 from dlang.diagnostics import DlangError
 from dlang.host import cuda
-from dlang.runtime import drivers
+from dlang.runtime import devices
 from dlang.runtime.device_runs import Recording
 from dlang.runtime.devices import Holding, Stream, allocate, give_back, held
 from dlang.runtime.gpu import CudaDriver
@@ -258,4 +258,4 @@ def test_a_forked_process_does_not_ask_cupy(monkeypatch: pytest.MonkeyPatch) -> 
     assert cuda.cupy() is sys.modules["cupy"]
     monkeypatch.setattr(os, "getpid", lambda: -1)
     with pytest.raises(DlangError, match=r"E0904.*forked"):
-        drivers.driver_of("cuda")
+        devices.driver_of("cuda")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dlang
-from dlang.runtime import drivers
+from dlang.runtime import devices
 from dlang.runtime.emulation.driver import EmulatedArray, EmulatedDriver
 from dlang.runtime.engine import Run
 
@@ -46,7 +46,7 @@ class Pooling(EmulatedDriver):
 def driver() -> Iterator[Pooling]:
     device = Pooling(keeps=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(drivers, "driver_of", lambda backend: device)
+        patch.setattr(devices, "driver_of", lambda backend: device)
         yield device
 
 

@@ -11,7 +11,7 @@ import pytest
 import dlang
 from dlang.host import cuda
 from dlang.runtime.gpu import CudaDriver
-from dlang.runtime.roofline import device_ceilings
+from dlang.runtime.profile import device_ceilings
 from tests.backends import has_gpu
 from tests.cuda import calls
 from tests.cuda.doubling import kernel

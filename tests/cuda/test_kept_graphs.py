@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dlang
-from dlang.runtime import devices, drivers
+from dlang.runtime import devices
 from dlang.runtime.emulation.driver import EmulatedArray, EmulatedDriver, EmulatedGraph
 
 SOURCE = """
@@ -35,7 +35,7 @@ class Counting(EmulatedDriver):
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counting]:
     device = Counting(keeps=True, capacity=16 << 20)
-    monkeypatch.setattr(drivers, "driver_of", lambda backend: device)
+    monkeypatch.setattr(devices, "driver_of", lambda backend: device)
     yield device
 
 

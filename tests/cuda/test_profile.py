@@ -46,8 +46,7 @@ from dlang.runtime.device_runs import Recorder, Recording
 from dlang.runtime.devices import Driver
 from dlang.runtime.emulation.driver import EmulatedDriver
 from dlang.runtime.engine import Engine
-from dlang.runtime.profile import EMULATED, Event, Profile, Row
-from dlang.runtime.roofline import Ceilings, DeviceCeilings, device_ceilings
+from dlang.runtime.profile import EMULATED, Ceilings, DeviceCeilings, Event, Profile, Row, device_ceilings
 from tests.codegen.test_profile import PROGRAM, numbers
 
 MORE = """

@@ -15,9 +15,9 @@ import pytest
 import dlang
 from dlang.driver import Backend
 from dlang.host import cuda
-from dlang.runtime import drivers
+from dlang.runtime import devices
 from dlang.runtime.emulation.driver import EmulatedDriver
-from dlang.runtime.roofline import Ceilings
+from dlang.runtime.profile import Ceilings
 from dlang.tools.dlc import main
 from dlang.tools.repl.session import Session
 
@@ -77,7 +77,7 @@ def test_the_command_runs_a_program(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_a_conversation_keeps_values_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     device = EmulatedDriver(keeps=True)
-    monkeypatch.setattr(drivers, "driver_of", lambda backend: device)
+    monkeypatch.setattr(devices, "driver_of", lambda backend: device)
     session = Session("cuda-emulated")
     session.submit("let x = [f64(i) for i < 100]")
     assert device.used >= 800
@@ -147,7 +147,7 @@ def test_what_was_compiled_is_kept_for_other_processes(tmp_path: Path, monkeypat
 def test_the_command_measures_what_the_device_does(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dlang.runtime.roofline.ceilings", lambda threads: Ceilings(threads, 1e10, 1e11, 1e11))
+    monkeypatch.setattr("dlang.runtime.profile.measured_ceilings", lambda threads: Ceilings(threads, 1e10, 1e11, 1e11))
     file, trace = tmp_path / "m.dl", tmp_path / "trace.json"
     file.write_text('fn main(n: i64 = 50) {\n  let x = [f64(i) for i < n]\n  print("{sum(x)}")\n}\n')
     options = ["--profile", "--profile-out", str(trace), "--backend", "cuda-emulated"]

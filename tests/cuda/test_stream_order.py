@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dlang
-from dlang.runtime import device_runs, devices, drivers
+from dlang.runtime import device_runs, devices
 from dlang.runtime.devices import Stream as Named
 from dlang.runtime.gpu import CudaDriver
 from tests.cuda.ordering import Ordering
@@ -33,9 +33,9 @@ fn multiplied(x: f64[n, n]) -> f64[n, n] = x @ (x @ x)
 def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkingCupy]:
     found = WorkingCupy()
     found.install(monkeypatch)
-    drivers._gpu.cache_clear()
+    devices._gpu.cache_clear()
     yield found
-    drivers._gpu.cache_clear()
+    devices._gpu.cache_clear()
 
 
 def on(fake: WorkingCupy, stream: int) -> None:
@@ -202,7 +202,7 @@ def test_memory_of_another_library_is_used_anew_when_it_has_been_read(fake: Work
     kept += [module.spread(x, 1.0) for _ in range(4)]  # by a graph in the end, where memory is handed out again
     del x
     assert fake.ordering.conflicts == []
-    driver = drivers.driver_of("cuda")
+    driver = devices.driver_of("cuda")
     assert isinstance(driver, CudaDriver) and bool(driver.loans) == (kind is not Shown)
     fake.finished.add(300)
     module.spread(fake.array(rng.random(40)), 1.0)

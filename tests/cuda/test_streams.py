@@ -10,7 +10,7 @@ import pytest
 
 import dlang
 from dlang.host import cuda
-from dlang.runtime import drivers
+from dlang.runtime import devices
 from tests.cuda.fake_cupy import Stream
 from tests.cuda.working_cupy import WorkingCupy
 
@@ -26,9 +26,9 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkingCupy]:
     found = WorkingCupy()
     found.install(monkeypatch)
     monkeypatch.setattr(cuda, "blas", lambda: pytest.fail("cuBLAS is loaded"))
-    drivers._gpu.cache_clear()
+    devices._gpu.cache_clear()
     yield found
-    drivers._gpu.cache_clear()
+    devices._gpu.cache_clear()
 
 
 @pytest.fixture
@@ -77,16 +77,16 @@ def test_work_is_done_step_by_step_where_that_is_asked_for(fake: WorkingCupy, mo
     fake.broken = 700
     with pytest.raises(RuntimeError, match=r"the GPU fails in the kernel `dl_map_0`: ERROR_700"):
         module.step(w, w)
-    drivers._gpu.cache_clear()
+    devices._gpu.cache_clear()
     module = dlang.compile("fn squared(x: f64[n, n]) -> f64[n, n] = x @ x", backend="cuda")
     with pytest.raises(RuntimeError, match=r"the GPU fails in a product of 3 x 3 elements, sums of 3: ERROR_700"):
         module.squared(fake.array(x))
 
 
 def test_there_is_one_driver_for_a_gpu(fake: WorkingCupy) -> None:
-    assert drivers.driver_of("cuda") is drivers.driver_of("cuda")
+    assert devices.driver_of("cuda") is devices.driver_of("cuda")
     fake.current = 1
-    assert drivers.driver_of("cuda") is not drivers._gpu(0)
+    assert devices.driver_of("cuda") is not devices._gpu(0)
 
 
 def test_another_gpu_than_at_compilation_is_an_error(fake: WorkingCupy, m: ModuleType) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dlang
-from dlang.python.mapped import each_leaf, mapped
+from dlang.python.operators import each_leaf, mapped
 from tests.interop.functions import TEXT
 
 

@@ -8,8 +8,7 @@ import dlang
 from dlang.codegen.loops import Nest
 from dlang.diagnostics import CallSite, Source, Span
 from dlang.runtime.memory import Usage
-from dlang.runtime.profile import Event, Profile, Row
-from dlang.runtime.roofline import Ceilings
+from dlang.runtime.profile import Ceilings, Event, Profile, Row
 
 MAIN, RELU = "fn main() { print(f([1.0, 2.0])) }", "fn relu(x: f64) -> f64 = maximum(x, 0.0)"
 TEXT = f"fn f(x: f64[n]) -> f64 =\n  sum(x * x)\n\n{MAIN}\n"

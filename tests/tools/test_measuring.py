@@ -2,7 +2,7 @@
 
 import json
 
-from dlang.runtime.roofline import Ceilings
+from dlang.runtime.profile import Ceilings
 
 WORK = """
     fn main(n: i64 = 100000) {
@@ -13,7 +13,7 @@ WORK = """
 
 
 def test_a_profile_is_printed_behind_the_errors(write, dlc, monkeypatch):
-    monkeypatch.setattr("dlang.runtime.roofline.ceilings", lambda threads: Ceilings(threads, 1e10, 1e11, 1e11))
+    monkeypatch.setattr("dlang.runtime.profile.measured_ceilings", lambda threads: Ceilings(threads, 1e10, 1e11, 1e11))
     file = write(WORK)
     for options in (("--profile", file), (file, "--profile"), (file, "--n", "100000", "--profile")):
         code, out, err = dlc("run", *options)
@@ -50,7 +50,7 @@ def test_the_interpreter_has_no_profile(write, dlc):
 
 
 def test_a_run_that_fails_shows_its_profile(write, dlc, monkeypatch):
-    monkeypatch.setattr("dlang.runtime.roofline.ceilings", lambda threads: Ceilings(threads, 1e10, 1e11, 1e11))
+    monkeypatch.setattr("dlang.runtime.profile.measured_ceilings", lambda threads: Ceilings(threads, 1e10, 1e11, 1e11))
     file = write('fn main() { let x = cumsum([1.0 for i < 1000]); assert sum(x) < 0.0, "no" }')
     code, _, err = dlc("run", file, "--profile")
     assert code == 1 and "E0800" in err and "loop in `main`" in err

@@ -23,7 +23,7 @@ from dlang.grammar.parser import parse
 from dlang.grammar.syntax import walk
 from dlang.identity import ByIdentity
 from dlang.lazy_modules import lazy_module
-from dlang.runtime.drivers import DEVICES
+from dlang.runtime.devices import DEVICES
 from dlang.tools.repl.compose import (
     NAME,
     RESULT,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 from dlang.diagnostics import error
 from dlang.driver import BACKENDS
 from dlang.lazy_modules import lazy_module
-from dlang.runtime.drivers import driver_of
+from dlang.runtime.devices import driver_of
 from dlang.spelling import closest
 from dlang.tools.repl.session import Session
 
