@@ -1,8 +1,8 @@
 """Machine code into this process, as a linker does it: objects of ELF for x86-64, on Linux.
 
-Debuggers and profilers of the system are told of compiled code. GDB is told where code is by the interface that LLVM has for that: an image of the object whose sections have the
-addresses at which they lie, in a list that GDB reads. perf has a file in which it looks for the names and addresses of
-functions.
+Debuggers and profilers of the system are told of compiled code. GDB is told where code is by the interface that LLVM
+has for that: an image of the object whose sections have the addresses at which they lie, in a list that GDB reads.
+perf has a file in which it looks for the names and addresses of functions.
 """
 
 from __future__ import annotations
