@@ -13,21 +13,9 @@ from dlang.python.bound import Bound
 from dlang.python.documentation import parameter_names
 from dlang.python.function import Function
 from dlang.spelling import plural
-from dlang.typecheck import core
+from dlang.typecheck import core, types as ty
 from dlang.typecheck.terms import of_var, substitute
 from dlang.typecheck.trees import at_its_own_types, calling, reference
-from dlang.typecheck.types import (
-    FLOATS,
-    SizeVar,
-    Type,
-    TypeArray,
-    TypeCon,
-    TypeFn,
-    TypeTuple,
-    TypeVar,
-    resolve,
-    resolve_shape,
-)
 
 if TYPE_CHECKING:
     from dlang.typecheck import discrete
@@ -127,21 +115,21 @@ def _asked(kind: str, decl: core.FnDecl, wrt: Parameters) -> list[str | int]:
 def _form(kind: str, f: Function, positions: tuple[int, ...], single: bool) -> Function:
     decl = f.decl
     assert decl.result is not None
-    result = resolve(decl.result)
-    is_open = isinstance(result, TypeVar) or (isinstance(result, TypeArray) and not _axes(result))
-    if kind != "jacobian" and not is_open and not (isinstance(result, TypeCon) and result.name in FLOATS):
+    result = ty.resolve(decl.result)
+    is_open = isinstance(result, ty.TypeVar) or (isinstance(result, ty.TypeArray) and not _axes(result))
+    if kind != "jacobian" and not is_open and not (isinstance(result, ty.TypeCon) and result.name in ty.FLOATS):
         raise _refused(kind, decl, "it does not give one float")
     slopes = [decl.params[k].local.type for k in positions]
-    gradient = slopes[0] if single else TypeTuple(tuple(slopes))
+    gradient = slopes[0] if single else ty.TypeTuple(tuple(slopes))
     match kind:
         case "grad":
-            value: Type = gradient
+            value: ty.Type = gradient
         case "value_and_grad":
-            value = TypeTuple((result, gradient))
+            value = ty.TypeTuple((result, gradient))
         case _:
             # Axes after axes: the checker finds the type at the ranks of the arguments.
-            value, is_open = TypeVar(0, rigid=True), True
-    t = TypeFn(tuple(p.local.type for p in decl.params), value)
+            value, is_open = ty.TypeVar(0, rigid=True), True
+    t = ty.TypeFn(tuple(p.local.type for p in decl.params), value)
     form = _told(f, core.Derivative(t, decl.span, kind, at_its_own_types(decl), positions, single))
     args = tuple(reference(p, decl.span) for p in decl.params)
     chosen = [decl.params[k].local.name for k in positions]
@@ -241,9 +229,9 @@ def _pushed(f: Function, left: Sequence[core.Param]) -> Function:
     tangents = {p: core.Param(core.Local(n, p.local.type, span=p.local.span)) for n, p in zip(own, left, strict=True)}
     params = (*decl.params, *tangents.values())
     # A size that is known only when it runs is found by the checker, from the expression.
-    value: Type = TypeVar(0, rigid=True) if decl.opened else TypeTuple((result, result))
+    value: ty.Type = ty.TypeVar(0, rigid=True) if decl.opened else ty.TypeTuple((result, result))
     passed = (*decl.params, *[tangents.get(p, p) for p in decl.params])  # that of a bound one is not looked at
-    t = TypeFn(tuple(p.local.type for p in passed), value)
+    t = ty.TypeFn(tuple(p.local.type for p in passed), value)
     form = _told(f, core.Derivative(t, decl.span, "jvp", at_its_own_types(decl), wrt, len(wrt) == 1))
     args = tuple(reference(p, decl.span) for p in passed)
     derived = calling(decl, f"jvp({decl.name})", params, form, args, value)
@@ -261,14 +249,14 @@ def _pulled(f: Function, left: Container[str]) -> Function:
     assert result is not None
     names = [p.local.name for p in decl.params]
     (own,) = _unused(["cotangent"], names)
-    given = {v: SizeVar(0, v.name, rigid=True) for v in decl.opened}
+    given = {v: ty.SizeVar(0, v.name, rigid=True) for v in decl.opened}
     in_place = substitute(result, {v: of_var(g) for v, g in given.items()})
     cotangent = core.Param(core.Local(own, in_place, span=decl.span))
     slopes = [decl.params[k].local.type for k in wrt]
-    value = slopes[0] if len(wrt) == 1 else TypeTuple(tuple(slopes))
-    pull = TypeFn((result,), value)
-    both = TypeTuple((result, pull))
-    t = TypeFn(tuple(p.local.type for p in decl.params), both)
+    value = slopes[0] if len(wrt) == 1 else ty.TypeTuple(tuple(slopes))
+    pull = ty.TypeFn((result,), value)
+    both = ty.TypeTuple((result, pull))
+    t = ty.TypeFn(tuple(p.local.type for p in decl.params), both)
     form = _told(f, core.Derivative(t, decl.span, "vjp", at_its_own_types(decl), wrt, len(wrt) == 1))
     call = core.Call(both, decl.span, form, tuple(reference(p, decl.span) for p in decl.params), decl.opened)
     second = core.Local("pull", pull)
@@ -328,9 +316,9 @@ def _of_language(kind: str, f: Any) -> Function:
     return f
 
 
-def _axes(t: TypeArray) -> int:
+def _axes(t: ty.TypeArray) -> int:
     """The axes that an array surely has."""
-    shape = resolve_shape(t.shape)
+    shape = ty.resolve_shape(t.shape)
     return len(shape.pre) + len(shape.post)
 
 
@@ -344,8 +332,8 @@ def _position(kind: str, decl: core.FnDecl, which: str | int) -> int:
         raise _refused(kind, decl, f"it has no parameter `{which}`, but {', '.join(f'`{n}`' for n in names)}")
     else:
         k = names.index(which)
-    t = resolve(decl.params[k].local.type)
-    if decl.params[k].nodiff or (isinstance(t, TypeCon) and t.name not in FLOATS):
+    t = ty.resolve(decl.params[k].local.type)
+    if decl.params[k].nodiff or (isinstance(t, ty.TypeCon) and t.name not in ty.FLOATS):
         raise _refused(kind, decl, f"its parameter `{names[k]}` has no float to differentiate in")
     return k
 

@@ -19,28 +19,10 @@ from dlang.python.instances import Settled
 from dlang.python.module import datatypes
 from dlang.specialize.structs import field_names, is_none
 from dlang.specialize.types import Mono, MonoArray
+from dlang.typecheck import types as ty
 from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.program import Checked, function_text
 from dlang.typecheck.terms import substitute, variables, view
-from dlang.typecheck.types import (
-    CLASSES,
-    DataDecl,
-    RowVar,
-    Shape,
-    Size,
-    SizeVar,
-    Type,
-    TypeArray,
-    TypeCon,
-    TypeData,
-    TypeFn,
-    TypeTuple,
-    TypeVar,
-    Var,
-    Variant,
-    resolve,
-    resolve_shape,
-)
 
 IMPORTS = {
     "collections.abc": ("Callable",),
@@ -114,7 +96,7 @@ def imports(hints: Hints, wanted: Mapping[str, Sequence[str]]) -> Iterator[str]:
         yield f"from builtins import {', '.join(map(hints.imported, own))}"
 
 
-def datatype(hints: Hints, decl: DataDecl) -> Iterator[str]:
+def datatype(hints: Hints, decl: ty.DataDecl) -> Iterator[str]:
     """The dataclass of a struct, or those of an enum's variants."""
     if decl.is_struct:
         yield from _dataclass(hints, decl.name, decl.variants[0], decl.doc)
@@ -126,12 +108,12 @@ def datatype(hints: Hints, decl: DataDecl) -> Iterator[str]:
     yield f"{name_of(decl)}: {hints.word('TypeAlias')} = {variants_of(decl)}"
 
 
-def _dataclass(hints: Hints, name: str, variant: Variant, doc: str) -> Iterator[str]:
+def _dataclass(hints: Hints, name: str, variant: ty.Variant, doc: str) -> Iterator[str]:
     yield f"@{hints.word('dataclass')}(frozen=True, eq=False)"
     yield f"class {name}:"
     yield from docstring(doc)
     for own, (_, t) in zip(field_names(variant), variant.fields, strict=True):
-        yield f"    {own}: {hints.of(t, given=isinstance(resolve(t), TypeCon))}"
+        yield f"    {own}: {hints.of(t, given=isinstance(ty.resolve(t), ty.TypeCon))}"
     if not variant.fields:
         yield "    ..."
 
@@ -178,21 +160,21 @@ class Signature:
     result: str
 
 
-def vectors_of(decl: FnDecl) -> list[TypeVar]:
+def vectors_of(decl: FnDecl) -> list[ty.TypeVar]:
     """The type variables of a function that stand for anything with the operators of a vector, where no others are open
     and no further constraints."""
-    open = [v for v in variables(*[p.local.type for p in decl.params]) if isinstance(v, TypeVar | RowVar)]
-    found = [v for v in open if isinstance(v, TypeVar) and "Vector" in v.classes]
+    open = [v for v in variables(*[p.local.type for p in decl.params]) if isinstance(v, ty.TypeVar | ty.RowVar)]
+    found = [v for v in open if isinstance(v, ty.TypeVar) and "Vector" in v.classes]
     return found if len(found) == len(open) <= len(VECTORS) and not decl.constraints else []
 
 
 def signatures(decl: FnDecl, settled: Settled, hints: Hints) -> list[Signature]:
     """One, or several of which the first that fits says what a call gives; the last takes what is left."""
-    params = [resolve(p.local.type) for p in decl.params]
+    params = [ty.resolve(p.local.type) for p in decl.params]
     assert decl.result is not None
-    open = [v for v in variables(*params) if isinstance(v, TypeVar | RowVar)]
+    open = [v for v in variables(*params) if isinstance(v, ty.TypeVar | ty.RowVar)]
     plain = Signature(tuple([hints.of(t, given=True) for t in params]), hints.of(decl.result))
-    if not open or any(isinstance(t, TypeFn) and variables(t).keys() & set(open) for t in params):
+    if not open or any(isinstance(t, ty.TypeFn) and variables(t).keys() & set(open) for t in params):
         return [plain]
     if vectors := vectors_of(decl):  # numbers, arrays, tuples or structs: what comes out is what went in
         named = replace(hints, variables={v: hints.word(name) for v, name in zip(vectors, VECTORS, strict=False)})
@@ -209,38 +191,42 @@ def signatures(decl: FnDecl, settled: Settled, hints: Hints) -> list[Signature]:
     found = {p: Signature(p, min(r) if len(r) == 1 else anything) for p, r in results.items()}
     if len(found) == 1:  # nothing that Python sees tells them apart
         return [Signature(plain.params, next(iter(found.values())).result)]
-    dtypes = [v for v in open if isinstance(v, TypeVar)]
+    dtypes = [v for v in open if isinstance(v, ty.TypeVar)]
     complete = len(choices) <= MOST and len(dtypes) < 2 and all(v.classes for v in dtypes) and not decl.constraints
     rest = [] if found and complete else [Signature(plain.params, anything)]
     return [*found.values(), *(r for r in rest if r.params not in found)]
 
 
-def _choices(open: Sequence[Var], params: Sequence[Type], pending: bool) -> Iterator[Mapping[Var, Type | Shape]]:
+def _choices(
+    open: Sequence[ty.Var], params: Sequence[ty.Type], pending: bool
+) -> Iterator[Mapping[ty.Var, ty.Type | ty.Shape]]:
     """Lists bindings of variables: all dtypes the same, numbers or arrays. pending: there are constraints too."""
-    dtypes = [v for v in open if isinstance(v, TypeVar)]
-    whole = [v for v in dtypes if not v.atomic and any(resolve(t) is v for t in params)] if pending else []
-    rows = [v for v in open if isinstance(v, RowVar)]
+    dtypes = [v for v in open if isinstance(v, ty.TypeVar)]
+    whole = [v for v in dtypes if not v.atomic and any(ty.resolve(t) is v for t in params)] if pending else []
+    rows = [v for v in open if isinstance(v, ty.RowVar)]
     ranks = list(product(range(3), repeat=len(whole))) if len(whole) < 3 else [(k,) * len(whole) for k in range(3)]
-    known = [d for d in ORDER if all(d in CLASSES[c] for v in dtypes for c in v.classes if c in CLASSES)]
+    known = [d for d in ORDER if all(d in ty.CLASSES[c] for v in dtypes for c in v.classes if c in ty.CLASSES)]
     if not all(v.classes for v in dtypes):
         known = [d for d in known if d in COMMON and (d != "bool" or not pending)]
     for dtype in known if dtypes else ["f64"]:
         for forms in ranks:
-            chosen: dict[Var, Type | Shape] = {v: TypeCon(dtype) for v in dtypes}
-            chosen |= {v: _array(TypeCon(dtype), rank) for v, rank in zip(whole, forms, strict=True)}
+            chosen: dict[ty.Var, ty.Type | ty.Shape] = {v: ty.TypeCon(dtype) for v in dtypes}
+            chosen |= {v: _array(ty.TypeCon(dtype), rank) for v, rank in zip(whole, forms, strict=True)}
             for axes in product((0, 1), repeat=len(rows)):
                 yield chosen | {v: _shape(rank) for v, rank in zip(rows, axes, strict=True)}
 
 
-def _shape(rank: int) -> Shape:
-    return Shape(tuple([Size(Poly.of(SizeVar(0))) for _ in range(rank)]))
+def _shape(rank: int) -> ty.Shape:
+    return ty.Shape(tuple([ty.Size(Poly.of(ty.SizeVar(0))) for _ in range(rank)]))
 
 
-def _array(element: Type, rank: int) -> Type:
-    return TypeArray(element, _shape(rank)) if rank else element
+def _array(element: ty.Type, rank: int) -> ty.Type:
+    return ty.TypeArray(element, _shape(rank)) if rank else element
 
 
-def _result(decl: FnDecl, types: Sequence[Type], choice: Mapping[Var, Type | Shape], settled: Settled) -> Type | None:
+def _result(
+    decl: FnDecl, types: Sequence[ty.Type], choice: Mapping[ty.Var, ty.Type | ty.Shape], settled: Settled
+) -> ty.Type | None:
     """The type of a call; None if there is none with these types."""
     assert decl.result is not None
     if not decl.constraints:
@@ -255,12 +241,12 @@ def _result(decl: FnDecl, types: Sequence[Type], choice: Mapping[Var, Type | Sha
         return None
 
 
-def _mono(t: Type) -> Mono | None:
+def _mono(t: ty.Type) -> Mono | None:
     """A number or an array of numbers; None for what is more."""
     element, shape = view(t)
-    if not isinstance(element, TypeCon):
+    if not isinstance(element, ty.TypeCon):
         return None
-    s = resolve_shape(shape)
+    s = ty.resolve_shape(shape)
     sizes = tuple([poly(0) for _ in (*s.pre, *s.post)])
     return MonoArray(Scalar(element.name), sizes) if sizes else Scalar(element.name)
 
@@ -279,7 +265,7 @@ class Hints:
     """
 
     taken: Container[str] = ()
-    variables: Mapping[TypeVar, str] = field(default_factory=dict)
+    variables: Mapping[ty.TypeVar, str] = field(default_factory=dict)
 
     def word(self, name: str) -> str:
         """A name that a stub imports or takes as given, under another name if need be, which no class has either."""
@@ -294,25 +280,25 @@ class Hints:
         """How an import gives it."""
         return f"{name} as {self.word(name)}" if name in self.taken else name
 
-    def of(self, t: Type, *, given: bool = False, strict: bool = False) -> str:
+    def of(self, t: ty.Type, *, given: bool = False, strict: bool = False) -> str:
         """Returns the Python hint for a type. given: for an argument, which accepts more types; strict: but not where
         that would fail to tell one type from another.
         """
-        t = resolve(t)
+        t = ty.resolve(t)
         match t:
-            case TypeCon(name):
+            case ty.TypeCon(name):
                 return self.scalar(name, given and not strict)
-            case TypeArray(element, shape):
-                return self.array(resolve(element), resolve_shape(shape), given, strict)
-            case TypeTuple(items):
+            case ty.TypeArray(element, shape):
+                return self.array(ty.resolve(element), ty.resolve_shape(shape), given, strict)
+            case ty.TypeTuple(items):
                 inner = ", ".join([self.of(i, given=given, strict=strict) for i in items])
                 return f"{self.word('tuple')}[{inner}]" if items else "None"
-            case TypeFn(params, result):
+            case ty.TypeFn(params, result):
                 inner = ", ".join(map(self.of, params))
                 return f"{self.word('Callable')}[[{inner}], {self.of(result, given=True)}]"
-            case TypeData(decl, _):
+            case ty.TypeData(decl, _):
                 return name_of(decl)
-            case TypeVar():
+            case ty.TypeVar():
                 return self.variables.get(t) or self.word("Any")
 
     def scalar(self, dtype: str, given: bool) -> str:
@@ -322,15 +308,15 @@ class Hints:
         other = plain or self.word("float" if dtype.startswith(("f", "bf")) else "int")
         return other if dtype == "f64" else f"{other} | {numpy}"
 
-    def array(self, element: Type, shape: Shape, given: bool, strict: bool) -> str:
+    def array(self, element: ty.Type, shape: ty.Shape, given: bool, strict: bool) -> str:
         match element:
-            case TypeCon(name):
+            case ty.TypeCon(name):
                 own = "object_" if name == "str" else SCALARS.get(name)
                 dtype = self.word("Any") if own is None else f"{self.word('np')}.{own}"
                 array = f"{self.word('NDArray')}[{dtype}]"
                 items = self.plain(name) if strict and name != "str" else self.word("Any")
                 return f"{array} | {self.word('list')}[{items}]" if given and items else array
-            case TypeVar():
+            case ty.TypeVar():
                 return self.word("Any")
         if shape.row is not None:
             return self.word("Any")
@@ -348,11 +334,11 @@ class Hints:
         return f"{self.word('np')}.{SCALARS[dtype]}" if dtype in SCALARS else self.word("Any")
 
 
-def name_of(decl: DataDecl) -> str:
+def name_of(decl: ty.DataDecl) -> str:
     """The class of a struct; what stands for all variants of an enum."""
     return decl.name if decl.is_struct else f"_{decl.name}"
 
 
-def variants_of(decl: DataDecl) -> str:
+def variants_of(decl: ty.DataDecl) -> str:
     """The variants of an enum, as a union."""
     return " | ".join("None" if is_none(v) else v.name for v in decl.variants)

@@ -28,24 +28,11 @@ from dlang.python.instances import Program
 from dlang.tools.arguments import Parser, add_backend, add_json, add_paths, positive
 from dlang.tools.files import programs, refuse_unwritable, replace_file
 from dlang.tools.report import coloured, failed_in, painted, report
-from dlang.typecheck import core
+from dlang.typecheck import core, types as ty
 from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.modules import unreadable
 from dlang.typecheck.terms import variables
 from dlang.typecheck.trees import Tree, pattern_locals, walk
-from dlang.typecheck.types import (
-    UNIT,
-    DataDecl,
-    Shape,
-    Size,
-    SizeVar,
-    Type,
-    TypeData,
-    TypeFn,
-    TypeTuple,
-    children,
-    resolve,
-)
 
 if TYPE_CHECKING:
     from dlang.runtime import threads
@@ -363,7 +350,7 @@ def subject_of(bench: core.FnDecl) -> Subject:
         for old, new in zip(needed, passed, strict=True)
     ]
     values = core.TupleExpr(
-        TypeTuple(tuple(x.type for x in needed)) if needed else UNIT,
+        ty.TypeTuple(tuple(x.type for x in needed)) if needed else ty.UNIT,
         bench.span,
         tuple(core.Ref(x.type, bench.span, x) for x in needed),
     )
@@ -421,7 +408,7 @@ def _functions(s: core.Statement) -> Iterator[core.Local | core.FnDecl]:
     """Lists the functions that a statement binds; several names of one statement go together."""
     if isinstance(s, core.LocalFn):
         yield s.decl
-    elif any(isinstance(resolve(x.type), TypeFn) for x in _bound(s)):
+    elif any(isinstance(ty.resolve(x.type), ty.TypeFn) for x in _bound(s)):
         yield from _bound(s)
 
 
@@ -439,36 +426,36 @@ def _mentioned(trees: Sequence[Tree]) -> Iterator[core.Local | core.FnDecl]:
                     yield from (place.local for place in node.places)
 
 
-def _sizes(trees: Iterable[Tree]) -> set[SizeVar]:
+def _sizes(trees: Iterable[Tree]) -> set[ty.SizeVar]:
     """The sizes that expressions mention."""
-    found: set[SizeVar] = set()
+    found: set[ty.SizeVar] = set()
     for tree in trees:
         for node in walk(tree):
-            terms: list[Type | Size] = [node.type] if isinstance(node, core.Node) else []
+            terms: list[ty.Type | ty.Size] = [node.type] if isinstance(node, core.Node) else []
             if isinstance(node, core.SizeValue):
                 terms.append(node.size)
-            found |= {v for v in variables(*terms) if isinstance(v, SizeVar)}
+            found |= {v for v in variables(*terms) if isinstance(v, ty.SizeVar)}
     return found
 
 
-def _told(x: core.Local) -> Iterator[SizeVar]:
+def _told(x: core.Local) -> Iterator[ty.SizeVar]:
     """The sizes that a value says: that it is, or that its axes have."""
     if x.size is not None:
         yield x.size
-    yield from (v for v in variables(x.type) if isinstance(v, SizeVar))
+    yield from (v for v in variables(x.type) if isinstance(v, ty.SizeVar))
 
 
-def _holds_function(t: Type | Shape | Size, within: tuple[DataDecl, ...]) -> bool:
-    if isinstance(t, Shape | Size):
+def _holds_function(t: ty.Type | ty.Shape | ty.Size, within: tuple[ty.DataDecl, ...]) -> bool:
+    if isinstance(t, ty.Shape | ty.Size):
         return False
-    t = resolve(t)
-    if isinstance(t, TypeFn):
+    t = ty.resolve(t)
+    if isinstance(t, ty.TypeFn):
         return True
-    if isinstance(t, TypeData) and t.decl not in within:
+    if isinstance(t, ty.TypeData) and t.decl not in within:
         fields = [f for v in t.decl.variants for _, f in v.fields]
         if any(_holds_function(f, (*within, t.decl)) for f in fields):
             return True
-    return any(_holds_function(part, within) for part in children(t))
+    return any(_holds_function(part, within) for part in ty.children(t))
 
 
 # ---- times -----------------------------------------------------------------------------------------------------------

@@ -8,35 +8,13 @@ from dataclasses import dataclass, field, replace
 from dlang.diagnostics import DlangError, Note, Span, error, replacement
 from dlang.grammar import syntax as s
 from dlang.polynomials import TooManyTerms
-from dlang.typecheck import elsewhere, refinements
+from dlang.typecheck import elsewhere, refinements, types as ty
 from dlang.typecheck.context import Checker
 from dlang.typecheck.limits import size_too_large, within_axes, within_size
 from dlang.typecheck.messages import did_you_mean, misspelt
 from dlang.typecheck.scope import AliasEntry, Scope
 from dlang.typecheck.state import Term
 from dlang.typecheck.terms import I64, number, of_var, substitute
-from dlang.typecheck.types import (
-    CLASSES,
-    DTYPES,
-    Below,
-    DataDecl,
-    Effects,
-    Refinement,
-    RowVar,
-    Shape,
-    Size,
-    SizeVar,
-    Type,
-    TypeArray,
-    TypeCon,
-    TypeData,
-    TypeFn,
-    TypeTuple,
-    TypeVar,
-    Var,
-    floor_div,
-    resolve,
-)
 from dlang.typecheck.unify import add, exact_division, multiply, subtract
 
 _LIKE_VARIABLE = re.compile(r"([^\W\d_]|[^\W\d_fiuc]\d+)'*$")  # `i3` and the like are meant as dtypes
@@ -55,28 +33,28 @@ class Annotator:
     cx: Checker
     scope: Scope
     rigid: bool
-    names: dict[str, Var] = field(default_factory=dict)
-    unknown: dict[str, SizeVar] | None = None
+    names: dict[str, ty.Var] = field(default_factory=dict)
+    unknown: dict[str, ty.SizeVar] | None = None
     what: str = "this annotation"
     instead: tuple[str, ...] = ("write a name here: a parameter's size is known",)
-    refined: dict[s.TypeName, Refinement] = field(default_factory=dict)
+    refined: dict[s.TypeName, ty.Refinement] = field(default_factory=dict)
 
     def origin(self, span: Span) -> Note:
         return Note(f"from {self.what}", span)
 
     # ---- types -------------------------------------------------------------------------------------------------------
-    def type(self, t: s.TypeExpr) -> Type:
+    def type(self, t: s.TypeExpr) -> ty.Type:
         """Converts a type annotation; refuses one that refines its type by `Idx`."""
         found = self.converted(t)
         if self.refinement(t) is not None:
             raise misplaced(t.span, "here", "write `i64`, and `e as Idx<n>` where a value has to be an index")
         return found
 
-    def refined_type(self, t: s.TypeExpr) -> tuple[Type, Refinement | None]:
+    def refined_type(self, t: s.TypeExpr) -> tuple[ty.Type, ty.Refinement | None]:
         """The type, and what `Idx` in it says beside."""
         return self.converted(t), self.refinement(t)
 
-    def refinement(self, t: s.TypeExpr | s.Dim) -> Refinement | None:
+    def refinement(self, t: s.TypeExpr | s.Dim) -> ty.Refinement | None:
         """The refinement of a type that has been converted."""
         match t:
             case s.TypeName(_, name, written):
@@ -100,35 +78,35 @@ class Annotator:
             case _:
                 return None
 
-    def converted(self, t: s.TypeExpr) -> Type:
+    def converted(self, t: s.TypeExpr) -> ty.Type:
         match t:
             case s.TypeName(_, name, arguments):
                 return self.named(t, name, arguments)
             case s.TypeArray(_, element, dims):
                 return self.array(element, dims)
             case s.TypeTuple(_, items):
-                return TypeTuple(tuple(self.converted(i) for i in items))
+                return ty.TypeTuple(tuple(self.converted(i) for i in items))
             case s.TypeFunction(_, parameters, result, effects):
                 inner = replace(self, unknown=None)
                 params = tuple(inner.converted(p) for p in parameters)
                 inner.unknown = {}
                 found = inner.converted(result)
-                return TypeFn(params, found, self.effects(t.span, effects), tuple(inner.unknown.values()))
+                return ty.TypeFn(params, found, self.effects(t.span, effects), tuple(inner.unknown.values()))
             case s.TypeEffects(_, result, names):
                 self.effects(t.span, names)
                 return self.converted(result)
 
-    def effects(self, span: Span, names: tuple[str, ...] | None) -> Effects:
+    def effects(self, span: Span, names: tuple[str, ...] | None) -> ty.Effects:
         known_effects(names or (), span)
-        return Effects(set(names or ()), names is not None)
+        return ty.Effects(set(names or ()), names is not None)
 
-    def named(self, t: s.TypeName, name: str, arguments: tuple[s.TypeExpr | s.Dim, ...]) -> Type:
-        if name in DTYPES:
-            return TypeCon(name)
+    def named(self, t: s.TypeName, name: str, arguments: tuple[s.TypeExpr | s.Dim, ...]) -> ty.Type:
+        if name in ty.DTYPES:
+            return ty.TypeCon(name)
         if name == "size":
             return I64
         if name == "Idx":
-            self.refined[t] = Below(self.index_size(t))
+            self.refined[t] = ty.Below(self.index_size(t))
             return I64
         if not name:  # a syntax error that has been reported
             return self.cx.st.type_var()
@@ -137,7 +115,7 @@ class Annotator:
         entry = self.cx.type_of_module(name, t.span) if "." in name else self.cx.find_type(name)
         if entry is None:
             raise self.unknown_type(name, t.span, self.cx.type_names())
-        rows = [k for k, p in enumerate(entry.params) if isinstance(p, RowVar)]
+        rows = [k for k, p in enumerate(entry.params) if isinstance(p, ty.RowVar)]
         if len(rows) == 1:
             return self.applied(entry, self.with_row(entry.params, arguments, rows[0], name, t.span), t)
         if len(arguments) != len(entry.params):
@@ -154,17 +132,17 @@ class Annotator:
     def unknown_type(self, name: str, span: Span, declared: list[str]) -> DlangError:
         """The message for a name that is no type; it says how a variable of the name would be declared."""
         instead = elsewhere.TYPES.get(name)
-        help = (instead,) if instead is not None else did_you_mean(name, [*declared, *sorted(DTYPES)])
+        help = (instead,) if instead is not None else did_you_mean(name, [*declared, *sorted(ty.DTYPES)])
         if not help and not name[0].isupper():
             help = (f"a type variable is a single letter, or listed before the parameters: `<{name}>`",)
         here = span.head(len(name))
-        fixes = misspelt(here, name, [*declared, *sorted(DTYPES)])
+        fixes = misspelt(here, name, [*declared, *sorted(ty.DTYPES)])
         if instead is not None:
             written = re.fullmatch(r"write `([\w<>…]+)`", instead)
             fixes = (replacement(here, written[1]),) if written is not None and "…" not in written[1] else ()
         return error("E0207", f"unknown type `{name}`", here, help=help, fixes=fixes)
 
-    def applied(self, entry: DataDecl | AliasEntry, arguments: tuple[Term, ...], t: s.TypeName) -> Type:
+    def applied(self, entry: ty.DataDecl | AliasEntry, arguments: tuple[Term, ...], t: s.TypeName) -> ty.Type:
         if isinstance(entry, AliasEntry):
             within_size(entry.body, t.span)
             replace = dict(zip(entry.params, arguments, strict=True))
@@ -172,15 +150,15 @@ class Annotator:
             if refinement is not None:
                 self.refined[t] = refinement
             return substitute(entry.body, replace)
-        return TypeData(entry, arguments)
+        return ty.TypeData(entry, arguments)
 
-    def index_size(self, t: s.TypeName) -> Size:
+    def index_size(self, t: s.TypeName) -> ty.Size:
         """The n of `Idx<n>`."""
         if len(t.arguments) != 1:
             raise error("E0314", "`Idx` takes one size: `Idx<n>`", t.span)
         argument = t.arguments[0]
         match argument:
-            case s.TypeName(_, name, ()) if name not in DTYPES:
+            case s.TypeName(_, name, ()) if name not in ty.DTYPES:
                 return self.size_name(argument.span, name)
             case s.SizeName() | s.SizeNumber() | s.SizeOperator() | s.SizeAny(_, str()):
                 return self.dim(argument)
@@ -191,7 +169,7 @@ class Annotator:
                 raise error("E0314", "`Idx` takes a size, found a type", argument.span)
 
     def with_row(
-        self, params: tuple[Var, ...], arguments: tuple[s.TypeExpr | s.Dim, ...], row: int, name: str, span: Span
+        self, params: tuple[ty.Var, ...], arguments: tuple[s.TypeExpr | s.Dim, ...], row: int, name: str, span: Span
     ) -> tuple[Term, ...]:
         """The arguments of a declaration with one row, which takes those that the others leave: `Boxed<f64, 2, 3>`."""
         after = len(params) - row - 1
@@ -212,17 +190,17 @@ class Annotator:
         rest = arguments[len(arguments) - after :] if after else ()
         return (*before, self.shape(tuple(dims)), *map(self.argument, params[row + 1 :], rest))
 
-    def argument(self, parameter: Var, a: s.TypeExpr | s.Dim) -> Term:
-        if isinstance(parameter, SizeVar):
+    def argument(self, parameter: ty.Var, a: s.TypeExpr | s.Dim) -> Term:
+        if isinstance(parameter, ty.SizeVar):
             if isinstance(a, s.TypeName) and not a.arguments:
                 return self.size_name(a.span, a.name)
             if isinstance(a, s.SizeName | s.SizeNumber | s.SizeOperator | s.SizeHole | s.SizeAny):
                 return self.dim(a)
             what = f"`{a.span.text}`, which is any number of axes" if isinstance(a, s.SizeRow) else "a type"
             raise error("E0314", f"`{parameter.name}` is a size, found {what}", a.span)
-        if isinstance(parameter, RowVar):
+        if isinstance(parameter, ty.RowVar):
             if isinstance(a, s.SizeRow):
-                return Shape((), self.row(a.name))
+                return ty.Shape((), self.row(a.name))
             raise error("E0314", f"`..{parameter.name}` is one of several shapes: write `..s`", a.span)
         if isinstance(a, s.SizeName):
             return self.variable(a, a.name)
@@ -232,9 +210,9 @@ class Annotator:
             return self.converted(a)
         raise error("E0314", f"`{parameter.name}` is a type, found a size", a.span)
 
-    def variable(self, node: s.Node, name: str) -> Type:
+    def variable(self, node: s.Node, name: str) -> ty.Type:
         found = self.lookup(name)
-        if isinstance(found, TypeVar):
+        if isinstance(found, ty.TypeVar):
             return found
         if found is not None:
             raise error("E0213", f"`{name}` is a size here, not a type", node.span)
@@ -243,35 +221,35 @@ class Annotator:
             raise error("E0207", f"`{name}` is reserved: complex numbers are not supported yet", node.span, help=help)
         if not _LIKE_VARIABLE.match(name):
             raise self.unknown_type(name, node.span, self.cx.type_names())
-        v = TypeVar(self.cx.st.level, name, rigid=self.rigid, origin=self.origin(node.span))
+        v = ty.TypeVar(self.cx.st.level, name, rigid=self.rigid, origin=self.origin(node.span))
         self.introduce(name, v)
         return v
 
-    def lookup(self, name: str) -> Var | None:
+    def lookup(self, name: str) -> ty.Var | None:
         found = self.names.get(name)
         return found if found is not None else self.scope.find_type(name)
 
-    def introduce(self, name: str, v: Var) -> None:
+    def introduce(self, name: str, v: ty.Var) -> None:
         self.names[name] = v
         if not self.rigid:
             self.cx.st.created.append(v)
 
     # ---- shapes ------------------------------------------------------------------------------------------------------
-    def array(self, element: s.TypeExpr, dims: tuple[s.Dim, ...]) -> Type:
+    def array(self, element: s.TypeExpr, dims: tuple[s.Dim, ...]) -> ty.Type:
         e = self.converted(element)
         shape = self.shape(dims)
-        r = resolve(e)
-        if shape.row is not None and isinstance(r, TypeVar):
+        r = ty.resolve(e)
+        if shape.row is not None and isinstance(r, ty.TypeVar):
             r.atomic = True
-        whole = resolve(TypeArray(e, shape))
+        whole = ty.resolve(ty.TypeArray(e, shape))
         if dims:
             within_axes(whole, dims[-1].span)
         return whole
 
-    def shape(self, dims: tuple[s.Dim, ...]) -> Shape:
-        pre: list[Size] = []
-        post: list[Size] = []
-        row: RowVar | None = None
+    def shape(self, dims: tuple[s.Dim, ...]) -> ty.Shape:
+        pre: list[ty.Size] = []
+        post: list[ty.Size] = []
+        row: ty.RowVar | None = None
         for d in dims:
             if isinstance(d, s.SizeRow):
                 if row is not None:
@@ -279,17 +257,17 @@ class Annotator:
                 row = self.row(d.name)
             else:
                 (pre if row is None else post).append(self.dim(d))
-        return Shape(tuple(pre), row, tuple(post))
+        return ty.Shape(tuple(pre), row, tuple(post))
 
-    def row(self, name: str) -> RowVar:
+    def row(self, name: str) -> ty.RowVar:
         found = self.lookup(".." + name)
-        if isinstance(found, RowVar):
+        if isinstance(found, ty.RowVar):
             return found
-        v = RowVar(self.cx.st.level, name, rigid=self.rigid)
+        v = ty.RowVar(self.cx.st.level, name, rigid=self.rigid)
         self.introduce(".." + name, v)
         return v
 
-    def dim(self, d: s.Dim) -> Size:
+    def dim(self, d: s.Dim) -> ty.Size:
         origin = self.origin(d.span)
         match d:
             case s.SizeNumber(_, value):
@@ -313,7 +291,7 @@ class Annotator:
                         except TooManyTerms:
                             raise size_too_large(d.span) from None
                     case "//":
-                        return Size(floor_div(a, b).poly, origin)
+                        return ty.Size(ty.floor_div(a, b).poly, origin)
                     case _:
                         quotient = exact_division(a, b)
                         if quotient is None:
@@ -321,11 +299,11 @@ class Annotator:
                         whole = quotient.poly.constant
                         if whole is not None and whole != int(whole):
                             raise error("E0417", f"a size is a whole number, {whole} is none", d.span)
-                        return Size(quotient.poly, origin)
+                        return ty.Size(quotient.poly, origin)
             case s.SizeRow():
                 raise AssertionError("a size has no `..` in it, says the grammar")
 
-    def any_size(self, d: s.SizeAny, name: str | None) -> Size:
+    def any_size(self, d: s.SizeAny, name: str | None) -> ty.Size:
         if self.unknown is None:
             raise error(
                 "E0413",
@@ -335,21 +313,21 @@ class Annotator:
             )
         key = name or f"_{len(self.unknown)}"
         if key not in self.unknown:
-            self.unknown[key] = SizeVar(
+            self.unknown[key] = ty.SizeVar(
                 self.cx.st.level, rigid=True, opened=True, origin=Note(f"`?` in {self.what}", d.span)
             )
         return of_var(self.unknown[key])
 
-    def size_name(self, span: Span, name: str) -> Size:
+    def size_name(self, span: Span, name: str) -> ty.Size:
         found = self.lookup(name)
-        if isinstance(found, SizeVar):
+        if isinstance(found, ty.SizeVar):
             return of_var(found, found.origin)
         if found is not None:
             raise error("E0213", f"`{name}` is a type here, not a size", span)
         local = self.cx.size_of_name(self.scope, name)
         if local is not None:
-            return Size(local.poly, local.origin or self.origin(span))
-        v = SizeVar(self.cx.st.level, name, rigid=self.rigid, origin=self.origin(span))
+            return ty.Size(local.poly, local.origin or self.origin(span))
+        v = ty.SizeVar(self.cx.st.level, name, rigid=self.rigid, origin=self.origin(span))
         self.introduce(name, v)
         return of_var(v, v.origin)
 
@@ -372,8 +350,8 @@ def known_effects(names: tuple[str, ...], span: Span) -> None:
             )
 
 
-def parameter_name(p: Var) -> str:
-    return (".." if isinstance(p, RowVar) else "") + (p.name or "_")
+def parameter_name(p: ty.Var) -> str:
+    return (".." if isinstance(p, ty.RowVar) else "") + (p.name or "_")
 
 
 def check_class(name: str | None, span: Span) -> frozenset[str]:
@@ -381,7 +359,7 @@ def check_class(name: str | None, span: Span) -> frozenset[str]:
     if name is None:
         return frozenset()
     known = ["Num", "Float", "Int", "Ord", "Eq", "Vector"]
-    if name not in known and name not in CLASSES:
+    if name not in known and name not in ty.CLASSES:
         fixes = misspelt(span.word(name), name, known)
         help = did_you_mean(name, known) or (f"the classes are {', '.join(f'`{k}`' for k in known)}",)
         raise error("E0207", f"unknown class `{name}`", span.word(name), help=help, fixes=fixes)

@@ -23,7 +23,7 @@ from dlang.ops.functions import (
 )
 from dlang.ops.monoids import CHOOSING, COMBINE
 from dlang.ops.primitives import WORDS
-from dlang.typecheck import core, derivatives, indexing, signatures
+from dlang.typecheck import core, derivatives, indexing, signatures, types as ty
 from dlang.typecheck.arguments import apply_parameters, in_order
 from dlang.typecheck.constraints import scalar_of, split
 from dlang.typecheck.context import Checker
@@ -32,20 +32,6 @@ from dlang.typecheck.schemes import Instantiated, instantiate
 from dlang.typecheck.scope import FnEntry, Scope
 from dlang.typecheck.state import Reason, Scheme
 from dlang.typecheck.terms import BOOL, F64, STR, array, number, variables
-from dlang.typecheck.types import (
-    RowVar,
-    Shape,
-    Size,
-    SizeVar,
-    Type,
-    TypeArray,
-    TypeCon,
-    TypeData,
-    TypeFn,
-    TypeTuple,
-    TypeVar,
-    resolve,
-)
 from dlang.typecheck.unify import add, product
 
 
@@ -115,7 +101,7 @@ def make_entry(cx: Checker, name: str) -> FnEntry:
     finally:
         cx.st.level = saved
     for v in sig.scheme.variables:
-        if name in FUNCTIONS and FUNCTIONS[name].numbers and isinstance(v, TypeVar):
+        if name in FUNCTIONS and FUNCTIONS[name].numbers and isinstance(v, ty.TypeVar):
             v.atomic = True
     for v in sig.scheme.variables:
         v.origin = None
@@ -149,18 +135,18 @@ def as_value(cx: Checker, scope: Scope, name: str, span: Span) -> core.Expr:
         inst = instantiate(cx.st, builtin_scheme(cx, name), name, span)
         params = tuple(core.Local(f"x{i}", p, False, None, span) for i, p in enumerate(inst.params))
         body: core.Expr = core.Builtin(inst.result, span, name, tuple(core.Ref(p.type, span, p) for p in params))
-        return core.Lambda(TypeFn(inst.params, inst.result), span, params, body)
+        return core.Lambda(ty.TypeFn(inst.params, inst.result), span, params, body)
     rule, parameters = RULES.get(name, cast), PARAMETERS.get(name, ("x",))
     if parameters is None or name == "fail":
         raise error("E0212", f"`{name}` can't be used as a value", span, help=(f"write a lambda: `|x| {name}(x)`",))
     required = [p for p in parameters if not p.endswith("?")]
     params = tuple(core.Local(p, cx.st.type_var(), False, None, span) for p in required)
     body = rule(cx, BuiltinCall(name, tuple(core.Ref(p.type, span, p) for p in params), span))
-    return core.Lambda(TypeFn(tuple(p.type for p in params), body.type), span, params, body)
+    return core.Lambda(ty.TypeFn(tuple(p.type for p in params), body.type), span, params, body)
 
 
 # ---- forms -----------------------------------------------------------------------------------------------------------
-def elementwise(cx: Checker, g: BuiltinCall, op: str, a: Type, b: Type) -> Type:
+def elementwise(cx: Checker, g: BuiltinCall, op: str, a: ty.Type, b: ty.Type) -> ty.Type:
     result = cx.st.type_var()
     cx.constrain("arith", Reason(g.span, op, (a, b)), types=(a, b, result), data=op)
     return result
@@ -174,13 +160,13 @@ def binary(cx: Checker, g: BuiltinCall) -> core.Expr:
 def where(cx: Checker, g: BuiltinCall) -> core.Expr:
     mask, a, b = g.args
     mask_row = cx.st.row()
-    cx.expect(TypeArray(BOOL, mask_row), mask.type, mask.span, "the mask of `where`: ")
+    cx.expect(ty.TypeArray(BOOL, mask_row), mask.type, mask.span, "the mask of `where`: ")
     both = elementwise(cx, g, "where", a.type, b.type)
     cx.settled(both)
     element, shape = split(cx.st, both)
     row = cx.st.row()
     cx.constrain("bcast", Reason(g.span, "where", (mask.type, both)), shapes=(mask_row, shape, row))
-    return core.Builtin(resolve(TypeArray(element, row)), g.span, "where", g.args)
+    return core.Builtin(ty.resolve(ty.TypeArray(element, row)), g.span, "where", g.args)
 
 
 def clip(cx: Checker, g: BuiltinCall) -> core.Expr:
@@ -196,14 +182,14 @@ def cast(cx: Checker, g: BuiltinCall) -> core.Expr:
         better = "write a comparison such as `x != 0`" if g.name == "bool" else 'write a string with the value: "{x}"'
         raise error("E0317", f"there is no conversion to `{g.name}`", g.span, help=(better,))
     _, shape = split_checked(cx, x, "Scalar")
-    return core.Builtin(resolve(TypeArray(TypeCon(g.name), shape)), g.span, "cast", g.args)
+    return core.Builtin(ty.resolve(ty.TypeArray(ty.TypeCon(g.name), shape)), g.span, "cast", g.args)
 
 
-def sizes_of(cx: Checker, args: tuple[core.Expr, ...], name: str) -> tuple[tuple[Size, ...], tuple[SizeVar, ...]]:
-    sizes: list[Size] = []
-    fresh: list[SizeVar] = []
+def sizes_of(cx: Checker, args: tuple[core.Expr, ...], name: str) -> tuple[tuple[ty.Size, ...], tuple[ty.SizeVar, ...]]:
+    sizes: list[ty.Size] = []
+    fresh: list[ty.SizeVar] = []
     for a in args:
-        if isinstance(resolve(a.type), TypeTuple):
+        if isinstance(ty.resolve(a.type), ty.TypeTuple):
             help = ("each size is an argument: leave the parentheses out",)
             raise error("E0301", f"a size of `{name}`: expected i64, found {show(a.type)}", a.span, help=help)
         size, v = cx.bound(a, a.span, f"a size of `{name}`: ")
@@ -224,7 +210,7 @@ def full(cx: Checker, g: BuiltinCall) -> core.Expr:
     if not g.args:
         raise error("E0303", "`full` takes a value and sizes", g.span)
     sizes, fresh = sizes_of(cx, g.args[1:], g.name)
-    return core.Builtin(resolve(array(g.args[0].type, *sizes)), g.span, g.name, g.args, {}, fresh)
+    return core.Builtin(ty.resolve(array(g.args[0].type, *sizes)), g.span, g.name, g.args, {}, fresh)
 
 
 def reshape(cx: Checker, g: BuiltinCall) -> core.Expr:
@@ -241,11 +227,11 @@ def reshape(cx: Checker, g: BuiltinCall) -> core.Expr:
 
 def stack(cx: Checker, g: BuiltinCall) -> core.Expr:
     """`stack(a, b, c)`: one more axis in front."""
-    element: Type = g.args[0].type if g.args else cx.st.type_var()
+    element: ty.Type = g.args[0].type if g.args else cx.st.type_var()
     for a in g.args[1:]:
         cx.expect(element, a.type, a.span, "an argument of `stack`: ")
     size = number(len(g.args), Note("the number of arguments of `stack`", g.span))
-    return core.Builtin(resolve(array(element, size)), g.span, "stack", g.args)
+    return core.Builtin(ty.resolve(array(element, size)), g.span, "stack", g.args)
 
 
 def shape_of(cx: Checker, g: BuiltinCall) -> core.Expr:
@@ -263,26 +249,26 @@ def close(cx: Checker, g: BuiltinCall) -> core.Expr:
         cx.expect(F64, g.args[2].type, g.args[2].span, "`tol`: ")
 
     def check() -> None:
-        t = resolve(a.type)
-        element = resolve(t.element) if isinstance(t, TypeArray) else t
-        if isinstance(element, TypeCon) and not element.name.startswith(("f", "bf")):
-            better = "write `all(x == y)`" if isinstance(t, TypeArray) else "write `==`"
+        t = ty.resolve(a.type)
+        element = ty.resolve(t.element) if isinstance(t, ty.TypeArray) else t
+        if isinstance(element, ty.TypeCon) and not element.name.startswith(("f", "bf")):
+            better = "write `all(x == y)`" if isinstance(t, ty.TypeArray) else "write `==`"
             raise error("E0302", f"`close` compares floats, found {element.name}", g.span, help=(better,))
 
     cx.later.append(check)
     return core.Builtin(BOOL, g.span, "close", g.args)
 
 
-def scalar_in(cx: Checker, t: Type, span: Span, name: str) -> Type:
+def scalar_in(cx: Checker, t: ty.Type, span: Span, name: str) -> ty.Type:
     """The dtype of the floats of a structure."""
-    t = resolve(t)
-    if isinstance(t, TypeArray | TypeTuple | TypeData):
+    t = ty.resolve(t)
+    if isinstance(t, ty.TypeArray | ty.TypeTuple | ty.TypeData):
         return scalar_of(cx.st, t)
-    if isinstance(t, TypeCon):
+    if isinstance(t, ty.TypeCon):
         if not t.name.startswith(("f", "bf")):
             raise error("E0302", f"`{name}` needs floats, found {t.name}", span)
         return t
-    if isinstance(t, TypeFn):
+    if isinstance(t, ty.TypeFn):
         raise error("E0302", f"`{name}` needs floats, found a function", span)
     if t.literal is None and "Float" not in t.classes:
         cx.expect(cx.st.type_var(classes=frozenset({"Vector"})), t, span)
@@ -297,7 +283,7 @@ def map_floats(cx: Checker, g: BuiltinCall) -> core.Expr:
     for r in rest:
         cx.expect(first.type, r.type, r.span, "an argument of `map_floats`: ")
     scalar = scalar_in(cx, first.type, first.span, "map_floats")
-    cx.expect(TypeFn((scalar,) * (len(g.args) - 1), scalar), f.type, f.span, "the function of `map_floats`: ")
+    cx.expect(ty.TypeFn((scalar,) * (len(g.args) - 1), scalar), f.type, f.span, "the function of `map_floats`: ")
     return core.Builtin(first.type, g.span, g.name, g.args)
 
 
@@ -358,15 +344,15 @@ def external(
         cx.unfinished = True
 
         def check() -> None:
-            t = resolve(inst.result)
+            t = ty.resolve(inst.result)
             if name == "read_value":
-                open_in = [v for v in variables(t) if not isinstance(v, SizeVar)]
+                open_in = [v for v in variables(t) if not isinstance(v, ty.SizeVar)]
                 if open_in:
                     help = ("annotate the `let`: `let model: Model<n> = …`",)
                     raise error("E0412", "the type of what `load` reads is not known", e.span, help=help)
                 return
-            element, shape = (resolve(t.element), t.shape) if isinstance(t, TypeArray) else (t, Shape())
-            if isinstance(shape.row, RowVar) or isinstance(element, TypeVar):
+            element, shape = (ty.resolve(t.element), t.shape) if isinstance(t, ty.TypeArray) else (t, ty.Shape())
+            if isinstance(shape.row, ty.RowVar) or isinstance(element, ty.TypeVar):
                 raise error(
                     "E0412",
                     f"the dtype and the number of axes of what `{entry.decl.name}` reads are not known",
@@ -403,8 +389,8 @@ def reduce_axis(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
     row = cx.st.row()
     kind = "reduce-keep" if keep else "reduce"
     cx.constrain(kind, Reason(e.span, name, (value.type,)), shapes=(shape, row), data=axes)
-    result: Type = TypeCon("i64") if name in POSITIONS else dtype
-    t = resolve(TypeArray(result, row))
+    result: ty.Type = ty.TypeCon("i64") if name in POSITIONS else dtype
+    t = ty.resolve(ty.TypeArray(result, row))
     return core.Builtin(t, e.span, name, (value,), {"axes": axes, "keepdims": 1} if keep else {"axes": axes})
 
 
@@ -425,7 +411,7 @@ def array_and_options(cx: Checker, scope: Scope, name: str, e: s.Call) -> tuple[
     value = cx.infer(scope, x.value)
     cx.settled(value.type)
     if FUNCTIONS[name].elements == "bool":
-        cx.expect(TypeArray(BOOL, cx.st.row()), value.type, x.span, f"`{name}`: ")
+        cx.expect(ty.TypeArray(BOOL, cx.st.row()), value.type, x.span, f"`{name}`: ")
     return value, {k: a for k, a in zip(names[1:], options, strict=True) if a is not None}
 
 
@@ -460,7 +446,7 @@ def rearrange_axis(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr
         _, shape = split(cx.st, value.type)
     reason = Reason(e.span, name, (value.type,))
     cx.constrain("axis", reason, shapes=(shape, cx.st.row()), sizes=(cx.st.size(),), data=axis)
-    t = resolve(TypeArray(TypeCon("i64"), shape)) if name in POSITIONS else value.type
+    t = ty.resolve(ty.TypeArray(ty.TypeCon("i64"), shape)) if name in POSITIONS else value.type
     return core.Builtin(t, e.span, name, (value,), {"axes": (axis,)})
 
 
@@ -481,7 +467,7 @@ def join_axis(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
     rest, out = cx.st.row(), cx.st.row()
     total = number(len(values) if name == "stack" else 0, Note(f"the number of arguments of `{name}`", e.span))
     for v in values:
-        cx.expect(TypeArray(element, cx.st.row()), v.type, v.span, f"an argument of `{name}`: ")
+        cx.expect(ty.TypeArray(element, cx.st.row()), v.type, v.span, f"an argument of `{name}`: ")
         _, shape = split(cx.st, v.type)
         if name == "stack":
             cx.expect(values[0].type, v.type, v.span, "an argument of `stack`: ")
@@ -491,14 +477,14 @@ def join_axis(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
             cx.constrain("axis", reason, shapes=(shape, rest), sizes=(size,), data=axis)
             total = add(total, size)
     cx.constrain("axis", reason, shapes=(out, rest), sizes=(total,), data=axis)
-    return core.Builtin(resolve(TypeArray(element, out)), e.span, name, values, {"axes": (axis,)})
+    return core.Builtin(ty.resolve(ty.TypeArray(element, out)), e.span, name, values, {"axes": (axis,)})
 
 
 def join_many(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
     """`concat(x, y, z)` and `zip(x, y, z)`."""
     values = tuple([cx.infer(scope, a.value) for a in e.arguments])
-    elements: list[Type] = []
-    sizes: list[Size] = []
+    elements: list[ty.Type] = []
+    sizes: list[ty.Size] = []
     for v in values:
         element = elements[0] if elements and name == "concat" else cx.st.type_var()
         size = sizes[0] if sizes and name == "zip" else cx.st.size(Note(f"an array of `{name}`", v.span))
@@ -506,16 +492,16 @@ def join_many(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
         elements.append(element)
         sizes.append(size)
     if name == "zip":
-        return core.Builtin(array(TypeTuple(tuple(elements)), sizes[0]), e.span, name, values)
+        return core.Builtin(array(ty.TypeTuple(tuple(elements)), sizes[0]), e.span, name, values)
     total = sizes[0]
     for size in sizes[1:]:
         total = add(total, size)
-    return core.Builtin(resolve(array(elements[0], total)), e.span, name, values)
+    return core.Builtin(ty.resolve(array(elements[0], total)), e.span, name, values)
 
 
-def split_checked(cx: Checker, value: core.Expr, cls: str) -> tuple[Type, Shape]:
+def split_checked(cx: Checker, value: core.Expr, cls: str) -> tuple[ty.Type, ty.Shape]:
     """dtype and shape of an argument, with a message where it is of another class."""
     probe = cx.st.type_var(atomic=True, classes=frozenset({cls}) if cls else frozenset())
     row = cx.st.row()
-    cx.expect(TypeArray(probe, row), value.type, value.span)
+    cx.expect(ty.TypeArray(probe, row), value.type, value.span)
     return split(cx.st, value.type)

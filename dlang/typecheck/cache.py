@@ -10,38 +10,12 @@ from typing import TYPE_CHECKING
 from dlang.diagnostics import Diagnostic, Source, Span
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import Parts
-from dlang.typecheck import core
+from dlang.typecheck import core, types as ty
 from dlang.typecheck.groups import Mentions, reached
 from dlang.typecheck.headers import FnDecl
 from dlang.typecheck.scope import FnEntry, ModuleTable, TypeEntry
 from dlang.typecheck.state import Term
 from dlang.typecheck.stored import Modules
-from dlang.typecheck.types import (
-    MISTAKE,
-    Below,
-    DataDecl,
-    Effects,
-    Elements,
-    Floor,
-    Items,
-    Refinement,
-    RowVar,
-    Shape,
-    Size,
-    SizeAtom,
-    Type,
-    TypeArray,
-    TypeCon,
-    TypeData,
-    TypeFn,
-    TypeTuple,
-    TypeVar,
-    Var,
-    Variant,
-    resolve,
-    resolve_shape,
-    resolve_size,
-)
 
 if TYPE_CHECKING:
     from dlang.typecheck.groups import Mentions
@@ -74,8 +48,8 @@ class CachedTypes:
     unchanged ones, have to stay the same objects."""
 
     types: dict[str, TypeEntry]
-    constructors: dict[str, tuple[DataDecl, Variant]]
-    declared: dict[str, DataDecl]
+    constructors: dict[str, tuple[ty.DataDecl, ty.Variant]]
+    declared: dict[str, ty.DataDecl]
     diagnostics: list[Diagnostic]
 
 
@@ -146,9 +120,9 @@ class Observed:
     """path: of the file. types: by the source of a declaration, then by the start and the end of what has the type."""
 
     path: str
-    types: dict[Source, dict[tuple[int, int], Type]] = field(default_factory=dict)
+    types: dict[Source, dict[tuple[int, int], ty.Type]] = field(default_factory=dict)
 
-    def note(self, span: Span, t: Type) -> None:
+    def note(self, span: Span, t: ty.Type) -> None:
         """The type of what is written there: an expression, or the name of a local."""
         if span.source.path == self.path:
             self.types.setdefault(span.source, {})[span.start, span.end] = t
@@ -157,10 +131,10 @@ class Observed:
         """Tells whether a type is noted, if only that there is none."""
         return (span.start, span.end) in self.types.get(span.source, {})
 
-    def at(self, span: Span) -> Type | None:
+    def at(self, span: Span) -> ty.Type | None:
         """The type of what is written there, as far as it is known."""
         found = self.types.get(span.source, {}).get((span.start, span.end))
-        return None if found is None or (found := resolve(found)) is MISTAKE else found
+        return None if found is None or (found := ty.resolve(found)) is ty.MISTAKE else found
 
     def forget(self, span: Span) -> None:
         """Forgets the types in a span, which is checked again, and may have none then."""
@@ -277,67 +251,67 @@ class Writer:
     hand have their digests."""
 
     def __init__(self, module: str, types: Mapping[str, str]) -> None:
-        self.numbers: dict[Var, int] = {}
+        self.numbers: dict[ty.Var, int] = {}
         self.module, self.types = module, types
 
-    def variable(self, v: Var) -> str:
-        kind = "t" if isinstance(v, TypeVar) else "r" if isinstance(v, RowVar) else "s"
+    def variable(self, v: ty.Var) -> str:
+        kind = "t" if isinstance(v, ty.TypeVar) else "r" if isinstance(v, ty.RowVar) else "s"
         return f"{kind}{self.numbers.setdefault(v, len(self.numbers))}"
 
-    def declared(self, v: Var, opened: bool) -> str:
+    def declared(self, v: ty.Var, opened: bool) -> str:
         """A variable of the scheme with its bounds."""
-        bounds = f"{v.atomic}{sorted(v.classes)}{v.literal}" if isinstance(v, TypeVar) else ""
+        bounds = f"{v.atomic}{sorted(v.classes)}{v.literal}" if isinstance(v, ty.TypeVar) else ""
         return f"{self.variable(v)}:{v.name}:{opened}:{bounds}"
 
     def term(self, t: Term) -> str:
-        if isinstance(t, Size):
+        if isinstance(t, ty.Size):
             return self.size(t)
-        return self.shape(t) if isinstance(t, Shape) else self.type(t)
+        return self.shape(t) if isinstance(t, ty.Shape) else self.type(t)
 
-    def atom(self, a: SizeAtom) -> str:
-        if isinstance(a, Floor):
+    def atom(self, a: ty.SizeAtom) -> str:
+        if isinstance(a, ty.Floor):
             return f"({self.size(a.dividend)}//{self.size(a.divisor)})"
         return self.variable(a)
 
-    def size(self, s: Size) -> str:
-        terms = resolve_size(s).poly.terms.items()
+    def size(self, s: ty.Size) -> str:
+        terms = ty.resolve_size(s).poly.terms.items()
         return "+".join(sorted(f"{c}*" + "*".join(sorted(map(self.atom, m))) for m, c in terms))
 
-    def shape(self, s: Shape) -> str:
-        s = resolve_shape(s)
+    def shape(self, s: ty.Shape) -> str:
+        s = ty.resolve_shape(s)
         row = [".." + self.variable(s.row)] if s.row is not None else []
         return "[" + ",".join([*map(self.size, s.pre), *row, *map(self.size, s.post)]) + "]"
 
-    def effects(self, e: Effects) -> str:
+    def effects(self, e: ty.Effects) -> str:
         while e.ref is not None:
             e = e.ref
         return f"{sorted(e.names)}{e.closed}"
 
-    def type(self, t: Type) -> str:
-        t = resolve(t)
+    def type(self, t: ty.Type) -> str:
+        t = ty.resolve(t)
         match t:
-            case TypeVar():
+            case ty.TypeVar():
                 return self.variable(t)
-            case TypeCon(name):
+            case ty.TypeCon(name):
                 return name
-            case TypeArray(element, shape):
+            case ty.TypeArray(element, shape):
                 return self.type(element) + self.shape(shape)
-            case TypeTuple(items):
+            case ty.TypeTuple(items):
                 return f"({','.join(map(self.type, items))})"
-            case TypeFn(params, result, effects, opened):
+            case ty.TypeFn(params, result, effects, opened):
                 bound = ",".join(self.variable(v) for v in opened)
                 return f"({','.join(map(self.type, params))}->{bound}.{self.type(result)}!{self.effects(effects)})"
-            case TypeData(decl, args):
+            case ty.TypeData(decl, args):
                 digest = self.types.get(decl.name, "") if decl.module == self.module else ""
                 return f"{decl.module}.{decl.name}{digest}<{','.join(map(self.term, args))}>"
 
-    def refinement(self, r: Refinement | None) -> str:
+    def refinement(self, r: ty.Refinement | None) -> str:
         match r:
             case None:
                 return "-"
-            case Below(size):
+            case ty.Below(size):
                 return f"<{self.size(size)}"
-            case Elements(element):
+            case ty.Elements(element):
                 return f"[{self.refinement(element)}]"
-            case Items(items):
+            case ty.Items(items):
                 return f"({','.join(map(self.refinement, items))})"

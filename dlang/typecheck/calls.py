@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dlang.diagnostics import Note, Span, error
 from dlang.grammar import syntax as s
-from dlang.typecheck import builtins, core, derivatives, elsewhere
+from dlang.typecheck import builtins, core, derivatives, elsewhere, types as ty
 from dlang.typecheck.arguments import apply_parameters, call_value, in_order
 from dlang.typecheck.context import Checker
 from dlang.typecheck.messages import did_you_mean, misspelt
@@ -14,17 +14,6 @@ from dlang.typecheck.schemes import Instantiated, instantiate
 from dlang.typecheck.scope import BuiltinEntry, FnEntry, ModuleEntry, Scope
 from dlang.typecheck.state import Scheme
 from dlang.typecheck.terms import of_var, opened_in, substitute
-from dlang.typecheck.types import (
-    MISTAKE,
-    Effects,
-    SizeVar,
-    Type,
-    TypeArray,
-    TypeData,
-    TypeFn,
-    TypeTuple,
-    resolve,
-)
 
 
 def infer_call(cx: Checker, scope: Scope, e: s.Call) -> core.Expr:
@@ -59,7 +48,7 @@ def module_member(cx: Checker, entry: ModuleEntry, name: str, span: Span) -> obj
     """The entry of `module.name`. Raises E0205 if it is private, E0206 if there is none."""
     table = entry.table
     if table.broken and not table.path:  # an import that failed has been reported
-        return FnEntry(core.FnDecl(name, table.name, span, kind="const"), Scheme((), MISTAKE, (), ()))
+        return FnEntry(core.FnDecl(name, table.name, span, kind="const"), Scheme((), ty.MISTAKE, (), ()))
     if name.startswith("_"):
         raise error("E0205", f"`{name}` is private to the module `{table.name}`", field_named(span, name))
     found = table.entries.get(name)
@@ -96,7 +85,7 @@ def call_function(cx: Checker, scope: Scope, entry: FnEntry, name: str, e: s.Cal
     if entry.builtin:
         call: core.Expr = builtins.external(cx, scope, entry, inst, args, e)
         return core.BlockExpr(call.type, e.span, tuple(lets), call) if lets else call
-    ref = core.FnRef(TypeFn(inst.params, inst.result), e.function.span, decl, inst.instance)
+    ref = core.FnRef(ty.TypeFn(inst.params, inst.result), e.function.span, decl, inst.instance)
     call = core.Call(inst.result, e.span, ref, tuple(args), inst.opened)
     return core.BlockExpr(call.type, e.span, tuple(lets), call) if lets else call
 
@@ -128,10 +117,10 @@ def function_value(cx: Checker, scope: Scope, entry: FnEntry, e: s.Expr) -> core
     decl = entry.decl
     span = e.span
     inst = use(cx, scope, entry, decl.name, span)
-    t = TypeFn(inst.params, inst.result, Effects(set(decl.effects)), inst.opened)
+    t = ty.TypeFn(inst.params, inst.result, ty.Effects(set(decl.effects)), inst.opened)
     ref = core.FnRef(t, span, decl, inst.instance)
     if decl.kind == "const":
-        return core.Call(inst.result, span, core.FnRef(TypeFn((), inst.result), span, decl, inst.instance), ())
+        return core.Call(inst.result, span, core.FnRef(ty.TypeFn((), inst.result), span, decl, inst.instance), ())
     if entry.builtin:
         params = tuple(core.Local(f"x{i}", p, False, None, span) for i, p in enumerate(inst.params))
         args: list[core.Expr | None] = [core.Ref(p.type, span, p) for p in params]
@@ -146,7 +135,7 @@ def sized_value(cx: Checker, inst: Instantiated, ref: core.FnRef) -> core.Expr:
     """A function with `size` parameters as a value: a lambda whose parameters give the sizes."""
     span = ref.span
     params: list[core.Local] = []
-    fresh: list[SizeVar] = []
+    fresh: list[ty.SizeVar] = []
     for i, (p, size) in enumerate(zip(inst.params, inst.sizes, strict=True)):
         local = core.Local(f"x{i}", p, False, None, span)
         if size is not None:
@@ -159,7 +148,7 @@ def sized_value(cx: Checker, inst: Instantiated, ref: core.FnRef) -> core.Expr:
     call = core.Call(inst.result, span, ref, tuple(core.Ref(p.type, span, p) for p in params), inst.opened)
     opened = (*inst.opened, *[v for v in opened_in(inst.result) if v in fresh])
     return core.Lambda(
-        TypeFn(inst.params, inst.result, Effects(set(ref.decl.effects)), opened), span, tuple(params), call
+        ty.TypeFn(inst.params, inst.result, ty.Effects(set(ref.decl.effects)), opened), span, tuple(params), call
     )
 
 
@@ -180,7 +169,7 @@ def constructor_value(cx: Checker, e: s.Name) -> core.Expr:
         for i, ((n, _), f) in enumerate(zip(variant.fields, types, strict=True))
     )
     body = core.Construct(t, e.span, decl, variant, tuple(core.Ref(p.type, e.span, p) for p in params))
-    return core.Lambda(TypeFn(types, t), e.span, params, body)
+    return core.Lambda(ty.TypeFn(types, t), e.span, params, body)
 
 
 def construct(cx: Checker, scope: Scope, f: s.Name, e: s.Call) -> core.Expr:
@@ -205,8 +194,8 @@ def construct(cx: Checker, scope: Scope, f: s.Name, e: s.Call) -> core.Expr:
 
 
 def updated(
-    cx: Checker, scope: Scope, *, decl_name: str, t: TypeData, names: tuple[str | None, ...],
-    types: tuple[Type, ...], spread: list[s.Argument], e: s.Call,
+    cx: Checker, scope: Scope, *, decl_name: str, t: ty.TypeData, names: tuple[str | None, ...],
+    types: tuple[ty.Type, ...], spread: list[s.Argument], e: s.Call,
 ) -> core.Expr:  # fmt: skip
     """`Name(..old, field = e)`: the fields that aren't given are those of `old`, at the same type arguments where
     they mention them."""
@@ -257,12 +246,12 @@ def updated(
 # Fields of structs and items of tuples.
 
 
-def field_of(t: Type, name: str | int, span: Span) -> tuple[int, Type]:
+def field_of(t: ty.Type, name: str | int, span: Span) -> tuple[int, ty.Type]:
     """Position and type of a field of a struct or an item of a tuple."""
-    t = resolve(t)
-    if isinstance(t, TypeTuple) and isinstance(name, int) and name < len(t.items):
+    t = ty.resolve(t)
+    if isinstance(t, ty.TypeTuple) and isinstance(name, int) and name < len(t.items):
         return name, t.items[name]
-    if isinstance(t, TypeData) and t.decl.is_struct and isinstance(name, str):
+    if isinstance(t, ty.TypeData) and t.decl.is_struct and isinstance(name, str):
         fields = t.decl.variants[0].fields
         for i, (n, f) in enumerate(fields):
             if n == name:
@@ -298,22 +287,22 @@ def is_called(span: Span) -> bool:
     return span.source.text[span.end : span.end + 1] == "("
 
 
-def instead_of_field(t: Type, name: str | int, span: Span) -> tuple[str, ...]:
+def instead_of_field(t: ty.Type, name: str | int, span: Span) -> tuple[str, ...]:
     """Help for a field that a type does not have."""
     base = span.text.removesuffix(f".{name}")
     base = base if base.isidentifier() else "x"
-    if isinstance(t, TypeTuple):
+    if isinstance(t, ty.TypeTuple):
         last = f"the last of its {len(t.items)} items is `.{len(t.items) - 1}`"
         return (f"the items of a tuple are counted from 0: {last}",) if isinstance(name, int) else ()
-    if isinstance(t, TypeData):
+    if isinstance(t, ty.TypeData):
         arms = ", ".join(f"{v.name}{'(…)' if v.fields else ''} => …" for v in t.decl.variants[:3])
         return (f"an enum is taken apart by `match {base} {{ {arms} }}`",)
     if isinstance(name, int):
-        return (f"an element of an array is `{base}[{name}]`",) if isinstance(t, TypeArray) else ()
+        return (f"an element of an array is `{base}[{name}]`",) if isinstance(t, ty.TypeArray) else ()
     if (instead := elsewhere.of_method(name, base)) is not None:
         return (f"there are no methods: write `{instead}`",)
     if builtins.is_builtin(name):
         return (f"there are no methods: write `{name}({base})`",)
-    if isinstance(t, TypeArray) and isinstance(resolve(t.element), TypeData):
+    if isinstance(t, ty.TypeArray) and isinstance(ty.resolve(t.element), ty.TypeData):
         return ("it is an array: take the field of one element, or of each in a comprehension",)
     return ()

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dlang.diagnostics import Note
 from dlang.ops.primitives import COMPARISONS, OPERATORS, OPPOSITE, SWAPPED, WORDS
 from dlang.polynomials import TooManyTerms
+from dlang.typecheck import types as ty
 from dlang.typecheck.limits import size_too_large
 from dlang.typecheck.messages import constraint_error
 from dlang.typecheck.mismatches import (
@@ -26,24 +27,6 @@ from dlang.typecheck.mismatches import (
 )
 from dlang.typecheck.state import Constraint, Inference, Mismatch
 from dlang.typecheck.terms import BOOL, F64, I64, free, is_empty, number, of_var, opened_in, substitute, variables, view
-from dlang.typecheck.types import (
-    CLASSES,
-    FLOATS,
-    INTS,
-    Shape,
-    Size,
-    SizeVar,
-    Type,
-    TypeArray,
-    TypeCon,
-    TypeData,
-    TypeFn,
-    TypeTuple,
-    TypeVar,
-    resolve,
-    resolve_shape,
-    resolve_size,
-)
 from dlang.typecheck.unify import (
     bind_row,
     bind_size,
@@ -68,55 +51,55 @@ _CLASS_OF = {
 }
 
 
-def known(t: Type) -> bool:
+def known(t: ty.Type) -> bool:
     """Surely a scalar or an array."""
-    t = resolve(t)
-    if isinstance(t, TypeVar):
-        return t.atomic or any(c in CLASSES for c in t.classes)
-    return isinstance(t, TypeCon | TypeArray)
+    t = ty.resolve(t)
+    if isinstance(t, ty.TypeVar):
+        return t.atomic or any(c in ty.CLASSES for c in t.classes)
+    return isinstance(t, ty.TypeCon | ty.TypeArray)
 
 
-def split(st: Inference, t: Type, cls: str = "") -> tuple[Type, Shape]:
+def split(st: Inference, t: ty.Type, cls: str = "") -> tuple[ty.Type, ty.Shape]:
     """A type as dtype and shape; an open type becomes an array of any rank."""
-    t = resolve(t)
-    if isinstance(t, TypeArray):
+    t = ty.resolve(t)
+    if isinstance(t, ty.TypeArray):
         if grows(t.element):
-            unify(st, t.element, TypeArray(st.type_var(atomic=True), st.row()))
-            t = resolve(t)
-        element, shape = (t.element, t.shape) if isinstance(t, TypeArray) else (t, Shape())
-    elif known(t) or not isinstance(t, TypeVar) or t.rigid:
-        element, shape = t, Shape()
+            unify(st, t.element, ty.TypeArray(st.type_var(atomic=True), st.row()))
+            t = ty.resolve(t)
+        element, shape = (t.element, t.shape) if isinstance(t, ty.TypeArray) else (t, ty.Shape())
+    elif known(t) or not isinstance(t, ty.TypeVar) or t.rigid:
+        element, shape = t, ty.Shape()
     else:
         element, shape = st.type_var(atomic=True), st.row()
-        unify(st, t, TypeArray(element, shape))
+        unify(st, t, ty.TypeArray(element, shape))
     if cls:
         unify(st, element, st.type_var(atomic=True, classes=frozenset({cls})))
-    return resolve(element), resolve_shape(shape)
+    return ty.resolve(element), ty.resolve_shape(shape)
 
 
-def is_structure(t: Type) -> bool:
-    t = resolve(t)
-    if isinstance(t, TypeArray):
-        t = resolve(t.element)
-    return isinstance(t, TypeData | TypeTuple)
+def is_structure(t: ty.Type) -> bool:
+    t = ty.resolve(t)
+    if isinstance(t, ty.TypeArray):
+        t = ty.resolve(t.element)
+    return isinstance(t, ty.TypeData | ty.TypeTuple)
 
 
-def has_axes(t: Type) -> bool:
-    t = resolve(t)
-    return isinstance(t, TypeArray) and bool(t.shape.pre or t.shape.post)
+def has_axes(t: ty.Type) -> bool:
+    t = ty.resolve(t)
+    return isinstance(t, ty.TypeArray) and bool(t.shape.pre or t.shape.post)
 
 
 def arith(st: Inference, c: Constraint) -> bool:
     """types a, b and the result r of the operator `data`."""
     op = str(c.data)
-    a, b, r = (resolve(t) for t in c.types)
+    a, b, r = (ty.resolve(t) for t in c.types)
     scaling = op in ("*", "/")
     if is_structure(a) or is_structure(b):
         return structures(st, op, a, b, r)
     for x, y in ((a, b), (b, a)):
-        if isinstance(x, TypeFn):
+        if isinstance(x, ty.TypeFn):
             raise Mismatch(x, y, FunctionOperand(op))
-        if isinstance(x, TypeVar) and x.rigid and not known(x):
+        if isinstance(x, ty.TypeVar) and x.rigid and not known(x):
             if "Vector" not in x.classes:
                 cls = _CLASS_OF.get(op, "Num")
                 better = f"write `<{x.name}: {cls or 'Num'}>` to bound it" + (
@@ -137,12 +120,12 @@ def arith(st: Inference, c: Constraint) -> bool:
     db, sb = split(st, b)
     unify(st, db, da)
     sr = st.row()
-    unify(st, r, TypeArray(BOOL if op in COMPARISONS else da, sr))
+    unify(st, r, ty.TypeArray(BOOL if op in COMPARISONS else da, sr))
     state(st, Constraint("bcast", c.reason, shapes=(sa, sb, sr)))
     return True
 
 
-def structures(st: Inference, op: str, a: Type, b: Type, r: Type) -> bool:
+def structures(st: Inference, op: str, a: ty.Type, b: ty.Type, r: ty.Type) -> bool:
     """Operators on tuples, structs and enums, component by component."""
     structure, other = (a, b) if is_structure(a) else (b, a)
     if op in ("+", "-"):
@@ -155,41 +138,41 @@ def structures(st: Inference, op: str, a: Type, b: Type, r: Type) -> bool:
         unify(st, r, structure)
     elif op in ("==", "!="):
         unify(st, other, structure)
-        unify(st, r, TypeArray(BOOL, structure.shape) if isinstance(structure, TypeArray) else BOOL)
+        unify(st, r, ty.TypeArray(BOOL, structure.shape) if isinstance(structure, ty.TypeArray) else BOOL)
     else:
         raise Mismatch(other, structure, NotOnStructures(op))
     return True
 
 
-def scalar_of(st: Inference, t: Type) -> Type:
+def scalar_of(st: Inference, t: ty.Type) -> ty.Type:
     """The float that scales a structure: the dtype of its floats, if they have one."""
     found: set[str] = set()
     float_leaves(t, found, set())
     if len(found) == 1:
-        return TypeCon(found.pop())
+        return ty.TypeCon(found.pop())
     return st.type_var(atomic=True, classes=frozenset({"Float"}))
 
 
-def has_floats(t: Type) -> bool:
+def has_floats(t: ty.Type) -> bool:
     """Tells whether there is, or may be, a float in a value of a type."""
     found: set[str] = set()
     float_leaves(t, found, set())
-    return bool(found) or any(isinstance(v, TypeVar) for v in free(t, {}))
+    return bool(found) or any(isinstance(v, ty.TypeVar) for v in free(t, {}))
 
 
-def float_leaves(t: Type, found: set[str], seen: set[object]) -> None:
+def float_leaves(t: ty.Type, found: set[str], seen: set[object]) -> None:
     """Adds the dtypes of the floats in a type. seen: datatypes that were looked into, which may contain themselves."""
-    t = resolve(t)
+    t = ty.resolve(t)
     match t:
-        case TypeCon(name):
-            if name in FLOATS:
+        case ty.TypeCon(name):
+            if name in ty.FLOATS:
                 found.add(name)
-        case TypeArray(element, _):
+        case ty.TypeArray(element, _):
             float_leaves(element, found, seen)
-        case TypeTuple(items):
+        case ty.TypeTuple(items):
             for i in items:
                 float_leaves(i, found, seen)
-        case TypeData(decl, args):
+        case ty.TypeData(decl, args):
             if decl in seen:
                 return
             seen.add(decl)
@@ -197,7 +180,7 @@ def float_leaves(t: Type, found: set[str], seen: set[object]) -> None:
                 for _, f in variant.fields:
                     float_leaves(f, found, seen)
             for a in args:
-                if isinstance(a, TypeCon | TypeArray | TypeTuple | TypeData | TypeVar):
+                if isinstance(a, ty.TypeCon | ty.TypeArray | ty.TypeTuple | ty.TypeData | ty.TypeVar):
                     float_leaves(a, found, seen)
         case _:
             return
@@ -205,11 +188,11 @@ def float_leaves(t: Type, found: set[str], seen: set[object]) -> None:
 
 def power(st: Inference, c: Constraint) -> bool:
     """types a, b, r of `a ** b`: the exponent has the dtype of the base, or is an integer."""
-    a, b, r = (resolve(t) for t in c.types)
+    a, b, r = (ty.resolve(t) for t in c.types)
     for x in (a, b):
-        if isinstance(x, TypeFn) or is_structure(x):
+        if isinstance(x, ty.TypeFn) or is_structure(x):
             raise Mismatch(x, x, Lacks(("Num",)))
-        if isinstance(x, TypeVar) and x.rigid and not known(x):
+        if isinstance(x, ty.TypeVar) and x.rigid and not known(x):
             raise Mismatch(x, x, Lacks(("Num",), f"write `<{x.name}: Num>` to bound it"))
     if not (known(a) or known(b) or known(r)):
         return False
@@ -217,24 +200,24 @@ def power(st: Inference, c: Constraint) -> bool:
     da, sa = split(st, a, "Num")
     db, sb = split(st, b, "Num")
     sr = st.row()
-    unify(st, r, TypeArray(da, sr))
+    unify(st, r, ty.TypeArray(da, sr))
     state(st, Constraint("exponent", c.reason, types=(da, db)))
     state(st, Constraint("bcast", c.reason, shapes=(sa, sb, sr)))
     return True
 
 
 def exponent(st: Inference, c: Constraint) -> bool:
-    base, e = (resolve(t) for t in c.types)
-    if isinstance(e, TypeCon) and e.name in INTS:
+    base, e = (ty.resolve(t) for t in c.types)
+    if isinstance(e, ty.TypeCon) and e.name in ty.INTS:
         return True
-    if isinstance(e, TypeVar) and "Int" in e.classes:
+    if isinstance(e, ty.TypeVar) and "Int" in e.classes:
         return True
-    if isinstance(e, TypeCon) or "Float" in getattr(e, "classes", ()):
+    if isinstance(e, ty.TypeCon) or "Float" in getattr(e, "classes", ()):
         unify(st, e, base)
         return True
     if e is base:
         return True
-    if isinstance(base, TypeCon) and base.name in INTS:
+    if isinstance(base, ty.TypeCon) and base.name in ty.INTS:
         unify(st, e, st.type_var(atomic=True, classes=frozenset({"Int"})))
         return True
     return False
@@ -244,16 +227,18 @@ def matmul(st: Inference, c: Constraint) -> bool:
     """types a, b, r of `a @ b`."""
     a, b, r = c.types
     for x in (a, b):
-        t = resolve(x)
-        if isinstance(t, TypeFn | TypeData | TypeTuple) or (isinstance(t, TypeVar) and t.rigid and not known(t)):
+        t = ty.resolve(x)
+        if isinstance(t, ty.TypeFn | ty.TypeData | ty.TypeTuple) or (
+            isinstance(t, ty.TypeVar) and t.rigid and not known(t)
+        ):
             raise Mismatch(t, t, Lacks(("Num",), "`@` takes arrays"))
-        if known(t) and not isinstance(t, TypeArray):
+        if known(t) and not isinstance(t, ty.TypeArray):
             raise Mismatch(t, t, NoArray())
     da, sa = split(st, a, "Num")
     db, sb = split(st, b)
     unify(st, db, da)
     sr = st.row()
-    unify(st, r, TypeArray(da, sr))
+    unify(st, r, ty.TypeArray(da, sr))
     state(st, Constraint("mm", c.reason, shapes=(sa, sb, sr)))
     return True
 
@@ -269,7 +254,7 @@ def state(st: Inference, c: Constraint) -> None:
 
 def broadcast(st: Inference, c: Constraint) -> bool:
     """shapes a, b and their broadcast r: trailing axes line up."""
-    a, b, r = map(resolve_shape, c.shapes)
+    a, b, r = map(ty.resolve_shape, c.shapes)
     if is_empty(r):
         unify_shape(st, a, r)
         unify_shape(st, b, r)
@@ -281,30 +266,30 @@ def broadcast(st: Inference, c: Constraint) -> bool:
         unify_shape(st, a, r)
         return True
     rest_a, rest_b = (list(x.post if x.row is not None else x.pre) for x in (a, b))
-    post: list[Size] = []
+    post: list[ty.Size] = []
     while rest_a and rest_b:
         x, y, z = rest_a.pop(), rest_b.pop(), st.size()
         post.insert(0, z)
         state(st, Constraint("stretch", c.reason, sizes=(x, y, z)))
-    a = Shape(a.pre, a.row, tuple(rest_a)) if a.row is not None else Shape(tuple(rest_a))
-    b = Shape(b.pre, b.row, tuple(rest_b)) if b.row is not None else Shape(tuple(rest_b))
+    a = ty.Shape(a.pre, a.row, tuple(rest_a)) if a.row is not None else ty.Shape(tuple(rest_a))
+    b = ty.Shape(b.pre, b.row, tuple(rest_b)) if b.row is not None else ty.Shape(tuple(rest_b))
     tail = tuple(post)
     if is_empty(a) or is_empty(b):
         lead = b if is_empty(a) else a
-        whole = Shape(lead.pre, lead.row, lead.post + tail) if lead.row is not None else Shape(lead.pre + tail)
+        whole = ty.Shape(lead.pre, lead.row, lead.post + tail) if lead.row is not None else ty.Shape(lead.pre + tail)
         unify_shape(st, r, whole)
         return True
     if a.row is not None and a.row is b.row and not rest_a and not rest_b:  # m, ..s and ..s: the rows line up
         front = st.row()
-        state(st, Constraint("bcast", c.reason, shapes=(Shape(a.pre), Shape(b.pre), front)))
-        front = resolve_shape(front)
+        state(st, Constraint("bcast", c.reason, shapes=(ty.Shape(a.pre), ty.Shape(b.pre), front)))
+        front = ty.resolve_shape(front)
         if front.row is None:
-            unify_shape(st, r, Shape(front.pre, a.row, tail))
+            unify_shape(st, r, ty.Shape(front.pre, a.row, tail))
             return True
         return False
     if tail:
         rest = st.row()
-        unify_shape(st, r, Shape((), rest.row, tail))
+        unify_shape(st, r, ty.Shape((), rest.row, tail))
         state(st, Constraint("bcast", c.reason, shapes=(a, b, rest)))
         return True
     return False
@@ -330,25 +315,25 @@ def stretch(st: Inference, c: Constraint) -> bool:
 
 def matrix_shapes(st: Inference, c: Constraint) -> bool:
     """shapes a, b and r of a matrix product."""
-    a, b, r = map(resolve_shape, c.shapes)
+    a, b, r = map(ty.resolve_shape, c.shapes)
     if (a.row is not None and len(a.post) < 2) or (b.row is not None and len(b.post) < 2):
         return False
     x, y = (s.post if s.row is not None else s.pre for s in (a, b))
     if not x or not y:
         raise Mismatch(a, b, NoVector())
     unify_size(st, y[-2] if len(y) > 1 else y[0], x[-1])
-    lead_a = Shape(a.pre, a.row, x[:-2]) if a.row is not None else Shape(x[:-2])
-    lead_b = Shape(b.pre, b.row, y[:-2]) if b.row is not None else Shape(y[:-2])
+    lead_a = ty.Shape(a.pre, a.row, x[:-2]) if a.row is not None else ty.Shape(x[:-2])
+    lead_b = ty.Shape(b.pre, b.row, y[:-2]) if b.row is not None else ty.Shape(y[:-2])
     out = (x[-2:-1] if len(x) > 1 else ()) + (y[-1:] if len(y) > 1 else ())
     lead = st.row()
-    unify_shape(st, r, Shape((), lead.row, out))
+    unify_shape(st, r, ty.Shape((), lead.row, out))
     state(st, Constraint("bcast", c.reason, shapes=(lead_a, lead_b, lead)))
     return True
 
 
 def reduce(st: Inference, c: Constraint) -> bool:
     """shapes x and r: r is x without the axes `data`, or with the size 1 there; negative ones count from the end."""
-    x, r = map(resolve_shape, c.shapes)
+    x, r = map(ty.resolve_shape, c.shapes)
     axes = c.data
     assert isinstance(axes, tuple)
     if x.row is None:
@@ -359,24 +344,24 @@ def reduce(st: Inference, c: Constraint) -> bool:
         if len(places) < len(axes):
             raise Mismatch(x, r, AxisTwice())
         one = [number(1, Note("the axis that is kept", c.reason.span))] if c.kind == "reduce-keep" else []
-        unify_shape(st, r, Shape(tuple([s for k, own in enumerate(x.pre) for s in (one if k in places else [own])])))
+        unify_shape(st, r, ty.Shape(tuple([s for k, own in enumerate(x.pre) for s in (one if k in places else [own])])))
         return True
     front = [a for a in axes if a >= 0]
     if front and len(front) < len(axes):
         return False  # which axes these are depends on how many there are
     if not reached(st, x, max(axes) + 1 if front else -min(axes), bool(front)):
         return False
-    x = resolve_shape(x)
+    x = ty.resolve_shape(x)
     one = [number(1, Note("the axis that is kept", c.reason.span))] if c.kind == "reduce-keep" else []
     part = list(x.pre if front else x.post)
     for a in sorted(axes, reverse=bool(front)):  # so that none moves another
         at = a if front else len(part) + a
         part[at : at + 1] = one
-    unify_shape(st, r, Shape(tuple(part), x.row, x.post) if front else Shape(x.pre, x.row, tuple(part)))
+    unify_shape(st, r, ty.Shape(tuple(part), x.row, x.post) if front else ty.Shape(x.pre, x.row, tuple(part)))
     return True
 
 
-def reached(st: Inference, x: Shape, count: int, front: bool) -> bool:
+def reached(st: Inference, x: ty.Shape, count: int, front: bool) -> bool:
     """Tells whether so many axes at an end of a shape stand before its row; an open row is taken apart for that."""
     part = x.pre if front else x.post
     if len(part) >= count:
@@ -386,13 +371,13 @@ def reached(st: Inference, x: Shape, count: int, front: bool) -> bool:
         return False
     new = tuple([st.size() for _ in range(count - len(part))])
     rest = st.row()
-    bind_row(st, x.row, Shape(new, rest.row) if front else Shape((), rest.row, new))
+    bind_row(st, x.row, ty.Shape(new, rest.row) if front else ty.Shape((), rest.row, new))
     return True
 
 
 def axis(st: Inference, c: Constraint) -> bool:
     """shapes x and r, a size n: x is r with an axis of n more, which is `data` of x."""
-    x, r = map(resolve_shape, c.shapes)
+    x, r = map(ty.resolve_shape, c.shapes)
     (size,), at = c.sizes, c.data
     assert isinstance(at, int)
     if x.row is None:
@@ -400,21 +385,21 @@ def axis(st: Inference, c: Constraint) -> bool:
             raise Mismatch(x, r, NoAxis(at, len(x.pre)))
         at %= len(x.pre)
         unify_size(st, size, x.pre[at])
-        unify_shape(st, r, Shape(x.pre[:at] + x.pre[at + 1 :]))
+        unify_shape(st, r, ty.Shape(x.pre[:at] + x.pre[at + 1 :]))
         return True
     if r.row is None:
         count = len(r.pre) + 1
         if not -count <= at < count:
             raise Mismatch(x, r, NoAxis(at, count))
         at %= count
-        unify_shape(st, x, Shape((*r.pre[:at], size, *r.pre[at:])))
+        unify_shape(st, x, ty.Shape((*r.pre[:at], size, *r.pre[at:])))
         return True
     return False
 
 
 def product_of(st: Inference, c: Constraint) -> bool:
     """The product of the axes of a shape is the size: nothing is lost in a reshape."""
-    s = resolve_shape(c.shapes[0])
+    s = ty.resolve_shape(c.shapes[0])
     if s.row is not None:
         return False
     unify_size(st, product(s.pre, Note("the number of elements before the reshape", c.reason.span)), c.sizes[0])
@@ -423,21 +408,21 @@ def product_of(st: Inference, c: Constraint) -> bool:
 
 def rank(st: Inference, c: Constraint) -> bool:
     """The type is a tuple of as many integers as the shape has axes; of one axis an integer."""
-    s = resolve_shape(c.shapes[0])
+    s = ty.resolve_shape(c.shapes[0])
     if s.row is not None:
         return False
-    unify(st, c.types[0], I64 if len(s.pre) == 1 else TypeTuple((I64,) * len(s.pre)))
+    unify(st, c.types[0], I64 if len(s.pre) == 1 else ty.TypeTuple((I64,) * len(s.pre)))
     return True
 
 
 def append(st: Inference, c: Constraint) -> bool:
     """shapes a, b and r: the axes of a, then those of b."""
-    a, b, r = map(resolve_shape, c.shapes)
+    a, b, r = map(ty.resolve_shape, c.shapes)
     if a.row is None:
-        unify_shape(st, r, Shape(a.pre + b.pre, b.row, b.post))
+        unify_shape(st, r, ty.Shape(a.pre + b.pre, b.row, b.post))
         return True
     if b.row is None:
-        unify_shape(st, r, Shape(a.pre, a.row, a.post + b.pre))
+        unify_shape(st, r, ty.Shape(a.pre, a.row, a.post + b.pre))
         return True
     return False
 
@@ -445,12 +430,12 @@ def append(st: Inference, c: Constraint) -> bool:
 def external(st: Inference, c: Constraint) -> bool:
     """An array from outside: once its rank is known, each axis that is open is known only when it runs."""
     element, shape = view(c.types[0])
-    element = resolve(element)
-    if shape.row is not None or isinstance(element, TypeVar):
+    element = ty.resolve(element)
+    if shape.row is not None or isinstance(element, ty.TypeVar):
         return False
     for s in shape.pre:
-        atom = resolve_size(s).poly.atom
-        if isinstance(atom, SizeVar) and not atom.rigid:
+        atom = ty.resolve_size(s).poly.atom
+        if isinstance(atom, ty.SizeVar) and not atom.rigid:
             origin = s.origin or Note("a size of what is read", c.reason.span)
             fresh = st.open_size(origin)
             fresh.name = atom.name
@@ -461,10 +446,10 @@ def external(st: Inference, c: Constraint) -> bool:
 def external_value(st: Inference, c: Constraint) -> bool:
     """A whole value from outside: once its type is known, each size that is open is known only when it runs."""
     found = variables(c.types[0])
-    if not all(isinstance(v, SizeVar) for v in found):
+    if not all(isinstance(v, ty.SizeVar) for v in found):
         return False
     for v in found:
-        if isinstance(v, SizeVar) and not v.rigid:
+        if isinstance(v, ty.SizeVar) and not v.rigid:
             origin = v.origin or Note("a size of what is read", c.reason.span)
             fresh = st.open_size(origin)
             fresh.name = v.name
@@ -479,13 +464,13 @@ Rule = Callable[[Inference, Constraint], bool]
 
 def field(st: Inference, c: Constraint) -> bool:
     """`x.name` and `x.0`: waits until the type of x is known."""
-    base, result = resolve(c.types[0]), c.types[1]
-    if isinstance(base, TypeVar) and not base.rigid:
+    base, result = ty.resolve(c.types[0]), c.types[1]
+    if isinstance(base, ty.TypeVar) and not base.rigid:
         return False
     found = None
-    if isinstance(base, TypeTuple) and isinstance(c.data, int):
+    if isinstance(base, ty.TypeTuple) and isinstance(c.data, int):
         found = base.items[c.data] if c.data < len(base.items) else None
-    elif isinstance(base, TypeData) and base.decl.is_struct:
+    elif isinstance(base, ty.TypeData) and base.decl.is_struct:
         arguments = dict(zip(base.decl.params, base.args, strict=True))
         for name, t in base.decl.variants[0].fields:
             if name == c.data:
@@ -498,8 +483,8 @@ def field(st: Inference, c: Constraint) -> bool:
 
 def gather(st: Inference, c: Constraint) -> bool:
     """The axes that an index leaves: none for an integer, its own shape for an array of integers."""
-    index = resolve(c.types[0])
-    if isinstance(index, TypeVar) and not index.rigid and not index.atomic:
+    index = ty.resolve(c.types[0])
+    if isinstance(index, ty.TypeVar) and not index.rigid and not index.atomic:
         return False
     _, shape = split(st, index, "Int")
     unify_shape(st, c.shapes[0], shape)
@@ -559,13 +544,13 @@ def join(st: Inference, c: Constraint) -> bool:
 
 def open_join(st: Inference, c: Constraint) -> None:
     """The result of a join becomes an opened size."""
-    atom = resolve_size(c.sizes[2]).poly.atom
-    if isinstance(atom, SizeVar) and not atom.rigid:
+    atom = ty.resolve_size(c.sizes[2]).poly.atom
+    if isinstance(atom, ty.SizeVar) and not atom.rigid:
         atom.rigid = atom.opened = True
         st.opened.append(atom)
         st.progress = True
     else:
-        fresh = SizeVar(st.level, rigid=True, opened=True, origin=c.sizes[2].origin)
+        fresh = ty.SizeVar(st.level, rigid=True, opened=True, origin=c.sizes[2].origin)
         unify_size(st, c.sizes[2], of_var(fresh))
 
 

@@ -10,27 +10,13 @@ from typing import Protocol, TypeVar
 from dlang.diagnostics import Diagnostic, DlangError, Fix, Note, Span, error
 from dlang.grammar import syntax as s
 from dlang.polynomials import TooManyTerms
-from dlang.typecheck import core, elsewhere
+from dlang.typecheck import core, elsewhere, types as ty
 from dlang.typecheck.cache import Observed
 from dlang.typecheck.constraints import constrain, solve
 from dlang.typecheck.messages import did_you_mean, imported, mismatch, misspelt, size_mismatch
 from dlang.typecheck.scope import Entry, FnEntry, LocalEntry, ModuleEntry, ModuleTable, Scope, TypeEntry
 from dlang.typecheck.state import Constraint, Inference, Mismatch, Reason, Term
 from dlang.typecheck.terms import I64, array, free, number, of_var, size_variables, substitute, variables, view
-from dlang.typecheck.types import (
-    MISTAKE,
-    DataDecl,
-    Shape,
-    Size,
-    SizeVar,
-    Type,
-    TypeCon,
-    Var,
-    Variant,
-    floor_div,
-    next_serial,
-    resolve,
-)
 from dlang.typecheck.unify import add, exact_division, multiply, subtract, unify_given, unify_size
 
 T = TypeVar("T")
@@ -43,7 +29,7 @@ class Names(Protocol):
 
     def type_entry(self, table: ModuleTable, name: str) -> TypeEntry | None: ...
 
-    def constructor(self, table: ModuleTable, name: str) -> tuple[DataDecl, Variant] | None: ...
+    def constructor(self, table: ModuleTable, name: str) -> tuple[ty.DataDecl, ty.Variant] | None: ...
 
     def constant(self, table: ModuleTable, name: str) -> FnEntry | None: ...
 
@@ -64,8 +50,8 @@ class Names(Protocol):
 class Escape:
     """Sizes opened inside a lambda, loop or comprehension, and what must not mention them outside."""
 
-    opened: frozenset[SizeVar]
-    outside: tuple[Type, ...]
+    opened: frozenset[ty.SizeVar]
+    outside: tuple[ty.Type, ...]
     span: Span
     message: str
 
@@ -77,14 +63,14 @@ class Expected:
     unknown: its sizes `?`, which each branch gives for itself.
     """
 
-    type: Type
-    unknown: tuple[SizeVar, ...] = ()
+    type: ty.Type
+    unknown: tuple[ty.SizeVar, ...] = ()
     what: str = ""
 
     @property
     def closed(self) -> bool:
         """Tells whether branches may be checked one by one: an open size would be decided by the first of them."""
-        return all(v.rigid for v in variables(self.type) if isinstance(v, SizeVar))
+        return all(v.rigid for v in variables(self.type) if isinstance(v, ty.SizeVar))
 
 
 @dataclass(slots=True)
@@ -98,12 +84,12 @@ class Checker(ABC):
     st: Inference
     table: ModuleTable
     program: Names
-    symbols: dict[core.Local, Size] = field(default_factory=dict)
-    indices: set[SizeVar] = field(default_factory=set)
+    symbols: dict[core.Local, ty.Size] = field(default_factory=dict)
+    indices: set[ty.SizeVar] = field(default_factory=set)
     later: list[Callable[[], None]] = field(default_factory=list)
     escapes: list[Escape] = field(default_factory=list)
     unfinished: bool = False
-    births: dict[core.Local | SizeVar, int] = field(default_factory=dict)
+    births: dict[core.Local | ty.SizeVar, int] = field(default_factory=dict)
     observed: Observed | None = None
 
     @abstractmethod
@@ -115,7 +101,7 @@ class Checker(ABC):
         """The core of an expression for which a type is written."""
 
     # ---- expectations ------------------------------------------------------------------------------------------------
-    def expect(self, want: Type, got: Type, span: Span, what: str = "", notes: tuple[Note, ...] = (),
+    def expect(self, want: ty.Type, got: ty.Type, span: Span, what: str = "", notes: tuple[Note, ...] = (),
                sizes: tuple[str, ...] = ()) -> None:  # fmt: skip
         """Makes `got` be `want`, or ends the statement with a message at `span`; sizes: help if only these differ."""
         self.st.reason = Reason(span)
@@ -124,7 +110,7 @@ class Checker(ABC):
         except Mismatch as m:
             raise DlangError([mismatch(m, span, want, got, what, notes, sizes)]) from None
 
-    def expect_size(self, want: Size, got: Size, span: Span, what: str = "") -> None:
+    def expect_size(self, want: ty.Size, got: ty.Size, span: Span, what: str = "") -> None:
         """Makes two sizes equal, or ends the statement with a message at `span`."""
         self.st.reason = Reason(span)
         try:
@@ -132,23 +118,24 @@ class Checker(ABC):
         except Mismatch as m:
             raise DlangError([size_mismatch(m, span, want, got, what)]) from None
 
-    def constrain(self, kind: str, reason: Reason, *, types: tuple[Type, ...] = (), shapes: tuple[Shape, ...] = (),
-                  sizes: tuple[Size, ...] = (), data: str | int | tuple[int, ...] = "") -> None:  # fmt: skip
+    def constrain(self, kind: str, reason: Reason, *, types: tuple[ty.Type, ...] = (),
+                  shapes: tuple[ty.Shape, ...] = (), sizes: tuple[ty.Size, ...] = (),
+                  data: str | int | tuple[int, ...] = "") -> None:  # fmt: skip
         constrain(self.st, Constraint(kind, reason, types, shapes, sizes, data))
 
-    def settled(self, t: Type) -> Type:
+    def settled(self, t: ty.Type) -> ty.Type:
         """The type, after what is pending has been tried if it isn't known yet."""
-        t = resolve(t)
+        t = ty.resolve(t)
         if self.st.progress and self.st.pending:
             solve(self.st)
-            t = resolve(t)
+            t = ty.resolve(t)
         return t
 
-    def with_open_sizes(self, want: Type, unknown: tuple[SizeVar, ...]) -> Type:
+    def with_open_sizes(self, want: ty.Type, unknown: tuple[ty.SizeVar, ...]) -> ty.Type:
         """The type with its `?` open: whoever is checked against it decides them."""
         if not unknown:
             return want
-        fresh: dict[Var, Term] = {v: of_var(self.st.size_var(v.origin)) for v in unknown}
+        fresh: dict[ty.Var, Term] = {v: of_var(self.st.size_var(v.origin)) for v in unknown}
         return substitute(want, fresh)
 
     def report(self, diagnostic: Diagnostic) -> None:
@@ -180,7 +167,7 @@ class Checker(ABC):
         """The type of a name such as `nn.Linear`."""
         return self._of_module(name, span, "type", lambda table: table.types)
 
-    def constructor_of_module(self, name: str, span: Span) -> tuple[DataDecl, Variant]:
+    def constructor_of_module(self, name: str, span: Span) -> tuple[ty.DataDecl, ty.Variant]:
         return self._of_module(name, span, "constructor", lambda table: table.constructors)
 
     def _of_module(self, name: str, span: Span, what: str, names: Callable[[ModuleTable], Mapping[str, T]]) -> T:
@@ -192,13 +179,13 @@ class Checker(ABC):
             raise error("E0206", message, span.head(len(name)), help=did_you_mean(last, list(known)))
         return known[last]
 
-    def find_constructor(self, name: str, span: Span) -> tuple[DataDecl, Variant]:
+    def find_constructor(self, name: str, span: Span) -> tuple[ty.DataDecl, ty.Variant]:
         if "." in name:
             return self.constructor_of_module(name, span)
         found = self.program.constructor(self.table, name)
         if found is None:
             entry = self.find_type(name)
-            if isinstance(entry, DataDecl):
+            if isinstance(entry, ty.DataDecl):
                 made = ", ".join(f"`{v.name}`" for v in entry.variants)
                 help = (f"its values are made by {made}, without the name of the type",)
                 raise error("E0201", f"`{name}` is a type, not a constructor", span, help=help)
@@ -237,28 +224,28 @@ class Checker(ABC):
         return error("E0201", f"unknown name `{name}`{close}", span, label="not found here", help=helps, fixes=fixes)
 
     # ---- sizes of values ---------------------------------------------------------------------------------------------
-    def size_of_name(self, scope: Scope, name: str) -> Size | None:
+    def size_of_name(self, scope: Scope, name: str) -> ty.Size | None:
         """The size that a value in scope counts as, where a shape mentions its name."""
         entry = scope.find(name)
         if isinstance(entry, LocalEntry):
             return self.symbol_of_local(entry.local)
         if entry is None:
             const = self.program.constant(self.table, name)
-            if const is not None and const.decl.result is MISTAKE:
+            if const is not None and const.decl.result is ty.MISTAKE:
                 return self.st.size()
             value = self.constant(const.decl) if const is not None else None
             return number(value) if value is not None else None
         return None
 
-    def symbol_of_local(self, local: core.Local) -> Size | None:
+    def symbol_of_local(self, local: core.Local) -> ty.Size | None:
         """An immutable i64 counts as itself."""
         known = self.symbols.get(local)
         if known is not None:
             return known
         if local.mutable:
             return None
-        t = resolve(local.type)
-        if not isinstance(t, TypeCon) or t.name != "i64":
+        t = ty.resolve(local.type)
+        if not isinstance(t, ty.TypeCon) or t.name != "i64":
             return None
         if local.size is None:
             local.size = self.st.open_size(Note(f"the value of `{local.name}`", local.span))
@@ -267,7 +254,7 @@ class Checker(ABC):
         self.symbols[local] = of_var(local.size)
         return self.symbols[local]
 
-    def symbol(self, e: core.Expr) -> Size | None:
+    def symbol(self, e: core.Expr) -> ty.Size | None:
         """An i64 expression as a size, if it is arithmetic of sizes, lengths and immutable names."""
         match e:
             case core.Literal(value=int(literal)) if not isinstance(literal, bool):
@@ -295,7 +282,7 @@ class Checker(ABC):
                     case "/":  # not for integers, which is reported: this keeps its consequences quiet
                         return exact_division(a, b)
                     case _:
-                        return Size(floor_div(a, b).poly, origin) if b.poly.constant != 0 else None
+                        return ty.Size(ty.floor_div(a, b).poly, origin) if b.poly.constant != 0 else None
             case core.Negate(operand=operand):
                 a = self.symbol(operand)
                 return None if a is None else subtract(number(0), a, Note("the value of this expression", e.span))
@@ -317,14 +304,14 @@ class Checker(ABC):
         if known is not None:
             return known
         body = decl.body
-        size = self.symbol(body) if body is not None and resolve(body.type) == I64 else None
+        size = self.symbol(body) if body is not None and ty.resolve(body.type) == I64 else None
         value = size.poly.constant if size is not None else None
         return int(value) if value is not None else None
 
-    def mentions_index(self, s: Size) -> bool:
+    def mentions_index(self, s: ty.Size) -> bool:
         return any(v in self.indices for v in size_variables(s))
 
-    def bound(self, e: core.Expr, span: Span, what: str, *, loop: bool = False) -> tuple[Size, SizeVar | None]:
+    def bound(self, e: core.Expr, span: Span, what: str, *, loop: bool = False) -> tuple[ty.Size, ty.SizeVar | None]:
         """The size for a bound or a `size` argument; the variable if it is a fresh one that `e` gives its value.
 
         loop: no array has the size, so it may be negative.
@@ -335,20 +322,20 @@ class Checker(ABC):
             value = size.poly.constant
             if value is not None and value < 0 and not loop:
                 raise error("E0415", f"a size cannot be negative, found {value}", span)
-            return Size(size.poly, size.origin or Note("this size", span)), None
+            return ty.Size(size.poly, size.origin or Note("this size", span)), None
         v = self.st.open_size(Note("the value of this expression", span))
         return of_var(v), v
 
     # ---- regions -----------------------------------------------------------------------------------------------------
     def mark(self) -> int:
         """The start of a region; what is made from now on has a later birth."""
-        return next_serial()
+        return ty.next_serial()
 
-    def opened_since(self, mark: int) -> frozenset[SizeVar]:
+    def opened_since(self, mark: int) -> frozenset[ty.SizeVar]:
         """The sizes opened in a region. That of a local counts as opened where the local is defined."""
         return frozenset(v for v in self.st.opened if self.births.get(v, v.serial) > mark)
 
-    def confine(self, mark: int, outside: Iterable[Type], span: Span, message: str) -> None:
+    def confine(self, mark: int, outside: Iterable[ty.Type], span: Span, message: str) -> None:
         """Forbids variables opened since `mark` to be part of `outside`, now or later."""
         inner = self.opened_since(mark)
         if inner:
@@ -359,7 +346,7 @@ class Checker(ABC):
     def check_escape(self, escape: Escape) -> bool:
         for t in escape.outside:
             for v in free(t, {}):
-                if isinstance(v, SizeVar) and v in escape.opened:
+                if isinstance(v, ty.SizeVar) and v in escape.opened:
                     notes = (Note(f"the size is {v.origin.text}", v.origin.span),) if v.origin is not None else ()
                     raise error("E0407", escape.message, escape.span, notes=notes)
         return True

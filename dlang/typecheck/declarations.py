@@ -11,7 +11,7 @@ from dlang.diagnostics import Diagnostic, DlangError, Note, Span, error, own_hel
 from dlang.grammar import syntax as s
 from dlang.polynomials import TooManyTerms
 from dlang.spelling import plural
-from dlang.typecheck import core, functions, statements
+from dlang.typecheck import core, functions, statements, types as ty
 from dlang.typecheck.annotations import Annotator, misplaced, parameter_name
 from dlang.typecheck.constraints import has_floats
 from dlang.typecheck.context import Checker, Expected
@@ -28,29 +28,6 @@ from dlang.typecheck.signatures import Signature, parameter_names, signature
 from dlang.typecheck.state import Inference, Scheme
 from dlang.typecheck.terms import of_var, variable_of, variables
 from dlang.typecheck.trees import finished
-from dlang.typecheck.types import (
-    MISTAKE,
-    UNIT,
-    Below,
-    DataDecl,
-    Refinement,
-    RowVar,
-    Shape,
-    Size,
-    SizeVar,
-    Type,
-    TypeArray,
-    TypeCon,
-    TypeData,
-    TypeFn,
-    TypeTuple,
-    TypeVar,
-    Var,
-    Variant,
-    resolve,
-    resolve_shape,
-    resolve_size,
-)
 
 if TYPE_CHECKING:
     from dlang.typecheck.program import Program
@@ -125,27 +102,27 @@ def parameter_kinds(written: list[Written], outside: dict[str, list[str]]) -> di
     return kinds
 
 
-def variable(p: s.TypeParameter, kind: str) -> Var:
+def variable(p: s.TypeParameter, kind: str) -> ty.Var:
     if kind == "size":
-        return SizeVar(0, p.name, rigid=True)
+        return ty.SizeVar(0, p.name, rigid=True)
     if kind == "row":
-        return RowVar(0, p.name, rigid=True)
-    return TypeVar(0, p.name, rigid=True)
+        return ty.RowVar(0, p.name, rigid=True)
+    return ty.TypeVar(0, p.name, rigid=True)
 
 
 def declare(cx: Checker, table: ModuleTable, written: list[Written], outside: dict[str, list[str]]) -> None:
     """Adds the data types of a module to its table."""
     kinds = parameter_kinds(written, outside)
-    waiting: list[tuple[Written, tuple[Var, ...], list[DataDecl]]] = []
+    waiting: list[tuple[Written, tuple[ty.Var, ...], list[ty.DataDecl]]] = []
     for d in written:
         if d.name in table.types and d.name in {w.name for w, _, _ in waiting}:
             first = next(w for w, _, _ in waiting if w.name == d.name)
             cx.report(twice(f"the type `{d.name}`", d.name_span, first.name_span))
             continue
         params = tuple(variable(p, k) for p, k in zip(d.parameters, kinds[d.name], strict=True))
-        decls: list[DataDecl] = []
+        decls: list[ty.DataDecl] = []
         if not isinstance(d, s.Alias):
-            decl = DataDecl(d.name, table.name, params, (), isinstance(d, s.Struct), d.name_span, d.doc)
+            decl = ty.DataDecl(d.name, table.name, params, (), isinstance(d, s.Struct), d.name_span, d.doc)
             table.types[d.name] = decl
             table.core.types[d.name] = decl
             decls.append(decl)
@@ -156,7 +133,7 @@ def declare(cx: Checker, table: ModuleTable, written: list[Written], outside: di
             try:
                 table.types[d.name] = AliasEntry(params, *converted(cx, d.name, params, d.type))
             except DlangError as problem:
-                table.types[d.name] = AliasEntry(params, MISTAKE)
+                table.types[d.name] = AliasEntry(params, ty.MISTAKE)
                 for x in problem.diagnostics:
                     itself = x.code == "E0207" and x.span is not None and x.span.text == d.name
                     help = ("a type that contains itself is a struct or an enum",)
@@ -195,12 +172,12 @@ def circular(table: ModuleTable, written: list[Written], mentions: Mentions) -> 
                 yield name, Diagnostic("E0214", message, table.functions[name].name_span, "", notes)
 
 
-def variants(cx: Checker, d: s.Struct | s.Enum, params: tuple[Var, ...]) -> tuple[Variant, ...]:
+def variants(cx: Checker, d: s.Struct | s.Enum, params: tuple[ty.Var, ...]) -> tuple[ty.Variant, ...]:
     """The variants of a declaration with the types of their fields; a struct is one variant."""
 
-    def variant(name: str, written: tuple[s.FieldDecl, ...], tag: int = 0) -> Variant:
-        out: list[tuple[str | None, Type]] = []
-        known: list[Refinement | None] = []
+    def variant(name: str, written: tuple[s.FieldDecl, ...], tag: int = 0) -> ty.Variant:
+        out: list[tuple[str | None, ty.Type]] = []
+        known: list[ty.Refinement | None] = []
         named: dict[str, Span] = {}
         for f in written:
             if f.name is not None and f.name in named:
@@ -209,25 +186,27 @@ def variants(cx: Checker, d: s.Struct | s.Enum, params: tuple[Var, ...]) -> tupl
                 continue
             if f.name is not None:
                 named[f.name] = f.span
-            t: Type
+            t: ty.Type
             try:
                 t, refinement = converted(cx, d.name, params, f.type)
             except DlangError as problem:
                 for x in problem.diagnostics:
                     cx.report(x)
-                t, refinement = MISTAKE, None
+                t, refinement = ty.MISTAKE, None
             out.append((f.name, t))
             known.append(refinement)
-        return Variant(name, tuple(out), tag, tuple(known))
+        return ty.Variant(name, tuple(out), tag, tuple(known))
 
     if isinstance(d, s.Struct):
         return (variant(d.name, d.fields),)
     return tuple(variant(c.name, c.fields, i) for i, c in enumerate(d.constructors))
 
 
-def converted(cx: Checker, name: str, params: tuple[Var, ...], t: s.TypeExpr) -> tuple[Type, Refinement | None]:
+def converted(
+    cx: Checker, name: str, params: tuple[ty.Var, ...], t: s.TypeExpr
+) -> tuple[ty.Type, ty.Refinement | None]:
     """A type in a declaration, and what `Idx` in it says: its variables are the parameters."""
-    scope = Scope(types={(".." + p.name if isinstance(p, RowVar) else p.name): p for p in params if p.name})
+    scope = Scope(types={(".." + p.name if isinstance(p, ty.RowVar) else p.name): p for p in params if p.name})
     own = [parameter_name(p) for p in params]
     known, open_ = f"{name}<{', '.join([*own, 'n'])}>", f"{name}<{', '.join([*own, '?'])}>"
     instead = (
@@ -246,11 +225,11 @@ def converted(cx: Checker, name: str, params: tuple[Var, ...], t: s.TypeExpr) ->
     return out
 
 
-Known = dict[Var, bool]  # whether the types that the parameters of a declaration stand for have values
-Path = frozenset[tuple[DataDecl, tuple[bool, ...]]]
+Known = dict[ty.Var, bool]  # whether the types that the parameters of a declaration stand for have values
+Path = frozenset[tuple[ty.DataDecl, tuple[bool, ...]]]
 
 
-def uninhabited(decls: Sequence[DataDecl]) -> list[Diagnostic]:
+def uninhabited(decls: Sequence[ty.DataDecl]) -> list[Diagnostic]:
     """E0218 for each declaration without values, whatever its parameters stand for."""
     found: list[Diagnostic] = []
     for d in decls:
@@ -266,7 +245,7 @@ def uninhabited(decls: Sequence[DataDecl]) -> list[Diagnostic]:
     return found
 
 
-def _declared(d: DataDecl, args: tuple[bool, ...], path: Path) -> bool:
+def _declared(d: ty.DataDecl, args: tuple[bool, ...], path: Path) -> bool:
     if (d, args) in path:
         return False
     known: Known = dict(zip(d.params, args, strict=True))
@@ -274,20 +253,20 @@ def _declared(d: DataDecl, args: tuple[bool, ...], path: Path) -> bool:
     return any(all(_has_values(t, known, inner) for _, t in v.fields) for v in d.variants)
 
 
-def _has_values(t: Type | Size | Shape, known: Known, path: Path) -> bool:
-    if isinstance(t, Size | Shape):
+def _has_values(t: ty.Type | ty.Size | ty.Shape, known: Known, path: Path) -> bool:
+    if isinstance(t, ty.Size | ty.Shape):
         return True
-    match resolve(t):
-        case TypeVar() as v:
+    match ty.resolve(t):
+        case ty.TypeVar() as v:
             return known.get(v, True)
-        case TypeArray(element, shape):
-            s = resolve_shape(shape)
-            counts = [resolve_size(n).poly.constant for n in (*s.pre, *s.post)]
+        case ty.TypeArray(element, shape):
+            s = ty.resolve_shape(shape)
+            counts = [ty.resolve_size(n).poly.constant for n in (*s.pre, *s.post)]
             some = s.row is None and all(c is not None and c > 0 for c in counts)
             return not some or _has_values(element, known, path)  # an array may be empty
-        case TypeTuple(items):
+        case ty.TypeTuple(items):
             return all(_has_values(i, known, path) for i in items)
-        case TypeData(decl, args):
+        case ty.TypeData(decl, args):
             return _declared(decl, tuple([_has_values(a, known, path) for a in args]), path)
         case _:
             return True
@@ -303,13 +282,13 @@ def checker(program: Program, table: ModuleTable) -> Checker:
 
 def any_entry(name: str, module: str, span: Span, parameters: tuple[s.Parameter, ...] | None) -> FnEntry:
     """Stands for a function with a mistake: it fits everywhere, so that the mistake is reported once."""
-    scheme = Scheme(tuple(MISTAKE for _ in parameters or ()), MISTAKE, (), ())
-    decl = core.FnDecl(name, module, span, result=MISTAKE)
+    scheme = Scheme(tuple(ty.MISTAKE for _ in parameters or ()), ty.MISTAKE, (), ())
+    decl = core.FnDecl(name, module, span, result=ty.MISTAKE)
     if parameters is None:
         decl.kind = "const"
         return FnEntry(decl, scheme)
     names = parameter_names(parameters)
-    decl.params = tuple(core.Param(core.Local(n or "_", MISTAKE)) for n in names)
+    decl.params = tuple(core.Param(core.Local(n or "_", ty.MISTAKE)) for n in names)
     return FnEntry(decl, scheme, names, tuple(p.default is not None for p in parameters))
 
 
@@ -495,7 +474,7 @@ def finish_extern(cx: Checker, entry: FnEntry, sig: Signature, item: s.Extern) -
     decl.result = sig.result
     scheme = entry.scheme
     drawn = sig.result
-    if entry.builtin.startswith("random_") and isinstance(drawn, TypeVar) and drawn not in variables(*sig.params):
+    if entry.builtin.startswith("random_") and isinstance(drawn, ty.TypeVar) and drawn not in variables(*sig.params):
         drawn.classes, drawn.atomic = frozenset({"Float"}), True  # a draw is a float of the dtype that its use needs
     if not sig.full:
         message = f"every parameter of the `extern` `{item.name}` needs a type"
@@ -507,7 +486,7 @@ def finish_extern(cx: Checker, entry: FnEntry, sig: Signature, item: s.Extern) -
         for problem in found:
             cx.report(problem)
         decl.body = None if found else foreign_body(decl, item.target)
-        if isinstance(sig.promised, Below) and decl.body is not None and isinstance(sig.result, TypeCon):
+        if isinstance(sig.promised, ty.Below) and decl.body is not None and isinstance(sig.result, ty.TypeCon):
             decl.body = core.As(sig.result, item.result.span, decl.body, sig.promised.size)
             decl.refinement = sig.promised
         elif sig.promised is not None:
@@ -580,7 +559,7 @@ def check_block(
 ) -> tuple[core.FnDecl, list[Diagnostic]]:
     """A `test` or a script: statements without a value; or a `bench`, which has one."""
     cx = checker(program, table)
-    decl = core.FnDecl(name, table.name, span, result=UNIT, kind=kind)
+    decl = core.FnDecl(name, table.name, span, result=ty.UNIT, kind=kind)
     cx.st.level = 1
     scope = Scope(function=FunctionContext(name, None))
     value = attempt(cx, span, lambda: statements.block(cx, scope, block))
@@ -595,7 +574,7 @@ def check_block(
     decl.effects = frozenset(scope.function.effects)
     if value is not None and not cx.st.diagnostics:
         assert isinstance(value, core.BlockExpr)
-        decl.result = UNIT if kind == "test" else value.type
+        decl.result = ty.UNIT if kind == "test" else value.type
         complete(cx, decl, value)
     return decl, cx.st.diagnostics
 
@@ -617,7 +596,7 @@ def complete(cx: Checker, decl: core.FnDecl, body: core.Expr) -> None:
 def close(cx: Checker, name: str, span: Span) -> None:
     """The end of something that nothing calls: all that is open is decided."""
     cx.st.level = 0
-    member = Member(name, span, Scheme((), UNIT))
+    member = Member(name, span, Scheme((), ty.UNIT))
     attempt(cx, span, lambda: generalise(cx.st, [member], bool(cx.st.diagnostics)))
     conclude(cx, span)
 
@@ -661,7 +640,7 @@ def rule_decl(program: Program, cx: Checker, table: ModuleTable, rule: s.Rule) -
     if not isinstance(entry, FnEntry) or (entry.decl.body is None and entry.decl.kind != "extern"):
         return None
     f = entry.decl
-    if f.result is MISTAKE:
+    if f.result is ty.MISTAKE:
         return None
     if len(rule.parameters) != len(f.params):
         raise error(
@@ -672,10 +651,10 @@ def rule_decl(program: Program, cx: Checker, table: ModuleTable, rule: s.Rule) -
         )
     cx.st.level = 1
     context = FunctionContext(rule.name, None)
-    types = {(".." + v.name if isinstance(v, RowVar) else v.name): v for v in f.variables if v.name}
+    types = {(".." + v.name if isinstance(v, ty.RowVar) else v.name): v for v in f.variables if v.name}
     scope = Scope(types=types, function=context)
     params: list[core.Param] = []
-    active: list[Type] = []
+    active: list[ty.Type] = []
     assert f.result is not None
     for written, p in zip(rule.parameters, f.params, strict=True):
         t = p.local.type
@@ -711,9 +690,9 @@ def rule_decl(program: Program, cx: Checker, table: ModuleTable, rule: s.Rule) -
     scope.names[rule.result] = LocalEntry(result, what="parameter")
     params.append(core.Param(result))
     if rule.kind == "pullback":
-        want = TypeFn((f.result,), active[0] if len(active) == 1 else TypeTuple(tuple(active)))
+        want = ty.TypeFn((f.result,), active[0] if len(active) == 1 else ty.TypeTuple(tuple(active)))
     else:
-        want = TypeFn(tuple(active), f.result)
+        want = ty.TypeFn(tuple(active), f.result)
     try:
         body = cx.check(scope, rule.body, Expected(want, (), f"the `{rule.kind}`: "))
     except DlangError as e:

@@ -11,7 +11,17 @@ from dlang.diagnostics import DlangError, Note, Span, error
 from dlang.grammar import syntax as s
 from dlang.grammar.syntax import children
 from dlang.polynomials import TooManyTerms
-from dlang.typecheck import arithmetic, calls, comprehensions, core, functions, indexing, patterns, statements
+from dlang.typecheck import (
+    arithmetic,
+    calls,
+    comprehensions,
+    core,
+    functions,
+    indexing,
+    patterns,
+    statements,
+    types as ty,
+)
 from dlang.typecheck.annotations import Annotator, misplaced
 from dlang.typecheck.context import Checker, Expected
 from dlang.typecheck.formats import check_format
@@ -21,24 +31,6 @@ from dlang.typecheck.printing import show
 from dlang.typecheck.scope import BuiltinEntry, FnEntry, LocalEntry, ModuleEntry, Scope
 from dlang.typecheck.state import Reason, Term
 from dlang.typecheck.terms import BOOL, I64, STR, array, number, of_var, opened_in, substitute, variables
-from dlang.typecheck.types import (
-    DTYPES,
-    MISTAKE,
-    UNIT,
-    Below,
-    Shape,
-    Size,
-    SizeVar,
-    Type,
-    TypeArray,
-    TypeCon,
-    TypeData,
-    TypeFn,
-    TypeTuple,
-    TypeVar,
-    Var,
-    resolve,
-)
 from dlang.typecheck.unify import same
 
 
@@ -62,7 +54,7 @@ def string(cx: Checker, scope: Scope, e: s.String) -> core.Expr:
 
 
 def hole(cx: Checker, scope: Scope, e: s.Hole) -> core.Expr:
-    return core.Fail(MISTAKE, e.span, core.Literal(STR, e.span, "a syntax error"))
+    return core.Fail(ty.MISTAKE, e.span, core.Literal(STR, e.span, "a syntax error"))
 
 
 def name(cx: Checker, scope: Scope, e: s.Name) -> core.Expr:
@@ -73,7 +65,7 @@ def name(cx: Checker, scope: Scope, e: s.Name) -> core.Expr:
         return calls.constructor_value(cx, e)
     found = scope.find_value(e.name)
     match cx.find(scope, e.name) if found is None else found:
-        case SizeVar() as size:
+        case ty.SizeVar() as size:
             return core.SizeValue(I64, e.span, of_var(size))
         case LocalEntry() as entry:
             return local_ref(cx, entry, e.span)
@@ -85,9 +77,9 @@ def name(cx: Checker, scope: Scope, e: s.Name) -> core.Expr:
             raise error("E0212", f"`{e.name}` is a module, not a value", e.span, help=(f"write `{e.name}.f`",))
         case None:
             pass
-    if isinstance(scope.find_type(e.name), TypeVar):
+    if isinstance(scope.find_type(e.name), ty.TypeVar):
         raise error("E0212", f"`{e.name}` is a type, not a value", e.span)
-    if e.name in DTYPES:
+    if e.name in ty.DTYPES:
         return calls.builtin_value(cx, scope, BuiltinEntry(e.name), e)
     raise cx.unknown_name(scope, e.name, e.span)
 
@@ -97,24 +89,24 @@ def local_ref(cx: Checker, entry: LocalEntry, span: Span) -> core.Expr:
     if not entry.unknown:
         return core.Ref(local.type, span, local)
     fresh = tuple(cx.st.open_size(v.origin or Note("a size of the `var`", span)) for v in entry.unknown)
-    mapping: dict[Var, Term] = {v: of_var(w) for v, w in zip(entry.unknown, fresh, strict=True)}
+    mapping: dict[ty.Var, Term] = {v: of_var(w) for v, w in zip(entry.unknown, fresh, strict=True)}
     return core.Ref(substitute(local.type, mapping), span, local, fresh)
 
 
 def tuple_expr(cx: Checker, scope: Scope, e: s.Tuple) -> core.Expr:
     items = tuple(cx.infer(scope, i) for i in e.items)
-    return core.TupleExpr(TypeTuple(tuple(i.type for i in items)), e.span, items)
+    return core.TupleExpr(ty.TypeTuple(tuple(i.type for i in items)), e.span, items)
 
 
 def array_expr(cx: Checker, scope: Scope, e: s.Array) -> core.Expr:
     items = tuple(cx.infer(scope, i) for i in e.items)
-    element: Type = items[0].type if items else cx.st.type_var()
+    element: ty.Type = items[0].type if items else cx.st.type_var()
     for item in items[1:]:
         first = Note("the first element is here", items[0].span)
         cx.expect(element, item.type, item.span, "an element of the array: ", (first,))
     size = number(len(items), Note("the length of this array", e.span))
     whole = array(element, size)
-    within_axes(resolve(whole), e.span)
+    within_axes(ty.resolve(whole), e.span)
     return core.ArrayExpr(whole, e.span, items)
 
 
@@ -132,10 +124,10 @@ def field(cx: Checker, scope: Scope, e: s.Field) -> core.Expr:
 
 
 def project(cx: Checker, base: core.Expr, name: str | int, span: Span) -> core.Expr:
-    t = resolve(base.type)
-    if isinstance(t, TypeVar):
+    t = ty.resolve(base.type)
+    if isinstance(t, ty.TypeVar):
         t = cx.settled(t)
-    if isinstance(t, TypeVar) and not t.rigid:
+    if isinstance(t, ty.TypeVar) and not t.rigid:
         result = cx.st.type_var()
         cx.constrain("field", Reason(span, f".{name}", (t,)), types=(t, result), data=name)
         return core.Project(result, span, base, name if isinstance(name, int) else -1, str(name))
@@ -154,7 +146,7 @@ def cast(cx: Checker, scope: Scope, e: s.Cast) -> core.Expr:
     annotator = Annotator(cx, scope, rigid=False, what="`as`", instead=instead)
     want, refinement = annotator.refined_type(e.type)
     for name, v in annotator.names.items():
-        if isinstance(v, SizeVar) and not v.rigid:
+        if isinstance(v, ty.SizeVar) and not v.rigid:
             raise error(
                 "E0201",
                 f"unknown size `{name}`: `as` compares with sizes that are known",
@@ -164,14 +156,14 @@ def cast(cx: Checker, scope: Scope, e: s.Cast) -> core.Expr:
                     f"`let y: f64[{name}] = …` names a size, `_` leaves one open",
                 ),
             )
-    if isinstance(refinement, Below) and isinstance(resolve(want), TypeCon):
+    if isinstance(refinement, ty.Below) and isinstance(ty.resolve(want), ty.TypeCon):
         cx.expect(I64, value.type, e.value.span, "`as Idx`: ")
         return core.As(I64, e.span, value, refinement.size)
     if refinement is not None:
         raise misplaced(e.type.span, "behind `as` but of one number", "check each: `[i as Idx<n> for i in x]`")
     cx.settled(value.type)
-    found = resolve(value.type)
-    if isinstance(want, TypeCon) and isinstance(found, TypeCon) and want.name != found.name:
+    found = ty.resolve(value.type)
+    if isinstance(want, ty.TypeCon) and isinstance(found, ty.TypeCon) and want.name != found.name:
         raise error(
             "E0301",
             f"`as` asserts a size, it does not convert: expected {want.name}, found {found.name}",
@@ -182,24 +174,27 @@ def cast(cx: Checker, scope: Scope, e: s.Cast) -> core.Expr:
     return core.As(want, e.span, value)
 
 
-def loosened(cx: Checker, t: Type) -> Type:
+def loosened(cx: Checker, t: ty.Type) -> ty.Type:
     """The type with every size that is written replaced by an open one: sizes are compared when it runs."""
 
-    def size(x: Size) -> Size:
+    def size(x: ty.Size) -> ty.Size:
         atom = x.poly.atom
-        return x if isinstance(atom, SizeVar) and not atom.rigid and atom.name is None else cx.st.size()
+        return x if isinstance(atom, ty.SizeVar) and not atom.rigid and atom.name is None else cx.st.size()
 
-    t = resolve(t)
+    t = ty.resolve(t)
     match t:
-        case TypeArray(element, shape):
+        case ty.TypeArray(element, shape):
             pre, post = tuple(map(size, shape.pre)), tuple(map(size, shape.post))
-            return TypeArray(loosened(cx, element), Shape(pre, shape.row, post))
-        case TypeTuple(items):
-            return TypeTuple(tuple(loosened(cx, i) for i in items))
-        case TypeData(decl, args):
-            return TypeData(
+            return ty.TypeArray(loosened(cx, element), ty.Shape(pre, shape.row, post))
+        case ty.TypeTuple(items):
+            return ty.TypeTuple(tuple(loosened(cx, i) for i in items))
+        case ty.TypeData(decl, args):
+            return ty.TypeData(
                 decl,
-                tuple(size(a) if isinstance(a, Size) else a if isinstance(a, Shape) else loosened(cx, a) for a in args),
+                tuple(
+                    size(a) if isinstance(a, ty.Size) else a if isinstance(a, ty.Shape) else loosened(cx, a)
+                    for a in args
+                ),
             )
         case _:
             return t
@@ -221,12 +216,12 @@ def conditional(cx: Checker, scope: Scope, e: s.If, want: Expected | None = None
     cx.expect(BOOL, condition.type, e.condition.span, "the condition: ")
     if e.otherwise is None:
         then = statements.block(cx, scope, e.then)
-        unit = TypeTuple(())
+        unit = ty.TypeTuple(())
         t = cx.settled(then.type)
-        if isinstance(t, TypeVar) and not t.rigid and not t.classes:
+        if isinstance(t, ty.TypeVar) and not t.rigid and not t.classes:
             cx.expect(unit, t, e.then.span)
-        elif not (isinstance(t, TypeTuple) and not t.items):
-            of_type = "" if isinstance(t, TypeVar) else f" of type {show(t)}"
+        elif not (isinstance(t, ty.TypeTuple) and not t.items):
+            of_type = "" if isinstance(t, ty.TypeVar) else f" of type {show(t)}"
             message = f"an `if` without `else` has no value, but its block has one{of_type}"
             raise error("E0301", message, result_span(e.then), help=("add `else { … }`",))
         return core.If(unit, e.span, condition, then, core.TupleExpr(unit, e.span, ()))
@@ -280,15 +275,15 @@ def infer_match(cx: Checker, scope: Scope, e: s.Match, want: Expected | None = N
             made = tuple(statements.one(cx, inner, a.body))
             last: core.Expr
             if diverges:
-                t: Type = cx.st.type_var()
+                t: ty.Type = cx.st.type_var()
                 last = core.Fail(t, a.body.span, core.Literal(STR, a.body.span, "unreachable"))
             else:
-                last = core.TupleExpr(UNIT, a.body.span, ())
+                last = core.TupleExpr(ty.UNIT, a.body.span, ())
             body = core.BlockExpr(last.type, a.body.span, made, last)
         arms.append(core.Arm(pattern, guard, body))
         bodies.append((body, diverges))
-    result: Type | None = None
-    candidates: tuple[SizeVar, ...] = ()
+    result: ty.Type | None = None
+    candidates: tuple[ty.SizeVar, ...] = ()
     for (body, _), a in zip(bodies, e.arms, strict=True):
         cx.settled(body.type)
         if result is None:
@@ -342,7 +337,7 @@ class ExpressionChecker(Checker):
         try:
             value = self._inferred(scope, e)
         except DlangError:
-            self.observed.note(e.span, MISTAKE)
+            self.observed.note(e.span, ty.MISTAKE)
             self._look_inside(scope, e)
             raise
         self.observed.note(e.span, value.type)
@@ -383,23 +378,23 @@ class ExpressionChecker(Checker):
         return value
 
 
-def parameters_of(want: Expected) -> tuple[Type, ...]:
+def parameters_of(want: Expected) -> tuple[ty.Type, ...]:
     """Returns the parameter types of a written function type."""
-    t = resolve(want.type)
-    return t.params if isinstance(t, TypeFn) and not want.unknown else ()
+    t = ty.resolve(want.type)
+    return t.params if isinstance(t, ty.TypeFn) and not want.unknown else ()
 
 
 # ---- branches --------------------------------------------------------------------------------------------------------
 # The common type of two branches: equal but for sizes, which may differ where one is known only when it runs.
 
 
-def may_be_opened(open_: Type, known: Type) -> bool:
+def may_be_opened(open_: ty.Type, known: ty.Type) -> bool:
     """Tells whether the first type is still open where the second has a size that was opened from a `?`."""
     if not opened_in(known):
         return False
-    if isinstance(open_, TypeVar):
+    if isinstance(open_, ty.TypeVar):
         return not open_.rigid
-    return isinstance(open_, TypeArray) and open_.shape.row is not None and not open_.shape.row.rigid
+    return isinstance(open_, ty.TypeArray) and open_.shape.row is not None and not open_.shape.row.rigid
 
 
 class Join:
@@ -407,35 +402,35 @@ class Join:
 
     def __init__(self, cx: Checker, span: Span, what: str, lenient: bool) -> None:
         self.cx, self.span, self.what, self.lenient = cx, span, what, lenient
-        self.made: list[tuple[Size, Size, SizeVar]] = []
-        self.left: list[SizeVar] = []
+        self.made: list[tuple[ty.Size, ty.Size, ty.SizeVar]] = []
+        self.left: list[ty.SizeVar] = []
 
-    def type(self, a: Type, b: Type) -> Type:
-        a, b = resolve(a), resolve(b)
-        if isinstance(a, TypeArray) and isinstance(b, TypeArray):
+    def type(self, a: ty.Type, b: ty.Type) -> ty.Type:
+        a, b = ty.resolve(a), ty.resolve(b)
+        if isinstance(a, ty.TypeArray) and isinstance(b, ty.TypeArray):
             if a.shape.row is None and b.shape.row is None and len(a.shape.pre) == len(b.shape.pre):
                 sizes = tuple(self.size(x, y) for x, y in zip(a.shape.pre, b.shape.pre, strict=True))
-                return TypeArray(self.type(a.element, b.element), Shape(sizes))
-        elif isinstance(a, TypeTuple) and isinstance(b, TypeTuple) and len(a.items) == len(b.items):
-            return TypeTuple(tuple(self.type(x, y) for x, y in zip(a.items, b.items, strict=True)))
-        elif isinstance(a, TypeData) and isinstance(b, TypeData) and a.decl is b.decl:
-            return TypeData(a.decl, tuple(self.term(x, y) for x, y in zip(a.args, b.args, strict=True)))
+                return ty.TypeArray(self.type(a.element, b.element), ty.Shape(sizes))
+        elif isinstance(a, ty.TypeTuple) and isinstance(b, ty.TypeTuple) and len(a.items) == len(b.items):
+            return ty.TypeTuple(tuple(self.type(x, y) for x, y in zip(a.items, b.items, strict=True)))
+        elif isinstance(a, ty.TypeData) and isinstance(b, ty.TypeData) and a.decl is b.decl:
+            return ty.TypeData(a.decl, tuple(self.term(x, y) for x, y in zip(a.args, b.args, strict=True)))
         for open_, known in ((a, b), (b, a)):
             if may_be_opened(open_, known):  # a join never gives an opened size to what is still open
-                fresh: dict[Var, Term] = {v: of_var(self.cx.st.size_var()) for v in opened_in(known)}
+                fresh: dict[ty.Var, Term] = {v: of_var(self.cx.st.size_var()) for v in opened_in(known)}
                 self.cx.expect(substitute(known, fresh), open_, self.span, self.what)
                 return self.type(a, b)
         self.cx.expect(a, b, self.span, self.what)
         return a
 
     def term(self, a: Term, b: Term) -> Term:
-        if isinstance(a, Size) and isinstance(b, Size):
+        if isinstance(a, ty.Size) and isinstance(b, ty.Size):
             return self.size(a, b)
-        if isinstance(a, Shape) or isinstance(b, Shape) or isinstance(a, Size) or isinstance(b, Size):
+        if isinstance(a, ty.Shape) or isinstance(b, ty.Shape) or isinstance(a, ty.Size) or isinstance(b, ty.Size):
             return a
         return self.type(a, b)
 
-    def size(self, x: Size, y: Size) -> Size:
+    def size(self, x: ty.Size, y: ty.Size) -> ty.Size:
         if same(x, y):
             return x
         for p, q, known in self.made:
@@ -448,19 +443,19 @@ class Join:
         self.cx.unfinished = True
         return of_var(v)
 
-    def leaving(self, t: Type, mark: int, joined: tuple[SizeVar, ...]) -> Type:
+    def leaving(self, t: ty.Type, mark: int, joined: tuple[ty.SizeVar, ...]) -> ty.Type:
         """Sizes opened inside a branch have no name outside it: the value has fresh ones, but for those `joined`."""
         inner = self.cx.opened_since(mark)
         if inner:
-            inner -= {v for j in joined for v in variables(of_var(j)) if isinstance(v, SizeVar)}
-        mapping: dict[Var, Term] = {}
+            inner -= {v for j in joined for v in variables(of_var(j)) if isinstance(v, ty.SizeVar)}
+        mapping: dict[ty.Var, Term] = {}
         for v in variables(t) if inner else ():
-            if isinstance(v, SizeVar) and v in inner:
+            if isinstance(v, ty.SizeVar) and v in inner:
                 outer = self.cx.st.open_size(Note("that of a value from branches", self.span))
                 self.left.append(outer)
                 mapping[v] = of_var(outer)
         return substitute(t, mapping) if mapping else t
 
     @property
-    def candidates(self) -> tuple[SizeVar, ...]:
+    def candidates(self) -> tuple[ty.SizeVar, ...]:
         return (*(v for _, _, v in self.made), *self.left)

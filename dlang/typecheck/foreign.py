@@ -9,24 +9,8 @@ from dataclasses import dataclass, replace
 from dlang.diagnostics import Diagnostic, Source, Span
 from dlang.grammar import syntax as s
 from dlang.ops.dtypes import HALF, TRUNCATED
-from dlang.typecheck import core
+from dlang.typecheck import core, types as ty
 from dlang.typecheck.printing import Names
-from dlang.typecheck.types import (
-    UNIT,
-    DataDecl,
-    Shape,
-    Size,
-    SizeVar,
-    Type,
-    TypeArray,
-    TypeCon,
-    TypeData,
-    TypeFn,
-    TypeTuple,
-    TypeVar,
-    resolve,
-    resolve_shape,
-)
 
 REFUSED = "E0418"
 PRIMITIVE = "primitive"  # the target of a function of Python that has been given itself
@@ -70,9 +54,9 @@ def problems(decl: core.FnDecl, item: s.Extern) -> Iterator[Diagnostic]:
     in_c = item.target.startswith("c:")
     for written, param in zip(item.parameters, decl.params, strict=True):
         yield from _crossing(param.local.type, written.span, f"`{param.local.name}`", in_c, ())
-    result = resolve(decl.result)
+    result = ty.resolve(decl.result)
     span = item.result.span
-    if result != UNIT:
+    if result != ty.UNIT:
         yield from _crossing(result, span, "the result", in_c, ())
     elif "io" not in decl.effects:
         message = f"`{decl.name}` gives nothing and has no effect, so a call of it would do nothing"
@@ -80,46 +64,46 @@ def problems(decl: core.FnDecl, item: s.Extern) -> Iterator[Diagnostic]:
     if other := sorted(decl.effects - {"io"}):
         message = f"an `extern` is pure, or has the effect `io`: not `{other[0]}`"
         yield Diagnostic(REFUSED, message, span, help=("write `! io`",))
-    if in_c and isinstance(result, TypeArray) and _has_opened(result.shape):
+    if in_c and isinstance(result, ty.TypeArray) and _has_opened(result.shape):
         message = f"the C function `{decl.name}` cannot say how large its result is"
         help = "give the size by a parameter `n: size`, or by that of another array"
         yield Diagnostic(REFUSED, message, span, help=(help,))
 
 
-def _has_opened(shape: Shape) -> bool:
-    sizes = resolve_shape(shape).pre + resolve_shape(shape).post
-    return any(isinstance(a, SizeVar) and a.opened for size in sizes for a in size.poly.atoms())
+def _has_opened(shape: ty.Shape) -> bool:
+    sizes = ty.resolve_shape(shape).pre + ty.resolve_shape(shape).post
+    return any(isinstance(a, ty.SizeVar) and a.opened for size in sizes for a in size.poly.atoms())
 
 
-def _crossing(t: Type, span: Span, what: str, in_c: bool, within: tuple[DataDecl, ...]) -> Iterator[Diagnostic]:
+def _crossing(t: ty.Type, span: Span, what: str, in_c: bool, within: tuple[ty.DataDecl, ...]) -> Iterator[Diagnostic]:
     """Refuses types whose values cannot cross to the other side."""
-    t = resolve(t)
+    t = ty.resolve(t)
     side = "C" if in_c else "Python"
     reason = ""
     help = "pass what it stands for as numbers and arrays"
     match t:
-        case TypeCon(name) if name in TRUNCATED or (in_c and (name in HALF or name == "str")):
+        case ty.TypeCon(name) if name in TRUNCATED or (in_c and (name in HALF or name == "str")):
             reason = f"{side} has no `{t.name}`"
-        case TypeVar() if in_c:
+        case ty.TypeVar() if in_c:
             reason = "a C function has just one dtype"
             help = "write the dtype, and an `extern` for each"
-        case TypeArray(element, _):
-            if in_c and isinstance(resolve(element), TypeTuple | TypeData):
+        case ty.TypeArray(element, _):
+            if in_c and isinstance(ty.resolve(element), ty.TypeTuple | ty.TypeData):
                 reason = "C gets arrays of numbers only"
             else:
                 yield from _crossing(element, span, what, in_c, within)
-        case TypeTuple() | TypeData() if in_c:
+        case ty.TypeTuple() | ty.TypeData() if in_c:
             reason = "C gets numbers and arrays of numbers only"
             help = "pass its parts one by one"
-        case TypeTuple(items):
+        case ty.TypeTuple(items):
             for item in items:
                 yield from _crossing(item, span, what, in_c, within)
-        case TypeData(decl, args):
+        case ty.TypeData(decl, args):
             if decl not in within:
-                parts = [a for a in args if not isinstance(a, Shape | Size)]
+                parts = [a for a in args if not isinstance(a, ty.Shape | ty.Size)]
                 for part in (*parts, *[field for v in decl.variants for _, field in v.fields]):
                     yield from _crossing(part, span, what, in_c, (*within, decl))
-        case TypeFn():
+        case ty.TypeFn():
             reason = f"a function cannot be passed to {side}"
     if reason:
         message = f"{what} has the type {Names().type(t)}, which cannot cross: {reason}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dlang.diagnostics import DlangError, Note, Span, error
 from dlang.grammar import syntax as s
-from dlang.typecheck import core
+from dlang.typecheck import core, types as ty
 from dlang.typecheck.constraints import known
 from dlang.typecheck.context import Checker
 from dlang.typecheck.messages import axes as axis_count, notes_of, text_of
@@ -12,21 +12,6 @@ from dlang.typecheck.printing import Names, show
 from dlang.typecheck.scope import LocalEntry, Scope
 from dlang.typecheck.state import Mismatch, Reason
 from dlang.typecheck.terms import I64, number, of_var
-from dlang.typecheck.types import (
-    INTS,
-    RowVar,
-    Shape,
-    Size,
-    Type,
-    TypeArray,
-    TypeCon,
-    TypeTuple,
-    TypeVar,
-    floor_div,
-    resolve,
-    resolve_shape,
-    resolve_size,
-)
 from dlang.typecheck.unify import add, constant, subtract, unify_size, where_from
 
 
@@ -37,42 +22,42 @@ def index(cx: Checker, scope: Scope, e: s.Index) -> core.Expr:
 
 
 def index_axes(
-    cx: Checker, scope: Scope, base: Type, written: tuple[s.Expr | s.Slice, ...], span: Span
-) -> tuple[Type, tuple[core.At | core.Range1, ...]]:
+    cx: Checker, scope: Scope, base: ty.Type, written: tuple[s.Expr | s.Slice, ...], span: Span
+) -> tuple[ty.Type, tuple[core.At | core.Range1, ...]]:
     """The type of `base[written]`."""
-    t = resolve(base)
-    if isinstance(t, TypeVar):
+    t = ty.resolve(base)
+    if isinstance(t, ty.TypeVar):
         t = cx.settled(t)
-    axes: tuple[Size, ...]
-    if isinstance(t, TypeArray) and t.shape.row is None and len(t.shape.pre) >= len(written):
+    axes: tuple[ty.Size, ...]
+    if isinstance(t, ty.TypeArray) and t.shape.row is None and len(t.shape.pre) >= len(written):
         axes = t.shape.pre[: len(written)]
         rest = t.shape.pre[len(written) :]
-        element: Type = TypeArray(t.element, Shape(rest)) if rest else t.element
-    elif isinstance(t, TypeArray) and t.shape.row is None and not isinstance(resolve(t.element), TypeVar):
+        element: ty.Type = ty.TypeArray(t.element, ty.Shape(rest)) if rest else t.element
+    elif isinstance(t, ty.TypeArray) and t.shape.row is None and not isinstance(ty.resolve(t.element), ty.TypeVar):
         raise error(
             "E0402",
             f"{len(written)} indices on `{show(t)}`, which has {axis_count(len(t.shape.pre))}",
             span,
             help=(_fewer(written),),
         )
-    elif isinstance(t, TypeTuple):
+    elif isinstance(t, ty.TypeTuple):
         item = written[0].value if len(written) == 1 and isinstance(written[0], s.Number) else 0
         help = (f"its items are fields: `.{item}`",)
         raise error("E0402", f"`{show(t)}` is a tuple and can't be indexed", span, help=help)
-    elif isinstance(t, TypeCon):
+    elif isinstance(t, ty.TypeCon):
         raise error("E0402", f"`{t.name}` has no axes and can't be indexed", span, help=("leave the index out",))
     else:
         axes = tuple(cx.st.size(Note("an axis that is indexed here", span)) for _ in written)
         element = cx.st.type_var()
-        cx.expect(TypeArray(element, Shape(axes)), t, span, "indexing: ")
+        cx.expect(ty.TypeArray(element, ty.Shape(axes)), t, span, "indexing: ")
     out: list[core.At | core.Range1] = []
-    shapes: list[Shape] = []
+    shapes: list[ty.Shape] = []
     for number_, (axis, i) in enumerate(zip(axes, written, strict=True)):
         check_literals(i, number_, axis)
         if isinstance(i, s.Slice):
             part = slice_axis(cx, scope, i, axis)
             out.append(part)
-            shapes.append(Shape((part.size,)))
+            shapes.append(ty.Shape((part.size,)))
         else:
             node, shape = at(cx, scope, i, axis)
             out.append(node)
@@ -95,7 +80,7 @@ def literal(e: s.Expr | None) -> int | None:
     return e.value if isinstance(e, s.Number) and isinstance(e.value, int) else None
 
 
-def check_literals(i: s.Expr | s.Slice, number: int, axis: Size) -> None:
+def check_literals(i: s.Expr | s.Slice, number: int, axis: ty.Size) -> None:
     """Refuses an index or a bound that is written out and out of range whatever the program does."""
     size = constant(axis)
     if not isinstance(i, s.Slice):
@@ -121,14 +106,14 @@ def check_literals(i: s.Expr | s.Slice, number: int, axis: Size) -> None:
         raise error("E0801", message, i.span, notes=note_of(axis), help=help)
 
 
-def check_not_past_the_end(cx: Checker, index: core.Expr, axis: Size) -> None:
+def check_not_past_the_end(cx: Checker, index: core.Expr, axis: ty.Size) -> None:
     """Refuses `x[n]` and `x[len(x)]`, where the axis has the size n: sizes alone say that it is out of range."""
     if not of_sizes(index):
         return
     symbol = cx.symbol(index)
     if symbol is None or constant(axis) is not None:
         return
-    past = (symbol.poly - resolve_size(axis).poly).constant
+    past = (symbol.poly - ty.resolve_size(axis).poly).constant
     if past is not None and past >= 0:
         names = Names()
         message = f"index {names(symbol)} is out of range for an axis of size {names(axis)}"
@@ -147,18 +132,18 @@ def of_sizes(e: core.Expr) -> bool:
             return False
 
 
-def note_of(axis: Size) -> tuple[Note, ...]:
+def note_of(axis: ty.Size) -> tuple[Note, ...]:
     """Returns a note on the origin of an axis' size."""
     return tuple(where_from(axis, Names())) if constant(axis) is not None else ()
 
 
-def with_axes(cx: Checker, shapes: list[Shape], element: Type, span: Span) -> Type:
+def with_axes(cx: Checker, shapes: list[ty.Shape], element: ty.Type, span: Span) -> ty.Type:
     """The element with the axes that the indices leave."""
-    pre: list[Size] = []
-    post: list[Size] = []
-    row: RowVar | None = None
+    pre: list[ty.Size] = []
+    post: list[ty.Size] = []
+    row: ty.RowVar | None = None
     for shape in shapes:
-        shape = resolve_shape(shape)
+        shape = ty.resolve_shape(shape)
         if shape.row is not None:
             if row is not None:
                 if cx.st.diagnostics:  # what made the indices unknown has been reported
@@ -172,40 +157,40 @@ def with_axes(cx: Checker, shapes: list[Shape], element: Type, span: Span) -> Ty
             (pre if row is None else post).extend(shape.pre)
     if row is None and not pre:
         return element
-    return resolve(TypeArray(element, Shape(tuple(pre), row, tuple(post))))
+    return ty.resolve(ty.TypeArray(element, ty.Shape(tuple(pre), row, tuple(post))))
 
 
-def at(cx: Checker, scope: Scope, i: s.Expr, axis: Size) -> tuple[core.At, Shape]:
+def at(cx: Checker, scope: Scope, i: s.Expr, axis: ty.Size) -> tuple[core.At, ty.Shape]:
     """One index that isn't a slice."""
     if isinstance(i, s.Name):
         entry = scope.find(i.name)
         if isinstance(entry, LocalEntry) and entry.axis is not None:
             bound_by(cx, entry, axis, i)
-            return core.At(core.Ref(I64, i.span, entry.local)), Shape()
+            return core.At(core.Ref(I64, i.span, entry.local)), ty.Shape()
     value = cx.infer(scope, i)
-    t = resolve(value.type)
-    if isinstance(t, TypeVar) and not t.atomic:
+    t = ty.resolve(value.type)
+    if isinstance(t, ty.TypeVar) and not t.atomic:
         t = cx.settled(t)
-    if isinstance(t, TypeCon):
-        if t.name not in INTS:
+    if isinstance(t, ty.TypeCon):
+        if t.name not in ty.INTS:
             raise not_an_index(t, i.span)
         check_not_past_the_end(cx, value, axis)
-        return core.At(value), Shape()
-    if isinstance(t, TypeVar) and "Float" in t.classes:
+        return core.At(value), ty.Shape()
+    if isinstance(t, ty.TypeVar) and "Float" in t.classes:
         raise not_an_index(t, i.span)
-    if isinstance(t, TypeArray):
-        element = resolve(t.element)
-        if isinstance(element, TypeCon) and element.name not in INTS:
+    if isinstance(t, ty.TypeArray):
+        element = ty.resolve(t.element)
+        if isinstance(element, ty.TypeCon) and element.name not in ty.INTS:
             raise not_an_index(t, i.span)
-    if known(t) and not isinstance(t, TypeArray):
+    if known(t) and not isinstance(t, ty.TypeArray):
         cx.expect(cx.st.type_var(atomic=True, classes=frozenset({"Int"})), t, i.span, "an index: ")
-        return core.At(value), Shape()
+        return core.At(value), ty.Shape()
     row = cx.st.row()
     cx.constrain("gather", Reason(i.span, "index", (t,)), types=(t,), shapes=(row,))
     return core.At(value), row
 
 
-def not_an_index(t: Type, span: Span) -> DlangError:
+def not_an_index(t: ty.Type, span: Span) -> DlangError:
     name = show(t)
     if "bool" in name:
         helps = ("take the elements that a mask selects with `[v for v in x if …]`",)
@@ -215,7 +200,7 @@ def not_an_index(t: Type, span: Span) -> DlangError:
     return error("E0315", f"an index has to be an integer, found {name}", span, label=f"this is {name}", help=helps)
 
 
-def bound_by(cx: Checker, entry: LocalEntry, axis: Size, node: s.Name) -> None:
+def bound_by(cx: Checker, entry: LocalEntry, axis: ty.Size, node: s.Name) -> None:
     """The axis bounds an index that stands alone; all such axes are equal."""
     assert entry.axis is not None
     first = not entry.used
@@ -228,13 +213,13 @@ def bound_by(cx: Checker, entry: LocalEntry, axis: Size, node: s.Name) -> None:
         raise error(
             "E0401",
             f"the index `{node.name}` runs over axes of different sizes: "
-            f"{names(resolve_size(entry.axis))} is not {names(resolve_size(axis))}",
+            f"{names(ty.resolve_size(entry.axis))} is not {names(ty.resolve_size(axis))}",
             node.span,
             notes=notes_of(m, names),
             help=(f"state the bound: `for {node.name} < …`",),
         ) from None
     if first and axis.origin is not None and entry.axis.origin is None:
-        entry.axis = Size(entry.axis.poly, axis.origin)
+        entry.axis = ty.Size(entry.axis.poly, axis.origin)
 
 
 def bound(cx: Checker, scope: Scope, part: s.Expr | None, what: str) -> core.Expr | None:
@@ -246,7 +231,7 @@ def bound(cx: Checker, scope: Scope, part: s.Expr | None, what: str) -> core.Exp
     return value
 
 
-def slice_axis(cx: Checker, scope: Scope, i: s.Slice, axis: Size) -> core.Range1:
+def slice_axis(cx: Checker, scope: Scope, i: s.Slice, axis: ty.Size) -> core.Range1:
     """`a..b by s` of an axis: its size is known if it mentions sizes only."""
     low, high, step = [bound(cx, scope, part, "a slice") for part in (i.low, i.high, i.step)]
     size = length(cx, low, high, step, axis, i.span)
@@ -257,8 +242,8 @@ def slice_axis(cx: Checker, scope: Scope, i: s.Slice, axis: Size) -> core.Range1
 
 
 def length(
-    cx: Checker, low: core.Expr | None, high: core.Expr | None, step: core.Expr | None, axis: Size | None, span: Span
-) -> Size | None:
+    cx: Checker, low: core.Expr | None, high: core.Expr | None, step: core.Expr | None, axis: ty.Size | None, span: Span
+) -> ty.Size | None:
     """How many integers there are from low to high, as a size; None if it mentions more than sizes."""
     a = cx.symbol(low) if low is not None else number(0)
     b = cx.symbol(high) if high is not None else axis
@@ -272,8 +257,8 @@ def length(
             return None
         if by < 0:
             size = subtract(a, b, Note("the length of this range", span))
-        size = floor_div(add(size, number(abs(int(by)) - 1)), number(abs(int(by))))
-        size = Size(size.poly, Note("the length of this range", span))
+        size = ty.floor_div(add(size, number(abs(int(by)) - 1)), number(abs(int(by))))
+        size = ty.Size(size.poly, Note("the length of this range", span))
     value = size.poly.constant
     if cx.mentions_index(size) or (value is not None and value < 0):
         return None

@@ -16,7 +16,7 @@ from dlang.identity import ByIdentity
 from dlang.inequalities import Facts
 from dlang.ops.functions import POSITIONS, REARRANGES
 from dlang.polynomials import Poly
-from dlang.typecheck import core, refinements
+from dlang.typecheck import core, refinements, types as ty
 from dlang.typecheck.context import Checker
 from dlang.typecheck.printing import Names
 from dlang.typecheck.refinements import (
@@ -32,31 +32,12 @@ from dlang.typecheck.refinements import (
 from dlang.typecheck.state import Term
 from dlang.typecheck.terms import I64, of_var, size_variables
 from dlang.typecheck.trees import Tree, checked, children, index_children, operands, place_children
-from dlang.typecheck.types import (
-    UNIT,
-    Below,
-    Elements,
-    Floor,
-    Items,
-    Refinement,
-    Size,
-    SizeAtom,
-    SizeVar,
-    Type,
-    TypeArray,
-    TypeCon,
-    TypeData,
-    Var,
-    Variant,
-    resolve,
-    resolve_size,
-)
 from dlang.typecheck.unify import product, where_from
 
 # ---- facts -----------------------------------------------------------------------------------------------------------
 # Facts about integers where a piece of code runs: sizes, indices of binders, conditions that were tested.
 
-SizePoly = Poly[SizeAtom]
+SizePoly = Poly[ty.SizeAtom]
 ZERO: SizePoly = Poly({})
 
 
@@ -69,7 +50,7 @@ class Knowledge:
     """
 
     cx: Checker
-    facts: Facts[SizeAtom] = field(default_factory=Facts)
+    facts: Facts[ty.SizeAtom] = field(default_factory=Facts)
     tested: list[tuple[SizePoly, SizePoly]] = field(default_factory=list)
     below: dict[SizePoly, list[SizePoly]] = field(default_factory=dict)
     above: dict[SizePoly, list[SizePoly]] = field(default_factory=dict)
@@ -86,22 +67,22 @@ class Knowledge:
             self.below[q].pop()
 
     # ---- integers as polynomials -------------------------------------------------------------------------------------
-    def symbol(self, e: core.Expr) -> Size | None:
+    def symbol(self, e: core.Expr) -> ty.Size | None:
         """An integer as a polynomial of sizes and immutable names."""
-        t = resolve(e.type)
-        if not isinstance(t, TypeCon) or t.name != "i64":
+        t = ty.resolve(e.type)
+        if not isinstance(t, ty.TypeCon) or t.name != "i64":
             return None
         found = self.cx.symbol(e)
-        return None if found is None else resolve_size(found)
+        return None if found is None else ty.resolve_size(found)
 
-    def polynomial(self, size: Size) -> SizePoly:
+    def polynomial(self, size: ty.Size) -> SizePoly:
         """A size whose variables the facts know."""
-        size = resolve_size(size)
+        size = ty.resolve_size(size)
         for v in size_variables(size):
             if v.rigid and not (v in self.cx.indices or v in self.cx.births):
                 self.facts.size(v)
         for a in size.poly.atoms():
-            if isinstance(a, Floor) and not self.is_size(a):
+            if isinstance(a, ty.Floor) and not self.is_size(a):
                 divisor = self.polynomial(a.divisor)
                 if divisor.constant is None or divisor.constant > 0:
                     dividend = self.polynomial(a.dividend)
@@ -111,7 +92,7 @@ class Knowledge:
         return size.poly
 
     # ---- learning ----------------------------------------------------------------------------------------------------
-    def count(self, local: core.Local, size: Size) -> None:
+    def count(self, local: core.Local, size: ty.Size) -> None:
         """0 <= local < size."""
         v = self.cx.symbols[local].poly.atom
         if v is not None:
@@ -130,7 +111,7 @@ class Knowledge:
         else:  # from low down to what is greater than high
             self.facts.narrow(v, tuple([h + 1 for h in highs]), tuple([x + 1 for x in lows]))
 
-    def ends(self, size: Size | None) -> tuple[SizePoly, ...]:
+    def ends(self, size: ty.Size | None) -> tuple[SizePoly, ...]:
         """The end of a range, if it is known and so small that nothing between two such wraps."""
         p = None if size is None else self.polynomial(size)
         return (p,) if p is not None and self.small(p) else ()
@@ -169,7 +150,7 @@ class Knowledge:
     def at_most(self, p: SizePoly, q: SizePoly) -> None:
         """p <= q holds. An integer that may be anything is bounded only as it stands, because arithmetic with it may
         have wrapped."""
-        p, q = self.polynomial(Size(p)), self.polynomial(Size(q))
+        p, q = self.polynomial(ty.Size(p)), self.polynomial(ty.Size(q))
         self.tested.append((p, q))
         self.above.setdefault(p, []).append(q)
         self.below.setdefault(q, []).append(p)
@@ -190,31 +171,31 @@ class Knowledge:
         v = max(linear, key=lambda v: (not self.is_size(v), v.serial))
         rest, up = gap.without(v), gap.terms[(v,)] == 1
         if self.is_size(v) and up and rest.constant is not None:  # n >= 3: there is something with 0 <= … <= n - 3
-            self.facts.between(SizeVar(0), (ZERO,), (gap + 1,))
+            self.facts.between(ty.SizeVar(0), (ZERO,), (gap + 1,))
         else:
             least = (ZERO,) if self.is_size(v) else ()
             self.facts.narrow(v, (*least, -rest) if up else least, () if up else (rest + 1,))
 
-    def is_size(self, v: SizeAtom) -> bool:
+    def is_size(self, v: ty.SizeAtom) -> bool:
         return v in self.facts.sizes
 
     def small(self, p: SizePoly) -> bool:
         """Tells whether arithmetic with these numbers doesn't wrap: sizes, and what lies between two such numbers."""
         return all(self.is_size(v) or self.enclosed(v) for v in p.atoms())
 
-    def enclosed(self, v: SizeAtom) -> bool:
+    def enclosed(self, v: ty.SizeAtom) -> bool:
         lows, highs = self.facts.bounds.get(v, ((), ()))
         named = v in self.cx.births or v in self.cx.indices
-        return bool(lows and highs) or (isinstance(v, SizeVar) and not named)
+        return bool(lows and highs) or (isinstance(v, ty.SizeVar) and not named)
 
     # ---- proofs ------------------------------------------------------------------------------------------------------
     def at_least(self, p: SizePoly, least: SizePoly) -> bool:
-        difference = self.polynomial(Size(resolve_size(Size(p)).poly - resolve_size(Size(least)).poly))
+        difference = self.polynomial(ty.Size(ty.resolve_size(ty.Size(p)).poly - ty.resolve_size(ty.Size(least)).poly))
         return self.small(difference) and self.facts.proves_nonnegative(difference)
 
-    def within(self, index: Size, size: Size) -> bool:
+    def within(self, index: ty.Size, size: ty.Size) -> bool:
         """Tells whether 0 <= index < size follows, or was tested."""
-        p, last = self.polynomial(index), resolve_size(size).poly - 1
+        p, last = self.polynomial(index), ty.resolve_size(size).poly - 1
         low = self.at_least(p, ZERO) or any(self.at_least(x, ZERO) for x in self.below.get(p, ()))
         return low and (self.at_least(last, p) or any(self.at_least(last, q) for q in self.above.get(p, ())))
 
@@ -247,17 +228,17 @@ class Prover:
     facts: Knowledge
     sure: Knowledge
     trusted: bool = False
-    known: dict[core.Local, Refinement] = field(default_factory=dict)
-    promised: Refinement | None = None
-    result: Type = UNIT
+    known: dict[core.Local, ty.Refinement] = field(default_factory=dict)
+    promised: ty.Refinement | None = None
+    result: ty.Type = ty.UNIT
     free: set[core.Local] = field(default_factory=set)
-    tested: ByIdentity[core.Expr, Size] = field(default_factory=ByIdentity)
+    tested: ByIdentity[core.Expr, ty.Size] = field(default_factory=ByIdentity)
 
     # ---- functions ---------------------------------------------------------------------------------------------------
     def function(self, decl: core.FnDecl) -> None:
         assert decl.body is not None
         outer = self.promised, self.result
-        self.promised, self.result = decl.refinement, decl.result or UNIT
+        self.promised, self.result = decl.refinement, decl.result or ty.UNIT
         with self.scope():
             for p in decl.params:
                 if p.default is not None:
@@ -275,7 +256,7 @@ class Prover:
             yield
 
     # ---- expressions -------------------------------------------------------------------------------------------------
-    def visit(self, e: core.Expr, want: Refinement | None = None) -> Refinement | None:
+    def visit(self, e: core.Expr, want: ty.Refinement | None = None) -> ty.Refinement | None:
         """Walks an expression; its value must be as `want` says. Gives what is known of the value."""
         if want is not None and want is self.promised and not isinstance(e, core.BlockExpr | core.If | core.Match):
             want = substituted(want, refinements.opened_here(self.result, e.type))  # each branch has sizes of its own
@@ -320,7 +301,7 @@ class Prover:
                 same = found_[0] if found_ and all(f == found_[0] for f in found_) else None
                 return self.required(e, want, of_elements(same), asked=True)
             case core.TupleExpr(items=items):
-                parts = want.items if isinstance(want, Items) else (None,) * len(items)
+                parts = want.items if isinstance(want, ty.Items) else (None,) * len(items)
                 return of_items([self.visit(i, w) for i, w in zip(items, parts, strict=True)])
             case core.Lambda(body=core.Call(function=core.FnRef(decl=decl)) as inner) if inner.span == e.span:
                 self.as_value(decl, e.span)  # nobody wrote this lambda
@@ -338,7 +319,7 @@ class Prover:
             case _:
                 return self.required(e, want, self.plain(e))
 
-    def plain(self, e: core.Expr) -> Refinement | None:
+    def plain(self, e: core.Expr) -> ty.Refinement | None:
         """An expression that is what it is whatever is asked of it."""
         match e:
             case core.Ref(local=local):
@@ -349,15 +330,15 @@ class Prover:
                 self.as_value(decl, e.span)
                 return None
             case core.Construct(decl=decl, variant=variant, fields=values):
-                t = resolve(e.type)
+                t = ty.resolve(e.type)
                 for i, v in enumerate(values):
                     asked = of_field(t, i, None, decl.variants.index(variant))
                     self.visit(v, asked)
                 return None
             case core.Project(value=value, position=position, name=name):
                 r = self.visit(value)
-                t = resolve(value.type)
-                if position < 0 and isinstance(t, TypeData):
+                t = ty.resolve(value.type)
+                if position < 0 and isinstance(t, ty.TypeData):
                     position = next((i for i, (n, _) in enumerate(t.decl.variants[0].fields) if n == name), -1)
                 return of_field(t, position, r)
             case core.Index(base=base, indices=indices):
@@ -367,14 +348,14 @@ class Prover:
             case core.As(value=value, below=below):
                 found = self.visit(value)
                 if below is not None:
-                    return Below(below)
+                    return ty.Below(below)
                 self.retyped(e)
                 return found
             case core.Arith(operator="%", left=left, right=right):
                 self.visit(left)
                 self.visit(right)
                 divisor = self.facts.symbol(right)
-                return Below(divisor) if divisor is not None and self.sure.at_least(divisor.poly, ZERO) else None
+                return ty.Below(divisor) if divisor is not None and self.sure.at_least(divisor.poly, ZERO) else None
             case core.Builtin(name=name, args=args):
                 return self.builtin(e, name, [self.visit(a) for a in args])
             case _:
@@ -387,7 +368,7 @@ class Prover:
             if isinstance(tree, core.Node):
                 self.visit(tree)
 
-    def call(self, e: core.Expr, function: core.Expr, args: tuple[core.Expr | None, ...]) -> Refinement | None:
+    def call(self, e: core.Expr, function: core.Expr, args: tuple[core.Expr | None, ...]) -> ty.Refinement | None:
         assert isinstance(e, core.Call)
         base = function
         while isinstance(base, core.Derivative):
@@ -399,7 +380,7 @@ class Prover:
                     self.visit(a)
             return None
         decl = base.decl
-        here: dict[Var, Term] = dict(base.instance)
+        here: dict[ty.Var, Term] = dict(base.instance)
         for i, a in enumerate(args):
             if a is None:
                 continue
@@ -422,9 +403,9 @@ class Prover:
         if asking and decl.kind != "const":
             self.cx.report(as_value(decl, asking[0], span))
 
-    def match(self, value: core.Expr, arms: tuple[core.Arm, ...], want: Refinement | None) -> Refinement | None:
+    def match(self, value: core.Expr, arms: tuple[core.Arm, ...], want: ty.Refinement | None) -> ty.Refinement | None:
         r = self.visit(value)
-        found: Refinement | None = None
+        found: ty.Refinement | None = None
         for k, arm in enumerate(arms):
             with self.scope():
                 self.bind(arm.pattern, r, value.type)
@@ -435,23 +416,27 @@ class Prover:
             found = one if k == 0 or (found is not None and found == one) else None
         return found
 
-    def either(self, a: core.Expr, ra: Refinement | None, b: core.Expr, rb: Refinement | None) -> Refinement | None:
+    def either(
+        self, a: core.Expr, ra: ty.Refinement | None, b: core.Expr, rb: ty.Refinement | None
+    ) -> ty.Refinement | None:
         """Returns the refinement of a value that is one of two."""
         if isinstance(a, core.Fail):
             return rb
         return ra if isinstance(b, core.Fail) or ra == rb else None
 
-    def builtin(self, e: core.Expr, name: str, found: list[Refinement | None]) -> Refinement | None:
+    def builtin(self, e: core.Expr, name: str, found: list[ty.Refinement | None]) -> ty.Refinement | None:
         assert isinstance(e, core.Builtin)
         match name:
             case "zip":
-                return of_elements(of_items([of_part(r, TypeCon("i64")) for r in found]))
+                return of_elements(of_items([of_part(r, ty.TypeCon("i64")) for r in found]))
             case _ if name in POSITIONS:
-                axes = resolve(e.args[0].type)
+                axes = ty.resolve(e.args[0].type)
                 over = e.static.get("axes", ())
-                if isinstance(axes, TypeArray) and axes.shape.row is None and isinstance(over, tuple):
+                if isinstance(axes, ty.TypeArray) and axes.shape.row is None and isinstance(over, tuple):
                     size = product(tuple([axes.shape.pre[int(k)] for k in over]) or axes.shape.pre)
-                    return Elements(Below(size)) if isinstance(resolve(e.type), TypeArray) else Below(size)
+                    return (
+                        ty.Elements(ty.Below(size)) if isinstance(ty.resolve(e.type), ty.TypeArray) else ty.Below(size)
+                    )
                 return None
             case _ if name in REARRANGES and found:
                 r = found[0]
@@ -507,35 +492,35 @@ class Prover:
             case core.Break() | core.Continue():
                 return
 
-    def of_place(self, place: core.Place) -> Refinement | None:
+    def of_place(self, place: core.Place) -> ty.Refinement | None:
         """Returns the refinement that a part of a `var` requires of its values."""
-        r, t = self.known.get(place.local), resolve(place.local.type)
+        r, t = self.known.get(place.local), ty.resolve(place.local.type)
         for step in place.steps:
             if isinstance(step, core.FieldStep):
                 r, t = of_field(t, step.position, r), field_type(t, step.position)
             else:
-                taken = sum(isinstance(i, core.At) and not isinstance(resolve(i.value.type), TypeArray)
+                taken = sum(isinstance(i, core.At) and not isinstance(ty.resolve(i.value.type), ty.TypeArray)
                             for i in step.indices)  # fmt: skip
-                whole = isinstance(t, TypeArray) and len(t.shape.pre) == taken and t.shape.row is None
-                if isinstance(t, TypeArray) and whole:
-                    r, t = of_part(r, t.element), resolve(t.element)
+                whole = isinstance(t, ty.TypeArray) and len(t.shape.pre) == taken and t.shape.row is None
+                if isinstance(t, ty.TypeArray) and whole:
+                    r, t = of_part(r, t.element), ty.resolve(t.element)
         return r
 
     # ---- what is known -----------------------------------------------------------------------------------------------
-    def learn(self, local: core.Local, r: Refinement | None) -> None:
+    def learn(self, local: core.Local, r: ty.Refinement | None) -> None:
         """A local in scope has a refinement."""
         if r is None:
             self.known.pop(local, None)
             return
         self.known[local] = r
-        if isinstance(r, Below) and not local.mutable:
+        if isinstance(r, ty.Below) and not local.mutable:
             symbol = self.cx.symbol_of_local(local)
             if symbol is not None:
                 for k in (self.facts, self.sure):
                     k.at_most(ZERO, symbol.poly)
-                    k.at_most(symbol.poly, resolve_size(r.size).poly - 1)
+                    k.at_most(symbol.poly, ty.resolve_size(r.size).poly - 1)
 
-    def bind(self, p: core.Pattern, r: Refinement | None, t: Type) -> None:
+    def bind(self, p: core.Pattern, r: ty.Refinement | None, t: ty.Type) -> None:
         match p:
             case core.Bind(local):
                 self.learn(local, r)
@@ -560,12 +545,12 @@ class Prover:
                         self.visit(bound)
                     self.facts.count(local, size)
                     self.sure.count(local, size)
-                    self.known[local] = Below(size)
+                    self.known[local] = ty.Below(size)
                 case core.Each(pattern=pattern, array=array):
                     r = self.visit(array)
-                    t = resolve(array.type)
-                    element: Type = t
-                    if isinstance(t, TypeArray):
+                    t = ty.resolve(array.type)
+                    element: ty.Type = t
+                    if isinstance(t, ty.TypeArray):
                         element = t.element if len(t.shape.pre) == 1 and t.shape.row is None else t
                     self.bind(pattern, of_part(r, element), element)
                 case core.Range(pattern=pattern, low=low, high=high, step=step):
@@ -577,7 +562,7 @@ class Prover:
                         self.sure.range(pattern.local, low, high, step)
 
     # ---- proofs ------------------------------------------------------------------------------------------------------
-    def visit_for(self, e: core.Expr, want: Refinement, why: Note | None) -> None:
+    def visit_for(self, e: core.Expr, want: ty.Refinement, why: Note | None) -> None:
         """Proves like `visit`, with a note on what is not proven."""
         before = len(self.cx.st.diagnostics)
         self.visit(e, want)
@@ -589,8 +574,8 @@ class Prover:
                 self.cx.st.diagnostics[i] = Diagnostic(d.code, d.message, d.span, d.label, (*d.notes, why), d.help)
 
     def required(
-        self, e: core.Expr, want: Refinement | None, found: Refinement | None, *, asked: bool = False
-    ) -> Refinement | None:
+        self, e: core.Expr, want: ty.Refinement | None, found: ty.Refinement | None, *, asked: bool = False
+    ) -> ty.Refinement | None:
         """Checks that a value with the refinement `found` meets `want`, and reports it if not; asked: its parts have
         been checked already."""
         if want is None:
@@ -599,41 +584,41 @@ class Prover:
             self.cx.report(unproven(e, want, found, self.facts.symbol(e)))
         return want
 
-    def meets(self, e: core.Expr, want: Refinement, found: Refinement | None) -> bool:
-        if isinstance(want, Elements) and not isinstance(resolve(e.type), TypeArray):
+    def meets(self, e: core.Expr, want: ty.Refinement, found: ty.Refinement | None) -> bool:
+        if isinstance(want, ty.Elements) and not isinstance(ty.resolve(e.type), ty.TypeArray):
             want = want.element
-        if not isinstance(want, Below):
+        if not isinstance(want, ty.Below):
             return self.implies(found, want)
         symbol = self.facts.symbol(e)
         for k in (self.sure, self.facts):
             proven = symbol is not None and k.within(symbol, want.size)
-            if proven or (isinstance(found, Below) and k.at_least(resolve_size(want.size).poly, found.size.poly)):
+            if proven or (isinstance(found, ty.Below) and k.at_least(ty.resolve_size(want.size).poly, found.size.poly)):
                 if k is self.facts:
                     self.tested[e] = want.size
                 return True
         return False
 
-    def implies(self, found: Refinement | None, want: Refinement | None) -> bool:
+    def implies(self, found: ty.Refinement | None, want: ty.Refinement | None) -> bool:
         match found, want:
             case _, None:
                 return True
-            case Below(a), Below(b):
-                return self.sure.at_least(resolve_size(b).poly, resolve_size(a).poly)
-            case Elements(a), Elements(b):
+            case ty.Below(a), ty.Below(b):
+                return self.sure.at_least(ty.resolve_size(b).poly, ty.resolve_size(a).poly)
+            case ty.Elements(a), ty.Elements(b):
                 return self.implies(a, b)
-            case Items(xs), Items(ys):
+            case ty.Items(xs), ty.Items(ys):
                 return len(xs) == len(ys) and all(map(self.implies, xs, ys))
             case _:
                 return False
 
     def retyped(self, e: core.As) -> None:
         """`as` between structs compares the sizes of arrays. Where no array says the n of an `Idx<n>`, nothing does."""
-        a, b = resolve(e.value.type), resolve(e.type)
+        a, b = ty.resolve(e.value.type), ty.resolve(e.type)
         for x, y in data_pairs(a, b):
             hidden = refinements.unseen(x.decl)
             for p, s, t in zip(x.decl.params, x.args, y.args, strict=True):
-                if p in hidden and isinstance(s, Size) and isinstance(t, Size):
-                    if resolve_size(s).poly != resolve_size(t).poly:
+                if p in hidden and isinstance(s, ty.Size) and isinstance(t, ty.Size):
+                    if ty.resolve_size(s).poly != ty.resolve_size(t).poly:
                         self.cx.report(retyped(x, s, e.span))
 
 
@@ -651,7 +636,7 @@ def leaves(e: core.Expr) -> bool:
 UNPROVEN, NO_PLACE = "E0419", "E0420"
 
 
-def unproven(e: core.Expr, want: Refinement, found: Refinement | None, symbol: Size | None) -> Diagnostic:
+def unproven(e: core.Expr, want: ty.Refinement, found: ty.Refinement | None, symbol: ty.Size | None) -> Diagnostic:
     """symbol: the value as a polynomial, if it is one. found: what is known of it, which is not enough."""
     names = Names()
     text = written(e.type, want, names)
@@ -661,14 +646,14 @@ def unproven(e: core.Expr, want: Refinement, found: Refinement | None, symbol: S
     label = f"this is {written(e.type, found, names) if found is not None else value}"
     if found is None and value is None:
         label = f"this is {names(e.type)}"
-    if not isinstance(want, Below):
+    if not isinstance(want, ty.Below):
         message = f"{shown} is not proven to hold indices: expected {text}"
         help = "check each where it is made: `i as Idx<…>`"
-        if isinstance(want, Elements) and isinstance(want.element, Below) and shown != "this value":
+        if isinstance(want, ty.Elements) and isinstance(want.element, ty.Below) and shown != "this value":
             help = f"check each when it runs: `[i as {written(I64, want.element, names)} for i in {source}]`"
         return Diagnostic(UNPROVEN, message, e.span, label, (), (help,))
     notes = tuple(where_from(want.size, names))
-    bound = resolve_size(want.size).poly.constant
+    bound = ty.resolve_size(want.size).poly.constant
     if value is not None and bound is not None:
         message = f"index {value} is out of range: expected {text}"
         advice = "indices count from 0" if bound else "there is none: if nothing says the size, annotate the value"
@@ -683,13 +668,13 @@ def unproven(e: core.Expr, want: Refinement, found: Refinement | None, symbol: S
     return Diagnostic(UNPROVEN, message, e.span, label, notes, (help,))
 
 
-def unproven_update(s: core.Assign, want: Refinement) -> Diagnostic:
+def unproven_update(s: core.Assign, want: ty.Refinement) -> Diagnostic:
     """The diagnostic of an update such as `i += 1`."""
     names = Names()
     place, text = s.place.span.text, written(s.place.type, want, names)
     message = f"`{place}` is not proven to stay an index: expected {text}"
     help = f"to check it when it runs, write `{place} = ({place} {s.operator} {s.value.span.text}) as {text}`"
-    notes = tuple(where_from(want.size, names)) if isinstance(want, Below) else ()
+    notes = tuple(where_from(want.size, names)) if isinstance(want, ty.Below) else ()
     return Diagnostic(UNPROVEN, message, s.span, f"nothing is known of what `{s.operator}` gives", notes, (help,))
 
 
@@ -710,7 +695,7 @@ def as_value(decl: core.FnDecl, asking: core.Local, span: Span) -> Diagnostic:
     return Diagnostic(NO_PLACE, message, span, "", notes, (help,))
 
 
-def constructor_as_value(variant: Variant, span: Span) -> Diagnostic:
+def constructor_as_value(variant: ty.Variant, span: Span) -> Diagnostic:
     names = [n or f"x{i}" for i, (n, _) in enumerate(variant.fields)]
     message = f"`{variant.name}` asks for an index, which a function value does not say"
     inner = ", ".join(n if r is None else f"{n} as Idx<…>" for n, r in zip(names, variant.refinements, strict=True))
@@ -718,7 +703,7 @@ def constructor_as_value(variant: Variant, span: Span) -> Diagnostic:
     return Diagnostic(NO_PLACE, message, span, "", (), (help,))
 
 
-def retyped(t: TypeData, size: Size, span: Span) -> Diagnostic:
+def retyped(t: ty.TypeData, size: ty.Size, span: Span) -> Diagnostic:
     """`as` of a struct, where no array says the n of an `Idx<n>`."""
     names = Names()
     message = f"`as` cannot check the indices in {names(t)}: no array in it has the size {names(size)}"

@@ -7,6 +7,7 @@ import re
 from dlang.diagnostics import Diagnostic, DlangError, Fix, Note, Span, error, replacement
 from dlang.ops.dtypes import DTYPES
 from dlang.spelling import closest, edits, plural
+from dlang.typecheck import types as ty
 from dlang.typecheck.mismatches import (
     DIFFERENT,
     AxisTwice,
@@ -25,24 +26,6 @@ from dlang.typecheck.mismatches import (
 from dlang.typecheck.printing import Names
 from dlang.typecheck.state import Constraint, Mismatch, Term
 from dlang.typecheck.terms import opened_in, variables, view
-from dlang.typecheck.types import (
-    FLOATS,
-    INTS,
-    UNIT,
-    Shape,
-    Size,
-    SizeVar,
-    Type,
-    TypeArray,
-    TypeCon,
-    TypeData,
-    TypeFn,
-    TypeTuple,
-    TypeVar,
-    resolve,
-    resolve_shape,
-    resolve_size,
-)
 from dlang.typecheck.unify import same, where_from
 
 _BOUNDS = ("Num", "Float", "Int", "Ord", "Eq", "Vector")
@@ -53,13 +36,13 @@ _MEMBERS = {"Num": "number", "Float": "float", "Int": "integer"}
 
 def code_of(m: Mismatch) -> str:
     match m.found, m.why:
-        case Size(), NoMultiple():
+        case ty.Size(), NoMultiple():
             return "E0404"
-        case Size(), _:
+        case ty.Size(), _:
             return "E0403" if opened_in(m.found, m.wanted) else "E0401"
-        case Shape(), _:
+        case ty.Shape(), _:
             return "E0402"
-        case _, Ranks() | NoArray() if not isinstance(m.wanted, TypeFn):
+        case _, Ranks() | NoArray() if not isinstance(m.wanted, ty.TypeFn):
             return "E0402"
         case _, Infinite():
             return "E0304"
@@ -80,26 +63,26 @@ def detail(m: Mismatch, names: Names) -> str:
             return "infinite (recursive) type"
         case Lacks() | NoArray():
             return without_class(lacking(m), m.why, names)
-        case Ranks() if isinstance(wanted, TypeFn):
+        case Ranks() if isinstance(wanted, ty.TypeFn):
             return f"{names(found)} is no function"
         case Ranks():
             for side in (found, wanted):
-                if isinstance(side, TypeData | TypeTuple | TypeFn) or is_text(side):
+                if isinstance(side, ty.TypeData | ty.TypeTuple | ty.TypeFn) or is_text(side):
                     return f"{names(side)} has no axes"
         case EachCall() | HasEffect() | NotOnStructures() | FunctionOperand() | NoAxis() | AxisTwice():
             return note
         case _:
             pass
     match m.why, found, wanted:
-        case _, TypeFn(params=given), TypeFn(params=expected) if len(given) != len(expected):
+        case _, ty.TypeFn(params=given), ty.TypeFn(params=expected) if len(given) != len(expected):
             return f"it takes {plural(len(given), 'argument')}, not {len(expected)}"
-        case _, Size(), _:
+        case _, ty.Size(), _:
             return f"size {names(found)} is not {names(wanted)}" + (f", {note}" if note else "")
-        case Ranks(), TypeArray(shape=Shape(pre=a, row=None)), TypeArray(shape=Shape(pre=b, row=None)):
+        case Ranks(), ty.TypeArray(shape=ty.Shape(pre=a, row=None)), ty.TypeArray(shape=ty.Shape(pre=b, row=None)):
             return f"it has {axes(len(a))}, not {len(b)}"
-        case Ranks(), TypeArray(), TypeCon():
+        case Ranks(), ty.TypeArray(), ty.TypeCon():
             return "it is an array"
-        case Ranks(), TypeCon(), TypeArray():
+        case Ranks(), ty.TypeCon(), ty.TypeArray():
             return f"{names(found)} has no axes"
         case _:
             return f"{names(found)} is not {names(wanted)}" + (f" ({note})" if note else "")
@@ -109,7 +92,7 @@ def without_class(t: Term, why: Lacks | NoArray, names: Names) -> str:
     """Explains a type that should be in a class."""
     shown = names(t)
     match why:
-        case _ if isinstance(t, TypeVar) and t.rigid and t.name and not t.classes:
+        case _ if isinstance(t, ty.TypeVar) and t.rigid and t.name and not t.classes:
             lacks = f"`{shown}` stands for any type"
         case NoArray():
             lacks = f"{shown} has no axes"
@@ -131,11 +114,11 @@ def axes(n: int) -> str:
 
 def lacking(m: Mismatch) -> Term:
     """The type, of a type and a bounded variable that don't fit."""
-    return m.wanted if isinstance(m.found, TypeVar) and not m.found.rigid else m.found
+    return m.wanted if isinstance(m.found, ty.TypeVar) and not m.found.rigid else m.found
 
 
 def notes_of(m: Mismatch, names: Names) -> tuple[Note, ...]:
-    if not isinstance(m.found, Size) or not isinstance(m.wanted, Size):
+    if not isinstance(m.found, ty.Size) or not isinstance(m.wanted, ty.Size):
         return ()
     notes = [*where_from(m.found, names), *where_from(m.wanted, names)]
     return tuple(dict.fromkeys(notes))
@@ -143,10 +126,10 @@ def notes_of(m: Mismatch, names: Names) -> tuple[Note, ...]:
 
 def helps(
     m: Mismatch,
-    found: Type | None = None,
-    wanted: Type | None = None,
+    found: ty.Type | None = None,
+    wanted: ty.Type | None = None,
     operator: str = "",
-    operands: tuple[Type, ...] = (),
+    operands: tuple[ty.Type, ...] = (),
     parts: tuple[Span, ...] = (),
 ) -> tuple[str, ...]:
     """Suggests fixes. found, wanted: the whole types; operator, operands, parts: where it is one of operands."""
@@ -156,41 +139,50 @@ def helps(
             return ()
         case EachCall(), _:
             return ("wrap it in a lambda whose result has a known size: `|x| … as f64[3]`",)
-        case Lacks(classes), TypeArray() if "Vector" not in classes:
+        case Lacks(classes), ty.TypeArray() if "Vector" not in classes:
             return ("a bounded variable stands for one number: for arrays write `a[..s]`",)
-        case NoArray(), TypeArray():
+        case NoArray(), ty.TypeArray():
             return ("a bounded variable stands for one number: for arrays write `a[..s]`",)
-        case Lacks(("Float",), ""), TypeCon(name) if name in INTS:
+        case Lacks(("Float",), ""), ty.TypeCon(name) if name in ty.INTS:
             return (as_floats(operator, parts),)
-        case Lacks((cls,), ""), TypeVar(rigid=True, name=str(name)) if name and cls in _BOUNDS:
+        case Lacks((cls,), ""), ty.TypeVar(rigid=True, name=str(name)) if name and cls in _BOUNDS:
             return (f"bound it: `<{name}: {cls}>`",)
-        case Lacks() | NoArray(), TypeVar(rigid=True, name=str(name)) if name:
+        case Lacks() | NoArray(), ty.TypeVar(rigid=True, name=str(name)) if name:
             return ()
         case _:
             pass
-    if a == UNIT and wanted is not None and not isinstance(b, TypeVar):
+    if a == ty.UNIT and wanted is not None and not isinstance(b, ty.TypeVar):
         return ("this gives nothing: the value of a block is its last expression",)
-    if isinstance(b, TypeCon) and b.name == "bool" and found is not None and isinstance(resolve(found), TypeArray):
-        if wanted is not None and isinstance(resolve(wanted), TypeArray):
+    if (
+        isinstance(b, ty.TypeCon)
+        and b.name == "bool"
+        and found is not None
+        and isinstance(ty.resolve(found), ty.TypeArray)
+    ):
+        if wanted is not None and isinstance(ty.resolve(wanted), ty.TypeArray):
             return ("compare with something to get a mask, such as `x > 0.0`",)
         return ("choose element by element with `where(mask, a, b)`, or reduce the mask with `all` or `any`",)
-    if isinstance(b, TypeCon) and b.name == "bool" and is_number(a):
-        zero = "0" if isinstance(a, TypeCon) and a.name in INTS else "0.0"
+    if isinstance(b, ty.TypeCon) and b.name == "bool" and is_number(a):
+        zero = "0" if isinstance(a, ty.TypeCon) and a.name in ty.INTS else "0.0"
         return (f"compare with something to get a `bool`, such as `{text_of(parts[0]) if parts else 'x'} != {zero}`",)
     if operator in ("+", "-", "*", "/") and (is_structure(a) or is_structure(b)):
         return ("a function of the floats in it is applied by `map_floats(|v| …, x)`, of two by `map_floats(f, x, y)`",)
-    if wanted is not None and isinstance(resolve(wanted), TypeFn) and not isinstance(resolve(found or wanted), TypeFn):
+    if (
+        wanted is not None
+        and isinstance(ty.resolve(wanted), ty.TypeFn)
+        and not isinstance(ty.resolve(found or wanted), ty.TypeFn)
+    ):
         return ("a function is expected here: `|x| …`, or the name of one",)
     match m.why, lacks:
-        case Lacks() | NoArray(), TypeCon("bool"):
+        case Lacks() | NoArray(), ty.TypeCon("bool"):
             return (f"as a number, 0 or 1, it is `i64({text_of(parts[0]) if len(parts) == 1 else 'x'})`",)
-        case Lacks(("Scalar",), ""), TypeCon("str"):
+        case Lacks(("Scalar",), ""), ty.TypeCon("str"):
             return (
                 "texts are not read as numbers: `io.csv` reads those of a file, and `main` takes numbers as options",
             )
-        case _, TypeCon("str") if operator == "+":
+        case _, ty.TypeCon("str") if operator == "+":
             return ('texts are joined by a text that holds them: `"{a}{b}"`',)
-        case _, TypeCon("str") if operator == "%":
+        case _, ty.TypeCon("str") if operator == "%":
             return ('a value is written into a text: `"{x:.3f}"`',)
         case Ranks(), _ if is_text(a) or is_text(b):
             return ("a text has no elements: it is printed, compared and written into others",)
@@ -200,7 +192,7 @@ def helps(
             pass
     if is_text(a) != is_text(b) and (is_number(a) or is_number(b)):
         return ('a number is written into a text by `"{x}"`; texts are not read as numbers',)
-    if isinstance(a, TypeFn) and isinstance(b, TypeFn) and len(a.params) != len(b.params):
+    if isinstance(a, ty.TypeFn) and isinstance(b, ty.TypeFn) and len(a.params) != len(b.params):
         return ("give it as many parameters as it is called with arguments",)
     if operator not in ("", "==", "!=") and (is_option(a) or is_option(b)):
         return ("take it apart: `match o { Some(v) => …, None => … }`",)
@@ -208,21 +200,21 @@ def helps(
         return ("take it apart: `match o { Some(v) => …, None => … }`, or let the type say `Option`",)
     if isinstance(m.why, FunctionOperand) and len(parts) == len(operands):
         for t, p in zip(operands, parts, strict=True):
-            if isinstance(f := resolve(t), TypeFn):
+            if isinstance(f := ty.resolve(t), ty.TypeFn):
                 return (f"call it: `{text_of(p)}({'…' if f.params else ''})`",)
-    if is_option(b) and not isinstance(a, TypeData):
+    if is_option(b) and not isinstance(a, ty.TypeData):
         return ("a value that is there is written `Some(…)`",)
     if operator == "@":
         return ("`*` multiplies by a scalar",)
     if is_number(a) and is_number(b):
         operands = operands or tuple(t for t in (wanted, found) if t is not None)
         return (f"there are no implicit conversions between dtypes: write `{conversion(operands, parts)}`",)
-    if found is not None and wanted is not None and isinstance(w := resolve(wanted), TypeArray):
-        if is_number(resolve(found)) and w.shape.pre:
+    if found is not None and wanted is not None and isinstance(w := ty.resolve(wanted), ty.TypeArray):
+        if is_number(ty.resolve(found)) and w.shape.pre:
             one = text_of(parts[0]) if parts and not parts[0].text.startswith("{") else "…"
             return (f"an array of one element is `{'[' * len(w.shape.pre)}{one}{']' * len(w.shape.pre)}`",)
-    if found is not None and isinstance(resolve(found), TypeFn):
-        if wanted is not None and not isinstance(resolve(wanted), TypeFn):
+    if found is not None and isinstance(ty.resolve(found), ty.TypeFn):
+        if wanted is not None and not isinstance(ty.resolve(wanted), ty.TypeFn):
             return ("call the function to get its result",)
     return ()
 
@@ -236,16 +228,16 @@ def as_floats(operator: str, parts: tuple[Span, ...]) -> str:
     return f"integers are divided by `{_factor(left)} // {_factor(right)}`, or as floats by `{floats}`"
 
 
-def conversion(operands: tuple[Type, ...], parts: tuple[Span, ...]) -> str:
+def conversion(operands: tuple[ty.Type, ...], parts: tuple[Span, ...]) -> str:
     """The cast that makes two dtypes one. operands, parts: of the operator, or what is wanted and what is given."""
     dtype, part = converted(operands, parts)
     return f"{dtype}({text_of(part) if part is not None else 'x'})"
 
 
-def converted(operands: tuple[Type, ...], parts: tuple[Span, ...]) -> tuple[str, Span | None]:
+def converted(operands: tuple[ty.Type, ...], parts: tuple[Span, ...]) -> tuple[str, Span | None]:
     """The dtype that both become, and the part that is converted."""
     dtypes = [view(t)[0] for t in operands]
-    names = [t.name if isinstance(t, TypeCon) else "f64" for t in map(resolve, dtypes)]
+    names = [t.name if isinstance(t, ty.TypeCon) else "f64" for t in map(ty.resolve, dtypes)]
     if len(names) != 2 or not parts:
         return (names[0] if names and names[0] in _HOLDS else "f64"), None
     if len(parts) == 1 or _HOLDS.index(names[0]) <= _HOLDS.index(names[1]):
@@ -253,7 +245,7 @@ def converted(operands: tuple[Type, ...], parts: tuple[Span, ...]) -> tuple[str,
     return names[1], parts[0]
 
 
-def conversions(m: Mismatch, operands: tuple[Type, ...], parts: tuple[Span, ...]) -> tuple[Fix, ...]:
+def conversions(m: Mismatch, operands: tuple[ty.Type, ...], parts: tuple[Span, ...]) -> tuple[Fix, ...]:
     """The cast, where two dtypes of numbers differ."""
     if not is_number(m.found) or not is_number(m.wanted) or len(operands) != 2:
         return ()
@@ -276,26 +268,28 @@ def _factor(text: str) -> str:
 
 
 def is_number(t: object) -> bool:
-    return (isinstance(t, TypeCon) and t.name in FLOATS | INTS) or (isinstance(t, TypeVar) and t.literal is not None)
+    return (isinstance(t, ty.TypeCon) and t.name in ty.FLOATS | ty.INTS) or (
+        isinstance(t, ty.TypeVar) and t.literal is not None
+    )
 
 
 def is_structure(t: object) -> bool:
-    return isinstance(t, TypeData | TypeTuple)
+    return isinstance(t, ty.TypeData | ty.TypeTuple)
 
 
 def is_option(t: object) -> bool:
-    return isinstance(t, TypeData) and t.decl.name == "Option"
+    return isinstance(t, ty.TypeData) and t.decl.name == "Option"
 
 
 def is_text(t: object) -> bool:
-    return isinstance(t, TypeCon) and t.name == "str"
+    return isinstance(t, ty.TypeCon) and t.name == "str"
 
 
 def mismatch(
     m: Mismatch,
     span: Span,
-    wanted: Type,
-    found: Type,
+    wanted: ty.Type,
+    found: ty.Type,
     what: str = "",
     extra: tuple[Note, ...] = (),
     sizes: tuple[str, ...] = (),
@@ -304,18 +298,23 @@ def mismatch(
     names = Names().prepare(found, wanted, m.found, m.wanted)
     w, f = names(wanted), names(found)
     whole = f"{what}expected {w}, found {f}"
-    if isinstance(m.why, Lacks | NoArray) and isinstance(w_ := resolve(wanted), TypeVar) and w_.classes and not w_.name:
+    if (
+        isinstance(m.why, Lacks | NoArray)
+        and isinstance(w_ := ty.resolve(wanted), ty.TypeVar)
+        and w_.classes
+        and not w_.name
+    ):
         whole = f"{what}expected {' and '.join(one_of(c) for c in sorted(w_.classes))}, found {f}"
         help = helps(m, found, wanted, parts=(span,))
         return Diagnostic("E0302", whole, span, label=f"this is {f}", notes=extra, help=help)
     label = f"this is {f}"
     message = whole
-    if isinstance(m.found, Size) or m.why != DIFFERENT or isinstance(m.wanted, TypeFn):
+    if isinstance(m.found, ty.Size) or m.why != DIFFERENT or isinstance(m.wanted, ty.TypeFn):
         message = f"{whole}: {detail(m, names)}"
-    if isinstance(m.found, Size) and opened_in(m.found, m.wanted):
+    if isinstance(m.found, ty.Size) and opened_in(m.found, m.wanted):
         message += " (a size `?` needs `as`)"
     notes = (*notes_of(m, names), *extra)
-    if isinstance(m.found, Size):
+    if isinstance(m.found, ty.Size):
         help = (*of_types(m, span, found, wanted, names), *sizes)
         fixes = assertions(m, span, found, wanted, names)
     else:
@@ -324,7 +323,7 @@ def mismatch(
     return Diagnostic(code_of(m), message, span, label, notes, help, fixes=fixes)
 
 
-def size_mismatch(m: Mismatch, span: Span, wanted: Size, found: Size, what: str = "") -> Diagnostic:
+def size_mismatch(m: Mismatch, span: Span, wanted: ty.Size, found: ty.Size, what: str = "") -> Diagnostic:
     names = Names().prepare(found, wanted, m.found, m.wanted)
     note = said(m.why)
     text = f"{what}expected the size {names(wanted)}, found {names(found)}" + (f": {note}" if note else "")
@@ -338,7 +337,7 @@ def constraint_error(c: Constraint, m: Mismatch) -> Diagnostic:
     message = detail(m, names)
     code = code_of(m)
     label = ""
-    if reason.operator == "reshape" and isinstance(m.found, Size) and len(reason.operands) == 2:
+    if reason.operator == "reshape" and isinstance(m.found, ty.Size) and len(reason.operands) == 2:
         old, new = (names(t) for t in reason.operands)
         message = f"`reshape` of {old} to {new}: {names(m.found)} elements are not {names(m.wanted)}"
         label = "the number of elements has to stay the same"
@@ -346,20 +345,20 @@ def constraint_error(c: Constraint, m: Mismatch) -> Diagnostic:
     elif reason.operator and reason.operands:
         operands = " and ".join(names(t) for t in reason.operands)
         message = f"`{reason.operator}` on {operands}: {message}"
-        if isinstance(m.found, Size):
+        if isinstance(m.found, ty.Size):
             label = "these sizes have to be equal"
             if reason.operator == "@":
                 code = "E0409"
             elif code == "E0401" and c.kind != "axis":
                 code = "E0410"
-        elif isinstance(m.found, TypeCon) and isinstance(m.wanted, TypeCon) and m.why == DIFFERENT:
+        elif isinstance(m.found, ty.TypeCon) and isinstance(m.wanted, ty.TypeCon) and m.why == DIFFERENT:
             label = "both sides need the same dtype"
     elif c.kind == "join":
         message = f"{reason.operator}{message}"
     elif reason.operator:
         message = f"`{reason.operator}`: {message}"
     via = (reason.via,) if reason.via is not None else ()
-    if isinstance(m.found, Size):
+    if isinstance(m.found, ty.Size):
         help = of_constraint(c, m)
     else:
         help = helps(m, operator=reason.operator, operands=reason.operands, parts=reason.parts)
@@ -402,9 +401,9 @@ _SIMPLE = re.compile(r"[\w.']+(\([^()]*\)|\[[^\[\]]*\])?")
 _LONGEST = 40  # characters of the program that are repeated in a help
 
 
-def of_types(m: Mismatch, span: Span, found: Type, wanted: Type, names: Names) -> tuple[str, ...]:
+def of_types(m: Mismatch, span: Span, found: ty.Type, wanted: ty.Type, names: Names) -> tuple[str, ...]:
     """Advice about two whole types that differ in a size."""
-    assert isinstance(m.found, Size) and isinstance(m.wanted, Size)
+    assert isinstance(m.found, ty.Size) and isinstance(m.wanted, ty.Size)
     if never_equal(m.found, m.wanted):
         return ()
     target = asserted(found, wanted)
@@ -427,18 +426,18 @@ def _named_first() -> str:
     )
 
 
-def assertions(m: Mismatch, span: Span, found: Type, wanted: Type, names: Names) -> tuple[Fix, ...]:
+def assertions(m: Mismatch, span: Span, found: ty.Type, wanted: ty.Type, names: Names) -> tuple[Fix, ...]:
     """The `as` that is advised for two whole types that differ in a size."""
-    assert isinstance(m.found, Size) and isinstance(m.wanted, Size)
+    assert isinstance(m.found, ty.Size) and isinstance(m.wanted, ty.Size)
     target = asserted(found, wanted)
     if never_equal(m.found, m.wanted) or target is None or isinstance(m.why, NoMultiple) or written(span) == "…":
         return ()
     return (replacement(span, f"{written(span)} as {names(target)}", certain=False),)
 
 
-def of_multiple(found: Size, why: NoMultiple, span: Span, names: Names) -> tuple[str, ...]:
+def of_multiple(found: ty.Size, why: NoMultiple, span: Span, names: Names) -> tuple[str, ...]:
     """Advice about a size where a multiple of another is expected."""
-    if resolve_size(found).poly.constant is not None or why.factor.denominator != 1:
+    if ty.resolve_size(found).poly.constant is not None or why.factor.denominator != 1:
         return ()
     whole = names(found)
     whole = f"({whole})" if " " in whole else whole
@@ -449,7 +448,7 @@ def of_multiple(found: Size, why: NoMultiple, span: Span, names: Names) -> tuple
 
 def of_constraint(c: Constraint, m: Mismatch) -> tuple[str, ...]:
     """Advice about operands that don't fit."""
-    assert isinstance(m.found, Size) and isinstance(m.wanted, Size)
+    assert isinstance(m.found, ty.Size) and isinstance(m.wanted, ty.Size)
     if c.kind == "join":
         return ("sizes of branches may differ where a type with `?` is expected: annotate the result, or the `let`",)
     if opened_in(m.found) and opened_in(m.wanted):
@@ -460,13 +459,13 @@ def of_constraint(c: Constraint, m: Mismatch) -> tuple[str, ...]:
         return ("choose sizes whose product is the number of elements",)
     if len(c.reason.operands) != 2 or c.kind == "axis":
         return ()
-    left, right = (resolve_shape(view(t)[1]) for t in c.reason.operands)
+    left, right = (ty.resolve_shape(view(t)[1]) for t in c.reason.operands)
     if left.row is not None or right.row is not None:
         return ()
     return of_product(left, right) if c.reason.operator == "@" else of_broadcast(left, right)
 
 
-def of_product(left: Shape, right: Shape) -> tuple[str, ...]:
+def of_product(left: ty.Shape, right: ty.Shape) -> tuple[str, ...]:
     rule = "`@` multiplies rows of the left side by columns of the right: its last axis meets the one before the last"
     if len(right.pre) == 1:
         fits = len(left.pre) == 2 and same(left.pre[0], right.pre[0])
@@ -476,15 +475,15 @@ def of_product(left: Shape, right: Shape) -> tuple[str, ...]:
     return (rule,)
 
 
-def of_broadcast(left: Shape, right: Shape) -> tuple[str, ...]:
+def of_broadcast(left: ty.Shape, right: ty.Shape) -> tuple[str, ...]:
     rule = "axes line up from the last one, and only an axis of the literal size 1 stretches"
     if len(left.pre) == len(right.pre):
         return (rule,) if len(left.pre) > 1 else ()
     return (f"{rule}: a reduction leaves one with `keepdims = true`, `reshape` makes one",)
 
 
-def never_equal(a: Size, b: Size) -> bool:
-    return bool((resolve_size(a).poly - resolve_size(b).poly).constant)
+def never_equal(a: ty.Size, b: ty.Size) -> bool:
+    return bool((ty.resolve_size(a).poly - ty.resolve_size(b).poly).constant)
 
 
 def written(span: Span) -> str:
@@ -495,14 +494,14 @@ def written(span: Span) -> str:
     return text if _SIMPLE.fullmatch(text) else f"({text})"
 
 
-def asserted(found: Type, wanted: Type) -> Type | None:
+def asserted(found: ty.Type, wanted: ty.Type) -> ty.Type | None:
     """The type to write after `as`; None where it can't be written."""
-    found, wanted = resolve(found), resolve(wanted)
-    if isinstance(found, TypeArray) and isinstance(wanted, TypeArray):
-        wanted = TypeArray(found.element, wanted.shape)
-    elif not isinstance(wanted, TypeTuple | TypeData):
+    found, wanted = ty.resolve(found), ty.resolve(wanted)
+    if isinstance(found, ty.TypeArray) and isinstance(wanted, ty.TypeArray):
+        wanted = ty.TypeArray(found.element, wanted.shape)
+    elif not isinstance(wanted, ty.TypeTuple | ty.TypeData):
         return None
     names = list(variables(wanted))
-    if any(not v.rigid or not v.name or (isinstance(v, SizeVar) and v.opened) for v in names):
+    if any(not v.rigid or not v.name or (isinstance(v, ty.SizeVar) and v.opened) for v in names):
         return None
     return wanted if len({v.name for v in names}) == len(names) else None

@@ -9,7 +9,7 @@ from dlang.diagnostics import Diagnostic, Fix, Note, Span, error
 from dlang.grammar import syntax as s
 from dlang.ops.dtypes import DTYPES, PRECISE, SIGNED, UNSIGNED
 from dlang.spelling import plural
-from dlang.typecheck import core
+from dlang.typecheck import core, types as ty
 from dlang.typecheck.context import Checker
 from dlang.typecheck.messages import did_you_mean, misspelt
 from dlang.typecheck.printing import show
@@ -17,30 +17,15 @@ from dlang.typecheck.schemes import fresh_like
 from dlang.typecheck.scope import LocalEntry, Scope
 from dlang.typecheck.state import Term
 from dlang.typecheck.terms import BOOL, STR, substitute
-from dlang.typecheck.types import (
-    FLOATS,
-    INTS,
-    DataDecl,
-    SizeVar,
-    Type,
-    TypeArray,
-    TypeCon,
-    TypeData,
-    TypeTuple,
-    Var,
-    Variant,
-    next_serial,
-    resolve,
-)
 
 
 def bind_name(
-    cx: Checker, scope: Scope, name: str, t: Type, span: Span, *, mutable: bool = False, what: str = "let",
-    unknown: tuple[SizeVar, ...] = (),
+    cx: Checker, scope: Scope, name: str, t: ty.Type, span: Span, *, mutable: bool = False, what: str = "let",
+    unknown: tuple[ty.SizeVar, ...] = (),
 ) -> core.Local:  # fmt: skip
     """A new local in the scope."""
     local = core.Local(name, t, mutable, None, span)
-    cx.births[local] = next_serial()
+    cx.births[local] = ty.next_serial()
     if cx.observed is not None:
         cx.observed.note(span, t)
     scope.names[name] = LocalEntry(local, scope.border, unknown=unknown, what=what)
@@ -48,8 +33,8 @@ def bind_name(
 
 
 def bind(
-    cx: Checker, scope: Scope, p: s.Pattern, t: Type, *, mutable: bool = False, what: str = "let",
-    unknown: tuple[SizeVar, ...] = (),
+    cx: Checker, scope: Scope, p: s.Pattern, t: ty.Type, *, mutable: bool = False, what: str = "let",
+    unknown: tuple[ty.SizeVar, ...] = (),
 ) -> core.Pattern:  # fmt: skip
     """A pattern that cannot fail: a name, `_`, a tuple or a struct of these."""
     match p:
@@ -88,35 +73,35 @@ def refutable(span: Span, why: str) -> Exception:
                  help=("use `match`",))  # fmt: skip
 
 
-def tuple_items(cx: Checker, t: Type, count: int, span: Span) -> tuple[Type, ...]:
+def tuple_items(cx: Checker, t: ty.Type, count: int, span: Span) -> tuple[ty.Type, ...]:
     """The types of the items of a tuple of `count`."""
-    t = resolve(t)
-    if not isinstance(t, TypeTuple):
+    t = ty.resolve(t)
+    if not isinstance(t, ty.TypeTuple):
         t = cx.settled(t)
-    if isinstance(t, TypeTuple) and len(t.items) == count:
+    if isinstance(t, ty.TypeTuple) and len(t.items) == count:
         return t.items
-    if isinstance(t, TypeTuple):
+    if isinstance(t, ty.TypeTuple):
         message = f"the tuple has {plural(len(t.items), 'item')}, the pattern has {count}"
         raise error("E0503", message, span, help=(f"write `({', '.join('_' for _ in t.items)})`",))
-    if isinstance(t, TypeArray):
+    if isinstance(t, ty.TypeArray):
         help = ("elements are read one by one: `let a = x[0]`",)
         raise error("E0402", f"a pattern takes tuples apart, and this is an array, {show(t)}", span, help=help)
     types = tuple(cx.st.type_var() for _ in range(count))
-    cx.expect(t, TypeTuple(types), span, "the pattern: ")
+    cx.expect(t, ty.TypeTuple(types), span, "the pattern: ")
     return types
 
 
-def data_type(cx: Checker, decl: DataDecl) -> tuple[TypeData, dict[Var, Term]]:
+def data_type(cx: Checker, decl: ty.DataDecl) -> tuple[ty.TypeData, dict[ty.Var, Term]]:
     """The type at fresh arguments."""
-    mapping: dict[Var, Term] = {p: fresh_like(cx.st, p) for p in decl.params}
-    return TypeData(decl, tuple(mapping.values())), mapping
+    mapping: dict[ty.Var, Term] = {p: fresh_like(cx.st, p) for p in decl.params}
+    return ty.TypeData(decl, tuple(mapping.values())), mapping
 
 
-def variant_types(cx: Checker, decl: DataDecl, variant: Variant, t: Type, span: Span) -> tuple[Type, ...]:
+def variant_types(cx: Checker, decl: ty.DataDecl, variant: ty.Variant, t: ty.Type, span: Span) -> tuple[ty.Type, ...]:
     """The types of the fields of a variant, given the type of the value."""
-    t = resolve(t)
-    mapping: dict[Var, Term]
-    if isinstance(t, TypeData) and t.decl is decl:
+    t = ty.resolve(t)
+    mapping: dict[ty.Var, Term]
+    if isinstance(t, ty.TypeData) and t.decl is decl:
         mapping = dict(zip(decl.params, t.args, strict=True))
     else:
         whole, mapping = data_type(cx, decl)
@@ -124,7 +109,7 @@ def variant_types(cx: Checker, decl: DataDecl, variant: Variant, t: Type, span: 
     return tuple(substitute(f, mapping) for _, f in variant.fields)
 
 
-def arguments_in_order(p: s.PatternConstructor, variant: Variant) -> list[s.Pattern | None]:
+def arguments_in_order(p: s.PatternConstructor, variant: ty.Variant) -> list[s.Pattern | None]:
     """The patterns of the fields in their order; None for a field that isn't named."""
     names = [n for n, _ in variant.fields]
     out: list[s.Pattern | None] = [None] * len(names)
@@ -152,7 +137,7 @@ def arguments_in_order(p: s.PatternConstructor, variant: Variant) -> list[s.Patt
     return out
 
 
-def refutable_pattern(cx: Checker, scope: Scope, p: s.Pattern, t: Type) -> core.Pattern:
+def refutable_pattern(cx: Checker, scope: Scope, p: s.Pattern, t: ty.Type) -> core.Pattern:
     """A pattern of a `match` arm."""
     match p:
         case s.PatternName() | s.PatternWildcard():
@@ -180,7 +165,7 @@ def refutable_pattern(cx: Checker, scope: Scope, p: s.Pattern, t: Type) -> core.
 
 
 def alternatives_of(
-    cx: Checker, scope: Scope, alternatives: tuple[s.Pattern, ...], t: Type
+    cx: Checker, scope: Scope, alternatives: tuple[s.Pattern, ...], t: ty.Type
 ) -> tuple[core.Pattern, ...]:
     """All alternatives bind the same locals."""
     out: list[core.Pattern] = []
@@ -217,7 +202,7 @@ def renamed(p: core.Pattern, locals_: dict[core.Local, core.Local]) -> core.Patt
             return p
 
 
-def literal(cx: Checker, value: s.Number | s.Boolean | s.String, t: Type, span: Span) -> core.Literal:
+def literal(cx: Checker, value: s.Number | s.Boolean | s.String, t: ty.Type, span: Span) -> core.Literal:
     """A literal that a value of a type is compared with."""
     match value:
         case s.Boolean():
@@ -228,7 +213,7 @@ def literal(cx: Checker, value: s.Number | s.Boolean | s.String, t: Type, span: 
             return core.Literal(STR, span, "".join(p for p in parts if isinstance(p, str)))
         case s.Number():
             if value.dtype is not None:
-                want: Type = TypeCon(value.dtype)
+                want: ty.Type = ty.TypeCon(value.dtype)
             elif isinstance(value.value, float):
                 want = cx.st.type_var(atomic=True, classes=frozenset({"Float"}), literal="float")
             else:
@@ -237,12 +222,12 @@ def literal(cx: Checker, value: s.Number | s.Boolean | s.String, t: Type, span: 
             number = value.value
             written = replace(value, value=abs(number))
             cx.later.append(partial(representable, want, written, number < 0))
-            if value.dtype in FLOATS:
+            if value.dtype in ty.FLOATS:
                 number = float(number)
             return core.Literal(want, span, number)
 
 
-def parameter(cx: Checker, scope: Scope, p: s.Parameter, t: Type) -> tuple[core.Local, list[core.Statement]]:
+def parameter(cx: Checker, scope: Scope, p: s.Parameter, t: ty.Type) -> tuple[core.Local, list[core.Statement]]:
     """The local of a parameter; a pattern becomes a `let` in the body."""
     if isinstance(p.pattern, s.PatternName):
         return bind_name(cx, scope, p.pattern.name, t, p.pattern.span, what="parameter"), []
@@ -258,7 +243,7 @@ def with_lets(lets: list[core.Statement], body: core.Expr, returns: bool) -> cor
     return core.BlockExpr(body.type, body.span, tuple(lets), body) if lets or returns else body
 
 
-def described(t: Type) -> str:
+def described(t: ty.Type) -> str:
     return show(t)
 
 
@@ -271,7 +256,7 @@ _MOST_ARMS = 20  # that an edit adds
 _MOST_STEPS = 200_000  # of a search, beside those that look at each arm for each: a second or two
 
 
-def check(cx: Checker, e: s.Match, t: Type, arms: tuple[core.Arm, ...]) -> None:
+def check(cx: Checker, e: s.Match, t: ty.Type, arms: tuple[core.Arm, ...]) -> None:
     """Reports the first missing case, and every arm that can't be reached."""
     search = Search(_MOST_STEPS + 4 * len(arms) ** 2)
     rows: list[Row] = []
@@ -304,8 +289,8 @@ def check(cx: Checker, e: s.Match, t: Type, arms: tuple[core.Arm, ...]) -> None:
     if missing is not None:
         name = shown(missing[0])
         notes: tuple[Note, ...] = ()
-        r = resolve(t)
-        if isinstance(r, TypeData):
+        r = ty.resolve(t)
+        if isinstance(r, ty.TypeData):
             notes = (Note(f"`{r.decl.name}` is declared here", r.decl.span),)
         what, help = f"`{name}` is missing", f"add an arm `{name} => …`, or `_ => …` for all the rest"
         if name == "_":
@@ -504,8 +489,8 @@ _WIDER = (*reversed(SIGNED[:-1]), UNSIGNED[0], *reversed(PRECISE))  # from the n
 def number(cx: Checker, scope: Scope, e: s.Number, negative: bool = False) -> core.Expr:
     """negative: a `-` stands in front."""
     if e.dtype is not None:
-        t: Type = TypeCon(e.dtype)
-        made = core.Literal(t, e.span, float(e.value) if e.dtype in FLOATS else e.value)
+        t: ty.Type = ty.TypeCon(e.dtype)
+        made = core.Literal(t, e.span, float(e.value) if e.dtype in ty.FLOATS else e.value)
     else:
         exact = not isinstance(e.value, float)
         t = cx.st.type_var(atomic=True, classes=_NUM if exact else _FLOAT, literal="int" if exact else "float")
@@ -515,22 +500,22 @@ def number(cx: Checker, scope: Scope, e: s.Number, negative: bool = False) -> co
     return made
 
 
-def representable(t: Type, e: s.Number, negative: bool) -> None:
+def representable(t: ty.Type, e: s.Number, negative: bool) -> None:
     """Refuses a literal that the dtype, which its use asks for, does not hold."""
-    dtype = resolve(t)
-    if not isinstance(dtype, TypeCon) or dtype.name not in FLOATS | INTS:
+    dtype = ty.resolve(t)
+    if not isinstance(dtype, ty.TypeCon) or dtype.name not in ty.FLOATS | ty.INTS:
         return
     if negative and dtype.name[0] == "u":
         raise error("E0109", f"`{dtype.name}` has no negative numbers", e.span)
     if e.value > largest(dtype.name, negative):
-        wider = [d for d in _WIDER if (d in FLOATS) == (dtype.name in FLOATS) and e.value <= largest(d, negative)]
+        wider = [d for d in _WIDER if (d in ty.FLOATS) == (dtype.name in ty.FLOATS) and e.value <= largest(d, negative)]
         help = (f"`{wider[0]}` holds it",) if wider else ()
         raise error("E0109", f"this number is too large for `{dtype.name}`", e.span, help=help)
 
 
 def largest(dtype: str, negative: bool = False) -> float:
     """The largest absolute value."""
-    if dtype in FLOATS:
+    if dtype in ty.FLOATS:
         return DTYPES[dtype].largest
     bits = int(dtype[1:])
     return (1 << bits) - 1 if dtype[0] == "u" else (1 << (bits - 1)) - (not negative)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dlang.diagnostics import Diagnostic, Note, Span
+from dlang.typecheck import types as ty
 from dlang.typecheck.constraints import close_join, solve
 from dlang.typecheck.messages import constraint_error
 from dlang.typecheck.printing import Names
@@ -21,44 +22,28 @@ from dlang.typecheck.terms import (
     substitute_size,
     variables,
 )
-from dlang.typecheck.types import (
-    UNIT,
-    RowVar,
-    Shape,
-    Size,
-    SizeVar,
-    Type,
-    TypeArray,
-    TypeData,
-    TypeFn,
-    TypeTuple,
-    TypeVar,
-    Var,
-    resolve,
-    resolve_size,
-)
 from dlang.typecheck.unify import unify, unify_size
 
-Instance = tuple[tuple[Var, Term], ...]
+Instance = tuple[tuple[ty.Var, Term], ...]
 
 
 @dataclass(slots=True)
 class Instantiated:
-    params: tuple[Type, ...]
-    result: Type
-    sizes: tuple[Size | None, ...]
-    opened: tuple[SizeVar, ...]
+    params: tuple[ty.Type, ...]
+    result: ty.Type
+    sizes: tuple[ty.Size | None, ...]
+    opened: tuple[ty.SizeVar, ...]
     instance: Instance
 
 
-def fresh_like(st: Inference, v: Var) -> Term:
+def fresh_like(st: Inference, v: ty.Var) -> Term:
     """A flexible variable with the bounds of another."""
     match v:
-        case TypeVar():
+        case ty.TypeVar():
             return st.type_var(atomic=v.atomic, classes=v.classes, literal=v.literal)
-        case SizeVar():
+        case ty.SizeVar():
             return of_var(st.size_var())
-        case RowVar():
+        case ty.RowVar():
             return st.row()
 
 
@@ -66,8 +51,8 @@ def instantiate(st: Inference, scheme: Scheme, name: str, span: Span) -> Instant
     """A use of a scheme: fresh variables, its constraints stated anew."""
     if not scheme.variables:
         return Instantiated(scheme.params, scheme.result, scheme.sizes, (), ())
-    mapping: dict[Var, Term] = {}
-    opened: list[SizeVar] = []
+    mapping: dict[ty.Var, Term] = {}
+    opened: list[ty.SizeVar] = []
     for v in scheme.variables:
         if v in scheme.opened:
             w = st.open_size(Note(f"the `?` in the result of `{name}`", span))
@@ -100,10 +85,10 @@ class Member:
     span: Span
     scheme: Scheme
     full: bool = False
-    found: Type = field(default_factory=lambda: UNIT)
+    found: ty.Type = field(default_factory=lambda: ty.UNIT)
 
 
-def mine(st: Inference, v: Var) -> bool:
+def mine(st: Inference, v: ty.Var) -> bool:
     return v.level > st.level
 
 
@@ -111,9 +96,9 @@ def involves(st: Inference, c: Constraint) -> bool:
     return any(mine(st, v) for v in variables(*c.terms()))
 
 
-def reachable(st: Inference, members: list[Member]) -> set[Var]:
+def reachable(st: Inference, members: list[Member]) -> set[ty.Var]:
     """The variables that parameters determine, directly or through constraints."""
-    reach: set[Var] = set()
+    reach: set[ty.Var] = set()
     for m in members:
         reach.update(variables(*m.scheme.params, *(s for s in m.scheme.sizes if s is not None)))
     sets = [set(variables(*c.terms())) for c in st.pending]
@@ -137,7 +122,7 @@ def choose(st: Inference, members: list[Member]) -> None:
                 guarded(st, c, close_join)
         solve(st)
         for c in [c for c in st.pending if c.kind == "gather" and involves(st, c)]:
-            if isinstance(resolve(c.types[0]), TypeVar):
+            if isinstance(ty.resolve(c.types[0]), ty.TypeVar):
                 unify(st, c.types[0], I64)
         solve(st)
         axes = [c for c in st.pending if c.kind == "stretch" and involves(st, c)]
@@ -167,23 +152,23 @@ def guarded(st: Inference, c: Constraint, choice: object) -> None:
 def equate(st: Inference, c: Constraint) -> None:
     """An axis that is still open isn't stretched."""
     a, b, r = c.sizes
-    if resolve_size(a).poly == 1 or resolve_size(b).poly == 1:
-        unify_size(st, r, b if resolve_size(a).poly == 1 else a)
+    if ty.resolve_size(a).poly == 1 or ty.resolve_size(b).poly == 1:
+        unify_size(st, r, b if ty.resolve_size(a).poly == 1 else a)
         return
     unify_size(st, b, a)
     unify_size(st, r, a)
 
 
-def default_of(v: TypeVar) -> Type:
+def default_of(v: ty.TypeVar) -> ty.Type:
     if v.prefers_float:
         return F64
-    return I64 if v.literal or v.classes & {"Num", "Int", "Ord", "Eq", "Bits", "Scalar"} else UNIT
+    return I64 if v.literal or v.classes & {"Num", "Int", "Ord", "Eq", "Bits", "Scalar"} else ty.UNIT
 
 
 def default_literals(st: Inference, members: list[Member]) -> bool:
     """Literals that no parameter decides become i64 or f64."""
     st.created = [v for v in st.created if v.ref is None]
-    candidates = [v for v in st.created if isinstance(v, TypeVar) and v.literal and not v.rigid and mine(st, v)]
+    candidates = [v for v in st.created if isinstance(v, ty.TypeVar) and v.literal and not v.rigid and mine(st, v)]
     if not candidates:
         return False
     reach = reachable(st, members)
@@ -201,12 +186,12 @@ def default_rest(st: Inference) -> None:
         if v.ref is not None or v.rigid:
             continue
         match v:
-            case TypeVar():
+            case ty.TypeVar():
                 v.ref = default_of(v)
-            case SizeVar():
+            case ty.SizeVar():
                 v.ref = number(0)
-            case RowVar():
-                v.ref = Shape()
+            case ty.RowVar():
+                v.ref = ty.Shape()
 
 
 def generalise(st: Inference, members: list[Member], failed: bool = False) -> None:
@@ -225,9 +210,9 @@ def generalise(st: Inference, members: list[Member], failed: bool = False) -> No
         owned = []
     if not failed:
         failed = report_unsolved(st, owned, open_members) or report_opened(st, owned)
-    shared: dict[Var, None] = {}
+    shared: dict[ty.Var, None] = {}
     for m in open_members:
-        free(TypeFn(m.scheme.params, m.scheme.result), shared)
+        free(ty.TypeFn(m.scheme.params, m.scheme.result), shared)
         for s in m.scheme.sizes:
             if s is not None:
                 free(s, shared)
@@ -237,12 +222,12 @@ def generalise(st: Inference, members: list[Member], failed: bool = False) -> No
     reach = reachable(st, open_members) | {v for c in owned for v in variables(*c.terms())}
     for m in open_members:
         parameters = variables(*m.scheme.params, *(s for s in m.scheme.sizes if s is not None))
-        opened: list[SizeVar] = []
-        quantified: list[Var] = []
+        opened: list[ty.SizeVar] = []
+        quantified: list[ty.Var] = []
         for v in shared:
             if not mine(st, v):
                 continue
-            if isinstance(v, SizeVar) and v.opened:
+            if isinstance(v, ty.SizeVar) and v.opened:
                 if v in parameters:
                     if not failed:
                         report_opened_parameter(st, m, v)
@@ -250,7 +235,7 @@ def generalise(st: Inference, members: list[Member], failed: bool = False) -> No
                     opened.append(v)
                     quantified.append(v)
                 continue
-            if isinstance(v, SizeVar) and v not in reach and v not in parameters and not failed:
+            if isinstance(v, ty.SizeVar) and v not in reach and v not in parameters and not failed:
                 report_undetermined(st, m.span, Names(scheme=True).of(v))
                 failed = True
             quantified.append(v)
@@ -287,7 +272,7 @@ def report_equation(st: Inference, c: Constraint) -> None:
 def report_opened(st: Inference, owned: list[Constraint]) -> bool:
     """Conditions that callers would have to settle, and that mention a size which only the body knows."""
     for c in owned:
-        found = [v for v in variables(*c.terms()) if isinstance(v, SizeVar) and v.opened and mine(st, v)]
+        found = [v for v in variables(*c.terms()) if isinstance(v, ty.SizeVar) and v.opened and mine(st, v)]
         if found:
             names = Names()
             operands = " and ".join(names(t) for t in (c.reason.operands or c.terms()))
@@ -319,7 +304,7 @@ def report_unsettled(st: Inference, owned: list[Constraint]) -> None:
     st.report(Diagnostic("E0411", message, c.reason.span, label, via, (advice,)))
 
 
-def report_opened_parameter(st: Inference, m: Member, v: SizeVar) -> None:
+def report_opened_parameter(st: Inference, m: Member, v: ty.SizeVar) -> None:
     notes = (Note(f"the size is {v.origin.text}", v.origin.span),) if v.origin is not None else ()
     st.report(
         Diagnostic(
@@ -350,9 +335,9 @@ def report_undetermined(st: Inference, span: Span, name: str) -> None:
 def scheme_names(scheme: Scheme) -> Names:
     names = Names(scheme=True)
     for v in scheme.variables:
-        if v.name and not (isinstance(v, SizeVar) and v.opened) and v.name not in names.used:
+        if v.name and not (isinstance(v, ty.SizeVar) and v.opened) and v.name not in names.used:
             names.reserve(v, v.name)
-    marks: dict[SizeVar, int] = {}
+    marks: dict[ty.SizeVar, int] = {}
     for v in scheme.opened:
         marks[v] = occurrences(scheme.result, v)
     for i, v in enumerate(scheme.opened):
@@ -360,20 +345,20 @@ def scheme_names(scheme: Scheme) -> Names:
     return names
 
 
-def occurrences(t: Term, v: SizeVar) -> int:
-    if isinstance(t, Size):
-        return sum(1 for w in resolve_size(t).poly.atoms() if w is v)
-    if isinstance(t, Shape):
+def occurrences(t: Term, v: ty.SizeVar) -> int:
+    if isinstance(t, ty.Size):
+        return sum(1 for w in ty.resolve_size(t).poly.atoms() if w is v)
+    if isinstance(t, ty.Shape):
         return sum(occurrences(s, v) for s in (*t.pre, *t.post))
-    t = resolve(t)
+    t = ty.resolve(t)
     match t:
-        case TypeArray(element, shape):
+        case ty.TypeArray(element, shape):
             return occurrences(element, v) + occurrences(shape, v)
-        case TypeTuple(items):
+        case ty.TypeTuple(items):
             return sum(occurrences(i, v) for i in items)
-        case TypeFn(params, result, _):
+        case ty.TypeFn(params, result, _):
             return sum(occurrences(p, v) for p in (*params, result))
-        case TypeData(_, args):
+        case ty.TypeData(_, args):
             return sum(occurrences(a, v) for a in args)
         case _:
             return 0
@@ -393,7 +378,7 @@ def scheme_text(scheme: Scheme, *, constraints: bool = False, effects: frozenset
     bounds = [
         f"{names(v)}: {' + '.join(sorted(v.classes))}"
         for v in scheme.variables
-        if isinstance(v, TypeVar) and v.classes
+        if isinstance(v, ty.TypeVar) and v.classes
         and (constraints or v in variables(*scheme.params, scheme.result))
     ]  # fmt: skip
     if bounds:

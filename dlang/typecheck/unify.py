@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from dlang.diagnostics import Note
 from dlang.polynomials import Poly
+from dlang.typecheck import types as ty
 from dlang.typecheck.limits import within_size
 from dlang.typecheck.mismatches import (
     DIFFERENT,
@@ -24,98 +25,75 @@ from dlang.typecheck.mismatches import (
 from dlang.typecheck.printing import Names
 from dlang.typecheck.state import Constraint, Inference, Mismatch, Reason, Term
 from dlang.typecheck.terms import free, is_empty, of_var, size_variables, substitute, variables, view
-from dlang.typecheck.types import (
-    CLASSES,
-    FLOATS,
-    MISTAKE,
-    Effects,
-    Floor,
-    RowVar,
-    Shape,
-    Size,
-    SizeAtom,
-    SizeVar,
-    Type,
-    TypeArray,
-    TypeCon,
-    TypeData,
-    TypeFn,
-    TypeTuple,
-    TypeVar,
-    Var,
-    resolve,
-    resolve_shape,
-    resolve_size,
-)
 
 
-def closed(s: Size) -> bool:
+def closed(s: ty.Size) -> bool:
     """Nothing in it is still to be found."""
     return all(v.rigid for v in size_variables(s))
 
 
-def constant(s: Size) -> int | None:
-    c = resolve_size(s).poly.constant
+def constant(s: ty.Size) -> int | None:
+    c = ty.resolve_size(s).poly.constant
     return None if c is None else int(c)
 
 
-def same(a: Size, b: Size) -> bool:
-    return resolve_size(a).poly == resolve_size(b).poly
+def same(a: ty.Size, b: ty.Size) -> bool:
+    return ty.resolve_size(a).poly == ty.resolve_size(b).poly
 
 
-def add(a: Size, b: Size, origin: Note | None = None) -> Size:
-    return Size(resolve_size(a).poly + resolve_size(b).poly, origin or a.origin or b.origin)
+def add(a: ty.Size, b: ty.Size, origin: Note | None = None) -> ty.Size:
+    return ty.Size(ty.resolve_size(a).poly + ty.resolve_size(b).poly, origin or a.origin or b.origin)
 
 
-def subtract(a: Size, b: Size, origin: Note | None = None) -> Size:
-    return Size(resolve_size(a).poly - resolve_size(b).poly, origin or a.origin or b.origin)
+def subtract(a: ty.Size, b: ty.Size, origin: Note | None = None) -> ty.Size:
+    return ty.Size(ty.resolve_size(a).poly - ty.resolve_size(b).poly, origin or a.origin or b.origin)
 
 
-def multiply(a: Size, b: Size, origin: Note | None = None) -> Size:
-    return Size(resolve_size(a).poly * resolve_size(b).poly, origin or a.origin or b.origin)
+def multiply(a: ty.Size, b: ty.Size, origin: Note | None = None) -> ty.Size:
+    return ty.Size(ty.resolve_size(a).poly * ty.resolve_size(b).poly, origin or a.origin or b.origin)
 
 
-def product(sizes: tuple[Size, ...], origin: Note | None = None) -> Size:
-    total: Poly[SizeAtom] = Poly({(): 1})
+def product(sizes: tuple[ty.Size, ...], origin: Note | None = None) -> ty.Size:
+    total: Poly[ty.SizeAtom] = Poly({(): 1})
     for s in sizes:
-        total = total * resolve_size(s).poly
-    return Size(total, origin)
+        total = total * ty.resolve_size(s).poly
+    return ty.Size(total, origin)
 
 
-def exact_division(a: Size, b: Size) -> Size | None:
+def exact_division(a: ty.Size, b: ty.Size) -> ty.Size | None:
     """`a / b` where b is a number; the coefficients may become fractions."""
     c = constant(b)
     if not c:
         return None
-    return Size(Poly({m: Fraction(x) / c for m, x in resolve_size(a).poly.terms.items()}), a.origin)
+    return ty.Size(Poly({m: Fraction(x) / c for m, x in ty.resolve_size(a).poly.terms.items()}), a.origin)
 
 
-def bind_size(st: Inference, v: SizeVar, s: Size) -> None:
+def bind_size(st: Inference, v: ty.SizeVar, s: ty.Size) -> None:
     for w in size_variables(s):
         if w is v:
-            raise Mismatch(Size(Poly.of(v)), s, Infinite("size"))
+            raise Mismatch(ty.Size(Poly.of(v)), s, Infinite("size"))
         if w.rigid:
             if w.level > v.level and not w.opened:
-                raise Mismatch(Size(Poly.of(v)), s, OnlyInside(Names().of(w)))
+                raise Mismatch(ty.Size(Poly.of(v)), s, OnlyInside(Names().of(w)))
         elif w.level > v.level:
             w.level = v.level
-    v.ref = s if s.origin is not None or v.origin is None else Size(s.poly, v.origin)
+    v.ref = s if s.origin is not None or v.origin is None else ty.Size(s.poly, v.origin)
     st.progress = True
 
 
-def unify_size(st: Inference, a: Size, b: Size) -> None:
+def unify_size(st: Inference, a: ty.Size, b: ty.Size) -> None:
     """Makes two sizes equal, or defers the equation while it isn't linear in what is open."""
-    a, b = resolve_size(a), resolve_size(b)
+    a, b = ty.resolve_size(a), ty.resolve_size(b)
     if a.poly == b.poly:
         return
     difference = _without_common_factors(a.poly - b.poly)
     if difference.constant is not None:
         raise Mismatch(a, b)
-    linear: list[SizeVar] = []
-    hidden: set[SizeVar] = set()
+    linear: list[ty.SizeVar] = []
+    hidden: set[ty.SizeVar] = set()
     for monomial in difference.terms:
         for atom in monomial:
-            if isinstance(atom, Floor):
+            if isinstance(atom, ty.Floor):
                 hidden.update(size_variables(atom.dividend))
                 hidden.update(size_variables(atom.divisor))
             elif len(monomial) > 1:
@@ -131,28 +109,28 @@ def unify_size(st: Inference, a: Size, b: Size) -> None:
             value = rest.constant
             if value is not None and value < 0:
                 raise Mismatch(a, b, Negative())
-            bind_size(st, v, Size(rest, (b if (v,) in a.poly.terms else a).origin))
+            bind_size(st, v, ty.Size(rest, (b if (v,) in a.poly.terms else a).origin))
             return
     if len(solvable) == 1 and all(v.rigid for v in hidden):
         k = difference.terms[(solvable[0],)]
         raise Mismatch(a, b, NoMultiple(max(k, -k)))
-    if any(not v.rigid for v in size_variables(Size(difference))):
+    if any(not v.rigid for v in size_variables(ty.Size(difference))):
         st.defer(Constraint("size", current_reason(st), sizes=(a, b)))
         return
     raise Mismatch(a, b)
 
 
-def _without_common_factors(p: Poly[SizeAtom]) -> Poly[SizeAtom]:
+def _without_common_factors(p: Poly[ty.SizeAtom]) -> Poly[ty.SizeAtom]:
     """Divided by what is known of a factor of all terms: s * h = s * n where h = n, or where s is 0 and h will do."""
     first, *rest = p.terms
     for atom in first:
-        if all(v.rigid for v in size_variables(Size(Poly.of(atom)))) and all(atom in m for m in rest):
+        if all(v.rigid for v in size_variables(ty.Size(Poly.of(atom)))) and all(atom in m for m in rest):
             shorter = {_once_less(m, atom): c for m, c in p.terms.items()}
             return _without_common_factors(Poly(shorter))
     return p
 
 
-def _once_less(m: tuple[SizeAtom, ...], atom: SizeAtom) -> tuple[SizeAtom, ...]:
+def _once_less(m: tuple[ty.SizeAtom, ...], atom: ty.SizeAtom) -> tuple[ty.SizeAtom, ...]:
     k = m.index(atom)
     return (*m[:k], *m[k + 1 :])
 
@@ -162,11 +140,11 @@ def current_reason(st: Inference) -> Reason:
     return st.reason
 
 
-def where_from(s: Size, names: Names) -> list[Note]:
+def where_from(s: ty.Size, names: Names) -> list[Note]:
     """Returns notes on the origin of a size: its own, else those of the variables in it."""
-    s = resolve_size(s)
+    s = ty.resolve_size(s)
     atom = s.poly.atom
-    if isinstance(atom, SizeVar) and atom.rigid and atom.origin is not None:
+    if isinstance(atom, ty.SizeVar) and atom.rigid and atom.origin is not None:
         return [Note(f"`{names.size(s)}` is {atom.origin.text}", atom.origin.span)]
     if s.origin is not None:
         return [Note(f"`{names.size(s)}` is {s.origin.text}", s.origin.span)]
@@ -197,18 +175,20 @@ def strongest(classes: frozenset[str]) -> frozenset[str]:
     return frozenset(c for c in classes if not any(c in _IMPLIED.get(d, ()) for d in classes))
 
 
-def has_classes(t: Type, classes: frozenset[str]) -> bool:
+def has_classes(t: ty.Type, classes: frozenset[str]) -> bool:
     """Tells whether a type that is not a flexible variable belongs to all these classes."""
     match t:
-        case TypeCon(name):
-            return t is MISTAKE or all(name in CLASSES[c] if c in CLASSES else name in FLOATS for c in classes)
-        case TypeVar():
+        case ty.TypeCon(name):
+            return t is ty.MISTAKE or all(
+                name in ty.CLASSES[c] if c in ty.CLASSES else name in ty.FLOATS for c in classes
+            )
+        case ty.TypeVar():
             return classes <= implied(t.classes)
-        case TypeArray(element):
-            e = resolve(element)
-            numbers = isinstance(e, TypeVar) and (not e.rigid or "Float" in e.classes)
+        case ty.TypeArray(element):
+            e = ty.resolve(element)
+            numbers = isinstance(e, ty.TypeVar) and (not e.rigid or "Float" in e.classes)
             return classes <= {"Vector"} and (numbers or has_classes(e, classes))
-        case TypeTuple() | TypeData():
+        case ty.TypeTuple() | ty.TypeData():
             return classes <= {"Vector"}
         case _:
             return False
@@ -216,7 +196,7 @@ def has_classes(t: Type, classes: frozenset[str]) -> bool:
 
 def possible(classes: frozenset[str]) -> bool:
     """Tells whether there is a dtype that belongs to all these classes."""
-    members = [CLASSES.get(c, FLOATS) for c in classes]
+    members = [ty.CLASSES.get(c, ty.FLOATS) for c in classes]
     return not members or bool(frozenset.intersection(*members))
 
 
@@ -224,13 +204,13 @@ def lacks(classes: frozenset[str]) -> Lacks:
     return Lacks(tuple(sorted(classes)))
 
 
-def bind_type(st: Inference, v: TypeVar, t: Type) -> None:
+def bind_type(st: Inference, v: ty.TypeVar, t: ty.Type) -> None:
     within_size(t, st.reason.span if st.reason is not None else None)
     for w in variables(t):
         if w is v:
             raise Mismatch(v, t, Infinite("(recursive) type"))
         if w.rigid:
-            if w.level > v.level and not (isinstance(w, SizeVar) and w.opened):
+            if w.level > v.level and not (isinstance(w, ty.SizeVar) and w.opened):
                 raise Mismatch(v, t, OnlyInside(Names().of(w)))
         elif w.level > v.level:
             w.level = v.level
@@ -238,57 +218,57 @@ def bind_type(st: Inference, v: TypeVar, t: Type) -> None:
     st.progress = True
 
 
-def bind_row(st: Inference, v: RowVar, s: Shape) -> None:
+def bind_row(st: Inference, v: ty.RowVar, s: ty.Shape) -> None:
     for w in free(s, {}):
         if w is v:
-            raise Mismatch(Shape((), v), s, Infinite("(recursive) shape"))
+            raise Mismatch(ty.Shape((), v), s, Infinite("(recursive) shape"))
         if w.rigid:
-            if w.level > v.level and not (isinstance(w, SizeVar) and w.opened):
-                raise Mismatch(Shape((), v), s, OnlyInside(Names().of(w)))
+            if w.level > v.level and not (isinstance(w, ty.SizeVar) and w.opened):
+                raise Mismatch(ty.Shape((), v), s, OnlyInside(Names().of(w)))
         elif w.level > v.level:
             w.level = v.level
     v.ref = s
     st.progress = True
 
 
-def unify(st: Inference, a: Type, b: Type) -> None:
+def unify(st: Inference, a: ty.Type, b: ty.Type) -> None:
     """Makes two types equal."""
-    a, b = resolve(a), resolve(b)
+    a, b = ty.resolve(a), ty.resolve(b)
     if a is b:
         return
-    if a is MISTAKE or b is MISTAKE:
-        other = a if b is MISTAKE else b
-        if isinstance(other, TypeVar) and not other.rigid:
-            other.ref = MISTAKE
+    if a is ty.MISTAKE or b is ty.MISTAKE:
+        other = a if b is ty.MISTAKE else b
+        if isinstance(other, ty.TypeVar) and not other.rigid:
+            other.ref = ty.MISTAKE
             st.progress = True
         return
-    if isinstance(b, TypeVar) and not b.rigid and not (isinstance(a, TypeVar) and not a.rigid):
+    if isinstance(b, ty.TypeVar) and not b.rigid and not (isinstance(a, ty.TypeVar) and not a.rigid):
         try:
             unify_variable(st, b, a)
         except Mismatch as m:
             raise m.swapped() from None
-    elif isinstance(a, TypeVar) and not a.rigid:
+    elif isinstance(a, ty.TypeVar) and not a.rigid:
         unify_variable(st, a, b)
-    elif isinstance(a, TypeArray) or isinstance(b, TypeArray):
+    elif isinstance(a, ty.TypeArray) or isinstance(b, ty.TypeArray):
         unify_arrays(st, a, b)
-    elif isinstance(a, TypeCon) and isinstance(b, TypeCon) and a.name == b.name:
+    elif isinstance(a, ty.TypeCon) and isinstance(b, ty.TypeCon) and a.name == b.name:
         return
-    elif isinstance(a, TypeTuple) and isinstance(b, TypeTuple) and len(a.items) == len(b.items):
+    elif isinstance(a, ty.TypeTuple) and isinstance(b, ty.TypeTuple) and len(a.items) == len(b.items):
         for x, y in zip(a.items, b.items, strict=True):
             unify(st, x, y)
-    elif isinstance(a, TypeFn) and isinstance(b, TypeFn) and len(a.params) == len(b.params):
+    elif isinstance(a, ty.TypeFn) and isinstance(b, ty.TypeFn) and len(a.params) == len(b.params):
         for x, y in zip(a.params, b.params, strict=True):
             unify(st, x, y)
         unify_results(st, a, b)
         unify_effects(a, b)
-    elif isinstance(a, TypeData) and isinstance(b, TypeData) and a.decl is b.decl:
+    elif isinstance(a, ty.TypeData) and isinstance(b, ty.TypeData) and a.decl is b.decl:
         for p, q in zip(a.args, b.args, strict=True):
             unify_term(st, p, q)
     else:
         raise Mismatch(a, b)
 
 
-def unify_results(st: Inference, a: TypeFn, b: TypeFn) -> None:
+def unify_results(st: Inference, a: ty.TypeFn, b: ty.TypeFn) -> None:
     """The results of functions; a size `?` in one is a `?` in the other."""
     if not a.opened and not b.opened:
         unify(st, a.result, b.result)
@@ -298,7 +278,7 @@ def unify_results(st: Inference, a: TypeFn, b: TypeFn) -> None:
         raise Mismatch(a, b, EachCall())
     st.level += 1  # what is bound has no name outside: nothing there may be found to be it
     try:
-        bound: list[Term] = [of_var(SizeVar(st.level, rigid=True, origin=v.origin)) for v in first]
+        bound: list[Term] = [of_var(ty.SizeVar(st.level, rigid=True, origin=v.origin)) for v in first]
         unify(
             st,
             substitute(a.result, dict(zip(first, bound, strict=True))),
@@ -308,16 +288,16 @@ def unify_results(st: Inference, a: TypeFn, b: TypeFn) -> None:
         st.level -= 1
 
 
-def unify_given(st: Inference, got: Type, want: Type) -> None:
+def unify_given(st: Inference, got: ty.Type, want: ty.Type) -> None:
     """A value for a place of a type: a function whose results have known sizes may stand where they may be any."""
-    a, b = resolve(got), resolve(want)
-    if isinstance(a, TypeFn) and isinstance(b, TypeFn) and b.opened:
+    a, b = ty.resolve(got), ty.resolve(want)
+    if isinstance(a, ty.TypeFn) and isinstance(b, ty.TypeFn) and b.opened:
         st.level += 1
         try:
-            bound: dict[Var, Term] = {v: of_var(SizeVar(st.level, rigid=True, origin=v.origin)) for v in a.opened}
-            any_size: dict[Var, Term] = {v: of_var(st.size_var()) for v in b.opened}
-            a = TypeFn(a.params, substitute(a.result, bound), a.effects)
-            b = TypeFn(b.params, substitute(b.result, any_size), b.effects)
+            bound: dict[ty.Var, Term] = {v: of_var(ty.SizeVar(st.level, rigid=True, origin=v.origin)) for v in a.opened}
+            any_size: dict[ty.Var, Term] = {v: of_var(st.size_var()) for v in b.opened}
+            a = ty.TypeFn(a.params, substitute(a.result, bound), a.effects)
+            b = ty.TypeFn(b.params, substitute(b.result, any_size), b.effects)
             unify(st, a, b)
         finally:
             st.level -= 1
@@ -325,24 +305,24 @@ def unify_given(st: Inference, got: Type, want: Type) -> None:
         unify(st, got, want)
 
 
-def bound_in_order(f: TypeFn) -> list[SizeVar]:
+def bound_in_order(f: ty.TypeFn) -> list[ty.SizeVar]:
     """The sizes that are bound in a result, in order of occurrence."""
-    return [v for v in variables(f.result) if isinstance(v, SizeVar) and v in f.opened]
+    return [v for v in variables(f.result) if isinstance(v, ty.SizeVar) and v in f.opened]
 
 
 def unify_term(st: Inference, a: Term, b: Term) -> None:
-    if isinstance(a, Size):
-        assert isinstance(b, Size)
+    if isinstance(a, ty.Size):
+        assert isinstance(b, ty.Size)
         unify_size(st, a, b)
-    elif isinstance(a, Shape):
-        assert isinstance(b, Shape)
+    elif isinstance(a, ty.Shape):
+        assert isinstance(b, ty.Shape)
         unify_shape(st, a, b)
     else:
-        assert not isinstance(b, Size | Shape)
+        assert not isinstance(b, ty.Size | ty.Shape)
         unify(st, a, b)
 
 
-def unify_effects(f: TypeFn, g: TypeFn) -> None:
+def unify_effects(f: ty.TypeFn, g: ty.TypeFn) -> None:
     a, b = effects_root(f.effects), effects_root(g.effects)
     if a is b:
         return
@@ -356,15 +336,15 @@ def unify_effects(f: TypeFn, g: TypeFn) -> None:
     a.ref = b
 
 
-def effects_root(e: Effects) -> Effects:
+def effects_root(e: ty.Effects) -> ty.Effects:
     while e.ref is not None:
         e = e.ref
     return e
 
 
-def unify_variable(st: Inference, a: TypeVar, b: Type) -> None:
+def unify_variable(st: Inference, a: ty.TypeVar, b: ty.Type) -> None:
     """A flexible variable and any other resolved type."""
-    if isinstance(b, TypeVar) and not b.rigid:
+    if isinstance(b, ty.TypeVar) and not b.rigid:
         if not possible(a.classes | b.classes):
             raise Mismatch(a, b, lacks(b.classes if a.literal else a.classes))
         b.classes = strongest(a.classes | b.classes)
@@ -372,70 +352,70 @@ def unify_variable(st: Inference, a: TypeVar, b: Type) -> None:
         b.literal = "float" if "float" in (a.literal, b.literal) else a.literal or b.literal
         bind_type(st, a, b)
         return
-    if isinstance(b, TypeArray) and a.atomic:
+    if isinstance(b, ty.TypeArray) and a.atomic:
         if b.shape.pre or b.shape.post:
             raise Mismatch(a, b, lacks(a.classes) if a.classes and not a.literal else DIFFERENT)
-        unify_shape(st, b.shape, Shape())
+        unify_shape(st, b.shape, ty.Shape())
         unify(st, a, b.element)
         return
-    if "Vector" in a.classes and isinstance(b, TypeArray) and isinstance(e := resolve(b.element), TypeVar):
+    if "Vector" in a.classes and isinstance(b, ty.TypeArray) and isinstance(e := ty.resolve(b.element), ty.TypeVar):
         if not e.rigid:
             e.classes = strongest(e.classes | {"Vector"})
     if a.classes and not has_classes(b, a.classes):
         raise Mismatch(a, b, DIFFERENT if a.literal else lacks(a.classes))
-    if a.atomic and isinstance(b, TypeFn):
+    if a.atomic and isinstance(b, ty.TypeFn):
         raise Mismatch(a, b)
     bind_type(st, a, b)
 
 
-def grows(t: Type) -> bool:
+def grows(t: ty.Type) -> bool:
     """A variable that may turn out to be an array."""
-    t = resolve(t)
-    return isinstance(t, TypeVar) and not t.rigid and not t.atomic
+    t = ty.resolve(t)
+    return isinstance(t, ty.TypeVar) and not t.rigid and not t.atomic
 
 
-def unify_arrays(st: Inference, a: Type, b: Type) -> None:
+def unify_arrays(st: Inference, a: ty.Type, b: ty.Type) -> None:
     """Element and shape together, because an element that is open may absorb axes."""
     (ea, sa), (eb, sb) = view(a), view(b)
     n = min(len(sa.pre), len(sb.pre))
     for x, y in zip(sa.pre[:n], sb.pre[:n], strict=True):
         unify_size(st, x, y)
-    sa = resolve_shape(Shape(sa.pre[n:], sa.row, sa.post))
-    sb = resolve_shape(Shape(sb.pre[n:], sb.row, sb.post))
+    sa = ty.resolve_shape(ty.Shape(sa.pre[n:], sa.row, sa.post))
+    sb = ty.resolve_shape(ty.Shape(sb.pre[n:], sb.row, sb.post))
     for s, e, t, f in ((sa, ea, sb, eb), (sb, eb, sa, ea)):
         if s.row is not None or not grows(e):
             continue
         if not s.pre:  # a[] and b[rest]: a is b[rest]
-            unify(st, e, f if is_empty(t) else TypeArray(f, t))
+            unify(st, e, f if is_empty(t) else ty.TypeArray(f, t))
             return
         if t.row is not None:
             if not t.pre and not t.post and not t.row.rigid:  # a[n] and b[..s]: s is n, ..r and a is b[..r]
-                rest = RowVar(t.row.level)
+                rest = ty.RowVar(t.row.level)
                 st.created.append(rest)
-                bind_row(st, t.row, Shape(s.pre, rest))
-                unify(st, e, TypeArray(f, Shape((), rest)))
+                bind_row(st, t.row, ty.Shape(s.pre, rest))
+                unify(st, e, ty.TypeArray(f, ty.Shape((), rest)))
             else:
-                st.defer(Constraint("equal", current_reason(st), types=(TypeArray(e, s), TypeArray(f, t))))
+                st.defer(Constraint("equal", current_reason(st), types=(ty.TypeArray(e, s), ty.TypeArray(f, t))))
             return
     try:
         unify_shape(st, sa, sb)
     except Mismatch as m:
-        if isinstance(m.found, Shape):
+        if isinstance(m.found, ty.Shape):
             raise Mismatch(a, b, m.why) from None
         raise
     unify(st, ea, eb)
 
 
-def unify_shape(st: Inference, a: Shape, b: Shape) -> None:
+def unify_shape(st: Inference, a: ty.Shape, b: ty.Shape) -> None:
     """Makes two shapes equal, axis by axis from both ends, and what is left by rows; raises Mismatch.
 
     Where rows could be divided in several ways, this waits as a constraint.
     """
-    a, b = resolve_shape(a), resolve_shape(b)
+    a, b = ty.resolve_shape(a), ty.resolve_shape(b)
     n = min(len(a.pre), len(b.pre))
     for x, y in zip(a.pre[:n], b.pre[:n], strict=True):
         unify_size(st, x, y)
-    a, b = resolve_shape(Shape(a.pre[n:], a.row, a.post)), resolve_shape(Shape(b.pre[n:], b.row, b.post))
+    a, b = ty.resolve_shape(ty.Shape(a.pre[n:], a.row, a.post)), ty.resolve_shape(ty.Shape(b.pre[n:], b.row, b.post))
     if a.row is None and b.row is not None:
         a, b = b, a
     different = Mismatch(a, b, Ranks())
@@ -451,13 +431,13 @@ def unify_shape(st: Inference, a: Shape, b: Shape) -> None:
             unify_size(st, x, y)
         if a.row.rigid:
             raise different
-        bind_row(st, a.row, Shape(b.pre[: len(b.pre) - k]))
+        bind_row(st, a.row, ty.Shape(b.pre[: len(b.pre) - k]))
         return
     n = min(len(a.post), len(b.post))
     for x, y in zip(a.post[len(a.post) - n :], b.post[len(b.post) - n :], strict=True):
         unify_size(st, x, y)
-    a = Shape(a.pre, a.row, a.post[: len(a.post) - n])
-    b = Shape(b.pre, b.row, b.post[: len(b.post) - n])
+    a = ty.Shape(a.pre, a.row, a.post[: len(a.post) - n])
+    b = ty.Shape(b.pre, b.row, b.post[: len(b.post) - n])
     assert a.row is not None and b.row is not None
     if a.row is b.row:
         if a.pre or a.post or b.pre or b.post:

@@ -13,24 +13,12 @@ from typing import TYPE_CHECKING
 from dlang.grammar import syntax as s
 from dlang.lazy_modules import lazy_module
 from dlang.ops.functions import SCHEMES, TYPES, about
-from dlang.typecheck import builtins
+from dlang.typecheck import builtins, types as ty
 from dlang.typecheck.program import Checked
 from dlang.typecheck.refinements import written
 from dlang.typecheck.schemes import scheme_names
 from dlang.typecheck.scope import BuiltinEntry, FnEntry
 from dlang.typecheck.terms import variables
-from dlang.typecheck.types import (
-    CLASSES,
-    DTYPES,
-    Type,
-    TypeArray,
-    TypeCon,
-    TypeData,
-    TypeFn,
-    TypeTuple,
-    TypeVar,
-    resolve,
-)
 
 if TYPE_CHECKING:
     from dlang.typecheck import declarations
@@ -78,7 +66,7 @@ def inferred(name: str, entry: FnEntry, item: s.Fn | s.Extern | None = None) -> 
     bounds = [
         f"{names(v)}: {' + '.join(sorted(v.classes))}"
         for v in scheme.variables
-        if isinstance(v, TypeVar) and v.classes and v in inside
+        if isinstance(v, ty.TypeVar) and v.classes and v in inside
     ]
     return Signature(name, tuple(parameters), entry.names, result, f"<{', '.join(bounds)}>" if bounds else "")
 
@@ -161,7 +149,7 @@ def words(name: str) -> str:
 def functions(checked: Checked) -> Iterator[tuple[str, FnEntry | BuiltinEntry]]:
     """All functions in scope, those of the module first; of what the compiler knows those with a signature."""
     for name in dict.fromkeys(checked.program.value_names(checked.table)):
-        if name.startswith("_") or name in DTYPES:
+        if name.startswith("_") or name in ty.DTYPES:
             continue
         entry = checked.program.value(checked.table, name)
         if isinstance(entry, BuiltinEntry) and name in SCHEMES:
@@ -170,7 +158,7 @@ def functions(checked: Checked) -> Iterator[tuple[str, FnEntry | BuiltinEntry]]:
             yield name, entry
 
 
-def taking(checked: Checked, t: Type | None) -> Iterator[tuple[str, FnEntry]]:
+def taking(checked: Checked, t: ty.Type | None) -> Iterator[tuple[str, FnEntry]]:
     """The functions whose first parameter may be of a type; all that have one, if it is not known."""
     for name, entry in functions(checked):
         if isinstance(entry, FnEntry) and entry.scheme.params and entry.decl.kind != "const":
@@ -178,38 +166,40 @@ def taking(checked: Checked, t: Type | None) -> Iterator[tuple[str, FnEntry]]:
                 yield name, entry
 
 
-def takes(parameter: Type, value: Type) -> bool:
+def takes(parameter: ty.Type, value: ty.Type) -> bool:
     """Tells whether a value of a type may be an argument, judged by dtypes and ranks."""
-    wanted, found = resolve(parameter), resolve(value)
-    if isinstance(found, TypeVar):
+    wanted, found = ty.resolve(parameter), ty.resolve(value)
+    if isinstance(found, ty.TypeVar):
         return True
     match wanted:
-        case TypeVar():
+        case ty.TypeVar():
             return _of_classes(wanted, found)
-        case TypeArray(element, shape):
-            element = resolve(element)
+        case ty.TypeArray(element, shape):
+            element = ty.resolve(element)
             rank = len(shape.pre) + len(shape.post)
-            if not isinstance(found, TypeArray):
+            if not isinstance(found, ty.TypeArray):
                 return shape.row is not None and rank == 0 and takes(element, found)
             own = len(found.shape.pre) + len(found.shape.post)
             fits = own >= rank if shape.row is not None else own == rank or found.shape.row is not None
             return fits and takes(element, found.element)
-        case TypeTuple(items):
+        case ty.TypeTuple(items):
             return (
-                isinstance(found, TypeTuple) and len(items) == len(found.items) and all(map(takes, items, found.items))
+                isinstance(found, ty.TypeTuple)
+                and len(items) == len(found.items)
+                and all(map(takes, items, found.items))
             )
-        case TypeFn(params):
-            return isinstance(found, TypeFn) and len(params) == len(found.params)
-        case TypeData(decl):
-            return isinstance(found, TypeData) and (found.decl is decl or found.decl.name == decl.name)
-        case TypeCon():
+        case ty.TypeFn(params):
+            return isinstance(found, ty.TypeFn) and len(params) == len(found.params)
+        case ty.TypeData(decl):
+            return isinstance(found, ty.TypeData) and (found.decl is decl or found.decl.name == decl.name)
+        case ty.TypeCon():
             return found == wanted
 
 
-def _of_classes(v: TypeVar, t: Type) -> bool:
-    if v.atomic and isinstance(t, TypeArray):
+def _of_classes(v: ty.TypeVar, t: ty.Type) -> bool:
+    if v.atomic and isinstance(t, ty.TypeArray):
         return False
     classes = v.classes - {"Vector"}
     if not classes:
         return True
-    return isinstance(t, TypeCon) and all(t.name in CLASSES.get(c, ()) for c in classes)
+    return isinstance(t, ty.TypeCon) and all(t.name in ty.CLASSES.get(c, ()) for c in classes)
