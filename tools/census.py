@@ -297,7 +297,7 @@ def _(package: Package) -> Iterable[str]:
     return (m.path for m in package.modules if re.search(r"\bbf16\b", m.text))
 
 
-@question("files that tell at least 14 operations of the core IR apart", "≤ 4", limit=5)
+@question("files that tell at least 14 operations of the core IR apart", "≤ 4", limit=4)
 def _(package: Package) -> Iterable[str]:
     return dispatches(package, classes_in("dlang/ir/anf.py", "Op"), "anf", 14)
 

@@ -1,4 +1,5 @@
-"""Algebra of primitives: what simpler thing each is of some operands, if any. Units and equal operands are in its row.
+"""Algebra of scalars: what simpler thing an operation is of some operands, if any. The row of a primitive has what it
+is of units and of equal operands.
 
 Only laws that hold for every value of the dtype: x * 0 is 0 for integers, not for floats; x + (-0.0) is x, x + 0.0 is
 not. One exception: `zero_safe_mul(g, d)` for a finite d is g * d, whose zero may have another sign.
@@ -8,23 +9,33 @@ from __future__ import annotations
 
 import math
 
-from dlang.ir.anf import FLOATS, INTEGERS, Atom, Cast, Lit, Prim
+from dlang.ir.anf import FLOATS, INTEGERS, Atom, Cast, IndexExpr, Lit, Op, Prim
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.rounding import rounded
 from dlang.ir.types import BOOL, dtype_of
 from dlang.ops.primitives import OPPOSITE, PRIMITIVES, SWAPPED, Primitive
-from dlang.optimize.constants import fold, is_number, literal, same_literal
+from dlang.optimize.constants import evaluated, is_number, literal, same_literal
 
 Simpler = Atom | Prim | None
 
 
-def simpler(walk: Rewriter, name: str, args: tuple[Atom, ...]) -> Simpler:
-    """Returns what a primitive of these arguments equals; None if there is nothing simpler."""
-    literals = tuple([a for a in args if isinstance(a, Lit)])
-    if len(literals) == len(args):
-        folded = fold(name, literals)
-        if folded is not None:
-            return folded
+def simpler(walk: Rewriter, op: Op) -> Simpler:
+    """Returns what a scalar operation equals; None if there is nothing simpler."""
+    known = evaluated(op)
+    if known is not None:
+        return known
+    match op:
+        case Prim(name, args):
+            return _simpler(walk, name, args)
+        case Cast(dtype, arg):
+            return arg if dtype_of(arg) == dtype else None
+        case IndexExpr(size):
+            return size.atom
+        case _:
+            return None
+
+
+def _simpler(walk: Rewriter, name: str, args: tuple[Atom, ...]) -> Simpler:
     if len(args) == 2:
         known = _from_row(PRIMITIVES[name], *args)
         if known is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dlang.ir.anf import FLOATS, INTEGERS, UNSIGNED, Lit
+from dlang.ir.anf import FLOATS, INTEGERS, UNSIGNED, Atom, Cast, IndexExpr, Lit, Op, Prim
 from dlang.ir.rounding import rounded
 from dlang.ops.dtypes import DTYPES
 from dlang.ops.folding import Rule, Value
@@ -48,6 +48,22 @@ def is_number(atom: object, value: float) -> bool:
     if not isinstance(atom, Lit) or isinstance(atom.value, bool | str) or atom.value != value:
         return False
     return isinstance(atom.value, int) or math.copysign(1.0, atom.value) == math.copysign(1.0, value)
+
+
+def evaluated(op: Op) -> Atom | None:
+    """The literal, or the operand, that a scalar operation surely is, if its operands say so by themselves."""
+    match op:
+        case Prim("select", (Lit(value), a, b)):
+            return a if value else b
+        case Prim(name, args):
+            literals = tuple([a for a in args if isinstance(a, Lit)])
+            return fold(name, literals) if len(literals) == len(args) else None
+        case Cast(dtype, Lit() as arg):
+            return convert(arg, dtype)
+        case IndexExpr(size) if size.constant is not None:
+            return Lit(int(size.constant), "i64")
+        case _:
+            return None
 
 
 def fold(name: str, args: tuple[Lit, ...]) -> Lit | None:

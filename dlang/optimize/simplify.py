@@ -1,26 +1,21 @@
 """Simplification in one walk: literals, algebra, sizes, reads through what moves no data, branches and loops that are
 known, and comprehensions of one point.
 
-Every rule gives the same bits (`algebra.py` names the one exception). What becomes unused is left to `dce`.
+Here is what becomes of branches, loops, comprehensions, checks and nodes; `algebra.py` has the rules of scalars, and
+`elements.py` those of arrays that are read. Every rule gives the same bits (`algebra.py` names the one exception). What
+becomes unused is left to `dce`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from dlang.ir import anf
 from dlang.ir.comprehension_queries import giving, point_of, with_state, without_replaced
-from dlang.ir.rewriting import Rewriter
-from dlang.ir.substitution import substitute
 from dlang.ir.traverse import map_functions, mentioned, type_vars, walk, with_body
-from dlang.ir.types import BOOL, dtype_of
 from dlang.ops.monoids import STAYS
 from dlang.optimize.algebra import same, simpler
-from dlang.optimize.constants import convert
-from dlang.polynomials import Poly
-
-_LONGEST = 4  # terms of a polynomial that may stand for an i64 variable in an index
-_FEW = 4  # elements of a small array
+from dlang.optimize.elements import Elements, is_atom
 
 
 def simplify(program: anf.Program) -> anf.Program:
@@ -33,81 +28,12 @@ def simplify(program: anf.Program) -> anf.Program:
     return map_functions(program, function)
 
 
-@dataclass(slots=True)
-class _History:
-    """Changes of single elements of an array, one after another, at places that differ by constants.
-
-    first: the array before; last: that after the last change. shift: the indices without their constants. values: what
-    was stored last at each index.
-    """
-
-    first: anf.Var
-    shift: tuple[anf.Size, ...]
-    last: anf.Var
-    values: dict[tuple[anf.Size, ...], anf.Atom] = field(default_factory=dict)
-
-
-def _shift(index: tuple[anf.Size, ...]) -> tuple[anf.Size, ...]:
-    """An index without its constants; two of one shift are the same, or surely differ."""
-    return tuple([Poly({m: c for m, c in entry.terms.items() if m}) for entry in index])
-
-
-class _Simplifier(Rewriter):
-    """The walk of a function. keep_stops: whether it is still to be differentiated.
-
-    sums: i64 variables that are polynomials in others. histories: of arrays that were changed in an element. points:
-    the number of comprehensions around. local: the variables bound at each point of one.
-    """
+class _Simplifier(Elements):
+    """The walk of a function. keep_stops: whether it is still to be differentiated."""
 
     def __init__(self, keep_stops: bool) -> None:
         super().__init__()
         self.keep_stops = keep_stops
-        self.sums: dict[anf.Var, anf.Size] = {}
-        self.histories: dict[anf.Var, _History] = {}
-        self.points = 0
-        self.local: set[anf.Var] = set()
-
-    # ---- what rules ask
-    def write(self, let: anf.Let) -> None:
-        super().write(let)
-        if self.points:
-            self.local.update(let.vars)
-        if isinstance(let.op, anf.Update):
-            self.changed(let.vars[0], let.op)
-
-    def changed(self, var: anf.Var, op: anf.Update) -> None:
-        """Notes what an array that has been changed in one element holds."""
-        history, shift = self.histories.get(op.array), _shift(op.index)
-        if history is None or history.last is not op.array or history.shift != shift:
-            history = _History(op.array, shift, var)
-        history.values[op.index] = op.value
-        history.last = var
-        self.histories[var] = history
-
-    def opened(self, size: anf.Size) -> anf.Size:
-        """A polynomial in terms of what the variables in it are sums of: for indices, as types keep the variables."""
-        size = self.size(size)
-        for m in size.terms:
-            for a in m:
-                if a in self.sums:
-                    return size.substitute(self.sums.get)
-        return size
-
-    def index(self, index: tuple[anf.Size, ...]) -> tuple[anf.Size, ...]:
-        return tuple([self.opened(i) for i in index])
-
-    def with_open_indices(self, op: anf.Op) -> anf.Op:
-        if not self.sums:
-            return op
-        match op:
-            case anf.Read(array, index):
-                return anf.Read(array, self.index(index))
-            case anf.Update(array, index, value):
-                return anf.Update(array, self.index(index), value)
-            case anf.View(array, axes, shape, index):
-                return anf.View(array, axes, shape, self.index(index))
-            case _:
-                return op
 
     def same_type(self, a: anf.Type, b: anf.Type) -> bool:
         return self.type(a) == self.type(b)
@@ -138,7 +64,7 @@ class _Simplifier(Rewriter):
             case _:
                 pass
         self.points += isinstance(op, anf.Comp)
-        new = self.with_open_indices(self.op(op))
+        new = self.located(self.op(op))
         self.points -= isinstance(op, anf.Comp)
         if isinstance(new, anf.Comp):
             new = without_replaced(new)
@@ -149,7 +75,6 @@ class _Simplifier(Rewriter):
             if isinstance(replacement, anf.Var | anf.Lit):
                 self.env[let.vars[0]] = replacement
                 return
-            self.note_polynomial(let.vars[0], replacement)
             self.keep(let, replacement)
             return
         kept = self.several(new, let.vars)
@@ -175,28 +100,11 @@ class _Simplifier(Rewriter):
         return op
 
     def step(self, op: anf.Op, var: anf.Var) -> anf.Op | anf.Atom | None:
+        if op.IS.scalar:
+            return simpler(self, op)
         match op:
-            case anf.Prim(name, args):
-                return simpler(self, name, args)
-            case anf.Cast(dtype, arg):
-                if dtype_of(arg) == dtype:
-                    return arg
-                return convert(arg, dtype) if isinstance(arg, anf.Lit) else None
             case anf.Tag(node) if isinstance(made := self.definition(node), anf.Construct):
                 return anf.Lit(made.variant.tag, "i64")
-            case anf.IndexExpr(size):
-                if size.constant is not None:
-                    return anf.Lit(int(size.constant), "i64")
-                return size.atom
-            case anf.Read():
-                return self.read(op)
-            case anf.View():
-                return self.view(op)
-            case anf.Reshape(array, shape):
-                inner = self.definition(array)
-                if isinstance(inner, anf.Reshape):
-                    return anf.Reshape(inner.array, shape)
-                return array if isinstance(array.type, anf.Array) and array.type.shape == shape else None
             case anf.Copy(array):
                 return array
             case anf.StopGradient(arg):
@@ -208,91 +116,7 @@ class _Simplifier(Rewriter):
             case anf.If():
                 return self.branch(op)
             case _:
-                return None
-
-    def read(self, op: anf.Read) -> anf.Op | anf.Atom | None:
-        """A read of what moves no data is a read of what it shows; of what is known at the index, that."""
-        let = self.defined.get(op.array)
-        if let is None:
-            return None
-        match let.op:
-            case anf.View() as view:
-                at = dict(zip(view.axes, op.index, strict=True))
-                return anf.Read(view.array, tuple([substitute(i, at) for i in view.index]))
-            case anf.Reshape(array=array) if isinstance(array.type, anf.Array) and isinstance(op.array.type, anf.Array):
-                index = _without_units(op.index, op.array.type.shape, array.type.shape)
-                return None if index is None else anf.Read(array, index)
-            case anf.Update():
-                return self.stored(op.array, op.index)
-            case anf.Comp() as comp:
-                k = let.vars.index(op.array)
-                entries = point_of(comp, k)
-                if entries is None:
-                    return None
-                value = comp.body.results[k]
-                if isinstance(value, anf.Lit):
-                    return value
-                for entry, at_entry in zip(entries, op.index, strict=True):
-                    if entry is value:
-                        return anf.IndexExpr(at_entry)
-                inside = {a.var for a in comp.axes} | {v for let in comp.body.lets for v in let.vars}
-                return None if value in inside else value
-            case _:
-                return None
-
-    def stored(self, array: anf.Var, index: tuple[anf.Size, ...]) -> anf.Atom | None:
-        """Returns the element of an array just changed at an index, if that is known without reading an array.
-
-        A small array made and filled at each point of a comprehension is just its elements.
-        """
-        shift = _shift(index)
-        writes: list[anf.Update] = []  # that may be elsewhere or not
-        value: anf.Atom | None = None
-        while isinstance(below := self.definition(array), anf.Update):
-            history = self.histories[array]
-            if history.shift == shift and history.last is array:
-                value = history.values.get(index)
-                if value is not None:
-                    break
-                array = history.first
-                continue
-            if below.index == index:
-                value = below.value
-                break
-            if not _apart(below.index, index):
-                writes.append(below)
-                if len(writes) > _FEW:
-                    return None
-            array = below.array
-        if value is None:
-            found = self.read(anf.Read(array, index)) if isinstance(below, anf.Comp) else None
-            if not isinstance(found, anf.Lit):
-                return None
-            value = found
-        if not writes:
-            return value
-        if array not in self.local or len(index) > 1 or not _simple(index[0]):
-            return None
-        if anf.is_handle(dtype_of(array)):  # a node is chosen by a branch
-            return None
-        at: anf.Atom = anf.Lit(int(index[0].constant or 0), "i64") if index[0].atom is None else index[0].atom
-        for write in reversed(writes):
-            if write.index[0].constant is None:
-                return None
-        for write in reversed(writes):
-            here = self.emit(anf.Prim("eq", (at, anf.Lit(int(write.index[0].constant or 0), "i64"))), BOOL)
-            value = self.emit(anf.Prim("select", (here, write.value, value)), value.type)
-        return value
-
-    def view(self, op: anf.View) -> anf.Op | anf.Atom | None:
-        if [i.atom for i in op.index] == list(op.axes):
-            if isinstance(op.array.type, anf.Array) and op.array.type.shape == op.shape:
-                return op.array
-        inner = self.definition(op.array)
-        if isinstance(inner, anf.View):
-            at = dict(zip(inner.axes, op.index, strict=True))
-            return anf.View(inner.array, op.axes, op.shape, tuple([substitute(i, at) for i in inner.index]))
-        return None
+                return self.element(op)
 
     def copies(self, op: anf.Comp, vars: tuple[anf.Var, ...]) -> dict[int, anf.Var]:
         """The results of a comprehension that are copies of arrays, and these, unless the comprehension has to stay.
@@ -330,13 +154,6 @@ class _Simplifier(Rewriter):
         if isinstance(a, anf.Lit) and isinstance(b, anf.Lit) and a.dtype == "bool":
             return op.condition if a.value else anf.Prim("not", (op.condition,))
         return None
-
-    def note_polynomial(self, var: anf.Var, op: anf.Op) -> None:
-        """Remembers a polynomial, so that indices made of it are polynomials of its parts. A sum that is no `IndexExpr`
-        is none, because it may wrap.
-        """
-        if isinstance(op, anf.IndexExpr) and len(op.size.terms) <= _LONGEST:
-            self.sums[var] = op.size
 
     # ---- operations of any number of results
     def holds(self, op: anf.Assert) -> bool:
@@ -394,7 +211,7 @@ class _Simplifier(Rewriter):
                 self.env[var] = atom(init)
             return True
         low = self.opened(op.low) if isinstance(op, anf.For) else anf.ZERO
-        if iterations == 1 and isinstance(op, anf.For) and not op.early and _simple(low):
+        if iterations == 1 and isinstance(op, anf.For) and not op.early and is_atom(low):
             for param, init in zip(op.params, op.init, strict=True):
                 self.env[param] = atom(init)
             self.env[op.index] = low
@@ -427,7 +244,7 @@ class _Simplifier(Rewriter):
         for axis in op.axes:
             if len(axis.lows) == len(axis.highs) == 1:
                 low = self.opened(axis.lows[0])
-                if self.opened(axis.highs[0]) - low == anf.poly(1) and _simple(low):
+                if self.opened(axis.highs[0]) - low == anf.poly(1) and is_atom(low):
                     points[axis.var] = low
         if points and len(points) == len(op.axes) and any(d.shape for d in op.destinations):
             points.popitem()
@@ -468,25 +285,3 @@ def _without_settled(let: anf.Let, op: anf.For, settled: list[int]) -> list[anf.
         anf.Let((runs,), anf.Prim("gt", (iterations, anf.Lit(0, "i64"))), let.span),
         anf.Let(tuple([let.vars[k] for k in settled]), anf.If(runs, *arms), let.span),
     ]
-
-
-def _simple(size: anf.Size) -> bool:
-    """Tells whether a polynomial may stand where an atom is wanted."""
-    return isinstance(size.constant, int) or size.atom is not None
-
-
-def _apart(a: tuple[anf.Size, ...], b: tuple[anf.Size, ...]) -> bool:
-    """Tells whether two indices surely differ."""
-    return any((x - y).constant not in (None, 0) for x, y in zip(a, b, strict=True))
-
-
-def _without_units(
-    index: tuple[anf.Size, ...], shown: tuple[anf.Size, ...], under: tuple[anf.Size, ...]
-) -> tuple[anf.Size, ...] | None:
-    """The index below a reshape that only adds and removes axes of size 1."""
-    one = anf.poly(1)
-    entries = [(i, s) for i, s in zip(index, shown, strict=True) if s != one]
-    if [s for _, s in entries] != [s for s in under if s != one]:
-        return None
-    rest = iter(entries)
-    return tuple([anf.ZERO if s == one else next(rest)[0] for s in under])

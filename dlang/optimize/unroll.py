@@ -18,7 +18,7 @@ from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_blocks, map_bodies, mentioned, with_lets, with_op
 from dlang.ir.types import I64, dtype_of
 from dlang.ops.monoids import COMBINE, MONOIDS, STAYS
-from dlang.optimize.constants import convert, fold
+from dlang.optimize.constants import evaluated
 
 EXTENT = 4  # of an axis: what is longer fills vectors of its own
 POINTS = 16
@@ -255,18 +255,7 @@ class _Writer:
             r.env[var] = self.elements[op.array][index]
             return
         new = r.op(op)
-        known: anf.Atom | None = None
-        match new:
-            case anf.Prim("select", (anf.Lit(value), a, b)):
-                known = a if value else b
-            case anf.Prim(name, args) if all(isinstance(a, anf.Lit) for a in args):
-                known = fold(name, tuple([a for a in args if isinstance(a, anf.Lit)]))
-            case anf.Cast(dtype, anf.Lit() as arg):
-                known = convert(arg, dtype)
-            case anf.IndexExpr(size) if size.constant is not None:
-                known = anf.Lit(int(size.constant), "i64")
-            case _:
-                pass
+        known = evaluated(new)
         if known is not None and var is not None:
             r.env[var] = known
             return
