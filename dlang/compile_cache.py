@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlang.cache.records import Elsewhere, Unkept, dump, load
 from dlang.cache.store import digest, identity, is_unchanged
-from dlang.ir.faces import Signature
+from dlang.ir.signatures import Signature
 from dlang.lazy_modules import lazy_module
 from dlang.polynomials import Poly
 from dlang.runtime.compiled import Compiled
@@ -54,14 +54,14 @@ class Place:
     def find(self) -> tuple[Compiled, Signature, dict[str, PythonFunction]] | None:
         """Returns the function kept, and the Python functions that it calls; None if there is none."""
         match self.get(KIND):
-            case (Compiled() as compiled, Signature() as face, dict() as called):
+            case (Compiled() as compiled, Signature() as signature, dict() as called):
                 with suppress(foreign.Missing):
-                    return compiled, face, {name: foreign.found_again(name, f) for name, f in called.items()}
+                    return compiled, signature, {name: foreign.found_again(name, f) for name, f in called.items()}
         return None
 
-    def keep(self, compiled: Compiled, face: Signature, python: Mapping[str, PythonFunction]) -> None:
+    def keep(self, compiled: Compiled, signature: Signature, python: Mapping[str, PythonFunction]) -> None:
         """Keeps a compiled function; what has no form in a record is not kept."""
-        self.put(KIND, (compiled, face, foreign.forgotten(python)))
+        self.put(KIND, (compiled, signature, foreign.forgotten(python)))
 
     def get(self, kind: str) -> Any | None:
         """Returns the record kept beside the function; None if there is none."""

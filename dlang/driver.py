@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dlang.host.effects import Host
     from dlang.interpret import interpreter
     from dlang.ir import anf
-    from dlang.ir.faces import Signature
+    from dlang.ir.signatures import Signature
     from dlang.runtime.compiled import Compiled
     from dlang.runtime.engine import Engine
     from dlang.specialize import specialize
@@ -134,7 +134,7 @@ def lower(
 def _early(entry: Entry, bound: Sequence[int]) -> frozenset[int]:
     """The parameters of an entry's function that are known when some of its own are: their leaves, and the sizes that
     these say."""
-    known = entry.face.early(bound)
+    known = entry.signature.early(bound)
     before = len(entry.sizes)  # a token comes behind the sizes
     return frozenset([k + (entry.token and k >= before) for k in known])
 
@@ -179,21 +179,21 @@ def split(
     host: Host,
     *,
     structs: StructClasses | None = None,
-    refuse: Callable[[Signature], None] = lambda face: None,
+    refuse: Callable[[Signature], None] = lambda signature: None,
     profile: bool = False,
     deterministic: bool = False,
 ) -> tuple[Runner, Signature]:
     """A function ready to run in two steps: what follows from the parameters that are bound, then the rest.
 
-    The first is called `early_name(face.name)`; what it gives are further arguments of the second.
+    The first is called `early_name(signature.name)`; what it gives are further arguments of the second.
     profile: as code that measures itself. deterministic: as in `Engine`.
     """
     program, (entry,) = lower([request], structs=structs, bound=bound, device=backend in devices.DEVICES)
-    refuse(entry.face)
+    refuse(entry.signature)
     if backend == "interp":
-        return interpreter.Interpreter(program, host), entry.face
+        return interpreter.Interpreter(program, host), entry.signature
     engine = _engine(backend, host, profile, deterministic)
-    return engine.compile(program, [entry.name, anf.early_name(entry.name)]), entry.face
+    return engine.compile(program, [entry.name, anf.early_name(entry.name)]), entry.signature
 
 
 def too_deep(requests: Sequence[Request]) -> DlangError:
@@ -223,7 +223,7 @@ def ready(
     host: Host,
     *,
     structs: StructClasses | None = None,
-    refuse: Callable[[Signature], None] = lambda face: None,
+    refuse: Callable[[Signature], None] = lambda signature: None,
     profile: bool = False,
     deterministic: bool = False,
 ) -> tuple[Runner, Signature]:
@@ -234,8 +234,8 @@ def ready(
     """
     if backend == "interp":
         program, (entry,) = lower([request], structs=structs)
-        refuse(entry.face)
-        return load(program, [entry], backend, host), entry.face
+        refuse(entry.signature)
+        return load(program, [entry], backend, host), entry.signature
     from dlang.specialize.structs import StructClasses
 
     engine = _engine(backend, host, profile, deterministic)
@@ -247,20 +247,20 @@ def ready(
     place = compile_cache.place_of(checked, request.decl, request.bindings, classes, options)
     kept = place.find() if place is not None else None
     if kept is not None:
-        compiled, face, python = kept
+        compiled, signature, python = kept
     else:
         program, (entry,) = lower([request], structs=classes, device=backend in devices.DEVICES)
-        face, python = entry.face, program.python
-        refuse(face)
+        signature, python = entry.signature, program.python
+        refuse(signature)
         compiled = engine.build(program, [entry.name])
 
     def keep(compiled: Compiled) -> None:
         if place is not None and not compiled.brings_kernels:
-            place.keep(compiled, face, python)
+            place.keep(compiled, signature, python)
 
     if kept is None and compiled.draft is None:
         keep(compiled)
-    return engine.load(compiled, python, place, keep), face
+    return engine.load(compiled, python, place, keep), signature
 
 
 def is_deterministic(asked: bool = False) -> bool:

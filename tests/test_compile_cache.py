@@ -53,8 +53,8 @@ NEEDED_BY_A_CALL = {
         "call_values", "capi", "collector", "dispatch", "emitter", "jit", "microkernel", "objects", "panels",
         "pieces", "pool", "registry", "sites", "support", "symbols", "texts", "waiting", "windows",
     )),
-    *("dlang.grammar.parser", *(f"dlang.ir.{x}" for x in ("crossing", "errors", "faces", "node", "rounding", "terms"))),
-    *("dlang.specialize.structs", "dlang.specialize.types"),
+    *(f"dlang.ir.{x}" for x in ("crossing", "errors", "node", "rounding", "signatures", "terms")),
+    *("dlang.grammar.parser", "dlang.specialize.structs", "dlang.specialize.types"),
     *(f"dlang.typecheck.{x}" for x in ("cache", "headers", "limits", "mismatches", "modules", "printing",
                                        "program", "refinements", "scope", "state", "stored", "terms", "types")),
 }  # fmt: skip

@@ -58,7 +58,7 @@ def build_archive(built: Built, name: str, folder: Path) -> list[Path]:
 
 def archive_of(built: Built) -> bytes:
     """The bytes of such a file."""
-    program = reachable(built.program, [e.face.name for e in built.exports])
+    program = reachable(built.program, [e.signature.name for e in built.exports])
     source, _ = dump(replace(program, python=forgotten(program.python)), name_of_class)
     types = {c.key: (c, t) for e in built.exports for c, t in _classes(e)}
     direct = _direct(built, {key: t for key, (_, t) in types.items()})
@@ -87,8 +87,10 @@ def _kept(e: Export) -> StoredFunction:
     assert decl.result is not None
     result = names.type(decl.result)
     own = [v for v in decl.variables if isinstance(v, SizeVar) and v not in decl.opened]
-    sizes = zip(e.face.sizes, map(names.of, own), strict=True) if len(own) == len(e.face.sizes) else ()
-    return StoredFunction(e.name, decl.doc, params, unnamed, result, e.face, e.terms, e.steps, tuple(sizes), decl.span)
+    sizes = zip(e.signature.sizes, map(names.of, own), strict=True) if len(own) == len(e.signature.sizes) else ()
+    return StoredFunction(
+        e.name, decl.doc, params, unnamed, result, e.signature, e.terms, e.steps, tuple(sizes), decl.span
+    )
 
 
 def _parameter(p: Param, shown: str, has_default: bool, names: Names) -> Parameter:
@@ -104,7 +106,7 @@ def _direct(built: Built, types: Mapping[tuple[str, int], type]) -> Direct | Non
         return None
     code: dict[str, Code] = {}
     for e in built.exports:
-        text = caller(e.face, built.compiled.entries[e.face.name], e.terms, built.compiled.datatypes)
+        text = caller(e.signature, built.compiled.entries[e.signature.name], e.terms, built.compiled.datatypes)
         if text is not None:
             code[e.name] = text.needs, objects.compile_object(text.llvm, level=0, made_for=built.processor)
     return Direct(quick.word, tuple([(key, slots_of(t)) for key, t in types.items()]), code)
@@ -118,7 +120,7 @@ def class_names(built: Built) -> set[str]:
 # ---- classes ---------------------------------------------------------------------------------------------------------
 def _classes(e: Export) -> Iterator[tuple[ClassOf, type]]:
     """The structs and variants that a function takes or gives."""
-    layout = e.face.layout
+    layout = e.signature.layout
     for type in _types((*layout.params, layout.result)):
         yield _class(type), type
     for branches in layout.trees.values():

@@ -11,7 +11,7 @@ from dlang.driver import Request, check, errors_of, lower, read_source
 from dlang.dump_ir import request
 from dlang.ir import anf
 from dlang.ir.crossing import holds_blanks, holds_code
-from dlang.ir.faces import Signature, Terms
+from dlang.ir.signatures import Signature, Terms
 from dlang.lazy_modules import lazy_module
 from dlang.python.derivatives import grad, value_and_grad
 from dlang.python.function import Function
@@ -75,7 +75,7 @@ class Export:
 
     name: str
     decl: FnDecl
-    face: Signature
+    signature: Signature
     terms: Terms
     steps: tuple[Step, ...]
 
@@ -197,7 +197,7 @@ def build(
         kept: list[Chosen] = []
         for f, r, entry in zip(functions, requests, entries, strict=True):
             try:
-                export = _export(f, entry.face, terms_of(r.decl, r.bindings, entry.face, ()))
+                export = _export(f, entry.signature, terms_of(r.decl, r.bindings, entry.signature, ()))
                 refuse(export)
                 exports.append(export)
                 kept.append(f)
@@ -210,13 +210,13 @@ def build(
         functions = kept  # code that nobody can call is not compiled
     if not exports:
         raise DlangError([*left_out.values()])
-    compiled = runtime.build(program, [e.face.name for e in exports], made_for=processor)
+    compiled = runtime.build(program, [e.signature.name for e in exports], made_for=processor)
     why = tuple([(name, d.message) for name, d in left_out.items()])
     return Built(checked, tuple(exports), program, compiled, processor, why)
 
 
-def _export(f: Chosen, face: Signature, terms: Terms | None) -> Export:
-    layout = face.layout
+def _export(f: Chosen, signature: Signature, terms: Terms | None) -> Export:
+    layout = signature.layout
     if any(holds_code(part, layout.trees) for part in (layout.result, *layout.params)):
         raise not_exported(f, "it takes or gives a function")
     if holds_blanks(layout.result, layout.trees):
@@ -224,10 +224,10 @@ def _export(f: Chosen, face: Signature, terms: Terms | None) -> Export:
     if terms is None:
         raise not_exported(f, "it asks for indices inside of other values")
     try:
-        steps = plan(face, terms)
+        steps = plan(signature, terms)
     except Unsolvable:
         raise not_exported(f, "a size does not follow from the sizes of its arguments") from None
-    return Export(f.name, f.decl, face, terms, tuple(steps))
+    return Export(f.name, f.decl, signature, terms, tuple(steps))
 
 
 def not_exported(f: Chosen | Export, why: str, help: str = "") -> DlangError:

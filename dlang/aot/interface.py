@@ -207,16 +207,16 @@ class Declared:
 def declare(types: Types, e: Export) -> Declared:
     """How C calls a function; what it cannot take or give is refused."""
     params: list[tuple[str, str]] = []
-    if e.face.seed:
+    if e.signature.seed:
         params.append(("int64_t", "seed"))
-    for p, part in zip(e.decl.params, e.face.layout.params, strict=True):
+    for p, part in zip(e.decl.params, e.signature.layout.params, strict=True):
         name = c_name(p.local.name)
         while name in [n for _, n in params]:
             name += "_"
         t = types.of(part, e, given=True)
         if t is not None:
             params.append((t, name))
-    result = types.of(e.face.layout.result, e, given=False)
+    result = types.of(e.signature.layout.result, e, given=False)
     return Declared(e, types.function(e.name), tuple(params), result)
 
 

@@ -169,11 +169,11 @@ def entry_name(k: int) -> str:
 
 
 def _entry(w: Writer, k: int, e: Export, built: Built) -> list[str]:
-    point = built.compiled.entries[e.face.name]
+    point = built.compiled.entries[e.signature.name]
     place = w.place(point.function.label, point.function.span)
     flags = f"{str(point.recursive).lower()}, {str(built.compiled.needs_arena).lower()}"
     return [
-        f"extern dl_code code_{k} __asm__({quoted(entry_symbol(e.face.name))});",
+        f"extern dl_code code_{k} __asm__({quoted(entry_symbol(e.signature.name))});",
         f"static const dl_entry {entry_name(k)} = {{{quoted(e.name)}, {place}, code_{k}, {flags}}};",
     ]
 

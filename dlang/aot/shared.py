@@ -46,11 +46,11 @@ PUBLIC int {prefix}_set_threads(int threads) {{ return dl_set_threads(threads); 
 def definition(f: Declared, k: int, built: Built) -> str:
     """A function of the interface. k: its number among the exports."""
     e = f.export
-    point = built.compiled.entries[e.face.name]
+    point = built.compiled.entries[e.signature.name]
     arguments = [
         p
         for part, (_, name) in zip(
-            [part for part in e.face.layout.params if part != Items(())], f.params[e.face.seed :], strict=True
+            [part for part in e.signature.layout.params if part != Items(())], f.params[e.signature.seed :], strict=True
         )
         for p in places(part, name)
     ]
@@ -72,7 +72,7 @@ class _Body:
     def lines(self) -> list[str]:
         e, point = self.export, self.point
         params = [p for p in point.function.params if not isinstance(p.type, Token)]
-        for k, v in enumerate(e.face.sizes):
+        for k, v in enumerate(e.signature.sizes):
             self.names[v] = f"dl_size_{k}"
         out = [f"int64_t {', '.join(self.names.values())};"] if self.names else []
         if any(not isinstance(v.type, Token) for v in point.function.results):
@@ -83,8 +83,8 @@ class _Body:
             if not isinstance(step, Compared):
                 self.found.append(step.var)
         out += self._memory_and_indices()
-        values: list[str] = [self.names[v] for v in e.face.sizes]
-        values += ["seed"] if e.face.seed else []
+        values: list[str] = [self.names[v] for v in e.signature.sizes]
+        values += ["seed"] if e.signature.seed else []
         for p in self.arguments:
             values.append(p.access)
         for v, value in zip(params, values, strict=True):
@@ -95,7 +95,7 @@ class _Body:
         out.append("if (!dl_c) return 1;")
         for k, (v, value) in enumerate(zip(params, values, strict=True)):
             out.append(_to_word(f"dl_words[{k}]", value, v))
-        out += self._results(list(places(e.face.layout.result, "(*result)")), len(params))
+        out += self._results(list(places(e.signature.layout.result, "(*result)")), len(params))
         return out
 
     # ---- before the call ---------------------------------------------------------------------------------------------
@@ -151,11 +151,13 @@ class _Body:
 
     def _wrong(self, place: Place) -> str:
         """The call that says what is wrong with the shape of an argument."""
-        shape = ", ".join(self.shown(self.export.face.layout.sizes[n]) for n in place.leaf.shape)
+        shape = ", ".join(self.shown(self.export.signature.layout.sizes[n]) for n in place.leaf.shape)
         rank = len(place.leaf.shape)
         array = f"(dl_array){{{place.access}.data, {place.access}.size, {rank}}}"
         own = self.own_names()
-        said = [v for v in self.found if any(v in self.export.face.layout.sizes[n].atoms() for n in place.leaf.shape)]
+        said = [
+            v for v in self.found if any(v in self.export.signature.layout.sizes[n].atoms() for n in place.leaf.shape)
+        ]
         known = ", ".join(f"{own.get(v, '_')} = %lld" for v in said if v in own)
         values = "".join(f", (long long){self.names[v]}" for v in said if v in own)
         texts = (self.export.name, place.access, f"{place.leaf.dtype}[{shape}]", place.leaf.dtype)
@@ -168,7 +170,7 @@ class _Body:
 
     def own_names(self) -> dict[Var, str]:
         """Returns the names that the author of the function gave to its sizes."""
-        names, decl, sizes = Names(), self.export.decl, self.export.face.sizes
+        names, decl, sizes = Names(), self.export.decl, self.export.signature.sizes
         own = [v for v in decl.variables if isinstance(v, SizeVar) and v not in decl.opened]
         return {v: names.of(s) for s, v in zip(own, sizes, strict=True)} if len(own) == len(sizes) else {}
 
@@ -186,7 +188,7 @@ class _Body:
     # ---- the call and what it gives ----------------------------------------------------------------------------------
     def _results(self, wanted: Sequence[Place], first: int) -> list[str]:
         """wanted: where the leaves of the result go. first: how many words are arguments."""
-        point, extra = self.point, len(self.export.face.extra)
+        point, extra = self.point, len(self.export.signature.extra)
         formals = [v for v in point.function.results if not isinstance(v.type, Token)]
         order = [o for o in point.order if o is not None]
         numbered = list(enumerate(zip(formals, order, strict=True)))
@@ -244,7 +246,7 @@ class _Body:
 
 def _first(e: Export) -> list[int]:
     """The number of the first leaf of each parameter."""
-    counts = [sum(1 for _ in leaves_of((part,))) for part in e.face.layout.params]
+    counts = [sum(1 for _ in leaves_of((part,))) for part in e.signature.layout.params]
     return [sum(counts[:k]) for k in range(len(counts))]
 
 
@@ -334,7 +336,7 @@ def build_executable(built: Built, name: str, line: CommandLine, folder: Path) -
         *types.lines,
         "#define PUBLIC static",
         definition(start, 0, built),
-        _main(line, start.name, export.face.seed),
+        _main(line, start.name, export.signature.seed),
     ]
     return link(built, "\n".join(parts), folder / name, (), (*SOURCES, "options.c"))
 

@@ -1,7 +1,7 @@
 """The core IR, monomorphic and first-order, in A-normal form, and everything that only knows the IR.
 
 Takes and gives programs of `anf.py`, the one definition. `builder` makes them, `traverse` walks and rewrites them,
-`printer` and `reader` are their textual form, and `verify` says whether one is well formed; `crossing` and `faces`
+`printer` and `reader` are their textual form, and `verify` says whether one is well formed; `crossing` and `signatures`
 describe functions to callers outside. Never optimises, and knows neither the language above nor a back end below.
 
 The operations:

@@ -61,16 +61,16 @@ def _changed(program: anf.Program, since: anf.Program, ownership: bool) -> list[
     functions = program.functions
     if ownership or not since.datatypes.items() <= program.datatypes.items():
         return list(functions.values())
-    faces = {name for name, f in since.functions.items() if name not in functions or _face(functions[name]) != _face(f)}
+    called = {n for n, f in since.functions.items() if n not in functions or _signature(functions[n]) != _signature(f)}
     return [
         f
         for name, f in functions.items()
         if since.functions.get(name) is not f
-        or (faces and any(named_function(let.op) in faces for let in walk(f.body)))
+        or (called and any(named_function(let.op) in called for let in walk(f.body)))
     ]
 
 
-def _face(f: anf.Function) -> tuple[object, ...]:
+def _signature(f: anf.Function) -> tuple[object, ...]:
     """Returns the parts of a function on which its callers rely."""
     return f.params, f.results, f.continues, f.consumes
 

@@ -28,7 +28,7 @@ from dlang.host.platform.machine import lacking
 from dlang.host.platform.objects import callable_class, can_call, slots_of
 from dlang.inequalities import LARGEST
 from dlang.ir.crossing import PythonFunction, leaves_of
-from dlang.ir.faces import Signature, Terms
+from dlang.ir.signatures import Signature, Terms
 from dlang.ir.terms import Size, Var
 from dlang.lazy_modules import lazy_module, np
 from dlang.runtime.compiled import Compiled
@@ -81,7 +81,7 @@ class StoredFunction:
     params: tuple[Parameter, ...]
     unnamed: int
     result: str
-    face: Signature
+    signature: Signature
     terms: Terms
     steps: tuple[Step, ...]
     sizes: tuple[tuple[Var, str], ...]
@@ -236,7 +236,7 @@ def _compiled_here(archive: Archive, classes: Mapping[tuple[str, int], type], na
     from dlang.runtime.build import build
 
     program, _ = load(archive.program, lambda place: _known(classes, place))
-    return build(program, [f.face.name for f in archive.functions])
+    return build(program, [f.signature.name for f in archive.functions])
 
 
 def _refused(name: str, why: str, help: tuple[str, ...] = ()) -> DlangError:
@@ -263,35 +263,35 @@ class BuiltFunction:
         self.__module__, self.__doc__ = module, kept.doc or None
         self._defaults = {p.name: p.default for p in kept.params if p.has_default}
         self._own_seed = any(p.name == "seed" for p in kept.params)
-        self._leaves = list(leaves_of(kept.face.layout.params))
+        self._leaves = list(leaves_of(kept.signature.layout.params))
         self._calls = 0
         self._default_seeds = DefaultSeeds(kept.name)
         self._entry: DirectEntry | None = None
         self._record: Record | None = None
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        face, seed = self.kept.face, 0
+        signature, seed = self.kept.signature, 0
         seeded = self._takes_seed and "seed" in named
         if seeded:
             seed = self._seed(named.pop("seed"))
         elif self._takes_seed:
             self._default_seeds.note()
         values = args if len(args) == len(self.kept.params) and not named else self._assigned(args, named)
-        layout = face.layout
+        layout = signature.layout
         sizes: list[int | None] = [None] * len(layout.sizes)
         leaves = conversion.flattened(list(zip(layout.params, values, strict=True)), sizes, layout.trees)
         if leaves is None:
             raise self._misfit(values)
         known = self._sizes(sizes, leaves, values)
         self._check_indices(known, values)
-        results = call(self.program, face, [known[v] for v in face.sizes], leaves, seed)
+        results = call(self.program, signature, [known[v] for v in signature.sizes], leaves, seed)
         result = conversion.built((layout.result,), iter(results), layout.trees)[0]
         self._shorten(values, seeded)
         return result
 
     @property
     def _takes_seed(self) -> bool:
-        return self.kept.face.seed and not self._own_seed
+        return self.kept.signature.seed and not self._own_seed
 
     def _shorten(self, values: Sequence[Any], seeded: bool) -> None:
         """Has calls like this one go to compiled code from now on, if they can, and if nothing is left to warn of."""
@@ -302,8 +302,8 @@ class BuiltFunction:
 
         self._calls += 1
         if self._calls == DIRECT_FROM:
-            face, terms = self.kept.face, self.kept.terms
-            self._entry = direct_entry(self.program, face, terms, quick.word, failure, self.code)
+            signature, terms = self.kept.signature, self.kept.terms
+            self._entry = direct_entry(self.program, signature, terms, quick.word, failure, self.code)
         table = None if self._entry is None else self._entry.table(values)
         if table is not None and (seeded or not self._takes_seed or self._default_seeds.is_told):
             if self._record is None:
@@ -375,7 +375,7 @@ class BuiltFunction:
 
     def _misfit(self, values: Sequence[Any]) -> DlangError:
         """Returns the error for the first argument that does not agree with those before it."""
-        layout = self.kept.face.layout
+        layout = self.kept.signature.layout
         sizes: list[int | None] = [None] * len(layout.sizes)
         said: dict[int, tuple[int, str]] = {}
         for k, (part, value) in enumerate(zip(layout.params, values, strict=True)):
@@ -388,7 +388,7 @@ class BuiltFunction:
         """said: sizes of axes that are known, by their positions, and which argument said so."""
         from dlang.host.values import describe
 
-        p, layout, known = self.kept.params[k], self.kept.face.layout, []
+        p, layout, known = self.kept.params[k], self.kept.signature.layout, []
         for n in sorted({n for leaf in leaves_of((layout.params[k],)) for n in leaf.shape} & said.keys()):
             atom = layout.sizes[n].atom
             name = None if atom is None else dict(self.kept.sizes).get(atom)
@@ -422,7 +422,7 @@ class BuiltFunction:
         return known
 
     def _of_leaf(self, leaf: int, values: Sequence[Any], why: str = "") -> DlangError:
-        counts = [sum(1 for _ in leaves_of((part,))) for part in self.kept.face.layout.params]
+        counts = [sum(1 for _ in leaves_of((part,))) for part in self.kept.signature.layout.params]
         k = next(k for k in range(len(counts)) if leaf < sum(counts[: k + 1]))
         return self._wrong(k, values[k], {}, why)
 

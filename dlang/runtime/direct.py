@@ -32,7 +32,7 @@ from dlang.host.platform.objects import address_of
 from dlang.host.platform.stack import can_switch
 from dlang.host.values import NUMPY
 from dlang.ir.crossing import Choice, Fields, Items, Leaf, Part, Tree
-from dlang.ir.faces import Signature, Terms
+from dlang.ir.signatures import Signature, Terms
 from dlang.ir.terms import Array
 from dlang.lazy_modules import lazy_module
 from dlang.ops.dtypes import FLOATS, WHOLE
@@ -274,7 +274,7 @@ Code = tuple[tuple[Need, ...], bytes]
 """The meaning of the words in an entry's tables, and the machine code that takes them."""
 
 
-def _caller(program: CompiledProgram, face: Signature, point: EntryPoint, terms: Terms) -> Code | None:
+def _caller(program: CompiledProgram, signature: Signature, point: EntryPoint, terms: Terms) -> Code | None:
     """Returns the meaning of the words in an entry's tables, and the machine code that takes them; None if none.
 
     It follows from what the program was made from, and is kept with it.
@@ -283,7 +283,7 @@ def _caller(program: CompiledProgram, face: Signature, point: EntryPoint, terms:
     match kept:
         case (tuple() as needs, bytes() as code):
             return (needs, code) if code else None
-    text = callers.caller(face, point, terms, program.nodes.datatypes)
+    text = callers.caller(signature, point, terms, program.nodes.datatypes)
     needs, code = ((), b"") if text is None else (text.needs, objects.compile_object(text.llvm, level=0))
     if program.shelf is not None:
         program.shelf.put(CALLER, (needs, code))
@@ -292,7 +292,7 @@ def _caller(program: CompiledProgram, face: Signature, point: EntryPoint, terms:
 
 def direct_entry(
     program: CompiledProgram,
-    face: Signature,
+    signature: Signature,
     terms: Terms,
     word: int,
     explain: Callable[[RunError], BaseException],
@@ -303,13 +303,13 @@ def direct_entry(
     word: where an object that is called has the address of its record. explain: makes what is raised after a failure.
     made: what Python calls, if that was compiled before.
     """
-    name = face.name
+    name = signature.name
     entry = program.entries[name]
     if program.engine.sanitizes:  # arrays are lent by Python
         return None
     if not python.can_call() or (entry.point.recursive and not can_switch()) or _gives_arrays(program, entry):
         return None
-    made = made or _caller(program, face, entry.point, terms)
+    made = made or _caller(program, signature, entry.point, terms)
     if made is None:
         return None
     needs, code = made
@@ -345,7 +345,7 @@ def direct_entry(
         memory.check()
 
     state[capi.FAILED], state[capi.TIDY] = address_of(failed), address_of(tidy)
-    params = tuple([p for k, p in enumerate(face.layout.params) if k not in terms.bound])
+    params = tuple([p for k, p in enumerate(signature.layout.params) if k not in terms.bound])
     return DirectEntry(params, program, name, needs, loaded.entries[name], owner, (loaded, failed, tidy))
 
 

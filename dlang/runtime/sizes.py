@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dlang.ir.crossing import leaves_of
-from dlang.ir.faces import Signature, Terms
+from dlang.ir.signatures import Signature, Terms
 from dlang.ir.terms import Size, Var
 
 
@@ -52,14 +52,14 @@ class Unsolvable(Exception):
         self.leaf = leaf
 
 
-def plan(face: Signature, terms: Terms) -> list[Step]:
+def plan(signature: Signature, terms: Terms) -> list[Step]:
     """Plans how the sizes of arguments are found and checked, in order; raises `Unsolvable`."""
-    leaves = list(leaves_of(face.layout.params))
-    first = _first_leaves(face)
+    leaves = list(leaves_of(signature.layout.params))
+    first = _first_leaves(signature)
     steps: list[Step] = [PassedSize(var, first[k]) for k, var in terms.sizes]
     known = {step.var for step in steps if isinstance(step, PassedSize)}
     waiting = [
-        (number, axis, face.layout.sizes[position])
+        (number, axis, signature.layout.sizes[position])
         for number, leaf in enumerate(leaves)
         for axis, position in enumerate(leaf.shape)
     ]
@@ -78,17 +78,17 @@ def plan(face: Signature, terms: Terms) -> list[Step]:
         if len(left) == len(waiting):
             raise Unsolvable(left[0][0])
         waiting = left
-    if not known.issuperset(face.sizes):
+    if not known.issuperset(signature.sizes):
         raise Unsolvable(None)
     return steps
 
 
-def _first_leaves(face: Signature) -> list[int]:
+def _first_leaves(signature: Signature) -> list[int]:
     """The number of the first leaf of each parameter."""
 
     def counted() -> Iterator[int]:
         total = 0
-        for part in face.layout.params:
+        for part in signature.layout.params:
             yield total
             total += sum(1 for _ in leaves_of((part,)))
 

@@ -26,7 +26,7 @@ from dlang.ir.crossing import (
     holds_blanks,
     holds_code,
 )
-from dlang.ir.faces import ValueLayout
+from dlang.ir.signatures import ValueLayout
 from dlang.ir.types import I64
 from dlang.ops.dtypes import TRUNCATED
 from dlang.polynomials import Poly

@@ -114,8 +114,8 @@ def start_of(checked: Checked, path: str, options: Sequence[str], command: str =
 
 def run(checked: Checked, start: FnDecl, backend: Backend, seed: int = 0) -> None:
     """Compiles and calls a function without parameters; random numbers that it draws depend on the seed."""
-    runner, face = ready(checked, Request(start), backend, host.Host())
-    call(runner, face, seed=seed)
+    runner, signature = ready(checked, Request(start), backend, host.Host())
+    call(runner, signature, seed=seed)
 
 
 def measured(checked: Checked, start: FnDecl, backend: Backend, seed: int, wanted: Measures) -> None:

@@ -115,10 +115,10 @@ def test_nodes_and_effects_stay_in_the_rest(functions):
 @pytest.mark.parametrize("backend", ["interp", "cpu"])
 def test_both_parts_give_what_the_whole_gives(functions, backend):
     x = np.array([0.5, -1.0, 2.0])
-    runner, face = split(request(functions["chosen"]), [0], backend, Host())
+    runner, signature = split(request(functions["chosen"]), [0], backend, Host())
     passed = [3, x, 2.0]
-    early = runner.run(early_name(face.name), [passed[k] for k in face.early([0])])
-    (result,) = runner.run(face.name, [*passed, *early])
+    early = runner.run(early_name(signature.name), [passed[k] for k in signature.early([0])])
+    (result,) = runner.run(signature.name, [*passed, *early])
     assert result == pytest.approx(2.0 * (np.exp(0.5) + np.exp(2.0)), rel=1e-14)
 
 

@@ -13,7 +13,7 @@ from dlang.host.platform import objects
 from dlang.host.platform.objects import ITEMS
 from dlang.ir.anf import Array, Scalar, Var
 from dlang.ir.crossing import Choice, Fields, Items, Leaf, Part, leaf_count
-from dlang.ir.faces import Signature
+from dlang.ir.signatures import Signature
 from dlang.ops.dtypes import WHOLE
 
 
@@ -42,7 +42,7 @@ def is_made(part: Part) -> bool:
             return False
 
 
-def result(e: Emission, face: Signature, point: EntryPoint, first: int, outs: Sequence[int]) -> str:
+def result(e: Emission, signature: Signature, point: EntryPoint, first: int, outs: Sequence[int]) -> str:
     """Makes the result. What the run hands over becomes objects first, so that none of it is left to the run.
 
     first: the first word of what it gives back. outs: the places of the arrays that it was given to fill.
@@ -58,7 +58,7 @@ def result(e: Emission, face: Signature, point: EntryPoint, first: int, outs: Se
             leaves.append((formal.type.dtype, Object(at, w.emit(f"load ptr, ptr {e.place(at)}"))))
         else:
             leaves.append(_leaf(e, formal, w.emit(f"getelementptr i64, ptr %words, i64 {first + position}")))
-    return _built(e, face.layout.result, iter(leaves[len(face.extra) :])).value
+    return _built(e, signature.layout.result, iter(leaves[len(signature.extra) :])).value
 
 
 def _leaf(e: Emission, formal: Var, address: str) -> tuple[str, Object | str]:

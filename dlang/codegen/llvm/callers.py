@@ -32,7 +32,7 @@ from dlang.host.platform.objects import DATA
 from dlang.inequalities import LARGEST
 from dlang.ir.anf import Array, Datatype, Scalar, Size, Token, is_handle, poly
 from dlang.ir.crossing import Part, leaves_of
-from dlang.ir.faces import Signature, Terms
+from dlang.ir.signatures import Signature, Terms
 from dlang.ir.types import product
 
 
@@ -44,18 +44,18 @@ class Caller:
     needs: tuple[Need, ...]
 
 
-def caller(face: Signature, point: EntryPoint, terms: Terms, datatypes: Mapping[str, Datatype]) -> Caller | None:
+def caller(signature: Signature, point: EntryPoint, terms: Terms, datatypes: Mapping[str, Datatype]) -> Caller | None:
     """The function that Python calls for an entry; None if some of what it takes or gives needs Python.
 
     datatypes: those of the program.
     """
-    parts, trees = face.layout.params, Trees(face.layout.trees, datatypes)
+    parts, trees = signature.layout.params, Trees(signature.layout.trees, datatypes)
     crosses = all(_lasts(p) if k in terms.bound else is_taken(p, trees) for k, p in enumerate(parts))
-    if not crosses or not is_made(face.layout.result):
+    if not crosses or not is_made(signature.layout.result):
         return None
     module = Module()
     emission = Emission(StatementWriter(module, loops.Program({}), []))
-    body = _text(emission, face, point, terms)
+    body = _text(emission, signature, point, terms)
     if body is None:
         return None
     body += functions(emission, [dtype for dtype, _ in emission.trees.values()], trees)
@@ -73,10 +73,10 @@ def _outlives(dtype: str, is_array: bool) -> bool:
 
 
 # ---- the function ----------------------------------------------------------------------------------------------------
-def _text(e: Emission, face: Signature, point: EntryPoint, terms: Terms) -> str | None:
+def _text(e: Emission, signature: Signature, point: EntryPoint, terms: Terms) -> str | None:
     w, function = e.w, point.function
-    given = _arguments(e, face, terms)
-    if given is None or not _indices(e, face, terms):
+    given = _arguments(e, signature, terms)
+    if given is None or not _indices(e, signature, terms):
         return None
     params = [p for p in function.params if not isinstance(p.type, Token)]
     early = [p.type for p in params[len(given) :] if not isinstance(p.type, Token)]
@@ -90,11 +90,11 @@ def _text(e: Emission, face: Signature, point: EntryPoint, terms: Terms) -> str 
     work = _work(e, point.work)
     w.fork(w.emit(f"call i1 @dl_begin(ptr %state, double {work or '0.0'})"), "begun", "miss")
     w.begin("begun")
-    first = len(face.sizes) + face.seed
+    first = len(signature.sizes) + signature.seed
     for k, (dtype, tree) in e.trees.items():
         given[first + k] = write(e, dtype, tree)
-    owners = [k for k, part in enumerate(face.layout.params) for _ in leaves_of((part,))]
-    for n, (k, leaf) in enumerate(zip(owners, leaves_of(face.layout.params), strict=True)):
+    owners = [k for k, part in enumerate(signature.layout.params) for _ in leaves_of((part,))]
+    for n, (k, leaf) in enumerate(zip(owners, leaves_of(signature.layout.params), strict=True)):
         if leaf.dtype == "str" and not leaf.shape and k not in terms.bound:
             given[first + n] = e.written(given[first + n], "retreat")
     for array in e.held:
@@ -104,7 +104,7 @@ def _text(e: Emission, face: Signature, point: EntryPoint, terms: Terms) -> str 
         given[first + k] = _in_rows(e, array)
     dropped = e.made
     outs = _run(e, point, given, work)
-    made = result(e, face, point, len(given) + len(outs), outs)
+    made = result(e, signature, point, len(given) + len(outs), outs)
     w.code += [f"  %out = call ptr @dl_end(ptr %state, ptr {made}, ptr %objects, i64 {dropped})", "  ret ptr %out"]
     head = f"define ptr @{caller_symbol(function.name)}(ptr %table, ptr %args, i64 %seed) nounwind {{"
     room = len(given) + len(point.outs) + point.raw
@@ -144,38 +144,38 @@ def _ends(made: int) -> list[str]:
 
 
 # ---- arguments -------------------------------------------------------------------------------------------------------
-def _arguments(e: Emission, face: Signature, terms: Terms) -> list[str] | None:
+def _arguments(e: Emission, signature: Signature, terms: Terms) -> list[str] | None:
     """The words of sizes, seed and arguments; None if Python has to solve for a size."""
     w, bound, values = e.w, terms.bound, dict(terms.sizes)
-    early = face.early(bound)
-    for k, var in enumerate(face.sizes):
+    early = signature.early(bound)
+    for k, var in enumerate(signature.sizes):
         if k in early:
             w.bind(var, e.given(k))
     taken = 0
-    for k, part in enumerate(face.layout.params):
+    for k, part in enumerate(signature.layout.params):
         if k in bound:
-            at = len(face.sizes) + face.seed + len(e.leaves)
+            at = len(signature.sizes) + signature.seed + len(e.leaves)
             e.leaves += [e.given(at + n) for n, _ in enumerate(leaves_of((part,)))]
         else:
             arg = w.emit(f"load ptr, ptr {w.emit(f'getelementptr ptr, ptr %args, i64 {taken}')}")
             taken += 1
-            take(e, part, arg, face.layout.sizes)
+            take(e, part, arg, signature.layout.sizes)
         if k in values:
             e.unless(w.emit(f"icmp ule i64 {e.leaves[-1]}, {LARGEST}"))
             e.size(poly(values[k]), e.leaves[-1])
     known = set(w.values)
-    if not known.issuperset(face.sizes) or not all(set(s.atoms()) <= known for s, _ in e.waiting):
+    if not known.issuperset(signature.sizes) or not all(set(s.atoms()) <= known for s, _ in e.waiting):
         return None
     for size, actual in e.waiting:
         if any(len(m) > 1 for m in size.terms):
             e.unless(w.emit(f"xor i1 {is_too_large(w, size)}, true"))
         e.unless(w.emit(f"icmp eq i64 {size_value(w, size)}, {actual}"))
-    return [*[w.values[s] for s in face.sizes], *(["%seed"] if face.seed else []), *e.leaves]
+    return [*[w.values[s] for s in signature.sizes], *(["%seed"] if signature.seed else []), *e.leaves]
 
 
-def _indices(e: Emission, face: Signature, terms: Terms) -> bool:
+def _indices(e: Emission, signature: Signature, terms: Terms) -> bool:
     """Compares indices with what they are to be below; False if that is not known here."""
-    w, b = e.w, face.layout
+    w, b = e.w, signature.layout
     for k, below in terms.indices:
         (leaf,) = leaves_of((b.params[k],))
         if not set(below.atoms()) <= set(w.values):
