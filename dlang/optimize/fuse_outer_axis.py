@@ -27,7 +27,7 @@ from dlang.optimize.fusion_order import Items, bits
 from dlang.optimize.in_blocks import in_blocks, is_element
 from dlang.optimize.splitting import Split, Unit, Way, ways
 from dlang.optimize.unguarded import adds_many
-from dlang.optimize.unroll import is_narrow
+from dlang.optimize.write_out import values
 
 LIGHT = 4  # primitives of a term, more of which take so long that it does not matter how often operands are read
 
@@ -288,7 +288,7 @@ def _peeled(members: Sequence[_Member]) -> tuple[list[_Member], list[_Member], l
 
 def _narrow(members: Sequence[_Member]) -> bool:
     """Tells whether all rows are so short that they become scalars, of which several are done at once anyhow."""
-    return any(m.inner for m in members) and all(is_narrow(a) for m in members for a in m.inner)
+    return any(m.inner for m in members) and all(values(a) for m in members for a in m.inner)
 
 
 def _useful(members: Sequence[_Member]) -> bool:

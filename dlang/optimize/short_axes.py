@@ -14,19 +14,16 @@ product of matrices takes them together (`contractions.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
-from itertools import product
+from collections.abc import Sequence, Set
+from dataclasses import replace
 
 from dlang.ir import anf
 from dlang.ir.comprehension_queries import done_whole, with_results
 from dlang.ir.pruning import pruned_block
-from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import map_bodies, map_inner, mentioned, op_blocks, parts, rebuild, with_lets, with_op
+from dlang.ir.traverse import map_bodies, map_inner, mentioned
 from dlang.ops.monoids import COMBINE
-from dlang.optimize.unroll import CODE, POINTS, adds_products, is_choice, is_narrow, mentions, unrolled
-
-Place = tuple[int, ...]
+from dlang.optimize.unroll import unrolled
+from dlang.optimize.write_out import Short, adds_products, are_few, is_choice, values, written
 
 
 def short_axes(program: anf.Program) -> anf.Program:
@@ -36,17 +33,16 @@ def short_axes(program: anf.Program) -> anf.Program:
 
 def _block(block: anf.Block) -> anf.Block:
     block = map_inner(block, _block)
-    chosen = _chosen(block)
-    if not chosen:
+    short = {let.vars: s for let in block.lets if isinstance(let.op, anf.Comp) and (s := _short(let.op)) is not None}
+    writer = written(block, short, block.results)
+    if writer is None:
         return block
-    writer = _Writer(chosen)
-    for let in block.lets:
-        writer.let(let)
-    results = tuple([writer.renaming.atom(r) for r in block.results])
-    return anf.Block(_of_use(writer.lets, results, writer.parts), results)
+    results = tuple(map(writer.atom, block.results))
+    made = {part for _, parts in writer.apart.values() for part in parts.values()}
+    return anf.Block(_of_use(writer.lets, results, made), results)
 
 
-def _of_use(lets: Sequence[anf.Let], results: Sequence[anf.Atom], made: Set[anf.Var]) -> tuple[anf.Let, ...]:
+def _of_use(lets: Sequence[anf.Let], results: Sequence[anf.Atom], made: Set[anf.Atom]) -> tuple[anf.Let, ...]:
     """The lets without the parts of arrays that nothing reads; made: all parts."""
     used: set[anf.Atom] = set(results)
     kept: list[anf.Let] = []
@@ -65,32 +61,12 @@ def _of_use(lets: Sequence[anf.Let], results: Sequence[anf.Atom], made: Set[anf.
 
 
 # ---- what can be written out -----------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class _Short:
-    """The short axes of a comprehension, and of each of its results the dimensions along them."""
-
-    axes: tuple[anf.Axis, ...]
-    dimensions: tuple[tuple[int, ...], ...]
-
-    def points(self) -> Iterator[dict[anf.Var, anf.Lit]]:
-        """The places along the axes, in order."""
-        ranges = [range(int(a.lows[0].constant or 0), int(a.highs[0].constant or 0)) for a in self.axes]
-        for values in product(*ranges):
-            yield {a.var: anf.Lit(value, "i64") for a, value in zip(self.axes, values, strict=True)}
-
-
-Chosen = Mapping[tuple[anf.Var, ...], _Short]
-
-
-def _short(op: anf.Comp) -> _Short | None:
+def _short(op: anf.Comp) -> Short | None:
     """The short axes of a comprehension, if it can be written out along them."""
-    axes = tuple([axis for axis in op.axes if is_narrow(axis)])
+    axes = tuple([axis for axis in op.axes if values(axis)])
     own = [axis.var for axis in axes]
     longer = [axis for axis in op.axes if axis not in axes]
-    points = 1
-    for axis in axes:
-        points *= int(axis.highs[0].constant or 0) - int(axis.lows[0].constant or 0)
-    if not axes or not longer or points > POINTS or points * len(op.body.lets) > CODE:
+    if not axes or not longer or not are_few(axes, len(op.body.lets)):
         return None
     if any(size.mentions(own) for axis in longer for size in (*axis.lows, *axis.highs)):
         return None
@@ -100,7 +76,7 @@ def _short(op: anf.Comp) -> _Short | None:
     if any(entry.mentions(inside) for d in op.destinations for entry in d.index):
         return None
     dimensions = [_dimensions(d, value, axes) for d, value in zip(op.destinations, op.body.results, strict=True)]
-    return _Short(axes, tuple([d for d in dimensions if d is not None])) if None not in dimensions else None
+    return Short(axes, tuple([d for d in dimensions if d is not None])) if None not in dimensions else None
 
 
 def _dimensions(d: anf.Destination, value: anf.Atom, axes: Sequence[anf.Axis]) -> tuple[int, ...] | None:
@@ -121,136 +97,3 @@ def _dimensions(d: anf.Destination, value: anf.Atom, axes: Sequence[anf.Axis]) -
         elif entry.mentions([axis.var for axis in axes]):
             return None
     return None if d.monoid == "set" and own else tuple(found)
-
-
-def _chosen(block: anf.Block) -> Chosen:
-    """The comprehensions of a block to write out: all that is made of their results is known to be apart, too."""
-    chosen = {}
-    for let in block.lets:
-        if isinstance(let.op, anf.Comp) and (short := _short(let.op)) is not None:
-            chosen[let.vars] = short
-    while chosen:
-        apart = _apart(chosen)
-        whole = {r for r in block.results if r in apart}
-        _used_whole(block, apart, chosen, frozenset(), whole)
-        bad = [vars for vars in chosen if not whole.isdisjoint(vars)]
-        if not bad:
-            break
-        for vars in bad:
-            del chosen[vars]
-    return chosen
-
-
-def _apart(chosen: Chosen) -> dict[anf.Atom, tuple[int, ...]]:
-    """The arrays that are taken apart, and along which dimensions."""
-    return {v: d for vars, short in chosen.items() for v, d in zip(vars, short.dimensions, strict=True) if d}
-
-
-def _used_whole(
-    block: anf.Block,
-    apart: Mapping[anf.Atom, tuple[int, ...]],
-    chosen: Chosen,
-    known: frozenset[anf.Var],
-    whole: set[anf.Atom],
-) -> None:
-    """Finds the arrays that are used otherwise than by elements at known places. known: axes that are written out."""
-    for let in block.lets:
-        op = let.op
-        if isinstance(op, anf.Read) and op.array in apart:
-            places = [op.index[k] for k in apart[op.array]]
-            if not all(p.constant is not None or p.atom in known for p in places):
-                whole.add(op.array)
-            continue
-        whole.update(a for a in parts(op).atoms if a in apart)
-        inside = known.union([a.var for a in chosen[let.vars].axes]) if let.vars in chosen else known
-        for inner in op_blocks(op):
-            whole.update(r for r in inner.results if r in apart)
-            _used_whole(inner, apart, chosen, inside, whole)
-
-
-# ---- writing it out --------------------------------------------------------------------------------------------------
-@dataclass(slots=True)
-class _Writer:
-    """arrays: the parts of those that are taken apart, and along which dimensions. parts: all of these."""
-
-    chosen: Chosen
-    lets: list[anf.Let] = field(default_factory=list)
-    arrays: dict[anf.Var, tuple[tuple[int, ...], dict[Place, anf.Var]]] = field(default_factory=dict)
-    parts: set[anf.Var] = field(default_factory=set)
-    renaming: Renaming = field(default_factory=lambda: Renaming({}))
-
-    def let(self, let: anf.Let) -> None:
-        """A let of the block, or of a comprehension in it."""
-        short = self.chosen.get(let.vars)
-        if short is not None:
-            self.comprehension(let, short)
-            return
-        r = self.renaming
-        op = rebuild(let.op, atom=r.atom, size=r.size, block=self.block, bind=r.bind)
-        if isinstance(op, anf.Read) and op.array in self.arrays:
-            dimensions, made = self.arrays[op.array]
-            array = made[tuple([int(op.index[k].constant or 0) for k in dimensions])]
-            if isinstance(array.type, anf.Scalar):
-                r.env[let.vars[0]] = array
-                return
-            op = anf.Read(array, _without(op.index, dimensions))
-        self.lets.append(with_op(let, tuple([r.bind(v) for v in let.vars]), op))
-
-    def block(self, block: anf.Block) -> anf.Block:
-        around, self.lets = self.lets, []
-        for let in block.lets:
-            self.let(let)
-        new = with_lets(block, self.lets, [self.renaming.atom(a) for a in block.results])
-        self.lets = around
-        return new
-
-    def comprehension(self, let: anf.Let, short: _Short) -> None:
-        op = let.op
-        assert isinstance(op, anf.Comp)
-        around, self.lets = self.lets, []
-        values: list[dict[Place, anf.Atom]] = [{} for _ in op.destinations]
-        r = self.renaming
-        for point in short.points():
-            r.env.update(point)
-            r.renew = True
-            for inner in op.body.lets:
-                self.let(inner)
-            r.renew = False
-            for value, d, dimensions, found in zip(
-                op.body.results, op.destinations, short.dimensions, values, strict=True
-            ):
-                place = tuple([int(r.size(d.index[k]).constant or 0) for k in dimensions])
-                found[place] = self.combined(let, d, found.get(place), r.atom(value))
-        body, self.lets = self.lets, around
-        axes = tuple([axis for axis in op.axes if axis not in short.axes])
-        vars: list[anf.Var] = []
-        results: list[anf.Atom] = []
-        destinations: list[anf.Destination] = []
-        for var, d, dimensions, found in zip(let.vars, op.destinations, short.dimensions, values, strict=True):
-            assert isinstance(d, anf.Reduce) and isinstance(var.type, anf.Array | anf.Scalar)
-            shape = _without(d.shape, dimensions)
-            type = anf.Array(var.type.dtype, shape) if shape else anf.Scalar(var.type.dtype)
-            made = {place: anf.fresh(var.name, type) if dimensions else var for place in found}
-            if dimensions:
-                self.arrays[var] = dimensions, made
-                self.parts.update(made.values())
-            vars += made.values()
-            results += found.values()
-            reduced = any(not mentions(d.index, axis.var) for axis in axes)
-            destination = anf.Reduce(shape, _without(d.index, dimensions), d.monoid if reduced else "set")
-            destinations += [destination] * len(found)
-        comp = anf.Comp(axes, anf.Block(tuple(body), tuple(results)), tuple(destinations))
-        self.lets.append(anf.Let(tuple(vars), comp, let.span))
-
-    def combined(self, let: anf.Let, d: anf.Destination, first: anf.Atom | None, second: anf.Atom) -> anf.Atom:
-        """A value at one more place along axes that are reduced."""
-        assert isinstance(d, anf.Reduce)
-        if first is None:
-            return second
-        var = anf.fresh("t", first.type)
-        self.lets.append(anf.Let((var,), anf.Prim(COMBINE[d.monoid], (first, second)), let.span))
-        return var
-
-
-def _without(sizes: tuple[anf.Size, ...], dimensions: Sequence[int]) -> tuple[anf.Size, ...]:
-    return tuple([size for k, size in enumerate(sizes) if k not in dimensions])

@@ -1,0 +1,274 @@
+"""Axes of few known values, written out: the code of a comprehension at each of them, one after another.
+
+An array whose every use is of elements at known places along such axes is taken apart: it is its elements, or arrays
+along what other axes it has. `short_axes.py` and `unroll.py` say which comprehensions are written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+from dlang.ir import anf
+from dlang.ir.rewriting import Rewriter
+from dlang.ir.traverse import mentioned, op_blocks, parts
+from dlang.ir.types import BOOL, I64, dtype_of, type_of
+from dlang.ops.monoids import COMBINE, MONOIDS, STAYS
+from dlang.optimize.constants import evaluated
+
+EXTENT = 4  # of an axis: what is longer fills vectors of its own
+POINTS = 16
+CODE = 256  # operations
+
+Place = tuple[int, ...]
+Best = dict[Place, tuple[int, anf.Atom]]
+"""At each place the last position that was looked at, and the extreme value so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Short:
+    """The axes along which a comprehension is written out, and of each of its results the dimensions along them."""
+
+    axes: tuple[anf.Axis, ...]
+    dimensions: tuple[tuple[int, ...], ...]
+
+    def points(self) -> Iterator[dict[anf.Var, anf.Lit]]:
+        """The axes at each of their points, in order."""
+        for point in product(*[values(axis) or () for axis in self.axes]):
+            yield {axis.var: anf.Lit(value, "i64") for axis, value in zip(self.axes, point, strict=True)}
+
+
+Chosen = Mapping[tuple[anf.Var, ...], Short]
+"""The comprehensions to write out, by what they bind."""
+
+
+# ---- questions -------------------------------------------------------------------------------------------------------
+def values(axis: anf.Axis) -> range | None:
+    """The values of an axis, where they are few and known."""
+    if len(axis.lows) != 1 or len(axis.highs) != 1:
+        return None
+    low, high = axis.lows[0].constant, axis.highs[0].constant
+    return range(int(low), int(high)) if low is not None and high is not None and 0 < high - low <= EXTENT else None
+
+
+def are_few(axes: Sequence[anf.Axis], code: int = 0) -> bool:
+    """Tells whether code of so many operations may be written out at each point of some axes."""
+    points = prod([len(values(axis) or ()) for axis in axes])
+    return 0 < points <= POINTS and points * code <= CODE
+
+
+def is_choice(d: anf.Destination) -> bool:
+    """Tells whether a result is one of the values of the points."""
+    return isinstance(d, anf.Reduce) and MONOIDS[d.monoid].derivative == "choice"
+
+
+def adds_products(op: anf.Comp, axes: Sequence[anf.Axis]) -> bool:
+    """Tells whether a result is a sum of products over one of some axes."""
+    products = {let.vars[0] for let in op.body.lets if isinstance(let.op, anf.Prim) and let.op.name == "mul"}
+    return any(
+        value in products and any(not mentions(d.index, axis.var) for axis in axes)
+        for value, d in zip(op.body.results, op.destinations, strict=True)
+    )
+
+
+def mentions(index: Sequence[anf.Size], var: anf.Var) -> bool:
+    """Tells whether an index has an entry that mentions a variable."""
+    return any(entry.mentions((var,)) for entry in index)
+
+
+# ---- what can be written out -----------------------------------------------------------------------------------------
+def written(block: anf.Block, candidates: Chosen, whole: Collection[anf.Atom]) -> Writer | None:
+    """The writer that has gone through a block, if it has written out some of the candidates; None if not.
+
+    whole: what is used as a whole outside of the block.
+    """
+    chosen = _apart(block, candidates, whole) if candidates else {}
+    if not chosen:
+        return None
+    writer = Writer(chosen)
+    for let in block.lets:
+        writer.rule(let)
+    return writer
+
+
+def _apart(block: anf.Block, candidates: Chosen, whole: Collection[anf.Atom]) -> dict[tuple[anf.Var, ...], Short]:
+    """The comprehensions of a block to write out: all that is made of what they bind is known to be apart, too."""
+    left = dict(candidates)
+    ops = {let.vars: let.op for let in block.lets if isinstance(let.op, anf.Comp) and let.vars in left}
+    while left:
+        apart: dict[anf.Atom, tuple[int, ...]] = {
+            v: d for vars, short in left.items() for v, d in zip(vars, short.dimensions, strict=True) if d
+        }
+        wrong = {a for a in whole if a in apart}
+        _used_whole(block, apart, left, frozenset(), wrong)
+        bad = [
+            vars
+            for vars in left
+            if not wrong.isdisjoint(vars)
+            or any(d.into is not None and d.into not in apart for d in ops[vars].destinations)
+        ]
+        if not bad:
+            break
+        for vars in bad:
+            del left[vars]
+    return left
+
+
+def _used_whole(
+    block: anf.Block,
+    apart: Mapping[anf.Atom, tuple[int, ...]],
+    chosen: Chosen,
+    known: frozenset[anf.Var],
+    whole: set[anf.Atom],
+) -> None:
+    """Finds the arrays that are used otherwise than by elements at known places. known: axes that are written out."""
+    for let in block.lets:
+        op = let.op
+        if isinstance(op, anf.Read) and op.array in apart:
+            if not all(known.issuperset(op.index[k].atoms()) for k in apart[op.array]):
+                whole.add(op.array)
+            continue
+        short = chosen.get(let.vars)
+        if short is None:
+            whole.update([a for a in parts(op).atoms if a in apart])
+        inside = known if short is None else known.union([a.var for a in short.axes])
+        for inner in op_blocks(op):
+            whole.update([r for r in inner.results if r in apart])
+            _used_whole(inner, apart, chosen, inside, whole)
+
+
+# ---- writing ---------------------------------------------------------------------------------------------------------
+class Writer(Rewriter):
+    """A walk that writes out what is chosen. apart: the parts of each array that is gone, and along which dimensions.
+
+    A part is a scalar, or an array of what is left of the shape.
+    """
+
+    def __init__(self, chosen: Chosen) -> None:
+        super().__init__()
+        self.chosen = chosen
+        self.apart: dict[anf.Var, tuple[tuple[int, ...], Mapping[Place, anf.Atom]]] = {}
+
+    def block(self, block: anf.Block) -> anf.Block:
+        used = mentioned(block)
+        return (
+            block if self.env.keys().isdisjoint(used) and self.apart.keys().isdisjoint(used) else super().block(block)
+        )
+
+    def rule(self, let: anf.Let) -> None:
+        short = self.chosen.get(let.vars)
+        if short is not None:
+            assert isinstance(let.op, anf.Comp)
+            self.comprehension(let, let.op, short)
+            return
+        op = self.op(let.op)
+        known = evaluated(op)
+        if isinstance(op, anf.Read) and op.array in self.apart:
+            dimensions, found = self.apart[op.array]
+            part = found[tuple([int(op.index[k].constant or 0) for k in dimensions])]
+            if isinstance(part, anf.Var) and isinstance(part.type, anf.Array):
+                op = anf.Read(part, _without(op.index, dimensions))
+            else:
+                known = part
+        if known is None:
+            self.keep(let, op)
+        else:
+            self.env[let.vars[0]] = known
+
+    def comprehension(self, let: anf.Let, op: anf.Comp, short: Short) -> None:
+        """The code at each point; what is left of the comprehension, if it has longer axes, is around all of it."""
+        axes = tuple([axis for axis in op.axes if axis not in short.axes])
+        around = self.lets
+        if axes:
+            self.lets = []
+        made: list[dict[Place, anf.Atom]] = []
+        for d in op.destinations:
+            made.append({} if d.into is None else dict(self.apart[d.into][1]))
+        extremes: list[Best] = [{} for _ in op.destinations]
+        for point in short.points():
+            self.env.update(point)
+            self.renew = True
+            for inner in op.body.lets:
+                self.rule(inner)
+            self.renew = False
+            for value, d, dimensions, found, best in zip(
+                op.body.results, op.destinations, short.dimensions, made, extremes, strict=True
+            ):
+                assert isinstance(d, anf.Reduce)
+                place = tuple([int(self.size(d.index[k]).constant or 0) for k in dimensions])
+                atom = self.atom(value)
+                if d.monoid in STAYS:
+                    self.extreme(let, d.monoid, place, atom, best, found)
+                elif d.monoid == "set" or place not in found:
+                    found[place] = atom
+                else:
+                    found[place] = self.combined(let, d.monoid, found[place], atom)
+        body, self.lets = self.lets, around
+        if axes:
+            made = self.longer(let, op, short, axes, body, made)
+        for var, dimensions, found in zip(let.vars, short.dimensions, made, strict=True):
+            if dimensions:
+                self.apart[var] = dimensions, found
+            elif found[()] is not var:
+                self.env[var] = found[()]
+
+    def longer(
+        self,
+        let: anf.Let,
+        op: anf.Comp,
+        short: Short,
+        axes: tuple[anf.Axis, ...],
+        body: Sequence[anf.Let],
+        made: Sequence[Mapping[Place, anf.Atom]],
+    ) -> list[dict[Place, anf.Atom]]:
+        """Writes the comprehension over the longer axes; returns the parts of each of its results."""
+        vars: list[anf.Var] = []
+        results: list[anf.Atom] = []
+        destinations: list[anf.Destination] = []
+        out: list[dict[Place, anf.Atom]] = []
+        for var, d, dimensions, found in zip(let.vars, op.destinations, short.dimensions, made, strict=True):
+            assert isinstance(d, anf.Reduce)
+            shape = _without(d.shape, dimensions)
+            type = type_of(dtype_of(var), shape)
+            named = {place: anf.fresh(var.name, type) if dimensions else var for place in found}
+            vars += named.values()
+            results += found.values()
+            reduced = any(not mentions(d.index, axis.var) for axis in axes)
+            destination = anf.Reduce(shape, _without(d.index, dimensions), d.monoid if reduced else "set")
+            destinations += [destination] * len(found)
+            out.append({**named})
+        comp = anf.Comp(axes, anf.Block(tuple(body), tuple(results)), tuple(destinations))
+        self.write(anf.Let(tuple(vars), comp, let.span))
+        return out
+
+    def combined(self, let: anf.Let, monoid: str, first: anf.Atom, second: anf.Atom) -> anf.Atom:
+        if monoid == "sum" and (_is_zero(first) or _is_zero(second)):
+            return second if _is_zero(first) else first
+        return self.prim(let, first.type, COMBINE[monoid], first, second)
+
+    def extreme(
+        self, let: anf.Let, monoid: str, place: Place, atom: anf.Atom, best: Best, found: dict[Place, anf.Atom]
+    ) -> None:
+        """Takes one more value: the first NaN is the extreme, else the first of the greatest or the least values."""
+        if place not in best:
+            best[place], found[place] = (0, atom), anf.Lit(0, "i64")
+            return
+        last, old = best[place]
+        better = self.prim(let, BOOL, "not", self.prim(let, BOOL, STAYS[monoid], atom, old))
+        if dtype_of(atom) in anf.FLOATS:
+            better = self.prim(let, BOOL, "and", better, self.prim(let, BOOL, "eq", old, old))
+        best[place] = last + 1, self.prim(let, atom.type, "select", better, atom, old)
+        found[place] = self.prim(let, I64, "select", better, anf.Lit(last + 1, "i64"), found[place])
+
+    def prim(self, let: anf.Let, type: anf.Type, name: str, *args: anf.Atom) -> anf.Var:
+        return self.emit(anf.Prim(name, args), type, span=let.span)
+
+
+def _is_zero(atom: anf.Atom) -> bool:
+    return isinstance(atom, anf.Lit) and not isinstance(atom.value, bool | str) and atom.value == 0
+
+
+def _without(sizes: Sequence[anf.Size], dimensions: Sequence[int]) -> tuple[anf.Size, ...]:
+    return tuple([size for k, size in enumerate(sizes) if k not in dimensions])
