@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dlang.ir import anf
-from dlang.ir.substitution import Renaming, Replacement
-from dlang.ir.traverse import mentioned
+from dlang.ir.rewriting import Rewriter
+from dlang.ir.substitution import Replacement
 from dlang.ir.types import I64, array_type
 from dlang.polynomials import Poly
 
@@ -89,8 +89,8 @@ class Location:
         return inserted(within(index, self.axis, self.start), self.at, *self.entries)
 
 
-class Relocation(Renaming):
-    """A substitution by which the elements of some arrays are read, or seen in a view, where they are now.
+class Relocation(Rewriter):
+    """A walk by which the elements of some arrays are read, or seen in a view, where they are now.
 
     A polynomial may stand for a variable that is an operand, too: `numbers` is what computes those, and comes first.
     """
@@ -128,18 +128,12 @@ class Relocation(Renaming):
             return super().op(replace(op, array=location.there, index=location.index(op.index)))
         return super().op(op)
 
-    def lets(self, lets: Sequence[anf.Let]) -> list[anf.Let]:
-        """The lets without those that read what is an only element."""
-        out = []
-        for let in lets:
-            location = self.locations.get(let.op.array) if isinstance(let.op, anf.Read) else None
-            if location is not None and isinstance(location.there.type, anf.Scalar):
-                self.env[let.vars[0]] = location.there
-            else:
-                out.append(self.let(let))
-        return out
+    def rule(self, let: anf.Let) -> None:
+        location = self.locations.get(let.op.array) if isinstance(let.op, anf.Read) else None
+        if location is not None and isinstance(location.there.type, anf.Scalar):
+            self.env[let.vars[0]] = location.there
+        else:
+            super().rule(let)
 
     def block(self, block: anf.Block) -> anf.Block:
-        if not self.renew and self.locations.keys().isdisjoint(mentioned(block)):
-            return super().block(block)
-        return anf.Block(tuple(self.lets(block.lets)), tuple([self.atom(r) for r in block.results]))
+        return block if self.untouched(block, self.locations) else super().block(block)

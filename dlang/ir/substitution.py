@@ -110,10 +110,17 @@ class Renaming:
         return anf.Let(vars, op, span)
 
     def block(self, block: anf.Block) -> anf.Block:
-        if not self.renew and self.site is None and self.env.keys().isdisjoint(mentioned(block)):
+        if self.untouched(block):
             return block
         lets = [self.let(let) for let in block.lets]
         return with_lets(block, lets, self.results(block))
+
+    def untouched(self, block: anf.Block, *about: Mapping[anf.Var, object]) -> bool:
+        """Tells whether a block mentions nothing that is replaced, and nothing of what rules are about."""
+        if self.renew or self.site is not None:
+            return False
+        used = mentioned(block)
+        return self.env.keys().isdisjoint(used) and all(some.keys().isdisjoint(used) for some in about)
 
     def results(self, block: anf.Block) -> Sequence[anf.Atom]:
         """The results of a block whose lets have been gone through."""

@@ -144,11 +144,11 @@ def _together(first: anf.Let, second: anf.Let, sizes: Mapping[anf.Var, anf.Size]
     axes = {y.var: x.var for x, y in zip(a.axes, b.axes, strict=True)}
     reader = PointReader(made.axes, made.values, made.destinations, results, axes)
     body = reader.block(b.body)
-    if reader.failed:
+    if not results.keys().isdisjoint(mentioned(body)):
         return None
     made.lets += body.lets
     for var, value, destination in zip(second.vars, body.results, b.destinations, strict=True):
-        new = _opened(renamed(destination, reader.renaming), sizes)
+        new = _opened(renamed(destination, reader), sizes)
         if any(size.mentions(first.vars) for size in (*new.shape, *new.index)):
             return None
         if new.into not in results:

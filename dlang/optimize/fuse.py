@@ -21,9 +21,10 @@ from dlang.ir import anf
 from dlang.ir.affine import grows_less
 from dlang.ir.axes import Relocation
 from dlang.ir.comprehension_queries import extent, point_of
+from dlang.ir.rewriting import Rewriter
 from dlang.ir.sharing import repeated, takes_long
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import free_vars, map_bodies, map_inner, mentioned, parts, rebuild, walk, with_lets, with_op
+from dlang.ir.traverse import free_vars, map_bodies, map_inner, mentioned, parts, walk, with_lets, with_op
 from dlang.ir.types import I64, array_type, product
 from dlang.ir.writes import own_elements
 from dlang.ops.primitives import ADDITION, COST
@@ -127,11 +128,11 @@ class _Merged:
         env = dict(zip([x.var for x in b.axes], [x.var for x in self.axes], strict=True))
         reader = PointReader(self.axes, self.values, self.destinations, places, env)
         body = reader.block(b.body)
-        if reader.failed:
+        if not places.keys().isdisjoint(mentioned(body)):
             return False
         lets, values, destinations = list(body.lets), list[anf.Atom](), list[anf.Destination]()
         for value, d in zip(body.results, b.destinations, strict=True):
-            new = renamed(d, reader.renaming)
+            new = renamed(d, reader)
             if new.into in places:
                 k = places[new.into]
                 base = self.destinations[k]
@@ -164,8 +165,11 @@ def renamed(d: anf.Destination, renaming: Renaming) -> anf.Destination:
     return replace(d, index=tuple(map(renaming.size, d.index)))
 
 
-class PointReader:
-    """Renames a body to the axes of another comprehension, whose results at the same point are known values."""
+class PointReader(Rewriter):
+    """Renames a body to the axes of another comprehension, whose results at the same point are known values.
+
+    What mentions such a result afterwards needs more of it than that.
+    """
 
     def __init__(
         self,
@@ -176,34 +180,22 @@ class PointReader:
         env: dict[anf.Var, anf.Var],
     ) -> None:
         """axes, values, destinations: of the other comprehension. results: which of its results a variable is."""
+        super().__init__(env)
         self.axes, self.values, self.destinations = axes, values, destinations
-        self.results = results
-        self.renaming = Renaming(env)
-        self.failed = False
+        self.known = results
 
-    def atom(self, atom: anf.Atom) -> anf.Atom:
-        if isinstance(atom, anf.Var) and atom in self.results:
-            self.failed = True
-        return self.renaming.atom(atom)
-
-    def size(self, size: anf.Size) -> anf.Size:
-        if size.mentions(self.results):
-            self.failed = True
-        return self.renaming.size(size)
+    def rule(self, let: anf.Let) -> None:
+        op = let.op
+        if isinstance(op, anf.Read) and op.array in self.known:
+            k = self.known[op.array]
+            index = tuple(map(self.size, op.index))
+            if index == self.destinations[k].index and self.is_at_its_point(self.destinations[k]):
+                self.env[let.vars[0]] = self.values[k]
+                return
+        super().rule(let)
 
     def block(self, block: anf.Block) -> anf.Block:
-        lets = []
-        for let in block.lets:
-            op = let.op
-            if isinstance(op, anf.Read) and op.array in self.results:
-                k = self.results[op.array]
-                index = tuple([self.renaming.size(i) for i in op.index])
-                if index == self.destinations[k].index and self.is_at_its_point(self.destinations[k]):
-                    self.renaming.env[let.vars[0]] = self.values[k]
-                    continue
-            new = rebuild(op, atom=self.atom, size=self.size, block=self.block, bind=self.renaming.bind)
-            lets.append(anf.Let(tuple([self.renaming.bind(v) for v in let.vars]), new, let.span))
-        return anf.Block(tuple(lets), tuple([self.atom(r) for r in block.results]))
+        return block if self.untouched(block, self.known) else super().block(block)
 
     def is_at_its_point(self, destination: anf.Destination) -> bool:
         """Says whether a result of the other comprehension holds the value of each point."""
@@ -419,37 +411,34 @@ class _Producer:
         return [self.op.body.lets[n] for n in sorted(found)]
 
 
-class _Inliner:
+class _Inliner(Rewriter):
     """Replaces reads of chosen results by the code that computes the element."""
 
     def __init__(self, chosen: dict[anf.Var, tuple[_Producer, int]]) -> None:
+        super().__init__()
         self.chosen = chosen
-        self.renaming = Renaming({})
+
+    def rule(self, let: anf.Let) -> None:
+        op = self.op(let.op)
+        if isinstance(op, anf.Read) and op.array in self.chosen:
+            self.env[let.vars[0]] = self.element(op)
+            return
+        if isinstance(op, anf.Comp):  # what is inlined later must be the code as it is now
+            producer = _Producer(op)
+            self.chosen.update({v: (producer, k) for k, v in enumerate(let.vars) if v in self.chosen})
+        self.keep(let, op)
 
     def block(self, block: anf.Block) -> anf.Block:
-        lets: list[anf.Let] = []
-        r = self.renaming
-        for let in block.lets:
-            op = rebuild(let.op, atom=r.atom, size=r.size, block=self.block, bind=r.bind)
-            if isinstance(op, anf.Read) and op.array in self.chosen:
-                r.env[let.vars[0]] = self.element(op, lets)
-            else:
-                if isinstance(op, anf.Comp):
-                    # what is inlined later must be the code as it is now
-                    producer = _Producer(op)
-                    for k, var in enumerate(let.vars):
-                        if var in self.chosen:
-                            self.chosen[var] = producer, k
-                lets.append(anf.Let(tuple([r.bind(v) for v in let.vars]), op, let.span))
-        return anf.Block(tuple(lets), tuple([r.atom(a) for a in block.results]))
+        return block if self.untouched(block, self.chosen) else super().block(block)
 
-    def element(self, read: anf.Read, lets: list[anf.Let]) -> anf.Atom:
-        """Emits the code of one element and gives its value."""
+    def element(self, read: anf.Read) -> anf.Atom:
+        """Writes the code of one element and gives its value."""
         producer, k = self.chosen[read.array]
         op = producer.op
         value = op.body.results[k]
         point = zip(point_of(op, k) or (), read.index, strict=True)
         copy = Relocation({axis: entry for axis, entry in point if axis is not None}, {}, renew=True)
         code = copy.block(anf.Block(tuple(producer.code(k) or ()), (value,)))
-        lets += [*copy.numbers, *code.lets]
+        for let in (*copy.numbers, *code.lets):
+            self.write(let)
         return code.results[0]

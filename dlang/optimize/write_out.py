@@ -13,7 +13,7 @@ from math import prod
 
 from dlang.ir import anf
 from dlang.ir.rewriting import Rewriter
-from dlang.ir.traverse import mentioned, op_blocks, parts
+from dlang.ir.traverse import op_blocks, parts
 from dlang.ir.types import BOOL, I64, dtype_of, type_of
 from dlang.ops.monoids import COMBINE, MONOIDS, STAYS
 from dlang.optimize.constants import evaluated
@@ -152,10 +152,7 @@ class Writer(Rewriter):
         self.apart: dict[anf.Var, tuple[tuple[int, ...], Mapping[Place, anf.Atom]]] = {}
 
     def block(self, block: anf.Block) -> anf.Block:
-        used = mentioned(block)
-        return (
-            block if self.env.keys().isdisjoint(used) and self.apart.keys().isdisjoint(used) else super().block(block)
-        )
+        return block if self.untouched(block, self.apart) else super().block(block)
 
     def rule(self, let: anf.Let) -> None:
         short = self.chosen.get(let.vars)
