@@ -30,11 +30,7 @@ ALL = [
 ]
 STEPS = 15_000  # of the interpreter, for each run
 
-FEW = "what needs the outer axes alone is counted at each point of a sum of a few terms"
-KNOWN: dict[str, str] = {
-    "examples/convnet/convnet.dl moved value operations": FEW,
-    "examples/convnet/convnet.dl varied value operations": FEW,
-}
+KNOWN: dict[str, str] = {}
 """Functions that break the law, as `file function way measure`, and why."""
 
 

@@ -33,6 +33,7 @@ from dlang.ir.traverse import (
     with_body,
 )
 from dlang.ir.types import I64, dtype_of, is_float, type_of
+from dlang.ops.primitives import ADDITION, COST, ROOT
 from dlang.optimize.effects import consumed_by
 from dlang.optimize.lifting import from_store, run_if, span_of, stored_in_turn, without
 from dlang.optimize.vectorise_loops import vectorised
@@ -556,8 +557,11 @@ def _hoist(s: _Split, top: set[anf.Atom], depth: int) -> None:
     roots: dict[tuple[anf.Var, ...], list[anf.Let]] = {}
     elsewhere: set[anf.Atom] = set(top)  # what is used at other points than those that it depends on
     gathered: set[anf.Var] = set()  # what is computed from arrays
+    costs: dict[anf.Var, int] = {}  # of each value with all that it is computed from; of a root, if it costs more
     for let in s.body:
         named = free_vars(let.op)
+        own = COST[let.op.name] if isinstance(let.op, anf.Prim) else ADDITION
+        costs.update(dict.fromkeys(let.vars, min(ROOT, own + sum([costs.get(v, 0) for v in named]))))
         over = s.depends[let.vars[0]] if let.vars else everything
         elsewhere.update([v for v in named if not let.vars or s.depends.get(v) != over])
         sizes = (v for var in let.vars for v in type_vars(var.type))
@@ -568,9 +572,9 @@ def _hoist(s: _Split, top: set[anf.Atom], depth: int) -> None:
             continue
         (v,) = let.vars
         over = s.depends[v]
-        if over == everything or not _worth_storing(let, s, over, gathered):
+        if over == everything or v not in elsewhere:
             continue
-        if v in elsewhere:
+        if _worth_storing(let, s, over, gathered, costs[v] >= ROOT):
             roots.setdefault(tuple(a.var for a in s.axes if a.var in over), []).append(let)
     for axes, lets in roots.items():
         needed = pruned(s.body, [let.vars[0] for let in lets])
@@ -594,8 +598,8 @@ def _hoist(s: _Split, top: set[anf.Atom], depth: int) -> None:
         ]
 
 
-def _worth_storing(let: anf.Let, s: _Split, over: set[anf.Var], gathered: Set[anf.Var]) -> bool:
-    """Tells whether reading a stored value is cheaper: a float that is computed from arrays, or gathered by data.
+def _worth_storing(let: anf.Let, s: _Split, over: set[anf.Var], gathered: Set[anf.Var], expensive: bool) -> bool:
+    """Tells whether reading a stored value is cheaper: of a float computed from arrays, gathered by data, or expensive.
 
     gathered: what is computed from arrays.
     """
@@ -605,6 +609,6 @@ def _worth_storing(let: anf.Let, s: _Split, over: set[anf.Var], gathered: Set[an
         case anf.Read(_, index):
             return any(e.mentions(s.depends) for e in index)
         case anf.Prim() | anf.Cast():
-            return not over or any(v in gathered for v in free_vars(let.op))
+            return expensive or not over or any(v in gathered for v in free_vars(let.op))
         case _:
             return False

@@ -63,6 +63,21 @@ def test_a_factor_of_one_axis_is_computed_once_for_that_axis() -> None:
     assert after.counts["Prim"] == 20 * 20 + 20
 
 
+@pytest.mark.parametrize(("length", "once"), [(10, True), (2, False)])
+def test_only_long_arithmetic_of_indices_is_done_once_for_its_axes(length: int, once: bool) -> None:
+    b, n, m, x = matrix()
+
+    def value(i: Var, j: Var) -> Var:
+        place = b.cast("f64", i)
+        for k in range(length):
+            place = b.prim("sub" if k % 2 else "mul", place, b.cast("f64", i))
+        return b.mul(b.read(x, [i, j]), place)
+
+    _, after, comps = both(b.function("f", [b.map([n, m], value)]), 7, 9, np.ones((7, 9)))
+    assert len(comps) == (2 if once else 1)
+    assert after.counts["Prim"] == (7 * length + 7 * 9 if once else 7 * 9 * (length + 1))
+
+
 def test_a_read_that_is_in_range_only_because_an_axis_is_not_empty_is_not_made_without_it() -> None:
     b, n, m, x = matrix()
     last = poly(m) - 1
