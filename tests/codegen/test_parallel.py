@@ -330,3 +330,18 @@ def test_sizes_alone_decide_how_many_pieces_there_are() -> None:
         assert count == min(64, work // grain) or each * count - iterations < align * count
     assert length(1000, 10**7, 10**7, 1) == 1000
     assert length(1000, -1, 10**7, 1) == 1000
+
+
+@pytest.mark.parametrize(("dtype", "single"), [("f64", np.float64), ("f32", np.float32), ("i64", np.int64)])
+def test_what_further_pieces_add_is_added_in_order_and_without_them_nothing_is_touched(dtype: str, single: Any) -> None:
+    from dlang.codegen.llvm import jit
+
+    add = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
+        jit.support_address(f"dl_add_{dtype}")
+    )
+    whole = (np.arange(37) / 3 + 1).astype(single)
+    parts = (np.arange(74) / 7).astype(single)
+    expected = (whole + parts[:37]) + parts[37:]
+    add(whole.ctypes.data, parts.ctypes.data, 37, 2)
+    np.testing.assert_array_equal(whole, expected)
+    add(None, None, 10**9, 0)  # an access would end this process

@@ -65,7 +65,10 @@ divide:
 
 
 def _adding(dtype: str) -> str:
-    """The function that adds `n` arrays, one behind the other, to one of the same size: element by element in order."""
+    """The function that adds `n` arrays, one behind the other, to one of the same size: element by element in order.
+
+    Without arrays it does not touch the one: it may be large beside what a loop in a single piece adds to it.
+    """
     type, add = DTYPES[dtype].llvm, "fadd" if DTYPES[dtype].is_float else "add"
     align = 4 if dtype == "f32" else 8
 
@@ -102,4 +105,5 @@ next.{name}:
 
     body = loop("wide", "entry", 16, "0", "%size", "single") + loop("single", "wide", 1, "%i.wide", "%size", "done")
     head = f"define void @dl_add_{dtype}(ptr %whole, ptr %parts, i64 %size, i64 %n) nounwind {{\nentry:\n"
-    return head + "  br label %wide\n" + body + "done:\n  ret void\n}\n"
+    begin = "  %some = icmp sgt i64 %n, 0\n  br i1 %some, label %wide, label %done\n"
+    return head + begin + body + "done:\n  ret void\n}\n"
