@@ -30,6 +30,7 @@ from dlang.ir.verify import verify as verify_program
 from dlang.optimize.batch_outer_products import batch_outer_products
 from dlang.optimize.block_loop_products import block_loop_products
 from dlang.optimize.blocking import blocking
+from dlang.optimize.branch_reads import branch_reads
 from dlang.optimize.coalesce_writes import coalesce_writes
 from dlang.optimize.contractions import contractions
 from dlang.optimize.cse import cse
@@ -185,6 +186,7 @@ PASSES: tuple[CorePass, ...] = (
     _plain("fuse_outer_axis", fuse_outer_axis, AFTER,
            "makes one loop of comprehensions that share an outer axis", needs=_CONTRACTED, ends=_NESTS),
     _plain("unroll", unroll, AFTER, "writes out comprehensions over a few known points as scalar code"),
+    _plain("branch_reads", branch_reads, AFTER, "reads ahead of light branches what their arms read", exact=True),
     _plain("cse", cse, AFTER, _CSE, exact=True, again=True),
     _plain("dce", dce, AFTER, _DCE, exact=True, again=True),
     _plain("coalesce_writes", coalesce_writes, AFTER, "writes the segments of an array in one pass", needs=_EXPANDED),

@@ -4,7 +4,8 @@ What an arm is made of must be total and cheap, and fail nowhere: neither checks
 be in range only where the arm is taken. An arm knows what earlier branches on its condition chose: results of these are
 those of its own side, so it neither waits for the choice nor computes what was computed there once more.
 
-A branch becomes a selection only where the arms cost less than the lanes gain, even if the cheaper arm is always taken.
+A branch becomes a selection only where the arms cost less than the lanes, or doing without a branch that may go either
+way, gain, even if the cheaper arm is always taken.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A loop of independent iterations can if its body is scalar code: every value of it is then a vector with one element for
 each iteration. Loops inside may stay, if their bounds are the same for all iterations; so the choice is between a loop
 and the ones inside it, and the one whose accesses are adjacent in memory wins. A branch in it becomes a selection where
-that costs less than the lanes gain (`selections.py`).
+that costs less than the lanes, or no branch, gain (`selections.py`).
 
 The compiler writes explicit vectors because it knows that iterations are independent, which LLVM would have to find
 out. A check in such a loop stops the vectors, and the iterations are done one by one to find the first that fails. Long
@@ -31,6 +31,7 @@ LONG = 3  # so many heavy operations hide what a mask costs, and are better not 
 WIDE = 8  # lanes of the widest registers that are worth two at a time
 MOST = 32  # lanes, unless they are of 32 bits or more
 SCATTERED = 16  # additions for which it is worth adding to places one by one, from lanes
+BRANCH = 6  # additions that a branch is worth, at least: it ends all that is done side by side, foreseen or not
 LIGHT = 6  # so few operations leave room for several vectors in flight
 
 
@@ -158,14 +159,14 @@ def known_iterations(loop: Loop | Axis) -> int | None:
 
 
 def work(stmts: Sequence[Stmt]) -> int:
-    """About how many additions one iteration of straight code takes at least: of a branch the cheaper arm."""
+    """About how many additions one iteration of straight code takes at least: a branch, that and its cheaper arm."""
     total = 0
     for stmt in stmts:
         match stmt:
             case Compute(name=name):
                 total += WEIGHTS.get(name, 1)
             case Branch(then=then, otherwise=otherwise):
-                total += min(work(then.stmts), work(otherwise.stmts))
+                total += BRANCH + min(work(then.stmts), work(otherwise.stmts))
             case Load() | Store() | Convert():
                 total += 1
             case _:
@@ -210,8 +211,8 @@ class Lanes:
         if flat is None:
             return self.with_lanes(loop)
         found = self.with_lanes(replace(loop, stmts=flat))
-        gain = min(found.lanes, self.bits // 64) / 2  # an estimate on the safe side: accesses may be slower
-        return found if found.lanes > 1 and work(flat) <= gain * work(loop.stmts) else loop
+        gain = max(min(found.lanes, self.bits // 64) / 2, 1)  # on the safe side: accesses may be slower
+        return found if work(flat) <= gain * work(loop.stmts) else loop
 
     def with_lanes(self, loop: Loop) -> Loop:
         found = survey(loop)

@@ -114,3 +114,25 @@ def test_an_arm_that_costs_more_than_the_lanes_gain_stays() -> None:
     heavy = "p.12: f64 = cast f64 x.8\n" + "\n".join(f"p.{k + 1}: f64 = exp(p.{k})" for k in range(12, 22))
     text = WITH_ARM.replace("ARM", heavy + "\nq.14: i64 = cast i64 p.22").replace("q.14", "q.99").replace("u.5", "u.98")
     assert only_loop(scheduled(text)).lanes == 1
+
+
+def test_a_branch_that_costs_more_than_its_arms_is_a_selection_without_lanes_too() -> None:
+    text = """
+fn f(n.0: i64, x.1: f64[n.0], k.2: i64[n.0], a.3: f64[n.0]) -> (r.4: f64[n.0]) {
+  r.5: f64[n.0] = comp i.6 in 0..n.0 {
+    t.7: f64 = read x.1[i.6]
+    k.8: i64 = read k.2[i.6]
+    c.9: bool = gt(t.7, 0.0)
+    v.10: f64 = if c.9 {
+      yield t.7
+    } else {
+      yield 0.0
+    }
+    ok.11: i64 = check c.9 "E0801" ("") () for (k.8)
+    yield v.10
+  } to add [n.0] [ok.11] into a.3
+  yield r.5
+}
+"""
+    loop = only_loop(scheduled(text))
+    assert loop.lanes == 1 and not any(isinstance(s, Branch) for s in loop.stmts)
