@@ -42,13 +42,28 @@ def accumulated(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] 
         if found is None:
             return None
         lets, term = found
-        terms.append(term)
+        terms.append(replace(term, axes=_opened(term.axes, sizes_named(loop.body))))
+    if any(_depends_on(t.axes, {v for inner in loop.body.lets for v in inner.vars}) for t in terms):
+        return None
     if not _keeps_little(lets, any(t.axes for t in terms)):
         return None
     made = list(_comprehensions(let, loop, lets, terms, known))
     gone = {v for inner in loop.body.lets for v in inner.vars} - {v for inner in lets for v in inner.vars}
     used = {v for inner in made for v in mentioned(inner.op)}
     return made if used.isdisjoint(gone.union(loop.params)) else None
+
+
+def _opened(axes: Sequence[anf.Axis], named: Mapping[anf.Var, anf.Size]) -> tuple[anf.Axis, ...]:
+    """The axes, with what an iteration names sizes by written out."""
+
+    def ends(sizes: Sequence[anf.Size]) -> tuple[anf.Size, ...]:
+        return tuple([size.substitute(named.get) for size in sizes])
+
+    return tuple([anf.Axis(a.var, ends(a.lows), ends(a.highs)) for a in axes])
+
+
+def _depends_on(axes: Sequence[anf.Axis], vars: Set[anf.Var]) -> bool:
+    return any(end.mentions(vars) for a in axes for end in (*a.lows, *a.highs))
 
 
 def _may_be_points(loop: anf.For) -> bool:

@@ -59,6 +59,7 @@ STAY = {
     "a row in each iteration": ("f64", "var s = 0.0; for i < n { s += sum(cos(x - x[i])) }; s"),
     "all elements": ("f64[n]", "var a = zeros(n); for v in x { a += sin(x) * v }; a"),
     "the largest of each": ("f64[n]", "var a = 0.5 * x; for v in x { a = maximum(a, x * v) }; a"),
+    "at as many points as data say": ("f64[n]", "var a = x; for i < n { for j < k[i] { a[i] += x[i] } }; a"),
     "until it ends": ("f64", "var s = 0.0; for v in x { if v < -1.0 { break }; s += v }; s"),
     "an element that is read": ("f64[n]", "var a = x; for i < n - 1 { a[i + 1] += 0.5 * a[i] }; a"),
 }
