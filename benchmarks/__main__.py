@@ -3,6 +3,7 @@
     python -m benchmarks                                   # everything, on one core and on all of them: make bench
     python -m benchmarks elementwise softmax --dtype f32 --rounds 5
     python -m benchmarks --quick --only one                # the usual size of each, on one core
+    python -m benchmarks others                              # a family of workloads; others.nbody is one of it
     python -m benchmarks --compare build/before.json       # what has changed since those numbers
     python -m benchmarks --peer-python /path/to/python     # peers from another environment
 
@@ -14,18 +15,19 @@ not.
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import platform
 import sys
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from benchmarks.busy import beside_others
 from benchmarks.compiling import CASES, first_calls
+from benchmarks.others import PROGRAMS
 from benchmarks.report import FLOORS, comparison
-from benchmarks.tools import TOOLS, has
+from benchmarks.tools import TOOLS, has, workload_of
 from benchmarks.workers import (
     REST,
     Worker,
@@ -45,12 +47,15 @@ NAMES = (
     "products", "cholesky", "factorisations",
 )  # fmt: skip
 
+FAMILIES = {"others": tuple(f"others.{name}" for name in PROGRAMS)}
+"""Workloads that run only where they, or all of them, are named."""
+
 PARTS = {"one": "one core", "all": "all cores", "compile": "first calls", "busy": "beside another process"}
 
 
 def run(options: argparse.Namespace, name: str, size: str, dtype: str, cores: Sequence[int]) -> dict[str, Any]:
     """One instance of a workload in all tools: printed, and the same as data."""
-    workload = importlib.import_module(f"benchmarks.workloads.{name}")
+    workload = workload_of(name)
     workers: list[Worker] = []
     for tool in options.tools:
         if has(workload, tool):
@@ -112,7 +117,7 @@ def instances(options: argparse.Namespace) -> list[tuple[str, str, str]]:
     """Workload, size and dtype of what is to be run."""
     found = []
     for name in options.workloads or NAMES:
-        workload = importlib.import_module(f"benchmarks.workloads.{name}")
+        workload = workload_of(name)
         for size in workload.SIZES[:1] if options.quick else workload.SIZES:
             for dtype in workload.DTYPES[:1] if options.quick and options.dtype is None else workload.DTYPES:
                 if options.dtype is None or dtype in options.dtype:
@@ -124,7 +129,7 @@ def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("workloads", nargs="*", help=f"of {', '.join(NAMES)}; default all")
+    parser.add_argument("workloads", nargs="*", help=f"of {', '.join(NAMES)}, the default; {', '.join(FAMILIES)}")
     parser.add_argument("--tools", type=lambda text: text.split(","), default=list(TOOLS), help=",".join(TOOLS))
     parser.add_argument("--dtype", action="append", choices=("f32", "f64"))
     parser.add_argument(
@@ -140,9 +145,10 @@ def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, default=Path("build/benchmarks.json"), help="where the numbers go")
     parser.add_argument("--compare", type=Path, metavar="OLD.json", help="numbers of an earlier run to compare with")
     options = parser.parse_args(argv)
+    options.workloads = [name for given in options.workloads for name in FAMILIES.get(given, (given,))]
     options.rounds = options.rounds or (3 if options.quick else 9)
     for given, known, what in (
-        (options.workloads, NAMES, "workloads"),
+        (options.workloads, (*NAMES, *chain(*FAMILIES.values())), "workloads"),
         (options.tools, TOOLS, "tools"),
         (options.only, PARTS, "parts"),
     ):
@@ -159,7 +165,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     numbers: dict[str, Any] = {"machine": machine}
     parts = [part for part in ("one", "all") if part in options.only]
     for name, size, dtype in instances(options) if parts else []:
-        title = importlib.import_module(f"benchmarks.workloads.{name}").TITLE
+        title = workload_of(name).TITLE
         print(f"\n{' '.join(part for part in (name, size, dtype) if part)}: {title}")
         for part in parts:
             cores = where[part]

@@ -7,7 +7,6 @@ another process computes without end.
 
 from __future__ import annotations
 
-import importlib
 import os
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from benchmarks.tools import workload_of
 from benchmarks.workers import Worker, all_cores, ratio, run_in_turn, start
 
 WORKLOADS = (
@@ -79,7 +79,7 @@ def beside_others(names: Sequence[str], rounds: int) -> list[dict[str, Any]]:
     for name in WORKLOADS:
         if names and name not in names:
             continue
-        workload = importlib.import_module(f"benchmarks.workloads.{name}")
+        workload = workload_of(name)
         for core in (None, (all_cores() or [0])[-1]):
             row = compared(name, workload.SIZES[0], workload.DTYPES[0], PAIRS if rounds > 3 else rounds, core)
             rows.append(row)

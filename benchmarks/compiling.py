@@ -14,10 +14,9 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
-from benchmarks.tools import ROOT, has
+from benchmarks.tools import ROOT, has, workload_of
 from benchmarks.workers import Worker, start
 
 
@@ -54,7 +53,7 @@ def first_calls(
     launch: Callable[..., Worker] = start,
 ) -> list[dict[str, Any]]:
     """A row for each tool that compiles; printed, too. launch: starts the process that makes the call."""
-    workload = import_module(f"benchmarks.workloads.{case.workload}")
+    workload = workload_of(case.workload)
     rows = []
     for tool in tools:
         if tool not in COMPILERS or not has(workload, tool):

@@ -1,6 +1,6 @@
 """What a workload is: the same program in several tools, each as its users are told to write it.
 
-A workload is a module of `benchmarks.workloads`. It has
+A workload is a module of `benchmarks.workloads`, or of a family, as `others.nbody`. It has
 
     TITLE                                      what is computed
     SIZES, DTYPES                              instances of it, the first of each is the usual one
@@ -87,6 +87,11 @@ def another(tool: str, dtype: str) -> None:
             numba.njit(lambda x: (x * x).sum())(x)
         case _:
             raise ValueError(f"{tool} does not compile")
+
+
+def workload_of(name: str) -> Any:
+    """The module of a workload."""
+    return importlib.import_module(f"benchmarks.{name}" if "." in name else f"benchmarks.workloads.{name}")
 
 
 def calls(workload: Any, tool: str, data: Any) -> Calls:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import importlib
 import json
 import os
 import sys
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.memory import peak_of, tape_of
-from benchmarks.tools import NotInstalled, another, calls, leaves, load
+from benchmarks.tools import NotInstalled, another, calls, leaves, load, workload_of
 
 
 def main() -> None:
@@ -34,7 +33,7 @@ def main() -> None:
     options = parser.parse_args()
 
     answer = answering()
-    workload = importlib.import_module(f"benchmarks.workloads.{options.workload}")
+    workload = workload_of(options.workload)
     data = workload.data(options.size, options.dtype)
     try:
         load(options.tool)

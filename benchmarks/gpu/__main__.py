@@ -13,7 +13,6 @@ nothing is compared but results. Fails if dlang does, or if results that should 
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import platform
 from collections.abc import Mapping, Sequence
@@ -28,7 +27,7 @@ from benchmarks.gpu.marks import listed, marks
 from benchmarks.gpu.report import in_share, rate
 from benchmarks.gpu.work import Ceilings, Work, work_of
 from benchmarks.report import in_time
-from benchmarks.tools import has
+from benchmarks.tools import has, workload_of
 from benchmarks.workers import Worker, all_cores, cpu_model, differences, python_of, ratio, run_in_turn, start
 
 TOOLS = ("copy", "dlang", "jax", "torch", "torch-compile")
@@ -52,7 +51,7 @@ def launched(
 
 def measured(options: argparse.Namespace, instance: Instance, tools: Sequence[str]) -> list[Worker]:
     """The tools that know a workload, each prepared in a process of its own, and what they take in turn."""
-    workload = importlib.import_module(f"benchmarks.workloads.{instance.workload}")
+    workload = workload_of(instance.workload)
     arguments = (instance.workload, instance.at(options.small), instance.dtype)
     more = ["--min-time", str(options.min_time)]
     # All get ready at once, which is not timed here; then one at a time is at work.
@@ -79,7 +78,7 @@ def measured_ceilings(options: argparse.Namespace) -> Ceilings | str:
 
 def run(options: argparse.Namespace, instance: Instance, limits: Ceilings | None) -> dict[str, Any]:
     """One instance in all tools: printed, and the same as data."""
-    workload = importlib.import_module(f"benchmarks.workloads.{instance.workload}")
+    workload = workload_of(instance.workload)
     size, dtype = instance.at(options.small), instance.dtype
     work = work_of(instance.workload, size, dtype)
     workers = measured(options, instance, [tool for tool in options.tools if tool != "copy"])

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import argparse
 import gc
-import importlib
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu.devices import placed, ready, sampled, unwaited
-from benchmarks.tools import NotInstalled, another, calls
+from benchmarks.tools import NotInstalled, another, calls, workload_of
 from benchmarks.worker import answering, save, steps_for, timed
 
 
@@ -33,7 +32,7 @@ def main() -> None:
     options = parser.parse_args()
 
     answer = answering()
-    workload = importlib.import_module(f"benchmarks.workloads.{options.workload}")
+    workload = workload_of(options.workload)
     try:
         device = ready(options.tool, options.small)
         data = placed(device, workload.data(options.size, options.dtype))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from benchmarks.gpu.instances import INSTANCES, NAMES, chosen, programs
 from benchmarks.gpu.marks import marks
 from benchmarks.gpu.report import in_rate, joined, text
 from benchmarks.gpu.work import WIDTHS, Ceilings, Work, work_of
+from benchmarks.tools import workload_of
 from benchmarks.workers import Worker
 
 GPU, EMULATED = {"name": "a GPU", "gpu": True}, {"name": "a GPU emulated on a processor", "gpu": False}
@@ -26,7 +26,7 @@ DEVICE = Ceilings("a GPU", 4e12, dict.fromkeys(WIDTHS, 50e12))
 @pytest.mark.parametrize("name", NAMES)
 def test_the_work_of_every_call_is_known(name: str) -> None:
     for instance in chosen([name], []):
-        workload = importlib.import_module(f"benchmarks.workloads.{name}")
+        workload = workload_of(name)
         calls = workload.dlang(workload.data(instance.small, instance.dtype))
         assert instance.call in calls and instance.dtype in workload.TOLERANCE
         for size in (instance.size, instance.small):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from contextlib import suppress
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from benchmarks.__main__ import NAMES
 from benchmarks.gpu.instances import NAMES as ON_A_GPU
-from benchmarks.tools import NotInstalled, calls, disagreement, has, leaves
+from benchmarks.tools import NotInstalled, calls, disagreement, has, leaves, workload_of
 from benchmarks.workers import Worker, differences
 
 SMALL = {
@@ -30,24 +29,20 @@ def test_all_workloads_are_tested() -> None:
     assert set(SMALL) == {*NAMES, *ON_A_GPU}
 
 
-def workload(name: str) -> Any:
-    return importlib.import_module(f"benchmarks.workloads.{name}")
-
-
 def references(name: str, data: Any) -> dict[str, Any]:
     """What another tool that is here gives for each call."""
     found: dict[str, Any] = {}
     for tool in REFERENCE:
-        if has(workload(name), tool):
+        if has(workload_of(name), tool):
             with suppress(NotInstalled):
-                found |= {call: leaves(run()) for call, run in calls(workload(name), tool, data).items()}
+                found |= {call: leaves(run()) for call, run in calls(workload_of(name), tool, data).items()}
     return found
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_a_program_computes_what_other_tools_compute(name: str) -> None:
-    data = workload(name).data(SMALL[name], "f64")
-    own = {call: leaves(run()) for call, run in workload(name).dlang(data).items()}
+    data = workload_of(name).data(SMALL[name], "f64")
+    own = {call: leaves(run()) for call, run in workload_of(name).dlang(data).items()}
     assert all(np.all(np.isfinite(a)) for arrays in own.values() for a in arrays)
     wanted = references(name, data)
     for call, arrays in wanted.items():
@@ -70,7 +65,7 @@ def along_central_differences(name: str, data: Any, gradient: list[Any]) -> None
     for sign in (1, -1):
         for a, d in zip(moved, directions, strict=True):
             a += sign * step * d
-        value = leaves(workload(name).dlang(data)["value"]())[0]
+        value = leaves(workload_of(name).dlang(data)["value"]())[0]
         ends.append(float(np.sum(value ** POWERS.get(name, 1))))
         for a, d in zip(moved, directions, strict=True):
             a -= sign * step * d

@@ -1,0 +1,47 @@
+"""What the programs of others compute is right: loops of Python compute the same, and their slopes are differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.__main__ import parsed
+from benchmarks.others import PROGRAMS
+from benchmarks.others.peers import HERE
+from benchmarks.tools import disagreement, leaves, loaded, workload_of
+
+TINY = {"hotspot": "5x4x2", "mri_q": "4x3", "nbody": "4x2"}
+STEP = 1e-6
+
+
+def test_a_family_is_run_by_its_name() -> None:
+    assert parsed(["others", "softmax"]).workloads == [*(f"others.{name}" for name in PROGRAMS), "softmax"]
+    assert set(TINY) == set(PROGRAMS)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_computes_what_loops_compute(name: str) -> None:
+    workload = workload_of(f"others.{name}")
+    data = workload.data(TINY[name], "f64")
+    calls = workload.dlang(data)
+    assert disagreement(leaves(calls["value"]()), leaves(workload.loops(*data)), 1e-9) is None
+    if "gradient" in calls:
+        loss, *slopes = leaves(calls["gradient"]())
+        assert slopes and all(np.all(np.isfinite(slope)) for slope in slopes)
+        along_differences(name, data, workload.WRT, loss, slopes)
+
+
+def along_differences(name: str, data: list[Any], wrt: tuple[int, ...], loss: Any, slopes: list[Any]) -> None:
+    """The slope in one direction is that of central differences."""
+    m = loaded(HERE / f"{name}.dl")
+    random = np.random.default_rng(1)
+    directions = {k: random.normal(size=np.shape(data[k])) * np.abs(data[k]) for k in wrt}
+    ends = [
+        m.loss(*(a + sign * STEP * directions[k] if k in directions else a for k, a in enumerate(data)))
+        for sign in (1, -1)
+    ]
+    assert loss == pytest.approx(0.5 * sum(ends), rel=1e-6)
+    found = sum(float(np.sum(slope * d)) for slope, d in zip(slopes, directions.values(), strict=True))
+    assert found == pytest.approx((ends[0] - ends[1]) / (2 * STEP), rel=1e-5, abs=1e-6 * abs(loss))
