@@ -4,4 +4,7 @@ Each program is a workload as `benchmarks.tools` has it, a module of this packag
 is its numbers with `x` between them; the first one is real, the second is small.
 """
 
-PROGRAMS = ("hotspot", "mri_q", "nbody")
+PROGRAMS = (
+    "backprop", "cfd", "hotspot", "kmeans", "lavamd", "lud", "nn", "srad", "lbm", "mri_q", "sgemm", "stencil", "tpacf",
+    "crystal", "fluid", "mandelbrot", "nbody", "pagerank", "tunnel",
+)  # fmt: skip

@@ -12,7 +12,11 @@ from benchmarks.others import PROGRAMS
 from benchmarks.others.peers import HERE
 from benchmarks.tools import disagreement, leaves, loaded, workload_of
 
-TINY = {"hotspot": "5x4x2", "mri_q": "4x3", "nbody": "4x2"}
+TINY = {
+    "backprop": "7x3", "cfd": "40x1", "hotspot": "5x4x2", "kmeans": "20x3x3x2", "lavamd": "2x2", "lud": "6", "nn": "20x3",
+    "srad": "6x5x2", "lbm": "3x4x3x2", "mri_q": "4x3", "sgemm": "3x4x5", "stencil": "5x4x6x2", "tpacf": "20",
+    "crystal": "5x3", "fluid": "6x2", "mandelbrot": "7x6x20", "nbody": "4x2", "pagerank": "20x50x3", "tunnel": "4x6",
+}  # fmt: skip
 STEP = 1e-6
 
 
@@ -26,7 +30,7 @@ def test_a_program_computes_what_loops_compute(name: str) -> None:
     workload = workload_of(f"others.{name}")
     data = workload.data(TINY[name], "f64")
     calls = workload.dlang(data)
-    assert disagreement(leaves(calls["value"]()), leaves(workload.loops(*data)), 1e-9) is None
+    assert disagreement(leaves(calls["value"]()), leaves(workload.loops(*data)), workload.TOLERANCE["f64"]) is None
     if "gradient" in calls:
         loss, *slopes = leaves(calls["gradient"]())
         assert slopes and all(np.all(np.isfinite(slope)) for slope in slopes)
