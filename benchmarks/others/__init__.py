@@ -5,6 +5,9 @@ is its numbers with `x` between them; the first one is real, the second is small
 """
 
 PROGRAMS = (
-    "backprop", "cfd", "hotspot", "kmeans", "lavamd", "lud", "nn", "srad", "lbm", "mri_q", "sgemm", "stencil", "tpacf",
-    "crystal", "fluid", "mandelbrot", "nbody", "pagerank", "tunnel",
+    "backprop", "cfd", "hotspot", "kmeans", "lavamd", "lud", "nn", "particlefilter", "srad",
+    "lbm", "mri_q", "sgemm", "stencil", "tpacf",
+    "locvol", "option_pricing",
+    "crystal", "fft", "fluid", "mandelbrot", "nbody", "pagerank", "ray", "smoothlife", "tunnel",
+    "bfast", "heston", "series", "tridiag",
 )  # fmt: skip

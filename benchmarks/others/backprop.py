@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.others.peers import prange, sizes_of, tools
+from benchmarks.others.peers import sizes_of, tools
 
 TITLE = "a network with one hidden layer of which the input is large"
 SIZES = ("262144x16", "4096x16")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
-from benchmarks.others.peers import prange, sizes_of, tools
+from benchmarks.others.peers import sizes_of, tools
 
 TITLE = "a fluid and its density on a grid, after one step"
 SIZES = ("200x40", "20x10")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
-from benchmarks.others.peers import prange, sizes_of, tools
+from benchmarks.others.peers import sizes_of, tools
 
 TITLE = "ranks of pages after some iterations"
 SIZES = ("50000x500000x10", "100x600x10")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
-from benchmarks.others.peers import prange, sizes_of, tools
+from benchmarks.others.peers import sizes_of, tools
 
 TITLE = "alpha A B + beta C"
 SIZES = ("512x512x512", "48x40x32")

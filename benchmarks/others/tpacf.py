@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.others.peers import prange, sizes_of, tools
+from benchmarks.others.peers import sizes_of, tools
 
 TITLE = "histograms of the angles between points on a sphere"
 SIZES = ("2000", "60")
