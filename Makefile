@@ -43,7 +43,7 @@ coverage: venv
 
 # What `make test` leaves out because it takes long, and that needs nothing else.
 test-slow: venv
-	$(BIN)/python -m pytest -q -n 2 -m slow tests/ad tests/stdlib tests/programs tests/fuzz tests/benchmarks/test_gpu.py
+	$(BIN)/python -m pytest -q -n 2 -m slow tests/ad tests/stdlib tests/programs tests/fuzz tests/benchmarks
 
 # Programs whose loops are kernels of an emulated GPU: all that `make test` leaves out because it takes minutes. Needs a
 # C++ compiler.

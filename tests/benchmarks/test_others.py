@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -22,6 +19,7 @@ TINY = {
     "ray": "8x8x3", "smoothlife": "8x1", "tunnel": "4x6",
     "bfast": "2x20x16", "heston": "3x5", "series": "4x6", "tridiag": "3x5",
 }  # fmt: skip
+LONG = {"cfd", "fluid", "locvol", "smoothlife"}  # whose gradients take a second or more to compile
 STEP = 1e-6
 
 
@@ -37,14 +35,18 @@ def test_a_program_computes_what_loops_compute(name: str, monkeypatch: pytest.Mo
     data = workload.data(TINY[name], "f64")
     m = loaded(HERE / f"{name}.dl")
     assert disagreement(leaves(m.value(*data)), leaves(workload.loops(*data)), workload.TOLERANCE["f64"]) is None
-    if hasattr(workload, "WRT"):
-        along_differences(m.gradient, data, workload.WRT)
 
 
-def along_differences(gradient: Callable[..., Any], data: list[Any], wrt: tuple[int, ...]) -> None:
-    """The slope in one direction is that of central differences."""
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in PROGRAMS])
+def test_a_gradient_is_that_of_central_differences(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(BACKEND, "interp")
+    workload = workload_of(f"others.{name}")
+    if not hasattr(workload, "WRT"):
+        return  # its result is discrete
+    data = workload.data(TINY[name], "f64")
+    gradient = loaded(HERE / f"{name}.dl").gradient
     random = np.random.default_rng(1)
-    directions = {k: random.normal(size=np.shape(data[k])) * np.abs(data[k]) for k in wrt}
+    directions = {k: random.normal(size=np.shape(data[k])) * np.abs(data[k]) for k in workload.WRT}
     loss, *slopes = leaves(gradient(*data))
     assert slopes and all(np.all(np.isfinite(slope)) for slope in slopes)
     ends = [
