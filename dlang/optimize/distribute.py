@@ -18,8 +18,8 @@ from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.affine import Box, Knowledge, at_most_one, dependencies, extent, hull, projected, shadow
 from dlang.ir.axes import Location, Relocation, stacked
-from dlang.ir.builder import Builder
-from dlang.ir.comprehension_queries import sizes_named
+from dlang.ir.builder import Builder, axis as fresh_axis
+from dlang.ir.comprehension_queries import point_of, sizes_named
 from dlang.ir.pruning import pruned
 from dlang.ir.sharing import liftable, may_go_first, runs_anywhere, takes_long
 from dlang.ir.substitution import Renaming
@@ -33,7 +33,9 @@ from dlang.ir.traverse import (
     with_body,
 )
 from dlang.ir.types import I64, dtype_of, is_float, type_of
+from dlang.ops.monoids import identity
 from dlang.ops.primitives import ADDITION, COST, ROOT
+from dlang.optimize.algebra import same
 from dlang.optimize.effects import consumed_by
 from dlang.optimize.lifting import from_store, run_if, span_of, stored_in_turn, without
 from dlang.optimize.vectorise_loops import vectorised
@@ -58,14 +60,41 @@ def distribute_function(function: anf.Function) -> anf.Function:
 def _block(block: anf.Block, known: Knowledge) -> anf.Block:
     known = known.copy()
     lets: list[anf.Let] = []
+    fills: dict[anf.Atom, anf.Lit] = {}
     changed = False
-    for let in block.lets:
+    for original in block.lets:
+        let = _from_identities(original, fills)
         new = _let(let, known)
-        changed |= len(new) != 1 or new[0] is not let
+        changed |= len(new) != 1 or new[0] is not original
         lets += new
         for n in new:
+            fills |= _fills(n)
             known.note_sizes(v.type for v in n.vars)
     return anf.Block(tuple(lets), block.results) if changed else block
+
+
+def _fills(let: anf.Let) -> Iterable[tuple[anf.Var, anf.Lit]]:
+    """The arrays that a let binds of which every element is one literal."""
+    if isinstance(op := let.op, anf.Comp):
+        for k, (v, value) in enumerate(zip(let.vars, op.body.results, strict=True)):
+            if isinstance(value, anf.Lit) and point_of(op, k) is not None:
+                yield v, value
+
+
+def _from_identities(let: anf.Let, fills: Mapping[anf.Atom, anf.Lit]) -> anf.Let:
+    """The let, where it adds to an array of nothing but the identity of its monoid, without that array."""
+    if not isinstance(op := let.op, anf.Comp) or not fills:
+        return let
+
+    def started(d: anf.Destination) -> anf.Destination:
+        if not isinstance(d, anf.Reduce) or d.into not in fills or d.monoid == "set":
+            return d
+        fill = fills[d.into]
+        return replace(d, into=None) if same(fill, anf.Lit(identity(d.monoid, fill.dtype), fill.dtype)) else d
+
+    destinations = tuple(map(started, op.destinations))
+    same = all(a is b for a, b in zip(destinations, op.destinations, strict=True))
+    return let if same else replace(let, op=replace(op, destinations=destinations))
 
 
 def _let(let: anf.Let, known: Knowledge) -> list[anf.Let]:
@@ -112,6 +141,10 @@ def _split(let: anf.Let, op: anf.Comp, known: Knowledge, depth: int) -> list[anf
     straight = _straightened(op)
     if straight is not op:
         let, op = anf.Let(let.vars, straight, let.span), straight
+    if (narrow := _without_idle_axes(let, op, known)) is not None:
+        first, *rest = narrow
+        assert isinstance(first.op, anf.Comp)
+        return [*_split(first, first.op, known, depth), *rest]
     inside = known.within(op.axes)
     box = hull(op.axes, inside)
     if not op.axes:
@@ -216,6 +249,43 @@ def _only_shifted(op: anf.Comp, axis: anf.Var, offset: anf.Size) -> bool:
     unshifted = {axis: anf.poly(axis) - offset}
     mentioned = [e.substitute(unshifted.get) for e in sizes if e.mentions((axis,))]
     return bool(mentioned) and axis not in atoms and not any(e.mentions(outer) for e in mentioned)
+
+
+def _without_idle_axes(let: anf.Let, op: anf.Comp, known: Knowledge) -> list[anf.Let] | None:
+    """A reduction that is the same along some axes of its result, done once for all of these, and then spread.
+
+        [sum(e(i, l) for l) for i, j]    becomes    s[i] = sum(e(i, l) for l) and [s[i] for i, j]
+
+    None if there are no such axes, or the body may not run where such an axis has no points.
+    """
+    if len(op.destinations) != 1 or not isinstance(d := op.destinations[0], anf.Reduce) or d.into is not None:
+        return None
+    depends = dependencies(op.body.lets, op.axes)
+    needed = {v for x in op.body.results if isinstance(x, anf.Var) for v in depends.get(x, {x})}
+    idle: dict[int, anf.Axis] = {}
+    for k, (entry, size) in enumerate(zip(d.index, d.shape, strict=True)):
+        for a in op.axes:
+            rest = [*d.index[:k], *d.index[k + 1 :], *[b for o in op.axes if o is not a for b in (*o.lows, *o.highs)]]
+            alone = entry == anf.poly(a.var) and a.lows == (anf.ZERO,) and a.highs == (size,)
+            if alone and a.var not in needed and not any(e.mentions((a.var,)) for e in rest):
+                idle[k] = a
+    if not idle or len(op.axes) == len(d.index):  # what is no reduction is a value of fewer axes, as `_hoist` knows
+        return None
+    axes = tuple([a for a in op.axes if a not in idle.values()])
+    if not runs_anywhere(op.body.lets, known.within(axes), set()):
+        return None
+    index, shape = ([x for k, x in enumerate(xs) if k not in idle] for xs in (d.index, d.shape))
+    (v,) = let.vars
+    once = anf.fresh(v.name, type_of(dtype_of(v), tuple(shape)))
+    first = anf.Let((once,), anf.Comp(axes, op.body, (replace(d, index=tuple(index), shape=tuple(shape)),)), let.span)
+    b = Builder(span=let.span)
+    with b.scope() as spread:
+        over = [fresh_axis(n) for n in d.shape]
+        places = tuple([anf.poly(a.var) for k, a in enumerate(over) if k not in idle])
+        keep = anf.Reduce(d.shape, tuple([anf.poly(a.var) for a in over]), "set")
+        b.comp(over, lambda *_: b.one(anf.Read(once, places)) if places else once, [keep])
+    (last,) = spread
+    return [first, anf.Let((v,), last.op, let.span)]
 
 
 def _apart(let: anf.Let, s: _Split) -> list[anf.Let]:

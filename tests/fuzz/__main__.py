@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
+import signal
 import subprocess
 import sys
 import time
@@ -31,7 +33,8 @@ from tests.fuzz.modes import WAYS, Mode
 from tests.fuzz.shrink import Shrinker
 
 AT_ONCE = 50  # programs of one process
-PATIENCE = 20.0  # seconds for each program, on average
+PATIENCE = 20.0  # seconds of processor time for each program, on average
+WAITING = 30.0  # how many times as long it may take on a busy machine
 SMALLER = 3  # how many programs are made smaller
 FOUND = 3  # the exit code of a process that has found something
 
@@ -61,6 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.environ[CHECKS] = "1"  # of the processes that this one starts, too
     mode = Mode(options.way, options.derivatives)
     if options.file is not None:
+        limit_time(2)
         return show(options.file.read_text(), mode, options.seed)
     if options.show is not None:
         return show(mode.program(options.show), mode, options.show)
@@ -68,6 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return shrink(mode, options.shrink, options.out)
     seeds = range(options.seed, options.seed + options.programs)
     if options.only:
+        limit_time(len(seeds))
         for seed in seeds:
             found = mode.wrong(mode.program(seed), seed)
             if found is not None:
@@ -90,6 +95,11 @@ def run(seeds: range, mode: Mode, options: argparse.Namespace) -> int:
     for seed in wrong[: options.smaller]:
         shrink(mode, seed, options.out)
     return 1 if wrong else 0
+
+
+def limit_time(programs: int) -> None:
+    """Ends this process when it has used more processor time than so many programs may."""
+    resource.setrlimit(resource.RLIMIT_CPU, (int(PATIENCE * programs), resource.RLIM_INFINITY))
 
 
 def show(text: str, mode: Mode, seed: int) -> int:
@@ -136,7 +146,7 @@ def in_a_process(path: Path, mode: Mode, seed: int) -> int:
     """How a process ends that looks at a program in a file."""
     command = [sys.executable, "-m", "tests.fuzz", *mode.options, "--seed", str(seed), "--file", str(path)]
     try:
-        return subprocess.run(command, capture_output=True, timeout=2 * PATIENCE).returncode
+        return subprocess.run(command, capture_output=True, timeout=2 * PATIENCE * WAITING).returncode
     except subprocess.TimeoutExpired:
         return 124
 
@@ -145,12 +155,15 @@ def outcome(seeds: range, mode: Mode) -> list[str]:
     """A line for each program on which something is wrong; a crash or a hang is found by running them one by one."""
     command = [sys.executable, "-m", "tests.fuzz", "--only", "--seed", str(seeds[0]), "--programs", str(len(seeds))]
     try:
-        done = subprocess.run([*command, *mode.options], capture_output=True, text=True, timeout=PATIENCE * len(seeds))
+        time_out = PATIENCE * WAITING * len(seeds)
+        done = subprocess.run([*command, *mode.options], capture_output=True, text=True, timeout=time_out)
         if done.returncode == 0:
             return done.stdout.splitlines()
         what = f"the process ended with {done.returncode}: {done.stderr.strip()[-300:]}"
+        if done.returncode == -signal.SIGXCPU:
+            what = f"no result after {PATIENCE * len(seeds):.0f} s of processor time"
     except subprocess.TimeoutExpired:
-        what = f"no result after {PATIENCE * len(seeds):.0f} s"
+        what = f"no result after {time_out:.0f} s"
     if len(seeds) == 1:
         return [f"{seeds[0]}: {what}"]
     return list(one_by_one(seeds, mode))
