@@ -96,6 +96,7 @@ fuzz: venv
 	$(BIN)/python -m tests.fuzz --derivatives --programs 5000
 	$(BIN)/python -m tests.fuzz --seams --programs 5000
 	$(BIN)/python -m tests.fuzz --costs --programs 2000
+	$(BIN)/python -m tests.fuzz --spellings --programs 1000
 
 # The programs of the tests as code that checks each access to memory; `-m` leaves out what is about the amount of memory
 # and calls that go without Python. Half an hour on two cores.

@@ -90,11 +90,12 @@ def _from_identities(let: anf.Let, fills: Mapping[anf.Atom, anf.Lit]) -> anf.Let
         if not isinstance(d, anf.Reduce) or d.into not in fills or d.monoid == "set":
             return d
         fill = fills[d.into]
-        return replace(d, into=None) if same(fill, anf.Lit(identity(d.monoid, fill.dtype), fill.dtype)) else d
+        unit = anf.Lit(identity(d.monoid, fill.dtype), fill.dtype)
+        return replace(d, into=None) if same(fill, unit) else d
 
     destinations = tuple(map(started, op.destinations))
-    same = all(a is b for a, b in zip(destinations, op.destinations, strict=True))
-    return let if same else replace(let, op=replace(op, destinations=destinations))
+    kept = all(a is b for a, b in zip(destinations, op.destinations, strict=True))
+    return let if kept else replace(let, op=replace(op, destinations=destinations))
 
 
 def _let(let: anf.Let, known: Knowledge) -> list[anf.Let]:

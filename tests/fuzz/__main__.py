@@ -6,6 +6,7 @@ python -m tests.fuzz --threads …           every loop in pieces, on 1, 2 and 5
 python -m tests.fuzz --calls …             called from Python, also directly and with some arguments bound
 python -m tests.fuzz --seams …             features that meet, in both modes of derivatives, and split
 python -m tests.fuzz --costs …             counted at sizes that double, beside the law of cost
+python -m tests.fuzz --spellings …         kernels in several spellings, whose counted costs have to be alike
 python -m tests.fuzz --sanitize …          each access to memory is checked; with each of these
 python -m tests.fuzz --show 4711           the text of one program, and what is wrong with it
 python -m tests.fuzz --shrink 4711         made as small as it can be, written to a file

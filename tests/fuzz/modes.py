@@ -15,6 +15,7 @@ from tests.fuzz.costly import costly
 from tests.fuzz.costs import broken_law
 from tests.fuzz.derivatives import wrong_derivative
 from tests.fuzz.programs import differentiable, program
+from tests.fuzz.spellings import different_costs, spellings
 from tests.fuzz.threads import different_bits, gradient_of
 
 
@@ -35,6 +36,8 @@ class Mode:
             return costly(Random(seed))
         if self.way == "seams":
             return seams.program(seed)
+        if self.way == "spellings":
+            return spellings(Random(seed))
         return (differentiable if self.derivatives else program)(Random(seed))
 
     def wrong(self, text: str, seed: int) -> Disagreement | None:
@@ -62,4 +65,5 @@ WAYS: dict[str, Way] = {
     "calls": Way("compare ways to call from Python", differing_calls),
     "seams": Way("join templates of features, differentiated and split", seams.wrong_at_a_seam),
     "costs": Way("compare counted costs with the law", lambda text, seed: broken_law(text)),
+    "spellings": Way("compare counted costs of spellings of one kernel", lambda text, seed: different_costs(text)),
 }

@@ -202,3 +202,26 @@ def test_an_inner_comprehension_that_only_checks_does_so_for_the_axes_it_depends
     for program in (Program({"f": f}), distribute(Program({"f": f}))):
         with pytest.raises(Exception, match="not positive"):
             Interpreter(program).run("f", [10, 20, np.zeros((10, 20))])
+
+
+def test_a_sum_is_done_once_for_axes_that_it_does_not_depend_on() -> None:
+    """The sums of rows, for each column again: the terms are added once for each row."""
+    b, n, m, x = matrix()
+    k = b.param("k", I64)
+
+    def body(i: Var, *others: Var) -> Var:
+        return b.prim("exp", b.read(x, (i, others[1])))
+
+    (out,) = b.comp([n, k, m], body, lambda i, j, l: [Reduce((poly(n), poly(k)), (poly(i), poly(j)))])
+    before, after, comps = both(b.function("f", [out]), 3, 4, np.ones((3, 4)), 5)
+    assert (before.counts["Prim"], after.counts["Prim"]) == (60, 12)
+    assert len(comps) == 2
+
+
+def test_nothing_is_added_to_an_array_of_zeros() -> None:
+    b, n, m, x = matrix()
+    zeros = b.full((n,), Lit(0.0, "f64"))
+    (out,) = b.comp([n, m], lambda i, j: b.read(x, (i, j)), lambda i, j: [Reduce((poly(n),), (poly(i),), into=zeros)])
+    *_, comps = both(b.function("f", [out]), 3, 4, np.ones((3, 4)))
+    last = comps[-1].op
+    assert isinstance(last, Comp) and isinstance(last.destinations[0], Reduce) and last.destinations[0].into is None
