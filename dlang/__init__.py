@@ -61,12 +61,11 @@ if TYPE_CHECKING:
     from dlang.python.derivatives import grad, hessian, jacobian, jvp, value_and_grad, vjp
     from dlang.python.lazy.arrays import evaluate, lazy
     from dlang.python.module import compilations, compile, load
-    from dlang.python.runs import memory_use, set_threads
-    from dlang.python.seeds import SeedWarning
+    from dlang.python.runs import SeedWarning, memory_use, set_threads
 
 _HOMES = {
     "DlangError": "dlang.diagnostics",
-    "SeedWarning": "dlang.python.seeds",
+    "SeedWarning": "dlang.python.runs",
     "compilations": "dlang.python.module",
     "compile": "dlang.python.module",
     "evaluate": "dlang.python.lazy.arrays",

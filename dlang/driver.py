@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Literal
 from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error
 from dlang.gc_pause import gc_paused
 from dlang.lazy_modules import lazy_module
+from dlang.passes import verifying
 from dlang.runtime import devices
 from dlang.runtime.failures import Runner as Runner, call as call, failure as failure
 from dlang.timings import timed
-from dlang.verification import verifying
 
 if TYPE_CHECKING:
     from dlang import compile_cache, pipeline
@@ -107,7 +107,7 @@ def lower(
 ) -> tuple[anf.Program, list[Entry]]:
     """The optimised program in which every requested function is a function, and these in order.
 
-    verify: whether the program is verified after each pass; None leaves that to the environment (`verification.py`).
+    verify: whether the program is verified after each pass; None leaves that to the environment (`passes.py`).
     structs: the classes by which functions of Python know structs. extend: adds functions of its own to the program
     before it is optimised, and names them. residuals: gets those of each derivative in reverse mode. bound: the
     parameters of the last function that are given early; it is split then (`optimize/staging.py`). runs: whether the

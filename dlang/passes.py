@@ -3,12 +3,15 @@
 A program has forms, such as perfect nests or no derivatives. A pass says which it needs, gives and ends; `unmet` finds
 the passes of an order whose needs no pass before them gives. `run_phase` yields the program after each pass: to be
 verified, printed, compared, or thrown away. The passes of the core IR are listed in `pipeline.py`, those of
-the loop IR in `codegen/schedule.py` and, for a device, in `codegen/cuda/placement.py`.
+the loop IR in `codegen/schedule.py` and, for a device, in `codegen/cuda/placement.py`. The environment says whether
+programs are verified after each pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from operator import is_
@@ -119,3 +122,25 @@ def same_functions(a: HasFunctions, b: HasFunctions) -> bool:
 def of_phase(passes: Sequence[Pass[P, C]], when: str) -> list[Pass[P, C]]:
     """The passes of one phase, in order."""
     return [p for p in passes if p.when == when]
+
+
+VARIABLE = "DLANG_VERIFY"
+"""The environment variable that asks for it; 0 says no where it would be done anyhow."""
+
+
+def verifying() -> bool:
+    """Tells whether the environment asks for verification."""
+    return os.environ.get(VARIABLE, "0") not in ("", "0")
+
+
+@contextmanager
+def verified_by_default() -> Iterator[None]:
+    """Asks for verification, in processes that are started in the block too, if the environment says nothing of it."""
+    if VARIABLE in os.environ:
+        yield
+        return
+    os.environ[VARIABLE] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[VARIABLE]

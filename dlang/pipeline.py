@@ -60,9 +60,18 @@ from dlang.optimize.symmetry import symmetry
 from dlang.optimize.tailcalls import tail_calls_to_loops
 from dlang.optimize.unroll import unroll
 from dlang.optimize.vectorise_loops import vectorise_loops
-from dlang.passes import Form, Pass, Step, of_phase, run_pass, run_phase, same_functions, unmet as passes_unmet
+from dlang.passes import (
+    Form,
+    Pass,
+    Step,
+    of_phase,
+    run_pass,
+    run_phase,
+    same_functions,
+    unmet as passes_unmet,
+    verifying,
+)
 from dlang.timings import timed
-from dlang.verification import verifying
 
 NORMAL, BEFORE, DERIVATIVES, PRODUCTS, AFTER = "normal", "before", "derivatives", "products", "after"
 PHASES: Mapping[str, str | None] = {NORMAL: None, BEFORE: "normal", DERIVATIVES: "ad", PRODUCTS: None, AFTER: "opt"}

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from dlang.passes import VARIABLE
 from dlang.runtime import tiers
 from dlang.tools.dlc import main
-from dlang.verification import VARIABLE
 
 os.environ.setdefault(VARIABLE, "1")  # in every test, and in the processes that it starts
 # the bytecode of the compiler is kept, wherever that is turned off: hundreds of processes import it

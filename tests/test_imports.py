@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent / "dlang"
 # modules of the package itself.
 EVERYWHERE = {
     "cache", "gc_pause", "drafts", "graphs", "diagnostics", "timings", "polynomials", "inequalities", "ops",
-    "identity", "lazy_modules", "passes", "recursion", "remedies", "spelling", "verification",
+    "identity", "lazy_modules", "passes", "recursion", "remedies", "spelling",
 }  # fmt: skip
 ALLOWED = {
     "cache": set(),
@@ -31,7 +31,6 @@ ALLOWED = {
     "remedies": set(),
     "spelling": set(),
     "ops": set(),
-    "verification": set(),
     "inequalities": set(),
     "grammar": set(),
     "format": {"grammar"},

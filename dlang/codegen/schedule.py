@@ -34,9 +34,8 @@ from dlang.ir.anf import Array, Let, Lit, Scalar, Token
 from dlang.ir.call_graph import recursive_functions
 from dlang.ir.types import dtype_of, product
 from dlang.ir.update_chains import last_uses
-from dlang.passes import Form, Pass, Step, run_phase, same_functions
+from dlang.passes import Form, Pass, Step, run_phase, same_functions, verifying
 from dlang.timings import timed
-from dlang.verification import verifying
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ the terms of the IR and no compiler. Only `platform/` knows the operating system
 has a fallback, which `DLANG_PORTABLE=1` chooses.
 
 - *The world* (`effects.py`): output, progress and files (`table.py`, `saved.py`), and functions outside of the language
-  (`foreign.py`). `text.py` writes values, and `libraries.py` and `lapack.py` do the library operations. A refusal is a
+  (`foreign.py`). `text.py` writes values, and `lapack.py` does the library operations. A refusal is a
   `RunError` (`errors.py`).
 - *Values at the border* (`ir/crossing.py`): `specialize/foreign.py` describes in a small language of parts what a value
   of Python is made of. `conversion.py` takes values apart into leaves and puts them together. It does not recurse,

@@ -11,14 +11,17 @@ import ctypes
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import permutations
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from dlang.host.platform.machine import openblas
+from dlang.lazy_modules import np
 
-Matrix = NDArray[Any]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Matrix = NDArray[Any]
+
+
 _BY_COLUMNS = 102  # LAPACK_COL_MAJOR
 NOT_FINITE = -1
 
@@ -301,3 +304,15 @@ def _solved(l: Matrix, x: Matrix, transposed: bool = False) -> Matrix:
     """l⁻¹ x, or l⁻ᵀ x."""
     out: Matrix = triangular_solve(np.ascontiguousarray(l), np.ascontiguousarray(x), True, transposed, False)[0]
     return out
+
+
+def perform(name: str, args: Sequence[Any]) -> list[Any]:
+    """The results of an operation. Its arguments, arrays in row-major order and scalars, are left as they are."""
+    if name == "argsort":
+        return [np.argsort(args[0], kind="stable")]
+    with np.errstate(all="ignore"):
+        if name == "cholesky_pullback":
+            return [pullback(*args)]
+        if name == "cholesky_pushforward":
+            return [pushforward(*args)]
+        return OPERATIONS[name](*args)

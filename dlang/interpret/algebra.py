@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dlang.host import libraries
+from dlang.host import lapack
 from dlang.ir import anf
 from dlang.ir.anf import HALF, Let
 from dlang.ir.errors import IRError
@@ -103,7 +103,7 @@ class Algebra:
 
     def library(self, name: str, args: Sequence[Any], dtypes: Sequence[str]) -> list[Any]:
         """The results of a library operation."""
-        return libraries.perform(name, args)
+        return lapack.perform(name, args)
 
     def derivative(self, run: Interpreter, op: anf.Derivative, let: Let, frame: Frame) -> list[Any]:
         """The results of a derivative of a function of the program, at one point."""

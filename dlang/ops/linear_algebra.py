@@ -10,7 +10,7 @@ What is made of the factors of a gets a too, of which it is a function: derivati
 none goes through the factors. So a matrix is factored once, for a solution, its derivatives and theirs.
 
 What each stage does for an operation is keyed by its name there, and a test asks for it: NumPy's and LAPACK's functions
-in `host/libraries.py`, loops in `codegen/lapack.py`, derivatives in `ad/linear_algebra.py` and
+in `host/lapack.py`, loops in `codegen/lapack.py`, derivatives in `ad/linear_algebra.py` and
 `ad/linear_algebra.py`, and what these are compared with in `interpret/traced.py`.
 """
 

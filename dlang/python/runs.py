@@ -1,11 +1,12 @@
-"""How runs go: how much memory they need, and how many threads work on their large loops."""
+"""What Python sees of runs: their memory, the threads that work on their large loops, and the warning of seeds."""
 
 from __future__ import annotations
 
 from dlang.runtime.memory import Usage, memory_use
+from dlang.runtime.seeds import SeedWarning
 from dlang.runtime.threads import checked, default_pool
 
-__all__ = ["Usage", "memory_use"]
+__all__ = ["SeedWarning", "Usage", "memory_use"]
 
 
 # ---- threads ---------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from dlang.codegen.llvm.symbols import PROFILE, entry_symbol
 from dlang.gc_pause import gc_paused
 from dlang.host.errors import negative_size
 from dlang.host.foreign import call_python
-from dlang.host.libraries import perform
+from dlang.host.lapack import perform
 from dlang.host.platform import stack as stacks
 from dlang.host.text import format_parts
 from dlang.ir.crossing import PythonFunction

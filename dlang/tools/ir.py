@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error, shown
 from dlang.driver import check, errors_of, read_source
 from dlang.dump_ir import STAGES as LOWER, after, changes, listing, open_variable, passes, traced
+from dlang.passes import VARIABLE
 from dlang.spelling import closest
 from dlang.tools.arguments import Parser, add_json
 from dlang.tools.report import report
 from dlang.typecheck import core, types as ty
 from dlang.typecheck.printing import show
-from dlang.verification import VARIABLE
 
 if TYPE_CHECKING:
     from dlang.typecheck.program import Checked

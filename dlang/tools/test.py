@@ -26,6 +26,7 @@ from dlang.grammar.lexer import KEYWORDS, NAME
 from dlang.grammar.parser import parse
 from dlang.host.effects import Host
 from dlang.lazy_modules import json, lazy_module
+from dlang.passes import verified_by_default
 from dlang.specialize.specialize import Entry
 from dlang.spelling import plural
 from dlang.tools.arguments import Parser, add_backend, add_json, add_paths, add_sanitize, whole
@@ -33,7 +34,6 @@ from dlang.tools.command_line import FINE, INTERNAL, USER_ERROR
 from dlang.tools.files import programs, refuse_unwritable
 from dlang.tools.report import coloured, failed_in, painted, report, report_defect
 from dlang.typecheck import core
-from dlang.verification import verified_by_default
 
 if TYPE_CHECKING:
     from dlang.tools import coverage

@@ -9,7 +9,7 @@ import pytest
 
 from dlang.ad.linear_algebra import jvp_library, vjp_library
 from dlang.codegen import lapack
-from dlang.host.libraries import perform
+from dlang.host.lapack import perform
 from dlang.interpret.traced import OPERATIONS as REFERENCES
 from dlang.ir.anf import Array, LinalgOp, Scalar, Type, Var, fresh, poly
 from dlang.ir.errors import IRError

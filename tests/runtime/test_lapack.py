@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dlang.host import lapack
-from dlang.host.libraries import perform
+from dlang.host.lapack import perform
 
 DTYPES = (np.float64, np.float32)
 SIZES = (0, 1, 2, 5, 40)

@@ -33,8 +33,7 @@ from dlang.ir import anf
 from dlang.ir.anf import FLOATS, Var
 from dlang.ir.terms import ZERO
 from dlang.ir.types import dtype_of
-from dlang.passes import Form, Pass, Step, run_phase
-from dlang.verification import verifying
+from dlang.passes import Form, Pass, Step, run_phase, verifying
 
 
 @dataclass(frozen=True, slots=True)

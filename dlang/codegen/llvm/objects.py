@@ -19,7 +19,7 @@ from dlang.cache.store import digest, user_store
 from dlang.diagnostics import error
 from dlang.host.platform.machine import features as features_by_the_system, lacking
 from dlang.lazy_modules import lazy_module, llvm
-from dlang.verification import verifying
+from dlang.passes import verifying
 
 if TYPE_CHECKING:
     from dlang.codegen.llvm import processors

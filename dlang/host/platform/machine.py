@@ -7,14 +7,13 @@ import os
 import platform
 import sys
 from collections.abc import Iterable
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from dlang.host.platform import portable
 
-CPUINFO = "/proc/cpuinfo"
+PROCESSORS = "/proc/cpuinfo"
 SEPARATOR = "; "
 HEAD = 1 << 14  # bytes, more than one processor takes
 NAMES = {"sse3": "pni", "bmi": "bmi1", "lzcnt": "abm", "sahf": "lahf_lm", "sha": "sha_ni", "pclmul": "pclmulqdq"}
@@ -40,22 +39,23 @@ def features() -> str | None:
     """A text that differs where the instructions differ that code may use; None where the system has none."""
     if portable() or sys.platform != "linux" or platform.machine() != "x86_64":
         return None
+    processor = _processor()
+    return SEPARATOR.join(processor[name] for name in FIELDS) if all(map(processor.get, FIELDS)) else None
+
+
+@cache
+def _processor() -> dict[str, str]:
+    """What Linux says of the first processor and of the machine, as far as the head of its table has it whole."""
     try:
-        file = os.open(CPUINFO, os.O_RDONLY)
-        try:
-            head = os.read(file, HEAD)
-        finally:
-            os.close(file)
+        with open(PROCESSORS, "rb", buffering=0) as file:
+            head, _, _ = file.read(HEAD).rpartition(b"\n\n")
     except OSError:
-        return None
-    first, end, _ = head.partition(b"\n\n")
-    found = {}
-    for line in first.decode(errors="replace").splitlines():
+        return {}
+    values: dict[str, str] = {}
+    for line in head.decode(errors="replace").splitlines():
         name, _, value = line.partition(":")
-        found[name.strip()] = value.strip()
-    if not end or not all(found.get(name) for name in FIELDS):
-        return None
-    return SEPARATOR.join(found[name] for name in FIELDS)
+        values.setdefault(name.strip(), value.strip())
+    return values
 
 
 # ---- memory ----------------------------------------------------------------------------------------------------------
@@ -153,17 +153,11 @@ def library_file() -> str:
 
 def processor_name() -> str:
     """Returns the system's name of the processor; the architecture if it has none."""
-    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
-        for line in file:
-            if line.startswith(("model name", "Model")):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    processor = _processor()
+    return processor.get("model name") or processor.get("Model") or platform.processor() or platform.machine()
 
 
 def processor_features() -> frozenset[str]:
     """The names of its instruction sets, as Linux knows them; empty elsewhere."""
-    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
-        for line in file:
-            if line.startswith(("flags", "Features")):
-                return frozenset(line.partition(":")[2].split())
-    return frozenset()
+    processor = _processor()
+    return frozenset((processor.get("flags") or processor.get("Features") or "").split())
