@@ -146,10 +146,10 @@ class Gradients:
     def each(self, args: Sequence[Any], slope: Callable[[int, tuple[int, ...]], float]) -> Slopes:
         out = []
         for k in self.wrt:
-            found = np.zeros(np.shape(args[k]))
-            for at in np.ndindex(found.shape):
-                found[at] = slope(k, at)
-            out.append(found)
+            gradient = np.zeros(np.shape(args[k]))
+            for at in np.ndindex(gradient.shape):
+                gradient[at] = slope(k, at)
+            out.append(gradient)
         return out
 
     def unit(self, args: Sequence[Any], k: int, at: tuple[int, ...]) -> Slopes:
@@ -233,21 +233,21 @@ def with_derivatives(program: Program, function: Function, fixed: Container[int]
 
     fixed: the parameters in which it is not differentiated.
     """
-    made = dict(program.functions)
+    functions = dict(program.functions)
     floats = [r for r in function.results if _float(r)]
     if len(floats) != 1 or not isinstance(floats[0].type, Scalar) or function.results[-1] is not floats[0]:
-        function = made[WEIGHTED] = _weighted(program, function)
+        function = functions[WEIGHTED] = _weighted(program, function)
     *_, result = function.results
     assert isinstance(result.type, Scalar)
     wrt = [k for k, p in enumerate(function.params) if _float(p) and k not in fixed]
-    b, params = _opened(made, function)
+    b, params = _opened(functions, function)
     seeds = [*[None] * (len(function.results) - 1), Lit(1.0, result.type.dtype)]
-    made[REVERSE] = b.function(REVERSE, b.vjp(function.name, params, wrt, seeds))
-    b, params = _opened(made, function)
+    functions[REVERSE] = b.function(REVERSE, b.vjp(function.name, params, wrt, seeds))
+    b, params = _opened(functions, function)
     tangents = {k: b.param(f"d{params[k].name}", params[k].type) for k in wrt}
     dots = [tangents.get(k) for k in range(len(params))]
-    made[FORWARD] = b.function(FORWARD, b.jvp(function.name, params, dots))
-    return Program(made, program.datatypes, program.python), function
+    functions[FORWARD] = b.function(FORWARD, b.jvp(function.name, params, dots))
+    return Program(functions, program.datatypes, program.python), function
 
 
 def _weighted(program: Program, function: Function) -> Function:
@@ -290,12 +290,12 @@ def _copies(args: Sequence[Any]) -> list[Any]:
 
 
 # ---- comparison ------------------------------------------------------------------------------------------------------
-def distance(expected: float, found: float, tolerance: float, scale: float) -> float:
+def distance(expected: float, actual: float, tolerance: float, scale: float) -> float:
     """How far two numbers are apart in units of what is acceptable; NaN agrees with NaN alone."""
-    if expected == found or (expected != expected and found != found):
+    if expected == actual or (expected != expected and actual != actual):
         return 0.0
     acceptable = tolerance * (abs(expected) + 0.1 * scale)
-    error = abs(found - expected) / acceptable if acceptable else float("inf")
+    error = abs(actual - expected) / acceptable if acceptable else float("inf")
     return error if error == error else float("inf")
 
 
@@ -367,48 +367,48 @@ class Comparison:
         return [r for r in self.rows if r.error > 1]
 
 
-def compare(made: Gradients, args: Sequence[Any], names: Sequence[str], seconds: float, seed: int) -> Comparison:
+def compare(gradients: Gradients, args: Sequence[Any], names: Sequence[str], seconds: float, seed: int) -> Comparison:
     """Raises RunError where the program refuses, TooLong if one gradient takes longer than there is time.
 
     names: of the float arguments. seconds: for all of it, compiling excepted. seed: of the order of the elements.
     """
-    made.prepare()
+    gradients.prepare()
     start = time.monotonic()
     with within(seconds):
-        value = made.value(args)
-        reverse = made.reverse(args)
+        value = gradients.value(args)
+        reverse = gradients.reverse(args)
     out = Comparison(value, of=sum(s.size for s in reverse))
-    stopped = made.stops()
+    stopped = gradients.stops()
     if stopped:
         out.notes.append("it stops derivatives, so differences are others")
-    reference = _reference(made, args, seconds / 2, out.notes)
-    found: dict[int, Row] = {}
+    reference = _reference(gradients, args, seconds / 2, out.notes)
+    rows: dict[int, Row] = {}
     rng = np.random.default_rng(seed)
     for k, at in _places([s.shape for s in reverse], rng):
         late = time.monotonic() - start > seconds
         if late and out.compared >= len(names):
             break
-        slopes = {"reverse": float(reverse[k][at]), "forward": made.forward_at(args, made.wrt[k], at)}
+        slopes = {"reverse": float(reverse[k][at]), "forward": gradients.forward_at(args, gradients.wrt[k], at)}
         if reference is not None:
             slopes["reference"] = float(reference[k][at])
-        slopes["differences"] = made.difference_at(args, made.wrt[k], at)
+        slopes["differences"] = gradients.difference_at(args, gradients.wrt[k], at)
         label = names[k] + (f"[{', '.join(map(str, at))}]" if at else "")
-        row = _row(label, slopes, made.precision(made.wrt[k]), value, stopped)
-        if k not in found or row.error > found[k].error:
-            found[k] = row
+        row = _row(label, slopes, gradients.precision(gradients.wrt[k]), value, stopped)
+        if k not in rows or row.error > rows[k].error:
+            rows[k] = row
         out.compared += 1
         out.hollow += row.hollow
-    out.rows = [found[k] for k in sorted(found)]
+    out.rows = [rows[k] for k in sorted(rows)]
     if out.compared < out.of:
         direction = [rng.standard_normal(s.shape) / np.sqrt(out.of) for s in reverse]
-        out.rows.append(_along(made, args, direction, reverse, reference, value, stopped))
+        out.rows.append(_along(gradients, args, direction, reverse, reference, value, stopped))
     return out
 
 
-def _reference(made: Gradients, args: Sequence[Any], seconds: float, notes: list[str]) -> Slopes | None:
+def _reference(gradients: Gradients, args: Sequence[Any], seconds: float, notes: list[str]) -> Slopes | None:
     try:
         with within(seconds):
-            return made.reference(args)
+            return gradients.reference(args)
     except NoDerivative as e:
         notes.append(f"no reference: it can't differentiate {e}")
     except TooLong:
@@ -426,7 +426,7 @@ def _places(shapes: Sequence[tuple[int, ...]], rng: np.random.Generator) -> Iter
 
 
 def _along(
-    made: Gradients,
+    gradients: Gradients,
     args: Sequence[Any],
     direction: Slopes,
     reverse: Slopes,
@@ -439,17 +439,17 @@ def _along(
     def sum_of(slopes: Slopes) -> float:
         return sum([float(np.sum(s * d)) for s, d in zip(slopes, direction, strict=True)])
 
-    slopes = {"reverse": sum_of(reverse), "forward": made.along(args, direction)}
+    slopes = {"reverse": sum_of(reverse), "forward": gradients.along(args, direction)}
     if reference is not None:
         slopes["reference"] = sum_of(reference)
-    slopes["differences"] = made.difference_along(args, direction)
-    widest = max([made.precision(k) for k in made.wrt], key=TOLERANCES.__getitem__)
+    slopes["differences"] = gradients.difference_along(args, direction)
+    widest = max([gradients.precision(k) for k in gradients.wrt], key=TOLERANCES.__getitem__)
     return _row("a direction", slopes, widest, value, stopped)
 
 
 def _row(name: str, slopes: dict[str, float], dtype: str, value: float, stopped: bool) -> Row:
-    found = error(slopes, dtype, value, stopped)
-    return Row(name, slopes, found, not stopped and found <= 1 and _hollow(slopes, dtype, value))
+    deviation = error(slopes, dtype, value, stopped)
+    return Row(name, slopes, deviation, not stopped and deviation <= 1 and _hollow(slopes, dtype, value))
 
 
 def _hollow(slopes: dict[str, float], dtype: str, value: float) -> bool:
@@ -477,14 +477,14 @@ def error(slopes: dict[str, float], dtype: str, value: float, stopped: bool) -> 
     for k, one in enumerate(ways):
         for other in ways[:k]:
             factor, lost = (COARSE, COARSE_ROUNDING) if "differences" in (one, other) else (1.0, ROUNDING)
-            found = distance(slopes[other], slopes[one], factor * TOLERANCES[dtype], scale + lost)
-            worst = max(worst, found)
+            deviation = distance(slopes[other], slopes[one], factor * TOLERANCES[dtype], scale + lost)
+            worst = max(worst, deviation)
     return worst
 
 
 # ---- edges -----------------------------------------------------------------------------------------------------------
 def edges(
-    made: Gradients, args: Sequence[Any], names: Sequence[str], values: Sequence[float], seconds: float, seed: int
+    gradients: Gradients, args: Sequence[Any], names: Sequence[str], values: Sequence[float], seconds: float, seed: int
 ) -> list[Edge]:
     """Finds where elements are 0, or another of some values, and a derivative may be a convention and no limit.
 
@@ -492,57 +492,59 @@ def edges(
     many elements are tried as time allows.
     """
     start = time.monotonic()
-    found: list[Edge] = []
-    shapes = [np.shape(args[k]) for k in made.wrt]
+    edges_found: list[Edge] = []
+    shapes = [np.shape(args[k]) for k in gradients.wrt]
     for k, at in _places(shapes, np.random.default_rng(seed)):
         for value in values:
             if time.monotonic() - start > seconds:
-                return found
-            moved = _at_value(args, made.wrt[k], at, value)
+                return edges_found
+            moved = _at_value(args, gradients.wrt[k], at, value)
             try:
-                edge = _edge(made, moved, k, at, value, names)
+                edge = _edge(gradients, moved, k, at, value, names)
             except RunError:  # it may refuse the value
                 continue
-            found += [edge] if edge is not None else []
-    return found
+            edges_found += [edge] if edge is not None else []
+    return edges_found
 
 
 def _edge(
-    made: Gradients, args: Sequence[Any], k: int, at: tuple[int, ...], value: float, names: Sequence[str]
+    gradients: Gradients, args: Sequence[Any], k: int, at: tuple[int, ...], value: float, names: Sequence[str]
 ) -> Edge | None:
-    here = made.value(args)
-    if not abs(here) < float("inf"):
+    centre = gradients.value(args)
+    if not abs(centre) < float("inf"):
         return None
-    reverse = float(made.reverse(args)[k][at])
-    forward = made.forward_at(args, made.wrt[k], at)
-    tolerance = TOLERANCES[made.precision(made.wrt[k])]
-    near = 0.0 if made.stops() else 1e3 * tolerance
-    sides = [s for s in (_one_sided(made, args, k, at, value, sign, here) for sign in (1, -1)) if s == s]
-    is_kink = len(sides) == 2 and not _close(sides[0], sides[1], near, here)
+    reverse = float(gradients.reverse(args)[k][at])
+    forward = gradients.forward_at(args, gradients.wrt[k], at)
+    tolerance = TOLERANCES[gradients.precision(gradients.wrt[k])]
+    near = 0.0 if gradients.stops() else 1e3 * tolerance
+    sides = [s for s in (_one_sided(gradients, args, k, at, value, sign, centre) for sign in (1, -1)) if s == s]
+    is_kink = len(sides) == 2 and not _close(sides[0], sides[1], near, centre)
     expected = sides[0] if sides and not is_kink and near else reverse
-    modes_agree = _close(reverse, forward, 10 * tolerance, here)
-    if (modes_agree or is_kink) and (_close(reverse, expected, near, here) or not near):
+    modes_agree = _close(reverse, forward, 10 * tolerance, centre)
+    if (modes_agree or is_kink) and (_close(reverse, expected, near, centre) or not near):
         return None
     label = names[k] + (f"[{', '.join(map(str, at))}]" if at else "")
     return Edge(label, value, reverse, forward, expected)
 
 
 def _one_sided(
-    made: Gradients, args: Sequence[Any], k: int, at: tuple[int, ...], value: float, sign: int, here: float
+    gradients: Gradients, args: Sequence[Any], k: int, at: tuple[int, ...], value: float, sign: int, centre: float
 ) -> float:
     """The quotient of differences on one side: NaN where there is no value, infinite where it grows as steps shrink."""
-    step = 10 * STEPS[made.precision(made.wrt[k])] * sign
+    step = 10 * STEPS[gradients.precision(gradients.wrt[k])] * sign
     quotients = []
     for s in (step, step / 2, step / 4):
         try:
-            there = made.value(_at_value(args, made.wrt[k], at, value + s))
+            there = gradients.value(_at_value(args, gradients.wrt[k], at, value + s))
         except RunError:
             return float("nan")
-        quotients.append((there - here) / s)
+        quotients.append((there - centre) / s)
     if not all(abs(q) < float("inf") for q in quotients):
         return float("nan")
     first, second, third = quotients
-    if abs(third) > 1.3 * abs(second) > 1.69 * abs(first) and abs(third - second) * abs(step) > 1e-9 * (1 + abs(here)):
+    if abs(third) > 1.3 * abs(second) > 1.69 * abs(first) and abs(third - second) * abs(step) > 1e-9 * (
+        1 + abs(centre)
+    ):
         return float(np.copysign(np.inf, third))
     return (8 * third - 6 * second + first) / 3
 

@@ -188,19 +188,19 @@ def counted(
         wrt = [k for k, p in enumerate(f.params) if _is_float(p) and p not in fixed]
         seeded = [k for k, r in enumerate(f.results) if _is_float(r) and set(type_vars(r.type)).issubset(f.params)]
         kept.append((wrt, seeded))
-        made = dict(program.functions)
+        functions = dict(program.functions)
         possible = wrt and seeded
         names = [FUNCTIONS[way] for way in ways if way in FUNCTIONS and possible]
         if not {REVERSE, SECOND, TWICE}.isdisjoint(names):
-            _reverse(made, f, wrt, seeded, REVERSE)
+            _reverse(functions, f, wrt, seeded, REVERSE)
         if FORWARD in names:
-            _forward(made, f, wrt, FORWARD)
+            _forward(functions, f, wrt, FORWARD)
         if SECOND in names:
-            _forward(made, made[REVERSE], wrt, SECOND)
+            _forward(functions, functions[REVERSE], wrt, SECOND)
         if TWICE in names:
-            cotangents = range(len(f.results), len(made[REVERSE].results))
-            _reverse(made, made[REVERSE], wrt, cotangents, TWICE)
-        return Program(made, program.datatypes, program.python), names
+            cotangents = range(len(f.results), len(functions[REVERSE].results))
+            _reverse(functions, functions[REVERSE], wrt, cotangents, TWICE)
+        return Program(functions, program.datatypes, program.python), names
 
     def saw(step: str, program: Program) -> None:
         seen[step] = program
@@ -218,23 +218,23 @@ def counted(
     return Counted(program, written if runs else None, entry, leaves, names, wrt, seeded, possible, tuple(variables))
 
 
-def _reverse(made: dict[str, Function], f: Function, wrt: Sequence[int], seeded: Sequence[int], name: str) -> None:
-    b, params = _opened(made, f)
+def _reverse(functions: dict[str, Function], f: Function, wrt: Sequence[int], seeded: Sequence[int], name: str) -> None:
+    b, params = _opened(functions, f)
     env = dict(zip(f.params, params, strict=True))
     cotangents: list[Atom | None] = [
         b.param("seed", refresh_vars((r,), env)[0].type) if k in seeded else None for k, r in enumerate(f.results)
     ]
-    made[name] = b.function(name, b.vjp(f.name, params, wrt, cotangents))
+    functions[name] = b.function(name, b.vjp(f.name, params, wrt, cotangents))
 
 
-def _forward(made: dict[str, Function], f: Function, wrt: Sequence[int], name: str) -> None:
-    b, params = _opened(made, f)
+def _forward(functions: dict[str, Function], f: Function, wrt: Sequence[int], name: str) -> None:
+    b, params = _opened(functions, f)
     tangents = [b.param("dot", p.type) if k in wrt else None for k, p in enumerate(params)]
-    made[name] = b.function(name, b.jvp(f.name, params, tangents))
+    functions[name] = b.function(name, b.jvp(f.name, params, tangents))
 
 
-def _opened(made: dict[str, Function], f: Function) -> tuple[Builder, list[Var]]:
-    b = Builder(made, f.span)
+def _opened(functions: dict[str, Function], f: Function) -> tuple[Builder, list[Var]]:
+    b = Builder(functions, f.span)
     b.params = list(refresh_vars(f.params, {}))
     return b, list(b.params)
 
@@ -337,19 +337,19 @@ class _Measured:
 
 
 def _measured(costs: Sequence[Costs], way: Way, base: Way) -> tuple[_Measured, ...]:
-    own = [c[way] for c in costs]
+    costs_of_way = [c[way] for c in costs]
     operations, moved, memory = ([f(c, way, base) for c in costs] for f in (operations_of, bytes_of, memory_of))
     shared = [SHARED * (c[base].shared + c.numbers + SLACK) for c in costs] if way == "value" else None
     return (
-        _Measured("operations", [c.operations for c in own], operations, shared),
-        _Measured("bytes moved", [c.moved for c in own], moved),
-        _Measured("bytes of memory", [c.peak for c in own], memory, least=costs[-1][base].peak),
+        _Measured("operations", [c.operations for c in costs_of_way], operations, shared),
+        _Measured("bytes moved", [c.moved for c in costs_of_way], moved),
+        _Measured("bytes of memory", [c.peak for c in costs_of_way], memory, least=costs[-1][base].peak),
     )
 
 
 def breaches(costs: Sequence[Costs], *others: Sequence[Costs]) -> list[Breach]:
     """Finds where the costs at three sizes break the law. others: at other sizes; growth has to break it there, too."""
-    found: list[Breach] = []
+    broken: list[Breach] = []
     for way in costs[0].ways:
         base = BASES.get(way)
         if base is None or base not in costs[0].ways:
@@ -359,13 +359,13 @@ def breaches(costs: Sequence[Costs], *others: Sequence[Costs]) -> list[Breach]:
             m = all_of_one[0]
             if m.shared is not None and all(x.exceeds_shared() for x in all_of_one):
                 growth = exponent(m.counts), exponent([int(a) for a in m.shared])
-                found.append(Breach(way, m.name, "faster", *growth, surplus(costs, way, base, shared=True)))
+                broken.append(Breach(way, m.name, "faster", *growth, surplus(costs, way, base, shared=True)))
             elif all(x.grows_faster() for x in all_of_one):
                 growth = exponent(m.counts), exponent([int(a) for a in m.allowed])
-                found.append(Breach(way, m.name, "faster", *growth, lines))
+                broken.append(Breach(way, m.name, "faster", *growth, lines))
             elif m.counts[-1] > m.allowed[-1]:
-                found.append(Breach(way, m.name, "more", m.counts[-1] / m.allowed[-1], 1.0, lines))
-    return found
+                broken.append(Breach(way, m.name, "more", m.counts[-1] / m.allowed[-1], 1.0, lines))
+    return broken
 
 
 def _faster(counts: Sequence[int], allowed: Sequence[float]) -> bool:
@@ -390,17 +390,17 @@ def operations_of(costs: Costs, way: Way, base: Way) -> float:
 
 def bytes_of(costs: Costs, way: Way, base: Way) -> float:
     """How many bytes a way may read and write: what operations give may be kept, and read again."""
-    own = costs[base]
-    kept = NUMBER * own.operations * (1 if way == "value" else 2)
-    return FACTORS[way] * (own.moved + costs.bytes + NUMBER * SLACK) + kept
+    at_base = costs[base]
+    kept = NUMBER * at_base.operations * (1 if way == "value" else 2)
+    return FACTORS[way] * (at_base.moved + costs.bytes + NUMBER * SLACK) + kept
 
 
 def memory_of(costs: Costs, way: Way, base: Way) -> float:
     """How many bytes a way may hold: a derivative all that the function makes, and a node for each operation."""
-    own = costs[base]
+    at_base = costs[base]
     if way == "value":
-        return TEMPORARIES * (own.peak + costs.bytes + NUMBER * SLACK)
-    return 2 * (own.peak + costs.bytes) + own.allocated + KEPT * (own.operations + SLACK)
+        return TEMPORARIES * (at_base.peak + costs.bytes + NUMBER * SLACK)
+    return 2 * (at_base.peak + costs.bytes) + at_base.allocated + KEPT * (at_base.operations + SLACK)
 
 
 # ---- where it comes from ---------------------------------------------------------------------------------------------
@@ -509,15 +509,15 @@ def _scan(
 ) -> Scan:
     """Growth breaks the law where it does so from two sizes: one alone may be where another branch begins."""
     sizes, costs = _doubled(function, base, names, seed, kind, limit)
-    found = breaches(costs)
-    if any(b.kind == "faster" for b in found):
+    broken = breaches(costs)
+    if any(b.kind == "faster" for b in broken):
         more = {n: s + max(1, s // 4) if n in names else s for n, s in base.items()}
         try:
             _, others = _doubled(function, more, names, seed, kind, limit)
         except (RunError, TooMuch):  # there is no other size to compare with
-            return Scan(names, sizes, costs, tuple(found))
-        found = breaches(costs, others)
-    return Scan(names, sizes, costs, tuple(found))
+            return Scan(names, sizes, costs, tuple(broken))
+        broken = breaches(costs, others)
+    return Scan(names, sizes, costs, tuple(broken))
 
 
 def _doubled(

@@ -72,8 +72,8 @@ class Knowledge:
         t = ty.resolve(e.type)
         if not isinstance(t, ty.TypeCon) or t.name != "i64":
             return None
-        found = self.cx.symbol(e)
-        return None if found is None else ty.resolve_size(found)
+        size = self.cx.symbol(e)
+        return None if size is None else ty.resolve_size(size)
 
     def polynomial(self, size: ty.Size) -> SizePoly:
         """A size whose variables the facts know."""
@@ -294,8 +294,8 @@ class Prover:
                     if condition is not None:
                         self.visit(condition)
                         self.facts.assume(condition, True)
-                    found = self.visit(element, of_part(want, element.type))
-                return self.required(e, want, of_elements(found), asked=True)
+                    refinement = self.visit(element, of_part(want, element.type))
+                return self.required(e, want, of_elements(refinement), asked=True)
             case core.ArrayExpr(items=items):
                 found_ = [self.visit(i, of_part(want, i.type)) for i in items]
                 same = found_[0] if found_ and all(f == found_[0] for f in found_) else None
@@ -346,11 +346,11 @@ class Prover:
                 self.all(index_children(indices))
                 return of_part(r, e.type)
             case core.As(value=value, below=below):
-                found = self.visit(value)
+                refinement = self.visit(value)
                 if below is not None:
                     return ty.Below(below)
                 self.retyped(e)
-                return found
+                return refinement
             case core.Arith(operator="%", left=left, right=right):
                 self.visit(left)
                 self.visit(right)
@@ -380,12 +380,12 @@ class Prover:
                     self.visit(a)
             return None
         decl = base.decl
-        here: dict[ty.Var, Term] = dict(base.instance)
+        instance: dict[ty.Var, Term] = dict(base.instance)
         for i, a in enumerate(args):
             if a is None:
                 continue
             p = decl.params[i].local if i < len(decl.params) else None
-            asked = substituted(p.refinement, here) if p is not None else None
+            asked = substituted(p.refinement, instance) if p is not None else None
             if asked is None:
                 self.visit(a)
             elif not (isinstance(a, core.Ref) and a.local in self.free):
@@ -394,8 +394,8 @@ class Prover:
                 self.visit_for(a, asked, why)
         if base is not function:
             return None
-        here.update({v: of_var(w) for v, w in zip(decl.opened, e.opened, strict=False)})
-        return substituted(decl.refinement, here)
+        instance.update({v: of_var(w) for v, w in zip(decl.opened, e.opened, strict=False)})
+        return substituted(decl.refinement, instance)
 
     def as_value(self, decl: core.FnDecl, span: Span) -> None:
         """A function as a value: who calls it does not know what it asks for."""
@@ -405,7 +405,7 @@ class Prover:
 
     def match(self, value: core.Expr, arms: tuple[core.Arm, ...], want: ty.Refinement | None) -> ty.Refinement | None:
         r = self.visit(value)
-        found: ty.Refinement | None = None
+        refinement: ty.Refinement | None = None
         for k, arm in enumerate(arms):
             with self.scope():
                 self.bind(arm.pattern, r, value.type)
@@ -413,8 +413,8 @@ class Prover:
                     self.visit(arm.guard)
                     self.facts.assume(arm.guard, True)
                 one = self.visit(arm.body, want)
-            found = one if k == 0 or (found is not None and found == one) else None
-        return found
+            refinement = one if k == 0 or (refinement is not None and refinement == one) else None
+        return refinement
 
     def either(
         self, a: core.Expr, ra: ty.Refinement | None, b: core.Expr, rb: ty.Refinement | None
@@ -424,11 +424,11 @@ class Prover:
             return rb
         return ra if isinstance(b, core.Fail) or ra == rb else None
 
-    def builtin(self, e: core.Expr, name: str, found: list[ty.Refinement | None]) -> ty.Refinement | None:
+    def builtin(self, e: core.Expr, name: str, refinements: list[ty.Refinement | None]) -> ty.Refinement | None:
         assert isinstance(e, core.Builtin)
         match name:
             case "zip":
-                return of_elements(of_items([of_part(r, ty.TypeCon("i64")) for r in found]))
+                return of_elements(of_items([of_part(r, ty.TypeCon("i64")) for r in refinements]))
             case _ if name in POSITIONS:
                 axes = ty.resolve(e.args[0].type)
                 over = e.static.get("axes", ())
@@ -438,9 +438,9 @@ class Prover:
                         ty.Elements(ty.Below(size)) if isinstance(ty.resolve(e.type), ty.TypeArray) else ty.Below(size)
                     )
                 return None
-            case _ if name in REARRANGES and found:
-                r = found[0]
-                return of_elements(r) if r is not None and all(x == r for x in found) else None
+            case _ if name in REARRANGES and refinements:
+                r = refinements[0]
+                return of_elements(r) if r is not None and all(x == r for x in refinements) else None
             case _:
                 return None
 
@@ -448,8 +448,8 @@ class Prover:
     def statement(self, s: core.Statement) -> None:
         match s:
             case core.Let(pattern=pattern, value=value, refinement=asked):
-                found = self.visit(value, asked)
-                self.bind(pattern, asked or found, value.type)
+                refinement = self.visit(value, asked)
+                self.bind(pattern, asked or refinement, value.type)
             case core.Declare(pattern=pattern, value=value, refinement=asked):
                 self.visit(value, asked)
                 self.bind(pattern, asked, value.type)
@@ -574,32 +574,32 @@ class Prover:
                 self.cx.st.diagnostics[i] = Diagnostic(d.code, d.message, d.span, d.label, (*d.notes, why), d.help)
 
     def required(
-        self, e: core.Expr, want: ty.Refinement | None, found: ty.Refinement | None, *, asked: bool = False
+        self, e: core.Expr, want: ty.Refinement | None, have: ty.Refinement | None, *, asked: bool = False
     ) -> ty.Refinement | None:
         """Checks that a value with the refinement `found` meets `want`, and reports it if not; asked: its parts have
         been checked already."""
         if want is None:
-            return found
-        if not asked and not self.meets(e, want, found):
-            self.cx.report(unproven(e, want, found, self.facts.symbol(e)))
+            return have
+        if not asked and not self.meets(e, want, have):
+            self.cx.report(unproven(e, want, have, self.facts.symbol(e)))
         return want
 
-    def meets(self, e: core.Expr, want: ty.Refinement, found: ty.Refinement | None) -> bool:
+    def meets(self, e: core.Expr, want: ty.Refinement, have: ty.Refinement | None) -> bool:
         if isinstance(want, ty.Elements) and not isinstance(ty.resolve(e.type), ty.TypeArray):
             want = want.element
         if not isinstance(want, ty.Below):
-            return self.implies(found, want)
+            return self.implies(have, want)
         symbol = self.facts.symbol(e)
         for k in (self.sure, self.facts):
             proven = symbol is not None and k.within(symbol, want.size)
-            if proven or (isinstance(found, ty.Below) and k.at_least(ty.resolve_size(want.size).poly, found.size.poly)):
+            if proven or (isinstance(have, ty.Below) and k.at_least(ty.resolve_size(want.size).poly, have.size.poly)):
                 if k is self.facts:
                     self.tested[e] = want.size
                 return True
         return False
 
-    def implies(self, found: ty.Refinement | None, want: ty.Refinement | None) -> bool:
-        match found, want:
+    def implies(self, have: ty.Refinement | None, want: ty.Refinement | None) -> bool:
+        match have, want:
             case _, None:
                 return True
             case ty.Below(a), ty.Below(b):
@@ -636,15 +636,15 @@ def leaves(e: core.Expr) -> bool:
 UNPROVEN, NO_PLACE = "E0419", "E0420"
 
 
-def unproven(e: core.Expr, want: ty.Refinement, found: ty.Refinement | None, symbol: ty.Size | None) -> Diagnostic:
-    """symbol: the value as a polynomial, if it is one. found: what is known of it, which is not enough."""
+def unproven(e: core.Expr, want: ty.Refinement, have: ty.Refinement | None, symbol: ty.Size | None) -> Diagnostic:
+    """symbol: the value as a polynomial, if it is one. have: what is known of it, which is not enough."""
     names = Names()
     text = written(e.type, want, names)
     source = e.span.text
     shown = f"`{source}`" if "\n" not in source and len(source) <= 40 and not source.startswith("..") else "this value"
     value = symbol.poly.constant if symbol is not None else None
-    label = f"this is {written(e.type, found, names) if found is not None else value}"
-    if found is None and value is None:
+    label = f"this is {written(e.type, have, names) if have is not None else value}"
+    if have is None and value is None:
         label = f"this is {names(e.type)}"
     if not isinstance(want, ty.Below):
         message = f"{shown} is not proven to hold indices: expected {text}"

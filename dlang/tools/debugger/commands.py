@@ -56,10 +56,10 @@ class Conversation:
         if not text:
             return []
         self.last = text
-        word, _, rest = text.partition(" ")
+        word, _, argument = text.partition(" ")
         try:
             command = named(word)
-            return command.function(self, rest.strip())
+            return command.function(self, argument.strip())
         except KeyboardInterrupt:
             self.debugger.machine.resume()
             return ["interrupted"]
@@ -105,11 +105,11 @@ def count(text: str, command: str) -> int:
 
 # ---- movements -------------------------------------------------------------------------------------------------------
 def moves(command: str, move: Callable[[Debugger], Why], times: bool = True) -> Callable[[Conversation, str], Lines]:
-    def function(c: Conversation, rest: str) -> Lines:
+    def function(c: Conversation, argument: str) -> Lines:
         d, why = c.debugger, Why.STEP
-        if rest and not times:
+        if argument and not times:
             raise wrong(command, "nothing")
-        for _ in range(count(rest, command)):
+        for _ in range(count(argument, command)):
             why = move(d)
             if why is not Why.STEP:
                 break
@@ -118,7 +118,7 @@ def moves(command: str, move: Callable[[Debugger], Why], times: bool = True) -> 
     return function
 
 
-def finish(c: Conversation, rest: str) -> Lines:
+def finish(c: Conversation, argument: str) -> Lines:
     d = c.debugger
     depth = d.top.depth
     why = d.finish()
@@ -131,9 +131,9 @@ def finish(c: Conversation, rest: str) -> Lines:
     return out
 
 
-def run_to(c: Conversation, rest: str) -> Lines:
+def run_to(c: Conversation, argument: str) -> Lines:
     d = c.debugger
-    line = rest.removeprefix("to ").strip()
+    line = argument.removeprefix("to ").strip()
     if not line:
         raise wrong("run", "`to` and a line, FILE:LINE or a function")
     b = d.points.at(line, d.module, None, once=True)
@@ -143,17 +143,17 @@ def run_to(c: Conversation, rest: str) -> Lines:
     return showing.stop(d, why)
 
 
-def goto(c: Conversation, rest: str) -> Lines:
-    text = rest.removeprefix("#")
+def goto(c: Conversation, argument: str) -> Lines:
+    text = argument.removeprefix("#")
     if not text.isdigit():
         raise wrong("goto", "the number of a moment, as in `goto 12`")
     return showing.stop(c.debugger, c.debugger.goto(int(text)))
 
 
-def element(c: Conversation, rest: str) -> Lines:
+def element(c: Conversation, argument: str) -> Lines:
     d = c.debugger
-    numbers = re.findall(r"\d+", rest)
-    if not numbers or re.sub(r"[\d,\s\[\]]", "", rest):
+    numbers = re.findall(r"\d+", argument)
+    if not numbers or re.sub(r"[\d,\s\[\]]", "", argument):
         raise wrong("element", "the index of a point, as in `element 3` or `element 1, 2`")
     if d.top.entered is None and not d.walk.enter_next():
         raise error(
@@ -169,12 +169,12 @@ def element(c: Conversation, rest: str) -> Lines:
     raise error(UNKNOWN, f"there is no element {wanted}", None, help=(f"the last one is {last}",))
 
 
-def nan(c: Conversation, rest: str) -> Lines:
+def nan(c: Conversation, argument: str) -> Lines:
     """The first NaN or infinity; again, the next."""
     return _search(c, Sought.NOT_FINITE, "no NaN and no infinity is made")
 
 
-def zero(c: Conversation, rest: str) -> Lines:
+def zero(c: Conversation, argument: str) -> Lines:
     """The first product in a derivative that is 0 by convention; again, the next."""
     return _search(c, Sought.DROPPED, "no product of a derivative is 0 times what is not finite")
 
@@ -183,11 +183,11 @@ def _search(c: Conversation, sought: Sought, nothing: str) -> Lines:
     d = c.debugger
     d.machine.resume()
     try:
-        found = first_found(d, sought, c.searched.get(sought, 0))
+        event = first_found(d, sought, c.searched.get(sought, 0))
     except KeyboardInterrupt:
         d.machine.resume()
         return ["interrupted", *showing.position(d)]
-    if found is None:
+    if event is None:
         c.searched[sought] = 0
         error = d.root.timeline.failure
         return [
@@ -195,17 +195,17 @@ def _search(c: Conversation, sought: Sought, nothing: str) -> Lines:
             *(showing.failed(error) if error is not None else []),
         ]
     c.found.add(sought)
-    origin, c.searched[sought] = found
+    origin, c.searched[sought] = event
     heading = showing.position(d)[:1]
     return [*showing.origin(origin, d), *heading]
 
 
 # ---- breakpoints -----------------------------------------------------------------------------------------------------
-def break_at(c: Conversation, rest: str) -> Lines:
+def break_at(c: Conversation, argument: str) -> Lines:
     d = c.debugger
-    if not rest:
+    if not argument:
         return info(c, "break")
-    where, _, condition = (part.strip() for part in rest.partition(" if "))
+    where, _, condition = (part.strip() for part in argument.partition(" if "))
     if condition:
         d.expressions.check(condition)
     b = d.points.at(where, d.module, condition or None)
@@ -213,26 +213,26 @@ def break_at(c: Conversation, rest: str) -> Lines:
     return [f"breakpoint {b.number} at {', '.join(lines)}" + (f", if {condition}" if condition else "")]
 
 
-def watch(c: Conversation, rest: str) -> Lines:
+def watch(c: Conversation, argument: str) -> Lines:
     d = c.debugger
-    if not rest:
+    if not argument:
         raise wrong("watch", "an expression")
-    d.expressions.check(rest)
-    value = d.value(rest) or evaluated(d, rest)
-    w = d.points.watch(rest, d.function)
-    return [f"watch {w.number}: {rest} = {value}"]
+    d.expressions.check(argument)
+    value = d.value(argument) or evaluated(d, argument)
+    w = d.points.watch(argument, d.function)
+    return [f"watch {w.number}: {argument} = {value}"]
 
 
-def delete(c: Conversation, rest: str) -> Lines:
-    if rest and not rest.isdigit():
+def delete(c: Conversation, argument: str) -> Lines:
+    if argument and not argument.isdigit():
         raise wrong("delete", "the number of a breakpoint or a watch, or nothing for all")
-    gone = c.debugger.points.delete(int(rest) if rest else None)
-    if rest and not gone:
-        raise error(UNKNOWN, f"there is no breakpoint or watch {rest}", None, help=("`info break` lists them",))
+    gone = c.debugger.points.delete(int(argument) if argument else None)
+    if argument and not gone:
+        raise error(UNKNOWN, f"there is no breakpoint or watch {argument}", None, help=("`info break` lists them",))
     return [f"{gone} deleted"]
 
 
-def info(c: Conversation, rest: str) -> Lines:
+def info(c: Conversation, argument: str) -> Lines:
     points = c.debugger.points
     out = []
     for b in points.breakpoints:
@@ -244,14 +244,14 @@ def info(c: Conversation, rest: str) -> Lines:
 
 
 # ---- looking ---------------------------------------------------------------------------------------------------------
-def print_value(c: Conversation, rest: str) -> Lines:
+def print_value(c: Conversation, argument: str) -> Lines:
     d = c.debugger
-    if not rest:
+    if not argument:
         raise wrong("print", "an expression")
     seen = d.seen()
-    if rest in seen:
-        return [showing.variable(rest, seen[rest], d), *showing.code_of(seen[rest], d)]
-    return [f"{rest} = {evaluated(d, rest)}"]
+    if argument in seen:
+        return [showing.variable(argument, seen[argument], d), *showing.code_of(seen[argument], d)]
+    return [f"{argument} = {evaluated(d, argument)}"]
 
 
 def evaluated(d: Debugger, expression: str) -> str:
@@ -263,35 +263,35 @@ def evaluated(d: Debugger, expression: str) -> str:
         raise DlangError([replace(x, help=(*x.help, ". ".join(showing.ENDED))) for x in e.diagnostics]) from None
 
 
-def cotangent(c: Conversation, rest: str) -> Lines:
+def cotangent(c: Conversation, argument: str) -> Lines:
     d = c.debugger
     if not d.view.backward:
         raise error(
             UNKNOWN, "this is no backward pass", None, help=("`step` into a gradient, and on to its lines again",)
         )
-    found = [s for s in d.cotangents() if s.name.text == rest]
-    if found:
-        return [showing.derivative(s, d, brief=False) for s in found]
-    if rest not in d.seen():
-        raise error(UNKNOWN, f"there is no variable `{rest}` here", None, help=("`grads` shows what is known",))
-    return [f"the cotangent of `{rest}` is not known yet, or nothing depends on it"]
+    cotangents = [s for s in d.cotangents() if s.name.text == argument]
+    if cotangents:
+        return [showing.derivative(s, d, brief=False) for s in cotangents]
+    if argument not in d.seen():
+        raise error(UNKNOWN, f"there is no variable `{argument}` here", None, help=("`grads` shows what is known",))
+    return [f"the cotangent of `{argument}` is not known yet, or nothing depends on it"]
 
 
-def tangent(c: Conversation, rest: str) -> Lines:
+def tangent(c: Conversation, argument: str) -> Lines:
     d = c.debugger
     if not d.view.forward:
         raise error(UNKNOWN, "there are no tangents here", None, help=("`step` into a `jvp`",))
     seen = d.seen()
-    if rest not in seen:
-        raise error(UNKNOWN, f"there is no variable `{rest}` here", None, help=("`tangents` shows what is known",))
-    found = seen[rest].tangents
-    return [showing.derivative(t, d, brief=False) for t in found] or [f"`{rest}` has no tangent: {WITHOUT}"]
+    if argument not in seen:
+        raise error(UNKNOWN, f"there is no variable `{argument}` here", None, help=("`tangents` shows what is known",))
+    tangents = seen[argument].tangents
+    return [showing.derivative(t, d, brief=False) for t in tangents] or [f"`{argument}` has no tangent: {WITHOUT}"]
 
 
 def select(by: int) -> Callable[[Conversation, str], Lines]:
-    def function(c: Conversation, rest: str) -> Lines:
+    def function(c: Conversation, argument: str) -> Lines:
         d = c.debugger
-        wanted = d.selected + by * count(rest, "up" if by > 0 else "down")
+        wanted = d.selected + by * count(argument, "up" if by > 0 else "down")
         if wanted < 0 or next(islice(d.views(), wanted, None), None) is None:
             return ["this is the outermost call" if by > 0 else "this is the innermost call"]
         d.selected = wanted
@@ -300,38 +300,38 @@ def select(by: int) -> Callable[[Conversation, str], Lines]:
     return function
 
 
-def listed(c: Conversation, rest: str) -> Lines:
-    if rest and not rest.isdigit():
+def listed(c: Conversation, argument: str) -> Lines:
+    if argument and not argument.isdigit():
         raise wrong("list", "a line, or nothing")
-    return showing.listing(c.debugger, int(rest) if rest else None)
+    return showing.listing(c.debugger, int(argument) if argument else None)
 
 
-def leave(c: Conversation, rest: str) -> Lines:
+def leave(c: Conversation, argument: str) -> Lines:
     c.over = True
     return []
 
 
-def help_on(c: Conversation, rest: str) -> Lines:
-    chosen = [named(rest)] if rest else COMMANDS
+def help_on(c: Conversation, argument: str) -> Lines:
+    chosen = [named(argument)] if argument else COMMANDS
     rows = [(", ".join(x.names) + (f" {x.takes}" if x.takes else ""), x.help) for x in chosen]
     width = max(len(left) for left, _ in rows)
-    end = [] if rest else ["An empty line does the last command again. Abbreviations will do: `s`, `wh`."]
+    end = [] if argument else ["An empty line does the last command again. Abbreviations will do: `s`, `wh`."]
     return [*(f"{left:<{width}}  {right}" for left, right in rows), *end]
 
 
-def local_variables(c: Conversation, rest: str) -> Lines:
+def local_variables(c: Conversation, argument: str) -> Lines:
     return showing.variables(c.debugger)
 
 
-def cotangents(c: Conversation, rest: str) -> Lines:
+def cotangents(c: Conversation, argument: str) -> Lines:
     return showing.cotangents(c.debugger)
 
 
-def tangents_known(c: Conversation, rest: str) -> Lines:
+def tangents_known(c: Conversation, argument: str) -> Lines:
     return showing.tangents_known(c.debugger)
 
 
-def where(c: Conversation, rest: str) -> Lines:
+def where(c: Conversation, argument: str) -> Lines:
     return showing.calls(c.debugger)
 
 

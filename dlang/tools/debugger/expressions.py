@@ -93,13 +93,13 @@ class Expressions:
             if contains_function(v.name.value):
                 help = ("print what it gives for some arguments: the functions of the file can be called",)
                 raise error(NO_VALUE, f"`{name}` is a function, which an expression here cannot use", e.span, help=help)
-        own = {name: leaves_of(v) for name, v in given.items()}
-        types = {name: annotation(v.name.value, iter(own[name])) for name, v in given.items()}
+        leaves = {name: leaves_of(v) for name, v in given.items()}
+        types = {name: annotation(v.name.value, iter(leaves[name])) for name, v in given.items()}
         key = (written, tuple(types.items()), module, wanted)
         if key not in self.kept:
             self.kept[key] = self._compiled(e, types, given, module, wanted)
         interpreter, entry = self.kept[key]
-        given_leaves = [x for name in given for x in own[name]]
+        given_leaves = [x for name in given for x in leaves[name]]
         try:
             return call(Here(interpreter), entry, leaves=given_leaves)
         except RecursionError:
@@ -116,9 +116,9 @@ class Expressions:
         result = s.TypeName(at, "bool") if wanted == CONDITION else None
         item = s.Fn(at, " expression", at, (), parameters, result, body)
         decls = {d.name: d for v in given.values() for d in decls_of(v.name.value)}
-        decl, found = check_item(self._module(module), item, decls)
-        if decl is None or any(d.severity == "error" for d in found):
-            raise DlangError([without_types(d) for d in found])
+        decl, diagnostics = check_item(self._module(module), item, decls)
+        if decl is None or any(d.severity == "error" for d in diagnostics):
+            raise DlangError([without_types(d) for d in diagnostics])
         program, entry = expanded(Request(decl))
         return Interpreter(program, Host()), entry
 
@@ -152,62 +152,62 @@ def type_of(written: str) -> s.TypeExpr:
 
 
 # ---- types of values -------------------------------------------------------------------------------------------------
-def annotation(v: Value, own: Iterator[Any]) -> str:
+def annotation(v: Value, leaves_left: Iterator[Any]) -> str:
     """The type of a value as one writes it, with the sizes that its arrays have. Takes the leaves."""
     match v:
         case ScalarV():
-            next(own)
+            next(leaves_left)
             return v.dtype
         case ArrayV():
-            return f"{v.dtype}[{', '.join(map(str, np.shape(next(own))))}]"
+            return f"{v.dtype}[{', '.join(map(str, np.shape(next(leaves_left))))}]"
         case TupleV(items):
-            return f"({', '.join([annotation(i, own) for i in items])})"
+            return f"({', '.join([annotation(i, leaves_left) for i in items])})"
         case DataV(decl, fields):
-            return _applied(decl, [list(fields)], own)
+            return _applied(decl, [list(fields)], leaves_left)
         case EnumV(decl, _, variants):
-            next(own)
-            return _applied(decl, [list(fields) for fields in variants], own)
+            next(leaves_left)
+            return _applied(decl, [list(fields) for fields in variants], leaves_left)
         case Many(shape, element):
-            arrays = [next(own) for _ in leaves(element)]
+            arrays = [next(leaves_left) for _ in leaves(element)]
             rank = len(shape)
             sizes = ", ".join(map(str, np.shape(arrays[0])[:rank])) if arrays else ", ".join("_" * rank)
             first = [np.zeros(np.shape(a)[rank:], a.dtype) for a in arrays]
             return f"{annotation(element, iter(first))}[{sizes}]"
         case NodeV(type, _):
-            next(own)
+            next(leaves_left)
             return bound(type)
     raise error(NO_VALUE, "an expression here cannot use this value", None)
 
 
-def _applied(decl: DataDecl, variants: list[list[Value]], own: Iterator[Any]) -> str:
+def _applied(decl: DataDecl, variants: list[list[Value]], leaves: Iterator[Any]) -> str:
     """A struct or an enum with its arguments, as the types of its fields say them."""
-    found: dict[object, str] = {}
+    by_variable: dict[object, str] = {}
     for variant, given in zip(decl.variants, variants, strict=True):
         for (_, t), x in zip(variant.fields, given, strict=True):
-            _match(resolve(t), x, own, found)
-    arguments = [found.get(p, "_") for p in decl.params]
+            _match(resolve(t), x, leaves, by_variable)
+    arguments = [by_variable.get(p, "_") for p in decl.params]
     return f"{decl.name}<{', '.join(arguments)}>" if arguments else decl.name
 
 
-def _match(t: Type, v: Value, own: Iterator[Any], found: dict[object, str]) -> None:
-    mine = [next(own) for _ in leaves(v)]
+def _match(t: Type, v: Value, leaves_left: Iterator[Any], arguments: dict[object, str]) -> None:
+    mine = [next(leaves_left) for _ in leaves(v)]
     if isinstance(t, TypeVar):
-        found.setdefault(t, annotation(v, iter(mine)))
+        arguments.setdefault(t, annotation(v, iter(mine)))
     elif isinstance(t, TypeArray) and mine:
         for size, n in zip(t.shape.pre, np.shape(mine[0]), strict=False):
             atom = resolve_size(size).poly.atom
             if isinstance(atom, SizeVar):
-                found.setdefault(atom, str(n))
+                arguments.setdefault(atom, str(n))
         element = resolve(t.element)
         if isinstance(element, TypeVar) and isinstance(v, ArrayV):
-            found.setdefault(element, v.dtype)
+            arguments.setdefault(element, v.dtype)
     elif isinstance(t, TypeData) and isinstance(v, DataV):
         inner = annotation(v, iter(mine))
         written = inner[len(v.decl.name) + 1 : -1].split(", ") if "<" in inner else []
         for argument, text in zip(t.args, written, strict=False):
             variable: object = resolve_size(argument).poly.atom if isinstance(argument, Size) else argument
             if isinstance(variable, SizeVar | TypeVar) and "<" not in text:
-                found.setdefault(variable, text)
+                arguments.setdefault(variable, text)
 
 
 def bound(b: Bound) -> str:
@@ -281,9 +281,9 @@ def asked(node: object, words: Sequence[str]) -> tuple[str, str] | None:
 
 def _mapped(x: Any, words: Sequence[str]) -> Any:
     """A part of the tree: a node, a tuple, or anything else."""
-    found = asked(x, words)
-    if found is not None:
-        return s.Name(x.span, variable(*found))
+    answer = asked(x, words)
+    if answer is not None:
+        return s.Name(x.span, variable(*answer))
     if isinstance(x, s.Node):
         return replace(x, **{f.name: _mapped(getattr(x, f.name), words) for f in fields(x) if f.name != "span"})
     return tuple([_mapped(y, words) for y in x]) if type(x) is tuple else x
@@ -292,9 +292,9 @@ def _mapped(x: Any, words: Sequence[str]) -> Any:
 def derivatives(mentioned: Iterable[str]) -> Iterator[tuple[str, str]]:
     """The words and the variables of names that stand for tangents and cotangents."""
     for name in mentioned:
-        word, of, own = name.partition(" of ")
+        word, of, direction = name.partition(" of ")
         if of:
-            yield word, own
+            yield word, direction
 
 
 def tangent(name: str, seen: Mapping[str, Seen]) -> Seen:
@@ -302,40 +302,42 @@ def tangent(name: str, seen: Mapping[str, Seen]) -> Seen:
     if name not in seen:
         raise error(NO_DERIVATIVE, f"there is no variable `{name}` here", None, help=("`locals` shows those",))
     value = seen[name]
-    found = next((t for t in value.tangents if t.kinds == (TANGENT,)), None)
-    if found is None:
+    known_tangent = next((t for t in value.tangents if t.kinds == (TANGENT,)), None)
+    if known_tangent is None:
         raise error(NO_DERIVATIVE, f"no tangent of `{name}` is known here", None, help=(WITHOUT,))
-    return like(value, found)
+    return like(value, known_tangent)
 
 
 def cotangent(name: str, seen: Mapping[str, Seen], known: Sequence[Seen]) -> Seen:
     """The cotangent of a variable as a value like that of the variable. Raises `DlangError`."""
-    found = next((x for x in known if x.name.text == name and x.kinds == (COTANGENT,)), None)
-    if found is None:
+    known_cotangent = next((x for x in known if x.name.text == name and x.kinds == (COTANGENT,)), None)
+    if known_cotangent is None:
         help = ("`grads` shows what is known in a backward pass",)
         raise error(NO_DERIVATIVE, f"no cotangent of `{name}` is known here", None, help=help)
     value = seen.get(name)
-    if value is None or value.name.local is not found.name.local:
-        value = replace(found, values=(), kinds=(), guarded=())
-    return like(value, found)
+    if value is None or value.name.local is not known_cotangent.name.local:
+        value = replace(known_cotangent, values=(), kinds=(), guarded=())
+    return like(value, known_cotangent)
 
 
-def like(value: Seen, found: Seen) -> Seen:
+def like(value: Seen, derivative: Seen) -> Seen:
     """A value of the same structure with a cotangent or a tangent in place of the floats; 0 where there is none."""
     name = value.name
     atoms = list(leaves(name.value)) if not contains_function(name.value) else []
-    own: dict[int, Any] = dict(zip((*name.passed, *name.others), value.values, strict=False))
-    given = dict(zip(found.guarded, found.values, strict=True))
+    by_number: dict[int, Any] = dict(zip((*name.passed, *name.others), value.values, strict=False))
+    given = dict(zip(derivative.guarded, derivative.values, strict=True))
     out = []
     for k in (*name.passed, *name.others):
         dtype = getattr(atoms[k].type, "dtype", "") if atoms else ""
         if k not in name.passed:
-            derived = own.get(k)
+            derived = by_number.get(k)
         elif dtype not in FLOATS:
             derived = None
         else:
             at = name.passed.index(k)
-            derived = given[at] if at in given else None if k not in own else np.zeros_like(array_of(own[k]))[()]
+            derived = (
+                given[at] if at in given else None if k not in by_number else np.zeros_like(array_of(by_number[k]))[()]
+            )
         if derived is None:
             help = ("`locals` and `grads` show it",)
             raise error(NO_DERIVATIVE, f"that of `{name.text}` is no value that an expression can use", None, help=help)

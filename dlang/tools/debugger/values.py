@@ -59,16 +59,16 @@ class Trees:
 def leaves_of(seen: Seen) -> list[Any]:
     """The leaves of a variable's value, in order."""
     name = seen.name
-    own: dict[int, Any] = dict(zip((*name.passed, *name.others), seen.values, strict=True))
-    return [literal(a) if isinstance(a, Lit) else array_of(own.get(k)) for k, a in enumerate(leaves(name.value))]
+    by_number: dict[int, Any] = dict(zip((*name.passed, *name.others), seen.values, strict=True))
+    return [literal(a) if isinstance(a, Lit) else array_of(by_number.get(k)) for k, a in enumerate(leaves(name.value))]
 
 
 def shown(seen: Seen, trees: Trees, brief: bool = False) -> str:
     """The value of a variable. brief: of a large array with several axes only the range, as in structures."""
-    value, own = seen.name.value, iter(leaves_of(seen))
+    value, leaves = seen.name.value, iter(leaves_of(seen))
     if isinstance(value, FnV):
-        return function_text(value, own, trees.functions, partial(text, trees=trees), 1, seen.name.local)
-    return text(value, own, int(brief), trees=trees)
+        return function_text(value, leaves, trees.functions, partial(text, trees=trees), 1, seen.name.local)
+    return text(value, leaves, int(brief), trees=trees)
 
 
 def identity(values: Sequence[Any]) -> tuple[object, ...]:
@@ -90,29 +90,29 @@ def identity(values: Sequence[Any]) -> tuple[object, ...]:
     return tuple(out)
 
 
-def text(v: Value, own: Iterator[Any], depth: int = 0, *, trees: Trees) -> str:
+def text(v: Value, leaves_left: Iterator[Any], depth: int = 0, *, trees: Trees) -> str:
     """A value of a structure over its leaves."""
     match v:
         case ScalarV():
-            return leaf(next(own))
+            return leaf(next(leaves_left))
         case ArrayV():
-            return within(next(own), v.dtype) if depth else leaf(next(own))
+            return within(next(leaves_left), v.dtype) if depth else leaf(next(leaves_left))
         case TupleV(items):
-            inside = [text(i, own, depth + 1, trees=trees) for i in items]
+            inside = [text(i, leaves_left, depth + 1, trees=trees) for i in items]
             return f"({', '.join(inside)}{',' if len(items) == 1 else ''})"
         case DataV(decl, fields):
-            return constructed(decl, 0, [text(x, own, depth + 1, trees=trees) for x in fields])
+            return constructed(decl, 0, [text(x, leaves_left, depth + 1, trees=trees) for x in fields])
         case EnumV(decl, _, variants):
-            tag = int(next(own))
-            all_fields = [[text(x, own, depth + 1, trees=trees) for x in fields] for fields in variants]
+            tag = int(next(leaves_left))
+            all_fields = [[text(x, leaves_left, depth + 1, trees=trees) for x in fields] for fields in variants]
             return constructed(decl, tag, all_fields[tag])
         case Many(shape, element):
-            arrays = [next(own) for _ in leaves(element)]
+            arrays = [next(leaves_left) for _ in leaves(element)]
             return _many(element, arrays, len(shape), trees, depth)
         case NodeV():
-            return node(next(own), v.type.dtype, trees, depth)
+            return node(next(leaves_left), v.type.dtype, trees, depth)
         case _:
-            return function_text(v, own, trees.functions, partial(text, trees=trees), depth)
+            return function_text(v, leaves_left, trees.functions, partial(text, trees=trees), depth)
 
 
 def constructed(decl: DataDecl, tag: int, fields: Sequence[str]) -> str:
@@ -131,8 +131,8 @@ def node(value: Node | None, dtype: str, trees: Trees, depth: int) -> str:
         return "…"
     decl, layouts = trees.layouts[dtype]
     layout = layouts[value.tag]
-    own = iter([array_of(x) for x in value.fields[len(layout.sizes) :]])
-    return constructed(decl, value.tag, [text(x, own, depth + 1, trees=trees) for x in layout.values])
+    fields = iter([array_of(x) for x in value.fields[len(layout.sizes) :]])
+    return constructed(decl, value.tag, [text(x, fields, depth + 1, trees=trees) for x in layout.values])
 
 
 def _many(element: Value, arrays: Sequence[Any], rank: int, trees: Trees, depth: int) -> str:
@@ -168,15 +168,15 @@ def within(value: Any, dtype: str) -> str:
     if dtype not in FLOATS and dtype not in INTEGERS:
         return kind
     finite = value[np.isfinite(value)]
-    rest = value.size - finite.size
+    others = value.size - finite.size
     between = f" from {finite.min():.3g} to {finite.max():.3g}" if finite.size else ""
-    return f"{kind}{between}" + (f", {rest} not finite" if rest else "")
+    return f"{kind}{between}" + (f", {others} not finite" if others else "")
 
 
-def type_text(v: Value, own: Sequence[Any]) -> str:
+def type_text(v: Value, leaves: Sequence[Any]) -> str:
     """`f64[3, 2]` of an array, nothing of anything else."""
-    if isinstance(v, ArrayV) and own:
-        return f"{v.dtype}[{', '.join(map(str, np.shape(own[0])))}]"
+    if isinstance(v, ArrayV) and leaves:
+        return f"{v.dtype}[{', '.join(map(str, np.shape(leaves[0])))}]"
     return ""
 
 
@@ -196,8 +196,8 @@ def cotangent(seen: Seen, trees: Trees, brief: bool = False) -> str:
 
 def tangents(seen: Seen, trees: Trees, brief: bool = False) -> str:
     """Shows the tangents of a value, or of a cotangent, to be written behind it."""
-    found = [f"{called(t.kinds[len(seen.kinds) :])} {cotangent(t, trees, brief)}" for t in seen.tangents]
-    return "".join(["  " + text for text in found])
+    texts = [f"{called(t.kinds[len(seen.kinds) :])} {cotangent(t, trees, brief)}" for t in seen.tangents]
+    return "".join(["  " + text for text in texts])
 
 
 def called(kinds: Sequence[str]) -> str:
@@ -205,24 +205,24 @@ def called(kinds: Sequence[str]) -> str:
     return " of ".join(reversed(kinds))
 
 
-def differential(v: Value, own: Iterator[Any], trees: Trees, order: int, depth: int = 0) -> str:
+def differential(v: Value, leaves: Iterator[Any], trees: Trees, order: int, depth: int = 0) -> str:
     """The cotangent of a value of a structure, over those of its leaves, and so is a tangent.
 
     order: 2 of that of a cotangent, and so on.
     """
     match v:
         case TupleV(items):
-            return f"({', '.join([differential(x, own, trees, order, depth + 1) for x in items])})"
+            return f"({', '.join([differential(x, leaves, trees, order, depth + 1) for x in items])})"
         case DataV(decl, fields):
-            return constructed(decl, 0, [differential(x, own, trees, order, depth + 1) for x in fields])
+            return constructed(decl, 0, [differential(x, leaves, trees, order, depth + 1) for x in fields])
         case EnumV(decl, _, variants):
-            next(own)
-            all_fields = [[differential(x, own, trees, order, depth + 1) for x in fields] for fields in variants]
+            next(leaves)
+            all_fields = [[differential(x, leaves, trees, order, depth + 1) for x in fields] for fields in variants]
             taken = [k for k, fields in enumerate(all_fields) if any(f not in (ZERO, NONE) for f in fields)]
             return " or ".join([constructed(decl, k, all_fields[k]) for k in taken]) or ZERO
         case Many(_, element):
-            return f"[{differential(element, own, trees, order, depth + 1)}]"
-    value = next(own)
+            return f"[{differential(element, leaves, trees, order, depth + 1)}]"
+    value = next(leaves)
     if isinstance(value, str):
         return value
     if isinstance(v, NodeV):
@@ -254,12 +254,12 @@ Text = Callable[[Value, Iterator[Any], int], str]
 Dynamic = Mapping[str, Sequence[Layout]]  # of functions that are known only when the program runs, by their types
 
 
-def function_text(v: FnV, own: Iterator[Any], known: Dynamic, text: Text, depth: int, local: object = None) -> str:
+def function_text(v: FnV, leaves: Iterator[Any], known: Dynamic, text: Text, depth: int, local: object = None) -> str:
     """A function over the leaves of what it has captured. text: that of any value; local: the variable that has it."""
-    found, captured = _opened(v, own, known)
-    head = type_of(found if not isinstance(v, DerivativeV) else v, local)
+    function, captured = _opened(v, leaves, known)
+    head = type_of(function if not isinstance(v, DerivativeV) else v, local)
     if isinstance(v, DerivativeV):
-        head += f", {v.kind} of {_called(found)}"
+        head += f", {v.kind} of {_called(function)}"
     if captured and depth > DEEPEST:
         return f"{head} with …"
     held = [_captured(name, x, inner, known, text, depth) for name, x, inner in captured]
@@ -273,9 +273,9 @@ def _called(v: FnV) -> str:
 def type_of(v: FnV, local: object) -> str:
     """The type, from the variable that has the function or from where it was written."""
     if isinstance(local, core.Local) and isinstance(t := resolve(local.type), TypeFn):
-        own = _own_type(v)
+        local_type = _own_type(v)
         # What may have any type in the source has that of the function that it is here.
-        shown = t if own is None or not variables(t) or variables(own) else own
+        shown = t if local_type is None or not variables(t) or variables(local_type) else local_type
         return Names(scheme=True).prepare(shown)(shown)
     if isinstance(local, core.FnDecl):
         return scheme_text(local)
@@ -283,8 +283,8 @@ def type_of(v: FnV, local: object) -> str:
         case ClosureV(decl=core.FnDecl() as decl):
             return scheme_text(decl)
         case _:
-            own = _own_type(v)
-            return UNKNOWN if own is None else Names(scheme=True).prepare(own)(own)
+            local_type = _own_type(v)
+            return UNKNOWN if local_type is None else Names(scheme=True).prepare(local_type)(local_type)
 
 
 def _own_type(v: FnV) -> TypeFn | None:
@@ -294,24 +294,24 @@ def _own_type(v: FnV) -> TypeFn | None:
     return TypeFn(tuple([p.type for p in v.params]), resolve(result))
 
 
-def written(v: Value, own: Sequence[Any], known: Dynamic) -> Span | None:
+def written(v: Value, leaves: Sequence[Any], known: Dynamic) -> Span | None:
     """Returns the span at which a function was written."""
     if not isinstance(v, FnV):
         return None
-    found, _ = _opened(v, iter(own), known)
-    return found.span if isinstance(found, ClosureV) else None
+    function, _ = _opened(v, iter(leaves), known)
+    return function.span if isinstance(function, ClosureV) else None
 
 
 Captured = list[tuple[core.Local | core.FnDecl, Value, list[Any]]]
 
 
-def _opened(v: FnV, own: Iterator[Any], known: Dynamic) -> tuple[FnV, Captured]:
+def _opened(v: FnV, leaves_left: Iterator[Any], known: Dynamic) -> tuple[FnV, Captured]:
     """The function that one is, or is the derivative of, and what it has captured with its leaves. Takes the leaves."""
     match v:
         case DerivativeV(function=inner):
-            return _opened(inner, own, known)
+            return _opened(inner, leaves_left, known)
         case DynamicV(type, handle):
-            node = next(own) if any(True for _ in leaves(handle)) else None
+            node = next(leaves_left) if any(True for _ in leaves(handle)) else None
             if not isinstance(node, Node) or node.tag >= len(known.get(type.dtype, ())):
                 return v, []
             layout = known[type.dtype][node.tag]
@@ -319,18 +319,18 @@ def _opened(v: FnV, own: Iterator[Any], known: Dynamic) -> tuple[FnV, Captured]:
             assert isinstance(inner_value, FnV)
             return _opened(inner_value, iter([array_of(x) for x in node.fields[len(layout.sizes) :]]), known)
         case ClosureV(captured=captured):
-            found = [(local, x, [next(own) for _ in leaves(x)]) for local, x in captured]
-            return v, [(k, x, a) for k, x, a in found if k.span is not None]
+            captures = [(local, x, [next(leaves_left) for _ in leaves(x)]) for local, x in captured]
+            return v, [(k, x, a) for k, x, a in captures if k.span is not None]
         case PullV():
             for _ in leaves(v):
-                next(own)
+                next(leaves_left)
             return v, []
 
 
 def _captured(
-    local: core.Local | core.FnDecl, v: Value, own: Sequence[Any], known: Dynamic, text: Text, depth: int
+    local: core.Local | core.FnDecl, v: Value, leaves: Sequence[Any], known: Dynamic, text: Text, depth: int
 ) -> str:
     if not isinstance(v, FnV):
-        return f"{local.name} = {text(v, iter(own), depth + 1)}"
-    inner = function_text(v, iter(own), known, text, depth + 1, local)
+        return f"{local.name} = {text(v, iter(leaves), depth + 1)}"
+    inner = function_text(v, iter(leaves), known, text, depth + 1, local)
     return f"{local.name} = " + (f"({inner})" if " with " in inner else inner)

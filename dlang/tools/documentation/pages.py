@@ -69,23 +69,23 @@ def documented(paths: Sequence[str]) -> list[Module]:
 
     Raises `DlangError`: with what is wrong in the programs; E0973 where there are none; E0974 for two of one name.
     """
-    found: dict[str, Module] = {}
+    modules: dict[str, Module] = {}
     problems: DlangError = DlangError([])
     programs(paths)
     for path in paths:
         for file in programs_of(path):
             name = _name(Path(file), Path(path))
-            if name in found and Path(found[name].source.path).resolve() != Path(file).resolve():
-                both = f"`{found[name].source.path}` and `{file}`"
+            if name in modules and Path(modules[name].source.path).resolve() != Path(file).resolve():
+                both = f"`{modules[name].source.path}` and `{file}`"
                 help = ("give the folder that both are in: then their names say where they are",)
                 raise error("E0974", f"two modules are called `{name}`: {both}", None, help=help)
             try:
-                found[name] = _module(name, read_source(file))
+                modules[name] = _module(name, read_source(file))
             except DlangError as e:
                 problems.diagnostics += e.diagnostics
     if problems.diagnostics:
         raise problems
-    return [found[name] for name in sorted(found)]
+    return [modules[name] for name in sorted(modules)]
 
 
 def summary(doc: str) -> str:
@@ -103,9 +103,9 @@ def _module(name: str, source: Source) -> Module:
     if errors := errors_of(checked):
         raise DlangError(errors)
     tree, _ = parse(source)
-    found = [e for item in tree.items if (e := _entry(item, source, checked)) and not e.name.startswith("_")]
+    public = [e for item in tree.items if (e := _entry(item, source, checked)) and not e.name.startswith("_")]
     parts = {number: m[1] for number, line in enumerate(source.text.split("\n"), 1) if (m := _PART.fullmatch(line))}
-    entries = [replace(e, part=parts.get(max((n for n in parts if n < e.line), default=0), "")) for e in found]
+    entries = [replace(e, part=parts.get(max((n for n in parts if n < e.line), default=0), "")) for e in public]
     taken = [item for item in tree.items if isinstance(item, s.Import)]
     imports = {n.name: ".".join(i.path) for i in taken for n in i.names or ()}
     aliases = {i.alias or i.path[-1]: ".".join(i.path) for i in taken if i.names is None}
@@ -121,8 +121,8 @@ def _entry(item: s.Item, source: Source, checked: Checked) -> Entry | None:
             return Entry(name, "constant", _constant(item, checked), doc, (name,), line)
         case s.Struct(name=name, doc=doc):
             return Entry(name, "struct", item.span.text, doc, (name,), line)
-        case s.Enum(name=name, doc=doc, constructors=made):
-            names = dict.fromkeys([name, *(c.name for c in made)])
+        case s.Enum(name=name, doc=doc, constructors=constructors):
+            names = dict.fromkeys([name, *(c.name for c in constructors)])
             return Entry(name, "enum", item.span.text, doc, tuple(names), line)
         case s.Alias(name=name):
             return Entry(name, "type", item.span.text, "", (name,), line)
@@ -131,8 +131,8 @@ def _entry(item: s.Item, source: Source, checked: Checked) -> Entry | None:
 
 
 def _known(name: str, checked: Checked) -> FnEntry | None:
-    found = checked.program.value(checked.table, name)
-    return found if isinstance(found, FnEntry) else None
+    entry = checked.program.value(checked.table, name)
+    return entry if isinstance(entry, FnEntry) else None
 
 
 def _signature(item: s.Fn | s.Extern, checked: Checked) -> str:
@@ -254,37 +254,37 @@ class Links:
 
     places: dict[str, dict[str, str]]
 
-    def find(self, name: str, here: Module) -> str | None:
+    def find(self, name: str, asking: Module) -> str | None:
         """The address of a name as a module sees it, `relu`, `nn.relu`, `nn` or a type of another; from a page beside
         that of the module. None if it leads nowhere."""
-        if name in self.places.get(here.name, {}):
-            return self._address(here.name, name, here)
+        if name in self.places.get(asking.name, {}):
+            return self._address(asking.name, name, asking)
         module, dot, last = name.rpartition(".")
         if not dot:
-            module = here.imports.get(name, "prelude")
-        owner = self._module(module, here)
+            module = asking.imports.get(name, "prelude")
+        owner = self._module(module, asking)
         if owner is not None and last in self.places[owner]:
-            return self._address(owner, last, here)
-        whole = self._module(name, here)
+            return self._address(owner, last, asking)
+        whole = self._module(name, asking)
         return None if whole is None else address(whole)
 
-    def type(self, name: str, here: Module) -> str | None:
+    def type(self, name: str, asking: Module) -> str | None:
         """The address of a type. One that is mentioned without a module may be of any that has it alone."""
-        found = self.find(name, here)
-        if found is not None:
-            return found
+        page = self.find(name, asking)
+        if page is not None:
+            return page
         owners = [module for module, names in self.places.items() if name in names]
-        return self._address(owners[0], name, here) if len(owners) == 1 else None
+        return self._address(owners[0], name, asking) if len(owners) == 1 else None
 
-    def _module(self, path: str, here: Module) -> str | None:
+    def _module(self, path: str, current: Module) -> str | None:
         """The module that another one calls so; it is found in that one's folder first."""
-        path = here.aliases.get(path, path)
-        folder = here.name.rpartition(".")[0]
+        path = current.aliases.get(path, path)
+        folder = current.name.rpartition(".")[0]
         return next((m for m in ([f"{folder}.{path}"] if folder else []) + [path] if m in self.places), None)
 
-    def _address(self, module: str, name: str, here: Module) -> str:
+    def _address(self, module: str, name: str, current: Module) -> str:
         entry = f"#{quote(self.places[module][name])}"
-        return entry if module == here.name else address(module) + entry
+        return entry if module == current.name else address(module) + entry
 
 
 def links(modules: list[Module]) -> Links:
@@ -373,20 +373,20 @@ class Site:
         return self.prose.html(doc, lambda name: self.links.find(name, m)) if doc.strip() else ""
 
     def _from_source(self, name: str, m: Module) -> str | None:
-        found = self.links.type(name, m)
-        return address(m.name) + found if found is not None and found.startswith("#") else found
+        page = self.links.type(name, m)
+        return address(m.name) + page if page is not None and page.startswith("#") else page
 
-    def _page(self, title: str, main: str, root: str, here: Module | None, contents: bool = True) -> str:
-        """A whole page. root: the way from it to the first page. here: the module that it is about, of which `contents`
-        lists the names."""
+    def _page(self, title: str, main: str, root: str, current: Module | None, contents: bool = True) -> str:
+        """A whole page. root: the way from it to the first page. current: the module that it is about, whose names
+        `contents` lists."""
         modules = "".join(
-            f'<li><a href="{root}modules/{address(m.name)}"{" aria-current=page" if m is here else ""}>'
+            f'<li><a href="{root}modules/{address(m.name)}"{" aria-current=page" if m is current else ""}>'
             f"{escape(m.name)}</a></li>\n"
             for m in self.modules
         )
         listed = ""
-        if here is not None and contents:
-            listed = "\n".join(['<nav class="contents" aria-label="in this module">', *_contents(here), "</nav>\n"])
+        if current is not None and contents:
+            listed = "\n".join(['<nav class="contents" aria-label="in this module">', *_contents(current), "</nav>\n"])
         return _PAGE.format(
             title=escape(title), root=root, site=escape(self.title), modules=modules, main=main, contents=listed
         )
@@ -449,13 +449,13 @@ ASSETS = Path(__file__).parent / "assets"
 
 def write(modules: Sequence[Module], title: str, folder: Path) -> int:
     """Writes the pages into a folder, which is made, and gives how many files there are. E0822 if that fails."""
-    made = dict(_files(Site(title, modules, links(list(modules)), Prose())))
+    files = dict(_files(Site(title, modules, links(list(modules)), Prose())))
     with writing(folder):
-        for name, text in made.items():
+        for name, text in files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             write_file(path, text)
-    return len(made)
+    return len(files)
 
 
 def _files(site: Site) -> Iterator[tuple[str, str]]:

@@ -83,10 +83,10 @@ def _items(document: Document, at: Situation) -> list[lsp.CompletionItem]:
 def _modules(document: Document, at: Situation) -> Iterator[lsp.CompletionItem]:
     """Modules, and folders that have some."""
     above = path_of_import(at)
-    here = Path(document.path)
-    for name in document.project.finder.known(here, above):
+    path = Path(document.path)
+    for name in document.project.finder.known(path, above):
         yield plain_item(name, Kind.Module)
-    folder = Path(here.parent, *above)
+    folder = Path(path.parent, *above)
     for inner in sorted(folder.iterdir()) if folder.is_dir() else ():
         if inner.name.isidentifier() and next(inner.glob("*.dl"), None) is not None:
             yield plain_item(inner.name, Kind.Folder, FOREIGN)
@@ -96,9 +96,9 @@ def _modules(document: Document, at: Situation) -> Iterator[lsp.CompletionItem]:
 def _values(document: Document, at: Situation) -> Iterator[lsp.CompletionItem]:
     """Names; first arguments by their names, and what fits by its type."""
     call = call_at(at) if at.previous in ("(", ",", "=") else None
-    found = [*_arguments(document, call), *_in_scope(document, at, call)]
-    known = {item.label for item in found}
-    yield from found
+    items = [*_arguments(document, call), *_in_scope(document, at, call)]
+    known = {item.label for item in items}
+    yield from items
     yield from (item for item in importable(document, at.prefix) if item.label not in known)
     for word in sorted({*KEYWORDS, *CONTEXTUAL}):
         if fits(at.prefix, word):
@@ -110,8 +110,8 @@ def _arguments(document: Document, call: CallAt | None) -> Iterator[lsp.Completi
     if call is None:
         return
     derived = replace(call, path=call.first) if call.name == "wrt" and call.first else None
-    found = called(document, derived or call)
-    signature = signature_of(document, found) if found is not None else None
+    callee = called(document, derived or call)
+    signature = signature_of(document, callee) if callee is not None else None
     for i, (name, words) in enumerate(zip(signature.names, signature.parameters, strict=True)) if signature else ():
         if derived is not None and name:
             yield plain_item(name, Kind.Variable, ARGUMENT, words)
@@ -123,8 +123,8 @@ def _arguments(document: Document, call: CallAt | None) -> Iterator[lsp.Completi
 
 def _wanted(document: Document, call: CallAt | None) -> Type | None:
     """The type of the parameter that an argument is for."""
-    found = called(document, call) if call is not None else None
-    entry = entry_of(document, found) if found is not None else None
+    callee = called(document, call) if call is not None else None
+    entry = entry_of(document, callee) if callee is not None else None
     if call is None or entry is None:
         return None
     position = call.parameter(entry.names)
@@ -140,11 +140,11 @@ def _in_scope(document: Document, at: Situation, call: CallAt | None) -> Iterato
         suits = wanted is not None and t is not None and takes(wanted, t)
         seen.add(local.name)
         yield item_of(document, _of_local(document, local), FITTING if suits else LOCAL)
-    for found in _global_names(document, ("value", "constructor", "module")):
-        if found.name not in seen and fits(at.prefix, found.name):
-            seen.add(found.name)
-            order = OWN if found.document is document else FOREIGN
-            yield item_of(document, found, FITTING if found.name in fitting else order)
+    for declared in _global_names(document, ("value", "constructor", "module")):
+        if declared.name not in seen and fits(at.prefix, declared.name):
+            seen.add(declared.name)
+            order = OWN if declared.document is document else FOREIGN
+            yield item_of(document, declared, FITTING if declared.name in fitting else order)
     for name in builtins.names():
         if name not in seen and fits(at.prefix, name):
             yield item_of(document, Definition(name, "builtin"), FITTING if name in fitting else BUILTIN)
@@ -181,16 +181,16 @@ def _of_local(document: Document, local: Local) -> Definition:
 def _locals(document: Document, at: Situation) -> Iterable[Local]:
     """The locals that can be named at a place, but for a `let` that it is in the value of."""
     offset = len(at.text)
-    here = _LET.search(at.text, at.text.rfind("\n") + 1)
-    bound = range(here.start(1), here.end(1)) if here is not None else range(0)
+    let = _LET.search(at.text, at.text.rfind("\n") + 1)
+    bound = range(let.start(1), let.end(1)) if let is not None else range(0)
     return (x for x in document.analysis.scope(offset).visible(offset) if x.span.first not in bound)
 
 
 def _global_names(document: Document, spaces: tuple[str, ...]) -> Iterator[Definition]:
     """Lists the names that the module has: its own, its imports, and the prelude's."""
-    for (space, _), found in declarations(document).items():
+    for (space, _), declared in declarations(document).items():
         if space in spaces:
-            yield found
+            yield declared
     for i in imports(document):
         if i.names is None:
             name = i.alias or i.path[-1]
@@ -205,17 +205,17 @@ def _global_names(document: Document, spaces: tuple[str, ...]) -> Iterator[Defin
                         yield made
     prelude = document.project.prelude
     if prelude is not None and prelude is not document:
-        for (space, name), found in declarations(prelude).items():
+        for (space, name), declared in declarations(prelude).items():
             if space in spaces and not name.startswith("_"):
-                yield found
+                yield declared
 
 
 # ---- types -----------------------------------------------------------------------------------------------------------
 def _types(document: Document, at: Situation) -> Iterator[lsp.CompletionItem]:
     for name in (*sorted(DTYPES), "size", "Idx"):
         yield item_of(document, Definition(name, "builtin"), OWN, Kind.Keyword)
-    for found in _global_names(document, ("type", "module")):
-        yield item_of(document, found, OWN if found.document is document else FOREIGN)
+    for declared in _global_names(document, ("type", "module")):
+        yield item_of(document, declared, OWN if declared.document is document else FOREIGN)
     for local in _locals(document, at):
         if local.kind == "type variable":
             yield item_of(document, _of_local(document, local), LOCAL)
@@ -226,9 +226,9 @@ def _sizes(document: Document, at: Situation) -> Iterator[lsp.CompletionItem]:
     for local in _locals(document, at):
         if local.kind in ("size", "shape") or document.analysis.type_at(local.span) == I64:
             yield item_of(document, _of_local(document, local), LOCAL)
-    for found in _global_names(document, ("value",)):
-        if found.kind == "constant":
-            yield item_of(document, found, OWN)
+    for declared in _global_names(document, ("value",)):
+        if declared.kind == "constant":
+            yield item_of(document, declared, OWN)
 
 
 _PLACEHOLDER = "completion_"
@@ -251,10 +251,10 @@ def members(document: Document, at: Situation) -> list[lsp.CompletionItem]:
 def public(document: Document, other: Document) -> Iterator[lsp.CompletionItem]:
     """Lists the public names of a module."""
     seen: set[str] = set()
-    for (_, name), found in declarations(other).items():
+    for (_, name), declared in declarations(other).items():
         if not name.startswith("_") and name not in seen:
             seen.add(name)
-            yield item_of(document, found, OWN)
+            yield item_of(document, declared, OWN)
 
 
 def type_before(document: Document, at: Situation) -> Type | None:
@@ -268,9 +268,9 @@ def type_before(document: Document, at: Situation) -> Type | None:
 
 
 def _module_before(document: Document, at: Situation) -> Document | None:
-    found = receiver(at, len(at.before) - 1)
-    name = at.text[slice(*found)] if found is not None else ""
-    if found is None or not name.isidentifier() or document.analysis.scope(found[0]).value(name) is not None:
+    base = receiver(at, len(at.before) - 1)
+    name = at.text[slice(*base)] if base is not None else ""
+    if base is None or not name.isidentifier() or document.analysis.scope(base[0]).value(name) is not None:
         return None
     return module_named(document, name)
 
@@ -330,12 +330,12 @@ def _of_value(document: Document, at: Situation, base: Span) -> Iterator[lsp.Com
 
 def _functions_of(document: Document, at: Situation, t: Type) -> Iterator[lsp.CompletionItem]:
     """Functions whose first parameter takes the value: there are no methods, so `x.f` becomes `f(x)`."""
-    found = receiver(at, len(at.before) - 1)
+    base = receiver(at, len(at.before) - 1)
     checked = document.analysis.checked
-    if found is None or checked is None or "\n" in at.text[slice(*found)]:
+    if base is None or checked is None or "\n" in at.text[slice(*base)]:
         return
-    text = at.text[slice(*found)]
-    place = range_between(document.analysis.source, found[0], len(at.text))
+    text = at.text[slice(*base)]
+    place = range_between(document.analysis.source, base[0], len(at.text))
     for name, _ in taking(checked, t):
         item = plain_item(name, Kind.Method, CALLED, f"{name}({text})")
         item.filter_text = f"{text}.{name}"
@@ -373,14 +373,14 @@ def plain_item(name: str, kind: Kind, order: str = OWN, detail: str | None = Non
     return lsp.CompletionItem(name, kind=kind, detail=detail, sort_text=order + name)
 
 
-def item_of(document: Document, found: Definition, order: str, kind: Kind | None = None) -> lsp.CompletionItem:
+def item_of(document: Document, declared: Definition, order: str, kind: Kind | None = None) -> lsp.CompletionItem:
     """Returns the completion item of a definition; details that take time are added when it is selected."""
-    item = plain_item(found.name, kind or _KINDS.get(found.kind, Kind.Variable), order)
-    where = found.span
-    item.data = {"path": document.path, "name": found.name, "kind": found.kind}
-    if where is not None and found.document is not None:
-        item.data |= {"in": found.document.path, "at": where.first}
-    if found.kind in ("let", "var", "parameter", "index") and where is not None:
+    item = plain_item(declared.name, kind or _KINDS.get(declared.kind, Kind.Variable), order)
+    where = declared.span
+    item.data = {"path": document.path, "name": declared.name, "kind": declared.kind}
+    if where is not None and declared.document is not None:
+        item.data |= {"in": declared.document.path, "at": where.first}
+    if declared.kind in ("let", "var", "parameter", "index") and where is not None:
         t = document.analysis.type_at(where)
         if t is not None:
             item.label_details = lsp.CompletionItemLabelDetails(detail=f": {shown_type(t)}")
@@ -390,14 +390,14 @@ def item_of(document: Document, found: Definition, order: str, kind: Kind | None
 def resolve_item(document: Document, item: lsp.CompletionItem) -> lsp.CompletionItem:
     """An item with its signature and its documentation."""
     data = item.data if isinstance(item.data, dict) else {}
-    found = Definition(str(data.get("name", "")), str(data.get("kind", "")))
+    declared = Definition(str(data.get("name", "")), str(data.get("kind", "")))
     if "in" in data:
         other = document.project.document(str(data["in"]))
         known = declarations(other).values() if other is not None else ()
-        found = next((d for d in known if d.span is not None and d.span.first == data["at"]), found)
-    if found.kind == "builtin" or found.item is not None:
-        item.detail = flat(headline(document, found))
-        if words := documentation(found):
+        declared = next((d for d in known if d.span is not None and d.span.first == data["at"]), declared)
+    if declared.kind == "builtin" or declared.item is not None:
+        item.detail = flat(headline(document, declared))
+        if words := documentation(declared):
             item.documentation = lsp.MarkupContent(lsp.MarkupKind.Markdown, words)
     return item
 
@@ -427,9 +427,9 @@ def importable(document: Document, stem: str) -> Iterator[lsp.CompletionItem]:
 def _other_modules(document: Document) -> Iterator[tuple[str, str]]:
     """The modules that the file could import, with their texts."""
     for name in document.project.finder.known(Path(document.path)):
-        found = document.project.imported((name,), document)
-        if found is not None:
-            yield name, found.text
+        module = document.project.imported((name,), document)
+        if module is not None:
+            yield name, module.text
 
 
 def _item(document: Document, name: str, kind: lsp.CompletionItemKind, line: str) -> lsp.CompletionItem:
@@ -465,12 +465,12 @@ def called(document: Document, call: CallAt) -> Definition | None:
 def signature_help(document: Document, position: lsp.Position) -> lsp.SignatureHelp | None:
     """The signature of the function whose arguments are being written, and which of them."""
     call = call_at(situation_at(document, offset_at(document.analysis.source, position)))
-    found = called(document, call) if call is not None else None
-    known = signature_of(document, found) if found is not None else None
-    if call is None or found is None or known is None:
+    callee = called(document, call) if call is not None else None
+    known = signature_of(document, callee) if callee is not None else None
+    if call is None or callee is None or known is None:
         return None
     signature = known.inside(call.form)
-    words = documentation(found)
+    words = documentation(callee)
     information = lsp.SignatureInformation(
         str(signature),
         documentation=lsp.MarkupContent(lsp.MarkupKind.Markdown, words) if words else None,

@@ -95,13 +95,13 @@ class _Resolver:
         self.type(f.result, scope, scope)
 
     def bound_parameters(self, parameters: tuple[s.Parameter, ...], scope: Scope) -> dict[str, Local]:
-        found: dict[str, Local] = {}
+        bound: dict[str, Local] = {}
         for p in parameters:
             self.visit_all([p.default], scope)
             self.pattern(p.pattern, scope, "parameter")
             if isinstance(p.pattern, s.PatternName) and p.pattern.name in scope.values:
-                found[p.pattern.name] = scope.values[p.pattern.name]
-        return found
+                bound[p.pattern.name] = scope.values[p.pattern.name]
+        return bound
 
     def local_function(self, f: s.Fn, scope: Scope) -> None:
         local = self.bind(scope, f.name, "function", f.name_span)
@@ -120,9 +120,9 @@ class _Resolver:
         self.add(item.name_span, Global(item.name, "type"), "definition")
         scope = self.type_parameters(item, outer)
         for c in item.constructors:
-            made = Global(c.name, "constructor")
-            self.add(c.span.head(len(c.name)), made, "definition")
-            self.fields(c.fields, made, scope)
+            constructor = Global(c.name, "constructor")
+            self.add(c.span.head(len(c.name)), constructor, "definition")
+            self.fields(c.fields, constructor, scope)
 
     def alias(self, item: s.Alias, outer: Scope) -> None:
         self.add(item.name_span, Global(item.name, "type"), "definition")
@@ -194,10 +194,10 @@ class _Resolver:
                 for i in items:
                     self.pattern(i, scope, kind)
             case s.PatternConstructor(span, name, arguments):
-                made = self.constructor(span, name)
+                constructor = self.constructor(span, name)
                 for given, argument in arguments:
                     if given is not None:
-                        self.argument_name(argument.span, given, FieldIn(given, made))
+                        self.argument_name(argument.span, given, FieldIn(given, constructor))
                     self.pattern(argument, scope, kind)
             case s.PatternAlternatives(_, alternatives):
                 first: dict[str, Local] = {}
@@ -217,13 +217,13 @@ class _Resolver:
     def constructor(self, span: Span, name: str) -> Global:
         head, _, last = name.rpartition(".")
         if not head:
-            made = Global(name, "constructor")
-            self.add(span.head(len(name)), made)
-            return made
+            declared = Global(name, "constructor")
+            self.add(span.head(len(name)), declared)
+            return declared
         self.add(span.head(len(head)), Global(head, "module"))
-        made = Global(last, "constructor", head)
-        self.add(span.head(len(name)).tail(len(last)), made)
-        return made
+        declared = Global(last, "constructor", head)
+        self.add(span.head(len(name)).tail(len(last)), declared)
+        return declared
 
     def argument_name(self, value: Span, name: str, target: Target) -> None:
         """The name in front of `= value`."""
@@ -428,7 +428,7 @@ def _rules() -> Mapping[type, Callable[[_Resolver, Any, Scope], object]]:
 _BASIC = DTYPES | {"size", "Idx"}
 
 
-def names_of_type(t: s.TypeExpr | s.Dim, scope: Scope, into: Scope, found: Names, constants: Container[str]) -> None:
+def names_of_type(t: s.TypeExpr | s.Dim, scope: Scope, into: Scope, names: Names, constants: Container[str]) -> None:
     """Notes the names of a type; those that stand for nothing yet are variables, bound in `into`.
 
     constants: of the module, which may be sizes.
@@ -437,7 +437,7 @@ def names_of_type(t: s.TypeExpr | s.Dim, scope: Scope, into: Scope, found: Names
     match t:
         case s.TypeName(span, name, arguments):
             if span.text.startswith(name):  # not one that a repair invented
-                _type(span, name, scope, into, found, constants)
+                _type(span, name, scope, into, names, constants)
             inner += arguments
         case s.TypeArray(_, element, dims):
             inner += [element, *dims]
@@ -448,53 +448,53 @@ def names_of_type(t: s.TypeExpr | s.Dim, scope: Scope, into: Scope, found: Names
         case s.TypeEffects(_, result, _):
             inner.append(result)
         case s.SizeName(span, name):
-            _size(span, name, scope, into, found, constants, "size")
+            _size(span, name, scope, into, names, constants, "size")
         case s.SizeOperator(_, _, left, right):
             inner += [left, right]
         case s.SizeRow(span, name):
-            _variable(span.tail(len(name)), ".." + name, name, "shape", scope, into, found)
+            _variable(span.tail(len(name)), ".." + name, name, "shape", scope, into, names)
         case s.SizeAny(span, str(name)):
-            _variable(span.tail(len(name)), "?" + name, name, "size", scope, into, found)
+            _variable(span.tail(len(name)), "?" + name, name, "size", scope, into, names)
         case s.SizeAny() | s.SizeNumber() | s.SizeHole():
             pass
     for part in inner:
-        names_of_type(part, scope, into, found, constants)
+        names_of_type(part, scope, into, names, constants)
 
 
-def _type(span: Span, name: str, scope: Scope, into: Scope, found: Names, constants: Container[str]) -> None:
+def _type(span: Span, name: str, scope: Scope, into: Scope, names: Names, constants: Container[str]) -> None:
     head, _, last = name.rpartition(".")
     if head:
-        found.add(span.head(len(head)), Global(head, "module"))
+        names.add(span.head(len(head)), Global(head, "module"))
         start = span.start + span.text[: len(name) + 1].rfind(last)
-        found.add(span._replace(start=start, end=start + len(last)), Global(last, "type", head))
+        names.add(span._replace(start=start, end=start + len(last)), Global(last, "type", head))
     elif name in _BASIC:
-        found.add(span.head(len(name)), Basic(name))
+        names.add(span.head(len(name)), Basic(name))
     elif name[:1].isupper():
-        found.add(span.head(len(name)), Global(name, "type"))
+        names.add(span.head(len(name)), Global(name, "type"))
     elif name:
-        _size(span.head(len(name)), name, scope, into, found, constants, "type variable")
+        _size(span.head(len(name)), name, scope, into, names, constants, "type variable")
 
 
-def _size(span: Span, name: str, scope: Scope, into: Scope, found: Names, constants: Container[str], kind: str) -> None:
+def _size(span: Span, name: str, scope: Scope, into: Scope, names: Names, constants: Container[str], kind: str) -> None:
     """A variable, unless it is a value that counts as a size."""
     if scope.type(name) is None and into.type(name) is None:
         value = scope.value(name)
         if value is not None:
-            found.add(span, value)
+            names.add(span, value)
             return
         if name in constants:
-            found.add(span, Global(name, "value"))
+            names.add(span, Global(name, "value"))
             return
-    _variable(span, name, name, kind, scope, into, found)
+    _variable(span, name, name, kind, scope, into, names)
 
 
-def _variable(span: Span, key: str, name: str, kind: str, scope: Scope, into: Scope, found: Names) -> None:
+def _variable(span: Span, key: str, name: str, kind: str, scope: Scope, into: Scope, names: Names) -> None:
     known = scope.type(key) or into.type(key)
     if known is None:
         local = into.types[key] = Local(name, kind, span)
-        found.add(span, local, "definition")
+        names.add(span, local, "definition")
     else:
-        found.add(span, known)
+        names.add(span, known)
 
 
 # ---- scopes ----------------------------------------------------------------------------------------------------------
@@ -601,9 +601,9 @@ class Scope:
     def nearest(self, name: str) -> Local | None:
         """Finds what a name stands for as a value: the nearest value or size."""
         for scope in self.outwards():
-            found = scope.values.get(name) or scope.types.get(name)
-            if found is not None and found.kind != "type variable":
-                return found
+            entry = scope.values.get(name) or scope.types.get(name)
+            if entry is not None and entry.kind != "type variable":
+                return entry
         return None
 
     def type(self, name: str) -> Local | None:
@@ -634,16 +634,16 @@ class Names:
     @cached_property
     def ordered(self) -> list[Occurrence]:
         """The names by their place, when all have been noted; of two at one place, the one that was noted last."""
-        found = {o.span: o for o in self.occurrences}
-        return sorted(found.values(), key=lambda o: (o.span.first, o.span.last))
+        by_span = {o.span: o for o in self.occurrences}
+        return sorted(by_span.values(), key=lambda o: (o.span.first, o.span.last))
 
     @cached_property
     def by_name(self) -> dict[str, list[Occurrence]]:
         """The same, by what is written; what stands for a local, by the name of that."""
-        found: dict[str, list[Occurrence]] = {}
+        table: dict[str, list[Occurrence]] = {}
         for o in self.ordered:
-            found.setdefault(o.target.name if isinstance(o.target, Local) else o.span.text, []).append(o)
-        return found
+            table.setdefault(o.target.name if isinstance(o.target, Local) else o.span.text, []).append(o)
+        return table
 
 
 @dataclass(frozen=True, slots=True)

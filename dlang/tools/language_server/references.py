@@ -73,9 +73,9 @@ def definition(document: Document, target: Target) -> Definition | None:
         case FieldIn(name, constructor):
             return field_definition(global_definition(document, constructor), name)
         case ParameterOf(name, function):
-            made = global_definition(document, function)
-            builtin = made is not None and made.kind == "builtin"
-            return Definition(name, "parameter") if builtin else parameter_definition(made, name)
+            callee = global_definition(document, function)
+            builtin = callee is not None and callee.kind == "builtin"
+            return Definition(name, "parameter") if builtin else parameter_definition(callee, name)
         case FieldOf(name, base):
             return field_of_type(document, name, base)
 
@@ -85,8 +85,8 @@ def at(document: Document, offset: int) -> tuple[Occurrence, Definition] | None:
     occurrence = document.analysis.occurrence(offset)
     if occurrence is None:
         return None
-    found = definition(document, occurrence.target)
-    return None if found is None else (occurrence, found)
+    declaration = definition(document, occurrence.target)
+    return None if declaration is None else (occurrence, declaration)
 
 
 # ---- names of modules ------------------------------------------------------------------------------------------------
@@ -99,10 +99,10 @@ def declarations(document: Document) -> dict[tuple[str, str], Definition]:
     """Returns the declarations of a file, by space and name."""
     tree = document.outline
     if document.declared is None or document.declared[0] is not tree:
-        found: dict[tuple[str, str], Definition] = {}
-        for space, made in _declared(document, tree):
-            found.setdefault((space, made.name), made)
-        document.declared = (tree, found)
+        table: dict[tuple[str, str], Definition] = {}
+        for space, declaration in _declared(document, tree):
+            table.setdefault((space, declaration.name), declaration)
+        document.declared = (tree, table)
     return document.declared[1]
 
 
@@ -114,9 +114,9 @@ def _declared(document: Document, tree: s.Module) -> Iterator[tuple[str, Definit
             case s.Const():
                 yield "value", Definition(item.name, "constant", item.name_span, item, document)
             case s.Struct():
-                made = Definition(item.name, "struct", item.name_span, item, document)
-                yield "type", made
-                yield "constructor", made
+                declaration = Definition(item.name, "struct", item.name_span, item, document)
+                yield "type", declaration
+                yield "constructor", declaration
             case s.Enum():
                 yield "type", Definition(item.name, "enum", item.name_span, item, document)
                 for c in item.constructors:
@@ -143,18 +143,18 @@ def global_definition(document: Document, target: Global) -> Definition | None:
         return next(
             (module_definition(document, i.path) for i in imports(document)
              if i.names is None and name == (i.alias or i.path[-1])), None)  # fmt: skip
-    found = own(document, name, space)
-    if found is not None:
-        return found
+    declaration = own(document, name, space)
+    if declaration is not None:
+        return declaration
     for i in imports(document):
         if any(isinstance(n, s.Name) and n.name == name for n in i.names or ()):
             other = document.project.imported(i.path, document)
             return own(other, name, space) if other is not None else None
     prelude = document.project.prelude
     if prelude is not None and prelude is not document and not name.startswith("_"):
-        found = own(prelude, name, space)
-        if found is not None:
-            return found
+        declaration = own(prelude, name, space)
+        if declaration is not None:
+            return declaration
     if space == "value" and (builtins.is_builtin(name) or name in DTYPES):
         return Definition(name, "builtin")
     return None
@@ -185,22 +185,22 @@ def imported_definition(document: Document, name: str, path: tuple[str, ...]) ->
 
 
 # ---- fields and parameters -------------------------------------------------------------------------------------------
-def fields_of(made: Definition | None) -> list[Definition]:
+def fields_of(declaration: Definition | None) -> list[Definition]:
     """The fields of a constructor, or of a struct."""
-    match made:
+    match declaration:
         case Definition(item=s.Struct(fields=fields) | s.Constructor(fields=fields), document=document):
             return [Definition(f.name, "field", f.span.head(len(f.name)), f, document) for f in fields if f.name]
         case _:
             return []
 
 
-def field_definition(made: Definition | None, name: str) -> Definition | None:
-    return next((f for f in fields_of(made) if f.name == name), None)
+def field_definition(declaration: Definition | None, name: str) -> Definition | None:
+    return next((f for f in fields_of(declaration) if f.name == name), None)
 
 
-def parameters_of(made: Definition | None) -> list[Definition]:
+def parameters_of(function: Definition | None) -> list[Definition]:
     """The parameters of a function that have names."""
-    match made:
+    match function:
         case Definition(item=s.Fn(parameters=parameters) | s.Extern(parameters=parameters), document=document):
             return [
                 Definition(p.pattern.name, "parameter", p.pattern.span, p, document)
@@ -211,14 +211,14 @@ def parameters_of(made: Definition | None) -> list[Definition]:
             return []
 
 
-def parameter_definition(made: Definition | None, name: str) -> Definition | None:
-    return next((p for p in parameters_of(made) if p.name == name), None)
+def parameter_definition(function: Definition | None, name: str) -> Definition | None:
+    return next((p for p in parameters_of(function) if p.name == name), None)
 
 
 def field_of_type(document: Document, name: str, base: Span) -> Definition | None:
     """A field of the struct that an expression gives."""
-    made = struct_of(document, document.analysis, base)
-    return field_definition(made, name) if made is not None else None
+    struct = struct_of(document, document.analysis, base)
+    return field_definition(struct, name) if struct is not None else None
 
 
 def struct_of(document: Document, analysis: Analysis, base: Span) -> Definition | None:
@@ -235,70 +235,70 @@ _KINDS = {"write": lsp.DocumentHighlightKind.Write, "definition": lsp.DocumentHi
 
 
 def go_to_definition(document: Document, position: lsp.Position) -> lsp.Location | None:
-    found = at(document, offset_at(document.analysis.source, position))
-    return None if found is None or found[1].span is None else location(document.project, found[1].span)
+    target = at(document, offset_at(document.analysis.source, position))
+    return None if target is None or target[1].span is None else location(document.project, target[1].span)
 
 
 def references(document: Document, position: lsp.Position, declaration: bool = True) -> Steps[list[lsp.Location]]:
     """Every place that names the same thing, in all files. declaration: the one that declares it, too."""
-    found = at(document, offset_at(document.analysis.source, position))
-    if found is None:
+    target = at(document, offset_at(document.analysis.source, position))
+    if target is None:
         return []
-    places = yield from uses(document, found[1])
+    places = yield from uses(document, target[1])
     spans = [o.span for _, o in places if declaration or o.role != "definition"]
     return [location(document.project, span) for span in spans]
 
 
 def highlights(document: Document, position: lsp.Position) -> list[lsp.DocumentHighlight]:
     """The same in this file alone."""
-    found = at(document, offset_at(document.analysis.source, position))
-    if found is None:
+    target = at(document, offset_at(document.analysis.source, position))
+    if target is None:
         return []
     return [
         lsp.DocumentHighlight(range_of(o.span), _KINDS.get(o.role, lsp.DocumentHighlightKind.Read))
-        for o in uses_in(document, found[1])
+        for o in uses_in(document, target[1])
     ]
 
 
-def uses(document: Document, found: Definition) -> Steps[list[tuple[Document, Occurrence]]]:
+def uses(document: Document, target: Definition) -> Steps[list[tuple[Document, Occurrence]]]:
     """The occurrences of a name, the present file first."""
-    places = [(document, o) for o in uses_in(document, found)]
-    if is_local(found) and not is_parameter_of_module(document, found):
+    places = [(document, o) for o in uses_in(document, target)]
+    if is_local(target) and not is_parameter_of_module(document, target):
         return places
-    word = re.compile(rf"(?<![\w']){re.escape(found.name)}(?![\w'])")
+    word = re.compile(rf"(?<![\w']){re.escape(target.name)}(?![\w'])")
     for other in document.project.files():
-        if other.path != document.path and (word.search(other.text) or found.kind == "module"):
+        if other.path != document.path and (word.search(other.text) or target.kind == "module"):
             yield
-            places += [(other, o) for o in uses_in(other, found)]
+            places += [(other, o) for o in uses_in(other, target)]
     return places
 
 
-def is_local(found: Definition) -> bool:
+def is_local(target: Definition) -> bool:
     """Tells whether it is a name inside of a declaration."""
-    return found.item is None and found.kind not in ("module", "builtin", "class")
+    return target.item is None and target.kind not in ("module", "builtin", "class")
 
 
-def is_parameter_of_module(document: Document, found: Definition) -> bool:
+def is_parameter_of_module(document: Document, target: Definition) -> bool:
     """Tells whether it is a parameter of a function that other files may call, with a name for the argument."""
-    made = declarations(document).values() if found.kind == "parameter" else ()
-    return any(p.key == found.key for d in made if d.kind == "function" for p in parameters_of(d))
+    declared = declarations(document).values() if target.kind == "parameter" else ()
+    return any(p.key == target.key for d in declared if d.kind == "function" for p in parameters_of(d))
 
 
-def uses_in(document: Document, found: Definition) -> Iterator[Occurrence]:
+def uses_in(document: Document, target: Definition) -> Iterator[Occurrence]:
     """The occurrences in one file."""
-    key = found.key
+    key = target.key
     analysis = document.analysis
-    if found.kind == "module":  # it may have any name
+    if target.kind == "module":  # it may have any name
         named = analysis.occurrences
     else:
-        named = [o for names in analysis.names for o in names.by_name.get(found.name, ())]
+        named = [o for names in analysis.names for o in names.by_name.get(target.name, ())]
     for o in sorted(named, key=lambda o: o.span.first):
         if isinstance(o.target, Local):
             if (o.target.span.source.path, o.target.span.first) == key:
                 yield o
         else:
             other = definition(document, o.target)
-            if other is not None and other.key == key and other.kind == found.kind:
+            if other is not None and other.key == key and other.kind == target.kind:
                 yield o
 
 
@@ -328,29 +328,29 @@ class Refused:
 
 def prepare(document: Document, position: lsp.Position) -> lsp.Range | None:
     """Returns the range of the name that would be changed; None if there is none that could be."""
-    found = at(document, offset_at(document.analysis.source, position))
-    if found is None or isinstance(_changeable(document, *found), Refused):
+    target = at(document, offset_at(document.analysis.source, position))
+    if target is None or isinstance(_changeable(document, *target), Refused):
         return None
-    return range_of(found[0].span)
+    return range_of(target[0].span)
 
 
 def rename(document: Document, position: lsp.Position, name: str) -> Steps[lsp.WorkspaceEdit | Refused]:
     """The edits of all files that give a name to what stands at a position."""
-    found = at(document, offset_at(document.analysis.source, position))
-    if found is None:
+    target = at(document, offset_at(document.analysis.source, position))
+    if target is None:
         return _refused("there is no name here", None)
-    changeable = _changeable(document, *found)
+    changeable = _changeable(document, *target)
     if isinstance(changeable, Refused):
         return changeable
-    before = found[0].span.text
+    before = target[0].span.text
     if not is_name(name, before):
-        return _not_a_name(name, before, found[0].span)
+        return _not_a_name(name, before, target[0].span)
     if name == before:
         return lsp.WorkspaceEdit({})
     edits: Edits = {}
-    for other, o in (yield from _places(document, *found)):
+    for other, o in (yield from _places(document, *target)):
         edits.setdefault(other.path, []).append((o.span.first, o.span.last))
-    problem = yield from _consequences(document.project, edits, name, found[0].span)
+    problem = yield from _consequences(document.project, edits, name, target[0].span)
     if problem is not None:
         return problem
     return lsp.WorkspaceEdit(
@@ -371,11 +371,11 @@ def _refused(message: str, span: Span | None, *help: str) -> Refused:
     return Refused(Diagnostic("E0978", message, span, help=help))
 
 
-def _places(document: Document, o: Occurrence, found: Definition) -> Steps[list[tuple[Document, Occurrence]]]:
+def _places(document: Document, o: Occurrence, target: Definition) -> Steps[list[tuple[Document, Occurrence]]]:
     """Finds the uses of the name; another name of a module is known in its file alone."""
-    if found.kind == "module":
+    if target.kind == "module":
         return [(document, use) for use in document.analysis.occurrences if use.target == o.target]
-    return (yield from uses(document, found))
+    return (yield from uses(document, target))
 
 
 def _not_a_name(name: str, before: str, span: Span) -> Refused:
@@ -388,15 +388,15 @@ def _not_a_name(name: str, before: str, span: Span) -> Refused:
     return _refused(f"`{name}` can't be the new name of `{before}`", span, why)
 
 
-def _changeable(document: Document, o: Occurrence, found: Definition) -> Refused | None:
-    if found.span is None:
-        return _refused(f"`{found.name}` belongs to the language", None)
-    if found.kind == "module":
+def _changeable(document: Document, o: Occurrence, target: Definition) -> Refused | None:
+    if target.span is None:
+        return _refused(f"`{target.name}` belongs to the language", None)
+    if target.kind == "module":
         if any(i.alias == o.span.text for i in imports(document)):
             return None
-        return _refused(f"`{found.name}` is a file", found.span, f"`import {found.name} as …` gives it another name")
-    if document.project.standard(found.span.source.path):
-        return _refused(f"`{found.name}` belongs to the standard library", found.span)
+        return _refused(f"`{target.name}` is a file", target.span, f"`import {target.name} as …` gives it another name")
+    if document.project.standard(target.span.source.path):
+        return _refused(f"`{target.name}` belongs to the standard library", target.span)
     return None
 
 
@@ -456,9 +456,9 @@ def _differs(document: Document, before: Before, edits: Edits, name: str, span: 
     new, meanings = document.analysis, _Meanings(document)
     stands_for = {(o.span.first, o.span.last): o for o in new.occurrences}
     moved = {path: _Moved(sorted(places), name) for path, places in edits.items()}
-    here = moved[document.path]
+    changed = moved[document.path]
     for first, last, meant, line in before.names:
-        place = (here.offset(first), here.offset(last))
+        place = (changed.offset(first), changed.offset(last))
         again = stands_for.get(place)
         means = meanings.of(again) if again is not None else None
         if meant is not None and isinstance(meant[1], int) and meant[0] in moved:
@@ -484,8 +484,8 @@ class _Meanings:
 
     def of(self, o: Occurrence) -> Meaning:
         if o.target not in self.known:
-            found = definition(self.document, o.target)
-            self.known[o.target] = found.key if found is not None else None
+            target = definition(self.document, o.target)
+            self.known[o.target] = target.key if target is not None else None
         return self.known[o.target]
 
 

@@ -58,13 +58,13 @@ def candidates(session: Session, text: str) -> list[Candidate]:
     return [] if at.quiet else _unique(_of_input(session, at))
 
 
-def _unique(found: Iterable[Candidate]) -> list[Candidate]:
-    return list({c.text: c for c in reversed(list(found))}.values())[::-1]
+def _unique(candidates: Iterable[Candidate]) -> list[Candidate]:
+    return list({c.text: c for c in reversed(list(candidates))}.values())[::-1]
 
 
 # ---- commands --------------------------------------------------------------------------------------------------------
 def _of_command(session: Session, text: str) -> Iterator[Candidate]:
-    name, space, rest = text.partition(" ")
+    name, space, arguments = text.partition(" ")
     if not space:
         for c in COMMANDS:
             if c.name.startswith(name):
@@ -72,22 +72,22 @@ def _of_command(session: Session, text: str) -> Iterator[Candidate]:
         return
     offset = len(name) + 1
     command = next((c for c in COMMANDS if name in (c.name, c.short)), None)
-    for found in _of_kind(session, command, rest) if command is not None else ():
-        yield replace(found, start=found.start + offset)
+    for candidate in _of_kind(session, command, arguments) if command is not None else ():
+        yield replace(candidate, start=candidate.start + offset)
 
 
-def _of_kind(session: Session, command: Command, rest: str) -> Iterable[Candidate]:
+def _of_kind(session: Session, command: Command, arguments: str) -> Iterable[Candidate]:
     match command.kind:
         case "file":
-            return _files(rest)
+            return _files(arguments)
         case "setting":
-            return _settings(rest)
+            return _settings(arguments)
         case "command":
-            return [Candidate(c.name, 0, c.name, c.help) for c in COMMANDS if c.name.startswith(rest)]
+            return [Candidate(c.name, 0, c.name, c.help) for c in COMMANDS if c.name.startswith(arguments)]
         case "expression" | "name":
-            at = situation(rest)
-            found = [] if at.quiet else _unique(_of_input(session, at))
-            return [*_stages(command, at), *found]
+            at = situation(arguments)
+            candidates = [] if at.quiet else _unique(_of_input(session, at))
+            return [*_stages(command, at), *candidates]
         case _:
             return []
 
@@ -101,8 +101,8 @@ def _stages(command: Command, at: Situation) -> Iterator[Candidate]:
         yield from _matching(at, ((stage, "stage") for stage in STAGES))
 
 
-def _settings(rest: str) -> Iterator[Candidate]:
-    name, space, value = rest.partition(" ")
+def _settings(words: str) -> Iterator[Candidate]:
+    name, space, value = words.partition(" ")
     for setting in SETTINGS:
         if not space and setting.name.startswith(name):
             yield Candidate(setting.name + " ", 0, setting.name, setting.values)
@@ -112,15 +112,15 @@ def _settings(rest: str) -> Iterator[Candidate]:
                     yield Candidate(choice, len(name) + 1, choice)
 
 
-def _files(rest: str) -> Iterator[Candidate]:
+def _files(words: str) -> Iterator[Candidate]:
     """Folders, and files of the language."""
-    folder, _, begun = rest.rpartition("/")
-    where = Path(os.path.expanduser(folder + "/" if folder or rest.startswith("/") else "."))
+    folder, _, begun = words.rpartition("/")
+    where = Path(os.path.expanduser(folder + "/" if folder or words.startswith("/") else "."))
     try:
         entries = sorted(where.iterdir(), key=lambda p: (not p.is_dir(), p.name))
     except OSError:
         return
-    start = len(rest) - len(begun)
+    start = len(words) - len(begun)
     for p in entries:
         if not p.name.startswith(begun) or (p.name.startswith(".") and not begun):
             continue
@@ -166,9 +166,9 @@ def _behind_point(session: Session, checked: Checked, at: Situation) -> Iterator
     expression = value_before(at, len(at.before) - 1)
     if not expression:
         return
-    found = meaning(checked, expression) if expression not in session.state.values else None
-    if isinstance(found, ModuleTable):
-        yield from _matching(at, _members(found, checked))
+    entry = meaning(checked, expression) if expression not in session.state.values else None
+    if isinstance(entry, ModuleTable):
+        yield from _matching(at, _members(entry, checked))
         return
     t = type_at(session, at, expression)
     if t is None:
@@ -221,9 +221,9 @@ def _anywhere(session: Session, checked: Checked, at: Situation) -> Iterator[Can
         shown = signature_of(call.path, checked)
         if shown is not None:
             yield from _named(at, shown, call.argument, call.named)
-        found = meaning(checked, call.path)
-        if isinstance(found, FnEntry) and call.argument < len(found.scheme.params):
-            wanted = found.scheme.params[call.argument]
+        called_entry = meaning(checked, call.path)
+        if isinstance(called_entry, FnEntry) and call.argument < len(called_entry.scheme.params):
+            wanted = called_entry.scheme.params[call.argument]
     yield from _fitting(session, at, wanted)
     yield from _matching(at, ((name, "") for name in local_names(at) if name != at.prefix))
     for name, entry in functions(checked):
@@ -265,13 +265,13 @@ def _imported(checked: Checked) -> list[str]:
 
 def value_before(at: Situation, end: int) -> str:
     """The expression that ends in front of a token; or ""."""
-    found = receiver(at, end)
-    return at.text[slice(*found)] if found is not None else ""
+    base = receiver(at, end)
+    return at.text[slice(*base)] if base is not None else ""
 
 
 def local_names(at: Situation) -> list[str]:
     """The names that the input itself binds before the cursor: by `let`, `var`, `for`, and as parameters."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     tokens = at.before
     bars = 0
     for k, token in enumerate(tokens):
@@ -282,8 +282,8 @@ def local_names(at: Situation) -> list[str]:
             binds = before in ("let", "var", "for", "nodiff") or after == "in"
             parameter = before in ("(", ",", "|") and (after in (":", "|") or (bars % 2 == 1 and after == ","))
             if binds or parameter or (before == "fn" and after == "("):
-                found[token.text] = None
-    return list(found)
+                names[token.text] = None
+    return list(names)
 
 
 # ---- types of what stands before ------------------------------------------------------------------------------------
@@ -326,10 +326,10 @@ def _around(at: Situation) -> _Around:
     for brace in [b for b in open_brackets(at.before) if b.kind == "{"]:
         done, head = _finished(at.text[start : brace.start])
         around.statements += [] if arms else [done]
-        own = _parameters(head)
-        if own is not None:
+        parameters = _parameters(head)
+        if parameters is not None:
             outer = around if around.declared else _Around()
-            around = _Around(True, [*outer.parameters, own], outer.statements)
+            around = _Around(True, [*outer.parameters, parameters], outer.statements)
         else:
             around.parameters += _of_lambdas(head)
             around.statements += _of_loop(head)
@@ -369,17 +369,17 @@ def _parameters(text: str) -> str | None:
 
 def _of_lambdas(text: str) -> list[str]:
     """The parameters with types of the lambdas that are not finished: `|v: f64|`."""
-    found: list[tuple[int, str]] = []  # with how many brackets were open
+    open_lambdas: list[tuple[int, str]] = []  # with how many brackets were open
     depth, opened = 0, -1
     for token in tokenize(text):
         depth += (token.kind in OPENERS) - (token.kind in CLOSERS)
         if token.kind == "|":
             if opened >= 0:
-                found += [(depth, p) for p in split(text[opened : token.start], ",") if ":" in p]
+                open_lambdas += [(depth, p) for p in split(text[opened : token.start], ",") if ":" in p]
             opened = token.end if opened < 0 else -1
         ended = depth if opened < 0 and token.kind in (",", ";") else depth + 1
-        found = [(d, p) for d, p in found if d < ended]
-    return [p for _, p in found]
+        open_lambdas = [(d, p) for d, p in open_lambdas if d < ended]
+    return [p for _, p in open_lambdas]
 
 
 def _of_loop(text: str) -> list[str]:

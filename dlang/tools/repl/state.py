@@ -118,8 +118,8 @@ class State:
 
     def text_of_type(self, name: str) -> str:
         """How a datatype is declared; "" if it is not."""
-        found = self.declarations.get(("type", name))
-        return "" if found is None or found.imports else found.text
+        declaration = self.declarations.get(("type", name))
+        return "" if declaration is None or declaration.imports else declaration.text
 
     def declared(self, items: Sequence[Item], file: str = "") -> State:
         """Replaces the declarations of these names. Values whose names they take are gone."""
@@ -148,15 +148,15 @@ class State:
 
     def outdated(self, changed: frozenset[str]) -> tuple[State, list[str], frozenset[str]]:
         """The state in which values know that some names mean something else now; these values, and these names."""
-        found = [n for n, v in self.values.items() if isinstance(v, StoredValue) and (changed & v.uses) - v.stale]
+        names = [n for n, v in self.values.items() if isinstance(v, StoredValue) and (changed & v.uses) - v.stale]
         marked: dict[str, StoredValue | Recipe] = {}
         why: frozenset[str] = frozenset()
-        for n in found:
+        for n in names:
             value = self.values[n]
             assert isinstance(value, StoredValue)
             why |= changed & value.uses
             marked[n] = replace(value, stale=value.stale | (changed & value.uses))
-        return replace(self, values=self.values | marked), found, why
+        return replace(self, values=self.values | marked), names, why
 
     def reached(self, names: Iterable[str]) -> frozenset[str]:
         """The names, those of their declarations, and all that these mention, directly or not."""
@@ -203,8 +203,12 @@ class State:
         return None
 
     def _origin(self, span: Span) -> Span | None:
-        found = self.declaration_at(span.first)
-        return None if found is None else found[0].place(span.first - found[1], span.last - found[1])
+        declaration = self.declaration_at(span.first)
+        return (
+            None
+            if declaration is None
+            else declaration[0].place(span.first - declaration[1], span.last - declaration[1])
+        )
 
 
 def _of_values(notes: Iterable[Note]) -> Iterator[Note]:
@@ -212,21 +216,21 @@ def _of_values(notes: Iterable[Note]) -> Iterator[Note]:
     for n in notes:
         if n.span is None or n.span.source.path != VALUE:
             yield n
-        elif found := _OF_A_VALUE.fullmatch(n.text):
-            yield Note(f"{found['what']} is a size of `{found['name']}`")
+        elif match := _OF_A_VALUE.fullmatch(n.text):
+            yield Note(f"{match['what']} is a size of `{match['name']}`")
         elif n.text.endswith(" is a literal"):
             yield Note(f"{n.text.removesuffix('a literal')}the value of `{n.span.source.text}`")
 
 
 def separate(items: Iterable[Item]) -> list[Item]:
     """Declarations, with an import of its own for each name that is imported."""
-    found: list[Item] = []
+    separated: list[Item] = []
     for item in items:
         if isinstance(item, s.Import) and item.names is not None:
-            found += [replace(item, span=n.span, names=(n,)) for n in item.names]
+            separated += [replace(item, span=n.span, names=(n,)) for n in item.names]
         else:
-            found.append(item)
-    return found
+            separated.append(item)
+    return separated
 
 
 def key_of(item: Item) -> Key:
@@ -249,11 +253,11 @@ def key_of(item: Item) -> Key:
 
 def mentions(*nodes: s.Node) -> set[str]:
     """The names in trees: of values, sizes and types."""
-    found: set[str] = set()
-    names_in(nodes, found)
+    names: set[str] = set()
+    names_in(nodes, names)
     for node in nodes:
-        found |= types_in(node)
-    return found
+        names |= types_in(node)
+    return names
 
 
 def _declaration(item: Item, file: str) -> Declaration:
@@ -328,14 +332,14 @@ def _is_empty(t: ty.Type) -> bool:
 
 def datatypes_of(t: ty.Type) -> tuple[ty.DataDecl, ...]:
     """The datatypes that values of a type are made of, at every depth."""
-    found: dict[ty.DataDecl, None] = {}
+    decls: dict[ty.DataDecl, None] = {}
     work = [t]
     while work:
         for p in _parts(work.pop()):
-            if isinstance(p, ty.TypeData) and p.decl not in found:
-                found[p.decl] = None
+            if isinstance(p, ty.TypeData) and p.decl not in decls:
+                decls[p.decl] = None
                 work += [f for v in p.decl.variants for _, f in v.fields]
-    return tuple(found)
+    return tuple(decls)
 
 
 def annotation(t: ty.Type, form: Value, leaves: Sequence[Any], names: Mapping[ty.DataDecl, str]) -> s.TypeExpr:
@@ -366,10 +370,10 @@ def written(t: ty.Type, form: Value, leaves: Sequence[Any], names: Mapping[ty.Da
     for size, count in _counts(t, form, iter(leaves)):
         poly = ty.resolve_size(size).poly
         known.setdefault(poly, count)
-        rest = _at(poly, known)
-        match list(dict.fromkeys(rest.atoms())):
-            case [ty.SizeVar() as v] if _is_linear(rest, v):
-                factor, more = rest.coefficient(v).constant, rest.without(v).constant
+        remainder = _at(poly, known)
+        match list(dict.fromkeys(remainder.atoms())):
+            case [ty.SizeVar() as v] if _is_linear(remainder, v):
+                factor, more = remainder.coefficient(v).constant, remainder.without(v).constant
                 if factor is not None and more is not None:
                     known[Poly.of(v)] = int((count - more) / factor)
     return _text(t, known, names or {})
@@ -384,15 +388,15 @@ def _counts(t: ty.Type, form: Value, leaves: Iterator[Any], axes: int = 0) -> It
 
     axes: how many axes of the leaves in front are not those of the value, but of arrays that it is an element of.
     """
-    own = [next(leaves) for _ in values.leaves(form)]
-    t, parts = ty.resolve(t), iter(own)
+    mine = [next(leaves) for _ in values.leaves(form)]
+    t, parts = ty.resolve(t), iter(mine)
     match t, form:
         case ty.TypeTuple(items), values.TupleV(forms):
             for item, part in zip(items, forms, strict=True):
                 yield from _counts(item, part, parts, axes)
         case ty.TypeArray(element, shape), _:
             inside = axes + len(shape.pre)
-            yield from zip(shape.pre, own[0].shape[axes:inside], strict=True)
+            yield from zip(shape.pre, mine[0].shape[axes:inside], strict=True)
             yield from _counts(element, form.element if isinstance(form, values.Many) else form, parts, inside)
         case ty.TypeData(decl, args), values.DataV(_, fields):
             by = dict(zip(decl.params, args, strict=True))
@@ -403,8 +407,8 @@ def _counts(t: ty.Type, form: Value, leaves: Iterator[Any], axes: int = 0) -> It
             tag = int(next(parts))
             for k, (variant, fields) in enumerate(zip(decl.variants, variants, strict=True)):
                 for (_, field), part in zip(variant.fields, fields, strict=True):
-                    found = list(_counts(frame.substituted(field, by), part, parts))
-                    yield from found if k == tag else ()
+                    counts = list(_counts(frame.substituted(field, by), part, parts))
+                    yield from counts if k == tag else ()
 
 
 def _at(poly: Poly[ty.SizeAtom], known: Known) -> Poly[ty.SizeAtom]:
