@@ -238,16 +238,36 @@ def _straightened(p: _Placement, c: Contribution) -> bool:
 
 def _stored(p: _Placement, over: set[anf.Var], g: anf.Atom) -> anf.Var | None:
     """The sums of g over the axes other than `over`, from an array; None if the axes depend on those others."""
-    space = [a for a in p.axes if a.var in over]
-    rest = {a.var for a in p.axes if a.var not in over}
-    if p.box is None or not space or any(b.mentions(rest) for a in space for b in (*a.lows, *a.highs)):
+    space = _over(p, over)
+    if not space:
         return None
-    shape = tuple(extent(p.scope.b, p.box[a.var], p.scope.known) for a in space)
-    at = tuple(anf.poly(a.var) - p.box[a.var][0] for a in space)
-    sums, value = anf.fresh("sums", type_of(dtype_of(g), shape)), anf.fresh("g", g.type)
-    _join(p, None, Change(p.axes, {}), p.lets, sums, g, anf.Reduce(shape, at))
-    p.lets.append(anf.Let((value,), anf.Read(sums, at)))
+    read = _read_of_sums(p, space, g)
+    value = anf.fresh("g", g.type)
+    p.lets.append(anf.Let((value,), read))
     return value
+
+
+def _over(p: _Placement, over: set[anf.Var]) -> list[anf.Axis] | None:
+    """The axes of some variables, if their bounds are known without the other axes, and a box around all."""
+    rest = {a.var for a in p.axes if a.var not in over}
+    space = [a for a in p.axes if a.var in over]
+    apart = not any(b.mentions(rest) for a in space for b in (*a.lows, *a.highs))
+    return space if p.box is not None and apart else None
+
+
+def _sums(p: _Placement, space: Sequence[anf.Axis], g: anf.Atom) -> tuple[anf.Var, anf.Reduce]:
+    """The array of the sums of g at each point of some axes, and the destination of these sums."""
+    assert p.box is not None
+    shape = tuple([extent(p.scope.b, p.box[a.var], p.scope.known) for a in space])
+    at = tuple([anf.poly(a.var) - p.box[a.var][0] for a in space])
+    return anf.fresh("sums", type_of(dtype_of(g), shape)), anf.Reduce(shape, at)
+
+
+def _read_of_sums(p: _Placement, space: Sequence[anf.Axis], g: anf.Atom) -> anf.Read:
+    """Makes these sums with whatever else is computed at the primal's own points; returns the read of one."""
+    sums, to = _sums(p, space, g)
+    _join(p, None, Change(p.axes, {}), p.lets, sums, g, to)
+    return anf.Read(sums, to.index)
 
 
 def _joins(p: _Placement, group: _Group | None, c: Contribution) -> bool:
@@ -404,20 +424,13 @@ def _summed_first(
     None if it misses none, or if it is cheap to compute the cotangents where they are needed. The sums are made with
     whatever else is computed at the primal's own points.
     """
-    rest = {a.var for a in p.axes if a.var not in over}
-    space = [a for a in p.axes if a.var in over]
-    if not rest or not space or p.box is None or not _is_expensive(pruned(p.lets, [g])):
-        return None
-    if any(b.mentions(rest) for a in space for b in (*a.lows, *a.highs)):
+    space = _over(p, over)
+    if not space or len(space) == len(p.axes) or not _is_expensive(pruned(p.lets, [g])):
         return None
     change = rebase(index, space, p.known)
     if change is None:
         return None
-    shape = tuple(extent(p.scope.b, p.box[a.var], p.scope.known) for a in space)
-    at = tuple(anf.poly(a.var) - p.box[a.var][0] for a in space)
-    sums = anf.fresh("sums", type_of(dtype_of(g), shape))
-    _join(p, None, Change(p.axes, {}), p.lets, sums, g, anf.Reduce(shape, at))
-    return change, anf.Read(sums, at)
+    return change, _read_of_sums(p, space, g)
 
 
 def _summed(p: _Placement, over: set[anf.Var], g: anf.Atom) -> tuple[Change, Sequence[anf.Let], anf.Atom] | None:
@@ -426,20 +439,16 @@ def _summed(p: _Placement, over: set[anf.Var], g: anf.Atom) -> tuple[Change, Seq
     The sums are made with whatever else is computed at the primal's own points. None if the axes depend on the others,
     or if it is as cheap to compute the cotangents again.
     """
-    rest = {a.var for a in p.axes if a.var not in over}
-    space = [a for a in p.axes if a.var in over]
-    if p.box is None or any(b.mentions(rest) for a in space for b in (*a.lows, *a.highs)):
+    space = _over(p, over)
+    if space is None:
         return None
-    if not rest and not any(isinstance(let.op, anf.Prim) for let in pruned(p.lets, [g])):
+    if len(space) == len(p.axes) and not any(isinstance(let.op, anf.Prim) for let in pruned(p.lets, [g])):
         return None
-    shape = tuple(extent(p.scope.b, p.box[a.var], p.scope.known) for a in space)
-    at = tuple(anf.poly(a.var) - p.box[a.var][0] for a in space)
-    sums = anf.fresh("sums", type_of(dtype_of(g), shape))
-    _join(p, None, Change(p.axes, {}), p.lets, sums, g, anf.Reduce(shape, at))
-    if not shape:
-        return Change((), {}), [], sums
+    read = _read_of_sums(p, space, g)
+    if not space:
+        return Change((), {}), [], read.array
     value = anf.fresh("g", g.type)
-    return Change(tuple(space), {}), [anf.Let((value,), anf.Read(sums, at))], value
+    return Change(tuple(space), {}), [anf.Let((value,), read)], value
 
 
 def _reads_as_many(p: _Placement) -> bool:
@@ -488,11 +497,8 @@ def _reduced_first(p: _Placement, over: set[anf.Var], g: anf.Atom, by_data: bool
     nothing where an axis that is summed over is empty (data may then be out of range).
     """
     rest = [a for a in p.axes if a.var not in over]
-    space = [a for a in p.axes if a.var in over]
-    if not rest or p.box is None:
-        return None
-    names = {a.var for a in rest}
-    if any(b.mentions(names) for a in space for b in (*a.lows, *a.highs)):
+    space = _over(p, over)
+    if not rest or p.box is None or space is None:
         return None
     if by_data and any(b.mentions([a.var for a in space]) for a in rest for b in (*a.lows, *a.highs)):
         return None  # at some points of the others there may be nothing to sum: data may be out of range just there
@@ -501,13 +507,11 @@ def _reduced_first(p: _Placement, over: set[anf.Var], g: anf.Atom, by_data: bool
     change = changed(p.axes, identity, order, p.box)
     if change is None:
         return None
-    shape = tuple(extent(p.scope.b, p.box[a.var], p.scope.known) for a in space)
-    index = tuple(anf.poly(a.var) - p.box[a.var][0] for a in space)
-    first = anf.fresh("sums", type_of(dtype_of(g), shape))
-    p.before.append((change, p.lets, first, g, anf.Reduce(shape, index)))
+    first, to = _sums(p, space, g)
+    p.before.append((change, p.lets, first, g, to))
     if by_data:
         space = nonempty(space, rest, p.box, p.scope.known)
-    return Change(tuple(space), {}), anf.Read(first, index)
+    return Change(tuple(space), {}), anf.Read(first, to.index)
 
 
 # ---- indices at the ends of an axis ----------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from dlang.ir.builder import Builder
 from dlang.ir.call_graph import called_by
 from dlang.ir.marks import backward, has_marks
 from dlang.ir.pruning import pruned, pruned_block
-from dlang.ir.sizes import defined_sizes
+from dlang.ir.sizes import defined_sizes, with_sizes
 from dlang.ir.substitution import Renaming, refresh
 from dlang.ir.traverse import bound_vars, free_vars, parts, type_vars, walk
 from dlang.ir.types import I64, is_float
@@ -366,8 +366,7 @@ class _Split:
         wanting = bound | (given - passed)
         span, followed = self.source.span, has_marks(self.source.body)
         block = rematerialised(block, lets, wanting, self.w.again, span, in_memory=not self.local, followed=followed)
-        again = [anf.Let((v,), anf.IndexExpr(sizes[v])) for v in free_vars(block) if v in sizes]
-        block = anf.Block((*again, *block.lets), block.results)
+        block = with_sizes(block, sizes)
         outside = (bound | set(self.w.params)) - passed
         opened = Renaming(dict(sizes))
         fields = Renaming({}, renew=True)

@@ -305,19 +305,12 @@ def positions_of(rank: anf.Atom, reduced: Sequence[anf.Axis], b: Builder) -> dic
     out: dict[anf.Var, anf.Atom] = {}
     rest = rank
     for n, reduced_axis in reversed(list(enumerate(reduced))):
-        low = _extreme(reduced_axis.lows, "maximum", b)
+        low = b.size(b.bound(reduced_axis.lows, "maximum"))
         if n:
-            count = b.size(anf.poly(_extreme(reduced_axis.highs, "minimum", b)) - anf.poly(low))
+            count = b.size(anf.poly(b.size(b.bound(reduced_axis.highs, "minimum"))) - anf.poly(low))
             here: anf.Atom = b.prim("mod", rest, count)
             rest = b.prim("floordiv", rest, count)
         else:
             here = rest
         out[reduced_axis.var] = here if low == anf.Lit(0, "i64") else b.size(anf.poly(here) + anf.poly(low))
     return out
-
-
-def _extreme(bounds: Sequence[anf.Size], primitive: str, b: Builder) -> anf.Atom:
-    value = b.size(bounds[0])
-    for bound in bounds[1:]:
-        value = b.prim(primitive, value, b.size(bound))
-    return value

@@ -40,7 +40,7 @@ from dlang.ir.builder import Builder, axis
 from dlang.ir.comprehension_queries import without_results
 from dlang.ir.marks import TANGENT, has_marks, is_mark, mark_of, tangent_kind
 from dlang.ir.substitution import Renaming, refresh
-from dlang.ir.types import array_type, carries, dtype_of, type_of
+from dlang.ir.types import array_type, carries, dtype_of, named_sizes, type_of
 from dlang.ir.writes import determines, missing
 from dlang.ops.monoids import CHOOSING
 from dlang.optimize.distribute import distribute_function
@@ -146,9 +146,7 @@ def _jvp_simple(let: anf.Let, s: Dual) -> None:
 def _jvp_contract(var: anf.Var, op: anf.Contract, s: Dual) -> None:
     """out[o] = Σ a[l] b[r]: the tangent is Σ ȧ[l] b[r] + Σ a[l] ḃ[r]."""
     b = s.b
-    sizes: dict[int, anf.Size] = {}
-    for array, names in ((op.a, op.left), (op.b, op.right)):
-        sizes.update(zip(names, array_type(array).shape, strict=True))
+    sizes = named_sizes(op)
     axes = {name: axis(size) for name, size in sizes.items()}
     left, right = [tuple([anf.poly(axes[n].var) for n in names]) for names in (op.left, op.right)]
     if s.dot(op.a) is None and s.dot(op.b) is None:

@@ -22,7 +22,7 @@ from dlang.ad.tape import Bundle, fields_of, with_all_sizes
 from dlang.ir import anf
 from dlang.ir.marks import against
 from dlang.ir.pruning import pruned_block
-from dlang.ir.sizes import defined_sizes
+from dlang.ir.sizes import defined_sizes, with_sizes
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import bound_vars, free_vars, type_vars
 
@@ -37,15 +37,28 @@ def needs_list(op: anf.For | anf.While, active: set[anf.Var]) -> bool:
     return any(isinstance(p.type, anf.Token) for p in op.params)
 
 
-def vjp_listed(let: anf.Let, op: anf.For | anf.While, scope: Scope) -> list[anf.Let]:
-    """Emits the adjoint of a loop; gives the loop with the list that it makes."""
-    b, sink, nodes = scope.b, scope.sink, scope.nodes
-    after = next_state(op)
+def body_scope(op: anf.For | anf.While, scope: Scope) -> tuple[list[int], list[anf.Var], Scope]:
+    """The state of a loop and the variables from outside whose cotangents its adjoint carries, and its body's scope."""
+    sink = scope.sink
     state = [k for k, p in enumerate(op.params) if p in scope.active]
     inside = set(bound_vars(op))
     outer = [v for v in free_vars(op.body) if v in scope.active and v not in inside]
     if sink is not None and any(isinstance(v.type, anf.Array) and v not in sink.inside for v in outer):
         raise NoParallelAdjoint
+    inner = scope.inner(None if sink is None else Sink(sink.inside | inside, [], sink.conditional, True))
+    inner.in_loop, inner.fleeting = True, scope.fleeting | fleeting(op.body, op.params)
+    inner.known = scope.known.copy()
+    if isinstance(op, anf.For):
+        inner.known.facts.between(op.index, (op.low,), (op.high,))
+    return state, outer, inner
+
+
+def vjp_listed(let: anf.Let, op: anf.For | anf.While, scope: Scope) -> list[anf.Let]:
+    """Emits the adjoint of a loop; gives the loop with the list that it makes."""
+    b, nodes = scope.b, scope.nodes
+    after = next_state(op)
+    state, outer, inner = body_scope(op, scope)
+    inner.segments = False
     mentioned = {v for k in state for v in type_vars(op.params[k].type)}
     sizes = [k for k, p in enumerate(op.params) if p in mentioned]
     init = [let.vars[k] for k in sizes] + [scope.take(let.vars[k]) for k in state] + [scope.take(v) for v in outer]
@@ -54,11 +67,6 @@ def vjp_listed(let: anf.Let, op: anf.For | anf.While, scope: Scope) -> list[anf.
     now = [carried.bind(op.params[k]) for k in sizes]
     bars = [anf.fresh(f"{op.params[k].name}_bar", nodes.type(carried.type(op.params[k].type))) for k in state]
     outer_bars = [anf.fresh(f"{v.name}_bar", scope.nodes.type(v.type)) for v in outer]
-    inner = scope.inner(None if sink is None else Sink(sink.inside | inside, [], sink.conditional, True))
-    inner.known, inner.segments = scope.known.copy(), False
-    inner.in_loop, inner.fleeting = True, scope.fleeting | fleeting(op.body, op.params)
-    if isinstance(op, anf.For):
-        inner.known.facts.between(op.index, (op.low,), (op.high,))
     with b.scope() as lets:
         for v, bar in zip(outer, outer_bars, strict=True):
             inner.add(v, bar)
@@ -98,8 +106,7 @@ def _save(
         bound.add(op.index)
     defined = defined_sizes(forward)
     body = rematerialised(body, forward, bound | scope.fleeting, scope.again, let.span, followed=scope.followed)
-    again = [anf.Let((v,), anf.IndexExpr(defined[v])) for v in free_vars(body) if v in defined]
-    body = anf.Block((*again, *body.lets), body.results)
+    body = with_sizes(body, defined)
     opened = Renaming(dict(defined))
     saved = with_all_sizes([v for v in free_vars(body) if v in bound], opened)
     variant = _iteration(scope, saved, opened)

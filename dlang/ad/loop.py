@@ -38,16 +38,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dlang.ad.activity import next_state
-from dlang.ad.iterations import needs_list, vjp_listed
+from dlang.ad.iterations import body_scope, needs_list, vjp_listed
 from dlang.ad.rematerialise import fleeting
-from dlang.ad.scope import NoParallelAdjoint, Scope, Sink, carry
+from dlang.ad.scope import Scope, carry
 from dlang.ad.tape import save
 from dlang.ir import anf
 from dlang.ir.anf import Block, For, IndexExpr, Let, Lit, Size, Var, While, fresh, poly
 from dlang.ir.marks import against
 from dlang.ir.pruning import pruned_block
 from dlang.ir.substitution import Renaming, refresh
-from dlang.ir.traverse import bound_vars, free_vars
+from dlang.ir.traverse import free_vars
 from dlang.ir.types import I64, array_type, product
 
 
@@ -77,20 +77,12 @@ def vjp_while(let: anf.Let, op: anf.While, scope: Scope) -> list[anf.Let]:
 
 def _vjp_loop(let: anf.Let, op: anf.For, scope: Scope, segments_of: anf.For | None = None) -> list[anf.Let]:
     """Emits the adjoint of a counted loop. segments_of: the loop, if this one is over its segments."""
-    b, sink = scope.b, scope.sink
-    state = [k for k, p in enumerate(op.params) if p in scope.active]
-    inside = set(bound_vars(op))
-    outer = [v for v in free_vars(op.body) if v in scope.active and v not in inside]
-    if sink is not None and any(isinstance(v.type, anf.Array) and v not in sink.inside for v in outer):
-        raise NoParallelAdjoint
+    b = scope.b
+    state, outer, inner = body_scope(op, scope)
     state_in = [scope.take(let.vars[k]) for k in state]
     outer_in = [scope.take(v) for v in outer]
     state_bars = tuple(anf.fresh(f"{op.params[k].name}_bar", scope.nodes.type(op.params[k].type)) for k in state)
     outer_bars = tuple(anf.fresh(f"{v.name}_bar", scope.nodes.type(v.type)) for v in outer)
-    inner = scope.inner(None if sink is None else Sink(sink.inside | inside, [], sink.conditional, True))
-    inner.in_loop, inner.fleeting = True, scope.fleeting | fleeting(op.body, op.params)
-    inner.known = scope.known.copy()
-    inner.known.facts.between(op.index, (op.low,), (op.high,))
     with b.scope() as lets:
         for v, bar in zip(outer, outer_bars, strict=True):
             inner.add(v, bar)

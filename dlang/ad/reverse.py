@@ -23,7 +23,7 @@ from dlang.ir import anf
 from dlang.ir.builder import axis
 from dlang.ir.marks import COTANGENT, is_mark, mark_of
 from dlang.ir.traverse import bound_vars
-from dlang.ir.types import array_type, dtype_of
+from dlang.ir.types import array_type, dtype_of, named_sizes
 from dlang.polynomials import Poly
 
 
@@ -206,9 +206,7 @@ def _vjp_scan(op: anf.Scan, y: anf.Var, g: object, scope: Scope) -> None:
 def _vjp_contract(op: anf.Contract, g: anf.Atom, scope: Scope) -> None:
     """out[o] = Σ a[l] b[r]: ā[l] = Σ ȳ[o] b[r] over the axes not in l, and in the same way for b."""
     b = scope.b
-    sizes: dict[int, anf.Size] = {}
-    for array, names in ((op.a, op.left), (op.b, op.right)):
-        sizes.update(zip(names, array_type(array).shape, strict=True))
+    sizes = named_sizes(op)
     for array, mine, other, theirs in ((op.a, op.left, op.b, op.right), (op.b, op.right, op.a, op.left)):
         if array not in scope.active:
             continue

@@ -82,7 +82,8 @@ def _nest(
 ) -> anf.For:
     """The loop over the first of `axes`, around those over the others."""
     axis, *inner = axes
-    low, high = _bound(b, axis.lows, "maximum", renaming), _bound(b, axis.highs, "minimum", renaming)
+    low = b.bound([*map(renaming.size, axis.lows)], "maximum")
+    high = b.bound([*map(renaming.size, axis.highs)], "minimum")
     index = anf.fresh(axis.var.name, I64)
     renaming.env[axis.var] = index
     params = tuple(anf.fresh(a.name if isinstance(a, anf.Var) else "acc", a.type) for a in init)
@@ -127,16 +128,6 @@ def _only_reduced(op: anf.Comp, chosen: Sequence[int], axes: Sequence[anf.Axis])
 
 def _identity(d: anf.Destination, dtype: str) -> anf.Lit:
     return anf.Lit(identity(_monoid(d), dtype), dtype)
-
-
-def _bound(b: Builder, bounds: Sequence[anf.Size], primitive: str, renaming: Renaming) -> anf.Size:
-    sizes = [renaming.size(s) for s in bounds]
-    if len(sizes) == 1:
-        return sizes[0]
-    value = b.size(sizes[0])
-    for size in sizes[1:]:
-        value = b.prim(primitive, value, b.size(size))
-    return anf.poly(value)
 
 
 def _combined(

@@ -180,6 +180,13 @@ class Builder:
             return anf.Lit(int(size.constant), "i64")
         return size.atom if size.atom is not None else self.one(anf.IndexExpr(size), name)
 
+    def bound(self, bounds: Sequence[anf.Size], primitive: str) -> anf.Size:
+        """The largest (`maximum`) or the least (`minimum`) of several bounds."""
+        bound, *others = bounds
+        for other in others:
+            bound = anf.poly(self.prim(primitive, self.size(bound), self.size(other)))
+        return bound
+
     def as_poly(self, value: Index, through_checks: bool = False) -> anf.Size:
         """The polynomial of an i64, as far as the definitions this builder emitted show it.
 

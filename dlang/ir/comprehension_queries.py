@@ -7,6 +7,8 @@ from dataclasses import replace
 
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
+from dlang.ir.pruning import pruned
+from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import walk
 from dlang.ir.types import dtype_of
 from dlang.ir.writes import is_replaced, own_elements
@@ -46,6 +48,24 @@ def giving(op: anf.Comp, positions: Sequence[int]) -> anf.Comp:
     return anf.Comp(op.axes, body, tuple([_among(op.destinations[k], positions) for k in positions]))
 
 
+def taken_apart(let: anf.Let, groups: Iterable[Sequence[int]]) -> list[anf.Let]:
+    """A comprehension of pure code for each group of the results of one, with just the code that these need.
+
+    That of the first group is as it is, and that of the others is fresh.
+    """
+    op = let.op
+    assert isinstance(op, anf.Comp)
+    out: list[anf.Let] = []
+    for ks in groups:
+        part = giving(op, ks)
+        code = pruned(op.body.lets, part.body.results, [e for d in part.destinations for e in d.index])
+        new: anf.Op = replace(part, body=anf.Block(tuple(code), part.body.results))
+        if out:
+            new = Renaming({}, renew=True).op(new)
+        out.append(anf.Let(tuple([let.vars[k] for k in ks]), new, let.span))
+    return out
+
+
 def _among(d: anf.Destination, positions: Sequence[int]) -> anf.Destination:
     """A destination of which the one that it goes on with is now where it is among some positions."""
     return d if isinstance(d, anf.ScatterAdd) or d.after is None else replace(d, after=positions.index(d.after))
@@ -61,6 +81,14 @@ def without_results(let: anf.Let, positions: Container[int]) -> list[anf.Let]:
     """The let of a comprehension without those of its results; nothing if none is left."""
     rest = [k for k in range(len(let.vars)) if k not in positions]
     return [with_results(let, rest)] if rest else []
+
+
+def arms_giving(op: anf.If, positions: Sequence[int]) -> anf.If:
+    """A branch that gives just those of its results."""
+    then, otherwise = [
+        anf.Block(arm.lets, tuple([arm.results[k] for k in positions])) for arm in (op.then, op.otherwise)
+    ]
+    return anf.If(op.condition, then, otherwise, cold=op.cold)
 
 
 def with_state(let: anf.Let, positions: Sequence[int]) -> anf.Let:

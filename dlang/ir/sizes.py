@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from dlang.ir.anf import Array, Assert, Atom, IndexExpr, Let, Prim, Size, Type, Var, poly
+from dlang.ir.anf import Array, Assert, Atom, Block, IndexExpr, Let, Prim, Size, Type, Var, poly
+from dlang.ir.traverse import free_vars
 from dlang.ir.types import I64, type_of
 from dlang.polynomials import TooManyTerms
 
@@ -45,3 +46,9 @@ def learn(let: Let, known: dict[Var, Size]) -> None:
             known.update((v, of(s)) for v, s in zip(let.vars, guarded, strict=True) if v.type == I64)
         case _:
             pass
+
+
+def with_sizes(block: Block, defined: Mapping[Var, Size]) -> Block:
+    """A block that first computes those of some sizes that it mentions."""
+    lets = [Let((v,), IndexExpr(defined[v])) for v in free_vars(block) if v in defined]
+    return Block((*lets, *block.lets), block.results)

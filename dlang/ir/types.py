@@ -58,11 +58,15 @@ def comp_types(op: anf.Comp) -> tuple[anf.Type, ...]:
     return tuple(types)
 
 
+def named_sizes(op: anf.Contract) -> dict[int, anf.Size]:
+    """The size of each axis of a product, by its name."""
+    pairs = ((op.a, op.left), (op.b, op.right))
+    return {name: size for array, names in pairs for name, size in zip(names, array_type(array).shape, strict=True)}
+
+
 def contract_type(op: anf.Contract) -> anf.Type:
     """The type of a product: each axis has the size that the arrays give its name."""
-    sizes: dict[int, anf.Size] = {}
-    for array, names in ((op.a, op.left), (op.b, op.right)):
-        sizes.update(zip(names, array_type(array).shape, strict=True))
+    sizes = named_sizes(op)
     if any(name not in sizes for name in op.out):
         raise IRError("an axis of the product is in neither factor")
     return type_of("f32" if op.wide else array_type(op.a).dtype, [sizes[name] for name in op.out])

@@ -19,8 +19,7 @@ from dataclasses import dataclass, replace
 
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
-from dlang.ir.comprehension_queries import sizes_named, with_results
-from dlang.ir.pruning import pruned
+from dlang.ir.comprehension_queries import sizes_named, taken_apart
 from dlang.ir.traverse import map_blocks, map_functions, mentioned, with_body, with_lets, with_op
 from dlang.ir.types import dtype_of
 from dlang.ir.writes import apart, determines, elements, ranges, read_at, write_all
@@ -240,13 +239,7 @@ def _pruned(let: anf.Let, op: anf.Comp, wanted: set[anf.Var]) -> anf.Let:
         return let.vars[k] in wanted or (k in followers and needed(followers[k]))
 
     left = [k for k in range(len(let.vars)) if needed(k)]
-    if len(left) == len(let.vars) or not left:
-        return let
-    new = with_results(let, left)
-    assert isinstance(new.op, anf.Comp)
-    body, places = new.op.body, [e for d in new.op.destinations for e in d.index]
-    lets = tuple(pruned(body.lets, body.results, places))
-    return replace(new, op=replace(new.op, body=anf.Block(lets, body.results)))
+    return let if len(left) == len(let.vars) or not left else taken_apart(let, (left,))[0]
 
 
 def _followers(op: anf.Comp) -> dict[int, int]:

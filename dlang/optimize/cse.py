@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dlang.ir import anf
-from dlang.ir.comprehension_queries import giving
+from dlang.ir.comprehension_queries import arms_giving, giving
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.traverse import map_functions, op_blocks, with_body, with_op
 from dlang.optimize.structural_hash import Key, Keys
@@ -150,12 +150,8 @@ class _Values(Rewriter):
                 keep.append(k)
         if len(keep) == len(vars):
             return op, vars
-        kept = tuple([vars[k] for k in keep])
-        if isinstance(op, anf.Comp):
-            return giving(op, keep), kept
-        then = anf.Block(op.then.lets, tuple([op.then.results[k] for k in keep]))
-        otherwise = anf.Block(op.otherwise.lets, tuple([op.otherwise.results[k] for k in keep]))
-        return anf.If(op.condition, then, otherwise, cold=op.cold), kept
+        new = giving(op, keep) if isinstance(op, anf.Comp) else arms_giving(op, keep)
+        return new, tuple([vars[k] for k in keep])
 
 
 def _key(op: anf.Op, vars: tuple[anf.Var, ...]) -> Key:

@@ -19,7 +19,7 @@ from dlang.ir import anf
 from dlang.ir.affine import Box, Knowledge, at_most_one, dependencies, extent, hull, projected, shadow
 from dlang.ir.axes import Location, Relocation, stacked
 from dlang.ir.builder import Builder, axis as fresh_axis
-from dlang.ir.comprehension_queries import point_of, sizes_named
+from dlang.ir.comprehension_queries import point_of, sizes_named, taken_apart
 from dlang.ir.pruning import pruned
 from dlang.ir.sharing import liftable, may_go_first, runs_anywhere, takes_long
 from dlang.ir.substitution import Renaming
@@ -319,16 +319,7 @@ def _apart(let: anf.Let, s: _Split) -> list[anf.Let]:
     groups: dict[frozenset[anf.Var], list[int]] = {}
     for k, need in enumerate(needs):
         groups.setdefault(frozenset(shared | found(need)), []).append(k)
-    if len(groups) == 1:
-        return [let]
-    out: list[anf.Let] = []
-    for ks in groups.values():
-        lets = pruned(op.body.lets, {v for k in ks for v in needs[k] if isinstance(v, anf.Var)})
-        body = anf.Block(tuple(lets), tuple([op.body.results[k] for k in ks]))
-        part = anf.Comp(op.axes, body, tuple([op.destinations[k] for k in ks]))
-        new = Renaming({}, renew=True).op(part) if out else part
-        out.append(anf.Let(tuple([let.vars[k] for k in ks]), new, let.span))
-    return out
+    return [let] if len(groups) == 1 else taken_apart(let, groups.values())
 
 
 def _dependence(let: anf.Let, s: _Split) -> dict[anf.Var, set[anf.Var]]:

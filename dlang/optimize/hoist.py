@@ -11,10 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlang.ir import anf
-from dlang.ir.comprehension_queries import giving, point_of, surely_total
-from dlang.ir.pruning import pruned
+from dlang.ir.comprehension_queries import point_of, surely_total, taken_apart
 from dlang.ir.rewriting import Rewriter
-from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import bound_vars, map_blocks, map_bodies, mentioned, parts, type_vars, with_lets
 from dlang.optimize.effects import consumed_by
 
@@ -111,14 +109,7 @@ def _apart(let: anf.Let, inside: set[anf.Var], around: tuple[anf.Axis, ...]) -> 
     simple = all(_total(inner.op, True, (*around, *op.axes)) for inner in op.body.lets)
     if len(groups) == 1 or not simple:
         return [let]
-    out: list[anf.Let] = []
-    for ks in (groups[False], groups[True]):
-        part = giving(op, ks)
-        code = pruned(op.body.lets, part.body.results, [e for d in part.destinations for e in d.index])
-        part = anf.Comp(op.axes, anf.Block(tuple(code), part.body.results), part.destinations)
-        new = Renaming({}, renew=True).op(part) if out else part
-        out.append(anf.Let(tuple([let.vars[k] for k in ks]), new, let.span))
-    return out
+    return taken_apart(let, (groups[False], groups[True]))
 
 
 def _total(op: anf.Op, arrays: bool, axes: Sequence[anf.Axis]) -> bool:

@@ -45,17 +45,10 @@ def _nest(
             b.append(let)
         return tuple([_put(b, array, index, v) for array, v in zip(state, code.stored, strict=True)])
     first = axes[0]
-    low, high = _bound(b, first.lows, "maximum"), _bound(b, first.highs, "minimum")
+    low, high = b.bound(first.lows, "maximum"), b.bound(first.highs, "minimum")
     params = tuple([anf.fresh(v.name, v.type) for v in state])
     block = b.block(lambda: _nest(b, code, axes[1:], index, params))
     return b.emit(anf.For(first.var, low, high, params, tuple(state), block))
-
-
-def _bound(b: Builder, sizes: Sequence[anf.Size], name: str) -> anf.Size:
-    value = b.size(sizes[0])
-    for size in sizes[1:]:
-        value = b.prim(name, value, b.size(size))
-    return sizes[0] if len(sizes) == 1 else anf.poly(value)
 
 
 def _put(b: Builder, array: anf.Var, index: tuple[anf.Size, ...], v: anf.Var) -> anf.Var:

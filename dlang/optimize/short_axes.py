@@ -15,11 +15,9 @@ product of matrices takes them together (`contractions.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from dataclasses import replace
 
 from dlang.ir import anf
-from dlang.ir.comprehension_queries import done_whole, with_results
-from dlang.ir.pruning import pruned_block
+from dlang.ir.comprehension_queries import done_whole, taken_apart
 from dlang.ir.traverse import map_bodies, map_inner, mentioned
 from dlang.ops.monoids import COMBINE
 from dlang.optimize.unroll import unrolled
@@ -52,9 +50,7 @@ def _of_use(lets: Sequence[anf.Let], results: Sequence[anf.Atom], made: Set[anf.
             if not read:
                 continue
             if len(read) < len(let.vars):
-                let = with_results(let, read)
-                assert isinstance(let.op, anf.Comp)
-                let = anf.Let(let.vars, replace(let.op, body=pruned_block(let.op.body)), let.span)
+                (let,) = taken_apart(let, (read,))
         used.update(mentioned(let.op))
         kept.append(let)
     return tuple(reversed(kept))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dlang.ir import anf
-from dlang.ir.comprehension_queries import giving, point_of, with_state, without_replaced
+from dlang.ir.comprehension_queries import arms_giving, giving, point_of, with_state, without_replaced
 from dlang.ir.traverse import map_functions, mentioned, type_vars, walk, with_body
 from dlang.ops.monoids import STAYS
 from dlang.optimize.algebra import same, simpler
@@ -177,11 +177,9 @@ class _Simplifier(Elements):
                         keep.append(k)
                 if len(keep) == len(vars):
                     return vars, op
-                then = anf.Block(op.then.lets, tuple([op.then.results[k] for k in keep]))
-                otherwise = anf.Block(op.otherwise.lets, tuple([op.otherwise.results[k] for k in keep]))
-                if not then.lets and not otherwise.lets and not keep:
+                if not op.then.lets and not op.otherwise.lets and not keep:
                     return None
-                return tuple([vars[k] for k in keep]), anf.If(op.condition, then, otherwise, cold=op.cold)
+                return tuple([vars[k] for k in keep]), arms_giving(op, keep)
             case anf.Comp() if vars:
                 copies = self.copies(op, vars)
                 if not copies:

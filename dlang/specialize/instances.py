@@ -15,6 +15,7 @@ from dlang.diagnostics import error
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Function, Program, Size, Var, fresh, poly
 from dlang.ir.crossing import PythonFunction
+from dlang.ir.substitution import substitute
 from dlang.ir.traverse import parts, walk
 from dlang.ir.types import I64
 from dlang.specialize.bodies import build, check_sizes
@@ -239,8 +240,7 @@ class Instances(ABC):
         self.scalar_sizes(use, sizes)
         out: list[Var] = []
         for r in use.instance.results:
-            t = r.type
-            v = fresh(r.name, anf.Array(t.dtype, tuple(map(into(sizes), t.shape))) if isinstance(t, anf.Array) else t)
+            v = fresh(r.name, substitute(r.type, sizes))
             if r in use.instance.extra:
                 sizes[r] = poly(v)
             out.append(v)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Function, Rules, Size, Var, fresh, poly
+from dlang.ir.substitution import substitute
 from dlang.ir.types import I64
 from dlang.specialize.arith import all_of, elementwise
 from dlang.specialize.emitter import Emitter
@@ -96,9 +97,8 @@ def _copied(instances: Instances, instance: Instance, rule: core.FnDecl, binding
     sizes: dict[Var, Size] = {}
     params: list[Var] = []
     for v in (*function.params, *function.results):
-        t = v.type
-        new = fresh(v.name, anf.Array(t.dtype, tuple(map(into(sizes), t.shape))) if isinstance(t, anf.Array) else t)
-        if t == I64:
+        new = fresh(v.name, substitute(v.type, sizes))
+        if v.type == I64:
             sizes[v] = poly(new)
         params.append(new)
     for v in params:
