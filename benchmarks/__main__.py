@@ -6,6 +6,7 @@
     python -m benchmarks others                              # a family of workloads; others.nbody is one of it
     python -m benchmarks --compare build/before.json       # what has changed since those numbers
     python -m benchmarks --peer-python /path/to/python     # peers from another environment
+    python -m benchmarks spellings --help                  # apart from these: one function in several spellings
 
 The peers are `pip install 'dlang[bench]'`; one that isn't there is reported as such. A ratio is the time of the best
 other tool that is not C over dlang's: above 1, dlang is ahead. Fails if dlang does, or if results that should agree do
@@ -27,6 +28,7 @@ from benchmarks.busy import beside_others
 from benchmarks.compiling import CASES, first_calls
 from benchmarks.others import PROGRAMS
 from benchmarks.report import FLOORS, comparison
+from benchmarks.spellings import __main__ as spellings
 from benchmarks.tools import TOOLS, has, workload_of
 from benchmarks.workers import (
     REST,
@@ -125,7 +127,7 @@ def instances(options: argparse.Namespace) -> list[tuple[str, str, str]]:
     return found
 
 
-def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
+def parsed(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -158,7 +160,15 @@ def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    options = parsed(argv)
+    match sys.argv[1:] if argv is None else argv:
+        case ["spellings", *rest]:
+            return spellings.main(rest)
+        case given:
+            return compared(parsed(given))
+
+
+def compared(options: argparse.Namespace) -> int:
+    """The parts that the options ask for, of dlang beside its peers."""
     where = {"one": idle_core(), "all": all_cores()}
     machine = {"cpu": cpu_model(), "system": platform.platform(), "cores": len(where["all"])}
     print(f"{machine['cpu']}, {machine['system']}", flush=True)
