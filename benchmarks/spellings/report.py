@@ -99,6 +99,7 @@ def table(result: Result) -> str:
             found = exponents(result, kind)
             row += f"{found[name]:>9.2f}" if name in found else f"{'–':>9}"
         lines.append(row)
+    lines += [f"  {f.spelling or 'the kernel'} fails: {f.why}" for f in result.failures]
     return "\n".join(lines)
 
 
