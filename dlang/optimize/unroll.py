@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
+from typing import TypeVar
 
 from dlang.ir import anf
 from dlang.ir.substitution import Renaming
@@ -18,6 +19,8 @@ from dlang.ir.traverse import map_blocks, map_bodies, with_lets, with_op
 from dlang.ir.types import array_type, dtype_of, name_of
 from dlang.ops.monoids import COMBINE, STAYS
 from dlang.optimize.write_out import EXTENT, POINTS, Place, Short, Writer, adds_products, are_few, is_choice, written
+
+Loop = TypeVar("Loop", bound=anf.For | anf.While)
 
 
 def unroll(program: anf.Program) -> anf.Program:
@@ -38,13 +41,21 @@ def unrolled(block: anf.Block, early: bool = False) -> anf.Block:
             case anf.Comp(axes=(_, *_)) if (writer := _written(op.body, early)) is not None:
                 lets += _comprehension(let, op, writer)
                 continue
-            case anf.For() | anf.While() if (writer := _written(op.body, early, op.body.results)) is not None:
-                body = anf.Block(tuple(writer.lets), tuple(map(writer.atom, op.body.results)))
-                op = replace(op, body=body)  # what a loop carries stays an array, made where it lies
+            case anf.For() | anf.While():
+                op = of_loop(op, early)
             case _:
                 pass
         lets.append(with_op(let, let.vars, op))
     return with_lets(block, lets, block.results)
+
+
+def of_loop(op: Loop, early: bool = False) -> Loop:
+    """A loop with the small comprehensions of its iterations written out; `early` as for `unrolled`."""
+    writer = _written(op.body, early, op.body.results)
+    if writer is None:
+        return op
+    # what a loop carries stays an array, made where it lies
+    return replace(op, body=anf.Block(tuple(writer.lets), tuple(map(writer.atom, op.body.results))))
 
 
 def _comprehension(let: anf.Let, op: anf.Comp, writer: Writer) -> list[anf.Let]:

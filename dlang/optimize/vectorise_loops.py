@@ -47,6 +47,7 @@ from dlang.ir.types import dtype_of, type_of
 from dlang.ir.writes import covers, determines
 from dlang.optimize.accumulation import accumulated, without_scatters
 from dlang.optimize.iterations import Iteration, Rows
+from dlang.optimize.unroll import of_loop
 
 
 def vectorise_loops(program: anf.Program) -> anf.Program:
@@ -72,6 +73,8 @@ def vectorised(block: anf.Block, known: Knowledge) -> anf.Block:
         op = map_blocks(let.op, partial(vectorised, known=inner))
         if isinstance(op, anf.Comp):
             op = without_scatters(op, known)
+        if isinstance(op, anf.For):
+            op = of_loop(op, early=True)
         new = with_op(let, let.vars, op)
         made = (_at_once(new, op, known) or accumulated(new, op, known)) if isinstance(op, anf.For) else None
         lets += [new] if made is None else made

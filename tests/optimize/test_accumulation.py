@@ -35,6 +35,10 @@ ACCUMULATE = {
     "in both arms": ("f64", "var s = 0.0; for v in x { if v > 0.0 { s += sqrt(v) } else { s -= v } }; s"),
     "after continue": ("f64", "var s = 0.0; for v in x { if v < 0.0 { continue }; s += sqrt(v) }; s"),
     "in a loop in a loop": ("f64", "var s = 0.0; for i < n { for j < i { s += x[i] * x[j] } }; s"),
+    "a short loop in a loop": (
+        "f64",
+        "var s = 0.0; for i < n { var t = 1.0; for j < 3 { t += (x[i] - f64(j)) ** 2 }; s += 1.0 / sqrt(t) }; s",
+    ),
     "a sum of sums": ("f64", "var s = 0.0; for i < n { s += sum(x[i] * v for v in x) }; s"),
     "elements of data": ("f64[3]", "var a = zeros(3); for i < n { a[k[i] as Idx<3>] += x[i] }; a"),
     "taken from elements": ("f64[3]", "var a = ones(3); for i < n { a[k[i] as Idx<3>] -= x[i] * x[i] }; a"),
