@@ -73,8 +73,8 @@ def vectorised(block: anf.Block, known: Knowledge) -> anf.Block:
         op = map_blocks(let.op, partial(vectorised, known=inner))
         if isinstance(op, anf.Comp):
             op = without_scatters(op, known)
-        if isinstance(op, anf.For):
-            op = of_loop(op, early=True)
+        elif isinstance(op, anf.For):
+            op = of_loop(op, early=True)  # a short inner loop is a comprehension by now
         new = with_op(let, let.vars, op)
         made = (_at_once(new, op, known) or accumulated(new, op, known)) if isinstance(op, anf.For) else None
         lets += [new] if made is None else made

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import signal
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from benchmarks.spellings.kernel import HERE, Kernel, differentiated, spellings
 from benchmarks.spellings.kernels import KERNELS
 from benchmarks.spellings.measure import Failure, Result, reason, told
 from benchmarks.spellings.report import breaches, exponents, overview, summary, table
-from benchmarks.spellings.worker import tried
+from benchmarks.spellings.worker import limit, seconds, tried
 from dlang import pipeline
 from dlang.verification import VARIABLE
 
@@ -124,6 +125,14 @@ def test_the_tables_show_all_spellings_and_means_over_kernels() -> None:
     assert "1 of 2 spellings break it" in text and text.splitlines()[-1].split()[0] == "kernel.by_loops"
 
 
+def test_a_limit_of_time_does_not_stop_the_clock() -> None:
+    limit(600.0)
+    try:
+        assert all(seconds(sum, [range(1000)], 5) > 0 for _ in range(20))
+    finally:
+        limit(0)
+
+
 # ---- processes -------------------------------------------------------------------------------------------------------
 def test_the_last_word_of_a_process_says_what_it_was_at() -> None:
     made = Result("kernel", "")
@@ -135,6 +144,7 @@ def test_the_last_word_of_a_process_says_what_it_was_at() -> None:
     ]
     assert told(made, said) == ("by_b", 1)
     assert made.spellings == ["by_a", "by_b"] and made.failures == [Failure("by_a", 1, "no")]
+    assert reason(-signal.SIGPROF, "") == "it took more than 30 s"
     assert reason(-11, "a\nSegmentation fault\n") == "the process ended with -11: Segmentation fault"
 
 
