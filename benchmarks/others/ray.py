@@ -14,7 +14,7 @@ SIZES = ("150x200x8", "16x20x4")
 DTYPES = ("f64",)
 TOLERANCE = {"f64": 1e-8}
 BOUNCES, MIRROR, AMBIENT = 3, 0.4, 0.3
-LIGHT, EYE = (3.0, 6.0, -4.0), (0.0, 1.5, -6.0)
+LIGHT, EYE = (3.0, 6.0, -4.0), (0.1, 1.53, -6.07)
 
 
 def data(size: str, dtype: str) -> list[Any]:
