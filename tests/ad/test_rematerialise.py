@@ -63,6 +63,13 @@ fn picked(x: f64[m], at: i64[n]) -> f64 {
 }
 fn of_picked(x: f64[m], at: i64[n]) -> f64[m] = grad(picked)(x, at)
 
+fn smoothed(x: f64[m], n: i64) -> f64 {
+  var h = x
+  for t < n { h = [if i == 0 or i == m - 1 { h[i] } else { 0.5 * (h[i - 1] + h[i + 1]) } for i < m] }
+  sum(h)
+}
+fn of_smoothed(x: f64[m], n: i64) -> f64[m] = grad(smoothed)(x, n)
+
 fn deep(w: f64[m, m], h: f64[m], k: i64) -> f64[m] {
   if k == 0 { return h }
   let below = deep(w, sigmoid(w @ h), k - 1)
@@ -150,6 +157,16 @@ def test_no_check_is_made_twice() -> None:
     forward, backward = loops(compiled("of_picked")[0])
     assert any(isinstance(let.op, Assert) for let in walk(forward.body))
     assert not any(isinstance(let.op, Assert) for let in walk(backward.body))
+
+
+def test_no_index_by_which_a_loop_counts_is_saved() -> None:
+    text = lines("of_smoothed")
+    assert not any("iterations of a loop" in line for line in text), text
+    x = np.arange(5.0)
+    _, program, entry, _ = compiled("of_smoothed")
+    found = Interpreter(program).run(entry, [5, x, 2])[0]
+    step = np.array([[1, 0, 0, 0, 0], [0.5, 0, 0.5, 0, 0], [0, 0.5, 0, 0.5, 0], [0, 0, 0.5, 0, 0.5], [0, 0, 0, 0, 1]])
+    assert np.allclose(found, np.ones(5) @ step @ step)
 
 
 def test_the_tape_of_a_call_has_what_the_rest_is_computed_from() -> None:
