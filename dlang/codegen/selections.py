@@ -11,9 +11,10 @@ way, gain, even if the cheaper arm is always taken.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from dlang.codegen.loops import Branch, Compute, Convert, Evaluate, Slot, Stmt, Value
+from dlang.codegen.loops import Body, Branch, Compute, Convert, Evaluate, For, Slot, Stmt, Value
+from dlang.codegen.traverse import walk
 from dlang.ir.anf import INTEGERS, Atom, Lit, Scalar, Var, is_reference
 from dlang.ir.types import dtype_of
 from dlang.ops.primitives import PARTIAL
@@ -23,14 +24,14 @@ Known = dict[Var, Atom]
 
 def selected(stmts: Sequence[Stmt]) -> tuple[Stmt, ...] | None:
     """The statements with selections in place of branches; None if there is no branch, or one has to stay."""
-    if not any(isinstance(s, Branch) for s in stmts):
+    if not any(isinstance(s, Branch) for s in walk(stmts)):
         return None
-    walk = _Walk()
-    return tuple(walk.out) if all(walk.statement(s, {}, None) for s in stmts) else None
+    chooser = _Chooser()
+    return tuple(chooser.out) if chooser.statements(stmts) else None
 
 
 @dataclass(slots=True)
-class _Walk:
+class _Chooser:
     """chosen: by a condition and the arm, what results of branches are there. computed: what is known, and by whom."""
 
     out: list[Stmt] = field(default_factory=list)
@@ -53,11 +54,20 @@ class _Walk:
                 self.out.append(Convert(var, self.atom(arg, known)))
             case Evaluate():
                 self.out.append(stmt)
+            case For(body=body) if arm is None:
+                inside = _Chooser()
+                if not inside.statements(body.stmts):
+                    return False
+                self.out.append(replace(stmt, body=Body(tuple(inside.out), body.results)))
             case _:
                 if arm is not None:
                     return False
                 self.out.append(stmt)
         return True
+
+    def statements(self, stmts: Sequence[Stmt]) -> bool:
+        """Emits statements outside of any arm; whether that is possible."""
+        return all(self.statement(s, {}, None) for s in stmts)
 
     def branch(self, stmt: Branch, outside: Known) -> bool:
         if not all(isinstance(r, Var) and _is_number(r) for r in stmt.results):

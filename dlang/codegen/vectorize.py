@@ -2,8 +2,9 @@
 
 A loop of independent iterations can if its body is scalar code: every value of it is then a vector with one element for
 each iteration. Loops inside may stay, if their bounds are the same for all iterations; so the choice is between a loop
-and the ones inside it, and the one whose accesses are adjacent in memory wins. A branch in it becomes a selection where
-that costs less than the lanes, or no branch, gain (`selections.py`).
+and the ones inside it, and the one whose accesses are adjacent in memory wins. One whose iterations go one by one has a
+state of vectors where that differs between lanes: a recurrence at many points is done for several points at once. A
+branch becomes a selection where that costs less than the lanes, or no branch, gain (`selections.py`).
 
 The compiler writes explicit vectors because it knows that iterations are independent, which LLVM would have to find
 out. A check in such a loop stops the vectors, and the iterations are done one by one to find the first that fails. Long
@@ -12,12 +13,12 @@ loops of expensive operations take two registers of f64 at a time, because one a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
-from dlang.codegen.loops import Assert, Branch, Compute, Convert, Load, Loop, Stmt, Store
+from dlang.codegen.loops import Assert, Branch, Compute, For, Load, Loop, Slot, Stmt, Store
 from dlang.codegen.selections import selected
-from dlang.codegen.traverse import bound_by, mentions
+from dlang.codegen.traverse import bound_by, map_inside, mentions, walk
 from dlang.ir.anf import FLOATS, HALF, Atom, Axis, Scalar, Size, Var, is_handle
 from dlang.ir.terms import WIDTHS
 from dlang.ops.primitives import COST, DIVISION, REMAINDER, ROOT
@@ -33,6 +34,8 @@ MOST = 32  # lanes, unless they are of 32 bits or more
 SCATTERED = 16  # additions for which it is worth adding to places one by one, from lanes
 BRANCH = 6  # additions that a branch is worth, at least: it ends all that is done side by side, foreseen or not
 LIGHT = 6  # so few operations leave room for several vectors in flight
+STEPS = 32  # and so few of iterations that wait for each other
+WIDEST = 512  # bits of registers of which there are twice as many
 
 
 @dataclass(slots=True)
@@ -42,7 +45,7 @@ class Survey:
     varying: what differs between iterations. guarded: something may fail; combined: a store joins what is in memory;
     scattered: how many of these have places that may be the same. cost: how many accesses are not adjacent.
     operations, and heavy ones among them; widest: bits of a value; narrow: some elements in memory have less than 32.
-    loops: those inside.
+    loops: those of independent iterations inside; ordered: whether there are others.
     """
 
     var: Var
@@ -57,6 +60,7 @@ class Survey:
     widest: int = 8
     narrow: bool = False
     loops: list[Loop] = field(default_factory=list)
+    ordered: bool = False
 
     @property
     def vectorizable(self) -> bool:
@@ -73,7 +77,7 @@ class Survey:
     @property
     def maskable(self) -> bool:
         """Tells whether a mask pays for a few iterations: nothing is gathered or fails, memory has wide elements."""
-        return not (self.guarded or self.narrow or self.loops or self.cost)
+        return not (self.guarded or self.narrow or self.loops or self.ordered or self.cost)
 
     def bind(self, var: Var, varying: bool) -> None:
         if varying:
@@ -137,8 +141,39 @@ class Survey:
                     self.bind(r.result, True)
                     if r.position is not None:
                         self.bind(r.position, True)
+            case For():
+                self.in_order(stmt)
             case _:
                 self.possible = False
+
+    def in_order(self, loop: For) -> None:
+        """Iterations one after another in each lane: as many in all of them, with a state of scalars."""
+        self.ordered = True
+        if loop.early or self.size(loop.low) or self.size(loop.high):
+            self.possible = False
+        moving = moving_state(loop, self.var, self.varying)
+        for param, result in zip(loop.params, loop.results, strict=True):
+            if isinstance(param, Var) and isinstance(result, Var):
+                self.bind(param, param in moving)
+                self.bind(result, param in moving)
+            else:
+                self.possible = False
+        self.walk(loop.body.stmts)
+
+
+def moving_state(loop: For, lane: Var, varying: AbstractSet[Var]) -> frozenset[Slot]:
+    """The parts of a loop's state that differ between lanes, at the beginning or after some iteration.
+
+    lane: the variable of the loop of lanes around. varying: the variables that differ before the loop.
+    """
+    moving = {p for p, x in zip(loop.params, loop.init, strict=True) if x in varying}
+    while True:
+        inside = Survey(lane, {*varying, *(p for p in moving if isinstance(p, Var))})
+        inside.walk(loop.body.stmts)
+        more = {p for p, x in zip(loop.params, loop.following, strict=True) if x in inside.varying} - moving
+        if not more:
+            return frozenset(moving)
+        moving |= more
 
 
 def survey(loop: Loop) -> Survey:
@@ -167,8 +202,10 @@ def work(stmts: Sequence[Stmt]) -> int:
                 total += WEIGHTS.get(name, 1)
             case Branch(then=then, otherwise=otherwise):
                 total += BRANCH + min(work(then.stmts), work(otherwise.stmts))
-            case Load() | Store() | Convert():
+            case _ if stmt.IS.scalar or isinstance(stmt, Load | Store):
                 total += 1
+            case For():
+                total += work(stmt.body.stmts)
             case _:
                 pass
     return total
@@ -176,9 +213,8 @@ def work(stmts: Sequence[Stmt]) -> int:
 
 def _one_lane(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
     """Statements in which no loop has several lanes."""
-    return tuple(
-        replace(s, lanes=1, tail=0, masked=False, stmts=_one_lane(s.stmts)) if isinstance(s, Loop) else s for s in stmts
-    )
+    inside = [map_inside(s, _one_lane) for s in stmts]
+    return tuple([replace(s, lanes=1, tail=0, masked=False) if isinstance(s, Loop) else s for s in inside])
 
 
 def in_flight(loop: Loop) -> Loop:
@@ -186,7 +222,7 @@ def in_flight(loop: Loop) -> Loop:
 
     Lanes of 32 bits are many as it is.
     """
-    inner = any(isinstance(s, Loop) for s in loop.stmts)
+    inner = any(isinstance(s, Loop | For) for s in loop.stmts)
     count = known_iterations(loop)
     if not loop.masked or loop.short or inner or loop.lanes > WIDE or (count is not None and count < 4 * loop.lanes):
         return loop
@@ -194,7 +230,7 @@ def in_flight(loop: Loop) -> Loop:
 
 
 def _lanes_inside(stmts: Sequence[Stmt]) -> bool:
-    return any(isinstance(s, Loop) and (s.lanes > 1 or _lanes_inside(s.stmts)) for s in stmts)
+    return any(isinstance(s, Loop) and s.lanes > 1 for s in walk(stmts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +262,7 @@ class Lanes:
             if found.cost >= inside:
                 return loop
         native = max(self.bits // found.widest, 1)
-        tail = native if width > native and not found.loops else 0
+        tail = native if width > native and not (found.loops or found.ordered) else 0
         masked = not found.scattered and (loop.short or (found.heavy >= LONG and self.bits > 128))
         return replace(loop, lanes=width, tail=tail, masked=masked, stmts=_one_lane(loop.stmts))
 
@@ -236,13 +272,21 @@ class Lanes:
         count = known_iterations(loop)
         if count is not None and count < native:
             return 1 << (count - 1).bit_length() if count >= FEW and found.maskable and not loop.reductions else 1
-        several = 1
-        positional = any(r.position is not None for r in loop.reductions)
-        if found.operations <= LIGHT and not (found.heavy or positional or found.loops or loop.short):
-            several = 4 if any(is_float(r.value) for r in loop.reductions) else 2
+        several = self.several(loop, found)
         while several > 1 and count is not None and native * several > count:
             several //= 2
         return min(native * several, MOST if found.widest < 32 else max(MOST, 4 * native))
+
+    def several(self, loop: Loop, found: Survey) -> int:
+        """How many registers there are of each value. Iterations inside that wait for each other are a long chain, so
+        that several of them take no longer than one."""
+        if found.loops or loop.short or any(r.position is not None for r in loop.reductions):
+            return 1
+        if found.ordered and found.operations <= STEPS and not found.scattered:
+            return 2 if found.heavy or self.bits < WIDEST else 4
+        if found.operations > LIGHT or found.heavy:
+            return 1
+        return 4 if any(is_float(r.value) for r in loop.reductions) else 2
 
 
 def is_float(atom: Atom) -> bool:

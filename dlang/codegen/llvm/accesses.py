@@ -204,7 +204,7 @@ def _vector_load(w: Writer, var: Var, buffer: Buffer, offset: Size) -> None:
     assert w.lane is not None
     step = _step(w, offset)
     value = _lanes_load(w, buffer, offset, step)
-    w.lane.vectors[var] = from_memory(w.ops(width=w.lane.width), value, buffer.dtype)
+    w.bind_lanes(var, from_memory(w.ops(width=w.lane.width), value, buffer.dtype))
 
 
 def _lanes_load(w: Writer, buffer: Buffer, offset: Size, step: Size | None) -> str:

@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from dlang.codegen import loops
 from dlang.codegen.llvm.indices import bounds
 from dlang.codegen.llvm.safepoints import chunk, look_every
+from dlang.codegen.llvm.scalars import register_type
 from dlang.codegen.llvm.writer import Writer, slot_type
+from dlang.codegen.vectorize import moving_state
+from dlang.ir.anf import Var
+from dlang.ir.types import dtype_of
 
 
 def branch(w: Writer, stmt: loops.Branch) -> None:
@@ -30,7 +34,10 @@ def branch(w: Writer, stmt: loops.Branch) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Ring:
-    """The blocks of a loop and what its head carries: the number of the iteration and the state."""
+    """The blocks of a loop and what its head carries: the number of the iteration and the state.
+
+    moving: what of the state is a vector, in a loop of lanes.
+    """
 
     ahead: str
     pre: str
@@ -42,14 +49,38 @@ class _Ring:
     following: str
     state: list[str]
     init: list[str]
+    moving: list[bool]
 
 
 def _ring(w: Writer, stmt: loops.InOrder) -> _Ring:
     pre, head, latch, stop, done = (w.label(s) for s in ("pre", "head", "latch", "stop", "done"))
     state = [w.name("s") for _ in stmt.params]
-    return _Ring(
-        w.ahead_of(pre), pre, head, latch, stop, done, w.name("i"), w.name("i"), state, [w.scalar(v) for v in stmt.init]
-    )
+    moving = [False] * len(stmt.params)
+    if w.lane is not None:
+        assert isinstance(stmt, loops.For)
+        found = moving_state(stmt, w.lane.var, w.lane.vectors.keys())
+        moving = [p in found for p in stmt.params]
+    init = [_value(w, v, m) for v, m in zip(stmt.init, moving, strict=True)]
+    return _Ring(w.ahead_of(pre), pre, head, latch, stop, done, w.name("i"), w.name("i"), state, init, moving)
+
+
+def _value(w: Writer, value: loops.Value, moving: bool) -> str:
+    """A value as a loop carries it: for each lane, or for all."""
+    if not moving:
+        return w.scalar(value)
+    assert not isinstance(value, loops.Buffer)
+    return w.vector(value)
+
+
+def _type(w: Writer, slot: loops.Slot, moving: bool) -> str:
+    return register_type(dtype_of(slot), w.width()) if moving and isinstance(slot, Var) else slot_type(slot)
+
+
+def _bind(w: Writer, slot: loops.Slot, value: str, moving: bool) -> None:
+    if moving and w.lane is not None and isinstance(slot, Var):
+        w.bind_lanes(slot, value)
+    else:
+        w.bind(slot, value)
 
 
 def for_(w: Writer, stmt: loops.For) -> None:
@@ -61,7 +92,8 @@ def for_(w: Writer, stmt: loops.For) -> None:
 
     def iteration() -> list[str]:
         w.bind(stmt.index, r.index)
-        results = w.body(stmt.body)
+        w.statements(stmt.body.stmts)
+        results = [_value(w, x, m) for x, m in zip(stmt.body.results, [False] * stmt.early + r.moving, strict=True)]
         iterations = chunk(stmt.body.stmts)
         count = (stmt.high - stmt.low).constant
         if count is None or count > iterations:
@@ -73,8 +105,8 @@ def for_(w: Writer, stmt: loops.For) -> None:
     w.fork(w.emit(f"icmp slt i64 {r.following}, {high}"), r.head, r.done)
     _stopped(w, stmt, r)
     w.begin(r.done)
-    for slot, first, value in zip(stmt.results, r.init, results, strict=True):
-        _leaves(w, stmt, r, slot, f"[ {first}, %{entering} ], [ {value}, %{r.latch} ]", value)
+    for k, (first, value) in enumerate(zip(r.init, results, strict=True)):
+        _leaves(w, stmt, r, k, f"[ {first}, %{entering} ], [ {value}, %{r.latch} ]", value)
 
 
 def while_(w: Writer, stmt: loops.While) -> None:
@@ -98,8 +130,8 @@ def while_(w: Writer, stmt: loops.While) -> None:
     w.begin(fall)
     w.jump(r.done)
     w.begin(r.done)
-    for slot, name, value in zip(stmt.results, r.state, results, strict=True):
-        _leaves(w, stmt, r, slot, f"[ {name}, %{fall} ]", value)
+    for k, (name, value) in enumerate(zip(r.state, results, strict=True)):
+        _leaves(w, stmt, r, k, f"[ {name}, %{fall} ]", value)
 
 
 def _iterations_around(
@@ -114,8 +146,8 @@ def _iterations_around(
     with w.scope(loads=False) as scope:
         w.code = []
         w.begin(r.head)
-        for slot, name in zip(stmt.params, r.state, strict=True):
-            w.bind(slot, name)
+        for slot, name, moving in zip(stmt.params, r.state, r.moving, strict=True):
+            _bind(w, slot, name, moving)
         w.conditional += 1
         results = iteration()
         w.conditional -= 1
@@ -129,8 +161,9 @@ def _iterations_around(
     w.jump(r.head)
     w.code.append(inner[0])
     w.code.append(f"  {r.index} = phi i64 [ {first}, %{r.pre} ], [ {r.following}, %{r.latch} ]")
-    for slot, name, start, value in zip(stmt.params, r.state, r.init, results, strict=True):
-        w.code.append(f"  {name} = phi {slot_type(slot)} [ {start}, %{r.pre} ], [ {value}, %{r.latch} ]")
+    for k, (name, start, value) in enumerate(zip(r.state, r.init, results, strict=True)):
+        type = _type(w, stmt.params[k], r.moving[k])
+        w.code.append(f"  {name} = phi {type} [ {start}, %{r.pre} ], [ {value}, %{r.latch} ]")
     w.code += inner[1:]
     w.begin(r.latch)
     return results
@@ -143,7 +176,8 @@ def _stopped(w: Writer, stmt: loops.InOrder, r: _Ring) -> None:
         w.jump(r.done)
 
 
-def _leaves(w: Writer, stmt: loops.InOrder, r: _Ring, slot: loops.Slot, edges: str, value: str) -> None:
+def _leaves(w: Writer, stmt: loops.InOrder, r: _Ring, k: int, edges: str, value: str) -> None:
     """Binds a result: a phi of what it is on each way out."""
+    slot, moving = stmt.results[k], r.moving[k]
     edges += f", [ {value}, %{r.stop} ]" if stmt.early else ""
-    w.bind(slot, w.emit(f"phi {slot_type(slot)} {edges}"))
+    _bind(w, slot, w.emit(f"phi {_type(w, slot, moving)} {edges}"), moving)

@@ -69,8 +69,7 @@ class StatementWriter(Writer):
                 _convert(self, var, arg)
             case loops.Evaluate(var, size):
                 if size_varies(self, size):
-                    assert self.lane is not None
-                    self.lane.vectors[var] = size_vector(self, size)
+                    self.bind_lanes(var, size_vector(self, size))
                 else:
                     self.bind(var, size_value(self, size), self.depth_of(list(size.atoms())))
             case loops.Load(var, buffer, offset):
@@ -157,9 +156,9 @@ def _compute(w: Writer, var: Var, name: str, args: tuple[Atom, ...]) -> None:
     power = exponent if isinstance(exponent, int) and (name == "powi" or exponent == 2) else None
     if any(w.varies(a) for a in args):
         assert w.lane is not None
-        operands = [w.vector(a) for a in args]
-        ops = w.ops(width=w.lane.width)
-        w.lane.vectors[var] = _turn(w, ops, name, args, operands) or ops.primitive(name, dtypes, operands, power)
+        depth, operands = w.depth_in_lanes(args), [w.vector(a) for a in args]
+        ops = w.ops(depth, w.lane.width)
+        w.bind_lanes(var, _turn(w, ops, name, args, operands) or ops.primitive(name, dtypes, operands, power), depth)
         return
     depth = w.depth_of(args)
     operands, ops = [w.scalar(a) for a in args], w.ops(depth)
@@ -185,8 +184,8 @@ def _convert(w: Writer, var: Var, arg: Atom) -> None:
     source, target = dtype_of(arg), dtype_of(var)
     if w.varies(arg):
         assert w.lane is not None
-        vector = w.ops(width=w.lane.width).convert(w.vector(arg), source, target)
-        w.lane.vectors[var] = vector
+        depth = w.depth_in_lanes((arg,))
+        w.bind_lanes(var, w.ops(depth, w.lane.width).convert(w.vector(arg), source, target), depth)
     elif source == target:
         # another name, perhaps for what a guard has certified: stays behind the guard
         w.bind(var, w.scalar(arg))

@@ -28,7 +28,7 @@ def loaded(w: Writer, stmt: Load) -> bool:
     if stmt.var not in w.present:
         for load, value in zip(group.stmts, _load(w, group), strict=True):
             assert isinstance(load, Load)
-            w.lane.vectors[load.var] = value
+            w.bind_lanes(load.var, value)
             w.present.add(load.var)
     return True
 

@@ -23,6 +23,7 @@ from dlang.codegen.llvm.scalars import BITS, bits, iota
 from dlang.codegen.llvm.sites import WRITE
 from dlang.codegen.llvm.writer import LaneContext, Writer
 from dlang.codegen.loops import Loop, Stmt
+from dlang.codegen.traverse import walk
 from dlang.codegen.vectorize import known_iterations
 from dlang.ir.anf import Lit, Var, poly
 
@@ -328,7 +329,7 @@ def _can_mask(stmts: Sequence[Stmt]) -> bool:
 
 
 def _may_bail(stmts: Sequence[Stmt]) -> bool:
-    return any(isinstance(s, loops.Assert) or (isinstance(s, Loop) and _may_bail(s.stmts)) for s in stmts)
+    return any(isinstance(s, loops.Assert) for s in walk(stmts))
 
 
 def _few(stmt: Loop, iterations: int) -> bool:
@@ -410,21 +411,18 @@ def _bind_lanes(w: Writer, var: Var, index: str) -> None:
     assert w.lane is not None
     w.bind(var, index)
     width = w.lane.width
-    w.lane.vectors[var] = w.emit(f"add <{width} x i64> {w.splat(index, 'i64', w.depth)}, {iota(width)}")
+    w.bind_lanes(var, w.emit(f"add <{width} x i64> {w.splat(index, 'i64', w.depth)}, {iota(width)}"))
 
 
 def _mask_is_cheap(stmts: Sequence[Stmt]) -> bool:
     """Tells whether the processor can mask all accesses, and no function is called lane by lane."""
-    for s in stmts:
+    for s in walk(stmts):
         match s:
             case loops.Load(_, buffer, _) | loops.Store(buffer, _, _, _):
                 if BITS[buffer.dtype] < 32:
                     return False
             case loops.Compute(_, name, _):
                 if name in ("floordiv", "mod", "powi", "atan2"):
-                    return False
-            case Loop():
-                if not _mask_is_cheap(s.stmts):
                     return False
             case _:
                 pass

@@ -118,7 +118,7 @@ def _bind_result(w: Writer, var: Var, value: str) -> None:
     if w.lane is None:
         w.bind(var, value)
     else:
-        w.lane.vectors[var] = value
+        w.bind_lanes(var, value)
 
 
 # ---- across lanes ----------------------------------------------------------------------------------------------------

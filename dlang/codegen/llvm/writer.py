@@ -36,6 +36,7 @@ class Scope:
 class LaneContext:
     """A loop being written for several iterations at once. mask: which lanes are in use, if not all.
 
+    vectors: what differs between lanes; depths: of loops, at which that exists.
     asks: whether it asks for what later iterations read (`prefetch.py`).
     """
 
@@ -46,6 +47,7 @@ class LaneContext:
     vectors: dict[Var, str]
     bailed: bool = False
     asks: bool = False
+    depths: dict[Var, int] = field(default_factory=dict)
 
 
 def slot_type(value: Value) -> str:
@@ -223,6 +225,12 @@ class Writer(ABC):
         if self.lane is not None and isinstance(slot, Var):
             self.lane.vectors.pop(slot, None)
 
+    def bind_lanes(self, var: Var, vector: str, depth: int | None = None) -> None:
+        """Gives a variable a value for each lane, which exist at a depth of loops (default: here)."""
+        assert self.lane is not None
+        self.lane.vectors[var] = vector
+        self.lane.depths[var] = self.depth if depth is None else depth
+
     def scalar(self, value: Value) -> str:
         """A value that is the same in all lanes."""
         return self.module.literal(value) if isinstance(value, Lit) else self.values[value]
@@ -242,6 +250,12 @@ class Writer(ABC):
         return Scalars(self.module, self.code if depth is None else self.lines_at(depth), width)
 
     # ---- lanes -------------------------------------------------------------------------------------------------------
+    def depth_in_lanes(self, atoms: Sequence[Atom]) -> int:
+        """The depth of loops at which values of each lane exist that are computed from others: some of each lane."""
+        assert self.lane is not None
+        depths = [self.lane.depths[a] for a in atoms if isinstance(a, Var) and a in self.lane.vectors]
+        return max(*depths, self.depth_of([a for a in atoms if not self.varies(a)]))
+
     def width(self) -> int:
         return 1 if self.lane is None else self.lane.width
 
