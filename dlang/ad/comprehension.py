@@ -4,7 +4,7 @@
 
 Sums, scatters and plain stores share this rule: the cotangent of a value is that of the element that it goes to. `max`
 and `min` save the position of their first extremum, and their adjoint visits just that point. What has no parallel
-adjoint, and products, are differentiated as loops.
+adjoint is differentiated with the loop in it around comprehensions (`interchange.py`), or, as products are, as loops.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from dlang.ad.adjoint_destinations import place_adjoint
 from dlang.ad.elements import emit_comp, from_there, saved_values
+from dlang.ad.interchange import interchanged
 from dlang.ad.scope import Contribution, NoParallelAdjoint, Scope, Sink, carry, copied
 from dlang.ad.sequential import sequential
 from dlang.ir import anf
@@ -53,6 +54,10 @@ def vjp_comp(let: anf.Let, op: anf.Comp, scope: Scope) -> list[anf.Let]:
         scope.bars.update(before)
         if scope.sink is not None:
             del scope.sink.wanted[sent:]
+        elif (split := interchanged(let, op, scope.known, scope.b, scope.active)) is not None:
+            for k, g in gs.items():
+                scope.add(let.vars[k], g)
+            return scope.walk(split)
         loops, saving = list(gs), _Saving((), let, ())
     else:
         for emitted in lets:
