@@ -91,6 +91,16 @@ class Evaluate:
 
 
 @dataclass(frozen=True, slots=True)
+class FirstLane:
+    """var = a polynomial in the variable of a loop, as it is in the first of the iterations that go at once."""
+
+    FORM: ClassVar[str] = "{var} = {size} in the first lane"
+    IS: ClassVar[Properties] = Properties(kernel=True, threads=True, time=0)
+    var: Result
+    size: Size
+
+
+@dataclass(frozen=True, slots=True)
 class Load:
     FORM: ClassVar[str] = "{var} = {buffer}[{offset}]"
     IS: ClassVar[Properties] = Properties(straight=True, follows=True, kernel=True, threads=True, time=LOAD)

@@ -25,6 +25,7 @@ from dlang.codegen.instructions import (
     Enter as Enter,
     Evaluate as Evaluate,
     Fetch as Fetch,
+    FirstLane as FirstLane,
     Free as Free,
     Hold as Hold,
     Invoke as Invoke,
@@ -271,10 +272,10 @@ class OnHost:
 
 
 Stmt = (
-    Compute | Convert | Evaluate | Load | Store | Move | Slice | Allocate | Free | Assert | Runtime | Invoke | CallC
-    | TextOp | Product | Pack | Launch | Only | OnDevice | OnHost | Hold | Fetch | Transfer | Node | LoadTag | LoadField
-    | ArenaAllocate | Mark | Release | Collect | At | Enter | Leave | Count | Loop | Pieces | Parallel | For | While
-    | Branch
+    Compute | Convert | Evaluate | FirstLane | Load | Store | Move | Slice | Allocate | Free | Assert | Runtime | Invoke
+    | CallC | TextOp | Product | Pack | Launch | Only | OnDevice | OnHost | Hold | Fetch | Transfer | Node | LoadTag
+    | LoadField | ArenaAllocate | Mark | Release | Collect | At | Enter | Leave | Count | Loop | Pieces | Parallel | For
+    | While | Branch
 )  # fmt: skip
 
 

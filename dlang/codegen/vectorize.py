@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
+from dlang.codegen.lane_arrays import lane_arrays
 from dlang.codegen.loops import Assert, Branch, Compute, For, Load, Loop, Slot, Stmt, Store
 from dlang.codegen.selections import selected
 from dlang.codegen.traverse import bound_by, map_inside, mentions, walk
@@ -45,7 +46,8 @@ class Survey:
     varying: what differs between iterations. guarded: something may fail; combined: a store joins what is in memory;
     scattered: how many of these have places that may be the same. cost: how many accesses are not adjacent.
     operations, and heavy ones among them; widest: bits of a value; narrow: some elements in memory have less than 32.
-    loops: those of independent iterations inside; ordered: whether there are others.
+    loops: those of independent iterations inside; ordered: whether there are others, without such in them.
+    own: whether each iteration has arrays of its own.
     """
 
     var: Var
@@ -61,6 +63,7 @@ class Survey:
     narrow: bool = False
     loops: list[Loop] = field(default_factory=list)
     ordered: bool = False
+    own: bool = False
 
     @property
     def vectorizable(self) -> bool:
@@ -148,7 +151,7 @@ class Survey:
 
     def in_order(self, loop: For) -> None:
         """Iterations one after another in each lane: as many in all of them, with a state of scalars."""
-        self.ordered = True
+        self.ordered = self.ordered or not any(isinstance(s, Loop) for s in walk(loop.body.stmts))
         if loop.early or self.size(loop.low) or self.size(loop.high):
             self.possible = False
         moving = moving_state(loop, self.var, self.varying)
@@ -251,20 +254,25 @@ class Lanes:
         return found if work(flat) <= gain * work(loop.stmts) else loop
 
     def with_lanes(self, loop: Loop) -> Loop:
-        found = survey(loop)
-        if not found.vectorizable or work(loop.stmts) < SCATTERED * found.scattered:
+        arrays = lane_arrays(loop)
+        found = survey(replace(loop, stmts=arrays.elements(1)))
+        found.own = bool(arrays.made)
+        if not found.vectorizable or (found.own and (found.guarded or not found.ordered)):
+            return loop
+        if work(loop.stmts) < SCATTERED * found.scattered:
             return loop
         width = self.width(loop, found)
         if width == 1:
             return loop
         if _lanes_inside(loop.stmts):
             inside = sum(survey(inner).cost for inner in found.loops if inner.lanes > 1)
-            if found.cost >= inside:
+            if found.cost >= inside + found.ordered:
                 return loop
         native = max(self.bits // found.widest, 1)
         tail = native if width > native and not (found.loops or found.ordered) else 0
         masked = not found.scattered and (loop.short or (found.heavy >= LONG and self.bits > 128))
-        return replace(loop, lanes=width, tail=tail, masked=masked, stmts=_one_lane(loop.stmts))
+        stmts = arrays.whole(_one_lane(arrays.elements(width)), width)
+        return replace(loop, lanes=width, tail=tail, masked=masked, stmts=stmts)
 
     def width(self, loop: Loop, found: Survey) -> int:
         """How many iterations fill a register; several registers where little is computed, to hide latencies."""
@@ -283,7 +291,7 @@ class Lanes:
         if found.loops or loop.short or any(r.position is not None for r in loop.reductions):
             return 1
         if found.ordered and found.operations <= STEPS and not found.scattered:
-            return 2 if found.heavy or self.bits < WIDEST else 4
+            return 2 if found.heavy or found.own or self.bits < WIDEST else 4
         if found.operations > LIGHT or found.heavy:
             return 1
         return 4 if any(is_float(r.value) for r in loop.reductions) else 2

@@ -234,7 +234,7 @@ class _Verifier:
         match stmt:
             case loops.Compute(var, name, args):
                 self.of(var, primitive_dtype(name, tuple(map(_dtype, args))))
-            case loops.Evaluate(var) | loops.Pieces(var) | loops.Mark(var):
+            case loops.Evaluate(var) | loops.FirstLane(var) | loops.Pieces(var) | loops.Mark(var):
                 self.of(var, "i64")
             case loops.Load(var, buffer) | loops.Fetch(var, buffer):
                 self.of(var, self.elements(buffer))

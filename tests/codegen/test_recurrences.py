@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dlang.codegen.loops import For, Loop
+from dlang.codegen.loops import Allocate, For, Loop
 from dlang.codegen.schedule import schedule
 from dlang.codegen.traverse import walk
 from dlang.codegen.vectorize import Lanes, moving_state
@@ -68,6 +68,31 @@ BODIES = {
     """,
 }
 
+AND_BACK = """
+fn f(n.0: i64, k.1: i64, x.2: f64[n.0], c.3: f64[k.1]) -> (y.4: f64[n.0]) {
+  y.5: f64[n.0] = comp i.6 in 0..n.0 {
+    x.7: f64 = read x.2[i.6]
+    t.8: f64[k.1] = empty f64 [k.1]
+    p.9: f64, t.10: f64[k.1] = for j.11 in 0..k.1 (p.12: f64 = x.7, t.13: f64[k.1] = t.8) {
+      t.14: f64[k.1] = update t.13[j.11] = p.12
+      c.15: f64 = read c.3[j.11]
+      p.16: f64 = mul(p.12, c.15)
+      p.17: f64 = add(p.16, x.7)
+      CHECK
+      yield p.17, t.14
+    }
+    q.18: f64 = for j.19 in 0..k.1 (q.20: f64 = p.9) {
+      t.21: f64 = read t.10[k.1 - j.19 - 1]
+      q.22: f64 = mul(q.20, t.21)
+      q.23: f64 = add(q.22, 0.5)
+      yield q.23
+    }
+    yield q.18
+  } to keep [n.0] [i.6] set
+  yield y.5
+}
+"""
+
 
 def text(name: str, high: str = "k.1") -> str:
     return RECURRENCE.replace("BODY", BODIES[name]).replace("HIGH", high)
@@ -92,6 +117,25 @@ def test_they_give_what_the_interpreter_does(name: str, n: int) -> None:
     found = Engine(Host(io.StringIO())).compile(p, ["f"]).run("f", list(args))
     for a, b in zip(found, Interpreter(p).run("f", list(args)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 16, 45])
+def test_what_each_point_saves_on_the_way_is_an_array_with_a_place_for_each_lane(n: int) -> None:
+    written = AND_BACK.replace("CHECK", "")
+    loop = outer(written)
+    (made,) = [s for s in loop.scratch or loop.stmts if isinstance(s, Allocate)]
+    assert loop.lanes == 16 and len(made.shape) == 1 and made.shape[0].terms.popitem()[1] == 16
+    random = np.random.default_rng(n)
+    args = [n, 5, random.normal(size=n), random.normal(size=5)]
+    p = program(written)
+    (found,) = Engine(Host(io.StringIO())).compile(p, ["f"]).run("f", list(args))
+    np.testing.assert_allclose(found, Interpreter(p).run("f", list(args))[0], rtol=1e-12)
+
+
+def test_points_that_save_and_may_fail_are_done_one_by_one() -> None:
+    check = 'less.24: bool = lt(p.17, 9.0)\n p.25: f64 = check less.24 "E0801" ("") () for (p.17)'
+    written = AND_BACK.replace("CHECK", check).replace("yield p.17, t.14", "yield p.25, t.14")
+    assert outer(written).lanes == 1
 
 
 def test_loops_whose_iterations_differ_in_number_are_done_one_by_one() -> None:

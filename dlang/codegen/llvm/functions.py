@@ -72,6 +72,8 @@ class StatementWriter(Writer):
                     self.bind_lanes(var, size_vector(self, size))
                 else:
                     self.bind(var, size_value(self, size), self.depth_of(list(size.atoms())))
+            case loops.FirstLane(var, size):
+                self.bind(var, size_value(self, size))
             case loops.Load(var, buffer, offset):
                 if not loaded(self, stmt):
                     load(self, var, buffer, offset)
