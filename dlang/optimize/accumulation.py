@@ -10,7 +10,8 @@
 
 So its points may be done side by side, and its derivatives need nothing of the iterations before. A part of the state
 accumulates if each iteration combines it with a value by one monoid, on every path, and reads it nowhere else. The
-terms of a sum are added in the order of a sum, and not in that of the loop.
+terms of a sum are added in the order of a sum, and not in that of the loop. Arrays of an iteration that are as well
+computed where they are read are no obstacle; others, which would be there for all iterations at once, are one.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from dlang.ir.types import dtype_of
 from dlang.ops.dtypes import SCATTERED, WHOLE
 from dlang.ops.monoids import COMBINE, COMBINED_BY, identity
 from dlang.ops.primitives import ADDITION, COST
+from dlang.optimize.fuse import inlined_producers
 
 Lets = tuple[anf.Let, ...]
 
@@ -36,6 +38,7 @@ def accumulated(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] 
     """Returns lets that replace a loop; None if it does anything else than accumulate."""
     if loop.early or not loop.params or not _may_be_points(loop):
         return None
+    loop = replace(loop, body=inlined_producers(loop.body))
     lets, terms = loop.body.lets, []
     for param, result in zip(loop.params, loop.body.results, strict=True):
         found = _elements(lets, param, result) if isinstance(param.type, anf.Array) else _total(lets, param, result)
@@ -45,7 +48,7 @@ def accumulated(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] 
         terms.append(replace(term, axes=_opened(term.axes, sizes_named(loop.body))))
     if any(_depends_on(t.axes, {v for inner in loop.body.lets for v in inner.vars}) for t in terms):
         return None
-    if not _keeps_little(lets, any(t.axes for t in terms)):
+    if not _keeps_little(lets):
         return None
     made = list(_comprehensions(let, loop, lets, terms, known))
     gone = {v for inner in loop.body.lets for v in inner.vars} - {v for inner in lets for v in inner.vars}
@@ -79,16 +82,20 @@ def _may_be_points(loop: anf.For) -> bool:
     return True
 
 
-def _keeps_little(lets: Lets, nested: bool) -> bool:
+def _keeps_little(lets: Lets) -> bool:
     """Tells whether comprehensions of all iterations keep no more than a number of each.
 
-    nested: whether there are comprehensions in an iteration beside those among the lets. What is expensive and stands
-    beside one is kept for each of its points.
+    They would keep arrays of an iteration, and what it adds up at each point of a comprehension in it, where that is
+    more than a term of a larger sum.
     """
     if any(isinstance(v.type, anf.Array) for inner in walk(anf.Block(lets, ())) for v in inner.vars):
         return False
     comps = [let for let in lets if isinstance(let.op, anf.Comp)]
-    return not (comps or nested) or all(let in comps or _is_cheap(let) for let in lets)
+    return all(_is_cheap(let) or not any(map(_has_comps, op_blocks(let.op))) for let in comps)
+
+
+def _has_comps(block: anf.Block) -> bool:
+    return any(isinstance(let.op, anf.Comp) for let in walk(block))
 
 
 def _is_cheap(let: anf.Let) -> bool:
