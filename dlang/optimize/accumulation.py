@@ -281,10 +281,13 @@ def _elements(lets: Lets, param: anf.Var, result: anf.Atom) -> tuple[Lets, _Term
 
 
 def _of_all_elements(lets: Lets, param: anf.Var, let: anf.Let, op: anf.Comp) -> tuple[Lets, _Term] | None:
-    """As `_elements`, where each element of an array is combined with a value."""
+    """As `_elements`, where each element of an array is combined with a value.
+
+    A check of an iteration would be one of each element.
+    """
     (d,) = op.destinations
     reads = [inner for inner in op.body.lets if inner.op == anf.Read(param, d.index)]
-    if point_of(op, 0) is None or len(reads) != 1 or d.into not in (None, param):
+    if point_of(op, 0) is None or len(reads) != 1 or d.into not in (None, param) or any(map(_may_fail, lets)):
         return None
     (old,) = reads[0].vars
     body = tuple([inner for inner in op.body.lets if inner is not reads[0]])
