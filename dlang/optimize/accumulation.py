@@ -25,9 +25,9 @@ from dlang.ir.builder import Builder, shape_of
 from dlang.ir.comprehension_queries import point_of, sizes_named, slope
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import mentioned, op_blocks, own_consumed, walk
-from dlang.ir.types import dtype_of
+from dlang.ir.types import BOOL, I64, dtype_of
 from dlang.ops.dtypes import SCATTERED, WHOLE
-from dlang.ops.monoids import COMBINE, COMBINED_BY, identity
+from dlang.ops.monoids import COMBINE, COMBINED_BY, EXTREMA, STAYS, identity
 from dlang.ops.primitives import ADDITION, COST
 from dlang.optimize.fuse import inlined_producers
 
@@ -39,8 +39,12 @@ def accumulated(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] 
     if loop.early or not loop.params or not _may_be_points(loop):
         return None
     loop = replace(loop, body=inlined_producers(loop.body))
-    lets, terms = loop.body.lets, []
-    for param, result in zip(loop.params, loop.body.results, strict=True):
+    companions = _companions(loop)
+    lets, terms = _without(loop.body.lets, loop, companions), []
+    for k, (param, result) in enumerate(zip(loop.params, loop.body.results, strict=True)):
+        if k in companions:
+            terms.append(companions[k])
+            continue
         found = _elements(lets, param, result) if isinstance(param.type, anf.Array) else _total(lets, param, result)
         if found is None:
             return None
@@ -91,7 +95,13 @@ def _keeps_little(lets: Lets) -> bool:
     if any(isinstance(v.type, anf.Array) for inner in walk(anf.Block(lets, ())) for v in inner.vars):
         return False
     comps = [let for let in lets if isinstance(let.op, anf.Comp)]
-    return all(_is_cheap(let) or not any(map(_has_comps, op_blocks(let.op))) for let in comps)
+    return all(_may_be_terms(let) or not any(map(_has_comps, op_blocks(let.op))) for let in comps)
+
+
+def _may_be_terms(let: anf.Let) -> bool:
+    """Tells whether what comprehensions in one add up may be terms of what it adds up."""
+    assert isinstance(let.op, anf.Comp)
+    return _is_cheap(let) and not any(isinstance(d, anf.Reduce) and d.monoid in STAYS for d in let.op.destinations)
 
 
 def _has_comps(block: anf.Block) -> bool:
@@ -124,6 +134,7 @@ class _Term:
     """A value that an iteration adds to a part of the state by a monoid; to the element of an array at `index`.
 
     axes, lets: those of the comprehension in the iteration that adds at each of its points; none, where it does not.
+    beside: which part of the state is an extremum of the values; this part is the index of the first that it is then.
     """
 
     value: anf.Atom
@@ -131,6 +142,7 @@ class _Term:
     index: tuple[anf.Size, ...] = ()
     axes: tuple[anf.Axis, ...] = ()
     lets: Lets = ()
+    beside: int | None = None
 
 
 # ---- totals ----------------------------------------------------------------------------------------------------------
@@ -193,17 +205,9 @@ def _extremum(
 ) -> tuple[Lets, str | None, anf.Atom] | None:
     """As `_combined`, of what takes the place of a parameter if it is less, or greater: NaN never is."""
     asked = next((inner for inner in lets if condition in inner.vars), None)
-    match asked.op if asked is not None else None:
-        case anf.Prim("lt", (a, b)) if (a, b) == (value, param):
-            monoid = "min"
-        case anf.Prim("lt", (a, b)) if (a, b) == (param, value):
-            monoid = "max"
-        case anf.Prim("gt", (a, b)) if (a, b) == (value, param):
-            monoid = "max"
-        case anf.Prim("gt", (a, b)) if (a, b) == (param, value):
-            monoid = "min"
-        case _:
-            return None
+    monoid = None if asked is None else _compared(asked.op, value, param)
+    if monoid is None:
+        return None
     rest = tuple([inner for inner in lets if inner is not let and inner is not asked])
     dtype = dtype_of(param)
     if dtype not in anf.FLOATS:
@@ -215,6 +219,17 @@ def _extremum(
         anf.Let((term,), anf.Prim("select", (number, value, unit)), let.span),
     )
     return (*rest, *more), monoid, term
+
+
+def _compared(op: anf.Op, value: anf.Atom, param: anf.Var) -> str | None:
+    """The extremum that a parameter is, if it is replaced by a value where a comparison holds."""
+    match op:
+        case anf.Prim("lt", (a, b)) | anf.Prim("gt", (b, a)) if (a, b) == (value, param):
+            return "min"
+        case anf.Prim("lt", (a, b)) | anf.Prim("gt", (b, a)) if (a, b) == (param, value):
+            return "max"
+        case _:
+            return None
 
 
 def _of_branch(
@@ -236,6 +251,58 @@ def _of_branch(
     vars = (*let.vars[:position], term, *let.vars[position + 1 :])
     branch = anf.Let(vars, replace(op, then=blocks[0], otherwise=blocks[1]), let.span)
     return (*before, branch, *behind), monoid, term
+
+
+# ---- what comes with an extremum -------------------------------------------------------------------------------------
+def _companions(loop: anf.For) -> dict[int, _Term]:
+    """The parts of the state that are replaced by an index, or what it determines, whenever an extremum is replaced.
+
+    for j (m = first, at = z) { c = lt(v, m); m', at' = if c { v, j } else { m, at }; yield m', at' }
+    """
+    by = {var: let for let in loop.body.lets for var in let.vars}
+    named = {loop.index: anf.poly(loop.index), **sizes_named(loop.body)}
+    inside = set(by) | set(loop.params)
+    conditions: dict[anf.Atom, list[tuple[int, anf.Atom]]] = {}
+    for k, (param, result) in enumerate(zip(loop.params, loop.body.results, strict=True)):
+        let = by.get(result) if isinstance(result, anf.Var) else None
+        match let.op if let is not None else None:
+            case anf.Prim("select", (condition, value, rest)) if rest is param:
+                conditions.setdefault(condition, []).append((k, value))
+            case anf.If(condition, then, otherwise) as op if not then.lets and not otherwise.lets:
+                assert let is not None
+                position = let.vars.index(result) if isinstance(result, anf.Var) else 0
+                if otherwise.results[position] is param:
+                    conditions.setdefault(condition, []).append((k, op.then.results[position]))
+            case _:
+                pass
+    found: dict[int, _Term] = {}
+    for condition, replaced in conditions.items():
+        asked = by.get(condition) if isinstance(condition, anf.Var) else None
+        places = {k: named[v] for k, v in replaced if isinstance(v, anf.Var) and v in named}
+        values = {k: value for k, value in replaced if k not in places or places[k].mentions(inside)}
+        if asked is None or len(values) != 1 or len(replaced) == 1:
+            continue
+        ((extremum, value),) = values.items()
+        compared = _compared(asked.op, value, loop.params[extremum])
+        if compared is not None:
+            for k in places.keys() - values.keys():
+                found[k] = _Term(value, f"arg{compared}", (places[k],), beside=extremum)
+    return found
+
+
+def _without(lets: Lets, loop: anf.For, companions: Mapping[int, _Term]) -> Lets:
+    """The lets, in which branches that replace an extremum replace nothing else."""
+    gone = {loop.body.results[k] for k in companions}
+    out = []
+    for let in lets:
+        kept = [k for k, v in enumerate(let.vars) if v not in gone]
+        if len(kept) == len(let.vars):
+            out.append(let)
+        elif kept and isinstance(let.op, anf.If):
+            arms = [replace(arm, results=tuple([arm.results[k] for k in kept])) for arm in op_blocks(let.op)]
+            op = replace(let.op, then=arms[0], otherwise=arms[1])
+            out.append(anf.Let(tuple([let.vars[k] for k in kept]), op, let.span))
+    return tuple(out)
 
 
 # ---- elements --------------------------------------------------------------------------------------------------------
@@ -306,6 +373,8 @@ def _comprehensions(
     groups: dict[tuple[anf.Axis, ...], list[int]] = {}
     for k, term in enumerate(terms):
         groups.setdefault(term.axes, []).append(k)
+    extrema = {t.beside: anf.fresh("r", let.vars[t.beside].type) for t in terms if t.beside is not None}
+    terms = [replace(t, value=terms[t.beside].value) if t.beside is not None else t for t in terms]
     after: list[anf.Let] = []
     for n, (inner, members) in enumerate(groups.items()):
         axes = (anf.Axis(loop.index, (loop.low,), (loop.high,)), *inner)
@@ -328,7 +397,13 @@ def _comprehensions(
                 continue
             assert isinstance(var.type, anf.Scalar)
             destinations.append(anf.Reduce((), (), monoid))
-            if first == anf.Lit(identity(monoid, var.type.dtype), var.type.dtype):
+            if (beside := terms[k].beside) is not None:
+                vars.append(anf.fresh("at", var.type))
+                after += _chosen(let, loop, k, terms[k], vars[-1], extrema[beside])
+            elif k in extrema:
+                vars.append(extrema[k])
+                after.append(anf.Let((var,), anf.Prim(COMBINE[monoid], (first, vars[-1])), let.span))
+            elif first == anf.Lit(identity(monoid, var.type.dtype), var.type.dtype):
                 vars.append(var)
             else:
                 vars.append(anf.fresh("r", var.type))
@@ -336,6 +411,20 @@ def _comprehensions(
         comp: anf.Op = without_scatters(anf.Comp(axes, body, tuple(destinations)), known)
         yield anf.Let(tuple(vars), Renaming({}, renew=True).op(comp) if n else comp, let.span)
     yield from after
+
+
+def _chosen(let: anf.Let, loop: anf.For, k: int, term: _Term, at: anf.Var, extremum: anf.Var) -> Iterator[anf.Let]:
+    """Binds a part of the state to where an extremum is, or its first value, if that of the extremum stayed.
+
+    at: the position of the extremum among the iterations.
+    """
+    assert term.beside is not None
+    place = term.index[0].substitute({loop.index: loop.low + anf.poly(at)}.get)
+    better, index = anf.fresh("better", BOOL), anf.fresh("at", I64)
+    comparison = "lt" if EXTREMA[term.monoid] == "min" else "gt"
+    yield anf.Let((better,), anf.Prim(comparison, (extremum, loop.init[term.beside])), let.span)
+    yield anf.Let((index,), anf.IndexExpr(place), let.span)
+    yield anf.Let((let.vars[k],), anf.Prim("select", (better, index, loop.init[k])), let.span)
 
 
 def _combination(let: anf.Let, var: anf.Var, monoid: str, first: anf.Var, second: anf.Var) -> anf.Let:

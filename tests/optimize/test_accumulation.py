@@ -27,6 +27,18 @@ ACCUMULATE = {
     "the largest so far": ("f64", "var m = -9.0; for v in x { if v > m { m = v } }; m"),
     "the least so far": ("f64", "var m = 9.0; for v in x { if m > v * v + v { m = v * v + v } }; m"),
     "the least of integers": ("i64", "var m = 9; for v in k { if v < m { m = v } }; m"),
+    "the largest and where": (
+        "(f64, i64)",
+        "var (m, at) = (-9.0, -1); for i < n { if x[i] > m { m = x[i]; at = i } }; (m, at)",
+    ),
+    "the least, where, and a sum": (
+        "(f64, i64, f64)",
+        "var (m, a, s) = (9.0, 0, 0.0); for i < n { let v = x[i] ** 2; s += v; if m > v { m = v; a = i } }; (m, a, s)",
+    ),
+    "an element where another is least": (
+        "f64",
+        "var (m, at) = (9.0, 0); for i < n { let v = x[i] ** 3; if v < m { (m, at) = (v, i) } }; sum(m * x[at..])",
+    ),
     "of integers": ("i64", "var c = 3; for i < n { c += k[i] * i }; c"),
     "of truths": ("bool", "var c = false; for v in x { c = c or v > 1.0 }; c"),
     "two in one": ("f64", "var s = 0.0; for v in x { s += v; s += v * v }; s"),
@@ -63,6 +75,14 @@ STAY = {
     "the last of the largest": ("f64", "var m = -9.0; for v in x { if v >= m { m = v } }; m"),
     "all elements, in another order": ("f64[n]", "var a = x; for v in x { a = reverse(a) + x * v }; a"),
     "all elements under a condition": ("f64[n]", "var a = x; for v in x { if v > 0.0 { a = a - x * v } }; a"),
+    "the largest and where it is last": (
+        "(f64, i64)",
+        "var (m, at) = (-9.0, -1); for i < n { if x[i] >= m { (m, at) = (x[i], i) } }; (m, at)",
+    ),
+    "the largest and another": (
+        "(f64, f64)",
+        "var (m, o) = (-9.0, 0.0); for i < n { if x[i] > m { (m, o) = (x[i], sin(x[i])) } }; (m, o)",
+    ),
     "the first of texts": ("str", 'var m = "z"; for v in x { if "{v}" < m { m = "{v}" } }; m'),
     "a row in each iteration": (
         "f64",
@@ -136,11 +156,12 @@ def test_the_gradient_is_that_of_differences(case: str) -> None:
 @pytest.mark.parametrize("first", [-9.0, np.nan])
 @pytest.mark.parametrize("sign", ["", "-"])
 def test_a_comparison_leaves_out_what_is_not_a_number(first: float, sign: str) -> None:
-    text = f"fn f(x: f64[n], m: f64) -> f64 {{ var m = m\nfor v in x {{ if {sign}v > m {{ m = {sign}v }} }}\nm }}"
+    loop = f"for i < n {{ if {sign}x[i] > m {{ (m, at) = ({sign}x[i], i) }} }}"
+    text = f"fn f(x: f64[n], m: f64) -> (f64, i64) {{ var (m, at) = (m, -1)\n{loop}\n(m, at) }}"
     made = lowered(text, "f")
     after = optimise(made.program, [made.entry.name], verify=True)
     assert loops(after) == 0
-    for x in ([], [np.nan], [1.0, np.nan, 2.0], [np.inf, -np.inf], [-np.inf]):
+    for x in ([], [np.nan], [1.0, np.nan, 2.0, -3.0, 2.0, -3.0], [np.inf, -np.inf], [-np.inf]):
         args = [len(x), np.array(x, dtype=np.float64), first]
         wanted, found = (Interpreter(p).run(made.entry.name, args) for p in (made.program, after))
         np.testing.assert_array_equal(wanted, found)
