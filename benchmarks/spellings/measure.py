@@ -48,7 +48,9 @@ def measure(kernel: Kernel, options: Sequence[str]) -> Result:
         command = [sys.executable, "-m", "benchmarks.spellings.worker", kernel.name, *options]
         command += [f"--skip={each}" for each in skipped]
         ended = subprocess.run(command, cwd=ROOT, env={**os.environ, **ALONE}, capture_output=True, text=True)
-        spelling, scale = told(result, (json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")))
+        spelling, scale = noted(
+            result, (json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{"))
+        )
         if ended.returncode == 0:
             return result
         result.failures.append(Failure(spelling, scale, reason(ended.returncode, ended.stderr)))
@@ -58,7 +60,7 @@ def measure(kernel: Kernel, options: Sequence[str]) -> Result:
         skipped += [f"{spelling}:{s}" for s in (1, GROWTH) if s >= scale]
 
 
-def told(result: Result, messages: Iterable[Mapping[str, Any]]) -> tuple[str, int]:
+def noted(result: Result, messages: Iterable[Mapping[str, Any]]) -> tuple[str, int]:
     """Takes down what a worker says; gives the spelling that it was at in the end, and the scale."""
     at = "", 0
     for message in messages:

@@ -87,9 +87,9 @@ def _from_identities(let: anf.Let, fills: Mapping[anf.Atom, anf.Lit]) -> anf.Let
         return let
 
     def started(d: anf.Destination) -> anf.Destination:
-        if not isinstance(d, anf.Reduce) or d.into not in fills or d.monoid == "set":
+        fill = None if d.into is None else fills.get(d.into)
+        if not isinstance(d, anf.Reduce) or d.monoid == "set" or fill is None:
             return d
-        fill = fills[d.into]
         unit = anf.Lit(identity(d.monoid, fill.dtype), fill.dtype)
         return replace(d, into=None) if same(fill, unit) else d
 
@@ -143,9 +143,9 @@ def _split(let: anf.Let, op: anf.Comp, known: Knowledge, depth: int) -> list[anf
     if straight is not op:
         let, op = anf.Let(let.vars, straight, let.span), straight
     if (narrow := _without_idle_axes(let, op, known)) is not None:
-        first, *rest = narrow
-        assert isinstance(first.op, anf.Comp)
-        return [*_split(first, first.op, known, depth), *rest]
+        once, spread = narrow
+        assert isinstance(once.op, anf.Comp)
+        return [*_split(once, once.op, known, depth), spread]
     inside = known.within(op.axes)
     box = hull(op.axes, inside)
     if not op.axes:
@@ -252,7 +252,7 @@ def _only_shifted(op: anf.Comp, axis: anf.Var, offset: anf.Size) -> bool:
     return bool(mentioned) and axis not in atoms and not any(e.mentions(outer) for e in mentioned)
 
 
-def _without_idle_axes(let: anf.Let, op: anf.Comp, known: Knowledge) -> list[anf.Let] | None:
+def _without_idle_axes(let: anf.Let, op: anf.Comp, known: Knowledge) -> tuple[anf.Let, anf.Let] | None:
     """A reduction that is the same along some axes of its result, done once for all of these, and then spread.
 
         [sum(e(i, l) for l) for i, j]    becomes    s[i] = sum(e(i, l) for l) and [s[i] for i, j]
@@ -286,7 +286,7 @@ def _without_idle_axes(let: anf.Let, op: anf.Comp, known: Knowledge) -> list[anf
         keep = anf.Reduce(d.shape, tuple([anf.poly(a.var) for a in over]), "set")
         b.comp(over, lambda *_: b.one(anf.Read(once, places)) if places else once, [keep])
     (last,) = spread
-    return [first, anf.Let((v,), last.op, let.span)]
+    return first, anf.Let((v,), last.op, let.span)
 
 
 def _apart(let: anf.Let, s: _Split) -> list[anf.Let]:

@@ -1,4 +1,4 @@
-"""What Python sees of runs: their memory, the threads that work on their large loops, and the warning of seeds."""
+"""Runs as Python sees them: their memory, the threads that work on their large loops, and the warning of seeds."""
 
 from __future__ import annotations
 

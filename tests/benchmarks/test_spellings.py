@@ -9,17 +9,17 @@ import signal
 from typing import Any
 
 import pytest
+from dlang.verification import VARIABLE
 
 import dlang
 from benchmarks.__main__ import main
 from benchmarks.spellings.agreement import Answer, along_a_line, answer, difference, finite, outliers
 from benchmarks.spellings.kernel import HERE, Kernel, differentiated, spellings
 from benchmarks.spellings.kernels import KERNELS
-from benchmarks.spellings.measure import Failure, Result, reason, told
+from benchmarks.spellings.measure import Failure, Result, noted, reason
 from benchmarks.spellings.report import breaches, exponents, overview, summary, table
 from benchmarks.spellings.worker import limit, seconds, tried
 from dlang import pipeline
-from dlang.verification import VARIABLE
 
 NAMES = [kernel.name for kernel in KERNELS]
 
@@ -142,7 +142,7 @@ def test_the_last_word_of_a_process_says_what_it_was_at() -> None:
         {"failed": "by_a", "scale": 1, "why": "no"},
         {"begin": "by_b", "scale": 1},
     ]
-    assert told(made, said) == ("by_b", 1)
+    assert noted(made, said) == ("by_b", 1)
     assert made.spellings == ["by_a", "by_b"] and made.failures == [Failure("by_a", 1, "no")]
     assert reason(-signal.SIGPROF, "") == "it took more than 30 s"
     assert reason(-11, "a\nSegmentation fault\n") == "the process ended with -11: Segmentation fault"
