@@ -130,10 +130,20 @@ def after(trace: Trace, name: str, time: int) -> str:
         often = "does not run" if not made else "runs once" if len(made) == 1 else f"runs {len(made)} times"
         help = ("`--changed` shows the passes that change something",)
         raise error("E0950", f"the pass `{name}` {often} here", None, help=help)
-    return _printed(made[time - 1])
+    return printed(made[time - 1])
 
 
-def _printed(program: anf.Program | loops.Program) -> str:
+def through(program: loops.Program, names: Sequence[str]) -> loops.Program:
+    """Loop nests after some passes, all of them for native code or all for a device."""
+    native = {p.name: p for p in schedule.LOOP_PASSES}
+    if all(name in native for name in names):
+        return schedule.run_loop_passes(program, [native[name] for name in names], schedule.Target(parallel.GRAIN))
+    device = {p.name: p for p in placement.DEVICE_PASSES}
+    return schedule.run_loop_passes(program, [device[name] for name in names], placement.Measured())
+
+
+def printed(program: anf.Program | loops.Program) -> str:
+    """The text of a program of either IR, without its kernels."""
     return printing.print_program(program) if isinstance(program, loops.Program) else printer.print_program(program)
 
 
@@ -143,6 +153,7 @@ def changes(trace: Trace) -> Iterator[tuple[str, str]]:
     A variable has one name in all of them, so what a pass leaves alone looks the same before and after it.
     """
     printers: dict[str, printer.Printer] = {}
+    loop_printers: dict[str, printing.LoopPrinter] = {}
     times: dict[str, int] = {}
 
     def lines(function: anf.Function | loops.Function | None) -> list[str]:
@@ -150,7 +161,8 @@ def changes(trace: Trace) -> Iterator[tuple[str, str]]:
             case None:
                 return []
             case loops.Function():
-                return printing.print_function(function).splitlines()
+                loop_printers[function.name] = printing.LoopPrinter.of(function, loop_printers.get(function.name))
+                return loop_printers[function.name].lines
             case _:
                 printers[function.name] = printer.Printer.of(function, printers.get(function.name))
                 return printers[function.name].lines

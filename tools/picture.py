@@ -19,7 +19,7 @@ import argparse
 import ast
 import re
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -214,9 +214,7 @@ def stage(name: str, most: int) -> str:
     if name == "loops":
         program, entries = lower([request(checked.module.functions["slope"])])
         nests = schedule(reachable(program, [e.name for e in entries]), Lanes(256), GRAIN)
-        numbers: defaultdict[str, int] = defaultdict(lambda: len(numbers))
-        text = re.sub(r"(?<=[a-z]\.)\d+\b(?!\.[a-z])", lambda found: str(numbers[found[0]]), print_loops(nests))
-        return first_lines(text, most)
+        return first_lines(re.sub(r"  # \S+:\d+:\d+$", "", print_loops(nests), flags=re.MULTILINE), most)
     with TemporaryDirectory() as folder, redirect_stdout(StringIO()) as out:
         path = Path(folder, "slope.dl")
         path.write_text(PROGRAM)

@@ -63,7 +63,7 @@ class Properties:
 class Compute:
     """var = a primitive of scalars."""
 
-    FORM: ClassVar[str] = "{var} = {name}({args})"
+    FORM: ClassVar[str] = "{var:typed} = {name}({args})"
     IS: ClassVar[Properties] = Properties(scalar=True, straight=True, follows=True, kernel=True, threads=True)
     var: Result
     name: str
@@ -74,7 +74,7 @@ class Compute:
 class Convert:
     """var = a conversion of a scalar to the dtype of var."""
 
-    FORM: ClassVar[str] = "{var} = {var.type.dtype}({arg})"
+    FORM: ClassVar[str] = "{var:typed} = cast {arg}"
     IS: ClassVar[Properties] = Properties(scalar=True, straight=True, follows=True, kernel=True, threads=True)
     var: Result
     arg: Atom
@@ -84,7 +84,7 @@ class Convert:
 class Evaluate:
     """var = a polynomial."""
 
-    FORM: ClassVar[str] = "{var} = {size}"
+    FORM: ClassVar[str] = "{var:typed} = {size}"
     IS: ClassVar[Properties] = Properties(scalar=True, straight=True, follows=True, kernel=True, threads=True)
     var: Result
     size: Size
@@ -94,7 +94,7 @@ class Evaluate:
 class FirstLane:
     """var = a polynomial in the variable of a loop, as it is in the first of the iterations that go at once."""
 
-    FORM: ClassVar[str] = "{var} = {size} in the first lane"
+    FORM: ClassVar[str] = "{var:typed} = first lane of {size}"
     IS: ClassVar[Properties] = Properties(kernel=True, threads=True, time=0)
     var: Result
     size: Size
@@ -102,7 +102,7 @@ class FirstLane:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    FORM: ClassVar[str] = "{var} = {buffer}[{offset}]"
+    FORM: ClassVar[str] = "{var:typed} = {buffer}[{offset}]"
     IS: ClassVar[Properties] = Properties(straight=True, follows=True, kernel=True, threads=True, time=LOAD)
     var: Result
     buffer: Buffer
@@ -113,16 +113,12 @@ class Load:
 class Store:
     """buffer[offset] = value, or its combination with what is there by a monoid."""
 
-    FORM: ClassVar[str] = "{buffer}[{offset}] {sign} {value}"
+    FORM: ClassVar[str] = "{buffer}[{offset}] {monoid:assign} {value}"
     IS: ClassVar[Properties] = Properties(kernel=True, threads=True, time=STORE)
     buffer: Written
     offset: Offset
     value: Atom
     monoid: str = "set"
-
-    @property
-    def sign(self) -> str:
-        return "=" if self.monoid == "set" else f"{self.monoid}="
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +136,7 @@ class Move:
 class Slice:
     """result = the address of an element."""
 
-    FORM: ClassVar[str] = "{result} = address {source}[{offset}]"
+    FORM: ClassVar[str] = "{result:typed} = address {source}[{offset}]"
     IS: ClassVar[Properties] = Properties(straight=True, follows=True, kernel=True, threads=True)
     result: ResultBuffer
     source: Buffer
@@ -170,7 +166,7 @@ class Free:
 class Assert:
     """Ends the run with a message unless the condition holds."""
 
-    FORM: ClassVar[str] = "guard {condition} else {code}({values})"
+    FORM: ClassVar[str] = 'guard {condition} else "{code}" ({parts}) ({values})'
     IS: ClassVar[Properties] = Properties(kernel=True)
     condition: Atom
     code: str
@@ -186,7 +182,7 @@ class Runtime:
     Arrays of known sizes go to `outs`, the rest are results.
     """
 
-    FORM: ClassVar[str] = "{results} = runtime {name}({args}) -> ({outs})"
+    FORM: ClassVar[str] = "⟨results?{results:typed} = ⟩runtime {name} ({static}) ({args}) -> ({outs})"
     IS: ClassVar[Properties] = Properties(nest="host", time=None)
     name: str
     static: tuple[str, ...]
@@ -201,7 +197,7 @@ class TextOp:
     """var = what is made of texts without the host: `join`, the text of all; `flat`, the text in one piece; or whether
     two are as a comparison says."""
 
-    FORM: ClassVar[str] = "{var} = {name} of texts ({texts})"
+    FORM: ClassVar[str] = "{var:typed} = text {name} ({texts})"
     IS: ClassVar[Properties] = Properties()
     var: Result
     name: str
@@ -213,7 +209,7 @@ class TextOp:
 class Invoke:
     """A call: arguments, destinations of the results whose sizes the caller knows, and the other results."""
 
-    FORM: ClassVar[str] = "{results} = call {function}({args}) -> ({outs})"
+    FORM: ClassVar[str] = "⟨results?{results:typed} = ⟩call {function}({args}) -> ({outs})"
     IS: ClassVar[Properties] = Properties()
     function: FunctionName
     args: tuple[Handed, ...]
@@ -230,7 +226,10 @@ class CallC:
     elements of each array; a routine's arguments say them.
     """
 
-    FORM: ClassVar[str] = "⟨result?{result} = ⟩{target}({args})"
+    FORM: ClassVar[str] = (
+        "⟨result!?{result:typed} = ⟩foreign {target}({args})"
+        "⟨threads!?, threads {threads}⟩⟨extents?, extents [{extents}]⟩"
+    )
     IS: ClassVar[Properties] = Properties(nest="C", time=None)
     target: str
     args: tuple[Handed, ...]
@@ -244,7 +243,7 @@ class CallC:
 class Pack:
     """target = a matrix (rows × columns) in panels, in each its rows one after another; the last ends with zeros."""
 
-    FORM: ClassVar[str] = "{target} = pack {source}  # {rows} × {columns}"
+    FORM: ClassVar[str] = "pack {target} <- {source}, {rows} × {columns}"
     IS: ClassVar[Properties] = Properties(threads=True, nest="copy", time=0)
     target: Annotated[Panels, Trait.WRITTEN]
     source: Matrix | Scattered
@@ -263,9 +262,8 @@ class Product:
     """
 
     FORM: ClassVar[str] = (
-        "{c} ⟨adds?+=|=⟩ {a} · {b}"
-        "  # {rows} × {inner} × {columns}⟨followed?, the next one behind it if {followed}⟩"
-        "⟨batch?, {batch.count} times, by {batch.a}, {batch.b} and {batch.c}⟩"
+        "product {c} ⟨adds?+=|=⟩ {a} · {b}, {rows} × {inner} × {columns}, {bits} bits"
+        "⟨workspace!?, workspace {workspace}⟩⟨followed!?, the next one behind it if {followed}⟩⟨batch!?, {batch}⟩"
     )
     IS: ClassVar[Properties] = Properties(threads=True, nest="product", time=PRODUCT_CALL)
     a: Matrix | Scattered
@@ -285,6 +283,7 @@ class Product:
 class Batch:
     """Several products at once; from one to the next their arrays move by so many elements."""
 
+    FORM: ClassVar[str] = "{count} times, by {a}, {b} and {c}"
     count: Size
     a: Size
     b: Size
@@ -303,7 +302,7 @@ class Launch:
 
     FORM: ClassVar[str] = (
         "launch kernel {kernel}, {iterations} iterations"
-        "⟨block?, blocks of {block}⟩⟨reach?, indices up to {reach}⟩ ({args})"
+        "⟨block!?, blocks of {block}⟩⟨reach?, indices up to ({reach})⟩ ({args})"
     )
     IS: ClassVar[Properties] = Properties()
     kernel: int
@@ -327,7 +326,7 @@ class Only:
 class Fetch:
     """var = an element of an array of the device, for which the host waits."""
 
-    FORM: ClassVar[str] = "{var} = fetch {buffer}[{offset}]"
+    FORM: ClassVar[str] = "{var:typed} = fetch {buffer}[{offset}]"
     IS: ClassVar[Properties] = Properties()
     var: Result
     buffer: Buffer
@@ -364,7 +363,7 @@ class Node:
     A reference is what a collector follows.
     """
 
-    FORM: ClassVar[str] = "{var} = node {tag} ({references}) ({scalars})"
+    FORM: ClassVar[str] = "{var:typed} = node {tag} ({references}) ({scalars})"
     IS: ClassVar[Properties] = Properties()
     var: Result
     tag: int
@@ -375,7 +374,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class LoadTag:
-    FORM: ClassVar[str] = "{var} = tag {node}"
+    FORM: ClassVar[str] = "{var:typed} = tag {node}"
     IS: ClassVar[Properties] = Properties(follows=True, threads=True, time=LOAD)
     var: Result
     node: Atom
@@ -385,7 +384,7 @@ class LoadTag:
 class LoadField:
     """slot = a word of a node; shape: of an array."""
 
-    FORM: ClassVar[str] = "{slot} = word {word} of {node}"
+    FORM: ClassVar[str] = "{slot:typed} = word {word} of {node}⟨shape?, shape [{shape}]⟩"
     IS: ClassVar[Properties] = Properties(follows=True, threads=True, time=LOAD)
     slot: ResultSlot
     node: Atom
@@ -408,7 +407,7 @@ class ArenaAllocate:
 class Mark:
     """var = where the arena ends now."""
 
-    FORM: ClassVar[str] = "{var} = mark"
+    FORM: ClassVar[str] = "{var:typed} = mark"
     IS: ClassVar[Properties] = Properties()
     var: Result
 
@@ -429,7 +428,7 @@ class Collect:
     What stays moves: `results` are the handles afterwards, arrays of handles change in place. following: next trigger.
     """
 
-    FORM: ClassVar[str] = "{moved} = collect {mark} at {trigger} ({kept})"
+    FORM: ClassVar[str] = "{following:typed} = collect {mark} at {trigger} (⟦{results:typed} = {handles}⟧) ({arrays})"
     IS: ClassVar[Properties] = Properties()
     mark: Var
     trigger: Var
@@ -437,14 +436,6 @@ class Collect:
     arrays: tuple[ArrayValue, ...]
     results: tuple[Result, ...]
     following: Result
-
-    @property
-    def kept(self) -> tuple[Operand, ...]:
-        return (*self.handles, *self.arrays)
-
-    @property
-    def moved(self) -> tuple[Var, ...]:
-        return (*self.results, self.following)
 
 
 # ---- where code comes from, and what it costs ------------------------------------------------------------------------

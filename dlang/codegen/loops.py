@@ -91,7 +91,7 @@ class Reduction:
     `argmax` and `argmin` combine pairs: the extremum and, in `rank` and `position`, its lowest rank; -1 if none.
     """
 
-    FORM: ClassVar[str] = "{result} {monoid}= {value}⟨position? at {position} = {rank}⟩"
+    FORM: ClassVar[str] = "{result:typed} {monoid}= {value}⟨position!? at {position:typed} = {rank}⟩"
     monoid: str
     result: Result
     value: InnerAtom
@@ -110,7 +110,11 @@ class Loop:
     scratch: memory that iterations use one after another, each for values of its own.
     """
 
-    FORM: ClassVar[str] = "loop {var} in {lows:max}..{highs:min}⟨lanes>1? by {lanes}⟩⟨short?, short⟩"
+    FORM: ClassVar[str] = (
+        "loop {var} in {lows:max}..{highs:min}⟨lanes>1? by {lanes}⟩⟨tail?, tail {tail}⟩⟨masked?, masked⟩⟨short?, short⟩"
+        "⟨low_trip_count?, low trip count⟩⟨scratch?, scratch ({scratch})⟩ {stmts:block}"
+        "⟨reductions? gives ({reductions})⟩⟨disjoint? disjoint ({disjoint})⟩"
+    )
     IS: ClassVar[Properties] = Properties(kernel=True, threads=True, nest="loop")
     var: Index
     lows: tuple[Low, ...]
@@ -135,7 +139,7 @@ class Pieces:
     has a multiple of `align` iterations, unless it is the only one.
     """
 
-    FORM: ClassVar[str] = "{length} = pieces of {lows:max}..{highs:min}, work {work}, each {grain}"
+    FORM: ClassVar[str] = "{length:typed} = pieces of {lows:max}..{highs:min}, work {work}, each {grain}, by {align}"
     IS: ClassVar[Properties] = Properties(time=0)
     length: Result
     lows: tuple[Low, ...]
@@ -152,7 +156,7 @@ class Partial:
     The first piece adds to the array itself, any other to one of its own, which is added in order of the pieces.
     """
 
-    FORM: ClassVar[str] = "{own} for {whole}[{size}]"
+    FORM: ClassVar[str] = "{own:typed} for {whole}[{size}]"
     whole: Buffer
     own: ParamBuffer
     size: Size
@@ -167,7 +171,10 @@ class Parallel:
     order.
     """
 
-    FORM: ClassVar[str] = "parallel {first}..{last} of {lows:max}..{highs:min} by {length}⟨partials?, {partials}⟩"
+    FORM: ClassVar[str] = (
+        "parallel {number}, {first}..{last} of {lows:max}..{highs:min} by {length}, captures ({captures})"
+        "⟨partials?, partials ({partials})⟩ {stmts:block}⟨reductions? gives ({reductions})⟩"
+    )
     IS: ClassVar[Properties] = Properties()
     number: Index
     first: Index
@@ -204,7 +211,9 @@ class InOrder:
 class For(InOrder):
     """Iterations of an index, low <= index < high."""
 
-    FORM: ClassVar[str] = "for {index} in {low}..{high} (⟦{params} = {init}⟧)"
+    FORM: ClassVar[str] = (
+        "⟨results?{results:typed} = ⟩for {index} in {low}..{high} (⟦{params:typed} = {init}⟧)⟨early?, early⟩ {body}"
+    )
     IS: ClassVar[Properties] = Properties(kernel=True, threads=True, nest="loop")
     index: Index
     low: Low
@@ -220,7 +229,9 @@ class For(InOrder):
 class While(InOrder):
     """Iterations as long as the condition gives true."""
 
-    FORM: ClassVar[str] = "while (⟦{params} = {init}⟧)"
+    FORM: ClassVar[str] = (
+        "⟨results?{results:typed} = ⟩while (⟦{params:typed} = {init}⟧)⟨early?, early⟩ {condition} do {body}"
+    )
     IS: ClassVar[Properties] = Properties(kernel=True, threads=True, nest="loop")
     params: tuple[Param, ...]
     init: tuple[Value, ...]
@@ -234,7 +245,7 @@ class While(InOrder):
 class Branch:
     """cold: `then` hardly ever runs."""
 
-    FORM: ClassVar[str] = "if {condition}⟨cold?, rarely⟩"
+    FORM: ClassVar[str] = "⟨results?{results:typed} = ⟩if {condition}⟨cold?, rarely⟩ {then} else {otherwise}"
     IS: ClassVar[Properties] = Properties(kernel=True, threads=True)
     condition: Atom
     then: Body
@@ -248,6 +259,7 @@ class Branch:
 class OnDevice:
     """Has the device do a statement in its own memory, where all arrays of it are: one of those inside."""
 
+    FORM: ClassVar[str] = "on device: {stmt}"
     IS: ClassVar[Properties] = Properties()
     stmt: Allocate | Free | Move | Product
 
@@ -261,6 +273,10 @@ class OnHost:
     arrays nothing changes as long as they are held (`Hold`). parts: of which arrays only so many elements are needed.
     """
 
+    FORM: ClassVar[str] = (
+        "on host ({arrays})⟨changed?, changed ({changed})⟩⟨held?, held ({held})⟩⟨made?, made ({made})⟩"
+        "⟨still?, still ({still})⟩⟨parts?, parts ({parts})⟩ {stmts:block}"
+    )
     IS: ClassVar[Properties] = Properties()
     stmts: Annotated[tuple[Stmt, ...], Role.BLOCK, Trait.OPEN]
     arrays: tuple[Buffer, ...]

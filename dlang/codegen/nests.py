@@ -270,8 +270,11 @@ class _Nest:
                 if isinstance(r.value, anf.Var)
             ]
             low_trip_count = any(isinstance(let.op, anf.Contract) for let in self.op.body.lets)
-            disjoint, body = self._disjoint(axis.var), without_addresses(stmts)
-            s.loop(axis.var, axis.lows, axis.highs, body, reductions, disjoint, low_trip_count)
+            body = without_addresses(stmts)
+            if body is not stmts:
+                gone = {stmt.result for stmt in stmts if isinstance(stmt, Slice)}
+                self.rows = [row for row in self.rows if row not in gone]
+            s.loop(axis.var, axis.lows, axis.highs, body, reductions, self._disjoint(axis.var), low_trip_count)
         open_ones = []
         for c in contributions:
             t = c.target

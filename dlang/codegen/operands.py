@@ -76,7 +76,7 @@ class Scattered:
     rows, columns: arrays of i64 that have these bytes; that of the columns has one more, which means nothing.
     """
 
-    FORM: ClassVar[str] = "{buffer}[{offset} + {rows} + {columns}]"
+    FORM: ClassVar[str] = "{buffer}[{offset}, rows {rows}, columns {columns}]"
     buffer: Buffer
     offset: Size
     rows: Buffer

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import TypeVar
 
 from dlang.codegen import loops
 from dlang.codegen.allocation_overflow import bounds_of, check_sizes
@@ -46,6 +47,7 @@ class Target:
     profile: Routines | None = None
 
 
+C = TypeVar("C")
 LoopPass = Pass[loops.Program, Target]
 LoopStep = Step[loops.Program]
 LOOPS = "loops"
@@ -98,6 +100,12 @@ def loop_steps(
     passes = () if device else LOOP_PASSES
     made = chain([begin], run_phase(begin, Target(grain, profile), passes))
     return verify_loop_steps(made) if verifying() else made
+
+
+def run_loop_passes(program: loops.Program, passes: Iterable[Pass[loops.Program, C]], to: C) -> loops.Program:
+    """The loop nests after some passes, verified after each."""
+    begin = Step("text", program, SCHEDULED)
+    return deque(chain([begin], verify_loop_steps(run_phase(begin, to, passes), begin)), maxlen=1).pop().program
 
 
 def verify_loop_steps(made: Iterable[LoopStep], before: LoopStep | None = None) -> Iterator[LoopStep]:

@@ -7,6 +7,10 @@ A form stands beside an operation, as its attribute `FORM`, and both the printer
     loop {var} in {lows:max}..{highs:min}       one bound as it is, several as max(…)
     hold {buffer}⟨begins?| no longer⟩           what is written if a field holds something, or else
     … ⟨after!? after {after}⟩                   what is written unless a field is None
+    ⟨results?{results:typed} = ⟩call …          what is bound, with its type, before what else there is
+    {buffer} = arena {buffer.dtype}[{shape}]    the dtype of what is bound, where it stands apart
+    {buffer}[{offset}] {monoid:assign} {value}  `=` where a monoid only sets, or else `sum=`
+    loop … {stmts:block}                        statements in braces
     for … (⟦{params:typed} = {init}⟧) {body}    a list of what stands in several fields, one of each at a time
 """
 
@@ -22,7 +26,7 @@ from functools import cache
 class Hole:
     """The place of a field. path: the attributes that lead to it. open: the bracket before a list.
 
-    how: what several bounds are the arguments of, or `typed` of variables with their types.
+    how: what several bounds are the arguments of (`BOUNDS`), `typed` of variables with their types, `assign`, `block`.
     """
 
     path: tuple[str, ...]
@@ -67,6 +71,8 @@ class Each:
     def holes(self) -> list[Hole]:
         return [piece for piece in self.form if isinstance(piece, Hole)]
 
+
+BOUNDS = ("max", "min")
 
 Form = tuple["str | Hole | Choice | Each", ...]
 

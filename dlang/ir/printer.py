@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from dlang.diagnostics import Span
 from dlang.ir import anf
-from dlang.ir.forms import Hole, written
+from dlang.ir.forms import BOUNDS, Hole, written
 from dlang.polynomials import Poly
 
 _WORD = re.compile(r"[^\W\d]\w*\Z")
@@ -36,11 +37,11 @@ def print_program(program: anf.Program) -> str:
 
 def print_datatype(datatype: anf.Datatype) -> str:
     """The text of a datatype."""
-    label = f" {_quoted(datatype.label)}" if datatype.label else ""
+    label = f" {quoted(datatype.label)}" if datatype.label else ""
     variants = []
     for variant in datatype.variants:
-        variants.append(f"{_name(variant.name)}({Printer().bindings(variant.fields)})")
-    return f"data {_quoted(datatype.name)}{label} {{ {', '.join(variants)} }}\n"
+        variants.append(f"{name_text(variant.name)}({Printer().bindings(variant.fields)})")
+    return f"data {quoted(datatype.name)}{label} {{ {', '.join(variants)} }}\n"
 
 
 def print_function(function: anf.Function) -> str:
@@ -61,62 +62,62 @@ def written_sizes(params: Sequence[anf.Var]) -> tuple[str, Callable[[anf.Size], 
     return printer.bindings(tuple(params)), printer.size
 
 
-class Printer:
-    """Writes programs, or parts of one function, in which variables are numbered as they come.
+class FormPrinter:
+    """Writes operations of either IR by their forms; variables are numbered as they come.
 
     since: the variables that another has written keep the names that they have there.
     """
 
-    def __init__(self, since: Printer | None = None) -> None:
+    def __init__(self, since: FormPrinter | None = None) -> None:
         self.lines: list[str] = []
-        self._depth = 0
-        self._names: dict[anf.Var, str] = {} if since is None else since._names
-        self._numbers: dict[anf.Var, int] = {} if since is None else since._numbers
-
-    @classmethod
-    def of(cls, function: anf.Function, since: Printer | None = None) -> Printer:
-        """One that has written a function: what it writes then names its variables as its text does."""
-        printer = cls(since)
-        params = printer.bindings(function.params)
-        results = printer.bindings(function.results)
-        label = f" {_quoted(function.label)}" if function.label != function.name else ""
-        rules = f" {_rules(function.rules)}" if function.rules is not None else ""
-        pairs = ", ".join([f"{j} {k}" for j, k in function.continues])
-        continues = f" continues ({pairs})" if pairs else ""
-        consumes = f" consumes ({', '.join(map(str, function.consumes))})" if function.consumes else ""
-        head = f"fn {_name(function.name)}{label}({params}) -> ({results}){rules}{continues}{consumes} {{"
-        printer.line(head, function.span)
-        printer.block(function.body)
-        printer.line("}")
-        return printer
+        self.depth = 0
+        self.names: dict[object, str] = {} if since is None else since.names
+        self.numbers: dict[object, int] = {} if since is None else since.numbers
 
     def line(self, text: str, span: Span | None = None) -> None:
         comment = "" if span is None else f"  # {span!r}"
-        self.lines.append("  " * self._depth + text + comment)
+        self.lines.append("  " * self.depth + text + comment)
+
+    @contextmanager
+    def indented(self) -> Iterator[None]:
+        """Lines that are written meanwhile are those of a block."""
+        self.depth += 1
+        yield
+        self.depth -= 1
+
+    @contextmanager
+    def apart(self) -> Iterator[list[str]]:
+        """The list of the lines that are written meanwhile, which are part of an operation."""
+        around, self.lines = self.lines, []
+        yield self.lines
+        self.lines = around
+
+    def in_braces(self, lines: Sequence[str]) -> str:
+        return "\n".join(["{", *lines, "  " * self.depth + "}"])
 
     # ---- small parts -------------------------------------------------------------------------------------------------
+    def named(self, thing: object, name: str, serial: int, mark: str = "") -> str:
+        """The text of a variable, or of what else has a name and a serial number, that has none yet."""
+        number = self.numbers[thing] = len(self.numbers)
+        name = re.sub(r"[^\w']", "_", name)
+        self.names[thing] = f"{mark}{name if name[:1].isalpha() or name[:1] == '_' else '_' + name}.{number}"
+        return self.names[thing]
+
     def var(self, var: anf.Var) -> str:
-        if var not in self._names:
-            number = self._numbers[var] = len(self._numbers)
-            name = re.sub(r"[^\w']", "_", var.name)
-            self._names[var] = f"{name if name[:1].isalpha() or name[:1] == '_' else '_' + name}.{number}"
-        return self._names[var]
+        return self.names.get(var) or self.named(var, var.name, var.serial)
 
     def atom(self, atom: anf.Atom) -> str:
         return self.var(atom) if isinstance(atom, anf.Var) else _literal(atom)
-
-    def atoms(self, atoms: Iterable[anf.Atom]) -> str:
-        return "(" + ", ".join([self.atom(a) for a in atoms]) + ")"
 
     def size(self, size: anf.Size) -> str:
         for m in sorted(size.terms, key=lambda m: (-len(m), [a.serial for a in m])):
             for a in m:
                 self.var(a)
-        number = self._numbers
+        number = self.numbers
         terms = [(tuple(sorted(m, key=number.__getitem__)), c) for m, c in size.terms.items()]
         out = ""
         for m, c in sorted(terms, key=lambda mc: (-len(mc[0]), [number[a] for a in mc[0]])):
-            factors = [self._names[a] for a in m]
+            factors = [self.names[a] for a in m]
             if abs(c) != 1 or not m:
                 factors.insert(0, str(abs(c)))
             sign = ("-" if c < 0 else "") if not out else (" - " if c < 0 else " + ")
@@ -136,29 +137,74 @@ class Printer:
                 return self.dtype(type.dtype)
 
     def dtype(self, dtype: str) -> str:
-        return _quoted(dtype) if anf.is_handle(dtype) else dtype
+        return quoted(dtype) if anf.is_handle(dtype) else dtype
 
-    def bindings(self, vars: Iterable[anf.Var]) -> str:
-        out = []
-        for var in vars:
-            type = self.type(var.type)
-            out.append(f"{self.var(var)}: {type}")
-        return ", ".join(out)
+    def binding(self, bound: object) -> str:
+        """The text of what is bound, with its type."""
+        assert isinstance(bound, anf.Var)
+        type = self.type(bound.type)
+        return f"{self.var(bound)}: {type}"
 
-    # ---- lets --------------------------------------------------------------------------------------------------------
+    def bindings(self, bound: Iterable[object]) -> str:
+        return ", ".join([self.binding(x) for x in bound])
+
+    # ---- operations --------------------------------------------------------------------------------------------------
+    def field(self, hole: Hole, value: object) -> str:
+        """The text of what an operation holds."""
+        if hole.quoted:
+            return quoted(str(value))
+        if hole.how == "assign":
+            return "=" if value == "set" else f"{value}="
+        if not isinstance(value, tuple):
+            return f"{hole.open}{self.part(value, hole)}{hole.close}"
+        parts = [quoted(v) if isinstance(v, str) else self.part(v, hole) for v in value]
+        text = ", ".join(parts)
+        return f"{hole.how}({text})" if hole.how in BOUNDS and len(parts) > 1 else f"{hole.open}{text}{hole.close}"
+
+    def part(self, value: object, hole: Hole) -> str:
+        match value:
+            case None:
+                return "_"
+            case anf.Var():
+                return self.binding(value) if hole.how == "typed" else self.var(value)
+            case anf.Lit():
+                return _literal(value)
+            case Poly():
+                return self.size(value)
+            case str():
+                return name_text(value)
+            case int():
+                return str(int(value))  # of a truth value, too
+            case _:
+                raise AssertionError(f"{type(value).__name__} in an operation")
+
+
+class Printer(FormPrinter):
+    """Writes programs of the core IR, or parts of one function."""
+
+    @classmethod
+    def of(cls, function: anf.Function, since: Printer | None = None) -> Printer:
+        """One that has written a function: what it writes then names its variables as its text does."""
+        printer = cls(since)
+        params = printer.bindings(function.params)
+        results = printer.bindings(function.results)
+        label = f" {quoted(function.label)}" if function.label != function.name else ""
+        rules = f" {_rules(function.rules)}" if function.rules is not None else ""
+        pairs = ", ".join([f"{j} {k}" for j, k in function.continues])
+        continues = f" continues ({pairs})" if pairs else ""
+        consumes = f" consumes ({', '.join(map(str, function.consumes))})" if function.consumes else ""
+        head = f"fn {name_text(function.name)}{label}({params}) -> ({results}){rules}{continues}{consumes} {{"
+        printer.line(head, function.span)
+        printer.block(function.body)
+        printer.line("}")
+        return printer
+
     def block(self, block: anf.Block) -> None:
-        self._depth += 1
-        for let in block.lets:
-            self.let(let)
-        self.line("yield" + "".join([" " + ", ".join([self.atom(r) for r in block.results])] if block.results else []))
-        self._depth -= 1
-
-    def nested(self, block: anf.Block) -> str:
-        """The text of a block in an operation."""
-        around, self.lines = self.lines, []
-        self.block(block)
-        inner, self.lines = self.lines, around
-        return "\n".join(["{", *inner, "  " * self._depth + "}"])
+        with self.indented():
+            for let in block.lets:
+                self.let(let)
+            results = ", ".join([self.atom(r) for r in block.results])
+            self.line(f"yield {results}" if results else "yield")
 
     def let(self, let: anf.Let) -> None:
         binds = self.bindings(let.vars)
@@ -170,47 +216,27 @@ class Printer:
         """The text of an operation, or of a part of a comprehension."""
         return written(op.FORM, op, self.field)
 
-    def field(self, hole: Hole, value: object) -> str:
-        """The text of what an operation holds."""
-        if hole.quoted:
-            return _quoted(str(value))
-        if not isinstance(value, tuple):
-            return self.part(value, hole)
-        parts = [_quoted(v) if isinstance(v, str) else self.part(v, hole) for v in value]
-        text = ", ".join(parts)
-        return f"{hole.how}({text})" if hole.how and len(parts) > 1 else f"{hole.open}{text}{hole.close}"
-
     def part(self, value: object, hole: Hole) -> str:
         match value:
-            case None:
-                return "_"
-            case anf.Var():
-                return self.bindings([value]) if hole.how == "typed" else self.var(value)
-            case anf.Lit():
-                return _literal(value)
-            case Poly():
-                return self.size(value)
             case anf.Variant(datatype, tag):
-                return f"{_quoted(datatype)} {tag}"
+                return f"{quoted(datatype)} {tag}"
             case anf.Block():
-                return self.nested(value)
+                with self.apart() as lines:
+                    self.block(value)
+                return self.in_braces(lines)
             case anf.Axis() | anf.Reduce() | anf.ScatterAdd():
                 return self.op(value)
-            case str():
-                return _name(value)
-            case int():
-                return str(int(value))  # of a truth value, too
             case _:
-                raise AssertionError(f"{type(value).__name__} in an operation")
+                return super().part(value, hole)
 
 
 def _rules(rules: anf.Rules) -> str:
     named = [("pullback", rules.pullback), ("pushforward", rules.pushforward)]
-    words = [f"{kind} {_name(name)}" for kind, name in named if name is not None]
+    words = [f"{kind} {name_text(name)}" for kind, name in named if name is not None]
     return " ".join([f"wrt {_numbers(rules.wrt)}", *words, *(["checkpoint"] if rules.checkpoint else [])])
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -218,19 +244,19 @@ def _numbers(numbers: tuple[int, ...]) -> str:
     return "(" + ", ".join(map(str, numbers)) + ")"
 
 
-def _name(name: str) -> str:
-    return name if _WORD.match(name) else _quoted(name)
+def name_text(name: str) -> str:
+    return name if _WORD.match(name) else quoted(name)
 
 
 def _literal(lit: anf.Lit) -> str:
     match lit.dtype:
         case "str":
-            return _quoted(str(lit.value))
+            return quoted(str(lit.value))
         case "bool":
             return "true" if lit.value else "false"
         case dtype if dtype in anf.FLOATS:
             return repr(float(lit.value)) + ("" if dtype == "f64" else dtype)
         case dtype if anf.is_handle(dtype):
-            return f"null {_quoted(dtype)}"
+            return f"null {quoted(dtype)}"
         case dtype:
             return str(int(lit.value)) + ("" if dtype == "i64" else dtype)

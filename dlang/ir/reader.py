@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import partial
 from typing import Any, get_args
 
 from dlang.ir import anf
-from dlang.ir.forms import Choice, Each, Form, Hole, parsed
+from dlang.ir.forms import BOUNDS, Choice, Each, Form, Hole, parsed
 from dlang.ir.roles import Leaf, Many, Record, Role, Shape, shapes
 from dlang.ir.tokens import Tokens, words
 from dlang.ops.dtypes import NUMBERS
@@ -32,11 +33,12 @@ def read_program(text: str) -> anf.Program:
     return anf.Program({f.name: f for f in functions}, reader.datatypes)
 
 
-class _Reader:
+class FormReader:
+    """Reads operations of either IR by their forms; the names of variables stand for those that were bound last."""
+
     def __init__(self, text: str) -> None:
         self.tokens = Tokens(text)
-        self._vars: dict[str, anf.Var] = {}
-        self.datatypes: dict[str, anf.Datatype] = {}
+        self.vars: dict[str, Any] = {}
 
     # ---- small parts -------------------------------------------------------------------------------------------------
     def name(self) -> str:
@@ -49,32 +51,31 @@ class _Reader:
     def integer(self) -> int:
         return int(self.tokens.take("number"))
 
-    def bind(self, type: anf.Type) -> Callable[[str], anf.Var]:
-        def make(printed: str) -> anf.Var:
-            self._vars[printed] = anf.fresh(printed.rpartition(".")[0], type)
-            return self._vars[printed]
+    def bound(self, printed: str, type: anf.Type) -> anf.Var:
+        self.vars[printed] = var = anf.fresh(printed.rpartition(".")[0], type)
+        return var
 
-        return make
-
-    def binding(self) -> anf.Var:
+    def binding(self) -> Any:
+        """Reads what is bound, with its type."""
         printed = self.tokens.take("var")
         self.tokens.expect(":")
-        return self.bind(self.type())(printed)
+        return self.bound(printed, self.type())
 
     def index_var(self) -> anf.Var:
-        return self.bind(_I64)(self.tokens.take("var"))
+        return self.bound(self.tokens.take("var"), _I64)
 
-    def var(self) -> anf.Var:
-        printed = self.tokens.take("var")
-        if printed not in self._vars:
+    def var(self, kind: str = "var") -> Any:
+        printed = self.tokens.take(kind)
+        if printed not in self.vars:
             self.tokens.back()
             raise self.tokens.fail("a variable in scope")
-        return self._vars[printed]
+        return self.vars[printed]
 
     def atom(self) -> anf.Atom:
         kind, text = self.tokens.peek()
         if kind == "var":
-            return self.var()
+            var: anf.Var = self.var()
+            return var
         if self.tokens.accept("null"):
             return anf.Lit(0, self.text())
         if kind == "text":
@@ -94,15 +95,6 @@ class _Reader:
             raise self.tokens.fail("a number of a known dtype")
         sign = "-" if negative else ""
         return anf.Lit(float(sign + value) if dtype in anf.FLOATS else int(sign + value), dtype)
-
-    def atoms(self) -> tuple[anf.Atom, ...]:
-        return self.tokens.several(self.atom)
-
-    def optional(self) -> anf.Atom | None:
-        return None if self.tokens.accept("_") else self.atom()
-
-    def texts(self) -> tuple[str, ...]:
-        return self.tokens.several(self.text)
 
     def size(self) -> anf.Size:
         total: anf.Size = Poly({})
@@ -135,14 +127,119 @@ class _Reader:
     def type(self) -> anf.Type:
         if self.tokens.accept("token"):
             return anf.Token()
+        dtype = self.dtype()
+        return anf.Array(dtype, self.sizes()) if self.tokens.peek() == ("mark", "[") else anf.Scalar(dtype)
+
+    def dtype(self) -> str:
         kind, dtype = self.tokens.peek()
         if kind == "text":
-            dtype = self.text()
-        elif dtype not in anf.DTYPES:
+            return self.text()
+        if dtype not in anf.DTYPES:
             raise self.tokens.fail("a type")
-        else:
-            self.tokens.skip()
-        return anf.Array(dtype, self.sizes()) if self.tokens.peek() == ("mark", "[") else anf.Scalar(dtype)
+        self.tokens.skip()
+        return dtype
+
+    # ---- operations by their forms -----------------------------------------------------------------------------------
+    def fields(self, cls: Any, form: Form, before: Mapping[str, Any]) -> Any:
+        """Reads an operation of which this much of the form is left, behind the fields that stood before."""
+        fields = dict(before)
+        self.form(form, cls, fields)
+        unsaid = [f.name for f in dataclasses.fields(cls) if f.name not in fields and f.default is dataclasses.MISSING]
+        return cls(**fields, **dict.fromkeys(unsaid))
+
+    def form(self, form: Form, cls: Any, fields: dict[str, Any]) -> None:
+        """Reads the pieces of a form; what stands in the places of fields goes to `fields`."""
+        for piece in form:
+            match piece:
+                case Hole((name,)):
+                    fields[name] = self.field(piece, shapes(cls)[name])
+                case Each(inner):
+                    names = [hole.path[0] for hole in piece.holes]
+                    none = self.tokens.peek() == ("mark", ")")
+                    rows = () if none else self.tokens.listed(partial(self.row, inner, cls))
+                    fields.update(zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True))
+                case Choice(field, _, then, otherwise):
+                    first, *others = then
+                    start = words(str(first)) if isinstance(first, str) else []
+                    if self.tokens.accept(*start) if start else self.tokens.peek()[0] == "var":
+                        fields[field] = True  # unless a place in what follows says more
+                        self.form(tuple(others) if start else then, cls, fields)
+                    else:
+                        shape = shapes(cls)[field]
+                        if isinstance(shape, Many):
+                            fields[field] = ()
+                        elif isinstance(shape, Leaf) and shape.type is bool:
+                            fields[field] = False
+                        self.form(otherwise, cls, fields)
+                case _:
+                    self.tokens.expect(*words(str(piece)))
+
+    def row(self, form: Form, cls: Any) -> list[Any]:
+        """Reads one of each of several fields."""
+        out = []
+        for piece in form:
+            if isinstance(piece, Hole):
+                of = shapes(cls)[piece.path[0]]
+                assert isinstance(of, Many)
+                out.append(self.part(of.of, piece))
+            else:
+                self.tokens.expect(*words(str(piece)))
+        return out
+
+    def field(self, hole: Hole, shape: Shape) -> Any:
+        if hole.open and isinstance(shape, Leaf) and shape.role in (Role.STATIC, Role.HINT):  # a list, shaped as one
+            one = self.text if shape.type is str else partial(self.part, shape, hole)
+            return self.tokens.several(one, hole.open, hole.close)
+        inner = shape.of if isinstance(shape, Many) else shape
+        if inner is shape:
+            self.tokens.expect(*hole.open)
+            part = self.text() if hole.quoted else self.monoid() if hole.how == "assign" else self.part(inner, hole)
+            self.tokens.expect(*hole.close)
+            return part
+        if hole.open:
+            return self.tokens.several(lambda: self.part(inner, hole), hole.open, hole.close)
+        if hole.how in BOUNDS and not self.tokens.accept(hole.how):
+            return (self.part(inner, hole),)
+        return (self.tokens.several if hole.how in BOUNDS else self.tokens.listed)(lambda: self.part(inner, hole))
+
+    def monoid(self) -> str:
+        """Reads how a store combines its value with what is there."""
+        if self.tokens.accept("="):
+            return "set"
+        monoid = self.tokens.take("word")
+        self.tokens.expect("=")
+        return monoid
+
+    def part(self, shape: Shape, hole: Hole) -> Any:
+        """Reads a part of an operation by its role and type."""
+        if isinstance(shape, Record):
+            return self.record(shape, hole)
+        assert isinstance(shape, Leaf)
+        if shape.optional and self.tokens.accept("_"):
+            return None
+        match shape.role:
+            case Role.OPERAND:
+                return self.var() if shape.type is anf.Var else self.atom()
+            case Role.BINDER | Role.RESULT:
+                return self.binding() if hole.how == "typed" else self.index_var()
+            case Role.SIZE:
+                return self.size()
+            case _ if shape.type is str:
+                return self.name()
+            case _:
+                return bool(self.integer()) if shape.type is bool else self.integer()
+
+    def record(self, shape: Record, hole: Hole) -> Any:
+        """Reads a part that has parts of its own."""
+        classes: tuple[Any, ...] = shape.classes
+        (cls,) = classes
+        return self.fields(cls, parsed(cls.FORM), {})
+
+
+class _Reader(FormReader):
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.datatypes: dict[str, anf.Datatype] = {}
 
     # ---- datatypes, functions, blocks, lets --------------------------------------------------------------------------
     def datatype(self) -> None:
@@ -150,7 +247,7 @@ class _Reader:
         label = self.text() if self.tokens.peek()[0] == "text" else ""
 
         def variant() -> tuple[str, tuple[anf.Var, ...]]:
-            self._vars = {}
+            self.vars = {}
             return self.name(), self.tokens.several(self.binding)
 
         variants = self.tokens.several(variant, "{", "}")
@@ -165,7 +262,7 @@ class _Reader:
         return self.datatypes[name].variants[tag]
 
     def function(self) -> anf.Function:
-        self._vars = {}
+        self.vars = {}
         self.tokens.expect("fn")
         name = self.name()
         label = self.text() if self.tokens.peek()[0] == "text" else name
@@ -205,101 +302,37 @@ class _Reader:
     def op(self) -> anf.Op:
         word = self.tokens.take("word")
         if word in PRIMITIVES:
-            return anf.Prim(word, self.atoms())
+            return anf.Prim(word, self.tokens.several(self.atom))
         cls = _FORMS.get(word)
         if cls is None:
             self.tokens.back()
             raise self.tokens.fail("an operation")
-        op: anf.Op = self.fields(cls, word)
+        op: anf.Op = self.fields(cls, _behind(word, cls), {})
         return op
 
-    def fields(self, cls: Any, word: str = "") -> Any:
-        """Reads what stands behind the first word of a form."""
-        fields: dict[str, Any] = {}
-        first, *rest = parsed(cls.FORM)
-        self.form((first[len(word) :], *rest) if isinstance(first, str) else (first, *rest), cls, fields)
-        return cls(**fields)
-
-    def form(self, form: Form, cls: Any, fields: dict[str, Any]) -> None:
-        """Reads the pieces of a form; what stands in the places of fields goes to `fields`."""
-        for piece in form:
-            match piece:
-                case Hole((name,)):
-                    fields[name] = self.field(piece, shapes(cls)[name])
-                case Each(inner):
-                    names = [hole.path[0] for hole in piece.holes]
-                    none = self.tokens.peek() == ("mark", ")")
-                    rows = () if none else self.tokens.listed(partial(self.row, inner, cls))
-                    fields.update(zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True))
-                case Choice(field, _, (first, *rest)):
-                    start = words(str(first)) if isinstance(first, str) else []
-                    if self.tokens.accept(start[0]) if start else self.tokens.peek()[0] == "var":
-                        fields[field] = True  # unless a place in what follows says more
-                        for other in start[1:]:
-                            self.tokens.expect(other)
-                        self.form(tuple(rest), cls, fields)
-                    elif isinstance(shapes(cls)[field], Many):
-                        fields[field] = ()
-                case _:
-                    for word in words(str(piece)):
-                        self.tokens.expect(word)
-
-    def row(self, form: Form, cls: Any) -> list[Any]:
-        """Reads one of each of several fields."""
-        out = []
-        for piece in form:
-            if isinstance(piece, Hole):
-                of = shapes(cls)[piece.path[0]]
-                assert isinstance(of, Many)
-                out.append(self.part(of.of, piece))
-            else:
-                for word in words(str(piece)):
-                    self.tokens.expect(word)
-        return out
-
-    def field(self, hole: Hole, shape: Shape) -> Any:
-        inner = shape.of if isinstance(shape, Many) else shape  # a list of what is static has the role of a part
-        if hole.open:
-            text = isinstance(inner, Leaf) and inner.type is str
-            return self.tokens.several(lambda: self.text() if text else self.part(inner, hole), hole.open, hole.close)
-        if inner is shape:
-            return self.text() if hole.quoted else self.part(inner, hole)
-        if hole.how and not self.tokens.accept(hole.how):
-            return (self.part(inner, hole),)
-        return (self.tokens.several if hole.how else self.tokens.listed)(lambda: self.part(inner, hole))
-
     def part(self, shape: Shape, hole: Hole) -> Any:
-        """Reads a part of an operation by its role and type."""
-        if isinstance(shape, Record):
-            classes: tuple[Any, ...] = shape.classes
-            return self.fields(classes[0]) if len(classes) == 1 else self.fields(*self.told(classes))
-        assert isinstance(shape, Leaf)
-        if shape.optional and self.tokens.accept("_"):
-            return None
-        match shape.role:
-            case Role.OPERAND:
-                return self.var() if shape.type is anf.Var else self.atom()
-            case Role.BINDER:
-                return self.binding() if hole.how == "typed" else self.index_var()
-            case Role.SIZE:
-                return self.size()
-            case Role.BLOCK:
-                return self.block()
-            case _ if shape.type is anf.Variant:
-                return self.variant()
-            case _ if shape.type is str:
-                return self.name()
-            case _:
-                return bool(self.integer()) if shape.type is bool else self.integer()
+        if isinstance(shape, Leaf) and shape.role is Role.BLOCK:
+            return self.block()
+        if isinstance(shape, Leaf) and shape.type is anf.Variant:
+            return self.variant()
+        return super().part(shape, hole)
 
-    def told(self, classes: Sequence[Any]) -> tuple[Any, str]:
-        """The one of several records whose first word comes next, and the word."""
+    def record(self, shape: Record, hole: Hole) -> Any:
+        if len(shape.classes) == 1:
+            return super().record(shape, hole)
         word = self.tokens.take("word")
+        classes: tuple[Any, ...] = shape.classes
         for cls in classes:
             if cls.FORM.startswith(f"{word} "):
-                return cls, word
+                return self.fields(cls, _behind(word, cls), {})
         self.tokens.back()
         raise self.tokens.fail(" or ".join([f"`{cls.FORM.split(' ')[0]}`" for cls in classes]))
+
+
+def _behind(word: str, cls: Any) -> Form:
+    """The form of an operation behind its first word."""
+    first, *others = parsed(cls.FORM)
+    return (first[len(word) :], *others) if isinstance(first, str) else (first, *others)
 
 
 _FORMS = {re.split(r"\W", cls.FORM)[0]: cls for cls in get_args(anf.Op) if cls is not anf.Prim}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from dlang.ir.errors import Unreadable
@@ -12,10 +12,11 @@ from dlang.ops.dtypes import NUMBERS
 _TOKEN = re.compile(
     rf"""(?P<skip>\s+|\#[^\n]*)
       | (?P<text>"(?:\\.|[^"\\])*")
+      | (?P<buffer>&[^\W\d][\w']*\.\d+)
       | (?P<var>[^\W\d][\w']*\.\d+)
       | (?P<word>[^\W\d]\w*)
       | (?P<number>\d+(?:\.\d+)?(?:e[+-]?\d+)?(?:{"|".join(NUMBERS)})?)
-      | (?P<mark>->|\.\.|[()\[\]{{}},:=*/+-])""",
+      | (?P<mark>->|<-|\.\.|[()\[\]{{}},:=*/+·×-])""",
     re.VERBOSE,
 )
 
@@ -53,22 +54,40 @@ class Tokens:
     def peek(self) -> tuple[str, str]:
         return ("end", "") if self.done() else self._tokens[self._at][:2]
 
+    def binds(self) -> bool:
+        """Tells whether the name of what is bound comes next: its type is behind it, or the operation is."""
+        coming = self._tokens[self._at : self._at + 2]
+        return len(coming) == 2 and coming[0][0] in ("var", "buffer") and coming[1][1] in (":", "=")
+
     def take(self, kind: str) -> str:
         if self.peek()[0] != kind:
             raise self.fail(f"a {kind}")
         self._at += 1
         return self._tokens[self._at - 1][1]
 
-    def accept(self, text: str) -> bool:
-        kind, found = self.peek()
-        if kind in ("mark", "word", "number") and found == text:
-            self._at += 1
-            return True
-        return False
+    def accept(self, *texts: str) -> bool:
+        """Goes on behind these texts if they come next, and tells whether they did."""
+        coming = self._tokens[self._at : self._at + len(texts)]
+        if [text for kind, text, _ in coming if kind in ("mark", "word", "number")] != list(texts):
+            return False
+        self._at += len(texts)
+        return True
 
-    def expect(self, text: str) -> None:
-        if not self.accept(text):
-            raise self.fail(repr(text))
+    def expect(self, *texts: str) -> None:
+        for text in texts:
+            if not self.accept(text):
+                raise self.fail(repr(text))
+
+    def any_of(self, items: Sequence[Callable[[], T]]) -> T:
+        """Reads by the first of these that can; if none can, the error is that of the one that read furthest."""
+        begin, failures = self._at, list[Unreadable]()
+        for item in items:
+            try:
+                return item()
+            except Unreadable as e:
+                failures.append(e)
+                self._at = begin
+        raise max(failures, key=lambda e: e.offset)
 
     def several(self, item: Callable[[], T], open: str = "(", close: str = ")") -> tuple[T, ...]:
         """open item, item, … close"""

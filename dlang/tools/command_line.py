@@ -276,9 +276,9 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "opt",
             "opt",
             "run passes of the optimiser on a program in the textual form of the IR",
-            "Reads what `dlc ir` prints before the stage `loops`, runs the passes in the order that is given, verifies "
-            "the program after each, and prints it.",
-            examples=("--list", "loss.ir --passes simplify,cse,dce"),
+            "Reads what `dlc ir` prints up to the stage `loops`, runs the passes in the order that is given, verifies "
+            "the program after each, and prints it. Passes of the loop IR run on loops.",
+            examples=("--list", "loss.ir --passes simplify,cse,dce", "loss.loops --passes pieces,scratch --llvm"),
         ),
         Command(
             "bisect",

@@ -48,7 +48,7 @@ fn main(w: f64[k, k], x: f64[n, k], steps: i64) -> f64[n, k] {
   h
 }"""
     lines = loops(text)
-    (pack,) = [k for k, line in enumerate(lines) if " = pack " in line]
+    (pack,) = [k for k, line in enumerate(lines) if "pack " in line]
     (loop,) = [k for k, line in enumerate(lines) if "for " in line]
     (product,) = [k for k, line in enumerate(lines) if " · &panels" in line]
     (free,) = [k for k, line in enumerate(lines) if "free &panels" in line]

@@ -106,7 +106,9 @@ def loops(function: str) -> str:
 def test_a_convolution_and_its_gradients_are_products_with_windows_that_are_read_where_they_are() -> None:
     text = loops("last_gradient")
     assert "&windows" not in text and "&products" in text and "sum= x" in text
-    (of_kernel,) = re.findall(r"&sums\.\d+\[.*\] = &x\.\d+\[.* \+ &(offsets\.\d+) \+ &(offsets\.\d+)\] · &panels", text)
+    (of_kernel,) = re.findall(
+        r"&sums\.\d+\[.*\] = &x\.\d+\[.*, rows &(offsets\.\d+), columns &(offsets\.\d+)\] · &panels", text
+    )
     assert len(set(of_kernel)) == 2
 
 
@@ -121,5 +123,5 @@ def test_the_tables_of_a_convolution_are_made_once_for_all_of_its_blocks() -> No
 
 def test_windows_go_to_panels_at_once_where_the_result_has_its_points_side_by_side() -> None:
     text = loops("first")
-    assert re.search(r"&panels\.\d+\[0, .*\] = pack &x\.\d+\[.* \+ &offsets\.\d+ \+ &offsets\.\d+\]", text)
+    assert re.search(r"pack &panels\.\d+\[0, .*\] <- &x\.\d+\[.*, rows &offsets\.\d+, columns &offsets\.\d+\]", text)
     assert "&windows" not in text

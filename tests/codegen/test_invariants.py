@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -58,7 +60,7 @@ def test_a_matrix_and_its_transpose_are_packed_in_front_of_a_loop_each_once() ->
     made = lowered(ONE_ARRAY_TWO_WAYS, "forth_and_back")
     program = optimise(made.program, [made.entry.name], verify=True)
     text = print_program(schedule(program, Lanes(512)))
-    before, inside = text.split("\n  for ", 1)
-    assert before.count(" = pack ") == 2
+    before, inside = re.split(r"\n  (?:.* = )?for ", text, maxsplit=1)
+    assert before.count(" pack ") == 2
     assert before.count("ᵀ") == 1
-    assert " = pack " not in inside
+    assert " pack " not in inside

@@ -54,11 +54,12 @@ def usual(program: Program) -> str:
         depth = len(line) - len(line.lstrip())
         while hidden and depth < hidden[-1]:
             hidden.pop()
-        if line.strip().startswith("if "):
+        if re.search(r"(^ *| = )if ", line):
             last = "otherwise" if "fits" in line else "then"
         if hidden and depth >= hidden[-1]:
             continue
-        if (line.strip().startswith("if wrong") and last == "then") or (line.strip() == "else" and last == "otherwise"):
+        then, otherwise = "if wrong" in line, line.strip().startswith("} else")
+        if (then and last == "then") or (otherwise and last == "otherwise"):
             hidden.append(depth + 2)
             continue
         out.append(line)
@@ -92,5 +93,5 @@ def test_a_convolution_and_its_gradients_are_products_of_blocks_of_windows() -> 
     assert all(shape.count(",") <= 3 for _, shape in allocated)  # no array of all windows
     # eight columns are done in tiles, sixteen by tables; the windows of the kernels of eight columns are gathered
     assert [name for name, _ in allocated].count("windows") == 1
-    assert len(re.findall(r"\+ &offsets\.\d+\] · &panels", text)) == 2
+    assert len(re.findall(r"columns &offsets\.\d+\] · &panels", text)) == 2
     assert [name for name, _ in allocated].count("products") == 1  # added to the windows of the image's gradient

@@ -85,7 +85,7 @@ def test_a_tile_has_an_accumulator_for_each_row_and_loads_the_columns_once() -> 
 
 def test_the_products_of_a_batch_say_whether_the_next_one_lies_right_behind() -> None:
     dense = loops(contract("bik bkj bij")[0])
-    assert re.search(r"(followed\.\d+) = gt\(left\.\d+, 1\)[^@]* · .*the next one behind it if \1", dense)
+    assert re.search(r"(followed\.\d+): bool = gt\(left\.\d+, 1\)[^@]* · .*the next one behind it if \1", dense)
     assert "followed" not in loops(contract("ibk bkj bij")[0])  # the rows of the first factor are apart
 
 

@@ -35,7 +35,7 @@ def test_a_number_that_the_device_has_made_stays_there() -> None:
 def test_a_number_that_is_a_result_is_left_there() -> None:
     text = host("fn f(x: f64[n]) -> f64 = sqrt(sum(x * x))")
     assert "fetch" not in text and text.count("launch kernel") == 2
-    assert re.search(r"-> &\w+$", text)
+    assert re.search(r"yield &\w+\n}$", text)
 
 
 def test_a_number_that_decides_how_often_is_fetched() -> None:
@@ -60,12 +60,12 @@ def test_elements_are_stored_by_one_thread() -> None:
 
 def test_what_is_printed_is_brought_to_the_host() -> None:
     text = host('fn f(x: f64[n]) -> f64[n] { let y = 2.0 * x; print("{y}"); y + 1.0 }')
-    assert len(re.findall(r"^  on host \(&\w+, n\)$", text, re.M)) == 1
+    assert len(re.findall(r"^  on host \(&\w+\), parts \(&\w+ n\) {$", text, re.M)) == 1
 
 
 def test_a_loop_in_order_is_the_hosts_with_one_copy_each_way() -> None:
     text = host("fn f(x: f64[n]) -> f64[n] { var y = sin(x); for i in 1..n { y[i] += 0.5 * y[i - 1] }; cos(y) }")
-    assert len(re.findall(r"on host \(&\w+ changed\)", text)) == 1
+    assert len(re.findall(r"on host \((&\w+)\), changed \(\1\)", text)) == 1
 
 
 def test_a_loop_around_kernels_waits_for_nothing() -> None:
@@ -75,7 +75,7 @@ def test_a_loop_around_kernels_waits_for_nothing() -> None:
 
 def test_a_product_is_one_call_for_a_whole_batch() -> None:
     text = host("fn f(a: f64[b, n, m], c: f64[b, m, k]) -> f64[b, n, k] = [a[i] @ c[i] for i < b]")
-    assert re.search(r"on device: .* · .*# .* times, by ", text)
+    assert re.search(r"on device: .* · .* times, by ", text)
     assert "loop" not in text and "launch" not in text
 
 

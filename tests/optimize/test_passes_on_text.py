@@ -1,13 +1,10 @@
-"""What passes make of small programs, as texts: `passes/NAME.ir` has pairs for the pass NAME.
+"""What passes make of small programs, as texts: `passes/NAME.ir` has pairs for the pass NAME (`tests/pairs.py`).
 
-After a change of a pass, or where a pair is new and ends with `----`, `DLANG_UPDATE=1` writes the second halves anew,
-to be read. Each program is verified before and after.
+Each program is verified before and after.
 """
 
 from __future__ import annotations
 
-import os
-import re
 from pathlib import Path
 
 import pytest
@@ -16,10 +13,10 @@ from dlang.ir.call_graph import called_by
 from dlang.ir.printer import print_program
 from dlang.pipeline import NAMED, run_passes
 from tests.optimize.programs import program
+from tests.pairs import check_file, pairs_in
 
 FOLDER = Path(__file__).with_name("passes")
-PAIR = re.compile(r"^==== (.*)\n((?:(?!----|====).*\n)*)----\n((?:(?!====).*\n)*)", re.MULTILINE)
-FILES = {file.stem: PAIR.findall(file.read_text(encoding="utf-8")) for file in sorted(FOLDER.glob("*.ir"))}
+FILES = pairs_in(FOLDER, "ir")
 
 
 def after(name: str, text: str) -> str:
@@ -33,12 +30,7 @@ def after(name: str, text: str) -> str:
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_is_whole_and_named_after_a_pass(name: str) -> None:
     assert name in NAMED
-    file = FOLDER / f"{name}.ir"
-    if os.environ.get("DLANG_UPDATE"):
-        pairs = [f"==== {title}\n{before}----\n{after(name, before)}" for title, before, _ in FILES[name]]
-        file.write_text("".join(pairs), encoding="utf-8")
-    pairs = [f"==== {title}\n{before}----\n{wanted}" for title, before, wanted in FILES[name]]
-    assert "".join(pairs) == file.read_text(encoding="utf-8")
+    check_file(FOLDER / f"{name}.ir", FILES[name], after)
 
 
 @pytest.mark.parametrize(

@@ -55,9 +55,9 @@ def test_passes_of_the_loop_ir_come_behind_those_of_the_core_ir(write: Write, dl
     _, changed, _ = dlc("ir", file, "--changed")
     parts = re.findall(r"# ---- (.*)", changed)
     assert parts[-2:] == ["pieces:1", "scratch:1"] and "schedule:1" not in parts
-    assert "-      &t" in changed and "scratch &t" in changed.split("# ---- scratch:1")[1]
+    assert "-      &t" in changed and ", scratch (&a" in changed.split("# ---- scratch:1")[1]
     code, _, err = dlc("opt", "f.ir", "--passes", "cse,pieces")
-    assert code == 2 and err.strip().endswith("`pieces` is a pass of the loop IR, which is not read from a text")
+    assert code == 2 and err.strip().endswith("`cse` is a pass of the core IR, `pieces` is a pass of the loop IR")
 
 
 @pytest.mark.parametrize(

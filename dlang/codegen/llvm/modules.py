@@ -71,8 +71,12 @@ def emit(
 
 def print_llvm(program: anf.Program, entries: Sequence[str] = ()) -> str:
     """The text of a program of the core IR, for this processor; by default of all its functions."""
-    nests = schedule(program, Lanes(objects.vector_bits()), GRAIN)
-    return emit(nests, entries or list(program.functions), fuses=objects.has_fma(), avx512=objects.has_avx512()).llvm
+    return print_nests(schedule(program, Lanes(objects.vector_bits()), GRAIN), entries or list(program.functions))
+
+
+def print_nests(program: loops.Program, entries: Sequence[str]) -> str:
+    """The text of loop nests, for this processor."""
+    return emit(program, entries, fuses=objects.has_fma(), avx512=objects.has_avx512()).llvm
 
 
 def _entry(module: Module, program: loops.Program, f: loops.Function, sites: list[Site]) -> str:
