@@ -72,10 +72,10 @@ def jammed(loop: Loop) -> Jam | None:
 
 def _inner(loop: Loop) -> Loop | None:
     """The one loop of lanes in a loop, if it only adds up, by light operations."""
-    found = [s for s in loop.stmts if isinstance(s, Loop)]
-    if len(found) != 1 or loop.lanes > 1 or loop.short or loop.scratch:
+    loops_inside = [s for s in loop.stmts if isinstance(s, Loop)]
+    if len(loops_inside) != 1 or loop.lanes > 1 or loop.short or loop.scratch:
         return None
-    (inner,) = found
+    (inner,) = loops_inside
     if inner.lanes == 1 or inner.short or inner.scratch or not inner.reductions:
         return None
     if any(r.position is not None for r in (*loop.reductions, *inner.reductions)):

@@ -53,5 +53,5 @@ def _loop(loop: Loop, known: set[Var]) -> Loop:
     if not scratch:
         return loop
     buffers = {s.buffer for s in scratch}
-    rest = [s for s in loop.stmts if not (isinstance(s, Allocate | Free) and s.buffer in buffers)]
-    return replace(loop, stmts=tuple(rest), scratch=tuple(scratch))
+    stmts = [s for s in loop.stmts if not (isinstance(s, Allocate | Free) and s.buffer in buffers)]
+    return replace(loop, stmts=tuple(stmts), scratch=tuple(scratch))

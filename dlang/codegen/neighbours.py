@@ -41,11 +41,11 @@ class Group:
 
 def groups(stmts: Sequence[Stmt], var: Var) -> dict[int, Group]:
     """The groups among statements of a loop of lanes, by the numbers of the statements in them."""
-    found: dict[int, Group] = {}
+    groups: dict[int, Group] = {}
     for run in _runs(stmts):
         for group in _windows(run, var):
-            found.update(dict.fromkeys(group.numbers, group))
-    return found
+            groups.update(dict.fromkeys(group.numbers, group))
+    return groups
 
 
 def _runs(stmts: Sequence[Stmt]) -> Iterator[_Run]:

@@ -291,12 +291,12 @@ class _Nest:
     def _disjoint(self, axis: anf.Var) -> tuple[Buffer, ...]:
         """The buffers in which points join what is there, but those that differ in an axis never in one element."""
         inside = {a.var for a in self.order if a.var is not axis} | _bound_in(self.op.body)
-        found: dict[Buffer, bool] = {}
+        disjoint: dict[Buffer, bool] = {}
         for t in self.targets:
             if t.combine and t.place is not None:
                 apart = any(_moves_with(e, axis, inside) for e in t.index) if t.meets else axis in t.kept
-                found[t.place.buffer] = found.get(t.place.buffer, True) and apart
-        return (*self.rows, *(buffer for buffer, apart in found.items() if apart))
+                disjoint[t.place.buffer] = disjoint.get(t.place.buffer, True) and apart
+        return (*self.rows, *(buffer for buffer, apart in disjoint.items() if apart))
 
     def _complete(self, c: Contribution) -> anf.Atom:
         """The value to keep: of a position, 0 where there was no point."""

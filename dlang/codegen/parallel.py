@@ -114,8 +114,8 @@ class _Cutter:
             return None
         loop = in_flight(loop)
         inside = list(walk(loop.stmts))
-        own = _made_in(inside)
-        partials = partials_of(inside, loop.disjoint, own, self.sizes)
+        allocated = _made_in(inside)
+        partials = partials_of(inside, loop.disjoint, allocated, self.sizes)
         if partials is None or not all(map(self.can_run, inside)):
             return None
         stmts = split(loop.stmts, partials)
@@ -159,33 +159,33 @@ class _Cutter:
 
 def _made_in(stmts: Iterable[loops.Stmt]) -> set[loops.Buffer]:
     """The buffers that statements make, and parts of them."""
-    own: set[loops.Buffer] = set()
+    allocated: set[loops.Buffer] = set()
     for stmt in stmts:
         match stmt:
             case loops.Allocate(buffer):
-                own.add(buffer)
-            case loops.Slice(result, source) if source in own:
-                own.add(result)
+                allocated.add(buffer)
+            case loops.Slice(result, source) if source in allocated:
+                allocated.add(result)
             case _:
                 pass
-    return own
+    return allocated
 
 
 def _sizes_of_buffers(function: loops.Function) -> dict[loops.Buffer, Size]:
     """How many elements the buffers of a function have, where that is known."""
-    found = {out.buffer: product(out.shape) for out in function.outs}
+    extents = {out.buffer: product(out.shape) for out in function.outs}
     for stmt in walk(function.body.stmts):
         match stmt:
             case loops.Allocate(buffer, shape, 0):
-                found[buffer] = product(shape)
+                extents[buffer] = product(shape)
             case loops.InOrder():
                 for param, init, result in zip(stmt.params, stmt.init, stmt.results, strict=True):
-                    if isinstance(init, loops.Buffer) and init in found:
+                    if isinstance(init, loops.Buffer) and init in extents:
                         assert isinstance(param, loops.Buffer) and isinstance(result, loops.Buffer)
-                        found[param] = found[result] = found[init]
+                        extents[param] = extents[result] = extents[init]
             case _:
                 pass
-    return found
+    return extents
 
 
 ELEMENT = 16_000  # picoseconds of work in a piece for each element of its arrays, so that these cost little
@@ -199,7 +199,7 @@ def partials_of(
     stmts: all of a loop, one after another. own: the buffers made in an iteration. disjoint: those in which iterations
     never meet.
     """
-    found: dict[Buffer, Partial] = {}
+    replaced: dict[Buffer, Partial] = {}
     alone = own.union(disjoint)
     parts: dict[Buffer, Buffer] = {}
     for stmt in stmts:
@@ -212,10 +212,10 @@ def partials_of(
                 whole = parts.get(place, place)
                 if whole not in sizes or monoid != "sum" or whole.dtype not in PARTIAL:
                     return None
-                found[whole] = Partial(whole, Buffer(whole.name, whole.dtype), sizes[whole])
+                replaced[whole] = Partial(whole, Buffer(whole.name, whole.dtype), sizes[whole])
             case _:
                 pass
-    return tuple(found.values())
+    return tuple(replaced.values())
 
 
 def split(stmts: Sequence[Stmt], partials: Sequence[Partial]) -> tuple[Stmt, ...] | None:

@@ -50,13 +50,13 @@ def _part(name: str) -> str:
 
 def _called(functions: Mapping[str, loops.Function], entries: Collection[str]) -> set[str]:
     """Finds the copies of functions that the functions of the program itself reach."""
-    open, found = list(entries), set(entries)
+    open, reached = list(entries), set(entries)
     while open:
         for stmt in walk(functions[open.pop()].body.stmts):
-            if (function := callee(stmt)) is not None and function not in found:
-                found.add(function)
+            if (function := callee(stmt)) is not None and function not in reached:
+                reached.add(function)
                 open.append(function)
-    return found
+    return reached
 
 
 def with_nests(program: loops.Program) -> frozenset[str]:

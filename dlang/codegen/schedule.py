@@ -98,8 +98,8 @@ def loop_steps(
     nests = _nests(program, lanes or Lanes(0), places or profile is not None, device)
     begin = Step("schedule", nests, SCHEDULED)
     passes = () if device else LOOP_PASSES
-    made = chain([begin], run_phase(begin, Target(grain, profile), passes))
-    return verify_loop_steps(made) if verifying() else made
+    steps = chain([begin], run_phase(begin, Target(grain, profile), passes))
+    return verify_loop_steps(steps) if verifying() else steps
 
 
 def run_loop_passes(program: loops.Program, passes: Iterable[Pass[loops.Program, C]], to: C) -> loops.Program:
@@ -108,9 +108,9 @@ def run_loop_passes(program: loops.Program, passes: Iterable[Pass[loops.Program,
     return deque(chain([begin], verify_loop_steps(run_phase(begin, to, passes), begin)), maxlen=1).pop().program
 
 
-def verify_loop_steps(made: Iterable[LoopStep], before: LoopStep | None = None) -> Iterator[LoopStep]:
+def verify_loop_steps(steps: Iterable[LoopStep], before: LoopStep | None = None) -> Iterator[LoopStep]:
     """The same steps, each verified, or an IRError says who made it. before: the step before the first, verified."""
-    for step in made:
+    for step in steps:
         if before is None or not same_functions(before.program, step.program):
             once = Form.ONCE in step.forms
             since = None if before is None or (once and Form.ONCE not in before.forms) else before.program

@@ -143,9 +143,9 @@ def _pass(r: Routines, n: Size, counts: loops.Buffer, turn: Var, buffers: list[l
     base = poly(turn) * VALUES
     k, before, total = fresh("k", I64), fresh("before", I64), fresh("total", I64)
     with r.s.collect() as stmts:
-        here = _load(r, counts, base + poly(k))
+        count = _load(r, counts, base + poly(k))
         r.s.out.append(loops.Store(counts, base + poly(k), before))
-        following = r.evaluate(poly(before) + poly(here))
+        following = r.evaluate(poly(before) + poly(count))
     body = loops.Body(tuple(stmts), (following,))
     r.s.out.append(loops.For(k, ZERO, poly(VALUES), (before,), (Lit(0, "i64"),), body, (total,)))
 

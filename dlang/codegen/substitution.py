@@ -199,8 +199,8 @@ def _last(r: Routines, t: Triangle, x: Block, columns: Size, work: tuple[Block, 
         r.store(small, poly(i), poly(j), t.element(low + poly(i), low + poly(j)))
 
     def reciprocal(k: Var) -> None:
-        here = low + poly(k)
-        value = r.real(1.0) if t.unit else r.compute("div", r.real(1.0), t.element(here, here))
+        row = low + poly(k)
+        value = r.real(1.0) if t.unit else r.compute("div", r.real(1.0), t.element(row, row))
         r.store(small, poly(k), poly(k), value)
 
     if t.forward:

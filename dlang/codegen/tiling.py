@@ -172,10 +172,10 @@ class _Steps:
 
     def dimension(self, axis: Var) -> int | None:
         """The one dimension of the array that an axis runs through from one end to the other."""
-        found = [d for d, entry in enumerate(self.read.index) if entry.mentions((axis,))]
-        if len(found) != 1 or self.read.index[found[0]].atom is not axis:
+        dimensions = [d for d, entry in enumerate(self.read.index) if entry.mentions((axis,))]
+        if len(dimensions) != 1 or self.read.index[dimensions[0]].atom is not axis:
             return None
-        return found[0]
+        return dimensions[0]
 
 
 def bounded_by(axis: Axis, axes: set[Var]) -> bool:
@@ -189,8 +189,8 @@ def _mentions(axis: Axis, var: Var) -> bool:
 
 def _known(axis: Axis) -> int:
     """How many points an axis has, many if that is not known."""
-    found = known_iterations(axis)
-    return ENOUGH if found is None else found
+    iterations = known_iterations(axis)
+    return ENOUGH if iterations is None else iterations
 
 
 def _body(s: Scheduler, op: Comp) -> list[TileStmt] | None:

@@ -220,9 +220,9 @@ def mentions(stmt: loops.Stmt) -> Iterator[loops.Value]:
 
 def captures(stmts: Sequence[loops.Stmt], inside: Iterable[loops.Slot]) -> tuple[loops.Slot, ...]:
     """The free variables of statements that `inside` does not bind either, in order."""
-    found: dict[loops.Slot, None] = {}
-    _capture(stmts, set(inside), found)
-    return tuple(found)
+    free: dict[loops.Slot, None] = {}
+    _capture(stmts, set(inside), free)
+    return tuple(free)
 
 
 def _capture(stmts: Iterable[loops.Stmt], bound: set[loops.Slot], found: dict[loops.Slot, None]) -> None:

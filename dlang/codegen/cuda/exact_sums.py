@@ -130,8 +130,8 @@ class _Arrays:
     def of(stmts: Sequence[loops.Stmt]) -> _Arrays:
         inside = list(walk(stmts))
         slices = {s.result: (s.source, s.offset) for s in inside if isinstance(s, loops.Slice)}
-        own = frozenset(s.buffer for s in inside if isinstance(s, loops.Allocate))
-        arrays = _Arrays(slices, own, frozenset(), frozenset())
+        allocated = frozenset(s.buffer for s in inside if isinstance(s, loops.Allocate))
+        arrays = _Arrays(slices, allocated, frozenset(), frozenset())
         stored = [s.buffer for s in inside if isinstance(s, loops.Store)] + [
             s.target for s in inside if isinstance(s, loops.Move)
         ]

@@ -85,8 +85,8 @@ def on_device(program: loops.Program, profile: Routines | None = None, determini
 
 
 def _steps(begin: LoopStep, to: Measured) -> Iterator[LoopStep]:
-    made = run_phase(begin, to, DEVICE_PASSES)
-    return verify_loop_steps(made, begin) if verifying() else made
+    steps = run_phase(begin, to, DEVICE_PASSES)
+    return verify_loop_steps(steps, begin) if verifying() else steps
 
 
 def _exact(program: loops.Program) -> loops.Program:

@@ -63,16 +63,16 @@ def without(values: Sequence[_T], positions: Container[int]) -> tuple[_T, ...]:
 
 def counted(stmts: Sequence[loops.Stmt]) -> dict[loops.Buffer, Size]:
     """Maps arrays that statements of the host only hand to functions to the numbers of elements that these get."""
-    found: dict[loops.Buffer, Size] = {}
+    counts: dict[loops.Buffer, Size] = {}
     differing = {v for v in captures(_without_operands(stmts), ()) if isinstance(v, loops.Buffer)}
     inside = [slot for stmt in walk(stmts) for slot in binds(stmt) if isinstance(slot, Var)]
     for stmt in walk(stmts):
         for operand in (*stmt.args, *stmt.outs) if isinstance(stmt, loops.Runtime) else ():
             if isinstance(operand, loops.ArrayValue):
                 size = product(operand.shape)
-                if found.setdefault(operand.buffer, size) != size or size.mentions(inside):
+                if counts.setdefault(operand.buffer, size) != size or size.mentions(inside):
                     differing.add(operand.buffer)
-    return {buffer: size for buffer, size in found.items() if buffer not in differing}
+    return {buffer: size for buffer, size in counts.items() if buffer not in differing}
 
 
 def _without_operands(stmts: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
@@ -596,14 +596,14 @@ def can_be_skipped(stmt: Branch, there: Mapping[Var, Stmt], numbers: Numbers) ->
 # ---- numbers that the device has -------------------------------------------------------------------------------------
 def needed(there: Mapping[Var, loops.Stmt], vars: Iterable[Var]) -> list[Var]:
     """The numbers of the device that some are computed from, in order, with those themselves."""
-    found: set[Var] = set()
-    open = [v for v in vars if v in there]
-    while open:
-        var = open.pop()
-        if var not in found:
-            found.add(var)
-            open += [v for v in captures((there[var],), ()) if isinstance(v, Var) and v in there]
-    return [var for var in there if var in found]
+    required: set[Var] = set()
+    pending = [v for v in vars if v in there]
+    while pending:
+        var = pending.pop()
+        if var not in required:
+            required.add(var)
+            pending += [v for v in captures((there[var],), ()) if isinstance(v, Var) and v in there]
+    return [var for var in there if var in required]
 
 
 @dataclass(frozen=True, slots=True)
@@ -622,38 +622,38 @@ class Numbers:
 
     def made(self, stmts: Sequence[loops.Stmt], there: Set[Var]) -> set[Var]:
         """Returns the numbers that the device has after some statements, given those that it has before."""
-        found = set(there)
+        known = set(there)
         for stmt in stmts:
             match stmt:
                 case loops.Load(var, buffer) if self.spaces.on_device(buffer):
-                    found.add(var)
+                    known.add(var)
                 case _ if stmt.IS.scalar:
-                    if not found.isdisjoint(captures((stmt,), ())):
-                        found.update(v for v in bound_by(stmt) if isinstance(v, Var))
+                    if not known.isdisjoint(captures((stmt,), ())):
+                        known.update(v for v in bound_by(stmt) if isinstance(v, Var))
                 case loops.Loop() if self.is_for_device(stmt):
                     nest = self.launches.nest(stmt)
                     assert nest is not None
-                    found.update(results_of(nest))
+                    known.update(results_of(nest))
                 case loops.InOrder():
-                    found |= {r for k in self.carried(stmt, found) if isinstance(r := stmt.results[k], Var)}
+                    known |= {r for k in self.carried(stmt, known) if isinstance(r := stmt.results[k], Var)}
                 case loops.Branch():
-                    found |= {r for k in self.chosen(stmt, found) if isinstance(r := stmt.results[k], Var)}
+                    known |= {r for k in self.chosen(stmt, known) if isinstance(r := stmt.results[k], Var)}
                 case _:
                     pass
-        return found
+        return known
 
     def carried(self, loop: loops.For | loops.While, there: Set[Var]) -> list[int]:
         """Lists the positions, among all that a loop carries, of the numbers that the device computes."""
         if self.launches.stays_on_host(loop):
             return []
-        found: list[int] = []
+        positions: list[int] = []
         while True:
-            params = {p for k, p in enumerate(loop.params) if k in found and isinstance(p, Var)}
+            params = {p for k, p in enumerate(loop.params) if k in positions and isinstance(p, Var)}
             made = self.made(loop.body.stmts, {*there, *params})
             more = [k for k, (p, r) in enumerate(zip(loop.params, loop.following, strict=True)) if _is_one(p, r, made)]
-            if more == found:
-                return found
-            found = more
+            if more == positions:
+                return positions
+            positions = more
 
     def chosen(self, branch: loops.Branch, there: Set[Var]) -> list[int]:
         """The same of the numbers that a branch gives."""

@@ -11,8 +11,8 @@ from dlang.codegen.traverse import callee, map_inside, walk
 
 def only_launched(program: loops.Program) -> loops.Program:
     """The program without kernels that nothing launches."""
-    found = [s.kernel for f in program.functions.values() for s in walk(f.body.stmts) if isinstance(s, loops.Launch)]
-    numbers = {old: new for new, old in enumerate(sorted(set(found)))}
+    launched = [s.kernel for f in program.functions.values() for s in walk(f.body.stmts) if isinstance(s, loops.Launch)]
+    numbers = {old: new for new, old in enumerate(sorted(set(launched)))}
 
     def statements(stmts: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
         return tuple([statement(s) for s in stmts])

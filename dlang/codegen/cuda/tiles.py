@@ -45,9 +45,9 @@ def crossed_loads(levels: Sequence[Loop], stmts: Sequence[Stmt]) -> tuple[int, t
     if not stored or (known_iterations(levels[-1]) or SIDE) < SIDE // 2:
         return 0, ()
     for number, level in enumerate(levels[:-1]):
-        found = tuple(load for load in loads if _step(load.offset, level.var) == 1)
-        if 0 < len(found) <= MOST and (known_iterations(level) or SIDE) >= SIDE // 2:
-            return number, found
+        adjacent = tuple(load for load in loads if _step(load.offset, level.var) == 1)
+        if 0 < len(adjacent) <= MOST and (known_iterations(level) or SIDE) >= SIDE // 2:
+            return number, adjacent
     return 0, ()
 
 

@@ -49,8 +49,8 @@ class Plan:
     @property
     def needed(self) -> dict[Place, loops.Load | loops.Store]:
         """Returns the accesses that read memory: loads, and stores that combine with the element stored before."""
-        found: tuple[loops.Load | loops.Store, ...] = (*self.loads, *[s for s in self.stores if s.monoid != "set"])
-        return {self.place(access): access for access in found}
+        elements: tuple[loops.Load | loops.Store, ...] = (*self.loads, *[s for s in self.stores if s.monoid != "set"])
+        return {self.place(access): access for access in elements}
 
     @property
     def places(self) -> tuple[Place, ...]:

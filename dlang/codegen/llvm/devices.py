@@ -196,9 +196,9 @@ def fetch(w: Writer, stmt: loops.Fetch) -> None:
     """The element comes in a word."""
     address = w.emit(f"ptrtoint ptr {element_address(w, stmt.buffer, stmt.offset)} to i64")
     _ask(w, "fetch", [address, str(bits(stmt.buffer.dtype) // 8)])
-    found = Buffer(stmt.var.name, stmt.buffer.dtype)
-    w.bind(found, "%slots")
-    load(w, stmt.var, found, ZERO)
+    element = Buffer(stmt.var.name, stmt.buffer.dtype)
+    w.bind(element, "%slots")
+    load(w, stmt.var, element, ZERO)
 
 
 def transfer(w: Writer, stmt: loops.Transfer) -> None:
