@@ -109,9 +109,9 @@ class Store:
     def sweep(self) -> None:
         """Removes the entries used least recently until the rest fits, and what crashed processes left."""
         self._remove_unfinished(time.time() - FRESH)
-        found = sorted(self.entries(), key=lambda e: e.used)
-        total = sum(e.bytes for e in found)
-        for entry in found:
+        entries = sorted(self.entries(), key=lambda e: e.used)
+        total = sum(e.bytes for e in entries)
+        for entry in entries:
             if total <= self.limit:
                 break
             total -= entry.bytes if _removed(entry.path) else 0
@@ -168,19 +168,19 @@ def limit_of(text: str) -> int | None:
 
 def digest(*parts: str | bytes) -> str:
     """A key made of texts: other texts, or other borders between them, give another key."""
-    made = blake2b(digest_size=20)
+    hasher = blake2b(digest_size=20)
     for part in parts:
         data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
-        made.update(len(data).to_bytes(8, "little"))
-        made.update(data)
-    return made.hexdigest()
+        hasher.update(len(data).to_bytes(8, "little"))
+        hasher.update(data)
+    return hasher.hexdigest()
 
 
 def _head(kind: str, key: str, content: bytes) -> bytes:
     """The bytes before a content. Their digest covers the kind and the key, so what was moved is no entry."""
-    made = blake2b(f"{kind}-{key}\n".encode(), digest_size=16)
-    made.update(content)
-    return MAGIC + made.digest()
+    hasher = blake2b(f"{kind}-{key}\n".encode(), digest_size=16)
+    hasher.update(content)
+    return MAGIC + hasher.digest()
 
 
 def _removed(path: str) -> bool:
@@ -237,7 +237,7 @@ def _is_unchanged(imported: int) -> bool:
 
 def stamp(package: Path = PACKAGE) -> tuple[str, float]:
     """The digest of the files as they are now, and when the last of them changed."""
-    found: list[str] = []
+    stamps: list[str] = []
     newest = 0.0
     folders = [str(package)]
     while folders:
@@ -245,11 +245,11 @@ def stamp(package: Path = PACKAGE) -> tuple[str, float]:
             for file in files:
                 if file.name.endswith(SOURCES):
                     status = file.stat()
-                    found.append(f"{file.path} {status.st_size} {status.st_mtime_ns}")
+                    stamps.append(f"{file.path} {status.st_size} {status.st_mtime_ns}")
                     newest = max(newest, status.st_mtime)
                 elif file.is_dir() and file.name != "__pycache__":
                     folders.append(file.path)
     from dlang import __version__  # which a program that was built by itself does not have
 
-    made = digest(__version__, sys.version, sys.byteorder, *sorted(found))
+    made = digest(__version__, sys.version, sys.byteorder, *sorted(stamps))
     return made, newest

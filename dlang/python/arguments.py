@@ -183,12 +183,12 @@ class Matcher:
             return
         dtype = element.name if isinstance(element, ty.TypeCon) else self._dtype_of(element)
         array = texts(value) if dtype == "str" else as_array(value, dtype, self.device)
-        found = None if array is None else "str" if dtype == "str" else dtype_name(array.dtype)
-        if found is None:
+        dtype_given = None if array is None else "str" if dtype == "str" else dtype_name(array.dtype)
+        if dtype_given is None:
             raise self._no_array(value)
         if isinstance(element, TypeVar):
-            self._bind_type(element, Scalar(found))
-        elif not is_taken(found, dtype):
+            self._bind_type(element, Scalar(dtype_given))
+        elif not is_taken(dtype_given, dtype):
             raise self._wrong(dtype=dtype)
         self._shape(shape, array.shape)
 
@@ -232,10 +232,10 @@ class Matcher:
             if not late and (value is None or is_weak(value)) and value is not self._whole:
                 self._weak.append((value, v))
                 return
-            found = type_of(value)
-            if found is not None:
+            given_type = type_of(value)
+            if given_type is not None:
                 self._of_class(v, None)
-                self.structures[v] = found
+                self.structures[v] = given_type
         if v in self.structures:
             self._value(value, self.structures[v])
             return
@@ -296,11 +296,11 @@ class Matcher:
             if self._evaluated(size) != actual:
                 raise self._wrong()
         elif len(unknown) == 1 and _is_linear(size, unknown[0]):
-            rest = self._evaluated(Size(poly.without(unknown[0])))
+            others = self._evaluated(Size(poly.without(unknown[0])))
             factor = self._evaluated(Size(poly.coefficient(unknown[0])))
-            if not factor or rest is None or (actual - rest) % factor or (actual - rest) // factor < 0:
+            if not factor or others is None or (actual - others) % factor or (actual - others) // factor < 0:
                 raise self._wrong()
-            self.sizes[unknown[0]] = Fixed((actual - rest) // factor, self._name)
+            self.sizes[unknown[0]] = Fixed((actual - others) // factor, self._name)
         else:
             assert self._current is not None
             self._open.append((self._current, self._whole, size, actual))
@@ -326,18 +326,18 @@ class Matcher:
     # ---- what was found ----
     def bindings(self) -> Bindings:
         """Returns the bindings of the scheme's variables at this call, after `match`."""
-        found: Bindings = {}
+        bound: Bindings = {}
         for v in self.decl.variables:
             match v:
                 case TypeVar() if v in self.types or v in self.structures:
-                    found[v] = self.mono(v)
+                    bound[v] = self.mono(v)
                 case SizeVar() if v not in self.decl.opened:
-                    found[v] = self._known_size(Size(Poly.of(v)))
+                    bound[v] = self._known_size(Size(Poly.of(v)))
                 case RowVar():
-                    found[v] = tuple(map(poly, self.rows[v].value)) if v in self.rows else ()
+                    bound[v] = tuple(map(poly, self.rows[v].value)) if v in self.rows else ()
                 case _:
                     pass
-        return found
+        return bound
 
     def mono(self, t: Type) -> Mono:
         """A type at this call, structs and enums by their names. A size or a row that no argument tells is empty."""
@@ -612,8 +612,8 @@ def check_indices(given: Mapping[Param, Any], value_of: Callable[[Size], int | N
 
 def _outside(index: Any, bound: int) -> Any:
     """The first of one or more integers that is not an index below the bound."""
-    found = np.asarray(index if placed(index) is None else fetched(index))
-    wrong = found[(found < 0) | (found >= bound)]
+    indices = np.asarray(index if placed(index) is None else fetched(index))
+    wrong = indices[(indices < 0) | (indices >= bound)]
     return wrong.flat[0] if wrong.size else None
 
 
@@ -721,12 +721,12 @@ def _conversion(value: Any, dtype: str | None, kind: Kind | None) -> str:
     if dtype not in ELSEWHERE:
         return ""
     if (there := placed(value)) is not None:
-        own: Any = there.dtype
+        dtype_given: Any = there.dtype
     elif isinstance(value, list) or (array := as_array(value, None)) is None:
         return ""
     else:
-        own = array.dtype
-    if dtype_name(own) in (None, dtype):
+        dtype_given = array.dtype
+    if dtype_name(dtype_given) in (None, dtype):
         return ""
     if kind is not None:
         return kind.conversion(dtype)

@@ -322,8 +322,8 @@ class Function:
 
     def _with_functions(self, given: Mapping[Param, Any], seed: int) -> Any:
         """The value of a call with functions among the arguments."""
-        found = self._matcher(self.decl)
-        found.match(given)
+        matcher = self._matcher(self.decl)
+        matcher.match(given)
         known = [p.local.type for p in self.decl.params if not isinstance(resolve(p.local.type), TypeFn)]
         functions: dict[str, Passed] = {}
         values: dict[str, Any] = {}
@@ -343,7 +343,7 @@ class Function:
                     functions[p.local.name] = self._foreign[p]
                     held.append(handles.hold(value))
                     values[p.local.name] = held[-1]
-            prepared, leaves = self._settled(given, found, functions, values)
+            prepared, leaves = self._settled(given, matcher, functions, values)
             return prepared(leaves, seed)
         finally:
             handles.release(held)
@@ -367,7 +367,7 @@ class Function:
         return self._prepared_with(decl, matcher, passed, bound)
 
     def inferred(
-        self, given: Mapping[Param, Any], found: Matcher, functions: Mapping[str, Passed] | None = None
+        self, given: Mapping[Param, Any], matcher: Matcher, functions: Mapping[str, Passed] | None = None
     ) -> FnDecl:
         names = [p.local.name for p in given]
         whole = len(given) == len(self.decl.params)
@@ -375,16 +375,16 @@ class Function:
             missing = next(p.local.name for p in self.decl.params if p not in given)
             raise self.misuse(f"needs `{missing}`")
         by_name = self.expression == self.decl.name or not whole
-        types = [found.mono(p.local.type) for p in given]
+        types = [matcher.mono(p.local.type) for p in given]
         return self.program.settled.at(self.decl, self.expression, names, types, by_name, functions)
 
     def at(self, args: Sequence[Any]) -> Function:
         """The function with the types that it has for such arguments, if they are not written out."""
         if not self.settle:
             return self
-        given, found = self.assigned(args, {}), self._matcher(self.decl)
-        found.match(given)
-        decl = self.inferred(given, found)
+        given, matcher = self.assigned(args, {}), self._matcher(self.decl)
+        matcher.match(given)
+        decl = self.inferred(given, matcher)
         return self.once(decl, lambda: Function(self.program, decl, decl.name, False))
 
     def once(self, key: object, make: Callable[[], Function]) -> Function:

@@ -96,8 +96,8 @@ def populate(
     checked = check(source, primitives=[declared(p) for p in primitives])
     if mistakes := errors_of(checked):
         raise DlangError(mistakes)
-    for found in checked.diagnostics:
-        warnings.warn(render(found), stacklevel=3)
+    for diagnostic in checked.diagnostics:
+        warnings.warn(render(diagnostic), stacklevel=3)
     key, path = checked.table.key, absolute(source)
     origin = Origin(module.__name__, path, "" if path else source.text, key, backend, deterministic, tuple(primitives))
     names = module.__dict__
@@ -128,19 +128,19 @@ def define(
     """
     program = Program(checked, backend, classes or StructClasses(), deterministic=deterministic)
     core = checked.module
-    made: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for decl in datatypes(core):
         if decl.module == core.name and decl.name.startswith("_"):
             continue
         if decl.is_struct:
-            made.setdefault(decl.name, program.classes.of(decl))
+            members.setdefault(decl.name, program.classes.of(decl))
         else:
             for variant in decl.variants:
-                made.setdefault(variant.name, program.classes.variant(decl, variant))
+                members.setdefault(variant.name, program.classes.variant(decl, variant))
     for name, fn in core.functions.items():
         if fn.kind != "const" and not name.startswith("_"):
-            made[name] = program.functions[name] = Function(program, fn, name, bool(fn.constraints))
-    names |= made
+            members[name] = program.functions[name] = Function(program, fn, name, bool(fn.constraints))
+    names |= members
     return program
 
 

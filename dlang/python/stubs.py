@@ -79,8 +79,8 @@ class _Writer:
             if len(ways) > 1:
                 yield f"    @{self.hints.word('overload')}"
             defaults = [p.has_default for p in fn.params]
-            own = "_self" if any(p.local.name == "self" for p in fn.params) else "self"
-            inner = ", ".join([own, *parameters(self.hints, fn, way.params, defaults)])
+            self_name = "_self" if any(p.local.name == "self" for p in fn.params) else "self"
+            inner = ", ".join([self_name, *parameters(self.hints, fn, way.params, defaults)])
             yield f"    def __call__({inner}) -> {way.result}: ..."
         yield ""
         yield f"{fn.name}: _{fn.name}"
@@ -112,8 +112,8 @@ def _dataclass(hints: Hints, name: str, variant: ty.Variant, doc: str) -> Iterat
     yield f"@{hints.word('dataclass')}(frozen=True, eq=False)"
     yield f"class {name}:"
     yield from docstring(doc)
-    for own, (_, t) in zip(field_names(variant), variant.fields, strict=True):
-        yield f"    {own}: {hints.of(t, given=isinstance(ty.resolve(t), ty.TypeCon))}"
+    for member, (_, t) in zip(field_names(variant), variant.fields, strict=True):
+        yield f"    {member}: {hints.of(t, given=isinstance(ty.resolve(t), ty.TypeCon))}"
     if not variant.fields:
         yield "    ..."
 
@@ -164,8 +164,8 @@ def vectors_of(decl: FnDecl) -> list[ty.TypeVar]:
     """The type variables of a function that stand for anything with the operators of a vector, where no others are open
     and no further constraints."""
     open = [v for v in variables(*[p.local.type for p in decl.params]) if isinstance(v, ty.TypeVar | ty.RowVar)]
-    found = [v for v in open if isinstance(v, ty.TypeVar) and "Vector" in v.classes]
-    return found if len(found) == len(open) <= len(VECTORS) and not decl.constraints else []
+    vectors = [v for v in open if isinstance(v, ty.TypeVar) and "Vector" in v.classes]
+    return vectors if len(vectors) == len(open) <= len(VECTORS) and not decl.constraints else []
 
 
 def signatures(decl: FnDecl, settled: Settled, hints: Hints) -> list[Signature]:
@@ -188,13 +188,13 @@ def signatures(decl: FnDecl, settled: Settled, hints: Hints) -> list[Signature]:
             written = tuple([hints.of(t, given=True, strict=True) for t in types])
             results.setdefault(written, set()).add(hints.of(result))
     anything = hints.word("Any")
-    found = {p: Signature(p, min(r) if len(r) == 1 else anything) for p, r in results.items()}
-    if len(found) == 1:  # nothing that Python sees tells them apart
-        return [Signature(plain.params, next(iter(found.values())).result)]
+    by_params = {p: Signature(p, min(r) if len(r) == 1 else anything) for p, r in results.items()}
+    if len(by_params) == 1:  # nothing that Python sees tells them apart
+        return [Signature(plain.params, next(iter(by_params.values())).result)]
     dtypes = [v for v in open if isinstance(v, ty.TypeVar)]
     complete = len(choices) <= MOST and len(dtypes) < 2 and all(v.classes for v in dtypes) and not decl.constraints
-    rest = [] if found and complete else [Signature(plain.params, anything)]
-    return [*found.values(), *(r for r in rest if r.params not in found)]
+    general = [] if by_params and complete else [Signature(plain.params, anything)]
+    return [*by_params.values(), *(r for r in general if r.params not in by_params)]
 
 
 def _choices(
@@ -311,8 +311,8 @@ class Hints:
     def array(self, element: ty.Type, shape: ty.Shape, given: bool, strict: bool) -> str:
         match element:
             case ty.TypeCon(name):
-                own = "object_" if name == "str" else SCALARS.get(name)
-                dtype = self.word("Any") if own is None else f"{self.word('np')}.{own}"
+                scalar = "object_" if name == "str" else SCALARS.get(name)
+                dtype = self.word("Any") if scalar is None else f"{self.word('np')}.{scalar}"
                 array = f"{self.word('NDArray')}[{dtype}]"
                 items = self.plain(name) if strict and name != "str" else self.word("Any")
                 return f"{array} | {self.word('list')}[{items}]" if given and items else array

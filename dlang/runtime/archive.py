@@ -169,9 +169,9 @@ def open_archive(data: bytes, name: str, module: str) -> dict[str, Any]:
     except Missing as e:
         raise _refused(name, f"it calls a function that is not there: {e}", (e.help,)) from None
     runner = engine.Engine(host.Host()).load(compiled, python)
-    found: dict[str, Any] = {c.__name__: c for c in classes.values()}
+    names: dict[str, Any] = {c.__name__: c for c in classes.values()}
     code = _direct(archive, classes) if lacks is None else {}
-    return found | {f.name: BuiltFunction(f, runner, code.get(f.name), module) for f in archive.functions}
+    return names | {f.name: BuiltFunction(f, runner, code.get(f.name), module) for f in archive.functions}
 
 
 def _direct(archive: Archive, classes: Mapping[tuple[str, int], type]) -> Mapping[str, Code]:
@@ -197,8 +197,8 @@ def _read(data: bytes, name: str, module: str) -> tuple[Archive, dict[tuple[str,
         raise _refused(name, "it is damaged", ("build it again",))
     length = int.from_bytes(content[:8], "little")
     try:
-        found, _ = load(content[8 : 8 + length])
-        classes = {c.key: _class(c, module) for c in found}
+        stored, _ = load(content[8 : 8 + length])
+        classes = {c.key: _class(c, module) for c in stored}
         archive, _ = load(content[8 + length :], lambda place: _known(classes, place))
     except Unkept as e:
         raise _refused(name, f"it can't be read: {e}", ("build it again",)) from None
@@ -207,18 +207,18 @@ def _read(data: bytes, name: str, module: str) -> tuple[Archive, dict[tuple[str,
 
 
 def _known(classes: Mapping[tuple[str, int], type], place: Elsewhere) -> type:
-    found = classes.get((place.record, place.number))
-    if found is None:
+    known = classes.get((place.record, place.number))
+    if known is None:
         raise Unkept(f"no type {place.record}")
-    return found
+    return known
 
 
 def _class(c: ClassOf, module: str) -> type:
     fields = [(name, Any) for name in c.fields]
     members = {**MEMBERS, "__doc__": c.doc}
-    made = dataclasses.make_dataclass(c.name, fields, namespace=members, frozen=True, eq=False, repr=False, slots=True)
-    made.__module__ = module
-    return made
+    cls = dataclasses.make_dataclass(c.name, fields, namespace=members, frozen=True, eq=False, repr=False, slots=True)
+    cls.__module__ = module
+    return cls
 
 
 def _has_compiler() -> bool:
@@ -348,8 +348,8 @@ class BuiltFunction:
             raise self._misuse(f"takes {len(names)} arguments, got {len(args)}")
         given = dict(zip(names, args, strict=False))
         written = {p.shown: p.name for p in self.kept.params}
-        for here, value in named.items():
-            name = here if here in names else written.get(here, here)
+        for name_in_python, value in named.items():
+            name = name_in_python if name_in_python in names else written.get(name_in_python, name_in_python)
             if name not in names:
                 raise self._misuse(f"has no parameter `{name}`")
             if name in given:

@@ -138,18 +138,18 @@ class DeviceProgram:
 
     def state(self) -> Holding:
         """A state in which nothing has failed, for the current stream. Raises MemoryError."""
-        found = self._idle_state(STATES)
-        if found is None:
+        idle = self._idle_state(STATES)
+        if idle is None:
             partials = 8 * WORDS * (self.threads // 32)
             try:
-                found = held(self.driver, [ctypes.sizeof(State) + partials + 8 * NUMBERS])
+                idle = held(self.driver, [ctypes.sizeof(State) + partials + 8 * NUMBERS])
             except MemoryError:
-                if (found := self._idle_state(1)) is None:
+                if (idle := self._idle_state(1)) is None:
                     raise
             else:
-                self.reset(found.blocks[0])
-        use(self.driver, found)
-        return found
+                self.reset(idle.blocks[0])
+        use(self.driver, idle)
+        return idle
 
     def _idle_state(self, enough: int) -> Holding | None:
         """One that the current stream used last, or the one that waits for longest where there are enough of them."""
@@ -180,15 +180,15 @@ class DeviceProgram:
 
     def repeat(self, key: Hashable) -> Repeat | None:
         """The graph of a run, for the current stream; it is not to be used any more when it is `busy` no longer."""
-        found = self.driver.graphs.take(self.repeats, key)
-        if found is not None:
+        graph = self.driver.graphs.take(self.repeats, key)
+        if graph is not None:
             try:
-                use(self.driver, found.state)
-                use(self.driver, found.memory)
+                use(self.driver, graph.state)
+                use(self.driver, graph.memory)
             except BaseException:
-                found.busy = False
+                graph.busy = False
                 raise
-        return found
+        return graph
 
     def failed(self, address: int) -> State | None:
         """Returns what a state says has failed in a kernel, then resets the state; waits for all kernels."""
@@ -420,16 +420,16 @@ class DeviceRun:
     # ---- arrays of Python --------------------------------------------------------------------------------------------
     def given(self, value: Any, shape: tuple[int, ...], dtype: str, keep: list[Any]) -> int | None:
         """The address of an argument that is on the device already; None if it is not."""
-        found = self.program.driver.given(value, array_dtype(dtype))
-        if found is None:
+        array = self.program.driver.given(value, array_dtype(dtype))
+        if array is None:
             return None
-        if found.loan is not None:
-            self.loans.append(found.loan)
-        if tuple(found.array.shape) != shape:
-            raise IRError(f"an array has the shape {tuple(found.array.shape)}, not {shape}")
-        keep.append(found.array)
-        self.know(found.address, int(found.array.nbytes))
-        return found.address
+        if array.loan is not None:
+            self.loans.append(array.loan)
+        if tuple(array.array.shape) != shape:
+            raise IRError(f"an array has the shape {tuple(array.array.shape)}, not {shape}")
+        keep.append(array.array)
+        self.know(array.address, int(array.array.nbytes))
+        return array.address
 
     def result(self, address: int, shape: Sequence[int], dtype: str) -> Any:
         """A block of the run as an array of Python."""
@@ -511,12 +511,12 @@ class DeviceRun:
         block = self.block(address)
         size, mirror = self.sizes[block], self.mirrors.get(block)
         if part >= 0 and (mirror is None or not mirror.uses):
-            own = self.parts.get((address, part))
-            if own is None:
-                own = self.parts[address, part] = Mirror((ctypes.c_char * max(part, 1))())
-                self.download(ctypes.addressof(own.memory), address, part)
-            own.uses += 1
-            return ctypes.addressof(own.memory)
+            copy = self.parts.get((address, part))
+            if copy is None:
+                copy = self.parts[address, part] = Mirror((ctypes.c_char * max(part, 1))())
+                self.download(ctypes.addressof(copy.memory), address, part)
+            copy.uses += 1
+            return ctypes.addressof(copy.memory)
         if mirror is None:
             mirror = self.mirrors[block] = Mirror((ctypes.c_char * max(size, 1))())
             self.download(ctypes.addressof(mirror.memory), block, size)
@@ -528,18 +528,18 @@ class DeviceRun:
     def leave(self, address: int, part: int, changed: bool) -> None:
         """A statement has come to its end that had the block brought, or a part of it."""
         block = self.block(address)
-        own = self.parts.get((address, part))
-        mirror = self.mirrors[block] if own is None else own
+        copy = self.parts.get((address, part))
+        mirror = self.mirrors[block] if copy is None else copy
         mirror.uses -= 1
         mirror.changed = mirror.changed or changed
         if mirror.uses:
             return
-        if own is not None:
+        if copy is not None:
             del self.parts[address, part]
         elif not self.held[block]:
             del self.mirrors[block]
         if mirror.changed:
-            start, size = (block, self.sizes[block]) if own is None else (address, part)
+            start, size = (block, self.sizes[block]) if copy is None else (address, part)
             self.upload(start, ctypes.addressof(mirror.memory), size)
             mirror.changed = False
 
@@ -588,9 +588,9 @@ class Recording:
 
     def recorder(self, driver: Driver) -> Recorder:
         """One for a run that begins now."""
-        found = self.recorders.pop() if self.recorders else Recorder(self, driver)
-        found.begin()
-        return found
+        idle = self.recorders.pop() if self.recorders else Recorder(self, driver)
+        idle.begin()
+        return idle
 
 
 @dataclass(eq=False)
@@ -645,19 +645,19 @@ class Recorder:
 
     def read(self) -> None:
         """Reads all marks, for which it waits."""
-        found, count, marks = self.recording, self.words[COUNT], self.marks
+        recording, count, marks = self.recording, self.words[COUNT], self.marks
         if not count:
             return
         self.driver.wait()
         for k in range(count):
             nest, seconds = self.words[PAIRS + PAIR * k + 2], marks.elapsed(2 * k, 2 * k + 1)
-            found.calls[nest] += 1
-            found.seconds[nest] = found.seconds.get(nest, 0.0) + seconds
-            if len(found.events) < EVENTS:
+            recording.calls[nest] += 1
+            recording.seconds[nest] = recording.seconds.get(nest, 0.0) + seconds
+            if len(recording.events) < EVENTS:
                 begin = self.base + marks.elapsed(2 * ROOM, 2 * k)
-                found.events.append((nest, begin, begin + seconds))
+                recording.events.append((nest, begin, begin + seconds))
             else:
-                found.lost += 1
+                recording.lost += 1
         self.words[COUNT] = 0
 
     def end(self) -> None:

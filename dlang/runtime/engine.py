@@ -487,11 +487,11 @@ class Run:
             case "foreign":
                 results = call_python(self.program.python[site.parts[0]], args)
             case "library":
-                made = perform(site.parts[0], args)
-                arrays = [x for x in made if x.ndim]
+                values = perform(site.parts[0], args)
+                arrays = [x for x in values if x.ndim]
                 for out, array in zip(outs, arrays, strict=True):
                     out[...] = array
-                results = [x for x in made if not x.ndim]
+                results = [x for x in values if not x.ndim]
             case name:
                 results = host.effect(name, site.parts, args)
         for k, (signature, value) in enumerate(zip(site.results, results, strict=True)):

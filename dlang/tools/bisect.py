@@ -79,16 +79,16 @@ def bisect(path: str, name: str, way: Way, sizes: Sequence[str], seed: int, as_j
         report(e.diagnostics, as_json)
         return 1
     run, entries = runner(function, way, args)
-    found = first_change(trace, run) or native_change(trace[-1][1], entries, run)
-    if found is None:
+    change = first_change(trace, run) or native_change(trace[-1][1], entries, run)
+    if change is None:
         changed = sum(1 for _ in changes(trace))
         print(f"`{name}` gives the same after all steps, {changed} of which change it, and as {NATIVE}")
         return 0
-    print(f"`{name}` gives something else after {found.step}")
-    print(f"  before: {_shown(found.before)}")
-    print(f"  after:  {_shown(found.after)}")
-    if found.step != NATIVE:
-        print(next((diff for label, diff in changes(trace) if label == found.step), ""))
+    print(f"`{name}` gives something else after {change.step}")
+    print(f"  before: {_shown(change.before)}")
+    print(f"  after:  {_shown(change.after)}")
+    if change.step != NATIVE:
+        print(next((diff for label, diff in changes(trace) if label == change.step), ""))
     return 1
 
 
@@ -114,12 +114,12 @@ def first_change(trace: CoreTrace, run: Callable[[Program], Results]) -> Change 
         times[name] = times.get(name, 0) + 1
         if program is before:
             continue
-        found = run(program)
+        results = run(program)
         exact = name in NAMED and NAMED[name].exact and not differentiates(before)
         reference = last if exact else wanted
-        if not alike(reference, found, exact):
-            return Change(f"{name}:{times[name]}", reference, found)
-        last = found
+        if not alike(reference, results, exact):
+            return Change(f"{name}:{times[name]}", reference, results)
+        last = results
     return None
 
 
@@ -128,11 +128,11 @@ def native_change(program: Program, entries: Sequence[str], run: Callable[..., R
     from dlang.runtime.engine import Engine
 
     host = Host(StringIO())
-    wanted, found = run(program), run(program, Engine(host).compile(program, list(entries)))
-    return None if alike(wanted, found) else Change(NATIVE, wanted, found)
+    wanted, actual = run(program), run(program, Engine(host).compile(program, list(entries)))
+    return None if alike(wanted, actual) else Change(NATIVE, wanted, actual)
 
 
-def alike(wanted: Results, found: Results, exact: bool = False) -> bool:
+def alike(wanted: Results, actual: Results, exact: bool = False) -> bool:
     """Tells whether two runs give the same, but for the order in which numbers were added up.
 
     Of a float half of the digits have to agree, relative to the largest of its array. exact: all of them have to.
@@ -141,11 +141,11 @@ def alike(wanted: Results, found: Results, exact: bool = False) -> bool:
 
     from dlang.ops.dtypes import DTYPES
 
-    if isinstance(wanted, str) or isinstance(found, str):
-        return wanted == found
-    if len(wanted) != len(found):
+    if isinstance(wanted, str) or isinstance(actual, str):
+        return wanted == actual
+    if len(wanted) != len(actual):
         return False
-    for (dtype, a), (_, b) in zip(wanted, found, strict=True):
+    for (dtype, a), (_, b) in zip(wanted, actual, strict=True):
         x, y = np.asarray(a), np.asarray(b)
         if x.shape != y.shape or x.dtype != y.dtype:
             return False

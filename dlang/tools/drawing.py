@@ -69,13 +69,13 @@ def leaves_of(decl: core.FnDecl, entry: Entry, variables: Sequence[object]) -> l
     """
     out: list[Leaf] = []
     for p, v in zip(decl.params, entry.params, strict=True):
-        own = list(_leaves(p.local.name, v, p.local.type, p.local.refinement))
+        leaves = list(_leaves(p.local.name, v, p.local.type, p.local.refinement))
         if p.local.size in variables:
-            own = [replace(own[0], size=variables.index(p.local.size))]
+            leaves = [replace(leaves[0], size=variables.index(p.local.size))]
         default = _number(p.default)
         if default is not None and p.local.size not in variables:
-            own = [replace(own[0], default=default)]
-        out += own
+            leaves = [replace(leaves[0], default=default)]
+        out += leaves
     return out
 
 
@@ -197,8 +197,8 @@ def _value(rng: np.random.Generator, dtype: str, shape: tuple[int, ...], below: 
         value = rng.integers(0, 2, shape)
     else:
         value = rng.integers(0, below, shape)
-    made = np.asarray(value).astype(numpy_dtype(dtype))
-    return exact(made, dtype) if shape else exact(made[()], dtype)
+    array = np.asarray(value).astype(numpy_dtype(dtype))
+    return exact(array, dtype) if shape else exact(array[()], dtype)
 
 
 # ---- functions, and data that contains itself ------------------------------------------------------------------------
@@ -230,8 +230,8 @@ def with_stand_ins(decl: core.FnDecl) -> tuple[core.FnDecl, list[str]]:
         if builder.weights:
             builder.local.type = ty.TypeArray(F64, ty.Shape((ty.Size(Poly.of(builder.weights)),)))
             params.append(core.Param(builder.local, nodiff=p.nodiff))
-    made = calling(decl, decl.name, tuple(params), at_its_own_types(decl), tuple(args))
-    return made, names
+    caller = calling(decl, decl.name, tuple(params), at_its_own_types(decl), tuple(args))
+    return caller, names
 
 
 def made_up(t: ty.Type) -> bool:
@@ -447,8 +447,8 @@ def _height(t: ty.Type, inside: tuple[ty.DataDecl, ...]) -> float:
         case ty.TypeData(decl) if decl in inside:
             return float("inf")
         case ty.TypeData(decl):
-            own = [max([_height(f, (*inside, decl)) for f in _fields(t, v)], default=0.0) for v in decl.variants]
-            return 1.0 + min(own, default=float("inf"))
+            heights = [max([_height(f, (*inside, decl)) for f in _fields(t, v)], default=0.0) for v in decl.variants]
+            return 1.0 + min(heights, default=float("inf"))
         case _:
             return 0.0
 

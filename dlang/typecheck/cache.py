@@ -133,8 +133,8 @@ class Observed:
 
     def at(self, span: Span) -> ty.Type | None:
         """The type of what is written there, as far as it is known."""
-        found = self.types.get(span.source, {}).get((span.start, span.end))
-        return None if found is None or (found := ty.resolve(found)) is ty.MISTAKE else found
+        known = self.types.get(span.source, {}).get((span.start, span.end))
+        return None if known is None or (known := ty.resolve(known)) is ty.MISTAKE else known
 
     def forget(self, span: Span) -> None:
         """Forgets the types in a span, which is checked again, and may have none then."""

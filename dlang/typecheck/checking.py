@@ -58,18 +58,18 @@ def check_items(
 
 def primitives_of(program: Program, given: Sequence[Primitive]) -> dict[str, FnEntry]:
     """The names of functions of Python; a mistake in a signature is a diagnostic with a place in it."""
-    found: dict[str, FnEntry] = {}
+    primitives: dict[str, FnEntry] = {}
     for primitive in given:
         module, problems = parse_signature(primitive.signature, PRIMITIVE)
         table = check_items(program, module, problems, "primitives", {})
         for name, entry in table.entries.items():
             if not isinstance(entry, FnEntry) or entry.decl.kind != "extern" or entry.decl.body is None:
                 continue
-            if name in found:
-                twice(program, name, entry.decl.span, found[name].decl.span)
+            if name in primitives:
+                twice(program, name, entry.decl.span, primitives[name].decl.span)
             given_by(entry.decl, primitive.function)
-            found[name] = entry
-    return found
+            primitives[name] = entry
+    return primitives
 
 
 def twice(program: Program, name: str, span: Span, first: Span) -> None:
@@ -133,13 +133,13 @@ def declare_types(program: Program, table: ModuleTable, written: list[Written]) 
     for group in type_groups(written, keys.mentions):
         key = keys.of_types(group)
         doubtful = combined([key, everything, *[str(circle) for circle in circles]])
-        found = next((k for k in (key, doubtful) if k in cache.types and not (circles and k == key)), None)
-        if found is None:
+        earlier = next((k for k in (key, doubtful) if k in cache.types and not (circles and k == key)), None)
+        if earlier is None:
             cx = declarations.checker(program, table)
             declarations.declare(cx, table, group, kinds)
             given = {n for d in group for n in names_given(d)}
-            found = doubtful if cx.st.diagnostics or circles else key
-            cache.types[found] = CachedTypes(
+            earlier = doubtful if cx.st.diagnostics or circles else key
+            cache.types[earlier] = CachedTypes(
                 {n: t for n, t in table.types.items() if n in given},
                 {n: made for n, made in table.constructors.items() if n in given},
                 {n: d for n, d in table.core.types.items() if n in given},
@@ -147,14 +147,14 @@ def declare_types(program: Program, table: ModuleTable, written: list[Written]) 
             )
         else:
             cache.hits += 1
-            kept = cache.types[found]
+            kept = cache.types[earlier]
             table.types |= kept.types
             table.constructors |= kept.constructors
             table.core.types |= kept.declared
         kinds |= {d.name: kinds_of(table.types[d.name]) for d in group}
-        keys.types |= {n: found for d in group for n in names_given(d)}
-        cache.used.add(found)
-        program.diagnostics += cache.types[found].diagnostics
+        keys.types |= {n: earlier for d in group for n in names_given(d)}
+        cache.used.add(earlier)
+        program.diagnostics += cache.types[earlier].diagnostics
     table.types = {n: table.types[n] for n in types if n in table.types}
     table.constructors = {n: table.constructors[n] for n in constructors if n in table.constructors}
     table.core.types = {n: table.core.types[n] for n in own if n in table.core.types}
@@ -214,9 +214,9 @@ def import_name(program: Program, table: ModuleTable, other: ModuleTable, n: s.N
         known = [f for f in other.functions if not f.startswith("_")]
         raise error("E0206", f"the module `{other.name}` has no `{n.name}`", n.span,
                     help=did_you_mean(n.name, known), fixes=misspelt(n.span, n.name, known))  # fmt: skip
-    found = program.value(other, n.name)
-    if found is not None:
-        table.entries[n.name] = found
+    imported = program.value(other, n.name)
+    if imported is not None:
+        table.entries[n.name] = imported
 
 
 # ---- groups ----------------------------------------------------------------------------------------------------------
@@ -387,11 +387,11 @@ def outside_of_script(d: Diagnostic, variables: set[str]) -> Diagnostic:
     return replace(d, help=help)
 
 
-def without_cascades(found: list[Diagnostic], module: s.Module, problems: list[Diagnostic]) -> list[Diagnostic]:
+def without_cascades(diagnostics: list[Diagnostic], module: s.Module, problems: list[Diagnostic]) -> list[Diagnostic]:
     """Leaves out what is said about declarations that could not be read as they were meant."""
     if not problems:
-        return found
-    own, items = set(problems), sorted(module.items, key=lambda i: i.span.first)
+        return diagnostics
+    known, items = set(problems), sorted(module.items, key=lambda i: i.span.first)
     starts = [i.span.first for i in items]
 
     def declaration(d: Diagnostic) -> int | None:
@@ -402,7 +402,7 @@ def without_cascades(found: list[Diagnostic], module: s.Module, problems: list[D
         return at if at >= 0 and d.span.first <= items[at].span.last else None
 
     broken = {at for p in problems if (at := declaration(p)) is not None}
-    return [d for d in found if d in own or declaration(d) not in broken]
+    return [d for d in diagnostics if d in known or declaration(d) not in broken]
 
 
 def of_mistakes(d: Diagnostic) -> bool:

@@ -146,42 +146,42 @@ def structures(st: Inference, op: str, a: ty.Type, b: ty.Type, r: ty.Type) -> bo
 
 def scalar_of(st: Inference, t: ty.Type) -> ty.Type:
     """The float that scales a structure: the dtype of its floats, if they have one."""
-    found: set[str] = set()
-    float_leaves(t, found, set())
-    if len(found) == 1:
-        return ty.TypeCon(found.pop())
+    dtypes: set[str] = set()
+    float_leaves(t, dtypes, set())
+    if len(dtypes) == 1:
+        return ty.TypeCon(dtypes.pop())
     return st.type_var(atomic=True, classes=frozenset({"Float"}))
 
 
 def has_floats(t: ty.Type) -> bool:
     """Tells whether there is, or may be, a float in a value of a type."""
-    found: set[str] = set()
-    float_leaves(t, found, set())
-    return bool(found) or any(isinstance(v, ty.TypeVar) for v in free(t, {}))
+    dtypes: set[str] = set()
+    float_leaves(t, dtypes, set())
+    return bool(dtypes) or any(isinstance(v, ty.TypeVar) for v in free(t, {}))
 
 
-def float_leaves(t: ty.Type, found: set[str], seen: set[object]) -> None:
+def float_leaves(t: ty.Type, dtypes: set[str], seen: set[object]) -> None:
     """Adds the dtypes of the floats in a type. seen: datatypes that were looked into, which may contain themselves."""
     t = ty.resolve(t)
     match t:
         case ty.TypeCon(name):
             if name in ty.FLOATS:
-                found.add(name)
+                dtypes.add(name)
         case ty.TypeArray(element, _):
-            float_leaves(element, found, seen)
+            float_leaves(element, dtypes, seen)
         case ty.TypeTuple(items):
             for i in items:
-                float_leaves(i, found, seen)
+                float_leaves(i, dtypes, seen)
         case ty.TypeData(decl, args):
             if decl in seen:
                 return
             seen.add(decl)
             for variant in decl.variants:
                 for _, f in variant.fields:
-                    float_leaves(f, found, seen)
+                    float_leaves(f, dtypes, seen)
             for a in args:
                 if isinstance(a, ty.TypeCon | ty.TypeArray | ty.TypeTuple | ty.TypeData | ty.TypeVar):
-                    float_leaves(a, found, seen)
+                    float_leaves(a, dtypes, seen)
         case _:
             return
 
@@ -288,9 +288,9 @@ def broadcast(st: Inference, c: Constraint) -> bool:
             return True
         return False
     if tail:
-        rest = st.row()
-        unify_shape(st, r, ty.Shape((), rest.row, tail))
-        state(st, Constraint("bcast", c.reason, shapes=(a, b, rest)))
+        row = st.row()
+        unify_shape(st, r, ty.Shape((), row.row, tail))
+        state(st, Constraint("bcast", c.reason, shapes=(a, b, row)))
         return True
     return False
 
@@ -445,10 +445,10 @@ def external(st: Inference, c: Constraint) -> bool:
 
 def external_value(st: Inference, c: Constraint) -> bool:
     """A whole value from outside: once its type is known, each size that is open is known only when it runs."""
-    found = variables(c.types[0])
-    if not all(isinstance(v, ty.SizeVar) for v in found):
+    opened = variables(c.types[0])
+    if not all(isinstance(v, ty.SizeVar) for v in opened):
         return False
-    for v in found:
+    for v in opened:
         if isinstance(v, ty.SizeVar) and not v.rigid:
             origin = v.origin or Note("a size of what is read", c.reason.span)
             fresh = st.open_size(origin)
@@ -467,17 +467,17 @@ def field(st: Inference, c: Constraint) -> bool:
     base, result = ty.resolve(c.types[0]), c.types[1]
     if isinstance(base, ty.TypeVar) and not base.rigid:
         return False
-    found = None
+    declared = None
     if isinstance(base, ty.TypeTuple) and isinstance(c.data, int):
-        found = base.items[c.data] if c.data < len(base.items) else None
+        declared = base.items[c.data] if c.data < len(base.items) else None
     elif isinstance(base, ty.TypeData) and base.decl.is_struct:
         arguments = dict(zip(base.decl.params, base.args, strict=True))
         for name, t in base.decl.variants[0].fields:
             if name == c.data:
-                found = substitute(t, arguments)
-    if found is None:
+                declared = substitute(t, arguments)
+    if declared is None:
         raise Mismatch(base, result, NoField(c.data))
-    unify(st, found, result)
+    unify(st, declared, result)
     return True
 
 

@@ -264,8 +264,8 @@ def check(cx: Checker, e: s.Match, t: ty.Type, arms: tuple[core.Arm, ...]) -> No
     loose: list[Row] = []  # without one
     for arm, written in zip(arms, e.arms, strict=True):
         row: Row = (arm.pattern,)
-        own = head(arm.pattern)
-        before = rows if own is None else [*named.get(own[0], ()), *loose]
+        constructor = head(arm.pattern)
+        before = rows if constructor is None else [*named.get(constructor[0], ()), *loose]
         if before and not search.can_be_reached(before, row):
             cx.report(
                 Diagnostic(
@@ -277,7 +277,7 @@ def check(cx: Checker, e: s.Match, t: ty.Type, arms: tuple[core.Arm, ...]) -> No
             )
         if arm.guard is None:
             rows.append(row)
-            (loose if own is None else named.setdefault(own[0], [])).append(row)
+            (loose if constructor is None else named.setdefault(constructor[0], [])).append(row)
     matched = Span(e.span.source, e.span.start, e.value.span.end)
     try:
         missing = search.useful(rows, (_ANY,))
@@ -370,18 +370,18 @@ class Search:
             return ()
         k = _column(rows, row)
         rows = [(p, *r[:k], *r[k + 1 :]) for r in rows for p in flat(r[k])]
-        found = self.first(rows, row[k], (*row[:k], *row[k + 1 :]))
-        return None if found is None else (*found[1 : k + 1], found[0], *found[k + 1 :])
+        missing = self.first(rows, row[k], (*row[:k], *row[k + 1 :]))
+        return None if missing is None else (*missing[1 : k + 1], missing[0], *missing[k + 1 :])
 
     def first(self, rows: list[Row], first: core.Pattern, rest: Row) -> Row | None:
         """Finds a useful row like `useful`, but decides the first column first, without alternatives in the rows."""
         if isinstance(first, core.Alternatives):
             tried = (self.first(rows, p, rest) for p in flat(first))
-            return next((found for found in tried if found is not None), None)
-        own = head(first)
-        if own is not None:
-            found = self.useful(specialised(rows, own[0], len(own[1])), (*own[1], *rest))
-            return None if found is None else rebuilt(first, found, len(own[1]))
+            return next((witness for witness in tried if witness is not None), None)
+        constructor = head(first)
+        if constructor is not None:
+            witness = self.useful(specialised(rows, constructor[0], len(constructor[1])), (*constructor[1], *rest))
+            return None if witness is None else rebuilt(first, witness, len(constructor[1]))
         heads: dict[object, core.Pattern] = {}
         named: dict[object, list[Row]] = {}
         others: list[Row] = []
@@ -394,15 +394,15 @@ class Search:
                 named.setdefault(h[0], []).append(r)
         lacking = missing_head(heads)
         if lacking is not None:  # a value with a head that no row names: only rows that match anything count
-            found = self.useful([r[1:] for r in others], rest)
-            return None if found is None else (lacking, *found)
+            witness = self.useful([r[1:] for r in others], rest)
+            return None if witness is None else (lacking, *witness)
         for key, p in heads.items():
             h = head(p)
             assert h is not None
             n = len(h[1])
-            found = self.useful(specialised([*named[key], *others], key, n), (*(_ANY,) * n, *rest))
-            if found is not None:
-                return rebuilt(p, found, n)
+            witness = self.useful(specialised([*named[key], *others], key, n), (*(_ANY,) * n, *rest))
+            if witness is not None:
+                return rebuilt(p, witness, n)
         return None
 
 
@@ -453,8 +453,8 @@ def missing_head(heads: dict[object, core.Pattern]) -> core.Pattern | None:
             return _ANY
 
 
-def rebuilt(p: core.Pattern, found: Row, n: int) -> Row:
-    parts, rest = found[:n], found[n:]
+def rebuilt(p: core.Pattern, columns: Row, n: int) -> Row:
+    parts, rest = columns[:n], columns[n:]
     match p:
         case core.VariantPattern(decl, variant, _):
             return (core.VariantPattern(decl, variant, parts), *rest)
@@ -490,14 +490,14 @@ def number(cx: Checker, scope: Scope, e: s.Number, negative: bool = False) -> co
     """negative: a `-` stands in front."""
     if e.dtype is not None:
         t: ty.Type = ty.TypeCon(e.dtype)
-        made = core.Literal(t, e.span, float(e.value) if e.dtype in ty.FLOATS else e.value)
+        literal = core.Literal(t, e.span, float(e.value) if e.dtype in ty.FLOATS else e.value)
     else:
         exact = not isinstance(e.value, float)
         t = cx.st.type_var(atomic=True, classes=_NUM if exact else _FLOAT, literal="int" if exact else "float")
-        made = core.Literal(t, e.span, e.value)
+        literal = core.Literal(t, e.span, e.value)
     if e.value > _SMALL or (negative and e.value > 0):
         cx.later.append(partial(representable, t, e, negative))
-    return made
+    return literal
 
 
 def representable(t: ty.Type, e: s.Number, negative: bool) -> None:

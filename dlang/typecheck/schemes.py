@@ -272,13 +272,13 @@ def report_equation(st: Inference, c: Constraint) -> None:
 def report_opened(st: Inference, owned: list[Constraint]) -> bool:
     """Conditions that callers would have to settle, and that mention a size which only the body knows."""
     for c in owned:
-        found = [v for v in variables(*c.terms()) if isinstance(v, ty.SizeVar) and v.opened and mine(st, v)]
-        if found:
+        sizes = [v for v in variables(*c.terms()) if isinstance(v, ty.SizeVar) and v.opened and mine(st, v)]
+        if sizes:
             names = Names()
             operands = " and ".join(names(t) for t in (c.reason.operands or c.terms()))
             what = f"`{c.reason.operator}` on {operands}" if c.reason.operator else f"a condition on {operands}"
             message = f"{what}: the axes of the result depend on a size `?` that is known only here"
-            origin = found[0].origin
+            origin = sizes[0].origin
             notes = (Note(f"the size is {origin.text}", origin.span),) if origin is not None else ()
             help = ("annotate the parameters, so that the number of their axes is known",)
             st.report(Diagnostic("E0411", message, c.reason.span, "", notes, help))

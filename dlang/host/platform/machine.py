@@ -45,7 +45,7 @@ def features() -> str | None:
 
 @cache
 def _processor() -> dict[str, str]:
-    """What Linux says of the first processor and of the machine, as far as the head of its table has it whole."""
+    """The first values in the table that Linux has of processors, as far as its head holds these whole."""
     try:
         with open(PROCESSORS, "rb", buffering=0) as file:
             head, _, _ = file.read(HEAD).rpartition(b"\n\n")

@@ -500,8 +500,8 @@ def item(x: Lazy, index: Any) -> Lazy:
         return _gathered(x, lazy(parts[0]))
     if any(p is Ellipsis for p in parts):
         k = parts.index(Ellipsis)
-        rest = x.ndim - sum(p is not None and p is not Ellipsis for p in parts)
-        parts[k : k + 1] = [slice(None)] * rest
+        missing = x.ndim - sum(p is not None and p is not Ellipsis for p in parts)
+        parts[k : k + 1] = [slice(None)] * missing
     new = _stand_in(x)[tuple(parts)].shape  # raises IndexError
     texts: list[str] = []
     kept: list[int] = []
@@ -523,8 +523,8 @@ def item(x: Lazy, index: Any) -> Lazy:
             raise unknown(f"an index of {type(p).__name__}")
     kept += x.shape[len(texts) :]
     same = all(t == ".." for t in texts)
-    found = x if same else applied(f"{{0}}[{', '.join(texts)}]", (x,), kept, x.dtype)
-    return reshape(found, new) if found.shape != new else found
+    result = x if same else applied(f"{{0}}[{', '.join(texts)}]", (x,), kept, x.dtype)
+    return reshape(result, new) if result.shape != new else result
 
 
 def _gathered(x: Lazy, index: Lazy) -> Lazy:
@@ -541,8 +541,8 @@ def taken(a: Any, indices: Any, axis: Any = None) -> Lazy:
     if axis is None:
         return _gathered(reshape(x, -1), index)
     k = axis_of(axis, x.ndim)
-    found = _gathered(moved(x, k, 0), index)
-    return moved(found, list(range(index.ndim)), list(range(k, k + index.ndim)))
+    gathered = _gathered(moved(x, k, 0), index)
+    return moved(gathered, list(range(index.ndim)), list(range(k, k + index.ndim)))
 
 
 def flipped(m: Any, axis: Any = None) -> Lazy:

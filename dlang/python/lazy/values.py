@@ -88,12 +88,12 @@ def between(at: Node, of: Node) -> list[Node]:
         seen[n] = None
         work += n.uses
     reached = {at}
-    found = []
+    nodes_between = []
     for n in sorted(seen, key=_number):
         if any(u in reached for u in n.uses):
             reached.add(n)
-            found.append(n)
-    return found if of in reached else []
+            nodes_between.append(n)
+    return nodes_between if of in reached else []
 
 
 def wanted(outputs: Iterable[Node]) -> list[Node]:
@@ -119,13 +119,13 @@ def is_float(n: Node) -> bool:
 
 def modules(nodes: Iterable[Node]) -> list[str]:
     """The files that nodes mention, and the ways of derivatives among them, each once."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for n in nodes:
         if isinstance(n, Pull):
-            found |= dict.fromkeys(modules(n.way))
+            names |= dict.fromkeys(modules(n.way))
         elif isinstance(n, Apply) and n.module is not None:
-            found[n.module] = None
-    return list(found)
+            names[n.module] = None
+    return list(names)
 
 
 # ---- pieces ----------------------------------------------------------------------------------------------------------
@@ -152,14 +152,14 @@ def pieces(nodes: Sequence[Node], outputs: Sequence[Node], given: Sequence[Node]
     """Nodes, in order, cut. outputs: what is needed at the end. given: what is known at the beginning, of interest."""
     last = {u: k for k, n in enumerate(nodes) for u in n.uses} | dict.fromkeys(outputs, len(nodes))
     live = [n for n in given if n in last]
-    found = []
+    parts = []
     start = 0
     for end in _cuts(nodes, live, last):
         piece = tuple(nodes[start:end])
         live = [n for n in (*live, *piece) if last.get(n, -1) >= end]
-        found.append(Piece(piece, tuple(live)))
+        parts.append(Piece(piece, tuple(live)))
         start = end
-    return found
+    return parts
 
 
 def _cuts(nodes: Sequence[Node], given: Sequence[Node], last: dict[Node, int]) -> list[int]:
@@ -209,9 +209,9 @@ def cotangent(at: Node, of: Node, seed: Node) -> Node | None:
         ofs = [n for n in piece.nodes if n in known]
         if not ats or not ofs:
             continue
-        made = pull(ats, ofs, [known.pop(n) for n in ofs], piece.nodes)
+        pulled = pull(ats, ofs, [known.pop(n) for n in ofs], piece.nodes)
         for j, n in enumerate(ats):
-            one = part(made, j, n) if len(ats) > 1 else made
+            one = part(pulled, j, n) if len(ats) > 1 else pulled
             known[n] = Apply(n.shape, n.dtype, expression="{0} + {1}", operands=(known[n], one)) if n in known else one
     return known.get(at)
 
@@ -248,9 +248,9 @@ def compute(outputs: Sequence[Node]) -> None:
         left = set(piece.left)
         given = [n for n in piece.nodes if n in left]
         written = program(piece.nodes, given)
-        found = _compiled(written.text, folder)(*[known.get(n, n.value) for n in written.inputs])
+        results = _compiled(written.text, folder)(*[known.get(n, n.value) for n in written.inputs])
         known = {n: value for n, value in known.items() if n in left}
-        for n, value in zip(given, found if len(given) > 1 else (found,), strict=True):
+        for n, value in zip(given, results if len(given) > 1 else (results,), strict=True):
             known[n] = value if n.shape is None else _kept(np.asarray(value, n.dtype))
     for n, value in known.items():
         n.value = value
@@ -329,8 +329,8 @@ class _Writer:
 
 def program(nodes: Sequence[Node], outputs: Sequence[Node]) -> Written:
     """The program whose function `values` computes nodes and gives some of them, as a tuple if there are several."""
-    own = set(nodes)
-    inputs = sorted({u for n in nodes for u in n.uses if u not in own}, key=lambda n: n.number)
+    inside = set(nodes)
+    inputs = sorted({u for n in nodes for u in n.uses if u not in inside}, key=lambda n: n.number)
     aliases = {path: f"m{k}" for k, path in enumerate(modules(nodes))}
     names = {n: f"x{k}" for k, n in enumerate(inputs)}
     writer = _Writer(aliases)

@@ -131,16 +131,16 @@ class Debugger:
         """The variables in scope, with the tangents and cotangents that an expression mentions. Raises `DlangError`."""
         seen = self.seen()
         for word, name in derivatives(self.expressions.tree(expression)[1]):
-            found = tangent(name, seen) if word == TANGENT else cotangent(name, seen, self.cotangents())
-            seen[variable(word, name)] = found
+            derivative = tangent(name, seen) if word == TANGENT else cotangent(name, seen, self.cotangents())
+            seen[variable(word, name)] = derivative
         return seen
 
     def cotangents(self, view: View | None = None) -> list[Seen]:
         """The cotangents that a backward pass has found so far, also of variables that are out of scope by then."""
         v = view or self.view
         via = v.spot.via if v.spot is not None else ()
-        found = [s for s in v.frame.cotangents.values() if s.holds(v.frame.iterations, via)]
-        return list({(s.name.text, s.kinds): s for s in found}.values())
+        held = [s for s in v.frame.cotangents.values() if s.holds(v.frame.iterations, via)]
+        return list({(s.name.text, s.kinds): s for s in held}.values())
 
     def _in_scope(self, v: View) -> Iterator[Seen]:
         sources = self.machine.library.sources
@@ -262,8 +262,8 @@ class Debugger:
         t = level.timeline
         if not self.points.by_place:
             return False
-        here = self.points.by_place.get(t.spot(level.moment).place, ())
-        for b in list(here):
+        breakpoints = self.points.by_place.get(t.spot(level.moment).place, ())
+        for b in list(breakpoints):
             if b.forward and t.log.backward[level.moment]:
                 continue
             if b.condition is not None and not self._holds(b, b.condition):
@@ -305,8 +305,8 @@ class Debugger:
         seen = self.seen()
         try:
             if w.expression in seen:
-                own = seen[w.expression]
-                now = [*leaves_of(own), *(x for t in own.tangents for x in t.values)]
+                value = seen[w.expression]
+                now = [*leaves_of(value), *(x for t in value.tangents for x in t.values)]
             else:
                 now = self.expressions.leaves(w.expression, self.known(w.expression), self.module)
         except DlangError:
@@ -321,8 +321,8 @@ class Debugger:
         """The value of an expression here; None where it has none. What is a name costs little."""
         seen = self.seen()
         if expression in seen:
-            own = seen[expression]
-            return shown(own, self.trees, brief=True) + tangents(own, self.trees, brief=True)
+            variable = seen[expression]
+            return shown(variable, self.trees, brief=True) + tangents(variable, self.trees, brief=True)
         try:
             return self.expressions.text(expression, self.known(expression), self.module)
         except DlangError:
@@ -395,12 +395,12 @@ class Points:
     given: int = 0
     by_place: dict[Place, list[Breakpoint]] = field(default_factory=dict)
 
-    def at(self, text: str, here: str, condition: str | None, once: bool = False) -> Breakpoint:
+    def at(self, text: str, file: str, condition: str | None, once: bool = False) -> Breakpoint:
         """A breakpoint at `LINE`, `FILE:LINE` or in a function. Raises `DlangError`.
 
-        here: the file of a line without one.
+        file: the file of a line without one.
         """
-        places, forward = self._places(text, here)
+        places, forward = self._places(text, file)
         self.given += not once
         new = Breakpoint(0 if once else self.given, text, places, condition, forward, once)
         self.breakpoints.append(new)
@@ -427,19 +427,19 @@ class Points:
                 self.by_place.setdefault(place, []).append(b)
 
     # ---- where
-    def _places(self, text: str, here: str) -> tuple[frozenset[Place], bool]:
+    def _places(self, text: str, current: str) -> tuple[frozenset[Place], bool]:
         file, colon, line = text.rpartition(":")
         if line.isdigit():
-            return frozenset(self._line(int(line), self._path(file) if colon else here)), False
-        found = list(self.sources.functions(text))
-        if not found:
+            return frozenset(self._line(int(line), self._path(file) if colon else current)), False
+        functions = list(self.sources.functions(text))
+        if not functions:
             known = [n for p in self.sources.known.values() for n in p.functions]
             close = closest(text, known)
             help = f"write a line, FILE:LINE or the name of a function{self._elsewhere}"
             raise error(
                 NO_PLACE, f"there is no function `{text}`", None, help=(f"did you mean `{close}`?" if close else help,)
             )
-        return frozenset(found), True
+        return frozenset(functions), True
 
     def _path(self, file: str) -> str:
         known = list(self.sources.known)
@@ -464,8 +464,8 @@ class Points:
             help = f"the last statement of the file is in line {last}"
             raise error(NO_PLACE, f"there is no statement in line {line} of `{path}`", None, help=(help,))
         chosen = min(later)
-        found = [p for p in places if p.line == chosen]
-        return [p for p in found if p.parent is None or p.parent not in found]
+        on_line = [p for p in places if p.line == chosen]
+        return [p for p in on_line if p.parent is None or p.parent not in on_line]
 
 
 # ---- the start -------------------------------------------------------------------------------------------------------

@@ -34,20 +34,20 @@ def code_actions(
 
     source = document.analysis.source
     first, last = offset_at(source, within.start), offset_at(source, within.end)
-    found: list[lsp.CodeAction | lsp.Command] = []
+    actions: list[lsp.CodeAction | lsp.Command] = []
     if wanted(QUICK):
-        found += _fixes(document, first, last)
+        actions += _fixes(document, first, last)
     if wanted(REWRITE):
-        found += _annotations(document, first, last)
+        actions += _annotations(document, first, last)
     if not only:
-        found += _pages(document, first, last)
-    return found
+        actions += _pages(document, first, last)
+    return actions
 
 
 def _pages(document: Document, first: int, last: int) -> Iterator[lsp.Command]:
     """The pages of the codes of the messages at a place."""
-    here = [d for d in document.analysis.diagnostics if _about(document, d, first, last)]
-    for code in dict.fromkeys(d.code for d in here):
+    diagnostics = [d for d in document.analysis.diagnostics if _about(document, d, first, last)]
+    for code in dict.fromkeys(d.code for d in diagnostics):
         yield lsp.Command(f"Explain {code}", EXPLAIN, arguments=[code])
 
 
@@ -189,8 +189,8 @@ def of_pattern(document: Document, pattern: s.Pattern) -> Iterator[tuple[int, st
 
 def of_const(document: Document, item: s.Const) -> Iterator[tuple[int, str]]:
     """The type of a constant."""
-    found = own(document, item.name, "value")
-    entry = entry_of(document, found) if found is not None else None
+    constant = own(document, item.name, "value")
+    entry = entry_of(document, constant) if constant is not None else None
     if entry is not None and entry.decl.result is not None:
         yield item.name_span.last, f": {shown_type(entry.decl.result)}"
 
@@ -199,8 +199,8 @@ def of_signature(document: Document, f: s.Fn) -> Iterator[tuple[int, str]]:
     """Lists the types and bounds that the signature of a function leaves out, with their offsets."""
     if f.result is not None and all(p.type is not None for p in f.parameters):
         return
-    found = own(document, f.name, "value")
-    entry = entry_of(document, found) if found is not None and found.item is f else None
+    function = own(document, f.name, "value")
+    entry = entry_of(document, function) if function is not None and function.item is f else None
     if entry is None:
         return
     signature = inferred(f.name, entry, f)
@@ -218,9 +218,9 @@ def of_local(document: Document, f: s.Fn) -> Iterator[tuple[int, str]]:
     t = document.analysis.type_at(f.name_span)
     if not isinstance(t, TypeFn):
         return
-    for p, found in zip(f.parameters, t.params, strict=False):
+    for p, parameter_type in zip(f.parameters, t.params, strict=False):
         if p.type is None:
-            yield p.pattern.span.last, f": {shown_type(found)}"
+            yield p.pattern.span.last, f": {shown_type(parameter_type)}"
     if f.result is None and (text := shown_type(t.result)) != "()":
         yield end_of_parameters(f), f" -> {text}"
 
@@ -241,16 +241,16 @@ _SEVERITIES = {"error": lsp.DiagnosticSeverity.Error, "warning": lsp.DiagnosticS
 
 def of_document(document: Document) -> dict[str, list[lsp.Diagnostic]]:
     """The messages of a check, by the path of the file that they are about; the document's own are always there."""
-    found: dict[str, list[lsp.Diagnostic]] = {document.path: []}
+    by_path: dict[str, list[lsp.Diagnostic]] = {document.path: []}
     for d in document.analysis.diagnostics:
         path = d.span.source.path if d.span is not None else document.path
-        found.setdefault(path, []).append(of_diagnostic(document.project, d))
-    return found
+        by_path.setdefault(path, []).append(of_diagnostic(document.project, d))
+    return by_path
 
 
 def of_diagnostic(project: Project, d: Diagnostic) -> lsp.Diagnostic:
     """One message: what stands under the marked text and what to do are lines of it, notes with a place are links."""
-    here = range_of(d.span) if d.span is not None else lsp.Range(lsp.Position(0, 0), lsp.Position(0, 0))
+    place = range_of(d.span) if d.span is not None else lsp.Range(lsp.Position(0, 0), lsp.Position(0, 0))
     lines = [d.message, *([d.label] if d.label else []), *(n.text for n in d.notes if n.span is None)]
     lines += [f"help: {text}" for text in d.help]
     related = [
@@ -260,7 +260,7 @@ def of_diagnostic(project: Project, d: Diagnostic) -> lsp.Diagnostic:
     ]
     page = PAGES / f"{d.code}.md"
     return lsp.Diagnostic(
-        here,
+        place,
         "\n".join(lines),
         severity=_SEVERITIES.get(d.severity, lsp.DiagnosticSeverity.Information),
         code=d.code,

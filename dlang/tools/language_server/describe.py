@@ -22,16 +22,16 @@ from dlang.typecheck.scope import FnEntry
 from dlang.typecheck.types import MISTAKE, Type, TypeFn, resolve
 
 
-def entry_of(document: Document, found: Definition) -> FnEntry | None:
+def entry_of(document: Document, target: Definition) -> FnEntry | None:
     """Returns the checker's entry of a function or constant, of this or another module."""
     checked = document.analysis.checked
-    if checked is None or found.document is None or found.kind not in ("function", "constant"):
+    if checked is None or target.document is None or target.kind not in ("function", "constant"):
         return None
     program = checked.program
     for table in program.tables.values():
-        if table.path == found.document.path and (found.name in table.functions or found.name in table.entries):
+        if table.path == target.document.path and (target.name in table.functions or target.name in table.entries):
             with room():
-                entry = program.value(table, found.name)
+                entry = program.value(table, target.name)
             return entry if isinstance(entry, FnEntry) and not _is_mistake(entry.decl.result) else None
     return None
 
@@ -40,20 +40,20 @@ def _is_mistake(t: Type | None) -> bool:
     return t is not None and resolve(t) is MISTAKE
 
 
-def signature_of(document: Document, found: Definition) -> Signature | None:
+def signature_of(document: Document, target: Definition) -> Signature | None:
     """The signature of a function, a constructor or a builtin: as it is inferred, else as it is written."""
-    match found:
+    match target:
         case Definition(kind="builtin"):
-            return of_builtin(found.name)
+            return of_builtin(target.name)
         case Definition(kind="function", item=s.Fn() | s.Extern() as item):
-            entry = entry_of(document, found)
-            return inferred(found.name, entry, item) if entry is not None else as_written(found.name, item)
+            entry = entry_of(document, target)
+            return inferred(target.name, entry, item) if entry is not None else as_written(target.name, item)
         case Definition(item=s.Struct(fields=fields) | s.Constructor(fields=fields)):
             texts = tuple(flat(f.span.text) for f in fields)
-            return Signature(found.name, texts, tuple(f.name for f in fields), made_type(found))
+            return Signature(target.name, texts, tuple(f.name for f in fields), made_type(target))
         case Definition(item=None, span=Span() as span):
             t = document.analysis.type_at(span)
-            return of_local(found.name, t, local_parameters(document, span)) if isinstance(t, TypeFn) else None
+            return of_local(target.name, t, local_parameters(document, span)) if isinstance(t, TypeFn) else None
         case _:
             return None
 
@@ -88,57 +88,57 @@ def local_parameters(document: Document, name: Span) -> tuple[s.Parameter, ...]:
     return ()
 
 
-def made_type(found: Definition) -> str:
+def made_type(target: Definition) -> str:
     """The type of what a constructor makes."""
-    if found.document is None:
+    if target.document is None:
         return ""
-    for item in (found.item, *found.document.outline.items):
+    for item in (target.item, *target.document.outline.items):
         if isinstance(item, s.Struct | s.Enum):
             makes = [item.name] if isinstance(item, s.Struct) else [c.name for c in item.constructors]
-            if found.name in makes:
+            if target.name in makes:
                 parameters = ", ".join((".." if p.row else "") + p.name for p in item.parameters)
                 return item.name + (f"<{parameters}>" if parameters else "")
     return ""
 
 
 # ---- what is shown of a definition -----------------------------------------------------------------------------------
-def headline(document: Document, found: Definition, here: Type | None = None) -> str:
+def headline(document: Document, target: Definition, here: Type | None = None) -> str:
     """A definition in a line of code or a few. here: the type of the value where it is used."""
-    match found:
+    match target:
         case Definition(kind="module"):
-            return f"import {found.name}"
+            return f"import {target.name}"
         case Definition(kind="class" | "builtin"):
-            text = signatures.signature(found.name)
-            return f"fn {found.name}{text}" if text and not found.name[0].isupper() else found.name
+            text = signatures.signature(target.name)
+            return f"fn {target.name}{text}" if text and not target.name[0].isupper() else target.name
         case Definition(kind="function"):
-            signature = signature_of(document, found)
-            return f"fn {signature!s}" if signature is not None else f"fn {found.name}"
+            signature = signature_of(document, target)
+            return f"fn {signature!s}" if signature is not None else f"fn {target.name}"
         case Definition(kind="constant", item=s.Const() as item):
-            entry = entry_of(document, found)
+            entry = entry_of(document, target)
             t = entry.decl.result if entry is not None else None
             shown = f": {show(t)}" if t is not None else f": {flat(item.type.span.text)}" if item.type else ""
             value = flat(item.value.span.text)
-            return f"const {found.name}{shown}" + (f" = {value}" if len(value) <= 60 else "")
+            return f"const {target.name}{shown}" + (f" = {value}" if len(value) <= 60 else "")
         case Definition(kind="struct" | "enum" | "alias", item=s.Struct() | s.Enum() | s.Alias() as item):
             return item.span.text
         case Definition(kind="constructor"):
-            signature = signature_of(document, found)
+            signature = signature_of(document, target)
             return (
                 str(signature)
                 if signature is not None and signature.parameters
-                else f"{found.name} -> {made_type(found)}"
+                else f"{target.name} -> {made_type(target)}"
             )
         case Definition(kind="field", item=s.FieldDecl() as item):
-            return f"{found.name}: {show(here) if here is not None else flat(item.type.span.text)}"
+            return f"{target.name}: {show(here) if here is not None else flat(item.type.span.text)}"
         case Definition(kind="parameter", item=s.Parameter() as parameter):
             return flat(parameter.span.text)
         case Definition(kind="size" | "shape" | "type variable"):
-            return f"{found.name}: {found.kind}"
+            return f"{target.name}: {target.kind}"
         case _:
-            t = here or (document.analysis.type_at(found.span) if found.span is not None else None)
-            prefix = {"let": "let ", "var": "var "}.get(found.kind, "")
-            shown = index_type(document, found.span) or (shown_type(t) if t is not None else "")
-            return f"{prefix}{found.name}" + (f": {shown}" if shown else "")
+            t = here or (document.analysis.type_at(target.span) if target.span is not None else None)
+            prefix = {"let": "let ", "var": "var "}.get(target.kind, "")
+            shown = index_type(document, target.span) or (shown_type(t) if t is not None else "")
+            return f"{prefix}{target.name}" + (f": {shown}" if shown else "")
 
 
 def index_type(document: Document, name: Span | None) -> str:
@@ -160,11 +160,11 @@ def shown_type(t: Type) -> str:
     return re.sub(r"\?\d+", "?", show(t)).replace(MISTAKE.name, "_")
 
 
-def documentation(found: Definition) -> str:
+def documentation(target: Definition) -> str:
     """The `##` lines of a definition."""
-    match found:
+    match target:
         case Definition(kind="builtin" | "class"):
-            return signatures.words(found.name)
+            return signatures.words(target.name)
         case Definition(kind="module", document=Document() as other):
             return other.outline.doc
         case Definition(
@@ -197,17 +197,17 @@ def hover(document: Document, position: lsp.Position) -> lsp.Hover | None:
     offset = offset_at(document.analysis.source, position)
     occurrence = document.analysis.occurrence(offset)
     if occurrence is not None:
-        found = definition(document, occurrence.target)
-        if found is not None:
-            code = headline(document, found, type_here(document, occurrence, found))
+        target = definition(document, occurrence.target)
+        if target is not None:
+            code = headline(document, target, type_here(document, occurrence, target))
             given = given_here(document, occurrence)
             if given is not None and not code.endswith(f"-> {(shown := shown_type(given))}"):
                 code += f"\n# gives {shown} here"
-            return _shown(code, documentation(found), occurrence.span)
+            return _shown(code, documentation(target), occurrence.span)
     return _of_expression(document, offset)
 
 
-def type_here(document: Document, occurrence: Occurrence, found: Definition) -> Type | None:
+def type_here(document: Document, occurrence: Occurrence, target: Definition) -> Type | None:
     """The type that a value has where it is used."""
     span = occurrence.span
     match occurrence.target:
@@ -236,18 +236,18 @@ def given_here(document: Document, occurrence: Occurrence) -> Type | None:
 
 
 def _of_expression(document: Document, offset: int) -> lsp.Hover | None:
-    found: tuple[Span, Type] | None = None
+    smallest: tuple[Span, Type] | None = None
     for source, types in document.analysis.observed.types.items():
         inside = offset - source.offset
         if not 0 <= inside <= len(source.text):
             continue
         for start, end in types:
             span = Span(source, start, end)
-            if start <= inside < end and (found is None or end - start < found[0].end - found[0].start):
+            if start <= inside < end and (smallest is None or end - start < smallest[0].end - smallest[0].start):
                 t = document.analysis.type_at(span)
                 if t is not None:
-                    found = (span, t)
-    return None if found is None else _shown(shown_type(found[1]), "", found[0])
+                    smallest = (span, t)
+    return None if smallest is None else _shown(shown_type(smallest[1]), "", smallest[0])
 
 
 def _shown(code: str, words: str, span: Span) -> lsp.Hover:

@@ -81,7 +81,7 @@ class Analysis:
     def names(self) -> list[Names]:
         """The names of each declaration, in order, and of the script."""
         script = self.script
-        found: list[Names] = []
+        resolved: list[Names] = []
         kept: ByIdentity[s.Item, Names] = ByIdentity()
         with room():
             for item in self.module.items:
@@ -91,11 +91,11 @@ class Analysis:
                 if names is None or not self._means_the_same(item):
                     names = names_of([item], self.known, self.functions)
                 kept[item] = names
-                found.append(names)
+                resolved.append(names)
             if script:
-                found.append(names_of(script, self.known, self.functions))
+                resolved.append(names_of(script, self.known, self.functions))
         self.known_names = kept
-        return found
+        return resolved
 
     def _means_the_same(self, item: s.Item) -> bool:
         """Tells whether names in an item keep their meaning: the module has all that it had, and no others."""
@@ -110,9 +110,9 @@ class Analysis:
     def occurrence(self, offset: int) -> Occurrence | None:
         """The name at an offset, or that ends there."""
         near = [n.ordered for n in self.names if n.ordered and n.ordered[0].span.first <= offset]
-        here = [o for ordered in near if offset <= ordered[-1].span.last
+        candidates = [o for ordered in near if offset <= ordered[-1].span.last
                 for o in ordered if o.span.first <= offset <= o.span.last]  # fmt: skip
-        return max(here, key=lambda o: (offset < o.span.last, o.span.first), default=None)
+        return max(candidates, key=lambda o: (offset < o.span.last, o.span.first), default=None)
 
     def scope(self, offset: int) -> Scope:
         """The innermost scope around an offset."""
@@ -204,16 +204,16 @@ class Document:
         try:
             checked = self.workspace.check(source)
             module = next(m for t, m in checked.program.checked if t is checked.table)
-            found = checked.diagnostics
+            diagnostics = checked.diagnostics
         except Exception as problem:  # a mistake of the checker must not end an editor's session
             log.exception("cannot check %s", self.path)
             self.workspace = None
-            module, found = parse(source)
+            module, diagnostics = parse(source)
             if isinstance(problem, DlangError):
-                found = [*found, *problem.diagnostics]
+                diagnostics = [*diagnostics, *problem.diagnostics]
         observed = self.workspace.observed if self.workspace is not None else None
         files = frozenset({self.path, *checked.program.files}) if checked is not None else None
-        analysis = Analysis(source, module, checked, found, observed or Observed(self.path), files, ByIdentity())
+        analysis = Analysis(source, module, checked, diagnostics, observed or Observed(self.path), files, ByIdentity())
         if self._known_names is not None:
             analysis.known_names = self._known_names[1]
             analysis.known_since = analysis.known.differs(self._known_names[0])
@@ -329,9 +329,9 @@ class Project:
         yield from self.open.values()
         seen = set(self.open)
         for path in self._paths():
-            if path not in seen and (found := self.document(path)) is not None:
+            if path not in seen and (document := self.document(path)) is not None:
                 seen.add(path)
-                yield found
+                yield document
 
     def _paths(self) -> Iterable[str]:
         return (str(p) for folder in self.folders for p in islice(programs_in(folder), _MOST_FILES))

@@ -70,23 +70,23 @@ def _fields(fields: tuple[s.FieldDecl, ...]) -> Iterator[lsp.DocumentSymbol]:
 
 
 def _made(
-    name: str, kind: lsp.SymbolKind, span: Span, own: Span, inside: list[lsp.DocumentSymbol] | None = None,
+    name: str, kind: lsp.SymbolKind, span: Span, name_span: Span, inside: list[lsp.DocumentSymbol] | None = None,
     detail: str | None = None,
 ) -> lsp.DocumentSymbol:  # fmt: skip
-    return lsp.DocumentSymbol(name or "_", kind, range_of(span), range_of(own), detail=detail, children=inside)
+    return lsp.DocumentSymbol(name or "_", kind, range_of(span), range_of(name_span), detail=detail, children=inside)
 
 
 def workspace_symbols(project: Project, wanted: str) -> list[lsp.WorkspaceSymbol]:
     """The declarations of all files whose names have the letters of `wanted`, in that order."""
-    found: list[lsp.WorkspaceSymbol] = []
+    symbols: list[lsp.WorkspaceSymbol] = []
     for document in project.files():
-        for (space, name), made in declarations(document).items():
-            if made.span is None or (space == "constructor" and made.kind == "struct") or not fits(wanted, name):
+        for (space, name), d in declarations(document).items():
+            if d.span is None or (space == "constructor" and d.kind == "struct") or not fits(wanted, name):
                 continue
-            found.append(lsp.WorkspaceSymbol(location(project, made.span), name, _KINDS[made.kind]))
-            if len(found) >= _MOST:
-                return found
-    return found
+            symbols.append(lsp.WorkspaceSymbol(location(project, d.span), name, _KINDS[d.kind]))
+            if len(symbols) >= _MOST:
+                return symbols
+    return symbols
 
 
 def fits(wanted: str, name: str) -> bool:
@@ -131,8 +131,8 @@ def _lens(document: Document, item: s.Item, entry: FnEntry | None) -> lsp.CodeLe
 
 
 def _entry(document: Document, f: s.Fn) -> FnEntry | None:
-    found = own(document, f.name, "value")
-    return entry_of(document, found) if found is not None and found.item is f else None
+    function = own(document, f.name, "value")
+    return entry_of(document, function) if function is not None and function.item is f else None
 
 
 def gradient_type(entry: FnEntry) -> str | None:
