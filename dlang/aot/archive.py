@@ -127,8 +127,8 @@ def _classes(e: Export) -> Iterator[tuple[ClassOf, type]]:
         for branch in branches:
             if branch.type is not None:
                 yield _class(branch.type), branch.type
-            for found in _types(branch.items):
-                yield _class(found), found
+            for leaf_type in _types(branch.items):
+                yield _class(leaf_type), leaf_type
 
 
 def _class(type: type) -> ClassOf:
@@ -183,15 +183,15 @@ def runtime_files(package: str) -> dict[str, str]:
 @cache
 def loading_files() -> tuple[str, ...]:
     """The files of this package that loading and calling may import, by their paths in it."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     open = [ROOT]
     while open:
         name = open.pop()
         path = _file(name)
-        if name not in found and name not in COMPILERS and name != "dlang" and path is not None:
-            found[name] = path
+        if name not in files and name not in COMPILERS and name != "dlang" and path is not None:
+            files[name] = path
             open += _imports(ast.parse(path.read_text(encoding="utf-8")))
-    return tuple(sorted([path.relative_to(PACKAGE).as_posix() for path in found.values()]))
+    return tuple(sorted([path.relative_to(PACKAGE).as_posix() for path in files.values()]))
 
 
 def _file(name: str) -> Path | None:
@@ -328,8 +328,8 @@ def _license() -> bytes | None:
         files = distribution("dlang").files or []
     except PackageNotFoundError:
         return None
-    found = next((f for f in files if f.name == "LICENSE"), None)
-    return None if found is None else Path(str(found.locate())).read_bytes()
+    license = next((f for f in files if f.name == "LICENSE"), None)
+    return None if license is None else Path(str(license.locate())).read_bytes()
 
 
 def _digest(data: bytes) -> str:

@@ -110,13 +110,13 @@ def chosen(checked: Checked, wanted: Sequence[ExportRequest]) -> list[Chosen]:
     """The functions that are asked for; without any, those whose types are written out."""
     program = Program(checked, "cpu")
     if not wanted:
-        found = [Chosen(d.name, d) for d in checked.module.functions.values() if _is_closed(d)]
-        if not found and not any(d.kind == "fn" for d in checked.module.functions.values()):
+        closed = [Chosen(d.name, d) for d in checked.module.functions.values() if _is_closed(d)]
+        if not closed and not any(d.kind == "fn" for d in checked.module.functions.values()):
             raise error(NOT_CHOSEN, "the file has no functions", None)
-        if not found:
+        if not closed:
             help = ("name one: `--fn NAME=f64,f64[n]`",)
             raise error(NOT_CHOSEN, "no function of the file has its types written out", None, help=help)
-        return found
+        return closed
     types = {w.function: w.types for w in wanted if w.types is not None}
     out: dict[str, Chosen] = {}
     for w in wanted:
@@ -166,9 +166,9 @@ def _at(checked: Checked, decl: FnDecl, types: tuple[str, ...]) -> FnDecl:
         name += "'"
     params = ", ".join(f"{n}: {t}" for n, t in zip(names, types, strict=True))
     source = Source("<--fn>", f"fn {name}({params}) = {decl.name}({', '.join(names)})")
-    made, found = check_function(checked, source)
+    made, diagnostics = check_function(checked, source)
     if made is None or _is_open(made):
-        reasons = tuple(Note(d.message) for d in found) or (Note("they leave a dtype or a number of axes open"),)
+        reasons = tuple(Note(d.message) for d in diagnostics) or (Note("they leave a dtype or a number of axes open"),)
         message = f"`{decl.name}` cannot have the types {', '.join(types)}"
         raise error(NOT_CHOSEN, message, decl.span, notes=reasons)
     made.name = decl.name

@@ -145,12 +145,12 @@ class Types:
         return made
 
     def _unused(self, name: str) -> str:
-        found, k = name, 1
-        while found in self.taken:
+        free, k = name, 1
+        while free in self.taken:
             k += 1
-            found = f"{name}_{k}"
-        self.taken.add(found)
-        return found
+            free = f"{name}_{k}"
+        self.taken.add(free)
+        return free
 
 
 def declared(type: str, name: str) -> str:

@@ -292,9 +292,9 @@ def build_shared(built: Built, name: str, folder: Path) -> list[Path]:
     text = header(built, name)
     parts = ['#include "runtime.h"', program.definitions(built), text, PUBLIC, definitions(built, name)]
     options = ["-shared", f"-Wl,-soname,{library.name}"]
-    made = link(built, "\n".join(parts), library, options, SOURCES, visible=f"{prefix_of(name)}_*")
+    library_file = link(built, "\n".join(parts), library, options, SOURCES, visible=f"{prefix_of(name)}_*")
     write(declarations, text)
-    return [declarations, *made]
+    return [declarations, *library_file]
 
 
 SEED, THREADS = "seed", "threads"

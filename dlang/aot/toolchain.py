@@ -90,9 +90,9 @@ def libraries_of(built: Built, folder: Path) -> Libraries:
     options: list[str] = []
     beside: list[Path] = []
     if any(name.startswith("scipy_") for name in built.compiled.imports):
-        found = Path(library_file())
-        beside.append(folder / found.name)
-        write(beside[0], Path(found).read_bytes())
+        openblas = Path(library_file())
+        beside.append(folder / openblas.name)
+        write(beside[0], Path(openblas).read_bytes())
         options += [str(beside[0]), "-Wl,-rpath,$ORIGIN"]
     for _, target in built.compiled.foreign:
         place = target.removeprefix("c:").rpartition(":")[0]
@@ -135,17 +135,17 @@ def link(
             write(folder / file, (RUNTIME / file).read_bytes())
         write(folder / "layout.h", layout(built))
         write(folder / "program.c", source)
-        found = {"code.o": built.compiled.code} | {f"{m.name}.o": m.code for m in shared_modules(built)}
+        objects = {"code.o": built.compiled.code} | {f"{m.name}.o": m.code for m in shared_modules(built)}
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             compiled = pool.map(lambda file: _runtime_object(command, folder, file), files)
-            found |= {f"{file}.o": code for file, code in zip(files, compiled, strict=True)}
-        for file, code in found.items():
+            objects |= {f"{file}.o": code for file, code in zip(files, compiled, strict=True)}
+        for file, code in objects.items():
             write(folder / file, code)
         more = [*options, *libraries.options, "-pthread", "-lm"]
         if visible:
             write(folder / "visible", f"{{ global: {visible}; local: *; }};\n")
             more.append(f"-Wl,--version-script={folder / 'visible'}")
-        sources = [str(folder / "program.c"), *[str(folder / f) for f in found]]
+        sources = [str(folder / "program.c"), *[str(folder / f) for f in objects]]
         _run(command, folder, ["-o", str(folder / "linked"), *sources, *more])
         write(output, (folder / "linked").read_bytes(), mode=0o777)
     return [output, *libraries.beside]
@@ -153,9 +153,9 @@ def link(
 
 def _runtime_object(command: Sequence[str], folder: Path, file: str) -> bytes:
     """A file of the runtime, compiled: by an earlier process, if the compiler is the same."""
-    found = shutil.which(command[0])
-    said = os.stat(found) if found is not None else None
-    identity = "" if said is None else f"{found} {said.st_size} {said.st_mtime_ns}"
+    compiler = shutil.which(command[0])
+    said = os.stat(compiler) if compiler is not None else None
+    identity = "" if said is None else f"{compiler} {said.st_size} {said.st_mtime_ns}"
     texts = [(folder / name).read_text(encoding="utf-8") for name in (*HEADERS, "layout.h", file)]
     key = digest("runtime", *command, identity, *texts)
     store = user_store()
@@ -172,11 +172,11 @@ def _run(command: Sequence[str], folder: Path, arguments: Sequence[str]) -> None
     """Runs the compiler; raises a `DlangError` with what it says if it fails."""
     run = [*command, "-std=gnu11", "-O2", "-w", "-fPIC", "-fvisibility=hidden", "-I", str(folder), *arguments]
     try:
-        made = subprocess.run(run, capture_output=True, text=True, timeout=PATIENCE, errors="replace")
+        process = subprocess.run(run, capture_output=True, text=True, timeout=PATIENCE, errors="replace")
     except (OSError, subprocess.TimeoutExpired) as e:
         raise _failed(command, str(e)) from None
-    if made.returncode:
-        raise _failed(command, made.stderr)
+    if process.returncode:
+        raise _failed(command, process.stderr)
 
 
 def _failed(command: Sequence[str], said: str) -> DlangError:

@@ -323,8 +323,8 @@ def _conditional(stop: Stop, middle: int, python: bool) -> Explanation:
 
     new = [stop.as_token("if", begin), *condition, *block(then), stop.as_token("else", middle), *block(otherwise)]
     new = [stop.as_token("(", begin), *new, stop.as_token(")", end - 1)]
-    here = f"if {text(condition)} {{ {text(then)} }} else {{ {text(otherwise)} }}"
-    help = f"write `{here if len(here) < 80 else 'if condition { a } else { b }'}`"
+    written = f"if {text(condition)} {{ {text(then)} }} else {{ {text(otherwise)} }}"
+    help = f"write `{written if len(written) < 80 else 'if condition { a } else { b }'}`"
     return stop.says("E0115", message, "", help, edit=Edit(begin, end, new))
 
 

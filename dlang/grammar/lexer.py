@@ -108,7 +108,7 @@ _HIDDEN = re.compile(rf"[{BIDIRECTIONAL}]|(?<!\A)\ufeff")
 
 def hidden(source: Source) -> list[Diagnostic]:
     """A message for each line that has such characters, wherever they stand."""
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     line = 0
     for match in _HIDDEN.finditer(source.text):
         span = Span(source, match.start(), match.end())
@@ -120,5 +120,5 @@ def hidden(source: Source) -> list[Diagnostic]:
         message = f"the character {name}, which {what}, is not seen: what is read is not what runs"
         help = (f"leave it out; in a string, write `\\u{ord(match[0]):04x}`",)
         fixes = (Fix(f"Leave out {name}", span, ""),)
-        found.append(Diagnostic("E0117", message, span, "it stands here", help=help, fixes=fixes))
-    return found
+        diagnostics.append(Diagnostic("E0117", message, span, "it stands here", help=help, fixes=fixes))
+    return diagnostics

@@ -220,13 +220,13 @@ def _best_partner(stack: list[str], partner: int, kind: str, tokens: list[Token]
     """Chooses what a bracket closes that isn't the partner of the innermost open one, by the fewest mistakes in total:
     the bracket at `partner` (those above are never closed), nothing (-1), or the innermost, in its stead
     (`len(stack)`)."""
-    rest = [token.kind for token in tokens[position + 1 :] if token.kind in OPENERS or token.kind in CLOSERS]
+    following = [token.kind for token in tokens[position + 1 :] if token.kind in OPENERS or token.kind in CLOSERS]
     choices: list[tuple[int, int]] = []
     if partner >= 0:
-        choices.append((len(stack) - 1 - partner + _mistakes(stack[:partner], rest), partner))
+        choices.append((len(stack) - 1 - partner + _mistakes(stack[:partner], following), partner))
     if stack and kind != "}" and stack[-1] != "{":
-        choices.append((1 + _mistakes(stack[:-1], rest), len(stack)))
-    choices.append((1 + _mistakes(stack, rest), -1))
+        choices.append((1 + _mistakes(stack[:-1], following), len(stack)))
+    choices.append((1 + _mistakes(stack, following), -1))
     return min(choices, key=lambda choice: choice[0])[1]
 
 

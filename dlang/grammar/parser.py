@@ -380,8 +380,8 @@ def _below(root: s.Node, most: int, inside: Callable[[s.Node], list[s.Node]]) ->
 
 def _inside(node: s.Node) -> list[s.Node]:
     """The nodes directly inside; of operators one after another, all operands."""
-    found: list[s.Node] = []
+    nodes: list[s.Node] = []
     while isinstance(node, s.Binary) and isinstance(node.left, s.Binary) and node.operator != "|>":
-        found.append(node.right)
+        nodes.append(node.right)
         node = node.left
-    return found + children(node)
+    return nodes + children(node)

@@ -193,10 +193,10 @@ def _repair(machine: Machine, tokens: list[Token], at: int) -> Edit | None:
     best: Edit | None = None
     best_score = 0
     for kinds, dropped, cost in candidates:
-        rest = ahead[dropped:]
-        accepted = machine.survey([*kinds, *rest]) - len(kinds)
-        score = 2 * (_AHEAD if accepted == len(rest) else accepted) - cost
-        if accepted >= min(_ENOUGH, len(rest)) and (best is None or score > best_score):
+        remaining = ahead[dropped:]
+        accepted = machine.survey([*kinds, *remaining]) - len(kinds)
+        score = 2 * (_AHEAD if accepted == len(remaining) else accepted) - cost
+        if accepted >= min(_ENOUGH, len(remaining)) and (best is None or score > best_score):
             best, best_score = _insertion(kinds, tokens, at, dropped), score
     return best
 

@@ -162,12 +162,12 @@ def _exclamation(stop: Stop) -> Explanation | None:
     if token.kind != "!":
         return None
     if before is not None and stop.adjacent and before.kind in ("NAME", "assert"):
-        name, here = _MACROS.get(before.text, (before.text, f"`{before.text}(…)`"))
+        name, written = _MACROS.get(before.text, (before.text, f"`{before.text}(…)`"))
         new = [before._replace(text=name)] if name else []
         edit = Edit(stop.at - 1, stop.at + 1, new)
         both = Token("", "", before.start, token.end)
         return stop.says(
-            "E0115", f"`{before.text}!` is no name: there are no macros", "", f"write {here}", edit=edit, token=both
+            "E0115", f"`{before.text}!` is no name: there are no macros", "", f"write {written}", edit=edit, token=both
         )
     if not stop.expects_value:
         return None
@@ -291,9 +291,9 @@ def _slice(stop: Stop, opening: int) -> Explanation | None:
         if changes.get(i) != ""
     ]
     begin = opening - 1 if stop.tokens[opening - 1].kind == "NAME" else opening
-    here = stop.rewritten(begin, closing + 1, changes)
+    written = stop.rewritten(begin, closing + 1, changes)
     edit = Edit(opening, closing, new)
-    return stop.says("E0115", "a slice is written with `..`", "", f"write `{here}`", edit=edit)
+    return stop.says("E0115", "a slice is written with `..`", "", f"write `{written}`", edit=edit)
 
 
 def _semicolon(stop: Stop) -> Explanation | None:
@@ -303,8 +303,8 @@ def _semicolon(stop: Stop) -> Explanation | None:
         return None
     closing = stop.closing(opening)
     rows = {i: "], [" for i in range(opening, closing) if stop.tokens[i].kind == ";"}
-    here = stop.rewritten(opening, closing + 1, rows | {opening: "[[", closing: "]]"})
-    here = re.sub(r"\[ +", "[", here)
+    written = stop.rewritten(opening, closing + 1, rows | {opening: "[[", closing: "]]"})
+    written = re.sub(r"\[ +", "[", written)
     bracket = stop.tokens[opening]
     new = [bracket]
     for index in range(opening, closing):
@@ -318,9 +318,9 @@ def _semicolon(stop: Stop) -> Explanation | None:
     if not more and semicolon == stop.at and not any(t.kind == "," for t in stop.tokens[opening:closing]):
         value, count = stop.text(opening + 1, semicolon), stop.text(semicolon + 1, closing)
         if closing > semicolon + 1:  # `[0.0; 10]` of Rust
-            help = f"an array of equal elements is `[{value} for _ < {count}]`; a matrix is one of rows: `{here}`"
+            help = f"an array of equal elements is `[{value} for _ < {count}]`; a matrix is one of rows: `{written}`"
             return stop.says("E0115", message, "", help, edit=edit, doubtful=True)
-    return stop.says("E0115", message, "", f"a matrix is an array of its rows: `{here}`", edit=edit)
+    return stop.says("E0115", message, "", f"a matrix is an array of its rows: `{written}`", edit=edit)
 
 
 # ---- brackets and commas ---------------------------------------------------------------------------------------------
@@ -351,10 +351,10 @@ def _brackets(stop: Stop) -> Explanation | None:
         if sizes != ["_"]:
             size = stop.tokens[stop.at + 3]
         new = [name, stop.as_token("[", stop.at), size, stop.as_token("]", closing)]
-        here = f"{name.text}[{sizes[0] if sizes != ['_'] else 'n'}]"
+        written = f"{name.text}[{sizes[0] if sizes != ['_'] else 'n'}]"
         edit = Edit(stop.at, closing + 1, new)
         return stop.says(
-            "E0115", "expected a type, found `[`", "", f"the type of an array is written `{here}`", edit=edit
+            "E0115", "expected a type, found `[`", "", f"the type of an array is written `{written}`", edit=edit
         )
     return None
 
@@ -395,10 +395,10 @@ def _braces_of_fields(stop: Stop) -> Explanation | None:
             changes[index] = " ="
         kind = changes[index].strip() if index in changes else ""
         new.append(stop.as_token(kind, index) if kind else token)
-    here = name + stop.rewritten(stop.at, closing + 1, changes).replace("( ", "(").replace(" )", ")")
+    written = name + stop.rewritten(stop.at, closing + 1, changes).replace("( ", "(").replace(" )", ")")
     what = "the fields of a variant stand" if declared else "the fields of a value stand"
     edit = Edit(stop.at, closing + 1, new)
-    help = f"write `{here}`" if len(here) < 60 and "\n" not in here else f"write `{name}(…)`"
+    help = f"write `{written}`" if len(written) < 60 and "\n" not in written else f"write `{name}(…)`"
     return stop.says("E0115", f"{what} in parentheses", "", help, edit=edit)
 
 

@@ -542,22 +542,22 @@ _PARTS = {
 
 def children(node: Node) -> list[Node]:
     """The nodes directly inside, in the order in which they are written."""
-    found: list[Node] = []
+    nodes: list[Node] = []
     for name in _PARTS[type(node)]:
         value = getattr(node, name)
         if isinstance(value, Node):
-            found.append(value)
+            nodes.append(value)
         elif isinstance(value, tuple):
-            _collect(value, found)
-    return found
+            _collect(value, nodes)
+    return nodes
 
 
-def _collect(values: tuple[object, ...], found: list[Node]) -> None:
+def _collect(values: tuple[object, ...], nodes: list[Node]) -> None:
     for value in values:
         if isinstance(value, Node):
-            found.append(value)
+            nodes.append(value)
         elif isinstance(value, tuple) and not isinstance(value, Span):
-            _collect(value, found)
+            _collect(value, nodes)
 
 
 def walk(*roots: Node | None) -> Iterator[Node]:

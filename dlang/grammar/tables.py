@@ -63,9 +63,9 @@ def tables() -> Tables:
             loaded = None
         if isinstance(loaded, Tables):
             return loaded
-    made = compute(grammar.decode())
-    store.put("grammar", key, dump(made)[0])
-    return made
+    computed = compute(grammar.decode())
+    store.put("grammar", key, dump(computed)[0])
+    return computed
 
 
 def compute(grammar: str) -> Tables:

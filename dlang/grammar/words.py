@@ -143,8 +143,8 @@ def _call_without_parentheses(stop: Stop) -> Explanation | None:
         )
     if token.text in _INFIX and stop.after_value:
         edit = stop.renamed(_INFIX[token.text])
-        here = "bit_xor(a, b)" if token.text == "xor" else f"{word.text} {_INFIX[token.text]} …"
-        return stop.says("E0115", f"`{token.text}` is no operator", "", f"write `{here}`", edit=edit)
+        written = "bit_xor(a, b)" if token.text == "xor" else f"{word.text} {_INFIX[token.text]} …"
+        return stop.says("E0115", f"`{token.text}` is no operator", "", f"write `{written}`", edit=edit)
     if token.kind == "NAME" and stop.is_kind(1, "=") and stop.begins_statement(stop.at - 1):
         edit = Edit(stop.at - 1, stop.at, [stop.as_token("let", stop.at - 1)])
         help = f"write `let {token.text} = …`, or `var` for what changes"
@@ -159,14 +159,14 @@ def _call_without_parentheses(stop: Stop) -> Explanation | None:
     if not stop.after_value and word.kind != "UNAME":
         return None
     new = [stop.as_token("(", stop.at), token, stop.as_token(")", stop.at)]
-    found = "a string" if token.kind == "STRING" else f"`{token.text}`"
+    argument = "a string" if token.kind == "STRING" else f"`{token.text}`"
     help = f"to call a function, write `{word.text}({token.text})`"
     if stop.opening >= 0 and stop.tokens[stop.opening].kind in ("(", "["):
         help = f"write `{word.text}, {token.text}`, or to call a function `{word.text}({token.text})`"
     if word.kind == "UNAME" and not stop.after_value:
         help = f"write `{word.text}({token.text})`"
     edit = Edit(stop.at, stop.at + 1, new)
-    return stop.says("E0101", f"expected {expected(stop)}, found {found}", "", help, edit=edit)
+    return stop.says("E0101", f"expected {expected(stop)}, found {argument}", "", help, edit=edit)
 
 
 _BLOCKS = {
@@ -189,10 +189,10 @@ def _several(stop: Stop) -> Explanation | None:
         return None
     same_line = "\n" not in stop.source.text[before.end : token.start]
     if token.kind in _STATEMENTS and stop.after_value and same_line and "NL" in stop.accepted and token.kind != "for":
-        found = f"the keyword `{token.text}`"
+        keyword = f"the keyword `{token.text}`"
         edit = Edit(stop.at, stop.at, [stop.as_token("NL", stop.at, ";")])
         help = "a new line or `;` ends a statement"
-        return stop.says("E0101", f"expected {expected(stop)}, found {found}", "", help, edit=edit)
+        return stop.says("E0101", f"expected {expected(stop)}, found {keyword}", "", help, edit=edit)
     if token.kind == "NAME" and stop.is_kind(1, ":") and "->" in stop.accepted and "," in stop.accepted:
         edit = Edit(stop.at, stop.at, [stop.as_token(",", stop.at)])
         help = f"a comma is missing: `{before.text}, {token.text}: …`"
@@ -209,9 +209,9 @@ def _several(stop: Stop) -> Explanation | None:
         end = stop.seek(stop.at + 1 + (token.kind == "not"), ("NL", ",", "and", "or", "{"))
         negation = "not " if token.kind == "not" else ""
         begin = stop.at + 1 + (token.kind == "not")
-        here = f"{negation}any({before.text} == v for v in {stop.text(begin, max(end, begin + 1))})"
+        written = f"{negation}any({before.text} == v for v in {stop.text(begin, max(end, begin + 1))})"
         edit = Edit(stop.at, begin, [stop.as_token("==", stop.at)])
-        return stop.says("E0115", "`in` is no operator", "", f"write `{here}`", edit=edit, offered=False)
+        return stop.says("E0115", "`in` is no operator", "", f"write `{written}`", edit=edit, offered=False)
     if before.kind == "|" and stop.is_kind(-3, "|") and stop.expects_value and token.kind in ("NL", END, ")", ",", "}"):
         name = stop.tokens[stop.at - 2].text
         help = f"the absolute value is `abs({name})`; a function is `|{name}| …`"

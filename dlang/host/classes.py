@@ -30,8 +30,8 @@ def _plain(k: int, name: str) -> str:
 
 def enum_name(kind: type | None) -> str | None:
     """The name of the enum that a class is a variant of, where that is known."""
-    found: Any = getattr(kind, "__dlang_variant__", None)
-    return None if found is None else str(found[0].name)
+    declared: Any = getattr(kind, "__dlang_variant__", None)
+    return None if declared is None else str(declared[0].name)
 
 
 def same_class(given: type, wanted: type) -> bool:
@@ -57,19 +57,19 @@ class Inner:
 
 def nodes(value: Any) -> list[Any]:
     """A value and those in it, each once, and after all that are in it."""
-    found: ByIdentity[Any, None] = ByIdentity()
+    known: ByIdentity[Any, None] = ByIdentity()
     work: list[tuple[Any, bool]] = [(value, False)]
     while work:
-        here, ready = work.pop()
-        if here in found:
+        node, ready = work.pop()
+        if node in known:
             continue
         if ready:
-            found[here] = None
+            known[node] = None
             continue
-        work.append((here, True))
-        for part in _fields(here):
+        work.append((node, True))
+        for part in _fields(node):
             work += [(inner, False) for inner in _inner(part)]
-    return list(found)
+    return list(known)
 
 
 def flattened(value: Any) -> list[tuple[type, tuple[Any, ...]]]:
@@ -81,10 +81,10 @@ def flattened(value: Any) -> list[tuple[type, tuple[Any, ...]]]:
 
 def rebuilt(parts: Iterable[tuple[Callable[..., Any], tuple[Any, ...]]]) -> Any:
     """Rebuilds a flattened value. The classes may be others, or functions that make the values."""
-    made: list[Any] = []
+    objects: list[Any] = []
     for make, fields in parts:
-        made.append(make(*[_replaced(f, lambda x: made[x.number]) for f in fields]))
-    return made[-1]
+        objects.append(make(*[_replaced(f, lambda x: objects[x.number]) for f in fields]))
+    return objects[-1]
 
 
 def _text(value: Any) -> str:
@@ -194,11 +194,11 @@ def python_names(names: Sequence[str | None]) -> list[str]:
     """Different names of the language in Python: `from` is `from_` there, and `x'` is `x_`; None is `_0`, `_1`…"""
     here: list[str] = []
     for k, name in enumerate(names):
-        found = f"_{k}" if name is None else name.replace("'", "_")
-        found += "_" * keyword.iskeyword(found)
-        while found in here or (found != name and found in names):
-            found += "_"
-        here.append(found)
+        name_in_python = f"_{k}" if name is None else name.replace("'", "_")
+        name_in_python += "_" * keyword.iskeyword(name_in_python)
+        while name_in_python in here or (name_in_python != name and name_in_python in names):
+            name_in_python += "_"
+        here.append(name_in_python)
     return here
 
 

@@ -162,9 +162,9 @@ class _Flattener:
     def _node_fields(self, branch: Branch, leaves: list[Any], sizes: list[int | None]) -> tuple[Any, ...]:
         if not branch.own and not branch.literals:
             return tuple(leaves)  # scalars and nodes
-        own = [np.int64(n or 0) for n in sizes[: branch.own]]
+        sizes_of_branch = [np.int64(n or 0) for n in sizes[: branch.own]]
         filled = _filled(branch.items, leaves, sizes)
-        return (*own, *[np.array(x) if isinstance(x, np.ndarray) else _on_host(x) for x in filled])
+        return (*sizes_of_branch, *[np.array(x) if isinstance(x, np.ndarray) else _on_host(x) for x in filled])
 
 
 def _has_cycle(nodes: Iterable[Node]) -> bool:

@@ -39,10 +39,10 @@ class Blas:
 
 def cupy() -> Any:
     """CuPy, on a machine with a GPU; raises `DlangError` where one of them is missing, and after a fork."""
-    found, process = loaded_cupy()
+    module, process = loaded_cupy()
     if process != os.getpid():
         raise forked()
-    return found
+    return module
 
 
 def forked() -> DlangError:
@@ -102,9 +102,9 @@ def address(library: Any, name: str) -> int:
 
 def address_of(function: Any) -> int:
     """The same, of one that is at hand."""
-    found = ctypes.cast(function, ctypes.c_void_p).value
-    assert found is not None
-    return found
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    assert address is not None
+    return address
 
 
 def status_text(status: int) -> str:

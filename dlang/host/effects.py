@@ -156,20 +156,20 @@ def _loaded(path: str) -> Iterator[Any]:
     with ExitStack() as files:
         file = _read(lambda: files.enter_context(open(path, "rb")), "it is no file")
         why = "it is not a file of NumPy arrays, or was cut short"
-        found = _read(lambda: np.load(file, allow_pickle=False), why)
-        if not isinstance(found, np.ndarray):
-            files.enter_context(found)
-        yield found
+        array = _read(lambda: np.load(file, allow_pickle=False), why)
+        if not isinstance(array, np.ndarray):
+            files.enter_context(array)
+        yield array
 
 
 def _held(archive: NpzFile, name: str) -> Array:
     if name not in archive.files:
         held = ", ".join(f"`{n}`" for n in archive.files) or "nothing"
         raise RunError(NO_MEMBER, f"it has no array `{name}`; it holds {held}")
-    found = _read(lambda: archive[name], f"its `{name}` is damaged, or holds Python objects")
-    if not isinstance(found, np.ndarray):
+    array = _read(lambda: archive[name], f"its `{name}` is damaged, or holds Python objects")
+    if not isinstance(array, np.ndarray):
         raise RunError(CANNOT_READ, f"its `{name}` is no array of NumPy")
-    return found
+    return array
 
 
 def _read(read: Callable[[], Any], otherwise: str) -> Any:
@@ -185,8 +185,8 @@ def _read(read: Callable[[], Any], otherwise: str) -> Any:
 
 def _converted(array: Array, what: str, dtype: str, rank: int) -> list[Any]:
     """The sizes and the array with the dtype that the program wants."""
-    found = taken(ranked(array, rank, what), dtype, what)
-    return [*found.shape, found] if found.ndim else [found[()]]
+    converted = taken(ranked(array, rank, what), dtype, what)
+    return [*converted.shape, converted] if converted.ndim else [converted[()]]
 
 
 # ---- progress --------------------------------------------------------------------------------------------------------
@@ -314,5 +314,7 @@ def duration(seconds: float) -> str:
     if seconds < 59.5:
         return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
     whole = round(seconds)
-    minutes, rest = divmod(whole, 60)
-    return f"{minutes}:{rest:02} min" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{rest:02} h"
+    minutes, seconds_left = divmod(whole, 60)
+    return (
+        f"{minutes}:{seconds_left:02} min" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{seconds_left:02} h"
+    )

@@ -57,10 +57,10 @@ def found_again(name: str, f: PythonFunction) -> PythonFunction:
 
 def call_python(f: PythonFunction, leaves: Sequence[Any]) -> list[Any]:
     """The leaves of the result; an exception, or a result of another type, is a `RunError`."""
-    rest = iter([np.array(x) if isinstance(x, np.ndarray) else x for x in leaves])
-    sizes: list[int | None] = [int(next(rest)) for _ in range(f.given)]
+    arguments = iter([np.array(x) if isinstance(x, np.ndarray) else x for x in leaves])
+    sizes: list[int | None] = [int(next(arguments)) for _ in range(f.given)]
     sizes += [None] * f.opened
-    args = conversion.built(f.params, rest, f.trees)
+    args = conversion.built(f.params, arguments, f.trees)
     try:
         value = f.function(*args)
     except Exception as e:
@@ -78,14 +78,14 @@ def call_python(f: PythonFunction, leaves: Sequence[Any]) -> list[Any]:
 def _place(e: Exception) -> str:
     """Returns where in Python an exception was raised; empty if in the function itself, which is no Python code."""
     ours = str(Path(__file__).parents[1])
-    found = ""
+    place = ""
     trace = e.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
         if not file.startswith(ours):
-            found = f" ({Path(file).name}, line {trace.tb_lineno})"
+            place = f" ({Path(file).name}, line {trace.tb_lineno})"
         trace = trace.tb_next
-    return found
+    return place
 
 
 def _mismatch(f: PythonFunction, value: Any, sizes: Sequence[int | None]) -> str:
@@ -103,23 +103,23 @@ def _mismatch(f: PythonFunction, value: Any, sizes: Sequence[int | None]) -> str
 
 def find_python(path: str, folder: Path) -> Callable[..., Any]:
     """`package.module.function`, where Python finds it, or in a folder; raises `Missing`."""
-    name, *rest = path.split(".")
+    name, *attributes = path.split(".")
     installed = _is_known(name)
     with _reported(name), _searched(folder):
-        found: Any = import_module(name) if installed else _beside(name, folder)
+        value: Any = import_module(name) if installed else _beside(name, folder)
     known = name
-    for part in rest:
+    for part in attributes:
         inner = f"{known}.{part}"
-        if not hasattr(found, part) and hasattr(found, "__path__"):
-            _import_part(found, known, part, folder)
-        if not hasattr(found, part):
-            what = "the module" if hasattr(found, "__spec__") else "the object"
-            raise Missing(f"{what} `{known}` of Python has no `{part}`", _alike(part, dir(found)))
-        found = getattr(found, part)
+        if not hasattr(value, part) and hasattr(value, "__path__"):
+            _import_part(value, known, part, folder)
+        if not hasattr(value, part):
+            what = "the module" if hasattr(value, "__spec__") else "the object"
+            raise Missing(f"{what} `{known}` of Python has no `{part}`", _alike(part, dir(value)))
+        value = getattr(value, part)
         known = inner
-    if not callable(found):
+    if not callable(value):
         raise Missing(f"`{path}` of Python is not a function", "name something that can be called")
-    function: Callable[..., Any] = found
+    function: Callable[..., Any] = value
     return function
 
 

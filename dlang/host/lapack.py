@@ -104,8 +104,8 @@ def _minors(a: Matrix, directions: Sequence[Matrix]) -> Matrix:
             sign = np.linalg.det(np.eye(k + 1)[list(order)])
             entries = [h[rows[m], rows[order[m]]] for m, h in enumerate(turned, 1)]
             out[rows[0], rows[order[0]]] += sign * rest * np.prod(entries)
-    found: Matrix = (np.linalg.det(u @ vt) * (u @ out @ vt)).astype(a.dtype)
-    return found
+    minors: Matrix = (np.linalg.det(u @ vt) * (u @ out @ vt)).astype(a.dtype)
+    return minors
 
 
 def triangular_solve(a: Matrix, b: Matrix, lower: bool, transposed: bool, unit: bool) -> list[Any]:

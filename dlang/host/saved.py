@@ -342,8 +342,10 @@ def _compare(form: Form, said: Mapping[str, Any] | None) -> None:
             raise RunError(WRONG_FORM, "a value that contains itself is read from what `io.save` wrote")
         return
     if said.get("dlang") != VERSION:
-        found = said.get("dlang")
-        raise RunError(WRONG_FORM, f"it is of the version {found} of its kind, and this dlang reads version {VERSION}")
+        version = said.get("dlang")
+        raise RunError(
+            WRONG_FORM, f"it is of the version {version} of its kind, and this dlang reads version {VERSION}"
+        )
     wanted = page(form)
     for name, variants in wanted["variants"].items():
         _same(f"`{name}`", variants, said["variants"].get(name, variants))
@@ -417,10 +419,10 @@ def _read_nodes(form: Form, arrays: Arrays) -> dict[str, dict[int, Node]]:
 
 def _row(name: str, arrays: Arrays, kinds: str = "", rank: int = 1) -> Array:
     """A member with so many axes. kinds: of the dtypes that it may have, unless any will do."""
-    found = arrays(name)
-    if found.ndim != rank or (kinds and found.dtype.kind not in kinds):
+    arrays_of_row = arrays(name)
+    if arrays_of_row.ndim != rank or (kinds and arrays_of_row.dtype.kind not in kinds):
         raise RunError(CANNOT_READ, f"it is damaged: `{name}` is no array of its kind")
-    return found
+    return arrays_of_row
 
 
 class _Columns:

@@ -62,8 +62,8 @@ def number(value: Any, dtype: str) -> Any:
 
 def widened(array: Any, dtype: str) -> Any:
     """An array that is taken for a dtype, in it; any other array as it is."""
-    found = dtype_name(array.dtype)
-    if found == dtype or not is_taken(found, dtype):
+    name = dtype_name(array.dtype)
+    if name == dtype or not is_taken(name, dtype):
         return array
     if not isinstance(array, Placed):
         return array.astype(NUMPY[dtype])
@@ -142,8 +142,8 @@ def _large(value: Any, dtype: str) -> Any:
     array = np.array(value, object)
     if not all(type(x) is int or (type(x) is float and dtype in FLOATS) for x in array.reshape(-1)):
         return None
-    found: list[Any] = [number(x, dtype) for x in array.reshape(-1)]
-    return None if any(x is None for x in found) else np.array(found, found[0].dtype).reshape(array.shape)
+    numbers: list[Any] = [number(x, dtype) for x in array.reshape(-1)]
+    return None if any(x is None for x in numbers) else np.array(numbers, numbers[0].dtype).reshape(array.shape)
 
 
 def is_masked(value: Any) -> bool:

@@ -54,9 +54,9 @@ class Passed:
 
 def of_language(checked: Checked, expression: str, decl: FnDecl, settle: bool) -> Passed:
     """A function of a module, or a derivative of one."""
-    own = checked.table.entries.get(expression)
-    if isinstance(own, FnEntry):
-        return Passed(own)
+    entry = checked.table.entries.get(expression)
+    if isinstance(entry, FnEntry):
+        return Passed(entry)
     if settle:
         message = f"`{decl.name}` cannot be passed to a function: its types are not written out"
         raise error("E0964", message, decl.span, help=("annotate the function that is differentiated",))

@@ -279,12 +279,12 @@ def _pulled(f: Function, left: Container[str]) -> Function:
 
 def _unused(names: Sequence[str], taken: Sequence[str]) -> list[str]:
     """Names like these that are not taken."""
-    made: list[str] = []
+    unused: list[str] = []
     for name in names:
-        while name in taken or name in made:
+        while name in taken or name in unused:
             name += "'"
-        made.append(name)
-    return made
+        unused.append(name)
+    return unused
 
 
 def _of(f: Function, left: Sequence[str]) -> str:
@@ -294,18 +294,18 @@ def _of(f: Function, left: Sequence[str]) -> str:
 
 
 def _differentiable(kind: str, f: Function, left: Container[str]) -> tuple[int, ...]:
-    found = tuple(k for k, p in enumerate(f.decl.params) if not p.nodiff and p.local.name in left)
-    if not found:
+    positions = tuple(k for k, p in enumerate(f.decl.params) if not p.nodiff and p.local.name in left)
+    if not positions:
         raise _refused(kind, f.decl, "it has no parameter to differentiate in")
-    return found
+    return positions
 
 
 # ---- what all have in common -----------------------------------------------------------------------------------------
 def _told(f: Function, form: core.Derivative) -> core.Derivative:
     """A derivative, of which Python is warned if it goes through a discrete draw."""
     if "random" in f.program.checked.modules:
-        for found in discrete.warnings_of(form):
-            warnings.warn(render(found), stacklevel=5)
+        for warning in discrete.warnings_of(form):
+            warnings.warn(render(warning), stacklevel=5)
     return form
 
 

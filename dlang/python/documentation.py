@@ -43,9 +43,9 @@ def parameter_names(decl: FnDecl) -> tuple[list[str], int]:
     """The names of parameters in Python, and up to which they cannot be given by name: `_` and a pattern have a number
     instead.
     """
-    own = [name if is_named(name := p.local.name) else None for p in decl.params]
-    unnamed = max((k + 1 for k, name in enumerate(own) if name is None), default=0)
-    return python_names(own), unnamed
+    plain = [name if is_named(name := p.local.name) else None for p in decl.params]
+    unnamed = max((k + 1 for k, name in enumerate(plain) if name is None), default=0)
+    return python_names(plain), unnamed
 
 
 def is_named(name: str) -> bool:

@@ -228,19 +228,19 @@ class Program:
 
 def terms_of(decl: FnDecl, bindings: Bindings, entry: Signature, bound: tuple[int, ...]) -> Terms | None:
     """Returns the terms on which a caller can call a function; None where Python has to look at arguments."""
-    found: dict[object, Var] = {}
+    variables: dict[object, Var] = {}
     sizes = iter(entry.sizes)
     for v, b in bindings.items():
         own = [next(sizes) for _ in sizes_of_binding(b)]
         if isinstance(v, SizeVar):
-            (found[v],) = own
+            (variables[v],) = own
     if next(sizes, None) is not None:  # one that only arguments say, which Python compares
         return None
     asked = indices_asked(decl)
-    if asked is None or not all(found.keys() >= set(below.atoms()) for _, below in asked):
+    if asked is None or not all(variables.keys() >= set(below.atoms()) for _, below in asked):
         return None
-    indices = tuple([(k, below.substitute(lambda v: poly(found[v]))) for k, below in asked])
-    values = tuple([(k, found[p.local.size]) for k, p in enumerate(decl.params) if p.local.size in found])
+    indices = tuple([(k, below.substitute(lambda v: poly(variables[v]))) for k, below in asked])
+    values = tuple([(k, variables[p.local.size]) for k, p in enumerate(decl.params) if p.local.size in variables])
     return Terms(values, indices, bound)
 
 
@@ -306,9 +306,9 @@ class Settled:
         key = (text, *[entry.decl for entry in values.values()])
         if key not in self._made:
             source = Source("<call from Python>", text)
-            made, found = check_function(self.checked, source, structs, values, trusted=True)
+            made, diagnostics = check_function(self.checked, source, structs, values, trusted=True)
             if made is None or made.constraints or made.body is None:
-                raise _refused(decl, args, [d.message for d in found])
+                raise _refused(decl, args, [d.message for d in diagnostics])
             made.kind, made.body = "call", trees.unwritten(made.body, decl.span)
             self._made[key] = made
         return self._made[key]

@@ -135,7 +135,7 @@ class Plans:
 
 def aliases(f: Target) -> list[tuple[str, str]]:
     """The names of parameters that are others in Python: these, and those of the language."""
-    return [(here, p.local.name) for here, p in function_of(f).by_name.items() if here != p.local.name]
+    return [(shown, p.local.name) for shown, p in function_of(f).by_name.items() if shown != p.local.name]
 
 
 def given(
@@ -143,17 +143,20 @@ def given(
 ) -> dict[str, Any]:
     """Arguments by name, from their leaves."""
     source = {ARRAY: iter(arrays), FLOAT: iter(floats), INTEGER: iter(integers)}
-    made: dict[str, Any] = {}
-    for name, plan, own in zip(plans.names, plans.params, letters.split(NEXT)):
-        if own != DEFAULT:
-            made[name] = whole(plan, (c == TRUE if c in (TRUE, FALSE) else next(source[c]) for c in own))
-    return made
+    arguments: dict[str, Any] = {}
+    for name, plan, letters_of_it in zip(plans.names, plans.params, letters.split(NEXT)):
+        if letters_of_it != DEFAULT:
+            arguments[name] = whole(plan, (c == TRUE if c in (TRUE, FALSE) else next(source[c]) for c in letters_of_it))
+    return arguments
 
 
 def places(letters: str) -> list[list[int | None]]:
     """For each parameter, for each of its leaves, which of the arrays it is."""
     count = iter(range(len(letters)))
-    return [[next(count) if c == ARRAY else None for c in own if own != DEFAULT] for own in letters.split(NEXT)]
+    return [
+        [next(count) if c == ARRAY else None for c in letters_of_it if letters_of_it != DEFAULT]
+        for letters_of_it in letters.split(NEXT)
+    ]
 
 
 def with_tangents(letters: str, wanted: Iterable[int]) -> tuple[str, list[float], list[int]]:
@@ -412,16 +415,18 @@ def mapped(
         entry = of_language(f.program.checked, f.expression, f.decl, f.settle).entry
     except DlangError:
         return None
-    made, found = check_function(f.program.checked, Source("<vmap>", text), structs, {CALLED: entry}, trusted=True)
-    if made is None or found or made.constraints:
+    decl, diagnostics = check_function(
+        f.program.checked, Source("<vmap>", text), structs, {CALLED: entry}, trusted=True
+    )
+    if decl is None or diagnostics or decl.constraints:
         return None
-    assert made.body is not None
-    made.kind, made.body = "call", _without_blocks(made.body, f.decl.span)
+    assert decl.body is not None
+    decl.kind, decl.body = "call", _without_blocks(decl.body, f.decl.span)
     try:  # where sizes of results are computed on the way, elements may differ in size
-        f.program.prepare(made, {v: poly(0) for v in made.variables})
+        f.program.prepare(decl, {v: poly(0) for v in decl.variables})
     except DlangError:
         return None
-    return Function(f.program, made, f"vmap of {f.expression}: {text}", False)
+    return Function(f.program, decl, f"vmap of {f.expression}: {text}", False)
 
 
 def _without_blocks(e: core.Expr, span: Span) -> core.Expr:
@@ -440,11 +445,11 @@ def each_leaf(letters: str) -> str:
 
 
 def _body(passed: str, fields: Sequence[str]) -> str:
-    made = f"[{CALLED}({passed}) for {AT} < {COUNT}]"
+    comprehension = f"[{CALLED}({passed}) for {AT} < {COUNT}]"
     if fields == [""]:
-        return made
+        return comprehension
     leaves = ", ".join(f"[made[{AT}]{path} for {AT} < {COUNT}]" for path in fields)
-    return f"{{\n  let made = {made}\n  ({leaves})\n}}"
+    return f"{{\n  let made = {comprehension}\n  ({leaves})\n}}"
 
 
 def _written(plan: Plan, leaves: Iterator[str], structs: dict[str, DataDecl]) -> str:

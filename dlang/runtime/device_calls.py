@@ -96,13 +96,13 @@ class RepeatedCalls:
                     numbers[position] = memory_word(word & (2**64 - 1), known.dtype)
                 words.append(0 if position in self.point.numbers else word)
                 continue
-            found = driver.given(arg, known.dtype)
-            if found is not None and found.loan is not None:
-                loans.append(found.loan)
-            if found is None or found.array.shape != known.shape:
+            array = driver.given(arg, known.dtype)
+            if array is not None and array.loan is not None:
+                loans.append(array.loan)
+            if array is None or array.array.shape != known.shape:
                 return None
-            words.append(found.address)
-            owners.append(found.array)
+            words.append(array.address)
+            owners.append(array.array)
         addresses: list[int] = []
         repeat: Repeat | None = None
         try:
@@ -128,13 +128,13 @@ class RepeatedCalls:
     def _results(self, run: Run, layout: Layout, addresses: list[int], raw: Sequence[int]) -> list[Any]:
         """Returns the results; takes out of `addresses` those of arrays that are Python's from now on."""
         point, driver, values = self.point, self.program.driver, []
-        made = []
+        results = []
         for output in layout.outputs:
-            made.append(driver.result(addresses.pop(0), output.shape, output.dtype))
+            results.append(driver.result(addresses.pop(0), output.shape, output.dtype))
         for formal, order in zip(point.function.results, point.order, strict=True):
             match formal.type, order:
                 case Array(), (_, position):
-                    values.append(made[position])
+                    values.append(results[position])
                 case Scalar(dtype), (_, position):
                     word = raw[position] & (2**64 - 1)
                     word = number_at(driver, word, dtype) if position in point.there else word

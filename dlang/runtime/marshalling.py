@@ -99,10 +99,10 @@ _ERRORS = "surrogatepass"
 def write_text(context: Any, text: str) -> int:
     """The reference to a text that is put at the end of the arena; the empty one is 0. Raises MemoryError."""
     data = str(text).encode("utf-8", _ERRORS)
-    made = int(_made()(context.address, data, len(data)))
-    if made == texts.FAILED:
+    node = int(_made()(context.address, data, len(data)))
+    if node == texts.FAILED:
         raise MemoryError
-    return made
+    return node
 
 
 @cache
@@ -113,15 +113,15 @@ def _made() -> Any:
 
 def write_texts(context: Any, given: Iterable[Any]) -> list[int]:
     """The references to texts, of which equal ones are put into the arena once. Raises MemoryError."""
-    found: dict[str, int] = {}
+    nodes: dict[str, int] = {}
     out: list[int] = []
     made, address = _made(), context.address
     for each in given:
         text = str(each)
-        word = found.get(text)
+        word = nodes.get(text)
         if word is None:
             data = text.encode("utf-8", _ERRORS)
-            word = found[text] = made(address, data, len(data))
+            word = nodes[text] = made(address, data, len(data))
             if word == texts.FAILED:
                 raise MemoryError
         out.append(word)
@@ -193,11 +193,11 @@ class NodeMemory:
             """Returns the address of a node, perhaps before its fields are written; 0 for null."""
             if node is None:
                 return 0
-            found = written.get(node)
-            if found is None:
-                found = written[node] = room(context, 8 * (len(self.places(dtype, node.tag)) + 1)) + 8
+            node_known = written.get(node)
+            if node_known is None:
+                node_known = written[node] = room(context, 8 * (len(self.places(dtype, node.tag)) + 1)) + 8
                 work.append((node, dtype))
-            return found
+            return node_known
 
         addresses = [address(n, dtype) for n in roots]
         while work:

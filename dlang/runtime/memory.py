@@ -275,12 +275,12 @@ class Context:
     @property
     def blocks(self) -> list[tuple[int, int]]:
         """The arrays that the run has made and holds, by address and the bytes that were asked for."""
-        found, block = [], self.words[support.LIVE]
+        blocks_of_run, block = [], self.words[support.LIVE]
         while block:
             asked = ctypes.c_int64.from_address(block + 8 * support.ASKED).value
-            found.append((block + support.HEADER, asked))
+            blocks_of_run.append((block + support.HEADER, asked))
             block = ctypes.c_int64.from_address(block).value
-        return found
+        return blocks_of_run
 
     @property
     def in_use(self) -> int:

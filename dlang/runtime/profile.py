@@ -70,15 +70,15 @@ def measured_ceilings(threads: int) -> Ceilings:
     known = _ceilings_kept(store.get(KIND, key)) or Ceilings(threads, 0.0, 0.0, 0.0, 0)
     if known.times >= TIMES:
         return known
-    found = Ceilings(
+    ceilings = Ceilings(
         threads,
         max(known.bytes, _copying(threads)),
         max(known.f64, _computing("f64", threads)),
         max(known.f32, _computing("f32", threads)),
         known.times + 1,
     )
-    store.put(KIND, key, json.dumps(asdict(found)).encode())
-    return found
+    store.put(KIND, key, json.dumps(asdict(ceilings)).encode())
+    return ceilings
 
 
 def _ceilings_kept(kept: bytes | None) -> Ceilings | None:
@@ -450,15 +450,15 @@ def _read(profile: Profile, program: CompiledProgram, first: int, rate: float, s
     at = len(nests) * ROW
     count = min(array[at], EVENTS)
     profile.lost += array[at] - count
-    found = list(profile.events)
+    events = list(profile.events)
     for k in range(count):
         number, begin, end = array[at + 1 + k * EVENT : at + 1 + (k + 1) * EVENT]
-        found.append(Event(nests[number], (begin - first) / rate, (end - first) / rate))
+        events.append(Event(nests[number], (begin - first) / rate, (end - first) / rate))
     if recording is not None and program.device is not None:
         profile.driver = program.device.driver
         profile.lost += recording.lost
-        found += [Event(nests[k], begin - start, end - start, True) for k, begin, end in recording.events]
-    profile.events = tuple(found)
+        events += [Event(nests[k], begin - start, end - start, True) for k, begin, end in recording.events]
+    profile.events = tuple(events)
 
 
 # ---- text ------------------------------------------------------------------------------------------------------------
@@ -475,8 +475,8 @@ def _lines(
         cells = [cell.rjust(width) for cell, width in zip(line, widths, strict=False)]
         out.append("  ".join([*cells, line[-1]]))
     if len(shown) < len(rows):
-        rest = sum(row.seconds for row in rows[len(shown) :])
-        out.append(f"{_time(rest)} in {len(rows) - len(shown)} more")
+        others = sum(row.seconds for row in rows[len(shown) :])
+        out.append(f"{_time(others)} in {len(rows) - len(shown)} more")
     return out
 
 

@@ -70,8 +70,8 @@ def plan(signature: Signature, terms: Terms) -> list[Step]:
             if not unknown:
                 steps.append(Compared(number, axis, size))
             elif len(unknown) == 1 and _is_linear(size, unknown[0]):
-                factor, rest = size.coefficient(unknown[0]), size.without(unknown[0])
-                steps.append(Solved(unknown[0], number, axis, factor, rest))
+                factor, others = size.coefficient(unknown[0]), size.without(unknown[0])
+                steps.append(Solved(unknown[0], number, axis, factor, others))
                 known.add(unknown[0])
             else:
                 left.append((number, axis, size))

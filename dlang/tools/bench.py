@@ -158,12 +158,12 @@ class _Session:
         self._say("\n".join([path, *self._head(width)]))
         with open(os.devnull, "w", encoding="utf-8") as nowhere:  # for what a benchmark prints
             program = Program(checked, self.backend, host=Host(nowhere))
-            made = [self._attempt(bench, partial(_benchmark, program, bench)) for bench in benches]
+            results = [self._attempt(bench, partial(_benchmark, program, bench)) for bench in benches]
             for _ in range(ROUNDS):
-                for k, b in enumerate(made):
+                for k, b in enumerate(results):
                     if b is not None and not self._attempt(b.setup, partial(b.round, self.seconds / ROUNDS)):
-                        made[k] = None
-            for b in made:
+                        results[k] = None
+            for b in results:
                 if b is not None:
                     self._tell(path, b, width)
 
@@ -201,16 +201,16 @@ class _Session:
         against = "  against before" if self.saved is not None else ""
         yield f"  {'':<{width}}  {'median':>9}  {'± MAD':>9}  {'min':>9}  {'calls':>9}  {'ready in':>9}{rates}{against}"
 
-    def _cells(self, found: dict[str, Any]) -> Iterator[str]:
+    def _cells(self, row: dict[str, Any]) -> Iterator[str]:
         for name in ("median", "mad", "min"):
-            yield f"{duration(found[name]):>9}"
-        yield f"{found['calls']:>9,}"
-        yield f"{duration(found['ready']):>9}"
+            yield f"{duration(row[name]):>9}"
+        yield f"{row['calls']:>9,}"
+        yield f"{duration(row['ready']):>9}"
         if self.rates:
-            yield f"{found['bytes_per_second'] / 1e9:6.2f}  {found['operations_per_second'] / 1e9:7.2f}"
-        if "verdict" in found:
-            word = found["verdict"]
-            text = f"{found['median'] / found['before']:.2f} × {duration(found['before']).strip()}: {word}"
+            yield f"{row['bytes_per_second'] / 1e9:6.2f}  {row['operations_per_second'] / 1e9:7.2f}"
+        if "verdict" in row:
+            word = row["verdict"]
+            text = f"{row['median'] / row['before']:.2f} × {duration(row['before']).strip()}: {word}"
             yield painted(text, COLOURS[word], coloured(sys.stdout))
         elif self.saved is not None:
             yield "new"
@@ -262,12 +262,12 @@ def this_machine() -> dict[str, Any]:
 
 def save(path: str, times: Mapping[Key, Times]) -> None:
     """Writes times for `read_saved`. E0822 where that is impossible."""
-    found = [
+    rows = [
         {"file": file, "name": name, "calls": t.calls, "median": t.median, "min": t.least, "mad": t.deviation,
          "rounds": [list(samples) for samples in t.rounds]}
         for (file, name), t in times.items()
     ]  # fmt: skip
-    content = {"format": FORMAT, "machine": this_machine(), "benchmarks": found}
+    content = {"format": FORMAT, "machine": this_machine(), "benchmarks": rows}
     replace_file(path, json.dumps(content, indent=1) + "\n")
 
 
@@ -363,14 +363,14 @@ def subject_of(bench: core.FnDecl) -> Subject:
         effects=bench.effects,
         kind="bench",
     )
-    own = variables(*(x.type for x in passed)) | {x.size: None for x in passed if x.size is not None}
+    opened = variables(*(x.type for x in passed)) | {x.size: None for x in passed if x.size is not None}
     timed = core.FnDecl(
         bench.name,
         bench.module,
         bench.span,
         tuple(core.Param(x) for x in passed),
         result,
-        tuple(own),
+        tuple(opened),
         tree=core.BlockExpr(result, body.result.span, (*begin, *again), body.result),
         effects=bench.effects,
         kind="bench",
@@ -386,15 +386,15 @@ def _needed(body: core.BlockExpr) -> tuple[list[core.Statement], list[core.Local
         if not used.isdisjoint(_functions(statement)):
             again.insert(0, statement)
             used |= set(_mentioned([statement]))
-    made = {x for s in again for x in _functions(s)}
-    bound = [x for s in body.statements for x in _bound(s) if x not in made]
+    functions = {x for s in again for x in _functions(s)}
+    bound = [x for s in body.statements for x in _bound(s) if x not in functions]
     needed = [x for x in dict.fromkeys(bound) if x in used]
     sizes = _sizes([body.result, *again])
-    told = {v for x in needed for v in _told(x)}
+    names_told = {v for x in needed for v in _told(x)}
     for x in dict.fromkeys(bound):  # a size that is needed, and that no argument tells
-        if x not in needed and not _holds_function(x.type, ()) and (sizes - told) & (new := set(_told(x))):
+        if x not in needed and not _holds_function(x.type, ()) and (sizes - names_told) & (new := set(_told(x))):
             needed.append(x)
-            told |= new
+            names_told |= new
     return again, needed
 
 
@@ -428,14 +428,14 @@ def _mentioned(trees: Sequence[Tree]) -> Iterator[core.Local | core.FnDecl]:
 
 def _sizes(trees: Iterable[Tree]) -> set[ty.SizeVar]:
     """The sizes that expressions mention."""
-    found: set[ty.SizeVar] = set()
+    sizes: set[ty.SizeVar] = set()
     for tree in trees:
         for node in walk(tree):
             terms: list[ty.Type | ty.Size] = [node.type] if isinstance(node, core.Node) else []
             if isinstance(node, core.SizeValue):
                 terms.append(node.size)
-            found |= {v for v in variables(*terms) if isinstance(v, ty.SizeVar)}
-    return found
+            sizes |= {v for v in variables(*terms) if isinstance(v, ty.SizeVar)}
+    return sizes
 
 
 def _told(x: core.Local) -> Iterator[ty.SizeVar]:

@@ -100,10 +100,10 @@ def _write(folder: Path, make: Callable[[Path], Sequence[Path]]) -> int:
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        made = make(folder)
+        files = make(folder)
     except OSError as e:
         raise error("E0822", f"cannot write to `{folder}`: {e.strerror or e}", None) from None
-    for path in made:
+    for path in files:
         print(shown(str(path)))
     return 0
 

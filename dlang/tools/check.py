@@ -60,22 +60,22 @@ def check_files(paths: Sequence[str], as_json: bool) -> int:
 def report_all(files: Sequence[str], found_in: Callable[[str], list[Diagnostic]], as_json: bool) -> int:
     """Reports what is found in files, and gives the number of errors; a mistake in a module that several import is
     told once."""
-    told: set[tuple[object, ...]] = set()
+    reported: set[tuple[object, ...]] = set()
     errors = 0
     for path in files:
         try:
-            found = found_in(path)
+            diagnostics = found_in(path)
         except DlangError as e:
-            found = e.diagnostics
-        errors += report([d for d in found if _new(d, told)], as_json)
+            diagnostics = e.diagnostics
+        errors += report([d for d in diagnostics if _new(d, reported)], as_json)
     return errors
 
 
-def _new(d: Diagnostic, told: set[tuple[object, ...]]) -> bool:
+def _new(d: Diagnostic, reported: set[tuple[object, ...]]) -> bool:
     key = (d.code, d.message, repr(d.span))
-    if key in told:
+    if key in reported:
         return False
-    told.add(key)
+    reported.add(key)
     return True
 
 
@@ -128,10 +128,10 @@ class Watcher:
 def _stamp(file: str) -> tuple[object, ...]:
     """When a file was written, in a form to compare; empty if it can't be known."""
     try:
-        found = os.stat(file)
+        status = os.stat(file)
     except OSError:
         return ()
-    return () if stat.S_ISDIR(found.st_mode) else (found.st_mtime_ns, found.st_size, found.st_ino)
+    return () if stat.S_ISDIR(status.st_mode) else (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 def watch(paths: Sequence[str], as_json: bool, until: Callable[[], bool] = lambda: False) -> int:
@@ -165,8 +165,8 @@ def _round(watcher: Watcher) -> None:
     if watcher.as_json:
         print(json.dumps({"checked": files, "errors": errors, "seconds": round(seconds, 4)}), flush=True)
         return
-    found = painted(plural(errors, "error"), "red", screen and coloured(sys.stdout)) if errors else "no errors"
-    print(f"{time.strftime('%H:%M:%S')} {plural(files, 'file')}, {found} ({seconds * 1000:.0f} ms)", flush=True)
+    summary = painted(plural(errors, "error"), "red", screen and coloured(sys.stdout)) if errors else "no errors"
+    print(f"{time.strftime('%H:%M:%S')} {plural(files, 'file')}, {summary} ({seconds * 1000:.0f} ms)", flush=True)
     if screen:
         print("Ctrl-C ends this.", flush=True)
 
@@ -190,14 +190,14 @@ def fix_files(paths: Sequence[str], as_json: bool) -> int:
         return 1
     for path in files:
         try:
-            text, left, made = fixed(path, read_exactly(path))
-            if made:
+            text, left, edits = fixed(path, read_exactly(path))
+            if edits:
                 replace_file(path, text)
         except DlangError as e:
             errors += report(e.diagnostics, as_json)
             continue
         if not as_json:
-            for fix in made:
+            for fix in edits:
                 print(shown(f"{path}: {fix}"))
         errors += report(left, as_json)
     if errors and not as_json:
@@ -212,25 +212,25 @@ def fixed(path: str, text: str) -> tuple[str, list[Diagnostic], list[str]]:
     def check(text: str) -> list[Diagnostic]:
         return workspace.check(Source(path, text)).diagnostics
 
-    made: list[str] = []
+    edits: list[str] = []
     seen = {text}
-    found = check(text)
-    while len(made) < MOST:
-        step = _step(path, text, found, seen, check)
+    diagnostics = check(text)
+    while len(edits) < MOST:
+        step = _step(path, text, diagnostics, seen, check)
         if step is None:
             break
-        text, found, title = step
-        made.append(title)
-    return text, check(text), made
+        text, diagnostics, title = step
+        edits.append(title)
+    return text, check(text), edits
 
 
 def _step(
-    path: str, text: str, found: list[Diagnostic], seen: set[str], check: Callable[[str], list[Diagnostic]]
+    path: str, text: str, diagnostics: list[Diagnostic], seen: set[str], check: Callable[[str], list[Diagnostic]]
 ) -> tuple[str, list[Diagnostic], str] | None:
     """The first edit that helps: the text after it, what is left to say of that, and what the edit is."""
     edits = [
         (d, fix, fix.span.first, fix.span.last, fix.span.line)
-        for d in found
+        for d in diagnostics
         if len(d.fixes) == 1
         for fix in d.fixes
         if fix.certain and fix.span.source.path == path
@@ -242,7 +242,7 @@ def _step(
         seen.add(new)
         left = check(new)
         settled = all(other.message != d.message or _behind(other, first + len(fix.text)) for other in left)
-        if len(left) < len(found) or (len(left) == len(found) and settled):
+        if len(left) < len(diagnostics) or (len(left) == len(diagnostics) and settled):
             return new, left, f"line {line}: {_said(fix)}"
     return None
 

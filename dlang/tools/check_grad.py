@@ -100,14 +100,14 @@ def _chosen(checked: Checked, options: Options) -> list[core.FnDecl]:
     functions = [d for d in checked.module.functions.values() if d.body is not None and d.kind == "fn"]
     only = options.only
     if only is not None:
-        found = [d for d in functions if d.name == only]
-        if not found:
+        named = [d for d in functions if d.name == only]
+        if not named:
             raise unknown(only, checked.module.path, [d.name for d in functions])
-        if not _differentiable(found[0]):
+        if not _differentiable(named[0]):
             help = ("the derivatives are of the floats that it gives, in those that it takes",)
             message = f"`{only}` has no derivatives to check: it takes or gives no float"
-            raise error("E0957", message, found[0].span, help=help)
-        return found
+            raise error("E0957", message, named[0].span, help=help)
+        return named
     return [
         d
         for d in functions
@@ -158,16 +158,16 @@ def _agrees(decl: core.FnDecl, options: Options) -> bool:
 
     drawable, replaced = drawing.with_stand_ins(decl)
     wanted, slots = requested(drawable)
-    made, entry = gradients(wanted)
-    if not made.wrt and options.every:
+    gradients_of, entry = gradients(wanted)
+    if not gradients_of.wrt and options.every:
         return True  # nothing of it can be compared
-    if not made.wrt:
+    if not gradients_of.wrt:
         help = ("check a function that adds up what it gives; parameters that are `nodiff` have no derivatives",)
         why = "it takes no float, or gives none outside of lists and trees"
         raise error("E0957", f"`{decl.name}` has no derivatives to check: {why}", decl.span, help=help)
     sizes = [options.sizes.get(s.name, options.size) for s in slots]
     variables = [s.variable for s in slots]
-    draw = Draw(made, entry, drawing.leaves_of(drawable, entry, variables), sizes, variables, options.seed)
+    draw = Draw(gradients_of, entry, drawing.leaves_of(drawable, entry, variables), sizes, variables, options.seed)
     at = [s.text.format(size) for s, size in zip(slots, sizes, strict=True)]
     many = max([len(leaf.variants) for leaf in draw.chosen], default=1)
     seconds = options.seconds / many
@@ -207,12 +207,12 @@ def _compared(decl: core.FnDecl, draw: Draw, variant: int, seconds: float) -> tu
     """The derivatives at arguments of the first kind at which the value is finite, or else of the last that the
     function takes."""
     refused: list[DlangError] = []
-    found: tuple[Kind, Comparison] | None = None
+    best: tuple[Kind, Comparison] | None = None
     for kind in KINDS:
         args = drawing.drawn(draw.entry, draw.leaves, draw.sizes, draw.seed, draw.variables, kind, variant)
         names = [draw.leaves[k - len(args) + len(draw.leaves)].name for k in draw.made.wrt]
         try:
-            found = kind, gradients.compare(draw.made, args, names, seconds, draw.seed)
+            best = kind, gradients.compare(draw.made, args, names, seconds, draw.seed)
         except RunError as e:
             refused.append(failure(e))
             continue
@@ -220,14 +220,14 @@ def _compared(decl: core.FnDecl, draw: Draw, variant: int, seconds: float) -> tu
             help = ("give smaller sizes, such as `--size 1`, or more time: `--seconds 100`",)
             message = f"a gradient of `{decl.name}` takes more than {seconds:g} s"
             raise error("E0957", message, decl.span, help=help) from None
-        if found[1].finite:
+        if best[1].finite:
             break
-    if found is None:
+    if best is None:
         raise refused[0]
-    if found[1].finite and not found[1].wrong:
-        values = (0.0, 1.0) if found[0] == "fractions" else (0.0,)
-        found[1].boundary += gradients.edges(draw.made, args, names, values, 0.1 * seconds, draw.seed)
-    return found
+    if best[1].finite and not best[1].wrong:
+        values = (0.0, 1.0) if best[0] == "fractions" else (0.0,)
+        best[1].boundary += gradients.edges(draw.made, args, names, values, 0.1 * seconds, draw.seed)
+    return best
 
 
 # ---- what is shown ---------------------------------------------------------------------------------------------------

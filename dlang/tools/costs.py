@@ -71,16 +71,16 @@ def show_costs(path: str, name: str, ways: Sequence[Way], sizes: Sequence[str], 
         function = prepared(decl, ways)
         refuse_unknown(named, {*function.names, *function.numbers}, "is counted")
         _refuse_without(function, decl, ways)
-        found = scans(function, named, default, seed)
+        scans_made = scans(function, named, default, seed)
     except RunError as e:
         report(failure(e).diagnostics, as_json)
         return 1
     except DlangError as e:
         report(e.diagnostics, as_json)
         return 1
-    for scan in found:
+    for scan in scans_made:
         _print_json(name, scan) if as_json else _print(name, scan)
-    broken = any(scan.breaches for scan in found)
+    broken = any(scan.breaches for scan in scans_made)
     if not as_json:
         print("the law of cost is broken" if broken else "the law of cost holds")
     return 1 if broken else 0

@@ -63,18 +63,18 @@ def main(args: argparse.Namespace) -> int:
         checked = check(source)
         if report(checked.diagnostics, False) or errors_of(checked):
             return 1
-        rest = _own(args, checked)
-        start, seed = _start(checked, args, rest)
+        options = _own(args, checked)
+        start, seed = _start(checked, args, options)
         megabytes = args.memory or 512
         debugger = debugger_of(checked, start, source, seed=seed, memory=megabytes << 20, library=args.library)
         c = commands.Conversation(debugger)
         if args.break_nan or args.break_zero:
             with commands.interruptible(c):
-                found = [line for word in ("nan", "zero") if getattr(args, f"break_{word}") for line in c.say(word)]
+                lines = [line for word in ("nan", "zero") if getattr(args, f"break_{word}") for line in c.say(word)]
             if not (sys.stdin.isatty() and sys.stdout.isatty()):
-                commands.show(found)
+                commands.show(lines)
                 return 1 if c.found or debugger.root.timeline.failure is not None else 0
-            commands.talk(c, found)
+            commands.talk(c, lines)
             return 0
         with commands.interruptible(c):
             debugger.step()
@@ -91,29 +91,29 @@ def _own(args: argparse.Namespace, checked: Checked) -> list[str]:
     taken = frozenset(p.local.name for p in main.params) if main is not None else frozenset()
     parser = Parser(add_help=False, prog="dlc debug")
     _add_own(parser, taken)
-    known, rest = parser.parse_known_args(args.options)
+    known, others = parser.parse_known_args(args.options)
     for name, value in vars(known).items():
         if value:
             setattr(args, name, value)
-    return rest
+    return others
 
 
-def _start(checked: Checked, args: argparse.Namespace, rest: Sequence[str]) -> tuple[FnDecl, int]:
+def _start(checked: Checked, args: argparse.Namespace, options: Sequence[str]) -> tuple[FnDecl, int]:
     """Returns the function to run, and the seed of its random numbers."""
     if args.test is None:
         main = checked.module.functions.get("main")
-        given, _, seed, _ = own_options(rest, main or checked.module.script, "interp")
+        given, _, seed, _ = own_options(options, main or checked.module.script, "interp")
         return printed(start_of(checked, args.file, given, "debug")), seed
-    if rest:
-        Parser(prog="dlc debug --test").error(f"unrecognized arguments: {rest[0]}")
+    if options:
+        Parser(prog="dlc debug --test").error(f"unrecognized arguments: {options[0]}")
     tests = checked.module.tests
-    found = [t for t in tests if t.name == args.test] or [t for t in tests if args.test in t.name]
-    if len(found) == 1:
-        return found[0], 0
-    what = "several tests" if found else "no test"
-    names = [t.name for t in found or tests]
+    tests_named = [t for t in tests if t.name == args.test] or [t for t in tests if args.test in t.name]
+    if len(tests_named) == 1:
+        return tests_named[0], 0
+    what = "several tests" if tests_named else "no test"
+    names = [t.name for t in tests_named or tests]
     help = f"its tests are {', '.join(names)}" if names else "it has none"
-    close = None if found else closest(args.test, names)
+    close = None if tests_named else closest(args.test, names)
     if close is not None:
         help = f"did you mean `{close}`?"
     raise error("E0955", f"`{args.file}` has {what} `{args.test}`", None, help=(help,))

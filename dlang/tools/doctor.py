@@ -101,37 +101,35 @@ def findings() -> Iterator[Finding]:
 
 # ---- what must be there ----------------------------------------------------------------------------------------------
 def _python() -> Iterator[Finding]:
-    found = f"{platform.python_implementation()} {platform.python_version()}, {platform.platform()}"
+    text = f"{platform.python_implementation()} {platform.python_version()}, {platform.platform()}"
     yield Finding("dlang", "ok", f"{__version__}, in {os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}")
     if platform.python_implementation() != "CPython":
-        yield Finding("Python", "warn", found, "calls from Python are slower than with CPython")
+        yield Finding("Python", "warn", text, "calls from Python are slower than with CPython")
     else:
-        yield Finding("Python", "ok", found)
+        yield Finding("Python", "ok", text)
 
 
 def _packages() -> Iterator[Finding]:
-    found, missing = [], []
+    versions, missing = [], []
     for name in NEEDED:
         try:
-            found.append(f"{name} {metadata.version(name)}")
+            versions.append(f"{name} {metadata.version(name)}")
         except metadata.PackageNotFoundError:
             missing.append(name)
     if missing:
         yield Finding("packages", "fail", f"missing: {', '.join(missing)}", f"pip install {' '.join(missing)}")
-    yield Finding("packages", "ok", ", ".join(found))
+    yield Finding("packages", "ok", ", ".join(versions))
 
 
 def _processor() -> Iterator[Finding]:
     features = processor_features()
     wanted = ("avx2", "fma", "avx512f") if platform.machine() in ("x86_64", "AMD64") else ("asimd",)
     there = [name for name in wanted if name in features]
-    found = f"{processor_name()}: {', '.join(there)}" if there else processor_name()
+    text = f"{processor_name()}: {', '.join(there)}" if there else processor_name()
     if features and "fma" in wanted and "fma" not in features:
-        yield Finding(
-            "processor", "warn", found, "without fma and AVX2 mathematical functions are several times slower"
-        )
+        yield Finding("processor", "warn", text, "without fma and AVX2 mathematical functions are several times slower")
     else:
-        yield Finding("processor", "ok", found)
+        yield Finding("processor", "ok", text)
 
 
 def _threads() -> Iterator[Finding]:
@@ -234,10 +232,10 @@ def _gpu() -> Iterator[Finding]:
         yield Finding("CUDA driver", "absent", "none", "without a GPU there is only `--backend cuda-emulated`")
 
     try:
-        found = cuda.cupy()
-        names = [found.cuda.runtime.getDeviceProperties(k)["name"].decode()
-                 for k in range(found.cuda.runtime.getDeviceCount())]  # fmt: skip
-        yield Finding("GPU", "ok", f"{', '.join(names)}; CuPy {found.__version__}")
+        module = cuda.cupy()
+        names = [module.cuda.runtime.getDeviceProperties(k)["name"].decode()
+                 for k in range(module.cuda.runtime.getDeviceCount())]  # fmt: skip
+        yield Finding("GPU", "ok", f"{', '.join(names)}; CuPy {module.__version__}")
     except DlangError as e:
         yield Finding("GPU", "warn", e.diagnostics[0].message, "; ".join(e.diagnostics[0].help))
     try:

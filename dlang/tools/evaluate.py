@@ -35,9 +35,9 @@ def evaluate(expression: str, backend: Backend, as_json: bool) -> int:
     """Prints the value; modules of the standard library that it mentions are imported."""
     try:
         checked = check(Source("<imports>", "".join(f"import {m}\n" for m in _modules(expression))))
-        decl, found = program.check_expression(checked, _source(expression))
-        if decl is None or errors_of(checked) or any(d.severity == "error" for d in found):
-            report([*checked.diagnostics, *found], as_json)
+        decl, diagnostics = program.check_expression(checked, _source(expression))
+        if decl is None or errors_of(checked) or any(d.severity == "error" for d in diagnostics):
+            report([*checked.diagnostics, *diagnostics], as_json)
             return 1
     except DlangError as e:
         report(e.diagnostics, as_json)

@@ -93,24 +93,24 @@ def _checked(path: str, text: Callable[[Checked], str]) -> tuple[str, list[Diagn
     return "" if errors_of(checked) else text(checked), checked.diagnostics
 
 
-def _print(made: Callable[[], tuple[str, list[Diagnostic]]], as_json: bool) -> int:
+def _print(make: Callable[[], tuple[str, list[Diagnostic]]], as_json: bool) -> int:
     try:
-        text, found = made()
+        text, diagnostics = make()
     except DlangError as e:
-        text, found = "", e.diagnostics
+        text, diagnostics = "", e.diagnostics
     if text:
         print(shown(text))
-    return 1 if report(found, as_json) else 0
+    return 1 if report(diagnostics, as_json) else 0
 
 
 def _syntax(source: Source, only: str | None) -> tuple[str, list[Diagnostic]]:
     from dlang.grammar.parser import parse
 
-    module, found = parse(source)
+    module, diagnostics = parse(source)
     items = [i for i in module.items if only is None or getattr(i, "name", None) == only]
     if only is not None and not items:
         raise unknown(only, source.path, [getattr(i, "name", "") for i in module.items])
-    return "\n".join(line for item in items for line in _tree(item)), found
+    return "\n".join(line for item in items for line in _tree(item)), diagnostics
 
 
 def _after(checked: Checked, stage: str, only: str | None, costs: bool) -> str:
@@ -126,25 +126,25 @@ def chosen(checked: Checked, only: str | None, generic: bool = False) -> list[co
     """
     module = checked.module
     if only is not None:
-        found = [d for d in (*module.functions.values(), *module.tests) if d.name == only]
-        if not found:
+        named = [d for d in (*module.functions.values(), *module.tests) if d.name == only]
+        if not named:
             raise unknown(only, module.path, [d.name for d in (*module.functions.values(), *module.tests)])
-        return found
+        return named
     written = [d for d in module.functions.values() if d.body is not None]
     decls = written if generic else [d for d in written if open_variable(d) is None]
-    if found := [*decls, *module.tests, *([module.script] if module.script else [])]:
-        return found
+    if named := [*decls, *module.tests, *([module.script] if module.script else [])]:
+        return named
     help = ("a function has code only where it is used, unless its own types say which",) if written else ()
     raise error("E0955", f"`{module.path}` has no function, test or statement to look at", None, help=help)
 
 
 def function_named(checked: Checked, name: str) -> core.FnDecl:
     """A function with a body, by its name. E0955 if there is none."""
-    found = [d for d in checked.module.functions.values() if d.body is not None and d.kind == "fn"]
-    for decl in found:
+    named = [d for d in checked.module.functions.values() if d.body is not None and d.kind == "fn"]
+    for decl in named:
         if decl.name == name:
             return decl
-    raise unknown(name, checked.module.path, [d.name for d in found])
+    raise unknown(name, checked.module.path, [d.name for d in named])
 
 
 def unknown(name: str, path: str, known: list[str]) -> DlangError:

@@ -34,12 +34,12 @@ def options(parser: Parser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     try:
-        made = new_project(Path(args.name), args.lib)
+        files = new_project(Path(args.name), args.lib)
     except DlangError as e:
         report(e.diagnostics, False)
         return 1
-    print(shown(f"made {args.name}: {', '.join(made)}"))
-    program = next(file for file in made if file.endswith(".dl"))
+    print(shown(f"made {args.name}: {', '.join(files)}"))
+    program = next(file for file in files if file.endswith(".dl"))
     print(shown(f"next: cd {args.name} && dlc {'test' if args.lib else 'run'} {program}"))
     return 0
 

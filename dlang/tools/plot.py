@@ -90,12 +90,12 @@ def columns(path: str) -> dict[str, Any]:
         names = rows.pop(0)[1] if rows else []
     if not rows:
         raise error("E0997", f"`{path}` has no rows yet", None)
-    found = {}
+    by_name = {}
     for k, name in enumerate(names):
         cells = [(line, row[k] if k < len(row) else "") for line, row in rows]
         if _number(next((c for _, c in cells if c), "")) is not None:
-            found[name] = np.array([_certain(path, line, name, cell) for line, cell in cells])
-    return found
+            by_name[name] = np.array([_certain(path, line, name, cell) for line, cell in cells])
+    return by_name
 
 
 def _rows(path: str) -> list[tuple[int, list[str]]]:
@@ -125,10 +125,10 @@ def _number(cell: str) -> float | None:
 
 
 def _certain(path: str, line: int, name: str, cell: str) -> float:
-    found = _number(cell)
-    if found is None:
+    number = _number(cell)
+    if number is None:
         raise error("E0997", f"line {line} of `{path}`, column `{name}`: `{cell}` is not a number", None)
-    return found
+    return number
 
 
 _TRUTH = {"true": 1.0, "false": 0.0}
@@ -203,7 +203,7 @@ def _drawn_or_why_not(wanted: PlotOptions) -> str:
 
 def _state(path: str) -> tuple[int, int] | None:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size

@@ -89,11 +89,13 @@ def _compiled(checked: Checked, function: str | None) -> list[FnDecl]:
 
 def table(timings: Sequence[Timing]) -> str:
     """Returns a table of timings, the longest first; timings inside of others do not count for these."""
-    found: dict[str, list[Timing]] = {}
+    by_name: dict[str, list[Timing]] = {}
     for timing in timings:
-        found.setdefault(timing.name, []).append(timing)
+        by_name.setdefault(timing.name, []).append(timing)
     total = sum(timing.own for timing in timings)
-    rows = sorted(((sum(x.own for x in own), len(own), name) for name, own in found.items()), reverse=True)
+    rows = sorted(
+        ((sum(x.own for x in of_name), len(of_name), name) for name, of_name in by_name.items()), reverse=True
+    )
     lines = [f"{'time':>10}   share  times  of the compiler"]
     lines += [f"{seconds * 1e3:>7.2f} ms  {100 * seconds / total:>4.1f} %  {count:>5}  {name}"
               for seconds, count, name in rows]  # fmt: skip

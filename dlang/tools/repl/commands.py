@@ -278,12 +278,12 @@ def find(name: str) -> Command:
 
 def perform(c: Conversation, text: str) -> bool:
     """Does what a command says; False if it ends the conversation. Raises `DlangError`."""
-    name, _, rest = text.strip().partition(" ")
+    name, _, argument = text.strip().partition(" ")
     command = find(name)
-    rest = rest.strip()
-    if rest and not command.takes:
+    argument = argument.strip()
+    if argument and not command.takes:
         raise error("E0971", f"`{command.name}` takes nothing", None, help=(f"write `{command.name}` alone",))
-    return command.run(c, rest) is not False
+    return command.run(c, argument) is not False
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------
@@ -532,17 +532,17 @@ def doc_of(session: Session, name: str) -> str:
         return f"{name}: {session.state.values[name].shown}"
     if not name or not all(part.isidentifier() for part in name.replace("'", "").split(".")):
         raise error("E0971", "`:doc` takes a name", None, help=("for example `:doc sum` or `:doc nn.relu`",))
-    found = meaning(checked, name)
-    if found is None and (library := library_module(session, name.split(".")[0])) is not None:
-        checked, found = library, meaning(library, name)
-    if found is None:
+    entry = meaning(checked, name)
+    if entry is None and (library := library_module(session, name.split(".")[0])) is not None:
+        checked, entry = library, meaning(library, name)
+    if entry is None:
         known = [*session.state.values, *checked.program.value_names(checked.table)]
         known += [*checked.program.type_names(checked.table), *checked.program.constructor_names(checked.table)]
         close = closest(name, known)
         at = Source("<name>", name)
         help = () if close is None else (f"did you mean `{close}`?",)
         raise error("E0201", f"unknown name `{name}`", Span(at, 0, len(name)), help=help)
-    return documentation(name, found, checked)
+    return documentation(name, entry, checked)
 
 
 def variables_of(session: Session, settings: Settings) -> str:

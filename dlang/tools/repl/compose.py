@@ -105,10 +105,10 @@ def composed(
         parts.append(s.String(at, (s.Interpolation(at, s.Name(at, RESULT), ""),)))
     value = s.Tuple(at, tuple(parts))
     item = s.Fn(at, NAME, at, (), (*parameters, *more), None, s.Block(at, (*front, *body, value)))
-    decl, found = check_item(checked, item, {name: d for d, name in types.items()})
+    decl, diagnostics = check_item(checked, item, {name: d for d, name in types.items()})
     if decl is None:
         earlier = {d.name for d in types if ("type", d.name) in state.declarations}
-        theirs = [d for d in found if d.span is None or d.span.source.path != VALUE] or found
+        theirs = [d for d in diagnostics if d.span is None or d.span.source.path != VALUE] or diagnostics
         raise DlangError([_of_let(_with_earlier(d, earlier), state) for d in theirs])
     return decl, given
 
@@ -155,14 +155,14 @@ def _foreign(value: StoredValue, state: State, known: Mapping[DataDecl, str]) ->
     """The datatypes of a value that aren't those of the session by now, but imported, or declared anew since, with
     names that nobody writes."""
     changed = any(text not in ("", state.text_of_type(d.name)) for d, text in value.decls.items())
-    found = [d for d, text in value.decls.items() if d not in known and (changed or not text)]
-    return {d: f"{d.name}{LAST}{len(known) + k}" for k, d in enumerate(found)}
+    foreign = [d for d, text in value.decls.items() if d not in known and (changed or not text)]
+    return {d: f"{d.name}{LAST}{len(known) + k}" for k, d in enumerate(foreign)}
 
 
 def _with_earlier(d: Diagnostic, names: set[str]) -> Diagnostic:
     """A message about values whose types have been declared anew says so."""
-    told = sorted(n for n in names if re.search(rf"\b{n}\b", f"{d.message} {d.label}"))
-    help = tuple(f"a value was made with an earlier `{n}`: make it again" for n in told)
+    mentioned = sorted(n for n in names if re.search(rf"\b{n}\b", f"{d.message} {d.label}"))
+    help = tuple(f"a value was made with an earlier `{n}`: make it again" for n in mentioned)
     return replace(d, help=(*own_help(d), *help))
 
 
@@ -210,7 +210,7 @@ def sizes_bound(statement: s.Statement) -> Iterator[tuple[str, str]]:
 
 def _sizes_anew(body: Sequence[s.Statement], values: Mapping[str, StoredValue | Recipe]) -> set[str]:
     """The sizes that are bound again, because the array that they came with is named anew."""
-    found: set[str] = set()
+    sizes: set[str] = set()
     seen: set[str] = set()
     for statement in body:
         if isinstance(statement, s.Let | s.Var):
@@ -218,9 +218,9 @@ def _sizes_anew(body: Sequence[s.Statement], values: Mapping[str, StoredValue | 
         for array, size in sizes_bound(statement):
             value = values.get(size)
             if isinstance(value, StoredValue) and value.of == array and size not in seen:
-                found.add(size)
+                sizes.add(size)
         names_in([statement], seen)
-    return found
+    return sizes
 
 
 def bound(pattern: s.Pattern) -> Iterator[str]:
@@ -258,15 +258,15 @@ def decide(decl: core.FnDecl, types: Mapping[str, Type], span: Span) -> None:
 def functions_among(session: Session, source: Source, body: Sequence[s.Statement]) -> dict[str, str]:
     """The names that statements give to functions which see nothing that the statements name themselves, and the types
     of these."""
-    found: dict[str, str] = {}
-    own = {n for let in body if isinstance(let, s.Let | s.Var) for n in bound(let.pattern)}
+    types: dict[str, str] = {}
+    named_here = {n for let in body if isinstance(let, s.Let | s.Var) for n in bound(let.pattern)}
     for let in body:
         if isinstance(let, s.Let) and isinstance(let.pattern, s.PatternName) and let.type is None:
-            if not own & mentions(let.value):
+            if not named_here & mentions(let.value):
                 t = type_of_function(session, source, let.value)
                 if t is not None:
-                    found[let.pattern.name] = t
-    return found
+                    types[let.pattern.name] = t
+    return types
 
 
 def type_of_function(session: Session, source: Source, e: s.Expr) -> str | None:
@@ -315,9 +315,9 @@ def derivative(session: Session, source: Source, e: s.Expr) -> tuple[FnDecl, int
                 return None
             match of:
                 case s.Name(name=name) | s.Field(base=s.Name(name=name)) if name not in values:
-                    found = meaning(checked, of.span.text)
-                    if isinstance(found, FnEntry) and found.decl.variables:
-                        return _applied(e.span.text, found, checked), 0
+                    entry = meaning(checked, of.span.text)
+                    if isinstance(entry, FnEntry) and entry.decl.variables:
+                        return _applied(e.span.text, entry, checked), 0
                 case s.Lambda(parameters=parameters) if all(isinstance(p.pattern, s.PatternName) for p in parameters):
                     names = [s.Name(p.span, n) for p in parameters for n in bound(p.pattern)]
                     arguments = tuple([s.Argument(n.span, n) for n in names])
@@ -337,7 +337,7 @@ def calling(text: str, names: Sequence[str], types: Sequence[str], checked: Chec
     """A function with parameters of some types, which calls with them what a text gives. Raises `DlangError`."""
     parameters = ", ".join(f"{n}: {t}" for n, t in zip(names, types, strict=True))
     item = f"fn input{bounds}({parameters}) = ({text})({', '.join(names)})"
-    decl, found = check_function(checked, Source("<expression>", item))
+    decl, diagnostics = check_function(checked, Source("<expression>", item))
     if decl is None:
-        raise DlangError(found)
+        raise DlangError(diagnostics)
     return decl

@@ -37,10 +37,10 @@ def meaning(checked: Checked, path: str) -> Meaning | None:
             return None
         table = inner
     own = table is checked.table
-    found = checked.program.value(table, name) if own else table.entries.get(name)
-    match found:
+    entry = checked.program.value(table, name) if own else table.entries.get(name)
+    match entry:
         case FnEntry() | BuiltinEntry():
-            return found
+            return entry
         case ModuleEntry(table=inner):
             return inner
     t: TypeEntry | None = checked.program.type_entry(table, name) if own else table.types.get(name)
@@ -52,8 +52,8 @@ def meaning(checked: Checked, path: str) -> Meaning | None:
 
 def module_of(checked: Checked, table: ModuleTable, name: str) -> ModuleTable | None:
     """A module that a module imports by a name."""
-    found = table.entries.get(name)
-    return found.table if isinstance(found, ModuleEntry) else None
+    entry = table.entries.get(name)
+    return entry.table if isinstance(entry, ModuleEntry) else None
 
 
 def library_module(session: Session, name: str) -> Checked | None:
@@ -80,14 +80,14 @@ def signature(name: str, entry: FnEntry | BuiltinEntry, checked: Checked) -> Sig
 
 def signature_of(path: str, checked: Checked) -> Signature | None:
     """The signature of a function or a constructor; None if the name stands for something else."""
-    found = meaning(checked, path)
-    match found:
+    entry = meaning(checked, path)
+    match entry:
         case FnEntry() | BuiltinEntry():
-            return signature(path, found, checked)
+            return signature(path, entry, checked)
         case DataDecl(variants=variants):
             for v in variants:
                 if v.name == path.rpartition(".")[2]:
-                    return _of_constructor(path, found, v)
+                    return _of_constructor(path, entry, v)
     return None
 
 
