@@ -19,6 +19,7 @@ from dlang.ad.residuals import Residuals
 from dlang.ad.signatures import Cotangents
 from dlang.ir import anf
 from dlang.ir.builder import Builder
+from dlang.ir.call_graph import reaching
 from dlang.ir.errors import IRError
 from dlang.ir.substitution import refresh_vars
 from dlang.ir.traverse import map_blocks, walk
@@ -85,21 +86,10 @@ def _expanded(b: anf.Block, plain: Set[str], adjoints: Adjoints, duals: Duals) -
 
 def _without_derivatives(program: anf.Program) -> set[str]:
     """The functions from which no derivative is reached."""
-    callers: dict[str, set[str]] = {}
-    work: list[str] = []
-    for name, f in program.functions.items():
-        for let in walk(f.body):
-            if isinstance(let.op, anf.Call):
-                callers.setdefault(let.op.function, set()).add(name)
-            elif isinstance(let.op, anf.Derivative):
-                work.append(name)
-    reached: set[str] = set()
-    while work:
-        name = work.pop()
-        if name not in reached:
-            reached.add(name)
-            work += callers.get(name, ())
-    return set(program.functions) - reached
+    ops = {name: [let.op for let in walk(f.body)] for name, f in program.functions.items()}
+    calls = {name: {op.function for op in own if isinstance(op, anf.Call)} for name, own in ops.items()}
+    taking = [name for name, own in ops.items() if any(isinstance(op, anf.Derivative) for op in own)]
+    return set(program.functions) - reaching(calls, taking)
 
 
 def _vjp(adjoints: Adjoints, let: anf.Let, op: anf.Vjp) -> list[anf.Let]:

@@ -25,7 +25,7 @@ from functools import cached_property
 from dlang.ad.activity import active_vars, next_state
 from dlang.ad.comprehension import attained, needs_loop, positions_of
 from dlang.ad.conversions import Conversions, retyped
-from dlang.ad.inlining import inlined_where_active, recursive, unused
+from dlang.ad.inlining import inlined_where_active, unused
 from dlang.ad.linear_algebra import jvp_library
 from dlang.ad.nodes import constructed
 from dlang.ad.refusal import called, refusal
@@ -37,6 +37,7 @@ from dlang.ir import anf
 from dlang.ir.affine import Knowledge
 from dlang.ir.anf import Atom, Block, Call, Function, Jvp, Let, Program, Type, Var, fresh
 from dlang.ir.builder import Builder, axis
+from dlang.ir.call_graph import recursive_functions
 from dlang.ir.comprehension_queries import without_results
 from dlang.ir.marks import TANGENT, has_marks, is_mark, mark_of, tangent_kind
 from dlang.ir.substitution import Renaming, refresh
@@ -408,7 +409,7 @@ class Duals:
     @cached_property
     def _kept(self) -> set[str]:
         """The functions whose calls are not inlined: recursive ones, and those with a rule."""
-        return recursive(self.program) | {f.name for f in self.program.functions.values() if _has_rule(f)}
+        return recursive_functions(self.program) | {f.name for f in self.program.functions.values() if _has_rule(f)}
 
     def _named(self, key: _Key) -> str:
         if key not in self._names:

@@ -48,26 +48,6 @@ class _Inliner(Rewriter):
             super().rule(let)
 
 
-def recursive(program: Program) -> set[str]:
-    """The functions that can reach themselves."""
-    called = {
-        name: {let.op.function for let in walk(f.body) if isinstance(let.op, Call)}
-        for name, f in program.functions.items()
-    }
-    found = set()
-    for name in called:
-        seen: set[str] = set()
-        work = list(called[name])
-        while work:
-            callee = work.pop()
-            if callee not in seen:
-                seen.add(callee)
-                work += called.get(callee, ())
-        if name in seen:
-            found.add(name)
-    return found
-
-
 def unused(name: str, taken: Collection[str]) -> str:
     """A name for a new function: the one given, or with a number."""
     number, candidate = 1, name

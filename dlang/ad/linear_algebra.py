@@ -80,11 +80,7 @@ def _vjp_lu(let: Let, op: LinalgOp, g: list[Var | None], scope: Scope) -> None:
     lower = product(b, transpose(b, packed), bar, ABOVE, BELOW, BELOW)
     upper = product(b, bar, transpose(b, packed), UPPER, LOWER, UPPER)
 
-    def entry(i: Var, j: Var) -> Atom:
-        below = b.add(at(b, bar, i, j), at(b, lower, i, j))
-        return b.select(b.prim("gt", i, j), below, at(b, upper, i, j))
-
-    inner = matrix(b, packed, entry)
+    inner = _in_one(b, packed, bar, lower, upper)
     left = triangular(b, packed, inner, transposed=True, unit=True)
     both = triangular(b, packed, transpose(b, left), lower=False)
     place = b.library("argsort", order)
@@ -243,19 +239,24 @@ def _vjp_eigh(let: Let, op: LinalgOp, g: list[Var | None], scope: Scope) -> None
     b = scope.b
     w, v, _ = let.vars
     w_bar, v_bar, _ = g
-    zero, one = Lit(0.0, dtype_of(v)), Lit(1.0, dtype_of(v))
+    zero = Lit(0.0, dtype_of(v))
     turn = None if v_bar is None else product(b, transpose(b, v), v_bar)
 
     def entry(i: Var, j: Var) -> Atom:
         diagonal = zero if w_bar is None else b.one(Read(w_bar, (poly(i),)))
         rotation: Atom = zero
         if turn is not None:
-            gap = b.sub(b.one(Read(w, (poly(j),))), b.one(Read(w, (poly(i),))))
-            rotation = b.prim("zero_safe_mul", at(b, turn, i, j), b.prim("div", one, gap))
+            rotation = _over_gap(b, w, turn, i, j)
         return b.select(b.prim("eq", i, j), diagonal, rotation)
 
     inner = product(b, v, matrix(b, v, entry))
     scope.add(op.args[0], symmetric(b, product(b, inner, transpose(b, v))))
+
+
+def _over_gap(b: Builder, w: Var, x: Var, i: Var, j: Var) -> Atom:
+    """x_ij / (w_j - w_i), which is 0 where x_ij is."""
+    gap = b.sub(b.one(Read(w, (poly(j),))), b.one(Read(w, (poly(i),))))
+    return b.prim("zero_safe_mul", at(b, x, i, j), b.prim("div", Lit(1.0, dtype_of(w)), gap))
 
 
 # ---- tangents --------------------------------------------------------------------------------------------------------
@@ -331,8 +332,14 @@ def _of_factors(b: Builder, packed: Var, dot: Var) -> Var:
     lower = product(b, packed, both, BELOW, BELOW, BELOW)
     upper = product(b, both, packed, UPPER, UPPER, UPPER)
 
+    return _in_one(b, packed, both, lower, upper)
+
+
+def _in_one(b: Builder, packed: Var, x: Var, lower: Var, upper: Var) -> Var:
+    """The matrix with `x + lower` below the diagonal, and `upper` above."""
+
     def entry(i: Var, j: Var) -> Atom:
-        below = b.add(at(b, both, i, j), at(b, lower, i, j))
+        below = b.add(at(b, x, i, j), at(b, lower, i, j))
         return b.select(b.prim("gt", i, j), below, at(b, upper, i, j))
 
     return matrix(b, packed, entry)
@@ -471,15 +478,14 @@ def _jvp_eigh(let: Let, op: LinalgOp, s: Dual) -> None:
     """With P = Vᵀ Ȧ V, Ȧ symmetric: ẇ is its diagonal, and Vᵀ V̇ has its other entries over w_j - w_i."""
     b, (w, v, _) = s.b, let.vars
     _, dot = _first(op, s)
-    zero, one = Lit(0.0, dtype_of(v)), Lit(1.0, dtype_of(v))
+    zero = Lit(0.0, dtype_of(v))
     p = product(b, transpose(b, v), product(b, symmetric(b, dot), v))
     n = array_type(w).shape[0]
     if w in s.active:
         s.set(w, b.map((n,), lambda i: at(b, p, i, i)))
 
     def entry(i: Var, j: Var) -> Atom:
-        gap = b.sub(b.one(Read(w, (poly(j),))), b.one(Read(w, (poly(i),))))
-        return b.select(b.prim("eq", i, j), zero, b.prim("zero_safe_mul", at(b, p, i, j), b.prim("div", one, gap)))
+        return b.select(b.prim("eq", i, j), zero, _over_gap(b, w, p, i, j))
 
     if v in s.active:
         s.set(v, product(b, v, matrix(b, v, entry)))

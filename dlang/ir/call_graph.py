@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from dlang.graphs import components, in_cycles, reached
@@ -20,6 +20,15 @@ def reachable(program: Program, entries: Sequence[str]) -> Program:
     """The part of a program that some functions reach."""
     found = set(reached(entries, lambda name: called_by(program.functions[name])))
     return replace(program, functions={name: f for name, f in program.functions.items() if name in found})
+
+
+def reaching(callees: Mapping[str, Iterable[str]], starts: Iterable[str]) -> set[str]:
+    """The functions that reach one of some, these included. callees: what each function calls."""
+    callers: dict[str, list[str]] = {}
+    for name, called in callees.items():
+        for callee in called:
+            callers.setdefault(callee, []).append(name)
+    return set(reached(starts, lambda name: callers.get(name, ())))
 
 
 def called_by(f: Function) -> list[str]:

@@ -5,26 +5,15 @@ from __future__ import annotations
 from collections.abc import Set
 
 from dlang.ir import anf
+from dlang.ir.call_graph import reaching
 from dlang.ir.traverse import block_acts, named_function, op_blocks, own_consumed
 
 
 def effectful_functions(program: anf.Program) -> frozenset[str]:
     """The functions that may end the run or be seen by the world, themselves or through what they call."""
-    callers: dict[str, list[str]] = {}
-    work: list[str] = []
-    for name, function in program.functions.items():
-        acts = block_acts(function.body)
-        if acts.refuses:
-            work.append(name)
-        for callee in acts.calls:
-            callers.setdefault(callee, []).append(name)
-    found: set[str] = set()
-    while work:
-        name = work.pop()
-        if name not in found:
-            found.add(name)
-            work += callers.get(name, [])
-    return frozenset(found)
+    acts = {name: block_acts(f.body) for name, f in program.functions.items()}
+    refusing = [name for name, a in acts.items() if a.refuses]
+    return frozenset(reaching({name: a.calls for name, a in acts.items()}, refusing))
 
 
 def is_effectful(op: anf.Op, functions: Set[str]) -> bool:

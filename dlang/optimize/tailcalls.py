@@ -23,8 +23,9 @@ from dataclasses import dataclass, field, replace
 
 from dlang.ir import anf
 from dlang.ir.axes import section
+from dlang.ir.call_graph import recursive_functions
 from dlang.ir.substitution import Renaming, Replacement, refresh_vars, substitute
-from dlang.ir.traverse import type_vars, walk
+from dlang.ir.traverse import type_vars
 from dlang.ir.types import I64
 from dlang.ir.update_chains import UpdateChains
 from dlang.optimize.dce import dce
@@ -39,7 +40,7 @@ TRUE, FALSE = anf.Lit(True, "bool"), anf.Lit(False, "bool")
 
 def tail_calls_to_loops(program: anf.Program) -> anf.Program:
     """The program in which no function tail-calls itself, directly or through others."""
-    if not _recursive(program):
+    if not recursive_functions(program):
         return program
     program = merge_mutual(_with_branches_merged(program))
     return replace(program, functions={name: _looped(f) for name, f in program.functions.items()})
@@ -47,7 +48,7 @@ def tail_calls_to_loops(program: anf.Program) -> anf.Program:
 
 def _with_branches_merged(program: anf.Program) -> anf.Program:
     """The program in which recursive functions show the calls that an early return hides."""
-    recursive = _recursive(program)
+    recursive = recursive_functions(program)
     merged = {
         name: replace(f, body=threaded(f.body)) if name in recursive else f for name, f in program.functions.items()
     }
@@ -59,25 +60,6 @@ def _with_branches_merged(program: anf.Program) -> anf.Program:
     }
     functions = {name: merged[name] if name in better else f for name, f in program.functions.items()}
     return replace(program, functions=functions)
-
-
-def _recursive(program: anf.Program) -> set[str]:
-    """The functions that can reach themselves."""
-    calls = {
-        name: {let.op.function for let in walk(f.body) if isinstance(let.op, anf.Call)}
-        for name, f in program.functions.items()
-    }
-    out: set[str] = set()
-    for name in calls:
-        seen: set[str] = set()
-        work = [name]
-        while work and name not in seen:
-            new = calls[work.pop()] - seen
-            seen |= new
-            work += new
-        if name in seen:
-            out.add(name)
-    return out
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import assert_never
 
@@ -72,23 +72,13 @@ def unreached(f: Frame, t: ty.Type) -> Value:
     """Some value of a type, where a flag says that it is not used; sizes that are not known are 0."""
     known = f.bindings
     f.bindings = dict(known)
-    for v in free_sizes(t):
+    for v in ty.size_vars_in(t):
         f.bindings.setdefault(v, poly(0))
     try:
         mono = f.mono(t)
     finally:
         f.bindings = known
     return nothing(f, mono)
-
-
-def free_sizes(t: ty.Type) -> Iterator[ty.SizeVar]:
-    stack: list[ty.Type | ty.Shape | ty.Size] = [ty.resolve(t)]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, ty.Size):
-            yield from (a for a in ty.resolve_size(part).poly.atoms() if isinstance(a, ty.SizeVar))
-        else:
-            stack.extend(ty.children(part if isinstance(part, ty.Shape) else ty.resolve(part)))
 
 
 def body_with_returns(f: Frame, e: core.BlockExpr) -> Value:

@@ -216,21 +216,9 @@ def fitting(f: Frame, function: FnV, args: tuple[Value, ...]) -> list[Value]:
     inner = f.inner(dict(base.bindings), {})
     out: list[Value] = []
     for local, a in zip(base.params, args, strict=True):
-        fits = not contains_function(a) and all(inner.knows(s) for s in sizes_in(local.type))
+        fits = not contains_function(a) and all(inner.knows(s) for s in ty.sizes_in(local.type))
         out.append(f.fit(a, inner.mono(local.type)) if fits else a)
     return out
-
-
-def sizes_in(t: ty.Type) -> list[ty.Size]:
-    found: list[ty.Size] = []
-    stack: list[ty.Type | ty.Shape | ty.Size] = [ty.resolve(t)]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, ty.Size):
-            found.append(part)
-        else:
-            stack.extend(ty.children(part if isinstance(part, ty.Shape) else ty.resolve(part)))
-    return found
 
 
 def chosen(instances: Instances, arrow: Arrow) -> Function:

@@ -198,15 +198,7 @@ def state_of(f: Frame, locals_: Sequence[core.Local], *trees: Tree) -> State:
 
 def changes_size(t: ty.Type) -> bool:
     """Tells whether a `var` was declared with `?`: only then may its size change."""
-    stack: list[ty.Type | ty.Shape | ty.Size] = [ty.resolve(t)]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, ty.Size):
-            if any(isinstance(a, ty.SizeVar) and a.opened for a in ty.resolve_size(part).poly.atoms()):
-                return True
-        else:
-            stack.extend(ty.children(part if isinstance(part, ty.Shape) else ty.resolve(part)))
-    return False
+    return any(v.opened for v in ty.size_vars_in(t))
 
 
 def no_size(_: Size) -> None:

@@ -336,6 +336,22 @@ def intern_floor(floor: Floor) -> None:
 _FLOORS = Floors()  # an intern table: it only ever grows by equal keys, so it is not state that a result depends on
 
 
+def sizes_in(t: Type) -> Iterator[Size]:
+    """The sizes in a type, at any depth."""
+    stack: list[Type | Shape | Size] = [resolve(t)]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Size):
+            yield part
+        else:
+            stack.extend(children(part if isinstance(part, Shape) else resolve(part)))
+
+
+def size_vars_in(t: Type) -> Iterator[SizeVar]:
+    """The variables in these sizes, as far as they are known to be different, with repetitions."""
+    return (a for size in sizes_in(t) for a in resolve_size(size).poly.atoms() if isinstance(a, SizeVar))
+
+
 def children(t: Type | Shape | Size) -> Iterator[Type | Shape | Size]:
     """The immediate parts of a resolved term."""
     match t:
