@@ -7,25 +7,34 @@
                                                                } to keep [n, m] [i] set
 
 What lies between them is then as large as a row, or a scalar, and a row is still in the cache when it is read again.
-A reduction over the outer axis, like the sums of columns, takes the rows as they come. The body of the result is
-treated in the same way. This comes after fusion, which makes one comprehension of those over the same points, and last
-before ownership: no other pass expects arrays among the values of a comprehension.
+A reduction over the outer axis, like the sums of columns, takes the rows as they come. So does a product of a matrix
+with a vector, if the matrix need not be there as a whole, and a loop each of whose iterations sets a row makes rows.
+The body of the result is treated in the same way.
+
+Each comprehension joins the first others that it can, along its first axis if that will do, and neighbours in memory
+stay neighbours in loops. Where an array is then kept that grows faster than all that the block is given and gives,
+other axes are tried first: an array of which only a row is there may have any of its axes as the outer one.
+
+This comes after fusion, which makes one comprehension of those over the same points, and last before ownership: no
+other pass expects arrays among the values of a comprehension.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dlang.ir import anf
 from dlang.ir.affine import far_fewer
+from dlang.ir.builder import Builder, axis as fresh_axis
 from dlang.ir.comprehension_queries import extent
+from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import count_uses, map_blocks, map_bodies, map_inner, mentioned, walk
-from dlang.ir.types import product
+from dlang.ir.types import array_type, dtype_of, product, type_of
 from dlang.optimize.effects import effectful_functions, is_effectful
 from dlang.optimize.fusion_order import Items, bits
 from dlang.optimize.in_blocks import in_blocks, is_element
-from dlang.optimize.splitting import Split, Unit, Way, ways
+from dlang.optimize.splitting import Split, Unit, Way, units, ways
 from dlang.optimize.unguarded import adds_many
 from dlang.optimize.write_out import values
 
@@ -42,10 +51,12 @@ def fuse_outer_axis(program: anf.Program) -> anf.Program:
 class _Member:
     """A comprehension that can be done a row at a time.
 
-    shared: the arrays of which it reads the row at hand; changed: those of which it changes some elements in place, so
-    that their rows have to be made with this one. product: whether it does several rows together by itself.
+    lets: what it stands for: a comprehension, a loop, or a product. shared: the arrays of which it reads the row at
+    hand; changed: those of which it changes some elements in place, so that their rows have to be made with this one.
+    product: whether it does several rows together by itself.
     """
 
+    lets: tuple[anf.Let, ...]
     let: anf.Let
     op: anf.Comp
     axis: anf.Axis
@@ -55,13 +66,23 @@ class _Member:
     product: bool
 
     @property
+    def of_product(self) -> bool:
+        """Tells whether it stands for a product of arrays."""
+        return isinstance(self.lets[0].op, anf.Contract)
+
+    @property
     def inner(self) -> tuple[anf.Axis, ...]:
         return tuple([a for a in self.op.axes if a is not self.axis])
+
+    @property
+    def wide(self) -> bool:
+        """Tells whether it goes through a row, or makes one."""
+        return bool(self.inner) or any(isinstance(r.type, anf.Array) for r in self.op.body.results)
 
 
 @dataclass(slots=True)
 class _Group:
-    """Members in order. made: their results, of which `rows` have a row for each value of the axis.
+    """Members in order. made: their results. rows: of which there is a row for each value of the axis, and along which.
 
     mentioned: by their bodies; consumed: what they continue. partial: results that continue an array from outside,
     which the rows lack.
@@ -69,7 +90,7 @@ class _Group:
 
     members: list[_Member] = field(default_factory=list)
     made: set[anf.Var] = field(default_factory=set)
-    rows: set[anf.Var] = field(default_factory=set)
+    rows: dict[anf.Var, int] = field(default_factory=dict)
     shared: set[anf.Var] = field(default_factory=set)
     mentioned: set[anf.Var] = field(default_factory=set)
     consumed: set[anf.Var] = field(default_factory=set)
@@ -81,7 +102,7 @@ class _Group:
             if d.into is not None and d.into not in self.made:
                 self.partial.add(var)
         self.made.update(m.let.vars)
-        self.rows.update([v for v, split in m.way.gives.items() if split is not None])
+        self.rows.update({v: split for v, split in m.way.gives.items() if split is not None})
         self.shared |= m.shared
         self.mentioned.update(mentioned(m.op.body))
         self.consumed.update(d.into for d in m.op.destinations if d.into is not None)
@@ -99,7 +120,7 @@ class _Group:
             return False
         if m.product and not _outgrown(m, needed, self.mentioned - self.made):
             return False
-        return needed <= self.rows and m.changed <= self.rows and _by_rows(m, needed)
+        return needed <= self.rows.keys() and m.changed <= self.rows.keys() and _by_rows(m, needed, self.rows)
 
 
 def _outgrown(m: _Member, needed: set[anf.Var], given: set[anf.Var]) -> bool:
@@ -110,22 +131,29 @@ def _outgrown(m: _Member, needed: set[anf.Var], given: set[anf.Var]) -> bool:
     return any(all(far_fewer(size, large) for size in sizes) for large in between)
 
 
-def _by_rows(m: _Member, made: set[anf.Var]) -> bool:
+def _by_rows(m: _Member, made: set[anf.Var], rows: Mapping[anf.Var, int]) -> bool:
     """Tells whether a comprehension mentions these arrays only to read the row at hand, or to continue it."""
-    reads = [let.op for let in walk(m.op.body) if isinstance(let.op, anf.Read) and let.op.array in made]
+    reads = [op for op in _reads(m.op) if op.array in made]
     intos = [(v, d) for v, d in zip(m.let.vars, m.op.destinations, strict=True) if d.into in made]
-    if any(r.index[0].atom is not m.axis.var for r in reads):
+    if any(r.index[rows[r.array]].atom is not m.axis.var for r in reads):
         return False
     if any(m.way.gives[v] is None or (is_element(d.shape[1:]) and not _is_sum(d)) for v, d in intos):
         return False
+    if any(d.into is not None and m.way.gives[v] != rows[d.into] for v, d in intos):
+        return False
     return len(reads) + len(intos) == sum(v in made for v in mentioned(m.op))
+
+
+def _reads(op: anf.Comp) -> list[anf.Read | anf.View]:
+    """The operations of a comprehension that read elements of arrays, or see parts of them."""
+    return [let.op for let in walk(op.body) if isinstance(let.op, anf.Read | anf.View)]
 
 
 def _is_sum(d: anf.Destination) -> bool:
     return isinstance(d, anf.ScatterAdd) or d.monoid == "sum"
 
 
-def _is_product(op: anf.Comp) -> bool:
+def _is_product(op: anf.Comp, row: anf.Var) -> bool:
     """Tells whether a comprehension adds up many light terms, with an operand that serves several rows at once."""
     if sum(isinstance(let.op, anf.Prim) for let in walk(op.body)) > LIGHT:
         return False
@@ -136,34 +164,126 @@ def _is_product(op: anf.Comp) -> bool:
         reduced = [a.var for a in op.axes if a.var not in kept]
         for let in op.body.lets:
             if isinstance(let.op, anf.Read) and any(i.mentions(reduced) for i in let.op.index):
-                found = [any(i.mentions((axis,)) for i in let.op.index) for axis in kept]
-                if any(found) and not all(found):
+                found = {axis: any(i.mentions((axis,)) for i in let.op.index) for axis in kept}
+                if any(found.values()) and not all(found.values()) and not found.get(row, False):
                     return True
     return False
 
 
 # ---- what can be done by rows ----------------------------------------------------------------------------------------
-def _members(let: anf.Let) -> list[_Member]:
-    """The ways in which a let can be done a row at a time."""
-    op = let.op
-    if not isinstance(op, anf.Comp) or not (found := list(ways(Unit((let,))))):
+def _members(unit: Unit, makers: Mapping[anf.Var, anf.Op], apart: Collection[anf.Var]) -> list[_Member]:
+    """The ways in which a unit can be done a row at a time.
+
+    makers: what makes arrays that nothing needs as a whole. apart: those of which only a row is to be there, along
+    whichever axis.
+    """
+    let = _as_comprehension(unit, makers)
+    if let is None or not isinstance(op := let.op, anf.Comp):
         return []
-    is_product = _is_product(op)
     out = []
-    for way in found:
+    for way in ways(Unit((let,)), nested=True):
         axis = next(a for a in op.axes if a.var is way.axes[let.vars[0]])
         inner = {a.var: extent(a) for a in op.axes if a is not axis}
-        if not all(_fits(d, way.gives[v], inner) for v, d in zip(let.vars, op.destinations, strict=True)):
+        own = {v: d for v, d in zip(let.vars, op.destinations, strict=True) if v not in apart or way.gives[v] is None}
+        if not all(_fits(d, way.gives[v], inner) for v, d in own.items()):
             continue
-        read = [let.op for let in walk(op.body) if isinstance(let.op, anf.Read)]
-        accesses = [*(r.index for r in read), *(d.index for d in op.destinations)]
+        read = _reads(op)
+        accesses = [r.index for r in read if r.array not in apart]
+        accesses += [d.index for d in own.values()]
         if inner and any(_across(index, axis.var, inner) for index in accesses):
+            continue
+        if any(isinstance(r, anf.View) and r.index[-1].mentions((axis.var,)) for r in read):
             continue
         shared = frozenset(r.array for r in read if r.index[0].atom is axis.var)
         splits = [way.gives[v] for v in let.vars]
         changed = frozenset(_changed(op, splits, inner))
-        out.append(_Member(let, op, axis, way, shared, changed, is_product))
+        product = unit.is_product or _is_product(op, axis.var)
+        out.append(_Member(unit.lets, let, op, axis, way, shared, changed, product))
     return out
+
+
+def _as_comprehension(unit: Unit, makers: Mapping[anf.Var, anf.Op]) -> anf.Let | None:
+    """The comprehension that does what a unit does, if one can: a loop that sets rows, a product with a vector.
+
+    A product of a matrix with a vector reads no element of the matrix twice; where that need not be there as a whole,
+    its rows are multiplied as they come.
+    """
+    let = unit.lets[-1]
+    match unit.lets[0].op:
+        case anf.Comp(body=body):
+            return let if all(isinstance(r.type, anf.Scalar) for r in body.results) else None
+        case anf.For() as op:
+            return _rows_of(let, op)
+        case anf.Contract(a, b, left, right, out) as op if not op.wide:
+            for matrix, names, other in ((a, left, right), (b, right, left)):
+                if isinstance(makers.get(matrix), anf.Comp | anf.For) and {*other} < {*names} > {*out}:
+                    if len({*names}) == len(names) and len({*out}) == len(out):
+                        return _as_sum(unit, op)
+            return None
+        case _:
+            return None
+
+
+def _as_sum(unit: Unit, op: anf.Contract) -> anf.Let | None:
+    """The comprehension that does what a product does, with its guards if a NaN in it would have it done again."""
+    let = unit.lets[-1]
+    if isinstance(let.op, anf.If):
+        last, own = let.op.then.lets[-1], {v for part in unit.lets for v in part.vars}
+        arrays = [{v for v in mentioned(o) if isinstance(v.type, anf.Array)} - own for o in (op, last.op)]
+        if len(let.op.then.lets) > 1 or arrays[0] != arrays[1] or let.op.then.results != last.vars:
+            return None
+        return anf.Let(let.vars, Renaming({}, renew=True).op(last.op), let.span)
+    sizes = {
+        name: size
+        for array, names in ((op.a, op.left), (op.b, op.right))
+        for name, size in zip(names, array_type(array).shape, strict=True)
+    }
+    axes = {name: fresh_axis(size) for name, size in sizes.items()}
+    b = Builder(span=let.span)
+    with b.scope() as lets:
+        x, y = (b.read(v, [axes[n].var for n in names]) for v, names in ((op.a, op.left), (op.b, op.right)))
+        value = b.mul(x, y)
+    shape, index = (tuple([f(n) for n in op.out]) for f in (sizes.__getitem__, lambda n: anf.poly(axes[n].var)))
+    first = [axes[n] for n in op.out]
+    rest = [axis for axis in axes.values() if axis not in first]
+    comp = anf.Comp((*first, *rest), anf.Block(tuple(lets), (value,)), (anf.Reduce(shape, index),))
+    return anf.Let(let.vars, comp, let.span)
+
+
+def _rows_of(let: anf.Let, op: anf.For) -> anf.Let | None:
+    """The comprehension that does what a loop does each of whose iterations sets rows of arrays, and needs no other."""
+    size = op.high
+    if op.early or op.low != anf.ZERO or len(op.body.results) != len(op.params):
+        return None
+    uses = count_uses(op.body)
+    lets = list(op.body.lets)
+    rows: list[anf.Var] = []
+    at = {v: k for k, inner in enumerate(lets) for v in inner.vars}
+    for param, result in zip(op.params, op.body.results, strict=True):
+        if not isinstance(param.type, anf.Array) or not isinstance(result, anf.Var) or result not in at:
+            return None
+        if uses.get(param) != 1 or uses.get(result) != 1 or param.type.shape[0] != size:
+            return None
+        k = at[result]
+        comp = lets[k].op
+        if not isinstance(comp, anf.Comp):
+            return None
+        place = lets[k].vars.index(result)
+        d = comp.destinations[place]
+        inner = {a.var: extent(a) for a in comp.axes}
+        if not isinstance(d, anf.Reduce) or d.into is not param or d.monoid != "set" or d.index[0].atom is not op.index:
+            return None
+        if not _dense(d.index[1:], d.shape[1:], inner) or len(d.index) != len(comp.axes) + 1:
+            return None
+        row = anf.fresh(result.name, type_of(dtype_of(result), d.shape[1:]))
+        destinations = list(comp.destinations)
+        destinations[place] = replace(d, shape=d.shape[1:], index=d.index[1:], into=None)
+        vars = tuple([row if v is result else v for v in lets[k].vars])
+        lets[k] = anf.Let(vars, replace(comp, destinations=tuple(destinations)), lets[k].span)
+        rows.append(row)
+    keep = [anf.Reduce(v.type.shape, (anf.poly(op.index),), "set") for v in let.vars if isinstance(v.type, anf.Array)]
+    whole = anf.Comp((anf.Axis(op.index, (anf.ZERO,), (size,)),), anf.Block(tuple(lets), tuple(rows)), tuple(keep))
+    return anf.Let(let.vars, Renaming({}, renew=True).op(whole), let.span)
 
 
 def _fits(d: anf.Destination, split: Split, inner: Mapping[anf.Var, anf.Size | None]) -> bool:
@@ -185,7 +305,7 @@ def _across(index: Sequence[anf.Size], row: anf.Var, others: Collection[anf.Var]
 def _dense(index: Sequence[anf.Size], shape: Sequence[anf.Size], axes: Mapping[anf.Var, anf.Size | None]) -> bool:
     """Tells whether an index runs over all of a shape, an axis for each entry."""
     names = [i.atom for i in index]
-    if len(set(names)) != len(names):
+    if len(set(names)) != len(names) or len(names) != len(shape):
         return False
     return all(isinstance(n, anf.Var) and n in axes and axes[n] == s for n, s in zip(names, shape, strict=True))
 
@@ -197,35 +317,60 @@ class _Blocks:
 
     def block(self, block: anf.Block) -> anf.Block:
         block = map_inner(block, self.block)
-        if sum(isinstance(let.op, anf.Comp) for let in block.lets) < 2:
-            return block
-        parts = self.grouped(block.lets)
-        if not any(isinstance(part, list) for part in parts):
+        if sum(isinstance(let.op, anf.Comp | anf.For) for let in block.lets) < 2:
             return block
         uses = count_uses(block)
+        makers = _made_in_parts(block)
+        parts = self.grouped(block, uses, makers)
+        if kept := _outgrowing(block, _kept(parts, uses, makers)):
+            makes = [unit for unit in units(block) if not kept.isdisjoint(unit.vars)]
+            found = [m.shared for unit in makes for m in _members(unit, makers, makers)]
+            for near in dict.fromkeys(found):
+                apart = makers.keys() - _kept(self.grouped(block, uses, makers, near, makers), uses, makers)
+                others = self.grouped(block, uses, makers, near, apart)
+                whole = _kept(others, uses, makers)
+                if whole.isdisjoint(apart) and (fewer := _outgrowing(block, whole)) < kept:
+                    parts, kept = others, fewer
+        if not any(isinstance(part, list) for part in parts):
+            return block
         out = [part if isinstance(part, anf.Let) else self.joined(part, uses) for part in parts]
         return anf.Block(tuple(out), block.results)
 
-    def grouped(self, lets: Sequence[anf.Let]) -> list[anf.Let | list[_Member]]:
-        """The lets, with those that are to be joined as one."""
+    def grouped(
+        self,
+        block: anf.Block,
+        uses: Mapping[anf.Var, int],
+        makers: Mapping[anf.Var, anf.Op],
+        first: Collection[anf.Var] = (),
+        apart: Collection[anf.Var] = (),
+    ) -> list[anf.Let | list[_Member]]:
+        """The lets, with those that are to be joined as one.
+
+        makers, apart: as for `_members`. first: arrays; the axes along which they are read are tried first.
+        """
         items = Items()
         groups: dict[int, _Group] = {}
         open_ones: dict[anf.Size, int] = {}  # the items that others may join, a bit for each
-        for let in lets:
-            effects = is_effectful(let.op, self.effectful)
-            ways = [] if effects else _members(let)
-            near = [(w, k) for w in ways for k in bits(items.joinable(let, open_ones.get(w.axis.highs[0], 0)))]
+        for unit in units(block):
+            effects = any(is_effectful(let.op, self.effectful) for let in unit.lets)
+            found = [] if effects else _members(unit, makers, apart)
+            found.sort(key=lambda m: m.shared.isdisjoint(first))
+            near = [(w, k) for w in found for k in bits(items.joinable(w.let, open_ones.get(w.axis.highs[0], 0)))]
             for way, k in near:
                 if groups[k].takes(way):
                     groups[k].add(way)
-                    items.join(k, let)
+                    items.join(k, way.let)
                     break
             else:
-                k = items.append(let, effects)
-                if ways and not ways[0].changed and not ways[0].product:
-                    groups[k] = _Group()
-                    groups[k].add(ways[0])
-                    size = ways[0].axis.highs[0]
+                if not found:
+                    for let in unit.lets:
+                        items.append(let, is_effectful(let.op, self.effectful))
+                    continue
+                k = items.append(found[0].let, effects)
+                groups[k] = _Group()
+                groups[k].add(found[0])
+                if not found[0].changed and not found[0].product:
+                    size = found[0].axis.highs[0]
                     open_ones[size] = open_ones.get(size, 0) | 1 << k
         wholes = {items.lets[k].vars: g.members for k, g in groups.items()}
         out: list[anf.Let | list[_Member]] = []
@@ -233,20 +378,71 @@ class _Blocks:
             members = wholes.get(let.vars, [])
             before, row, after = _peeled(members)
             if len(members) > 1 and _useful(row):
-                out += [*(m.let for m in before), row, *(m.let for m in after)]
+                whole = _used_outside(row, uses)
+                kept = {v for m in row if m.of_product for v in mentioned(m.op) if v in whole and v in makers}
+                if kept:  # a matrix that is there as a whole is multiplied as a whole
+                    return self.grouped(block, uses, {v: op for v, op in makers.items() if v not in kept}, first, apart)
+                out += [*_apart(before), row, *_apart(after)]
             else:
-                out += [m.let for m in members] or [let]
+                out += _apart(members) or [let]
         return out
 
-    def joined(self, members: list[_Member], uses: dict[anf.Var, int]) -> anf.Let:
+    def joined(self, members: list[_Member], uses: Mapping[anf.Var, int]) -> anf.Let:
         """One comprehension over the shared axis; it gives what is used elsewhere."""
-        inside: dict[anf.Var, int] = {}
-        for m in members:
-            for var, count in count_uses(m.op).items():
-                inside[var] = inside.get(var, 0) + count
-        outside = {v for m in members for v in m.let.vars if uses.get(v, 0) > inside.get(v, 0)}
+        outside = _used_outside(members, uses)
         let = in_blocks([m.way for m in members], None, outside)
         return anf.Let(let.vars, map_blocks(let.op, self.block), let.span)
+
+
+def _apart(members: Iterable[_Member]) -> list[anf.Let]:
+    """The lets that members stand for."""
+    return [let for m in members for let in m.lets]
+
+
+def _kept(
+    parts: Iterable[anf.Let | list[_Member]], uses: Mapping[anf.Var, int], among: Collection[anf.Var]
+) -> set[anf.Var]:
+    """The arrays, among some, that are there as a whole between the parts of a block."""
+    kept: set[anf.Var] = set()
+    for part in parts:
+        kept.update(part.vars if isinstance(part, anf.Let) else _used_outside(part, uses))
+    return kept.intersection(among)
+
+
+def _outgrowing(block: anf.Block, arrays: Iterable[anf.Var]) -> set[anf.Var]:
+    """The arrays, of some that a block makes, that grow faster than all that it is given and gives."""
+    made = {v for let in block.lets for v in let.vars}
+    given = {v for v in mentioned(block) if v not in made} | {r for r in block.results if isinstance(r, anf.Var)}
+    sizes = [product(v.type.shape) for v in given if isinstance(v.type, anf.Array)]
+    return {v for v in arrays if all(far_fewer(size, product(array_type(v).shape)) for size in sizes)}
+
+
+def _used_outside(members: Sequence[_Member], uses: Mapping[anf.Var, int]) -> set[anf.Var]:
+    """Returns what members make and other code uses, if all code uses variables so many times."""
+    inside: dict[anf.Var, int] = {}
+    for let in _apart(members):
+        for var, count in count_uses(let.op).items():
+            inside[var] = inside.get(var, 0) + count
+    return {v for m in members for v in m.let.vars if uses.get(v, 0) > inside.get(v, 0)}
+
+
+def _made_in_parts(block: anf.Block) -> dict[anf.Var, anf.Op]:
+    """The operations that make those arrays of a block of which nothing but products needs more than elements."""
+    made = {v: let.op for let in block.lets for v in let.vars if isinstance(v.type, anf.Array)}
+    whole = {v for v in block.results if isinstance(v, anf.Var)}
+    for unit in units(block):
+        for let in unit.lets:
+            match let.op:
+                case anf.Comp() as op:
+                    whole |= {d.into for d in op.destinations if d.into is not None}
+                    whole |= {*mentioned(op)} - {r.array for r in _reads(op)}
+                case anf.Contract():
+                    pass
+                case _ if not unit.is_product:
+                    whole |= {*mentioned(let.op)}
+                case _:
+                    pass
+    return {v: op for v, op in made.items() if v not in whole}
 
 
 def _peeled(members: Sequence[_Member]) -> tuple[list[_Member], list[_Member], list[_Member]]:
@@ -270,7 +466,7 @@ def _peeled(members: Sequence[_Member]) -> tuple[list[_Member], list[_Member], l
             users.setdefault(v, set()).add(k)
     if _narrow(members):
         return [], list(members), []
-    wide = {k for k, m in enumerate(members) if m.inner}
+    wide = {k for k, m in enumerate(members) if m.wide}
     made = {v for k in wide for v in members[k].let.vars}
     given = {v for k in wide for v in mentioned(members[k].op.body)} - made
     wide |= {k for k, m in enumerate(members) if _outgrown(m, made & {*mentioned(m.op.body)}, given)}  # by its loops
@@ -288,7 +484,8 @@ def _peeled(members: Sequence[_Member]) -> tuple[list[_Member], list[_Member], l
 
 def _narrow(members: Sequence[_Member]) -> bool:
     """Tells whether all rows are so short that they become scalars, of which several are done at once anyhow."""
-    return any(m.inner for m in members) and all(values(a) for m in members for a in m.inner)
+    inner = [a for m in members for a in m.inner]
+    return bool(inner) and all(map(values, inner)) and all(bool(m.inner) or not m.wide for m in members)
 
 
 def _useful(members: Sequence[_Member]) -> bool:
@@ -300,6 +497,6 @@ def _useful(members: Sequence[_Member]) -> bool:
         used = {*m.shared, *(d.into for d in m.op.destinations if d.into is not None)}
         if any(isinstance(v.type, anf.Array) and len(v.type.shape) > 1 and v in seen for v in used):
             return True
-        if m.inner:
+        if m.wide:
             seen |= m.shared | set(m.let.vars)
     return False

@@ -237,7 +237,7 @@ class _Body:
         lets = (*self.code.numbers, *body.lets)
         splits = [_split(d, axis) for d in op.destinations]
         destinations = tuple([self.destination(d, s) for d, s in zip(op.destinations, splits, strict=True)])
-        if axes or any(d.shape for d in destinations):
+        if axes or any(d.index or d.into is not None for d in destinations):
             new = anf.Comp(tuple(axes), anf.Block(lets, body.results), destinations)
             made: list[anf.Atom] = [anf.fresh(v.name, t) for v, t in zip(let.vars, comp_types(new), strict=True)]
             self.lets.append(anf.Let(tuple([v for v in made if isinstance(v, anf.Var)]), new, let.span))

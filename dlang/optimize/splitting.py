@@ -87,8 +87,8 @@ def _checked(let: anf.Let, makers: Mapping[anf.Var, anf.Let], uses: Mapping[anf.
     return Unit((made, test, let)) if uses[product] == inside else None
 
 
-def ways(unit: Unit) -> Iterator[Way]:
-    """The ways in which a unit splits."""
+def ways(unit: Unit, nested: bool = False) -> Iterator[Way]:
+    """The ways in which a unit splits. nested: whether comprehensions may hold operations on arrays."""
     first = unit.lets[0]
     if any(done_whole(v.type) for let in unit.lets for v in let.vars):
         return
@@ -99,7 +99,7 @@ def ways(unit: Unit) -> Iterator[Way]:
                 if again is not None:
                     yield again
         case anf.Comp() as op:
-            if is_plain(op):
+            if nested or is_plain(op):
                 for axis in op.axes:
                     size = extent(axis)
                     found = None if size is None else _comp(unit, op, axis.var, size)

@@ -13,6 +13,8 @@ from dlang.codegen.printing import print_program
 from dlang.codegen.schedule import schedule
 from dlang.codegen.traverse import walk as walk_loops
 from dlang.codegen.vectorize import Lanes
+from dlang.diagnostics import Source
+from dlang.driver import check
 from dlang.host.effects import Host
 from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Array, Comp, Program, poly
@@ -24,6 +26,8 @@ from dlang.optimize.fuse_outer_axis import fuse_outer_axis
 from dlang.optimize.ownership import ownership
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
+from dlang.tools.counted import Way
+from dlang.tools.law import prepared
 from tests.optimize.programs import assert_same, cost, count, program, run
 from tests.specialize.support import lowered
 
@@ -301,3 +305,57 @@ def test_an_array_in_an_element_that_a_loop_reads_is_never_made_for_all_elements
     assert not matrices(p), matrices(p)
     x = np.array([0.3, -1.2, 2.0])
     assert_same(run(lowered(text, "f").program, [3, x], name(p)), run(p, [3, x], name(p)))
+
+
+# ---- what is held at once --------------------------------------------------------------------------------------------
+ONE_LOOP = {
+    "a sum for two axes that is multiplied with a vector": (
+        "fn f(x: f64[n], y: f64[m], z: f64[p]) -> f64 = sum([sum(sin(x[i] * y[j] * z[k]) for k) for i, j] @ y)",
+        True,
+    ),
+    "factors of two pairs of axes": (
+        "fn f(x: f64[n], y: f64[m], z: f64[p]) -> f64 = sum(exp(x[i] * y[j]) * sin(x[i] + z[k]) for i, j, k)",
+        True,
+    ),
+    "factors that share an inner axis": (
+        "fn f(x: f64[n], y: f64[m], z: f64[p]) -> f64 = sum(exp(x[i] * y[j]) * sin(z[k] + y[j]) for i, j, k)",
+        True,
+    ),
+    "elements that need another sum each": (
+        "fn f(x: f64[n], y: f64[m], z: f64[p]) -> f64 = sum(tanh(sum(x[i] * y[j] * sin(z[k]) for k)) for i, j)",
+        True,
+    ),
+    "a row that is sorted": (
+        "fn f(x: f64[n], y: f64[m]) -> f64[n] = [sum(sort(x[i] * y)[j] * f64(j) for j < m) for i]",
+        False,
+    ),
+    "a row that is added up": (
+        "fn f(x: f64[n], y: f64[m]) -> f64[n] = [sum(cumsum(x[i] * y)[j] * sin(y[j]) for j) for i]",
+        False,
+    ),
+    "rows of an array by rows": (
+        "fn f(x: f64[n], y: f64[m]) -> f64[n] = [sum(r * cumsum(r)) for r in [sin(x[i] * y[j]) for i, j]]",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "gradient"), ONE_LOOP.values(), ids=ONE_LOOP)
+def test_loops_that_can_be_one_keep_a_row_between_them(text: str, gradient: bool) -> None:
+    checked = check(Source("program.dl", text))
+    ways: tuple[Way, ...] = ("value", "gradient") if gradient else ("value",)
+    function = prepared(checked.module.functions["f"], ways)
+    costs = [function.at(function.arguments(dict.fromkeys(function.names, size))) for size in (8, 16)]
+    for way in ways:
+        small, large = [c[way].peak for c in costs]
+        assert large <= 3 * small
+
+
+def test_a_matrix_that_is_needed_as_a_whole_is_multiplied_as_a_whole() -> None:
+    text = """
+    fn value(x: f64[n], y: f64[n]) -> (f64[n], f64[n, n]) {
+      let a = [sum(sin(x[i] * y[j] * y[k]) for k) for i, j]
+      (a @ y, a)
+    }
+    """
+    assert "contract" in print_ir(optimised(text, "value"))
