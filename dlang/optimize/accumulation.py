@@ -23,8 +23,8 @@ from dlang.ir import anf
 from dlang.ir.affine import Knowledge
 from dlang.ir.builder import Builder, shape_of
 from dlang.ir.comprehension_queries import point_of, sizes_named, slope
-from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import mentioned, op_blocks, own_consumed, walk
+from dlang.ir.substitution import Renaming, refresh
+from dlang.ir.traverse import count_uses, mentioned, op_blocks, own_consumed, walk
 from dlang.ir.types import BOOL, I64, dtype_of
 from dlang.ops.dtypes import SCATTERED, WHOLE
 from dlang.ops.monoids import COMBINE, COMBINED_BY, EXTREMA, STAYS, identity
@@ -38,7 +38,7 @@ def accumulated(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] 
     """Returns lets that replace a loop; None if it does anything else than accumulate."""
     if loop.early or not loop.params or not _may_be_points(loop):
         return None
-    loop = replace(loop, body=inlined_producers(loop.body))
+    loop = replace(loop, body=inlined_producers(_rows_in_place(loop.body)))
     companions = _companions(loop)
     lets, terms = _without(loop.body.lets, loop, companions), []
     for k, (param, result) in enumerate(zip(loop.params, loop.body.results, strict=True)):
@@ -54,7 +54,14 @@ def accumulated(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] 
         return None
     if not _keeps_little(lets):
         return None
-    made = list(_comprehensions(let, loop, lets, terms, known))
+    made: list[anf.Let] = []
+    if any(t.axes for t in terms) and any(map(_may_fail, lets)):
+        apart = _checked_apart(loop, lets, known)
+        if apart is None:
+            return None
+        check, lets = apart
+        made.append(check)
+    made += _comprehensions(let, loop, lets, terms, known)
     gone = {v for inner in loop.body.lets for v in inner.vars} - {v for inner in lets for v in inner.vars}
     used = {v for inner in made for v in mentioned(inner.op)}
     return made if used.isdisjoint(gone.union(loop.params)) else None
@@ -84,6 +91,35 @@ def _may_be_points(loop: anf.For) -> bool:
         if not _may_be_a_point(let):
             return False
     return True
+
+
+def _checked_apart(loop: anf.For, lets: Lets, known: Knowledge) -> tuple[anf.Let, Lets] | None:
+    """A comprehension of the checks of all iterations, and the lets that read what is certified; None if it can't be.
+
+    An iteration does them once, also where nothing is added.
+    """
+    if not known.at_least_zero(loop.high - loop.low):
+        return None
+    last = max(k for k, let in enumerate(lets) if _may_fail(let))
+    keep = anf.Reduce((loop.high - loop.low,), (anf.poly(loop.index) - loop.low,), "set")
+    values: list[anf.Var] = []
+    rest: list[anf.Let] = []
+    arrays: list[anf.Var] = []
+    for let in lets:
+        if not _may_fail(let):
+            rest.append(let)
+            continue
+        if not isinstance(let.op, anf.Assert):
+            return None
+        for v in let.vars:
+            if not isinstance(v.type, anf.Scalar) or v.type.dtype not in anf.DTYPES:
+                return None
+            values.append(v)
+            arrays.append(anf.fresh(v.name, anf.Array(v.type.dtype, keep.shape)))
+            rest.append(anf.Let((v,), anf.Read(arrays[-1], keep.index), let.span))
+    axis = anf.Axis(loop.index, (loop.low,), (loop.high,))
+    checks = anf.Comp((axis,), anf.Block(lets[: last + 1], tuple(values)), tuple([keep] * len(values)))
+    return anf.Let(tuple(arrays), Renaming({}, renew=True).op(checks), lets[last].span), tuple(rest)
 
 
 def _keeps_little(lets: Lets) -> bool:
@@ -347,19 +383,45 @@ def _elements(lets: Lets, param: anf.Var, result: anf.Atom) -> tuple[Lets, _Term
             return None
 
 
-def _of_all_elements(lets: Lets, param: anf.Var, let: anf.Let, op: anf.Comp) -> tuple[Lets, _Term] | None:
-    """As `_elements`, where each element of an array is combined with a value.
+def _rows_in_place(block: anf.Block) -> anf.Block:
+    """The block, with rows that are made and then set in an array computed where they are set."""
+    lets = list(block.lets)
+    made = {let.vars[0]: let.op for let in lets if isinstance(let.op, anf.Comp)}
+    uses = count_uses(block)
+    for k, let in enumerate(lets):
+        match let.op:
+            case (
+                anf.Comp(
+                    body=anf.Block((anf.Let((value,), anf.Read(row, entries)),), (result,)),
+                    destinations=(anf.Reduce(monoid="set", into=anf.Var()),),
+                ) as op
+            ) if row in made and uses[row] == 1 and value is result:
+                points = point_of(made[row], 0) if len(made[row].destinations) == 1 else None
+                atoms = [e.atom for e in entries]
+                if points is not None and None not in points and None not in atoms:
+                    env = {p: a for p, a in zip(points, atoms, strict=True) if p is not None and a is not None}
+                    body = refresh(made[row].body, env)
+                    lets[k] = anf.Let(let.vars, replace(op, body=body), let.span)
+                    lets = [inner if row not in inner.vars else anf.Let((), inner.op) for inner in lets]
+    return anf.Block(tuple([let for let in lets if let.vars or not isinstance(let.op, anf.Comp)]), block.results)
 
-    A check of an iteration would be one of each element.
+
+def _of_all_elements(lets: Lets, param: anf.Var, let: anf.Let, op: anf.Comp) -> tuple[Lets, _Term] | None:
+    """As `_elements`, where each element of an array, or each that is set in it, is combined with a value.
+
+    A check of an iteration would be one of each element of all.
     """
     (d,) = op.destinations
     reads = [inner for inner in op.body.lets if inner.op == anf.Read(param, d.index)]
-    if point_of(op, 0) is None or len(reads) != 1 or d.into not in (None, param) or any(map(_may_fail, lets)):
+    whole = d.into is None and point_of(op, 0) is not None and not any(map(_may_fail, lets))
+    if len(reads) != 1 or not (whole or d.into is param):
         return None
     (old,) = reads[0].vars
     body = tuple([inner for inner in op.body.lets if inner is not reads[0]])
     found = _combined(body, old, op.body.results[0])
     if found is None or found[1] is None or old in mentioned(anf.Block(found[0], (found[2],))):
+        return None
+    if not whole and found[1] != "sum":
         return None
     rest = tuple([inner for inner in lets if inner is not let])
     return rest, _Term(found[2], found[1], d.index, op.axes, found[0])

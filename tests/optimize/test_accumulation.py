@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dlang.host.errors import RunError
 from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import For, Program
 from dlang.ir.traverse import walk
@@ -56,6 +57,8 @@ ACCUMULATE = {
     "a row that is summed": ("f64", "var s = 0.0; for i < n { s += sum(cos(x - x[i])) }; s"),
     "all elements": ("f64[n]", "var a = zeros(n); for v in x { a += sin(x) * v }; a"),
     "the largest of each": ("f64[n]", "var a = 0.5 * x; for v in x { a = maximum(a, x * v) }; a"),
+    "rows of data": ("f64[3, n]", "var a = zeros(3, n); for i < n { a[k[i] as Idx<3>] += x * x[i] }; a"),
+    "rows at places that are checked": ("f64[3, n]", "var a = ones(3, n); for i < n { a[k[i]] -= sin(x) * x[i] }; a"),
     "elements of data": ("f64[3]", "var a = zeros(3); for i < n { a[k[i] as Idx<3>] += x[i] }; a"),
     "taken from elements": ("f64[3]", "var a = ones(3); for i < n { a[k[i] as Idx<3>] -= x[i] * x[i] }; a"),
     "one element": ("f64[3]", "var a = ones(3); for i < n { a[1] += x[i] }; a"),
@@ -165,3 +168,15 @@ def test_a_comparison_leaves_out_what_is_not_a_number(first: float, sign: str) -
         args = [len(x), np.array(x, dtype=np.float64), first]
         wanted, found = (Interpreter(p).run(made.entry.name, args) for p in (made.program, after))
         np.testing.assert_array_equal(wanted, found)
+
+
+@pytest.mark.parametrize("columns", [0, 2])
+def test_a_check_is_done_once_for_each_row(columns: int) -> None:
+    text = "fn f(x: f64[n, d], k: i64[n]) -> f64[3, d] { var a = zeros(3, d)\nfor i < n { a[k[i]] += x[i] }\na }"
+    made = lowered(text, "f")
+    after = optimise(made.program, [made.entry.name], verify=True)
+    assert loops(after) == 0
+    run = Interpreter(after).run
+    run(made.entry.name, [2, columns, np.ones((2, columns)), np.array([0, 2])])
+    with pytest.raises(RunError, match="index 3 is out of range"):
+        run(made.entry.name, [2, columns, np.ones((2, columns)), np.array([0, 3])])
