@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from dlang.tools.counted import Way
 
 from dlang.codegen.loops import Loop, Stmt
 from dlang.codegen.printing import print_program
@@ -26,7 +27,6 @@ from dlang.optimize.fuse_outer_axis import fuse_outer_axis
 from dlang.optimize.ownership import ownership
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
-from dlang.tools.counted import Way
 from dlang.tools.law import prepared
 from tests.optimize.programs import assert_same, cost, count, program, run
 from tests.specialize.support import lowered
