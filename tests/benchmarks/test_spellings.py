@@ -9,7 +9,6 @@ import signal
 from typing import Any
 
 import pytest
-from dlang.verification import VARIABLE
 
 import dlang
 from benchmarks.__main__ import main
@@ -20,6 +19,7 @@ from benchmarks.spellings.measure import Failure, Result, noted, reason
 from benchmarks.spellings.report import breaches, exponents, overview, summary, table
 from benchmarks.spellings.worker import limit, seconds, tried
 from dlang import pipeline
+from dlang.passes import VARIABLE
 
 NAMES = [kernel.name for kernel in KERNELS]
 
