@@ -22,11 +22,14 @@ from dlang.ops.primitives import PARTIAL
 Known = dict[Var, Atom]
 
 
-def selected(stmts: Sequence[Stmt]) -> tuple[Stmt, ...] | None:
-    """The statements with selections in place of branches; None if there is no branch, or one has to stay."""
-    if not any(isinstance(s, Branch) for s in walk(stmts)):
+def selected(stmts: Sequence[Stmt], inside: bool = False) -> tuple[Stmt, ...] | None:
+    """The statements with selections in place of branches; None if there is no branch, or one has to stay.
+
+    inside: of those in loops, too, whose iterations go one after another.
+    """
+    if not any(isinstance(s, Branch) for s in (walk(stmts) if inside else stmts)):
         return None
-    chooser = _Chooser()
+    chooser = _Chooser(inside)
     return tuple(chooser.out) if chooser.statements(stmts) else None
 
 
@@ -34,6 +37,7 @@ def selected(stmts: Sequence[Stmt]) -> tuple[Stmt, ...] | None:
 class _Chooser:
     """chosen: by a condition and the arm, what results of branches are there. computed: what is known, and by whom."""
 
+    inside: bool
     out: list[Stmt] = field(default_factory=list)
     chosen: dict[tuple[Atom, bool], Known] = field(default_factory=dict)
     computed: dict[tuple[str, str, tuple[object, ...]], Var] = field(default_factory=dict)
@@ -54,8 +58,8 @@ class _Chooser:
                 self.out.append(Convert(var, self.atom(arg, known)))
             case Evaluate():
                 self.out.append(stmt)
-            case For(body=body) if arm is None:
-                inside = _Chooser()
+            case For(body=body) if arm is None and self.inside:
+                inside = _Chooser(True)
                 if not inside.statements(body.stmts):
                     return False
                 self.out.append(replace(stmt, body=Body(tuple(inside.out), body.results)))

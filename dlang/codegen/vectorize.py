@@ -246,7 +246,16 @@ class Lanes:
         """The loop, with lanes here or in the loops inside it. Those inside have been chosen already."""
         if not self.bits:
             return loop
-        flat = selected(loop.stmts)
+        if any(isinstance(s, For) for s in loop.stmts):
+            found = self.without_branches(loop, inside=True)
+            if found.lanes > 1:
+                return found
+        return self.without_branches(loop)
+
+    def without_branches(self, loop: Loop, inside: bool = False) -> Loop:
+        """The loop, with selections in place of branches where they gain. inside: of those in loops with a state, too,
+        which wait for what they choose."""
+        flat = selected(loop.stmts, inside)
         if flat is None:
             return self.with_lanes(loop)
         found = self.with_lanes(replace(loop, stmts=flat))
