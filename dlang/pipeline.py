@@ -195,7 +195,9 @@ PASSES: tuple[CorePass, ...] = (
     _plain("fuse_outer_axis", fuse_outer_axis, AFTER,
            "makes one loop of comprehensions that share an outer axis", needs=_CONTRACTED, ends=_NESTS),
     _plain("unroll", unroll, AFTER, "writes out comprehensions over a few known points as scalar code"),
-    _plain("branch_reads", branch_reads, AFTER, "reads ahead of light branches what their arms read", exact=True),
+    # a device has no lanes to gain, and reads no more than it has to
+    _plain("branch_reads", branch_reads, AFTER, "reads ahead of light branches what their arms read", exact=True,
+           device=False),
     _plain("cse", cse, AFTER, _CSE, exact=True, again=True),
     _plain("dce", dce, AFTER, _DCE, exact=True, again=True),
     _plain("coalesce_writes", coalesce_writes, AFTER, "writes the segments of an array in one pass", needs=_EXPANDED),
