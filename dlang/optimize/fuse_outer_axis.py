@@ -153,8 +153,12 @@ def _is_sum(d: anf.Destination) -> bool:
     return isinstance(d, anf.ScatterAdd) or d.monoid == "sum"
 
 
-def _is_product(op: anf.Comp, row: anf.Var) -> bool:
-    """Tells whether a comprehension adds up many light terms, with an operand that serves several rows at once."""
+def _is_product(op: anf.Comp, row: anf.Axis) -> bool:
+    """Tells whether a comprehension adds up many light terms, with an operand that serves several rows at once.
+
+    Of a few known rows, which are too few for threads, one that serves other elements is enough.
+    """
+    few = values(row) is not None
     if sum(isinstance(let.op, anf.Prim) for let in walk(op.body)) > LIGHT:
         return False
     for d in op.destinations:
@@ -165,7 +169,7 @@ def _is_product(op: anf.Comp, row: anf.Var) -> bool:
         for let in op.body.lets:
             if isinstance(let.op, anf.Read) and any(i.mentions(reduced) for i in let.op.index):
                 found = {axis: any(i.mentions((axis,)) for i in let.op.index) for axis in kept}
-                if any(found.values()) and not all(found.values()) and not found.get(row, False):
+                if any(found.values()) and not all(found.values()) and (few or not found.get(row.var, False)):
                     return True
     return False
 
@@ -197,7 +201,7 @@ def _members(unit: Unit, makers: Mapping[anf.Var, anf.Op], apart: Collection[anf
         shared = frozenset(r.array for r in read if r.index[0].atom is axis.var)
         splits = [way.gives[v] for v in let.vars]
         changed = frozenset(_changed(op, splits, inner))
-        product = unit.is_product or _is_product(op, axis.var)
+        product = unit.is_product or _is_product(op, axis)
         out.append(_Member(unit.lets, let, op, axis, way, shared, changed, product))
     return out
 

@@ -7,7 +7,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from dlang.tools.counted import Way
 
 from dlang.codegen.loops import Loop, Stmt
 from dlang.codegen.printing import print_program
@@ -27,7 +26,7 @@ from dlang.optimize.fuse_outer_axis import fuse_outer_axis
 from dlang.optimize.ownership import ownership
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
-from dlang.tools.law import prepared
+from dlang.tools.law import Way, prepared
 from tests.optimize.programs import assert_same, cost, count, program, run
 from tests.specialize.support import lowered
 
@@ -359,3 +358,14 @@ def test_a_matrix_that_is_needed_as_a_whole_is_multiplied_as_a_whole() -> None:
     }
     """
     assert "contract" in print_ir(optimised(text, "value"))
+
+
+@pytest.mark.parametrize(("rows", "axes"), [("n", 2), ("3", 3)])
+def test_products_of_a_few_known_rows_stay_one_loop(rows: str, axes: int) -> None:
+    text = f"""
+    fn f(x: f64[{rows}], y: f64[m], z: f64[p]) -> f64 = sum(exp(x[i] * y[j]) * sin(x[i] + z[k]) for i, j, k)
+    fn gradient(x: f64[{rows}], y: f64[m], z: f64[p]) -> f64[{rows}] = grad(f)(x, y, z)
+    """
+    p = optimised(text)
+    found = [len(let.op.axes) for let in walk(p.functions[name(p)].body) if isinstance(let.op, Comp)]
+    assert max(found) == axes
