@@ -386,7 +386,8 @@ def _elements(lets: Lets, param: anf.Var, result: anf.Atom) -> tuple[Lets, _Term
 def _rows_in_place(block: anf.Block) -> anf.Block:
     """The block, with rows that are made and then set in an array computed where they are set."""
     lets = list(block.lets)
-    made = {let.vars[0]: let.op for let in lets if isinstance(let.op, anf.Comp)}
+    made = {v: let.op for let in lets if isinstance(let.op, anf.Comp) for v in let.vars}
+    gone: set[anf.Var] = set()
     uses = count_uses(block)
     for k, let in enumerate(lets):
         match let.op:
@@ -402,8 +403,8 @@ def _rows_in_place(block: anf.Block) -> anf.Block:
                     env = {p: a for p, a in zip(points, atoms, strict=True) if p is not None and a is not None}
                     body = refresh(made[row].body, env)
                     lets[k] = anf.Let(let.vars, replace(op, body=body), let.span)
-                    lets = [inner if row not in inner.vars else anf.Let((), inner.op) for inner in lets]
-    return anf.Block(tuple([let for let in lets if let.vars or not isinstance(let.op, anf.Comp)]), block.results)
+                    gone.add(row)
+    return anf.Block(tuple([let for let in lets if gone.isdisjoint(let.vars)]), block.results)
 
 
 def _of_all_elements(lets: Lets, param: anf.Var, let: anf.Let, op: anf.Comp) -> tuple[Lets, _Term] | None:

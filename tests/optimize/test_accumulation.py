@@ -96,6 +96,10 @@ STAY = {
         "var s = 0.0; for i < n { s += sum(exp(sum(v * w * x[i] for w in x)) for v in x) }; s",
     ),
     "at as many points as data say": ("f64[n]", "var a = x; for i < n { for j < k[i] { a[i] += x[i] } }; a"),
+    "what is checked beside rows": (
+        "f64[n]",
+        "var a = x; for i < n { let b = [x[(j + i) % n] for j < n]; a = tanh(a * b) }; a",
+    ),
     "until it ends": ("f64", "var s = 0.0; for v in x { if v < -1.0 { break }; s += v }; s"),
     "an element that is read": ("f64[n]", "var a = x; for i < n - 1 { a[i + 1] += 0.5 * a[i] }; a"),
 }
@@ -180,3 +184,18 @@ def test_a_check_is_done_once_for_each_row(columns: int) -> None:
     run(made.entry.name, [2, columns, np.ones((2, columns)), np.array([0, 2])])
     with pytest.raises(RunError, match="index 3 is out of range"):
         run(made.entry.name, [2, columns, np.ones((2, columns)), np.array([0, 3])])
+
+
+def test_checks_beside_a_row_stay() -> None:
+    text = """fn f(x: f64[n, n], k: i64[n]) -> f64[n, n] {
+  var a = x
+  for i < n {
+    let b = [x[i, k[j]] for j < n]
+    a[i] = tanh(a[i] + x[i])
+  }
+  a
+}"""
+    made = lowered(text, "f")
+    after = optimise(made.program, [made.entry.name], verify=True)
+    with pytest.raises(RunError, match="index 3 is out of range"):
+        Interpreter(after).run(made.entry.name, [2, np.ones((2, 2)), np.array([0, 3])])
