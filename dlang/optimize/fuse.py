@@ -351,6 +351,8 @@ class _Uses:
         code = producer.code(k, None if single else FEW)
         if code is None or not all(let.op.IS.point for let in code):
             return False
+        if any(let.op.IS.fails for let in walk(op.body)):  # a check that the result does not need would be gone
+            return False
         used = [let.op.array for let in code if isinstance(let.op, anf.Read)]
         if any(array in self.consumed for array in used):
             return False
