@@ -13,11 +13,11 @@ from functools import cache
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dlang.codegen.kernel import Kernel
 from dlang.diagnostics import DlangError, error
 from dlang.lazy_modules import lazy_module
 
 if TYPE_CHECKING:
+    from dlang.codegen.kernel import Kernel
     from dlang.host import cuda
     from dlang.runtime import gpu
     from dlang.runtime.emulation.driver import EmulatedDriver

@@ -64,8 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.sanitize:
         os.environ[CHECKS] = "1"  # of the processes that this one starts, too
     mode = Mode(options.way, options.derivatives)
+    if options.only:
+        limit_time(options.programs if options.file is None else 2)
     if options.file is not None:
-        limit_time(2)
         return show(options.file.read_text(), mode, options.seed)
     if options.show is not None:
         return show(mode.program(options.show), mode, options.show)
@@ -73,7 +74,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return shrink(mode, options.shrink, options.out)
     seeds = range(options.seed, options.seed + options.programs)
     if options.only:
-        limit_time(len(seeds))
         for seed in seeds:
             found = mode.wrong(mode.program(seed), seed)
             if found is not None:
@@ -145,7 +145,7 @@ def shrink(mode: Mode, seed: int, folder: Path) -> int:
 
 def in_a_process(path: Path, mode: Mode, seed: int) -> int:
     """How a process ends that looks at a program in a file."""
-    command = [sys.executable, "-m", "tests.fuzz", *mode.options, "--seed", str(seed), "--file", str(path)]
+    command = [sys.executable, "-m", "tests.fuzz", "--only", *mode.options, "--seed", str(seed), "--file", str(path)]
     try:
         return subprocess.run(command, capture_output=True, timeout=2 * PATIENCE * WAITING).returncode
     except subprocess.TimeoutExpired:
