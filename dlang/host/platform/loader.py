@@ -13,16 +13,21 @@ import os
 import platform
 import struct
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dlang.drafts import add, appending
 from dlang.host.platform import portable
+from dlang.lazy_modules import lazy_module
+
+if TYPE_CHECKING:
+    import tempfile
+else:
+    tempfile = lazy_module("tempfile")
 
 MAGIC = b"\x7fELF\x02\x01"  # of 64 bits, little-endian
 X86_64 = 62  # a machine
