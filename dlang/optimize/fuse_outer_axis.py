@@ -359,18 +359,20 @@ class _Blocks:
             effects = any(is_effectful(let.op, self.effectful) for let in unit.lets)
             found = [] if effects else _members(unit, makers, apart)
             found.sort(key=lambda m: m.shared.isdisjoint(first))
-            near = [(w, k) for w in found for k in bits(items.joinable(w.let, open_ones.get(w.axis.highs[0], 0)))]
+            # what a loop begins with has to be there, as it may stay a loop
+            stands = unit.lets[0] if len(unit.lets) == 1 else found[0].let if found else unit.lets[-1]
+            near = [(w, k) for w in found for k in bits(items.joinable(stands, open_ones.get(w.axis.highs[0], 0)))]
             for way, k in near:
                 if groups[k].takes(way):
                     groups[k].add(way)
-                    items.join(k, way.let)
+                    items.join(k, stands)
                     break
             else:
                 if not found:
                     for let in unit.lets:
                         items.append(let, is_effectful(let.op, self.effectful))
                     continue
-                k = items.append(found[0].let, effects)
+                k = items.append(stands, effects)
                 groups[k] = _Group()
                 groups[k].add(found[0])
                 if not found[0].changed and not found[0].product:
