@@ -75,7 +75,7 @@ def loss(*args: Any) -> Any:
 
 
 def flow(s: Any, c: int) -> tuple[float, float, float, float, float]:
-    """What flows in the direction c: density, momentum and energy."""
+    """The flux of density, momentum and energy in the direction c."""
     velocity, pressure = s[1 + c] / s[0], pressure_of(s)
     x, y, z = velocity * s[1], velocity * s[2], velocity * s[3]
     if c == 0:

@@ -71,7 +71,7 @@ def value(centres: Any, radii: Any, colours: Any, n: int, m: int) -> Any:
 
 
 def hit(origin: Any, way: Any, centres: Any, radii: Any) -> Any:
-    """What a ray meets, and how far away that is: a sphere, the floor, whose number is behind theirs, or nothing."""
+    """The number of the nearest thing on a ray, and its distance: a sphere, the floor behind them, or nothing."""
     nearest, at = 1e9, -1
     for k in range(len(radii)):
         b = c = 0.0

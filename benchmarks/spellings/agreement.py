@@ -1,4 +1,4 @@
-"""Whether spellings of one function agree in value and gradient, and whether the gradient is the slope of the value."""
+"""Checks that spellings of one function agree in value and gradient, and that the gradient is the slope."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STEP = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a spelling gives: its value, and an array for each parameter of the gradient."""
+    """The result of a spelling: its value, and an array for each parameter of the gradient."""
 
     value: float
     gradient: tuple[Any, ...]

@@ -31,7 +31,7 @@ class Failure:
 
 @dataclass(slots=True)
 class Result:
-    """What was measured of a kernel. times: seconds by spelling, scale, and `value` or `gradient`."""
+    """The measurements of a kernel. times: seconds by spelling, scale, and `value` or `gradient`."""
 
     name: str
     title: str

@@ -26,7 +26,7 @@ Part = (
     loops.ArrayValue | loops.Matrix | loops.Scattered | loops.Panels | loops.Batch | loops.Partial | loops.Reduction
     | loops.Allocate | loops.Assert | loops.Free | loops.Move | loops.Product
 )  # fmt: skip
-"""What a statement may hold that has a form of its own; some are statements, too."""
+"""The parts of statements that have a form of their own; some are statements, too."""
 
 
 def print_program(program: loops.Program) -> str:

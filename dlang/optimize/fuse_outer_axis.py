@@ -359,20 +359,20 @@ class _Blocks:
             effects = any(is_effectful(let.op, self.effectful) for let in unit.lets)
             found = [] if effects else _members(unit, makers, apart)
             found.sort(key=lambda m: m.shared.isdisjoint(first))
-            # what a loop begins with has to be there, as it may stay a loop
-            stands = unit.lets[0] if len(unit.lets) == 1 else found[0].let if found else unit.lets[-1]
-            near = [(w, k) for w in found for k in bits(items.joinable(stands, open_ones.get(w.axis.highs[0], 0)))]
+            # a loop that joins no others stays a loop, behind what it begins with
+            ordered_as = unit.lets[0] if len(unit.lets) == 1 else found[0].let if found else unit.lets[-1]
+            near = [(w, k) for w in found for k in bits(items.joinable(ordered_as, open_ones.get(w.axis.highs[0], 0)))]
             for way, k in near:
                 if groups[k].takes(way):
                     groups[k].add(way)
-                    items.join(k, stands)
+                    items.join(k, ordered_as)
                     break
             else:
                 if not found:
                     for let in unit.lets:
                         items.append(let, is_effectful(let.op, self.effectful))
                     continue
-                k = items.append(stands, effects)
+                k = items.append(ordered_as, effects)
                 groups[k] = _Group()
                 groups[k].add(found[0])
                 if not found[0].changed and not found[0].product:

@@ -35,7 +35,7 @@ else:
     pipeline = lazy_module("dlang.pipeline")
 
 CORE, NATIVE, DEVICE = "the core IR", "the loop IR", "the loop IR for a device"
-"""What passes are of."""
+"""The names of the IRs that have passes."""
 
 
 def options(parser: Parser) -> None:

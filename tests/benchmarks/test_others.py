@@ -1,4 +1,4 @@
-"""What the programs of others compute is right: loops of Python compute the same, and their slopes are differences."""
+"""The programs of others agree with loops of Python, and their gradients with differences."""
 
 from __future__ import annotations
 

@@ -37,6 +37,7 @@ QUICK = ("examples/fit.dl", "tests/programs/triangles.dl", "tests/typecheck/sche
 PROGRAMS = sorted(
     str(file.relative_to(ROOT)) for folder in ("tests", "examples") for file in (ROOT / folder).rglob("*.dl")
 )
+REFUSED = ("twice",)  # of effects.dl, which alone can't be compiled: what draws is its parameter (E0690)
 FOLDER = Path(__file__).with_name("passes")
 FILES = pairs_in(FOLDER, "loops")
 
@@ -45,18 +46,14 @@ def requests(path: Path) -> Iterator[Request]:
     """The functions of a file that have code of their own."""
     checked = check(read_source(str(path)))
     for decl in () if errors_of(checked) else checked.module.functions.values():
-        if open_variable(decl) is None:
+        if open_variable(decl) is None and decl.name not in REFUSED:
             with suppress(DlangError):
                 yield request(decl)
 
 
 @pytest.mark.parametrize("path", [pytest.param(p, marks=[] if p in QUICK else pytest.mark.slow) for p in PROGRAMS])
 def test_the_loops_of_a_program_are_read_back(path: str) -> None:
-    asked = list(requests(ROOT / path))
-    try:
-        program, entries = lower(asked)
-    except DlangError:
-        pytest.skip("the program does not compile")
+    program, entries = lower(list(requests(ROOT / path)))
     text = print_program(nests_of(program, [e.name for e in entries]))
     again = verify_loops(read_program(text))
     assert print_program(again) == re.sub(r"^ *# .*\n|  # \S+:\d+:\d+$", "", text, flags=re.MULTILINE)

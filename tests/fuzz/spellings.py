@@ -413,7 +413,7 @@ TOLERANCE = 1e-9
 
 
 def different_costs(text: str) -> Disagreement | None:
-    """Where spellings of one kernel differ: in what they give, or in what they cost at the largest size."""
+    """Finds where spellings of one kernel differ: in their values, or in their costs at the largest size."""
     try:
         checked = check(Source("program.dl", text))
         if errors_of(checked):
@@ -442,7 +442,7 @@ def different_costs(text: str) -> Disagreement | None:
 
 
 def run(decl: FnDecl) -> tuple[float, list[Costs]]:
-    """What a function gives at the largest size, and its costs at all; at the same arguments for every spelling."""
+    """The value of a function at the largest size, and its costs at all; with the same arguments for every spelling."""
     function = prepared(decl, COUNTED)
     costs = []
     for size in AT:

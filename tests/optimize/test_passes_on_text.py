@@ -1,4 +1,4 @@
-"""What passes make of small programs, as texts: `passes/NAME.ir` has pairs for the pass NAME (`tests/pairs.py`).
+"""Runs passes on small programs, as texts: `passes/NAME.ir` has pairs for the pass NAME (`tests/pairs.py`).
 
 Each program is verified before and after.
 """

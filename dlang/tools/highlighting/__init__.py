@@ -21,6 +21,6 @@ TYPE_CLASSES = tuple(sorted({*CLASSES, "Vector"}))
 EFFECT_NAMES = tuple(sorted(EFFECTS))
 
 SUFFIX = "(?:" + "|".join((*FLOATS, *INTEGERS)) + ")?"
-"""What may follow the digits of a number."""
+"""The suffixes of numbers."""
 END = r"(?![\w'])"
 """The end of a name or a number."""
