@@ -273,12 +273,15 @@ def _without_idle_axes(let: anf.Let, op: anf.Comp, known: Knowledge) -> tuple[an
     if not idle or len(op.axes) == len(d.index):  # what is no reduction is a value of fewer axes, as `_hoist` knows
         return None
     axes = tuple([a for a in op.axes if a not in idle.values()])
-    if not runs_anywhere(op.body.lets, known.within(axes), set()):
+    if any(inner.op.IS.fails for inner in walk(op.body)):
+        return None
+    body = anf.Block(tuple(pruned(op.body.lets, op.body.results, d.index)), op.body.results)
+    if not runs_anywhere(body.lets, known.within(axes), set()):
         return None
     index, shape = ([x for k, x in enumerate(xs) if k not in idle] for xs in (d.index, d.shape))
     (v,) = let.vars
     once = anf.fresh(v.name, type_of(dtype_of(v), tuple(shape)))
-    first = anf.Let((once,), anf.Comp(axes, op.body, (replace(d, index=tuple(index), shape=tuple(shape)),)), let.span)
+    first = anf.Let((once,), anf.Comp(axes, body, (replace(d, index=tuple(index), shape=tuple(shape)),)), let.span)
     b = Builder(span=let.span)
     with b.scope() as spread:
         over = [fresh_axis(n) for n in d.shape]

@@ -225,3 +225,15 @@ def test_nothing_is_added_to_an_array_of_zeros() -> None:
     *_, comps = both(b.function("f", [out]), 3, 4, np.ones((3, 4)))
     last = comps[-1].op
     assert isinstance(last, Comp) and isinstance(last.destinations[0], Reduce) and last.destinations[0].into is None
+
+
+def test_what_a_sum_does_not_need_may_depend_on_axes_that_it_does_not() -> None:
+    b, n, m, x = matrix()
+    k = b.param("k", I64)
+
+    def body(i: Var, *others: Var) -> Var:
+        b.prim("exp", b.read(x, (i, others[0])))
+        return b.prim("exp", b.read(x, (i, others[1])))
+
+    (out,) = b.comp([n, m, k], body, lambda i, j, l: [Reduce((poly(n), poly(m)), (poly(i), poly(j)))])
+    both(b.function("f", [out]), 3, 4, np.ones((3, 4)), 2)
