@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dlang.codegen import loops
+from dlang.diagnostics import Span
 from dlang.ir.anf import Size
 from dlang.ir.forms import Hole, written
 from dlang.ir.printer import FormPrinter, name_text, quoted
@@ -96,6 +97,8 @@ class LoopPrinter(FormPrinter):
     def field(self, hole: Hole, value: Any) -> str:
         if hole.how == "block":
             return self.part(loops.Body(value, ()), hole)
+        if isinstance(value, Span):
+            return repr(value)
         if isinstance(value, frozenset):
             value = tuple(sorted(value, key=self.numbers.__getitem__))
         return super().field(hole, value)

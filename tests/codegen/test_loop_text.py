@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -22,7 +23,7 @@ from dlang.codegen.printing import print_program
 from dlang.codegen.reading import UNREAD, read_program, starts
 from dlang.codegen.schedule import LOOP_PASSES, Target, run_loop_passes
 from dlang.codegen.verify import verify_loops
-from dlang.diagnostics import DlangError
+from dlang.diagnostics import DlangError, Source, Span
 from dlang.driver import Request, check, errors_of, lower, read_source
 from dlang.dump_ir import nests_of, open_variable, request
 from dlang.ir.errors import IRError
@@ -130,6 +131,17 @@ def test_a_text_is_that_of_what_was_read() -> None:
     assert print_program(program) == FILLED
     loop = program.functions["f"].body.stmts[0]
     assert isinstance(loop, loops.Loop) and (loop.lanes, loop.tail, len(loop.reductions)) == (8, 4, 1)
+
+
+def test_a_place_in_a_source_is_a_comment() -> None:
+    """As code has it that measures itself, or checks its accesses."""
+    source = Source("f.dl", "fn f(x: f64[n]) -> f64[n] = sin(x)")
+    program = read_program(FILLED)
+    f = program.functions["f"]
+    body = replace(f.body, stmts=(loops.At(Span(source, 28, 34)), *f.body.stmts))
+    text = print_program(loops.Program({"f": replace(f, body=body)}))
+    assert text == FILLED.replace("  loop", "  # f.dl:1:29\n  loop")
+    assert print_program(read_program(text)) == FILLED
 
 
 @pytest.mark.parametrize(
