@@ -81,9 +81,9 @@ def appending(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 def add(file: IO[bytes], content: bytes) -> None:
     """Writes all of the content to a file without a buffer, which may take a part of it at a time. Raises OSError."""
-    rest = memoryview(content)
-    while rest:
-        rest = rest[file.write(rest) :]
+    remaining = memoryview(content)
+    while remaining:
+        remaining = remaining[file.write(remaining) :]
 
 
 @contextmanager

@@ -146,9 +146,9 @@ def followed(request: Request) -> tuple[anf.Program, Entry, Names, Trees, Functi
     from dlang.specialize.names import Names
 
     names = Names()
-    program, entry, made = _expanded(request, names)
-    trees = {n.name: (n.decl, n.layouts) for n in made.nodes.named.values()}
-    functions = {n: tuple([m.layout for m in a.members.values()]) for n, a in made.arrows.named.items()}
+    program, entry, instances = _expanded(request, names)
+    trees = {n.name: (n.decl, n.layouts) for n in instances.nodes.named.values()}
+    functions = {n: tuple([m.layout for m in a.members.values()]) for n, a in instances.arrows.named.items()}
     return program, entry, names, trees, functions
 
 

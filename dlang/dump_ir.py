@@ -125,12 +125,12 @@ def traced(decls: Sequence[core.FnDecl], device: bool = False) -> Trace:
 
 def after(trace: Trace, name: str, time: int) -> str:
     """The program after a pass has run for the first, second … time. E0950 if it does not run so often."""
-    made = [program for found, program in trace if found == name]
-    if time > len(made):
-        often = "does not run" if not made else "runs once" if len(made) == 1 else f"runs {len(made)} times"
+    programs = [program for passed, program in trace if passed == name]
+    if time > len(programs):
+        often = "does not run" if not programs else "runs once" if len(programs) == 1 else f"runs {len(programs)} times"
         help = ("`--changed` shows the passes that change something",)
         raise error("E0950", f"the pass `{name}` {often} here", None, help=help)
-    return printed(made[time - 1])
+    return printed(programs[time - 1])
 
 
 def through(program: loops.Program, names: Sequence[str]) -> loops.Program:

@@ -10,14 +10,14 @@ Node = TypeVar("Node", bound=Hashable)
 
 def reached(starts: Iterable[str], successors: Callable[[str], Iterable[str]]) -> list[str]:
     """The nodes that some lead to, these included, each once and in the order found, depth first."""
-    found: dict[str, None] = {}
+    seen: dict[str, None] = {}
     work = list(starts)[::-1]
     while work:
         node = work.pop()
-        if node not in found:
-            found[node] = None
+        if node not in seen:
+            seen[node] = None
             work += successors(node)
-    return list(found)
+    return list(seen)
 
 
 def components(graph: Mapping[Node, Collection[Node]], roots: Iterable[Node] | None = None) -> list[list[Node]]:
@@ -63,6 +63,6 @@ def components(graph: Mapping[Node, Collection[Node]], roots: Iterable[Node] | N
     return out
 
 
-def in_cycles(graph: Mapping[Node, Collection[Node]], found: Iterable[Collection[Node]]) -> set[Node]:
+def in_cycles(graph: Mapping[Node, Collection[Node]], component_list: Iterable[Collection[Node]]) -> set[Node]:
     """The nodes that reach themselves, by the components of a graph."""
-    return {node for component in found for node in component if len(component) > 1 or node in graph[node]}
+    return {node for component in component_list for node in component if len(component) > 1 or node in graph[node]}

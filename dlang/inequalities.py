@@ -103,8 +103,8 @@ class Facts(Generic[A]):
                 ends = highs
             else:
                 return False
-            rest = p.without(v)
-            return any(self.proves_nonnegative(rest + k * end, depth + 1) for end in ends)
+            others = p.without(v)
+            return any(self.proves_nonnegative(others + k * end, depth + 1) for end in ends)
         for v in atoms:
             if v in self.floors:
                 dividend, divisor = self.floors[v]
@@ -135,7 +135,7 @@ class Facts(Generic[A]):
         """Finds what follows from v lying between its bounds, of what is greater than 0 then if it is a size."""
         for size in self._spanned.pop(v, ()):
             del self._spans[size][v]
-        found: dict[A, Coefficient] = {}
+        least_sizes: dict[A, Coefficient] = {}
         lows, highs = self.bounds.get(v, ((), ()))
         for low in lows:
             for high in highs:
@@ -143,13 +143,13 @@ class Facts(Generic[A]):
                 for m, c in gap.terms.items():
                     n = m[0] if len(m) == 1 else None
                     if n is not None and c == 1:
-                        rest = gap.without(n).constant
-                        if rest is not None and -rest > found.get(n, 0):
-                            found[n] = -rest
-        for n, least in found.items():
+                        constant = gap.without(n).constant
+                        if constant is not None and -constant > least_sizes.get(n, 0):
+                            least_sizes[n] = -constant
+        for n, least in least_sizes.items():
             self._spans.setdefault(n, {})[v] = least
-        if found:
-            self._spanned[v] = list(found)
+        if least_sizes:
+            self._spanned[v] = list(least_sizes)
 
     def proves_less(self, p: Poly[A], q: Poly[A]) -> bool:
         """Tells whether p < q follows."""

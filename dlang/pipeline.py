@@ -248,10 +248,10 @@ def _rounds(
     finished: as `_finished` gives them; they are given back, too.
     """
     for _ in range(DEEPEST):
-        made = run_pass(step, to, p)
-        if same_functions(made.program, step.program):
-            return replace(step, forms=made.forms), finished
-        yield (step := Step(p.name, replace(made.program, finished=finished), made.forms - p.gives))
+        after = run_pass(step, to, p)
+        if same_functions(after.program, step.program):
+            return replace(step, forms=after.forms), finished
+        yield (step := Step(p.name, replace(after.program, finished=finished), after.forms - p.gives))
         step = yield from run_phase(step, to, normal)
         finished = _finished(step.program)
         step = replace(step, program=replace(step.program, finished={}))
@@ -295,11 +295,11 @@ def _shared(program: Program, maker: str, since: Program | None = None) -> None:
             raise IRError(f"{maker} has something computed more often than it has to be: {error}") from None
 
 
-def verify_steps(made: Iterable[CoreStep]) -> Iterator[CoreStep]:
+def verify_steps(steps_made: Iterable[CoreStep]) -> Iterator[CoreStep]:
     """The same steps, each verified: it is well formed and has the forms that it should have, or an IRError says who
     made it."""
     before: CoreStep | None = None
-    for step in made:
+    for step in steps_made:
         maker = "specialisation" if before is None else f"the pass `{step.name}`"
         if not step.stage or before is None:
             since = None if before is None else before.program
@@ -313,8 +313,8 @@ def verify_steps(made: Iterable[CoreStep]) -> Iterator[CoreStep]:
 def normalise(program: Program, entries: Sequence[str], verify: bool = False) -> Program:
     """The normal form that `ad/` differentiates."""
     begin = Step("mono", program, frozenset(), True)
-    made = chain([begin], run_phase(begin, CoreTarget(entries), of_phase(PASSES, NORMAL)))
-    return deque(verify_steps(made) if verify else made, maxlen=1).pop().program
+    steps_made = chain([begin], run_phase(begin, CoreTarget(entries), of_phase(PASSES, NORMAL)))
+    return deque(verify_steps(steps_made) if verify else steps_made, maxlen=1).pop().program
 
 
 def optimise(
@@ -334,8 +334,8 @@ def optimise(
     are to be split (`staging.py`), the positions of the parameters that are known early. device: whether the program is
     for one.
     """
-    made = steps(program, CoreTarget(entries, residuals, given or {}, device), passes)
-    for step in verify_steps(made) if (verifying() if verify is None else verify) else made:
+    steps_made = steps(program, CoreTarget(entries, residuals, given or {}, device), passes)
+    for step in verify_steps(steps_made) if (verifying() if verify is None else verify) else steps_made:
         if observe is not None:
             observe(step.name, step.program)
     return step.program

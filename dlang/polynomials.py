@@ -140,21 +140,25 @@ class Poly(Generic[A]):
         if not self.terms or not divisor.terms:
             return self if divisor.terms else None
         top = max(divisor.terms, key=_rank)
-        rest, found = dict(self.terms), dict[Monomial[A], Coefficient]()
-        while rest:
-            lead = max(rest, key=_rank)
-            over, factor = _without(lead, top), Fraction(rest[lead]) / divisor.terms[top]
-            if over is None or factor.denominator != 1 or (len(found) + 1) * len(divisor.terms) > MOST_PRODUCTS:
+        remainder, quotient_terms = dict(self.terms), dict[Monomial[A], Coefficient]()
+        while remainder:
+            lead = max(remainder, key=_rank)
+            over, factor = _without(lead, top), Fraction(remainder[lead]) / divisor.terms[top]
+            if (
+                over is None
+                or factor.denominator != 1
+                or (len(quotient_terms) + 1) * len(divisor.terms) > MOST_PRODUCTS
+            ):
                 return None
-            found[over] = factor.numerator
+            quotient_terms[over] = factor.numerator
             for m, c in divisor.terms.items():
                 key = tuple(sorted(over + m, key=lambda a: a.serial))
-                left = rest.get(key, 0) - factor.numerator * c
+                left = remainder.get(key, 0) - factor.numerator * c
                 if left:
-                    rest[key] = left
+                    remainder[key] = left
                 else:
-                    rest.pop(key, None)
-        return Poly(found)
+                    remainder.pop(key, None)
+        return Poly(quotient_terms)
 
     @property
     def constant(self) -> Coefficient | None:
@@ -200,13 +204,13 @@ class Poly(Generic[A]):
 
     def substitute(self, replace: Callable[[A], Poly[A] | None]) -> Poly[A]:
         """Each atom replaced by `replace(atom)`; None keeps it. Returns self if nothing is replaced."""
-        found = {a: r for m in self.terms for a in m if (r := replace(a)) is not None}
-        if not found:
+        replacements = {a: r for m in self.terms for a in m if (r := replace(a)) is not None}
+        if not replacements:
             return self
         total: dict[Monomial[A], Coefficient] = {}
         for m, c in self.terms.items():
-            replaced = [found[a] for a in m if a in found]
-            term: Poly[A] = Poly({tuple([a for a in m if a not in found]): c})
+            replaced = [replacements[a] for a in m if a in replacements]
+            term: Poly[A] = Poly({tuple([a for a in m if a not in replacements]): c})
             for r in replaced:
                 term = term * r
             for n, d in term.terms.items():

@@ -53,13 +53,13 @@ def timed(name: str) -> Iterator[None]:
         yield
         return
     timings, open = asked
-    own = Timing(name, time.perf_counter())
-    timings.append(own)
-    open.append(own)
+    timing = Timing(name, time.perf_counter())
+    timings.append(timing)
+    open.append(timing)
     try:
         yield
     finally:
-        own.seconds = time.perf_counter() - own.begin
+        timing.seconds = time.perf_counter() - timing.begin
         open.pop()
         if open:
-            open[-1].inner += own.seconds
+            open[-1].inner += timing.seconds

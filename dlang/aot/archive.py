@@ -86,8 +86,12 @@ def _kept(e: Export) -> StoredFunction:
     params = tuple(map(_parameter, decl.params, shown, e.defaults, repeat(names)))
     assert decl.result is not None
     result = names.type(decl.result)
-    own = [v for v in decl.variables if isinstance(v, SizeVar) and v not in decl.opened]
-    sizes = zip(e.signature.sizes, map(names.of, own), strict=True) if len(own) == len(e.signature.sizes) else ()
+    sizes_declared = [v for v in decl.variables if isinstance(v, SizeVar) and v not in decl.opened]
+    sizes = (
+        zip(e.signature.sizes, map(names.of, sizes_declared), strict=True)
+        if len(sizes_declared) == len(e.signature.sizes)
+        else ()
+    )
     return StoredFunction(
         e.name, decl.doc, params, unnamed, result, e.signature, e.terms, e.steps, tuple(sizes), decl.span
     )

@@ -166,13 +166,13 @@ def _at(checked: Checked, decl: FnDecl, types: tuple[str, ...]) -> FnDecl:
         name += "'"
     params = ", ".join(f"{n}: {t}" for n, t in zip(names, types, strict=True))
     source = Source("<--fn>", f"fn {name}({params}) = {decl.name}({', '.join(names)})")
-    made, diagnostics = check_function(checked, source)
-    if made is None or _is_open(made):
+    declaration, diagnostics = check_function(checked, source)
+    if declaration is None or _is_open(declaration):
         reasons = tuple(Note(d.message) for d in diagnostics) or (Note("they leave a dtype or a number of axes open"),)
         message = f"`{decl.name}` cannot have the types {', '.join(types)}"
         raise error(NOT_CHOSEN, message, decl.span, notes=reasons)
-    made.name = decl.name
-    return made
+    declaration.name = decl.name
+    return declaration
 
 
 # ---- compiled --------------------------------------------------------------------------------------------------------

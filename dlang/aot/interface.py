@@ -138,11 +138,11 @@ class Types:
                 inner = " ".join(f"{declared(kind, n)};" for kind, n in pairs if kind is not None)
                 fields.append((f"struct {{ {inner} }}", f"of_{c_name(name)}"))
         before = len(self.structs)
-        made = self._named(whole, fields)
+        struct_name = self._named(whole, fields)
         if len(self.structs) > before:
-            tags = ", ".join(f"{made}_{c_name(name)}" for name in names)
+            tags = ", ".join(f"{struct_name}_{c_name(name)}" for name in names)
             self.lines.append(f"enum {{ {tags} }};")
-        return made
+        return struct_name
 
     def _unused(self, name: str) -> str:
         free, k = name, 1

@@ -226,10 +226,10 @@ def write_form(w: Writer, name: str, form: Form, datatypes: Mapping[str, Datatyp
 def _case(w: Writer, name: str, case: Case, variant: Variant, named: Mapping[str, str]) -> str:
     places = words(variant)
     header = node_header(variant.tag, sum(map(holds_reference, variant.fields)), len(variant.fields))
-    own = w.array("int", f"{name}_own", list(map(str, places[: case.own]))).split(", ")[0]
+    owned_words = w.array("int", f"{name}_own", list(map(str, places[: case.own]))).split(", ")[0]
     literals = w.array("int64_t", f"{name}_literals", list(map(str, case.literals)))
     members = _members(w, name, case.members, places[case.own :], named)
-    parts = (quoted(case.name), f"(int64_t){header}u", str(len(places)), str(case.own), own, literals, members)
+    parts = (quoted(case.name), f"(int64_t){header}u", str(len(places)), str(case.own), owned_words, literals, members)
     return f"{{{', '.join(parts)}}}"
 
 

@@ -154,25 +154,25 @@ class _Body:
         shape = ", ".join(self.shown(self.export.signature.layout.sizes[n]) for n in place.leaf.shape)
         rank = len(place.leaf.shape)
         array = f"(dl_array){{{place.access}.data, {place.access}.size, {rank}}}"
-        own = self.own_names()
+        names_of_sizes = self.own_names()
         said = [
             v for v in self.found if any(v in self.export.signature.layout.sizes[n].atoms() for n in place.leaf.shape)
         ]
-        known = ", ".join(f"{own.get(v, '_')} = %lld" for v in said if v in own)
-        values = "".join(f", (long long){self.names[v]}" for v in said if v in own)
+        known = ", ".join(f"{names_of_sizes.get(v, '_')} = %lld" for v in said if v in names_of_sizes)
+        values = "".join(f", (long long){self.names[v]}" for v in said if v in names_of_sizes)
         texts = (self.export.name, place.access, f"{place.leaf.dtype}[{shape}]", place.leaf.dtype)
         return f"dl_wrong_shape({', '.join(map(quoted, texts))}, {array}, {quoted(known)}{values})"
 
     def shown(self, size: Size) -> str:
         """A size as its author wrote it, as far as its variables have names."""
-        own = self.own_names()
-        return size.render(lambda v: own.get(v, "_"))
+        names_of_sizes = self.own_names()
+        return size.render(lambda v: names_of_sizes.get(v, "_"))
 
     def own_names(self) -> dict[Var, str]:
         """Returns the names that the author of the function gave to its sizes."""
         names, decl, sizes = Names(), self.export.decl, self.export.signature.sizes
-        own = [v for v in decl.variables if isinstance(v, SizeVar) and v not in decl.opened]
-        return {v: names.of(s) for s, v in zip(own, sizes, strict=True)} if len(own) == len(sizes) else {}
+        declared = [v for v in decl.variables if isinstance(v, SizeVar) and v not in decl.opened]
+        return {v: names.of(s) for s, v in zip(declared, sizes, strict=True)} if len(declared) == len(sizes) else {}
 
     def number(self, size: Size) -> tuple[str, int]:
         """An expression, and what it is to be divided by."""

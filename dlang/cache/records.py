@@ -89,8 +89,8 @@ class _Pickler(pickle.Pickler):
             return place.record, place.number
         if self.outside is None or not (_is_object(value.__class__) or isinstance(value, type)):
             return None
-        found = self.outside(value)
-        return None if found is None else (found.record, found.number)
+        reference = self.outside(value)
+        return None if reference is None else (reference.record, reference.number)
 
     def reducer_override(self, value: Any) -> Any:
         kind: Any = type(value)
@@ -124,10 +124,10 @@ class _Unpickler(pickle.Unpickler):
         if (module, name) in _PYTHON:
             return _PYTHON[module, name]
         if module in MODULES and "." not in name:
-            here = HERE + module.removeprefix("dlang")
-            found = getattr(__import__(here, fromlist=[name]), name)
-            if isinstance(found, type) and found.__module__ == here:
-                return found
+            module_name = HERE + module.removeprefix("dlang")
+            named = getattr(__import__(module_name, fromlist=[name]), name)
+            if isinstance(named, type) and named.__module__ == module_name:
+                return named
         raise Unkept(f"{module}.{name} is no class of a record")
 
 

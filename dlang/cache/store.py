@@ -213,8 +213,8 @@ def identity() -> str | None:
 
     None if a file changed after this process began: what it has imported by now is then neither the one nor the other.
     """
-    made, newest = stamp()
-    return None if newest > BEGAN else made
+    digest_of_files, newest = stamp()
+    return None if newest > BEGAN else digest_of_files
 
 
 def is_unchanged() -> bool:
@@ -251,5 +251,5 @@ def stamp(package: Path = PACKAGE) -> tuple[str, float]:
                     folders.append(file.path)
     from dlang import __version__  # which a program that was built by itself does not have
 
-    made = digest(__version__, sys.version, sys.byteorder, *sorted(stamps))
-    return made, newest
+    digest_of_files = digest(__version__, sys.version, sys.byteorder, *sorted(stamps))
+    return digest_of_files, newest

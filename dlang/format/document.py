@@ -140,8 +140,8 @@ def concat(*parts: Doc) -> Doc:
 
 
 def join(separator: str, docs: Iterable[Doc]) -> Doc:
-    first, *rest = docs
-    return concat(first, *(part for doc in rest for part in (separator, doc)))
+    first, *others = docs
+    return concat(first, *(part for doc in others for part in (separator, doc)))
 
 
 def choice(*options: Doc) -> Doc:

@@ -201,8 +201,8 @@ def _call(p: Printer, tree: Tree) -> Doc:
 
 
 def _call_comprehension(p: Printer, tree: Tree) -> Doc:
-    function, *rest = tree.parts
-    return concat(p.doc(function), comprehension(p, rest))
+    function, *comprehension_parts = tree.parts
+    return concat(p.doc(function), comprehension(p, comprehension_parts))
 
 
 def _comprehension(p: Printer, tree: Tree) -> Doc:
@@ -264,12 +264,12 @@ def _chain(tree: Tree) -> tuple[list[Part], list[Token]]:
     level = _LEVELS[tree.parts[1].kind]
     operands: list[Part] = []
     operators: list[Token] = []
-    rest: Any = tree
-    while isinstance(rest, Tree) and rest.kind == "binary" and _LEVELS[rest.parts[1].kind] == level:
-        rest, operator, right = rest.parts
+    operand: Any = tree
+    while isinstance(operand, Tree) and operand.kind == "binary" and _LEVELS[operand.parts[1].kind] == level:
+        operand, operator, right = operand.parts
         operands.append(right)
         operators.append(operator)
-    return [rest, *reversed(operands)], operators[::-1]
+    return [operand, *reversed(operands)], operators[::-1]
 
 
 RULES: Mapping[str, Rule] = {
@@ -388,21 +388,21 @@ def comprehension(p: Printer, parts: Sequence[Any]) -> Doc:
     above, end = p.closing(closing)
     start = p.token(opening)
     first = q.doc(element)
-    rest = [concat(q.token(for_), " ", filled(q, binders))]
+    clauses = [concat(q.token(for_), " ", filled(q, binders))]
     gaps = [Break(" ", hard=p.broken(for_) or p.behind(element))]
     if if_ is not None:
-        rest.append(concat(q.token(if_), " ", q.doc(condition)))
+        clauses.append(concat(q.token(if_), " ", q.doc(condition)))
         gaps.append(Break(" ", hard=p.broken(if_) or p.behind(binders[-1])))
     lines: list[Doc] = [first]
-    for gap, doc in zip(gaps, rest, strict=True):
+    for gap, doc in zip(gaps, clauses, strict=True):
         lines += [gap, doc]
     long = Concat([start, Nest(Concat([HARD, Fill(lines, apart=False), *above])), HARD, end])
     last = condition if condition is not None else binders[-1]
     if above or p.behind(opening) or p.broken(element) or any(map(p.commented, [element, for_, last])):
         return long
-    if any(map(forced, rest)) or (forced(first) and (not closed(p, element) or any(gap.hard for gap in gaps))):
+    if any(map(forced, clauses)) or (forced(first) and (not closed(p, element) or any(gap.hard for gap in gaps))):
         return long
-    return choice(concat(start, join(" ", map(flat, [first, *rest])), end), long)
+    return choice(concat(start, join(" ", map(flat, [first, *clauses])), end), long)
 
 
 def filled(p: Printer, items: list[Any], by: int = INDENT) -> Doc:
@@ -456,30 +456,30 @@ def placed(p: Printer, sign: Doc, part: Part, *, below_first: bool) -> Doc:
     value = p.doc(part)
     kind = part.kind if isinstance(part, Tree) else ""
     below = Concat([sign, Nest(Concat([HARD, value]))])
-    here = concat(sign, " ", value)
+    on_this_line = concat(sign, " ", value)
     if kind == "block":
-        return here
+        return on_this_line
     if p.broken(part) or forced(sign):
         return below
     if isinstance(part, Tree) and kind == "if_":
         forms = branches(p, part)
         if not forms.chain:
-            return Either(here, below)
+            return Either(on_this_line, below)
         options = [Concat([sign, Nest(Concat([HARD, form]))]) for form in (forms.line, forms.chain) if form]
         if forms.line:
             options.insert(0, Concat([sign, " ", forms.line]))
         return choice(*options, Either(Concat([sign, " ", forms.long]), below))
     if closed(p, part):
-        hugged = Either(here, below)
+        hugged = Either(on_this_line, below)
         if kind in ("lambda_", "lambda_typed"):  # its body may open a bracket on this line, its parameters no line
-            hugged = Either(concat(sign, " ", _with_flat_parameters(value)), choice(here, below))
+            hugged = Either(concat(sign, " ", _with_flat_parameters(value)), choice(on_this_line, below))
         if forced(value) or not below_first or kind == "match_":
             return hugged
         whole = Concat([sign, Nest(Concat([HARD, flat(value)]))])
-        return choice(here, whole, hugged)
+        return choice(on_this_line, whole, hugged)
     if kind == "binary" and not below_first:
-        return Either(here, below)
-    return choice(here, below)
+        return Either(on_this_line, below)
+    return choice(on_this_line, below)
 
 
 def _with_flat_parameters(function: Doc) -> Doc:
@@ -507,18 +507,18 @@ def branches(p: Printer, tree: Tree) -> Branches:
     heads: list[Doc] = []
     blocks: list[Tree] = []
     elses: list[Any] = []
-    rest: Any = tree
-    while rest.kind == "if_":
-        if_, condition, block, else_, otherwise = rest.parts
+    alternative: Any = tree
+    while alternative.kind == "if_":
+        if_, condition, block, else_, otherwise = alternative.parts
         heads.append(concat(p.token(if_), " ", Nest(p.doc(condition)), " "))
         blocks.append(block)
         if else_ is None:
             break
         elses.append(else_)
-        rest = otherwise
+        alternative = otherwise
     else:
         heads.append("")
-        blocks.append(rest)
+        blocks.append(alternative)
     docs = [p.doc(block) for block in blocks]
     words = ["", *(concat(p.token(e), " ") for e in elses)]
     parts = [concat(word, flat(head), flat(doc)) for word, head, doc in zip(words, heads, docs)]

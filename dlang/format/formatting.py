@@ -46,12 +46,12 @@ def format_source(source: Source) -> str:
 
 def _formatted(source: Source) -> str:
     tokens, trees = concrete(source)
-    found = trivia(source.text, tokens)
-    p = printer(RULES, tokens, found)
+    trivia_of_tokens = trivia(source.text, tokens)
+    p = printer(RULES, tokens, trivia_of_tokens)
     parts: list[Doc] = []
     for tree in trees:
         parts += [Break(blank=p.apart(tree)), p.doc(tree)]
-    end = found[-1]
+    end = trivia_of_tokens[-1]
     if end.above:
         parts += [Break(blank=end.apart), *end.above]
     lines = written(layout(Concat(parts)))
@@ -119,9 +119,9 @@ def same_tree(left: s.Module, right: s.Module) -> bool:
 
 def comments(text: str) -> list[str]:
     """All comments of a text in order."""
-    found: list[str] = []
+    texts: list[str] = []
     before = 0
     for start, end in [*((t.start, t.end) for t in tokenize(text) if t.kind != "newline"), (len(text), len(text))]:
-        found += [line[line.index("#") :].rstrip() for line in text[before:start].splitlines() if "#" in line]
+        texts += [line[line.index("#") :].rstrip() for line in text[before:start].splitlines() if "#" in line]
         before = end
-    return found
+    return texts

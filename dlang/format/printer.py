@@ -33,8 +33,8 @@ class Tree:
 def concrete(source: Source) -> tuple[list[Token], list[Tree]]:
     """All tokens but newlines, and a tree for each item. The text must be well formed."""
     rules = tables().rules
-    made: dict[str, Method] = {"one": _one, "more": _more}
-    methods = [None if r.method is None else made.setdefault(r.method, _method(r.method)) for r in rules]
+    methods_by_name: dict[str, Method] = {"one": _one, "more": _more}
+    methods = [None if r.method is None else methods_by_name.setdefault(r.method, _method(r.method)) for r in rules]
     tokens = tokenize(source.text)
     trees: list[Tree] = []
     for item in layout(tokens, source).items:
@@ -104,13 +104,13 @@ class Printer:
 
     def token(self, token: Token, text: str | None = None) -> Doc:
         """A token between its comments. text: what is written in its place."""
-        here = self.starts[token.start]
+        trivia = self.starts[token.start]
         written = token.text if text is None else text
-        if not here.above and here.behind is None:
+        if not trivia.above and trivia.behind is None:
             return written
-        parts: list[Doc] = [*self._above(here), written]
-        if here.behind is not None:
-            parts.append(here.behind)
+        parts: list[Doc] = [*self._above(trivia), written]
+        if trivia.behind is not None:
+            parts.append(trivia.behind)
         return Concat(parts)
 
     def dropped(self, token: Token | None) -> Doc:
@@ -120,20 +120,20 @@ class Printer:
     def behind_first(self, token: Token) -> tuple[Doc, Doc]:
         """The comment behind a token, for the line before it, and the token. One with comments above it keeps its own
         behind it, so that they stay in order."""
-        here = self.starts[token.start]
-        return ("", self.token(token)) if here.above else (here.behind or "", token.text)
+        trivia = self.starts[token.start]
+        return ("", self.token(token)) if trivia.above else (trivia.behind or "", token.text)
 
     def closing(self, token: Token) -> tuple[list[Doc], Doc]:
         """The comments above a closing bracket, which belong to what it closes, and the bracket."""
-        here = self.starts[token.start]
-        written: Doc = token.text if here.behind is None else Concat([token.text, here.behind])
-        return ([Break(blank=here.apart), *here.above] if here.above else []), written
+        trivia = self.starts[token.start]
+        written: Doc = token.text if trivia.behind is None else Concat([token.text, trivia.behind])
+        return ([Break(blank=trivia.apart), *trivia.above] if trivia.above else []), written
 
-    def _above(self, here: Trivia) -> list[Doc]:
+    def _above(self, trivia: Trivia) -> list[Doc]:
         """The comments above a token; what is before the first of them has been written."""
-        first, rest = here.above[:1], here.above[1:]
-        above: list[Doc] = [*(type(a)(a.text, False) for a in first), *rest]
-        return [*above, Break(blank=True)] if here.blank and above else above
+        first, others = trivia.above[:1], trivia.above[1:]
+        above: list[Doc] = [*(type(a)(a.text, False) for a in first), *others]
+        return [*above, Break(blank=True)] if trivia.blank and above else above
 
     # ---- what the author did -----------------------------------------------------------------------------------------
     def broken(self, part: Part) -> bool:
@@ -153,9 +153,9 @@ class Printer:
         return bool(self.starts[part.start].above) or self.behind(part)
 
 
-def printer(rules: Mapping[str, Rule], tokens: list[Token], found: list[Trivia]) -> Printer:
-    starts = {token.start: here for token, here in zip(tokens, found, strict=False)}
-    ends = {token.end: here for token, here in zip(tokens, found, strict=False)}
+def printer(rules: Mapping[str, Rule], tokens: list[Token], trivia_of_tokens: list[Trivia]) -> Printer:
+    starts = {token.start: here for token, here in zip(tokens, trivia_of_tokens, strict=False)}
+    ends = {token.end: here for token, here in zip(tokens, trivia_of_tokens, strict=False)}
     return Printer(rules, starts, ends)
 
 
@@ -198,15 +198,15 @@ class Trivia:
 
 def trivia(text: str, tokens: list[Token]) -> list[Trivia]:
     """One for each token, and one for the end of the text."""
-    found = [Trivia() for _ in range(len(tokens) + 1)]
+    by_token = [Trivia() for _ in range(len(tokens) + 1)]
     before = 0
-    for number, here in enumerate(found):
+    for number, here in enumerate(by_token):
         start = tokens[number].start if number < len(tokens) else len(text)
         if text[before:start] not in ("", " "):
-            last = found[number - 1] if number else None
+            last = by_token[number - 1] if number else None
             _between(text, before, start, last, here)
         before = tokens[number].end if number < len(tokens) else start
-    return found
+    return by_token
 
 
 def _between(text: str, start: int, end: int, last: Trivia | None, here: Trivia) -> None:

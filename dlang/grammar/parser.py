@@ -104,26 +104,26 @@ class _Parser:
             lines_to = start
             text = self.file.text[start:end]
             if known := before.get(text):
-                own, found_ = known.pop(0)
-                own.first_line, own.offset, own.whole = line + 1, start, self.file
-                kept.setdefault(text, []).append((own, found_))
+                source_before, found_ = known.pop(0)
+                source_before.first_line, source_before.offset, source_before.whole = line + 1, start, self.file
+                kept.setdefault(text, []).append((source_before, found_))
                 items.extend(found_)
                 at += 1
                 continue
             taken, reported = 1, len(self.diagnostics)
             tokens = self._enter(start, end, line, parts)
-            found = self._well_formed(tokens)
-            if found is None:
+            items_read = self._well_formed(tokens)
+            if items_read is None:
                 nesting = (self._nesting(start, end, before) for start, end in islice(ranges, at, None))
                 if (taken := _balanced_run(nesting)) > 1:
                     # A bracket is open at the end: what follows may be its content, although it isn't indented.
-                    found = self._well_formed(self._enter(start, ranges[at + taken - 1][1], line, parts))
-                if found is None:
+                    items_read = self._well_formed(self._enter(start, ranges[at + taken - 1][1], line, parts))
+                if items_read is None:
                     taken = 1
-                    found = self._with_mistakes(self._enter(start, end, line, parts))
-            items.extend(found)
+                    items_read = self._with_mistakes(self._enter(start, end, line, parts))
+            items.extend(items_read)
             if taken == 1 and len(self.diagnostics) == reported:
-                kept.setdefault(text, []).append((self.source, tuple(found)))
+                kept.setdefault(text, []).append((self.source, tuple(items_read)))
             at += taken
         if parts is not None:
             parts.kept[self.file.path] = kept
@@ -164,8 +164,8 @@ class _Parser:
 
     def declared(self, tokens: list[Token]) -> list[s.Item]:
         """The items that tokens are."""
-        found = self._well_formed(tokens)
-        return self._with_mistakes(tokens) if found is None else found
+        items = self._well_formed(tokens)
+        return self._with_mistakes(tokens) if items is None else items
 
     def expression(self, start: int, end: int) -> s.Expr:
         """The expression that is written in a range of the source, or a hole."""

@@ -309,8 +309,8 @@ def _chained_comparison(stop: Stop) -> Explanation | None:
         return None
     left = stop.text(begins[-3], begins[-2])
     middle = stop.text(begins[-1], stop.at)
-    here = Token("", "", stop.token.start, stop.token.start)
-    edit = Edit(stop.at, stop.at, [here._replace(kind="and", text="and"), here._replace(kind="NAME")])
+    empty = Token("", "", stop.token.start, stop.token.start)
+    edit = Edit(stop.at, stop.at, [empty._replace(kind="and", text="and"), empty._replace(kind="NAME")])
     return stop.says(
         "E0111",
         "comparisons can't be chained: write `a < b and b < c`",

@@ -415,10 +415,10 @@ def _comma(stop: Stop) -> Explanation | None:
     elif stop.tokens[begin].kind == "return":
         start = begin + 1
     elif stop.tokens[begin - 1].kind == "{" and begin > 1 and stop.tokens[begin - 2].kind in ("=", "(", ",", "return"):
-        here = f"[{stop.text(begin, end)}]"
+        array_text = f"[{stop.text(begin, end)}]"
         new = [stop.as_token("[", begin - 1), *stop.tokens[begin:end], stop.as_token("]", end)]
         edit = Edit(begin - 1, end + 1, new)
-        return stop.says("E0115", "there are no sets", "", f"an array is written `{here}`", edit=edit)
+        return stop.says("E0115", "there are no sets", "", f"an array is written `{array_text}`", edit=edit)
     changes: dict[int, tuple[str, str]] = {}
     for low, high in ((start, end),) if start > begin else ((begin, equals), (equals + 1, end)):
         if low < high and stop.tokens[stop.seek(low, (",",))].kind == "," and stop.seek(low, (",",)) < high:

@@ -30,21 +30,21 @@ def in_text(edit: Edit, tokens: Sequence[Token], source: Source, help: Sequence[
     """The edit of the text that a repair is. None if the repair only lets parsing go on: it invents something that the
     help does not speak of, says something twice, or leaves something out that the help does not want left out."""
     old, new, following = _difference(edit, tokens)
-    made = [t for t in new if t not in old]
+    inserted = [t for t in new if t not in old]
     kept = [t for t in new if t in old]
     if any(t.kind == "NL" for t in (*old, *new)) or len(set(kept)) < len(kept):
         return None
     advice = " ".join(help)
-    if any(not t.text or t.text not in advice for t in made):
+    if any(not t.text or t.text not in advice for t in inserted):
         return None
-    if not made and "leave" not in advice and "delete" not in advice and "without" not in advice:
+    if not inserted and "leave" not in advice and "delete" not in advice and "without" not in advice:
         return None
     text = source.text
     start = old[0].start if old else following.start
     end = old[-1].end if old else start
     if not new and "\n" not in text[end : following.start]:
         end = following.start
-    written = _written(new, made, text, start)
+    written = _written(new, inserted, text, start)
     if written:
         apart = new[0].text.endswith("=") and not text[:start].endswith((" ", "\n"))
         written = " " * (apart or _touch(text[:start], written)) + written
@@ -64,12 +64,12 @@ def _difference(edit: Edit, tokens: Sequence[Token]) -> tuple[list[Token], list[
     return old, new, tokens[min(end, len(tokens) - 1)]
 
 
-def _written(new: list[Token], made: list[Token], text: str, start: int) -> str:
+def _written(new: list[Token], inserted: list[Token], text: str, start: int) -> str:
     """Tokens as text, with the spaces that stand between them where they come from."""
     out, at = "", start
     for t in new:
         gap = text[at : t.start] if at <= t.start else " "
-        if (t in made and t.text in _NO_SPACE_BEFORE) or out.endswith(("(", "[", "<")):
+        if (t in inserted and t.text in _NO_SPACE_BEFORE) or out.endswith(("(", "[", "<")):
             gap = ""
         elif not gap and (t.text == "=" or out.endswith("=")):
             gap = " "

@@ -66,8 +66,8 @@ def _left_out(stop: Stop) -> Explanation | None:
     word = stop.before
     if word is None or word.text not in _LEFT_OUT or word.kind not in ("NAME", "const"):
         return None
-    made = word.text in ("new", "ref", "await") and stop.token.kind in ("UNAME", "NAME")
-    if not made and stop.token.kind not in _DECLARES and not (word.text == "rec" and stop.token.kind == "NAME"):
+    constructs = word.text in ("new", "ref", "await") and stop.token.kind in ("UNAME", "NAME")
+    if not constructs and stop.token.kind not in _DECLARES and not (word.text == "rec" and stop.token.kind == "NAME"):
         return None
     edit = Edit(stop.at - 1, stop.at, [])
     what = "a keyword here" if word.kind == "const" else "a keyword"
@@ -100,12 +100,12 @@ def _import(stop: Stop) -> Explanation | None:
         path, names = stop.tokens[stop.at : middle], stop.tokens[middle + 1 : end]
         opening, closing = stop.as_token("{", middle), stop.as_token("}", end - 1)
         new = [stop.as_token("import", stop.at - 1), *path, opening, *names, closing]
-        here = f"import {''.join(t.text for t in path)} {{ {', '.join(t.text for t in names if t.kind != ',')} }}"
+        spelling = f"import {''.join(t.text for t in path)} {{ {', '.join(t.text for t in names if t.kind != ',')} }}"
         edit = Edit(stop.at - 1, end, new) if names else None
         if names and names[0].kind == "*":
-            here = f"import {''.join(t.text for t in path)}"
+            spelling = f"import {''.join(t.text for t in path)}"
             edit = Edit(stop.at - 1, end, [new[0], *path])
-        help = f"an import is written `{here if names else 'import module { name }'}`"
+        help = f"an import is written `{spelling if names else 'import module { name }'}`"
         return stop.says("E0115", "`from` is not a keyword", "", help, edit=edit, token=word)
     if word.kind == "import" and stop.token.kind == "STRING":
         name = stop.token.text.strip('"')

@@ -192,14 +192,14 @@ MEMBERS: Mapping[str, Any] = {
 
 def python_names(names: Sequence[str | None]) -> list[str]:
     """Different names of the language in Python: `from` is `from_` there, and `x'` is `x_`; None is `_0`, `_1`…"""
-    here: list[str] = []
+    in_python: list[str] = []
     for k, name in enumerate(names):
         name_in_python = f"_{k}" if name is None else name.replace("'", "_")
         name_in_python += "_" * keyword.iskeyword(name_in_python)
-        while name_in_python in here or (name_in_python != name and name_in_python in names):
+        while name_in_python in in_python or (name_in_python != name and name_in_python in names):
             name_in_python += "_"
-        here.append(name_in_python)
-    return here
+        in_python.append(name_in_python)
+    return in_python
 
 
 class Written(str):

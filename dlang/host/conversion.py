@@ -94,10 +94,10 @@ class _Flattener:
                 if tag is None:
                     return False
                 out.append(np.int64(tag))
-                for k, (variant, own) in enumerate(zip(types, variants, strict=True)):
+                for k, (variant, parts) in enumerate(zip(types, variants, strict=True)):
                     if k != tag:
-                        out += [_ZERO] * sum(map(leaf_count, own))
-                    elif not self._parts(own, _fields(value, variant), sizes, out):
+                        out += [_ZERO] * sum(map(leaf_count, parts))
+                    elif not self._parts(parts, _fields(value, variant), sizes, out):
                         return False
                 return True
             case Rows(shape, element):
@@ -317,11 +317,11 @@ class _Builder:
             case Choice(types, variants):
                 tag = int(next(leaves))
                 rows = [[next(leaves) for x in items for _ in range(leaf_count(x))] for items in variants]
-                own, kind = iter(rows[tag]), types[tag]
-                return None if kind is None else kind(*[self.value(i, own) for i in variants[tag]])
+                row, kind = iter(rows[tag]), types[tag]
+                return None if kind is None else kind(*[self.value(i, row) for i in variants[tag]])
             case Rows(shape, element):
-                own = leaves_of((element,))
-                return self._rows(element, [_column(leaf, next(leaves)) for leaf in own], len(shape))
+                row = leaves_of((element,))
+                return self._rows(element, [_column(leaf, next(leaves)) for leaf in row], len(shape))
             case Code():
                 raise AssertionError("refused before")
 

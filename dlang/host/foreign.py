@@ -208,13 +208,13 @@ def find_c(library: str, symbol: str, folder: Path) -> str:
     elif library:
         from ctypes.util import find_library
 
-        found = find_library(library)
-        if found is None:
+        library_path = find_library(library)
+        if library_path is None:
             raise Missing(
                 f"there is no C library `{library}`",
                 f"install it, or give the path of its file, relative to the program: `./lib{library}.so`",
             )
-        place = found
+        place = library_path
     else:
         place = ""
     try:

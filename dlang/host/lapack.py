@@ -99,11 +99,11 @@ def _minors(a: Matrix, directions: Sequence[Matrix]) -> Matrix:
     turned = [u.T @ h @ vt.T for h in directions]
     out = np.zeros_like(a)
     for rows in permutations(range(n), k + 1):
-        rest = np.prod(np.delete(s, rows))
+        other_factors = np.prod(np.delete(s, rows))
         for order in permutations(range(k + 1)):
             sign = np.linalg.det(np.eye(k + 1)[list(order)])
             entries = [h[rows[m], rows[order[m]]] for m, h in enumerate(turned, 1)]
-            out[rows[0], rows[order[0]]] += sign * rest * np.prod(entries)
+            out[rows[0], rows[order[0]]] += sign * other_factors * np.prod(entries)
     minors: Matrix = (np.linalg.det(u @ vt) * (u @ out @ vt)).astype(a.dtype)
     return minors
 

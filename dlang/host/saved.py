@@ -356,9 +356,9 @@ def _compare(form: Form, said: Mapping[str, Any] | None) -> None:
             _same(f"`{name}` of `{title}`", *([f"{m}: {t}" for m, t in x.items()] for x in (members, there[name])))
 
 
-def _same(what: str, wanted: Sequence[str], found: Sequence[str]) -> None:
-    if list(wanted) != list(found):
-        message = f"{what} has other parts in the file ({_listed(found)}) than in the program ({_listed(wanted)})"
+def _same(what: str, wanted: Sequence[str], parts_found: Sequence[str]) -> None:
+    if list(wanted) != list(parts_found):
+        message = f"{what} has other parts in the file ({_listed(parts_found)}) than in the program ({_listed(wanted)})"
         raise RunError(WRONG_FORM, message)
 
 
@@ -366,16 +366,16 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(f"`{n}`" for n in names) or "none"
 
 
-def _values(name: str, m: Member, found: Array, nodes: Nodes, tags: dict[str, Array]) -> Array:
+def _values(name: str, m: Member, stored: Array, nodes: Nodes, tags: dict[str, Array]) -> Array:
     """Returns a stored member in the form of run leaves. tags: of the members before it in the value or the node."""
     if m.dtype in nodes:
-        out = np.empty(found.shape, object)
-        numbers = found.reshape(-1).tolist()
-        whole = found.dtype.kind in "iu"
+        out = np.empty(stored.shape, object)
+        numbers = stored.reshape(-1).tolist()
+        whole = stored.dtype.kind in "iu"
         if not all(whole and (k == -1 or k in nodes[m.dtype]) for k in numbers):
             raise RunError(CANNOT_READ, f"it is damaged: `{name}` names a node that is not there")
         out.reshape(-1)[:] = [None if k == -1 else nodes[m.dtype][k] for k in numbers]
-        missing = np.array([k == -1 for k in numbers], np.bool_).reshape(found.shape)
+        missing = np.array([k == -1 for k in numbers], np.bool_).reshape(stored.shape)
         for tag, number in m.under:
             chosen = tags[tag] == number
             if chosen.shape != missing.shape[: chosen.ndim]:
@@ -384,15 +384,15 @@ def _values(name: str, m: Member, found: Array, nodes: Nodes, tags: dict[str, Ar
         if missing.any():
             raise RunError(CANNOT_READ, f"it is damaged: `{name}` lacks a node")
         return out
-    array = _plain(name, m, found)
+    array = _plain(name, m, stored)
     if m.variants:
         tags[m.name] = array
     return array
 
 
-def _plain(name: str, m: Member, found: Array) -> Array:
+def _plain(name: str, m: Member, stored: Array) -> Array:
     """Returns the array of a member that holds no nodes, checked."""
-    array = taken(found, m.dtype, name)
+    array = taken(stored, m.dtype, name)
     if m.variants and not np.isin(array, np.arange(len(m.variants))).all():
         raise RunError(CANNOT_READ, f"it is damaged: `{name}` is the number of no variant")
     return array

@@ -39,6 +39,6 @@ _NOTHING = "\0"
 
 def _array(array: Any, spec: str) -> str:
     if spec or array.dtype == object:
-        found = np.array2string(array, separator=" ", formatter={"all": lambda v: format_value(v, spec) or _NOTHING})
-        return found.replace(_NOTHING, "")
+        text = np.array2string(array, separator=" ", formatter={"all": lambda v: format_value(v, spec) or _NOTHING})
+        return text.replace(_NOTHING, "")
     return np.array2string(array)

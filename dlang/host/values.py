@@ -238,8 +238,8 @@ def _odd(items: list[Any]) -> str:
     """Describes the first item of a list that is no number that NumPy has; empty if there is none."""
     for x in items:
         if isinstance(x, list):
-            if found := _odd(x):
-                return found
+            if odd_item := _odd(x):
+                return odd_item
         elif np.asarray(x).dtype not in OURS:
             return describe(x)
     return ""

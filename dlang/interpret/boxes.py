@@ -100,10 +100,10 @@ class Boxed:
         box = self.box or self._box(env)
         if box is None or box.n > run.algebra.most:
             return None
-        own = {v: env[v] for v in comp.free}
-        own.update(zip(self.names, box.values, strict=True))
+        env_of_box = {v: env[v] for v in comp.free}
+        env_of_box.update(zip(self.names, box.values, strict=True))
         try:
-            columns = run.block(self.body, Frame(own, box.n))
+            columns = run.block(self.body, Frame(env_of_box, box.n))
         except Failed:
             return None
         n = box.n
@@ -112,13 +112,13 @@ class Boxed:
             values = lanes_of(value, n, out.dtype)
             result = None if out.kept is None else self._simple(run, env, out, values, box)
             if result is None and out.apart:
-                result = self._apart(run, env, out, values, [position(i, own) for i in out.index])
+                result = self._apart(run, env, out, values, [position(i, env_of_box) for i in out.index])
             if result is None:
                 sink = comp.sink(out.destination, out.value, run, frame)
                 if out.destination.into is not None and sink.copied:
                     run.replaced(env[out.destination.into], sink.data)
                 batch = Batch(n, None, (1, *box.extents))
-                sink.accumulate(batch, values, [position(i, own) for i in out.index], True)
+                sink.accumulate(batch, values, [position(i, env_of_box) for i in out.index], True)
                 result = sink.result()
                 written, moved = written + sink.written, moved + sink.moved
             else:
@@ -135,15 +135,15 @@ class Boxed:
         """The points; None if there are none, or very many."""
         ends = [(max([size_of(s, env) for s in a.lows]), min([size_of(s, env) for s in a.highs])) for a in self.op.axes]
         key = tuple(ends)
-        found = self.boxes.get(key)
-        if found is None:
-            found = box_between(ends)
-            if found is None or found.n > KEPT:
-                return found
+        box = self.boxes.get(key)
+        if box is None:
+            box = box_between(ends)
+            if box is None or box.n > KEPT:
+                return box
             if len(self.boxes) >= BOXES:
                 self.boxes.clear()
-            self.boxes[key] = found
-        return found
+            self.boxes[key] = box
+        return box
 
     def _simple(self, run: Interpreter, env: Env, out: Out, values: NDArray, box: Box) -> Any:
         """Computes a new array, or a number, with just the kept axes; None if the destination is another."""

@@ -93,12 +93,12 @@ class Comp(Step):
         while low < end:
             run.poll()
             stop = min(low + step, end)
-            made = points_of(axes, env, frame.n is None, low, stop, box, limit)
-            if made is None:
+            points = points_of(axes, env, frame.n is None, low, stop, box, limit)
+            if points is None:
                 step = (step + 1) // 2
                 whole = False
                 continue
-            batch, values = made
+            batch, values = points
             if batch.n:
                 inner = {v: env[v] for v in self.free}
                 if batch.parent is not None:

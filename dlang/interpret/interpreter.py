@@ -186,15 +186,15 @@ class Interpreter:
         """Counts what one operation took. moved: bytes that it read and wrote."""
         self.counts[type(let.op).__name__] += operations
 
-    def passed(self, frame: Frame, made: Sequence[Any]) -> None:
+    def passed(self, frame: Frame, arrays: Sequence[Any]) -> None:
         """Counts a pass over arrays that makes others."""
         self.passes += frame.n is None
-        if made:
-            self.made(frame, made)
+        if arrays:
+            self.made(frame, arrays)
 
-    def made(self, frame: Frame, made: Sequence[Any]) -> None:
+    def made(self, frame: Frame, arrays: Sequence[Any]) -> None:
         """Counts the memory of arrays."""
-        self.allocated += sum([a.nbytes for a in made if isinstance(a, np.ndarray)])
+        self.allocated += sum([a.nbytes for a in arrays if isinstance(a, np.ndarray)])
 
     def replaced(self, old: Any, new: np.ndarray[Any, Any]) -> None:
         """Is told that an array goes on as a copy, because it is updated in place from now on."""
@@ -214,10 +214,10 @@ class Interpreter:
 
     def code(self, name: str) -> Code:
         """The body of a function of the program, compiled when it is first called."""
-        found = self._codes.get(name)
-        if found is None:
-            found = self._codes[name] = code_of(self.program.functions[name].body)
-        return found
+        compiled = self._codes.get(name)
+        if compiled is None:
+            compiled = self._codes[name] = code_of(self.program.functions[name].body)
+        return compiled
 
     def block(self, code: Code, frame: Frame) -> list[Any]:
         """Runs a block, and gives its results."""

@@ -78,26 +78,26 @@ class Metered(Interpreter):
 
         What has no place of its own is where the code around it is.
         """
-        found: dict[Span | None, tuple[int, int]] = {}
+        by_span: dict[Span | None, tuple[int, int]] = {}
 
         def add(block: Block, around: Span | None) -> None:
             for let in block.lets:
                 span = around if let.span is None else let.span
                 if let.vars and let.vars[0] in self._of:
-                    operations, shared = found.get(span, (0, 0))
+                    operations, shared = by_span.get(span, (0, 0))
                     v = let.vars[0]
-                    found[span] = operations + self._of[v], shared + round(self._once[v])
+                    by_span[span] = operations + self._of[v], shared + round(self._once[v])
                 for inner in op_blocks(let.op):
                     add(inner, span)
 
         for function in self.program.functions.values():
             add(function.body, function.span)
-        return found
+        return by_span
 
     # ---- memory ------------------------------------------------------------------------------------------------------
-    def made(self, frame: Frame, made: Sequence[Any]) -> None:
-        super().made(frame, made)
-        for array in made:
+    def made(self, frame: Frame, arrays: Sequence[Any]) -> None:
+        super().made(frame, arrays)
+        for array in arrays:
             if isinstance(array, np.ndarray):
                 self._hold(_owner(array), array.nbytes // max(frame.times, 1))
 
@@ -181,14 +181,14 @@ class Metered(Interpreter):
         known = self._dying.get(code)
         if known is None:
             lets = [step.let for step in code.steps]
-            own = {v for let in lets for v in let.vars if _has_memory(v)}
+            with_memory = {v for let in lets for v in let.vars if _has_memory(v)}
             source = {let.vars[0]: let.op.array for let in lets if isinstance(let.op, anf.View | anf.Reshape)}
             needed = set(_with_sources([r for r in code.results if isinstance(r, Var)], source))
-            left = [v for v in own if v in needed]
+            left = [v for v in with_memory if v in needed]
             dying: list[list[Var]] = []
             for step in reversed(code.steps):
                 used = _with_sources([*step.free, *step.let.vars], source)
-                dying.append([v for v in dict.fromkeys(used) if v in own and v not in needed])
+                dying.append([v for v in dict.fromkeys(used) if v in with_memory and v not in needed])
                 needed.update(dying[-1])
             known = self._dying[code] = dying[::-1], left
         return known
@@ -238,11 +238,13 @@ def _find_idle(
     """
     for let in block.lets:
         op = let.op
-        own = control.union(*[depends.get(v, frozenset()) for v in free_vars(op)])
-        idle = around - own - known if let.vars else frozenset()  # of what binds nothing, the code in it is counted
+        axes_of_op = control.union(*[depends.get(v, frozenset()) for v in free_vars(op)])
+        idle = (
+            around - axes_of_op - known if let.vars else frozenset()
+        )  # of what binds nothing, the code in it is counted
         if idle:
             out[let.vars[0]] = tuple(idle)
-        depends.update(dict.fromkeys(let.vars, own))
+        depends.update(dict.fromkeys(let.vars, axes_of_op))
         match op:
             case anf.Comp():
                 axes = around.union([axis.var for axis in op.axes])
@@ -255,9 +257,9 @@ def _find_idle(
                 for inner in op_blocks(op):
                     _find_idle(inner, depends, around, known | idle, decides, out)
             case anf.For() | anf.While():
-                depends.update(dict.fromkeys(op.params, own))
+                depends.update(dict.fromkeys(op.params, axes_of_op))
                 if isinstance(op, anf.For):
-                    depends[op.index] = own
+                    depends[op.index] = axes_of_op
                 for inner in op_blocks(op):
                     _find_idle(inner, depends, around, known | idle, control, out)
             case _:

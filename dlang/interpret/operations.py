@@ -219,9 +219,9 @@ class Whole(PointStep):
         a, b = array_of(frame.env[op.a]), array_of(frame.env[op.b])
         sizes = dict(zip((*op.left, *op.right), (*a.shape, *b.shape), strict=True))
         out = run.algebra.contracted(op, a, b, dtype_of(self.let.vars[0]))
-        made = out.size if op.out else 0
-        moved = (a.size + b.size + made) * width_of(self.let.vars[0])
-        run.count(self.let, 4 * count_of(tuple(sizes.values())) + made, moved)
+        elements_made = out.size if op.out else 0
+        moved = (a.size + b.size + elements_made) * width_of(self.let.vars[0])
+        run.count(self.let, 4 * count_of(tuple(sizes.values())) + elements_made, moved)
         run.passed(frame, [out])
         return out
 
@@ -240,9 +240,9 @@ class Effect(PointStep):
     op: anf.Effect
 
     def values(self, run: Interpreter, frame: Frame) -> list[Any]:
-        op, rest = self.op, self.let.vars[1:]
+        op, outputs = self.op, self.let.vars[1:]
         if op.name == "foreign":
-            return [None, *_outside(self, run, op.static[0], op.args, rest, frame)]
+            return [None, *_outside(self, run, op.static[0], op.args, outputs, frame)]
         args = run.plain(op.args, frame)
         try:
             if op.name == "print":
@@ -252,7 +252,7 @@ class Effect(PointStep):
         except RunError as error:
             error.at(self.let.span)
             raise
-        return [None, *(accept(r, v.type) for r, v in zip(results, rest, strict=True))]
+        return [None, *(accept(r, v.type) for r, v in zip(results, outputs, strict=True))]
 
 
 def _outside(

@@ -335,8 +335,8 @@ def cholesky(args: Results, values: Results) -> Results:
     out = _eye(n)
     for i in range(n):
         for j in range(i + 1):
-            rest = a[i, j] - _dot(out[i, :j], out[j, :j])
-            out[i, j] = f64("sqrt", rest) if i == j else rest / out[j, j]
+            remainder = a[i, j] - _dot(out[i, :j], out[j, :j])
+            out[i, j] = f64("sqrt", remainder) if i == j else remainder / out[j, j]
         out[i, i + 1 :] = [ZERO] * (n - i - 1)
     return [_rounded(out, values[0]), values[1]]
 
@@ -422,8 +422,8 @@ def _substituted(a: NDArray, b: NDArray, lower: bool, unit: bool) -> NDArray:
     for i in range(n) if lower else reversed(range(n)):
         known = slice(0, i) if lower else slice(i + 1, n)
         for j in range(b.shape[1]):
-            rest = b[i, j] - _dot(a[i, known], out[known, j])
-            out[i, j] = rest if unit else rest / a[i, i]
+            remainder = b[i, j] - _dot(a[i, known], out[known, j])
+            out[i, j] = remainder if unit else remainder / a[i, i]
     return out
 
 

@@ -348,8 +348,8 @@ class Matcher:
             case TypeVar() if t in self.structures:
                 return self.mono(self.structures[t])
             case TypeVar() if t in self.types:
-                found: Mono = self.types[t].value
-                return found
+                bound: Mono = self.types[t].value
+                return bound
             case TypeVar():
                 return MonoTuple(())
             case ty.TypeArray(element, shape):

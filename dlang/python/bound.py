@@ -47,8 +47,8 @@ class Bound:
 
     def __new__(cls, *_: object) -> Bound:
         quick = callable_class(Bound)
-        made: Bound = object.__new__(cls if quick is None else quick.type)
-        return made
+        bound: Bound = object.__new__(cls if quick is None else quick.type)
+        return bound
 
     def __init__(self, function: Function, values: Mapping[core.Param, Any]) -> None:
         self.function = function

@@ -125,10 +125,10 @@ def primitive(signature: str) -> Callable[[Callable[..., Any]], Primitive]:
     """
 
     def decorate(function: Callable[..., Any]) -> Primitive:
-        made = Primitive(signature, function)
-        if mistakes := errors_of(check(Source("<primitives>", ""), primitives=[declared(made)])):
+        primitive = Primitive(signature, function)
+        if mistakes := errors_of(check(Source("<primitives>", ""), primitives=[declared(primitive)])):
             raise DlangError(mistakes)
-        return made
+        return primitive
 
     return decorate
 

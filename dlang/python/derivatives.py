@@ -225,8 +225,10 @@ def _pushed(f: Function, left: Sequence[core.Param]) -> Function:
     decl, wrt, result = f.decl, _differentiable("jvp", f, left_names), f.decl.result
     assert result is not None
     names = [p.local.name for p in decl.params]
-    own = _unused(left_names, names)
-    tangents = {p: core.Param(core.Local(n, p.local.type, span=p.local.span)) for n, p in zip(own, left, strict=True)}
+    tangent_names = _unused(left_names, names)
+    tangents = {
+        p: core.Param(core.Local(n, p.local.type, span=p.local.span)) for n, p in zip(tangent_names, left, strict=True)
+    }
     params = (*decl.params, *tangents.values())
     # A size that is known only when it runs is found by the checker, from the expression.
     value: ty.Type = ty.TypeVar(0, rigid=True) if decl.opened else ty.TypeTuple((result, result))
@@ -235,8 +237,8 @@ def _pushed(f: Function, left: Sequence[core.Param]) -> Function:
     form = _told(f, core.Derivative(t, decl.span, "jvp", at_its_own_types(decl), wrt, len(wrt) == 1))
     args = tuple(reference(p, decl.span) for p in passed)
     derived = calling(decl, f"jvp({decl.name})", params, form, args, value)
-    given = [x[0] if len(x) == 1 else f"({', '.join(x)})" for x in (left_names, own)]
-    expression = f"(|{', '.join([*names, *own])}| jvp({_of(f, left_names)}, {given[0]}, {given[1]}))"
+    given = [x[0] if len(x) == 1 else f"({', '.join(x)})" for x in (left_names, tangent_names)]
+    expression = f"(|{', '.join([*names, *tangent_names])}| jvp({_of(f, left_names)}, {given[0]}, {given[1]}))"
     return Function(f.program, derived, expression, f.settle or bool(decl.opened))
 
 
@@ -248,10 +250,10 @@ def _pulled(f: Function, left: Container[str]) -> Function:
     decl, wrt, result = f.decl, _differentiable("vjp", f, left), f.decl.result
     assert result is not None
     names = [p.local.name for p in decl.params]
-    (own,) = _unused(["cotangent"], names)
+    (cotangent_name,) = _unused(["cotangent"], names)
     given = {v: ty.SizeVar(0, v.name, rigid=True) for v in decl.opened}
     in_place = substitute(result, {v: of_var(g) for v, g in given.items()})
-    cotangent = core.Param(core.Local(own, in_place, span=decl.span))
+    cotangent = core.Param(core.Local(cotangent_name, in_place, span=decl.span))
     slopes = [decl.params[k].local.type for k in wrt]
     value = slopes[0] if len(wrt) == 1 else ty.TypeTuple(tuple(slopes))
     pull = ty.TypeFn((result,), value)
@@ -273,7 +275,9 @@ def _pulled(f: Function, left: Container[str]) -> Function:
         derived.variables = (*[v for v in decl.variables if v not in given], *given.values())
         derived.opened = ()
     taken = [n for n in names if n in left]
-    expression = f"(|{', '.join([*names, own])}| vjp({_of(f, taken)}, {', '.join(taken)}).1({own}))"
+    expression = (
+        f"(|{', '.join([*names, cotangent_name])}| vjp({_of(f, taken)}, {', '.join(taken)}).1({cotangent_name}))"
+    )
     return Function(f.program, derived, expression, f.settle)
 
 
@@ -340,8 +344,8 @@ def _position(kind: str, decl: core.FnDecl, which: str | int) -> int:
 
 def _written(decl: core.FnDecl, name: str) -> str:
     """The name of a parameter in the language, which in Python may be another."""
-    here = dict(zip(parameter_names(decl)[0], [p.local.name for p in decl.params], strict=True))
-    return here.get(name, name)
+    in_language = dict(zip(parameter_names(decl)[0], [p.local.name for p in decl.params], strict=True))
+    return in_language.get(name, name)
 
 
 def _refused(kind: str, decl: core.FnDecl, why: str) -> DlangError:

@@ -88,8 +88,8 @@ class Function:
 
     def __new__(cls, *_: object) -> Function:
         quick = callable_class(Function)
-        made: Function = object.__new__(cls if quick is None else quick.type)
-        return made
+        function: Function = object.__new__(cls if quick is None else quick.type)
+        return function
 
     def __init__(self, program: Program, decl: FnDecl, expression: str, settle: bool) -> None:
         """expression: how the module itself would write the function; settle: its scheme has constraints."""
@@ -351,7 +351,7 @@ class Function:
     def _settled(
         self,
         given: Mapping[Param, Any],
-        found: Matcher,
+        matcher_before: Matcher,
         functions: Mapping[str, Passed] | None = None,
         values: Mapping[str, Any] | None = None,
         bound: frozenset[str] = frozenset(),
@@ -360,7 +360,7 @@ class Function:
 
         functions: arguments that are functions. values: what is passed, if that is not what is given.
         """
-        decl = self.inferred(given, found, functions)
+        decl = self.inferred(given, matcher_before, functions)
         matcher = self._matcher(decl)
         passed = dict(zip(decl.params, (given if values is None else values).values(), strict=True))
         matcher.match(passed)

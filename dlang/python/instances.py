@@ -126,8 +126,8 @@ class Prepared:
         further = self.entry.sizes[len(self.sizes) :]
         if leaves is None or not further:
             return None if leaves is None else (self, leaves)
-        found = {s.atom: n or 0 for s, n in zip(layout.sizes, sizes, strict=True)}
-        return Prepared(self.instance, (*self.sizes, *[found[v] for v in further])), leaves
+        extents = {s.atom: n or 0 for s, n in zip(layout.sizes, sizes, strict=True)}
+        return Prepared(self.instance, (*self.sizes, *[extents[v] for v in further])), leaves
 
     def __call__(self, leaves: Sequence[Any], seed: int = 0, early: Sequence[Any] = ()) -> Any:
         """early: of a split function, what it gives early."""
@@ -231,9 +231,9 @@ def terms_of(decl: FnDecl, bindings: Bindings, entry: Signature, bound: tuple[in
     variables: dict[object, Var] = {}
     sizes = iter(entry.sizes)
     for v, b in bindings.items():
-        own = [next(sizes) for _ in sizes_of_binding(b)]
+        numbers = [next(sizes) for _ in sizes_of_binding(b)]
         if isinstance(v, SizeVar):
-            (variables[v],) = own
+            (variables[v],) = numbers
     if next(sizes, None) is not None:  # one that only arguments say, which Python compares
         return None
     asked = indices_asked(decl)
@@ -298,19 +298,19 @@ class Settled:
                 values[value] = function.entry
                 if function.arity is not None:
                     params.append(f"{n}: i64")
-                    own = [self._unused(f"x{k}", names) for k in range(function.arity)]
-                    value = f"|{', '.join(own)}| {value}({', '.join([n, *own])})"
+                    inner_params = [self._unused(f"x{k}", names) for k in range(function.arity)]
+                    value = f"|{', '.join(inner_params)}| {value}({', '.join([n, *inner_params])})"
             passed.append(f"{n} = {value}" if by_name else value)
         name = self._unused(decl.name.partition("(")[0], (*names, *values))
         text = f"fn {name}({', '.join(params)}) = {expression}({', '.join(passed)})"
         key = (text, *[entry.decl for entry in values.values()])
         if key not in self._made:
             source = Source("<call from Python>", text)
-            made, diagnostics = check_function(self.checked, source, structs, values, trusted=True)
-            if made is None or made.constraints or made.body is None:
+            declaration, diagnostics = check_function(self.checked, source, structs, values, trusted=True)
+            if declaration is None or declaration.constraints or declaration.body is None:
                 raise _refused(decl, args, [d.message for d in diagnostics])
-            made.kind, made.body = "call", trees.unwritten(made.body, decl.span)
-            self._made[key] = made
+            declaration.kind, declaration.body = "call", trees.unwritten(declaration.body, decl.span)
+            self._made[key] = declaration
         return self._made[key]
 
     def _unused(self, name: str, taken: Container[str]) -> str:

@@ -77,8 +77,8 @@ class Pushed:
 
     def arrays(self) -> list[int]:
         """Lists the arrays whose tangents are given."""
-        own = places(self.base.letters)
-        return [at for k in self.wanted for at in own[k] if at is not None]
+        by_param = places(self.base.letters)
+        return [at for k in self.wanted for at in by_param[k] if at is not None]
 
     def over(self, arrays: Shapes, batched: Sequence[bool]) -> Pushed | None:
         """The same over a further axis, as `Called.over`."""
@@ -110,11 +110,11 @@ def to_jax(f: Target) -> Operator:
     others = aliases(f)
 
     def call(*args: Any, **named: Any) -> Any:
-        for here, name in others:
-            if here in named:
+        for python_name, name in others:
+            if python_name in named:
                 if name in named:
                     _misfit(f, args, named)
-                named[name] = named.pop(here)
+                named[name] = named.pop(python_name)
         seed = None
         if draws(f) and "seed" not in plans.names:
             if "seed" not in named:
@@ -209,20 +209,20 @@ def _primitives() -> tuple[Any, Any]:
 def _bound(primitive: Any, arrays: Sequence[Any], what: Called | Pushed) -> Any:
     """A call of a primitive. In a `shard_map`, all arrays are to vary over the same axes of the mesh."""
     axes = [jax.typeof(a).manual_axis_type.varying for a in arrays]
-    missing = [tuple(sorted(frozenset().union(*axes) - own)) for own in axes]
+    missing = [tuple(sorted(frozenset().union(*axes) - varying)) for varying in axes]
     ready = [jax.lax.pcast(a, more, to="varying") if more else a for a, more in zip(arrays, missing)]
     return primitive.bind(*ready, what=what)
 
 
 def _run(*arrays: Any, what: Called) -> list[Any]:
     """Calls the function with the memory of the arrays, and gives arrays of JAX."""
-    made = what.run(arrays)
-    return made if arrays else list(map(JAX.of, made))
+    results = what.run(arrays)
+    return results if arrays else list(map(JAX.of, results))
 
 
 def _run_push(*arrays: Any, what: Pushed) -> list[Any]:
-    made = _run(*arrays, what=what.whole())
-    return [made[len(made) // 2 + k] for k in what.take]
+    results = _run(*arrays, what=what.whole())
+    return [results[len(results) // 2 + k] for k in what.take]
 
 
 def _describe(*arrays: Any, what: Called) -> list[Any]:
@@ -237,8 +237,8 @@ def _describe(*arrays: Any, what: Called) -> list[Any]:
 
 
 def _describe_push(*arrays: Any, what: Pushed) -> list[Any]:
-    made = _describe(*arrays, what=what.whole())
-    return [made[len(made) // 2 + k] for k in what.take]
+    results = _describe(*arrays, what=what.whole())
+    return [results[len(results) // 2 + k] for k in what.take]
 
 
 def _lowered(primitive: Any, *arrays: Any, what: Called | Pushed) -> list[Any]:
@@ -248,12 +248,12 @@ def _lowered(primitive: Any, *arrays: Any, what: Called | Pushed) -> list[Any]:
     def host(*given: Any) -> list[Any]:
         if isinstance(what, Called):
             return list(map(np.asarray, what.run(list(map(np.asarray, given)))))
-        made = what.whole().run(list(map(np.asarray, given)))
-        return [np.asarray(made[len(made) // 2 + k]) for k in what.take]
+        results = what.whole().run(list(map(np.asarray, given)))
+        return [np.asarray(results[len(results) // 2 + k]) for k in what.take]
 
     wanted = [jax.ShapeDtypeStruct(s.shape, s.dtype) for s in shapes]
-    made: list[Any] = jax.pure_callback(host, wanted, *arrays, vmap_method="sequential")
-    return made
+    returned: list[Any] = jax.pure_callback(host, wanted, *arrays, vmap_method="sequential")
+    return returned
 
 
 def _compiled(primitive: Any, *arrays: Any, what: Called | Pushed) -> list[Any]:
@@ -263,8 +263,8 @@ def _compiled(primitive: Any, *arrays: Any, what: Called | Pushed) -> list[Any]:
     if name is None:
         return _lowered(primitive, *arrays, what=what)
     shapes = primitive.abstract_eval(*[jax.typeof(a) for a in arrays], what=what)[0]
-    made = jax.ffi.ffi_call(name, [jax.ShapeDtypeStruct(s.shape, s.dtype) for s in shapes])(*arrays)
-    return list(made)
+    results = jax.ffi.ffi_call(name, [jax.ShapeDtypeStruct(s.shape, s.dtype) for s in shapes])(*arrays)
+    return list(results)
 
 
 def _mapped(primitive: Any, arrays: Sequence[Any], axes: Sequence[Any], what: Called | Pushed) -> tuple[Any, Any]:
@@ -280,18 +280,18 @@ def _mapped(primitive: Any, arrays: Sequence[Any], axes: Sequence[Any], what: Ca
         a if axis is not None or not o else jax.numpy.broadcast_to(a, (size, *a.shape))
         for a, axis, o in zip(moved, axes, over)
     ]
-    own = what.over([(a.shape[1:] if o else a.shape, dtype_of(a)) for a, o in zip(wide, over)], over)
-    if own is not None:
-        made = _bound(primitive, wide, own)
-        return made, [0] * len(made)
+    batched = what.over([(a.shape[1:] if o else a.shape, dtype_of(a)) for a, o in zip(wide, over)], over)
+    if batched is not None:
+        results = _bound(primitive, wide, batched)
+        return results, [0] * len(results)
     mapped = [a for a, axis in zip(moved, axes) if axis is not None]
 
     def one(elements: Any) -> Any:
-        rest = iter(elements)
-        return _bound(primitive, [a if axis is None else next(rest) for a, axis in zip(moved, axes)], what)
+        elements_left = iter(elements)
+        return _bound(primitive, [a if axis is None else next(elements_left) for a, axis in zip(moved, axes)], what)
 
-    made = jax.lax.map(one, mapped)
-    return made, [0] * len(made)
+    results = jax.lax.map(one, mapped)
+    return results, [0] * len(results)
 
 
 # ---- derivatives -----------------------------------------------------------------------------------------------------
@@ -323,25 +323,25 @@ def _along(
 
     _, push_p = _primitives()
     out = [ad.Zero(jax.typeof(v).to_tangent_aval()) for v in values]
-    own = places(what.letters)
+    by_param = places(what.letters)
     wanted = [
         k
-        for k, leaves in enumerate(own)
+        for k, leaves in enumerate(by_param)
         if not what.plans.fixed[k] and any(at is not None and type(tangents[at]) is not ad.Zero for at in leaves)
     ]
     if not wanted or not take:
         return out
     dots = []
     for k in wanted:
-        for at in own[k]:
+        for at in by_param[k]:
             if at is None:
                 continue
             if _is_float(primals[at].dtype):
                 dots.append(ad.instantiate_zeros(tangents[at]))
             else:
                 dots.append(jax.numpy.zeros(primals[at].shape, primals[at].dtype))
-    made = _bound(push_p, [*primals, *dots], Pushed(what, tuple(wanted), tuple(take)))
-    for place, dot in zip(where, made):
+    pushed = _bound(push_p, [*primals, *dots], Pushed(what, tuple(wanted), tuple(take)))
+    for place, dot in zip(where, pushed):
         out[place] = dot
     return out
 
@@ -358,10 +358,10 @@ def _transposed(bars: Sequence[Any], *arrays: Any, what: Pushed) -> list[Any]:
     for k, bar in zip(what.take, bars):
         if type(bar) is not ad.Zero:
             full[k] = bar
-    made = _bound(call_p, [*primals, *full], what.back(len(full)))
+    pulled = _bound(call_p, [*primals, *full], what.back(len(full)))
     letters = what.base.letters.split(NEXT)
-    found = [m for m, c in zip(made, "".join([letters[k] for k in what.wanted])) if c == ARRAY]
-    return [None] * count + [m if ad.is_undefined_primal(d) else None for m, d in zip(found, dots)]
+    array_cotangents = [m for m, c in zip(pulled, "".join([letters[k] for k in what.wanted])) if c == ARRAY]
+    return [None] * count + [m if ad.is_undefined_primal(d) else None for m, d in zip(array_cotangents, dots)]
 
 
 # ---- dtypes ----------------------------------------------------------------------------------------------------------
@@ -465,13 +465,13 @@ def _registered(name: str, what: Called, take: tuple[int, ...] | None, arrays: S
     values = f.assigned((), {**(what.f.named if isinstance(what.f, Bound) else {}), **what.arguments(stand_ins)})
     early: list[Any] = []
     if isinstance(what.f, Bound):
-        prepared, found = f.matched(values, frozenset(what.f.named))
-        kept = what.f.early_of(prepared, found)
+        prepared, leaves = f.matched(values, frozenset(what.f.named))
+        kept = what.f.early_of(prepared, leaves)
         if kept is None:
             return None
         early = kept
     else:
-        prepared, found = f.matched(values)
+        prepared, leaves = f.matched(values)
     runner = prepared.instance.runner
     buffers = _buffers(what, list(values), prepared.entry)
     if not isinstance(runner, CompiledProgram) or not _are_of(stand_ins, buffers, prepared.entry):
@@ -483,18 +483,18 @@ def _registered(name: str, what: Called, take: tuple[int, ...] | None, arrays: S
     half = len(whole) // 2
     places = range(len(whole)) if take is None else [half + k for k in take]
     numbers = {place: k for k, place in enumerate(places)}
-    made = xla.target(
+    handler = xla.target(
         runner,
         prepared.entry.name,
-        prepared.passed(found, what.seed or 0, early),
+        prepared.passed(leaves, what.seed or 0, early),
         buffers,
         [(d.dtype, d.shape, numbers.get(k)) for k, d in enumerate(whole)],
         failure,
     )
-    if made is not None:
-        capsule = jax.ffi.pycapsule(_pointer(made.address))
+    if handler is not None:
+        capsule = jax.ffi.pycapsule(_pointer(handler.address))
         jax.ffi.register_ffi_target(name, capsule, platform="cpu")
-    return made
+    return handler
 
 
 def _has_sizes_in_arrays(what: Called) -> bool:
@@ -514,9 +514,9 @@ def _buffers(what: Called, params: Sequence[Any], entry: Any) -> dict[int, int]:
     at, count = len(entry.sizes) + entry.seed, 0
     out: dict[int, int] = {}
     for p, part in zip(params, entry.layout.params, strict=True):
-        own = letters.get(p.local.name, DEFAULT)
+        param_letters = letters.get(p.local.name, DEFAULT)
         for k in range(leaf_count(part)):
-            if own[k : k + 1] == ARRAY:
+            if param_letters[k : k + 1] == ARRAY:
                 out[at] = count
                 count += 1
             at += 1

@@ -173,10 +173,10 @@ def _standard(namespace: Any) -> Kind:
 
 
 def _bf16() -> Any:
-    found = bfloat16()
-    if found is None:
+    dtype = bfloat16()
+    if dtype is None:
         raise Unseen("it is in bf16, which NumPy has only with the package `ml_dtypes`", "install `ml_dtypes`")
-    return found
+    return dtype
 
 
 def kind_of(value: Any) -> Kind | None:
@@ -347,9 +347,9 @@ class Extent(int):
     symbol: Any
 
     def __new__(cls, now: int, symbol: Any) -> Extent:
-        made = super().__new__(cls, now)
-        made.symbol = symbol
-        return made
+        extent = super().__new__(cls, now)
+        extent.symbol = symbol
+        return extent
 
     def __add__(self, other: int) -> Extent:
         return Extent(int(self) + int(other), self.symbol + symbol_of(other))

@@ -164,10 +164,10 @@ def with_tangents(letters: str, wanted: Iterable[int]) -> tuple[str, list[float]
 
     letters: of the function itself; wanted: the parameters that have tangents.
     """
-    own = letters.split(NEXT)
-    dots = [own[k].replace(TRUE, FALSE) for k in wanted]
+    by_param = letters.split(NEXT)
+    dots = [by_param[k].replace(TRUE, FALSE) for k in wanted]
     zeros = "".join(dots)
-    return NEXT.join([*own, *dots]), [0.0] * zeros.count(FLOAT), [0] * zeros.count(INTEGER)
+    return NEXT.join([*by_param, *dots]), [0.0] * zeros.count(FLOAT), [0] * zeros.count(INTEGER)
 
 
 def _plan(t: Type, what: str, decl: FnDecl, classes: StructClasses) -> Plan:
@@ -391,11 +391,11 @@ def mapped(
         params: list[str] = []
         passed: list[str] = []
         arrays = iter(zip(types, batched, strict=True))
-        for p, plan, own in zip(f.decl.params, plans.params, letters.split(NEXT), strict=True):
-            if own == DEFAULT:
+        for p, plan, param_letters in zip(f.decl.params, plans.params, letters.split(NEXT), strict=True):
+            if param_letters == DEFAULT:
                 continue
             names: list[str] = []
-            for letter in own:
+            for letter in param_letters:
                 name = f"x{len(params)}"
                 if letter == ARRAY:
                     (dtype, rank), over = next(arrays)

@@ -91,7 +91,7 @@ def function_of(origin: Origin, name: str) -> Function:
 def value_of(origin: Origin, names: Sequence[tuple[str, str, str | None]], fields: Sequence[tuple[Any, ...]]) -> Any:
     """A value of a struct or an enum, of the module, the type and the variant of it and of all that are in it."""
     classes = {named: _class_named(origin, *named) for named in set(names)}
-    return rebuilt((classes[named], own) for named, own in zip(names, fields, strict=True))
+    return rebuilt((classes[named], values) for named, values in zip(names, fields, strict=True))
 
 
 def _class_named(origin: Origin, module: str, name: str, variant: str | None) -> type:
@@ -100,8 +100,8 @@ def _class_named(origin: Origin, module: str, name: str, variant: str | None) ->
     (decl,) = {d: None for t in tables for d in t.core.types.values() if (d.module, d.name) == (module, name)}
     if variant is None:
         return program.classes.of(decl)
-    (own,) = [v for v in decl.variants if v.name == variant]
-    return program.classes.variant(decl, own)
+    (of_name,) = [v for v in decl.variants if v.name == variant]
+    return program.classes.variant(decl, of_name)
 
 
 def reducing(origin: Origin) -> Mapping[str, Callable[[Any], Any]]:
@@ -109,7 +109,7 @@ def reducing(origin: Origin) -> Mapping[str, Callable[[Any], Any]]:
 
     def reduce(value: Any) -> tuple[Any, ...]:
         parts = flattened(value)
-        return value_of, (origin, tuple([_name(kind) for kind, _ in parts]), tuple([own for _, own in parts]))
+        return value_of, (origin, tuple([_name(kind) for kind, _ in parts]), tuple([values for _, values in parts]))
 
     return {"__reduce__": reduce}
 

@@ -92,8 +92,8 @@ def imports(hints: Hints, wanted: Mapping[str, Sequence[str]]) -> Iterator[str]:
     yield f"import numpy as {hints.word('np')}"
     for module, names in wanted.items():
         yield f"from {module} import {', '.join(map(hints.imported, names))}"
-    if own := [name for name in ("bool", "float", "int", "list", "str", "tuple") if name in hints.taken]:
-        yield f"from builtins import {', '.join(map(hints.imported, own))}"
+    if shadowed := [name for name in ("bool", "float", "int", "list", "str", "tuple") if name in hints.taken]:
+        yield f"from builtins import {', '.join(map(hints.imported, shadowed))}"
 
 
 def datatype(hints: Hints, decl: ty.DataDecl) -> Iterator[str]:

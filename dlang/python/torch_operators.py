@@ -63,11 +63,11 @@ def to_torch(f: Target) -> Operator:
 
     # PyTorch's compiler traces what is here, so it is as plain as can be.
     def call(*args: Any, **named: Any) -> Any:
-        for here, name in others:
-            if here in named:
+        for python_name, name in others:
+            if python_name in named:
                 if name in named:
                     mismatch(f, args, named)
-                named[name] = named.pop(here)
+                named[name] = named.pop(python_name)
         tensors: list[Any] = []
         floats: list[float] = []
         integers: list[int] = []
@@ -93,10 +93,10 @@ def to_torch(f: Target) -> Operator:
             mismatch(f, args, named)
         text = NEXT.join(letters)
         if torch.compiler.is_compiling():
-            made = traced(tensors, floats, integers, key, text)
+            results = traced(tensors, floats, integers, key, text)
         else:
-            made = invoke(Call(key, text, floats, integers), tensors)
-        return whole(result, iter(made))
+            results = invoke(Call(key, text, floats, integers), tensors)
+        return whole(result, iter(results))
 
     if not any(map(is_nested, params)):
         return Operator(f, call, to_torch)
@@ -220,13 +220,13 @@ def _backward(ctx: Any, cotangents: list[Any]) -> tuple[Any, ...]:
         torch.zeros(shape, dtype=dtype, device=device) if c is None else c
         for c, (shape, dtype, device) in zip(cotangents, ctx.results)
     ]
-    made = slopes(_invoke, ctx.call, ctx.saved_tensors, bars, ctx.needs_input_grad[0])
-    return made, [] if not ctx.call.floats else None, [] if not ctx.call.integers else None, None, None
+    cotangents_of = slopes(_invoke, ctx.call, ctx.saved_tensors, bars, ctx.needs_input_grad[0])
+    return cotangents_of, [] if not ctx.call.floats else None, [] if not ctx.call.integers else None, None, None
 
 
 def _invoke(call: Call, tensors: Sequence[Any]) -> Sequence[Any]:
-    made: Sequence[Any] = _operator()(list(tensors), call.floats, call.integers, call.key, call.letters)
-    return made
+    results: Sequence[Any] = _operator()(list(tensors), call.floats, call.integers, call.key, call.letters)
+    return results
 
 
 # ---- calls -----------------------------------------------------------------------------------------------------------
@@ -261,12 +261,12 @@ def target(key: str) -> Target:
     """The function of a key, derived when it is first asked for."""
     targets = _targets()
     if key not in targets:
-        found = _DERIVED.fullmatch(key)
-        if found is None:
+        derived = _DERIVED.fullmatch(key)
+        if derived is None:
             name = key.partition("#")[0]
             help = ("call `to_torch()` of it before the graph runs",)
             raise error("E0967", f"a graph calls `{name}`, which is not an operator in this process", None, help=help)
-        base, how, wanted = found.groups()
+        base, how, wanted = derived.groups()
         f = target(base)
         names = Plans.of(f).names
         targets[key] = (pulled if how == PULL else pushed)(f, [names[int(k)] for k in wanted.split(",")])
@@ -306,8 +306,8 @@ class Call:
             arguments = given(plans, self.letters, [t.detach() for t in tensors], self.floats, integers)
             if (seed := next(integers, None)) is not None:  # what no leaf has taken
                 arguments["seed"] = int(seed)
-            found = list(leaves(plans.result, f(**arguments)))
-            return found if tensors else [TORCH.of(x) for x in found]
+            results = list(leaves(plans.result, f(**arguments)))
+            return results if tensors else [TORCH.of(x) for x in results]
 
     def describe(self, tensors: Sequence[Any]) -> list[Any]:
         """Empty tensors of the dtypes and sizes of the results."""
@@ -357,25 +357,27 @@ def slopes(
     invoke: Invoke, call: Call, tensors: Sequence[Any], bars: Sequence[Any], needed: Sequence[bool]
 ) -> list[Any]:
     """The cotangents of tensors, None for those that need none. bars: of the results."""
-    found: list[Any] = [None] * len(needed)
-    own, fixed = places(call.letters), call.plans.fixed
-    wanted = [k for k, leaves in enumerate(own) if not fixed[k] and any(at is not None and needed[at] for at in leaves)]
+    cotangents: list[Any] = [None] * len(needed)
+    by_param, fixed = places(call.letters), call.plans.fixed
+    wanted = [
+        k for k, leaves in enumerate(by_param) if not fixed[k] and any(at is not None and needed[at] for at in leaves)
+    ]
     if wanted:
         letters = NEXT.join([call.letters, ARRAY * len(bars)])
         pull = Call(derived(call.key, PULL, wanted), letters, call.floats, call.integers)
-        made = invoke(pull, [*tensors, *bars])
-        for at, slope in zip([at for k in wanted for at in own[k]], made, strict=True):
+        pulled = invoke(pull, [*tensors, *bars])
+        for at, slope in zip([at for k in wanted for at in by_param[k]], pulled, strict=True):
             if at is not None and needed[at]:
-                found[at] = slope
-    return found
+                cotangents[at] = slope
+    return cotangents
 
 
 def tangents(invoke: Invoke, call: Call, tensors: Sequence[Any], dots: Sequence[Any], results: int) -> list[Any]:
     """The tangents of results, None for those that have none. dots: of the tensors; results: how many there are."""
-    own, fixed = places(call.letters), call.plans.fixed
+    by_param, fixed = places(call.letters), call.plans.fixed
     wanted = [
         k
-        for k, leaves in enumerate(own)
+        for k, leaves in enumerate(by_param)
         if not fixed[k] and any(at is not None and dots[at] is not None for at in leaves)
     ]
     if not wanted:
@@ -384,7 +386,7 @@ def tangents(invoke: Invoke, call: Call, tensors: Sequence[Any], dots: Sequence[
     count = call.letters.count(INTEGER)
     numbers = [*call.integers[:count], *integers, *call.integers[count:]]  # a seed stays the last
     push = Call(derived(call.key, PUSH, wanted), letters, [*call.floats, *floats], numbers)
-    given = [at for k in wanted for at in own[k] if at is not None]
+    given = [at for k in wanted for at in by_param[k] if at is not None]
     pushed = [torch.zeros_like(tensors[at]) if dots[at] is None else dots[at] for at in given]
     return [dot if dot.is_floating_point() else None for dot in invoke(push, [*tensors, *pushed])[results:]]
 
@@ -395,8 +397,8 @@ class Differentiated(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Any) -> Any:
-        made = zip(cotangents, ctx.results, strict=True)
-        bars = [torch.zeros(shape, dtype=t, device=d) if bar is None else bar for bar, (shape, t, d) in made]
+        expected = zip(cotangents, ctx.results, strict=True)
+        bars = [torch.zeros(shape, dtype=t, device=d) if bar is None else bar for bar, (shape, t, d) in expected]
         return None, *slopes(invoke, ctx.call, ctx.saved_tensors, bars, ctx.needs_input_grad[1:])
 
     @staticmethod
@@ -409,9 +411,9 @@ class Eager(Differentiated):
 
     @staticmethod
     def forward(ctx: Any, call: Call, *tensors: Any) -> Any:
-        made = tuple(call.run(tensors))
-        _remember(ctx, call, tensors, made)
-        return made
+        results = tuple(call.run(tensors))
+        _remember(ctx, call, tensors, results)
+        return results
 
 
 class Transformed(Differentiated):
@@ -433,18 +435,18 @@ class Transformed(Differentiated):
 
         over = call.over(moved, [axis is not None for axis in axes[1:]])
         if over is not None:
-            made = invoke(over, moved)
-            return tuple(made), (0,) * len(made)
+            results = invoke(over, moved)
+            return tuple(results), (0,) * len(results)
 
         def element(k: int) -> Any:
             return invoke(call, [t if axis is None else t[k] for t, axis in zip(moved, axes[1:], strict=True)])
 
         if info.batch_size == 0:
             one = [t if axis is None else t.new_empty(t.shape[1:]) for t, axis in zip(moved, axes[1:], strict=True)]
-            made = [t.new_empty((0, *t.shape)) for t in call.describe(one)]
+            results = [t.new_empty((0, *t.shape)) for t in call.describe(one)]
         else:
-            made = [torch.stack(items) for items in zip(*map(element, range(info.batch_size)), strict=True)]
-        return tuple(made), (0,) * len(made)
+            results = [torch.stack(items) for items in zip(*map(element, range(info.batch_size)), strict=True)]
+        return tuple(results), (0,) * len(results)
 
 
 def _remember(ctx: Any, call: Call, tensors: Sequence[Any], results: Sequence[Any]) -> None:

@@ -253,8 +253,8 @@ class BuiltFunction:
 
     def __new__(cls, *_: object) -> BuiltFunction:
         quick = callable_class(BuiltFunction)
-        made: BuiltFunction = object.__new__(cls if quick is None else quick.type)
-        return made
+        function: BuiltFunction = object.__new__(cls if quick is None else quick.type)
+        return function
 
     def __init__(self, kept: StoredFunction, program: CompiledProgram, code: Code | None, module: str) -> None:
         """code: what Python calls without a detour, if there is such."""
@@ -330,15 +330,15 @@ class BuiltFunction:
 
     @cached_property
     def __signature__(self) -> inspect.Signature:
-        own, empty = inspect.Parameter, inspect.Parameter.empty
+        parameter, empty = inspect.Parameter, inspect.Parameter.empty
         params = self.kept.params
         parameters = []
         for k, (p, shown) in enumerate(zip(params, trailing([p.has_default for p in params]), strict=True)):
-            kind = own.POSITIONAL_ONLY if k < self.kept.unnamed else own.POSITIONAL_OR_KEYWORD
+            kind = parameter.POSITIONAL_ONLY if k < self.kept.unnamed else parameter.POSITIONAL_OR_KEYWORD
             default = p.default if shown else empty
-            parameters.append(own(p.shown, kind, default=default, annotation=Written(p.type)))
+            parameters.append(parameter(p.shown, kind, default=default, annotation=Written(p.type)))
         if self._takes_seed:
-            parameters.append(own("seed", own.KEYWORD_ONLY, default=0, annotation=Written("i64")))
+            parameters.append(parameter("seed", parameter.KEYWORD_ONLY, default=0, annotation=Written("i64")))
         return inspect.Signature(parameters, return_annotation=Written(self.kept.result))
 
     # ---- arguments ---------------------------------------------------------------------------------------------------
@@ -400,7 +400,7 @@ class BuiltFunction:
     def _sizes(self, extents: Sequence[int | None], leaves: Sequence[Any], values: Sequence[Any]) -> dict[Var, int]:
         """Returns the values of the size variables; raises a `DlangError` where arguments do not agree."""
         known: dict[Var, int] = {}
-        found = self._leaves
+        leaves_of_params = self._leaves
         for step in self.kept.steps:
             match step:
                 case PassedSize(var, leaf):
@@ -410,13 +410,13 @@ class BuiltFunction:
                     if known[var] > LARGEST:
                         raise error("E0806", "the memory is exhausted", self.kept.span)
                 case Solved(var, leaf, axis, factor, rest):
-                    actual = extents[found[leaf].shape[axis]] or 0
+                    actual = extents[leaves_of_params[leaf].shape[axis]] or 0
                     by, less = _value(factor, known), _value(rest, known)
                     if not by or (actual - less) % by or (actual - less) // by < 0:
                         raise self._of_leaf(leaf, values)
                     known[var] = (actual - less) // by
                 case Compared(leaf, axis, size):
-                    extent = extents[found[leaf].shape[axis]]
+                    extent = extents[leaves_of_params[leaf].shape[axis]]
                     if extent is not None and extent != _value(size, known):
                         raise self._of_leaf(leaf, values, f"it has to be {_value(size, known)} long")
         return known

@@ -79,10 +79,13 @@ class Owner:
         self.state[capi.DROPPED] = ctypes.addressof(memory.DROPPED)
         self.state[capi.CELL] = cell
         self._absorb = absorb
-        here, state = weakref.ref(self), self.state  # which arrays of runs before this one keep through the context
+        owner_ref, state = (
+            weakref.ref(self),
+            self.state,
+        )  # which arrays of runs before this one keep through the context
         context.hand_back = lambda data: give(ctypes.addressof(state), data)
         context.absorb()
-        context.take_back = lambda: (owner := here()) is None or owner.take_back()
+        context.take_back = lambda: (owner := owner_ref()) is None or owner.take_back()
 
     @property
     def address(self) -> int:
@@ -296,12 +299,12 @@ def direct_entry(
     terms: Terms,
     word: int,
     explain: Callable[[RunError], BaseException],
-    made: Code | None = None,
+    caller: Code | None = None,
 ) -> DirectEntry | None:
     """An entry made ready to be called from Python; None where that is not possible.
 
     word: where an object that is called has the address of its record. explain: makes what is raised after a failure.
-    made: what Python calls, if that was compiled before.
+    caller: what Python calls, if that was compiled before.
     """
     name = signature.name
     entry = program.entries[name]
@@ -309,10 +312,10 @@ def direct_entry(
         return None
     if not python.can_call() or (entry.point.recursive and not can_switch()) or _gives_arrays(program, entry):
         return None
-    made = made or _caller(program, signature, entry.point, terms)
-    if made is None:
+    caller = caller or _caller(program, signature, entry.point, terms)
+    if caller is None:
         return None
-    needs, code = made
+    needs, code = caller
     loaded = jit.load_caller(code, name, word)
     context = program.engine.context(program.words)
     run = context.run = Run(program, context)

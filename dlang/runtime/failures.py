@@ -82,14 +82,14 @@ def outside(site: Site, words: Sequence[int]) -> RunError:
     subject = f"`{name}`" if name else "memory"
     match words[registry.STATE]:
         case registry.FREED if what == FREE:
-            found = f"{subject} would be freed again"
+            happening = f"{subject} would be freed again"
         case registry.FREED:
-            found = f"{subject} would be {what} after it has been freed"
+            happening = f"{subject} would be {what} after it has been freed"
         case registry.OUT_OF_BOUNDS:
-            found = f"{_bytes(offset, bytes)} of {subject} ({dtype}), which has {extent}, would be {what}"
+            happening = f"{_bytes(offset, bytes)} of {subject} ({dtype}), which has {extent}, would be {what}"
         case _:
-            found = f"{subject} ({dtype}) would be {what} where there is no array"
-    return RunError(OUTSIDE, f"{found}: this is a bug in dlang", site.span, help=(REPORT,))
+            happening = f"{subject} ({dtype}) would be {what} where there is no array"
+    return RunError(OUTSIDE, f"{happening}: this is a bug in dlang", site.span, help=(REPORT,))
 
 
 def _bytes(first: int, count: int) -> str:

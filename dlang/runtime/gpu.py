@@ -127,9 +127,9 @@ class CudaDriver:
     def current(self) -> Stream:
         """The same, with CuPy's object, which keeps it there. Raises `DlangError` if another device is current."""
         self.enter()
-        own = self._stream
-        number = int(own.ptr)
-        return Stream(number, self.thread.mark if number == OF_EACH_THREAD else None, own)
+        stream = self._stream
+        number = int(stream.ptr)
+        return Stream(number, self.thread.mark if number == OF_EACH_THREAD else None, stream)
 
     def follow(self, first: Stream, later: Stream) -> None:
         """Makes a stream follow another by an event; waits for that of another thread, as it looks like this one's."""
@@ -481,19 +481,19 @@ def compiled(kernels: Sequence[Kernel], capability: int, wide: bool = False) -> 
     named = [kernel if kernel.form == FOREIGN else _named(kernel) for kernel in kernels]
     foreign = {kernel: _foreign(kernel, capability, setting, options) for kernel in named if kernel.form == FOREIGN}
     keys = {kernel.name: digest(setting, kernel.text) for kernel in named if kernel.form != FOREIGN}
-    store, codes, found = user_store(), dict[str, Code](), dict[str, Function]()
+    store, codes, functions = user_store(), dict[str, Code](), dict[str, Function]()
     for name, key in keys.items():
         if (code := _kept(store, key, codes)) is not None:
-            found[name] = Function(code, name)
-    missing = {kernel.name: kernel for kernel in named if kernel.form != FOREIGN and kernel.name not in found}
+            functions[name] = Function(code, name)
+    missing = {kernel.name: kernel for kernel in named if kernel.form != FOREIGN and kernel.name not in functions}
     if missing:
         content = _compile(source(tuple(missing.values())), capability, options)
         code = Code(digest(*[keys[name] for name in missing]), content)
         store.put("cubin", code.key, content)
         for name in missing:
             store.put("kernel", keys[name], code.key.encode())
-            found[name] = Function(code, name)
-    return [foreign[kernel] if kernel.form == FOREIGN else found[kernel.name] for kernel in named]
+            functions[name] = Function(code, name)
+    return [foreign[kernel] if kernel.form == FOREIGN else functions[kernel.name] for kernel in named]
 
 
 def _foreign(kernel: Kernel, capability: int, setting: str, options: Sequence[str]) -> Function:

@@ -115,13 +115,13 @@ def write_texts(context: Any, given: Iterable[Any]) -> list[int]:
     """The references to texts, of which equal ones are put into the arena once. Raises MemoryError."""
     nodes: dict[str, int] = {}
     out: list[int] = []
-    made, address = _made(), context.address
+    make_text, address = _made(), context.address
     for each in given:
         text = str(each)
         word = nodes.get(text)
         if word is None:
             data = text.encode("utf-8", _ERRORS)
-            word = nodes[text] = made(address, data, len(data))
+            word = nodes[text] = make_text(address, data, len(data))
             if word == texts.FAILED:
                 raise MemoryError
         out.append(word)
@@ -239,19 +239,19 @@ class NodeMemory:
         return start + 8
 
     # ---- out of the arena ----
-    def read(self, roots: Sequence[int], dtype: str, made: dict[int, Node] | None = None) -> list[Node | None]:
-        """The nodes at addresses; null is None. They hold copies. made: those that there are, to which others come."""
-        made = {} if made is None else made
+    def read(self, roots: Sequence[int], dtype: str, nodes_read: dict[int, Node] | None = None) -> list[Node | None]:
+        """The nodes at addresses, which hold copies; null is None. nodes_read: earlier ones, to which it adds."""
+        nodes_read = {} if nodes_read is None else nodes_read
         work: list[tuple[int, str]] = []
 
         def node(address: int, dtype: str) -> Node | None:
             """Returns the node at an address, perhaps without its fields; None for null."""
             if not address:
                 return None
-            if address not in made:
-                made[address] = Node(0, ())
+            if address not in nodes_read:
+                nodes_read[address] = Node(0, ())
                 work.append((address, dtype))
-            return made[address]
+            return nodes_read[address]
 
         nodes = [node(address, dtype) for address in roots]
         while work:
@@ -260,7 +260,7 @@ class NodeMemory:
             tag = header >> collector.TAG_SHIFT & collector.TAG_MASK
             places = self.places(name, tag)
             raw = (ctypes.c_uint64 * len(places)).from_address(address)[:]
-            made[address].tag, made[address].fields = tag, self._fields(places, raw, node)
+            nodes_read[address].tag, nodes_read[address].fields = tag, self._fields(places, raw, node)
         return nodes
 
     def _fields(
@@ -349,12 +349,12 @@ class Marshal:
             return self.nodes.write(self.context, [value], dtype)[0]
         return word_of(value, dtype)
 
-    def scalar(self, word: int, dtype: str, made: Made = None) -> Any:
-        """A scalar from a word, unsigned. made: nodes that were read before, which it may hold or be."""
+    def scalar(self, word: int, dtype: str, nodes_read: Made = None) -> Any:
+        """A scalar from a word, unsigned. nodes_read: nodes that were read before, which it may hold or be."""
         if dtype == "str":
             return read_text(word)
         if is_handle(dtype):
-            return self.nodes.read([word], dtype, made)[0]
+            return self.nodes.read([word], dtype, nodes_read)[0]
         return scalar_class(dtype)(scalar_of(word, dtype))
 
     # ---- arrays ------------------------------------------------------------------------------------------------------
@@ -383,13 +383,15 @@ class Marshal:
             words = self.nodes.write(self.context, objects, dtype)
         return np.array(words, np.int64).reshape(given.shape)
 
-    def from_memory(self, array: Any, dtype: str, made: Made = None) -> Any:
+    def from_memory(self, array: Any, dtype: str, nodes_read: Made = None) -> Any:
         """An array from memory: addresses as their texts or nodes, what NumPy does not have in f32."""
         if not is_reference(dtype):
             return from_memory(array, dtype)
         words = array.reshape(-1).tolist()
         out = np.empty(array.shape, object)
-        out.reshape(-1)[:] = [read_text(k) for k in words] if dtype == "str" else self.nodes.read(words, dtype, made)
+        out.reshape(-1)[:] = (
+            [read_text(k) for k in words] if dtype == "str" else self.nodes.read(words, dtype, nodes_read)
+        )
         return out
 
     def hand_in(self, value: Any, dtype: str) -> int:
@@ -408,7 +410,7 @@ class Marshal:
         shown: they become text, which is the same for numbers of Python's own.
         """
         out: list[Any] = []
-        made: dict[int, Node] = {}
+        nodes_read: dict[int, Node] = {}
         for s in signatures:
             raw = (ctypes.c_int64 * s.words).from_address(address)
             if s.rank:
@@ -419,10 +421,10 @@ class Marshal:
                 kind = np.dtype(memory_dtype(s.dtype))
                 data: Any = (ctypes.c_char * (count * kind.itemsize)).from_address(raw[0])
                 array = np.frombuffer(data, kind).reshape(shape)
-                out.append(self.from_memory(array, s.dtype, made))
+                out.append(self.from_memory(array, s.dtype, nodes_read))
             elif shown and s.dtype in PLAIN:
                 out.append(scalar_of(raw[0] & ALL_BITS, s.dtype))
             else:
-                out.append(self.scalar(raw[0] & ALL_BITS, s.dtype, made))
+                out.append(self.scalar(raw[0] & ALL_BITS, s.dtype, nodes_read))
             address += 8 * s.words
         return out, address

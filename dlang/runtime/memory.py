@@ -347,22 +347,22 @@ def _serve(context: weakref.ref[Context]) -> Generator[int, int | None, None]:
             while True:
                 pointer = yield answer
                 answer = 0
-                here = context()
+                alive = context()
                 try:
-                    if here is not None and here.run.serve(here.words[support.SITE], pointer or 0):
+                    if alive is not None and alive.run.serve(alive.words[support.SITE], pointer or 0):
                         answer = support.FINE
                 except GeneratorExit as error:  # of a function of Python, not of this generator
-                    if here is not None:
-                        here.run.error = error
-                del here
+                    if alive is not None:
+                        alive.run.error = error
+                del alive
         except GeneratorExit:
             return
         except BaseException as error:  # handed on when compiled code has returned
             answer = 0
-            here = context()
-            if here is not None:
-                here.run.error = error
-            del here
+            alive = context()
+            if alive is not None:
+                alive.run.error = error
+            del alive
 
 
 class Lease:

@@ -185,11 +185,11 @@ def new_pool(threads: int) -> Pool:
     _ready(words, threads if has_threads() else 1)
     pool = Pool(ctypes.addressof(words), words)
     if hasattr(os, "register_at_fork"):
-        here = weakref.ref(pool)
+        pool_ref = weakref.ref(pool)
 
         def forget() -> None:
-            if (found := here()) is not None:
-                found.forget()
+            if (alive := pool_ref()) is not None:
+                alive.forget()
 
         os.register_at_fork(after_in_child=forget)
     return pool

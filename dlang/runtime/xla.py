@@ -77,7 +77,7 @@ def target(
         else:
             arguments.append(xla.Buffer(number, p.type.dtype if isinstance(p.type, Scalar) else None))
     outs: list[xla.Constant | xla.Buffer | None] = [None] * len(point.outs)
-    made: list[xla.Made] = []
+    arrays_made: list[xla.Made] = []
     scratch: list[Any] = []
     given = [o for o in point.order if o is not None]
     for (where, position), (dtype, shape, number) in zip(given[len(given) - len(results) :], results, strict=True):
@@ -87,11 +87,11 @@ def target(
                 scratch.append((ctypes.c_char * max(bytes, 1))())
             outs[position] = xla.Constant(ctypes.addressof(scratch[-1])) if number is None else xla.Buffer(number)
         elif number is not None:
-            made.append(xla.Made(position, number, dtype, bytes if shape else None))
+            arrays_made.append(xla.Made(position, number, dtype, bytes if shape else None))
     if any(o is None for o in outs):
         return None
     site = xla.Site(ctypes.addressof(state), context.address, ctypes.addressof(entry.cell) + 8 * CODE, NEVER)
-    text = xla.handler(site, arguments, [o for o in outs if o is not None], point.raw, made)
+    text = xla.handler(site, arguments, [o for o in outs if o is not None], point.raw, arrays_made)
     loaded = jit.load(objects.compile_object(text, level=0), [xla.NAME], ["sched_yield"])
     lasting = [kept for k, (_, kept) in enumerate(words) if k not in buffers]
     return Target(loaded.entries[xla.NAME], (program, context, run, tell, state, said, scratch, loaded, lasting))

@@ -15,9 +15,9 @@ _NONE = core.Facts(frozenset(), (), frozenset())
 
 def assigned(*trees: Tree) -> list[core.Local]:
     """The mutable locals that are assigned inside, in order of appearance, without those declared there."""
-    found = [facts_of(t) for t in trees]
-    declared = frozenset[core.Local]().union(*[f.declared for f in found])
-    return [local for local in dict.fromkeys(local for f in found for local in f.assigned) if local not in declared]
+    facts = [facts_of(t) for t in trees]
+    declared = frozenset[core.Local]().union(*[f.declared for f in facts])
+    return [local for local in dict.fromkeys(local for f in facts for local in f.assigned) if local not in declared]
 
 
 def escapes(t: Tree) -> frozenset[str]:
@@ -45,11 +45,11 @@ def facts_of(t: Tree) -> core.Facts:
             return _with_own(t, declared=frozenset(pattern_locals(t.pattern)))
         case core.If() | core.Match() | core.BlockExpr() | core.For() | core.While():
             if t.facts is None:
-                found = _inside(t)
+                facts = _inside(t)
                 if isinstance(t, core.For | core.While):
-                    found = core.Facts(found.leaves & {"return"}, found.assigned, found.declared)
-                object.__setattr__(t, "facts", found)
-                return found
+                    facts = core.Facts(facts.leaves & {"return"}, facts.assigned, facts.declared)
+                object.__setattr__(t, "facts", facts)
+                return facts
             return t.facts
         case _:
             return _inside(t)
@@ -73,15 +73,15 @@ def tails(e: core.Match) -> list[core.Match]:
 
     Each knows its facts by the next one, so no arm is looked at for each that stands before it.
     """
-    found: list[core.Match] = []
+    tails_reversed: list[core.Match] = []
     value, facts = facts_of(e.value), _NONE
     for k in range(len(e.arms) - 1, -1, -1):
         arm = map(facts_of, arm_children(e.arms[k]))
         facts = _joined([value, *arm, facts])
         tail = core.Match(e.type, e.span, e.value, e.arms[k:], e.opened)
         object.__setattr__(tail, "facts", facts)
-        found.append(tail)
-    return found[::-1]
+        tails_reversed.append(tail)
+    return tails_reversed[::-1]
 
 
 def _inside(t: Tree) -> core.Facts:
@@ -89,31 +89,31 @@ def _inside(t: Tree) -> core.Facts:
 
 
 def _joined(facts: Iterable[core.Facts]) -> core.Facts:
-    found = [f for f in facts if f is not _NONE]
-    if not found:
+    effective = [f for f in facts if f is not _NONE]
+    if not effective:
         return _NONE
-    assigned = dict.fromkeys([local for f in found for local in f.assigned])
+    assigned = dict.fromkeys([local for f in effective for local in f.assigned])
     leaves, declared = frozenset[str](), frozenset[core.Local]()
     return core.Facts(
-        leaves.union(*[f.leaves for f in found]), tuple(assigned), declared.union(*[f.declared for f in found])
+        leaves.union(*[f.leaves for f in effective]), tuple(assigned), declared.union(*[f.declared for f in effective])
     )
 
 
 def mentioned(t: Tree) -> list[core.Local | core.FnDecl]:
     """Locals and local functions mentioned inside, in order; the caller keeps those that it knows."""
-    found: dict[core.Local | core.FnDecl, None] = {}
+    names: dict[core.Local | core.FnDecl, None] = {}
     for node in walk(t):
         match node:
             case core.Ref(_, _, local):
-                found.setdefault(local)
+                names.setdefault(local)
             case core.FnRef() if node.decl.local:
-                found.setdefault(node.decl)
+                names.setdefault(node.decl)
             case core.Assign():
-                found.setdefault(node.place.local)
+                names.setdefault(node.place.local)
             case core.AssignTuple():
                 for p in node.places:
-                    found.setdefault(p.local)
-    return list(found)
+                    names.setdefault(p.local)
+    return list(names)
 
 
 # ---- effects ---------------------------------------------------------------------------------------------------------
@@ -177,13 +177,13 @@ def effects_in(t: Tree, env: Env) -> Effects:
         case core.Builtin(name="random_run", args=(seed, function)):
             return effects_in(seed, env) | (effects_in(function, env) - RANDOM)
         case core.Builtin(name=name) if name in BUILTINS:
-            own: Effects = frozenset({BUILTINS[name]})
+            effects: Effects = frozenset({BUILTINS[name]})
         case core.FnRef(decl=decl):
             return decl.effects | (effects_of(env[decl]) if decl in env else NONE)
         case core.Ref(local=local):
             return effects_of(env[local]) if local in env else NONE
         case core.Call(function=function):
-            own = stated(function.type)
+            effects = stated(function.type)
         case _:
-            own = NONE
-    return own.union(*[effects_in(c, env) for c in children(t)])
+            effects = NONE
+    return effects.union(*[effects_in(c, env) for c in children(t)])

@@ -61,8 +61,8 @@ def _unsigned_power(e: Emitter, x: Atom, k: Atom) -> Atom:
         whole = e.prim("powi", x, e.cast("i64", k))
     with e.block() as halves:
         half, odd = e.prim("shift_right", k, Lit(1, "u64")), e.prim("bit_and", k, Lit(1, "u64"))
-        root, rest = [e.prim("powi", x, e.cast("i64", part)) for part in (half, odd)]
-        product = e.prim("mul", e.prim("mul", root, root), rest)
+        root, odd_factor = [e.prim("powi", x, e.cast("i64", part)) for part in (half, odd)]
+        product = e.prim("mul", e.prim("mul", root, root), odd_factor)
     is_i64 = e.prim("lt", k, Lit(1 << 63, "u64"))
     op = anf.If(is_i64, anf.Block(tuple(plain), (whole,)), anf.Block(tuple(halves), (product,)))
     return e.emit(op, x.type)[0]
@@ -104,11 +104,11 @@ def elementwise(f: Frame, function: Scalars, *values: Value) -> Value:
                 atoms.append(v.atom)
                 continue
             assert isinstance(v, ArrayV)
-            own = index[len(index) - len(v.shape) :]
+            axes_of_operand = index[len(index) - len(v.shape) :]
             wide = shape[len(shape) - len(v.shape) :]
             stretched = [
                 poly(0) if d.constant == 1 and w.constant != 1 else i
-                for i, d, w in zip(own, v.shape, wide, strict=True)
+                for i, d, w in zip(axes_of_operand, v.shape, wide, strict=True)
             ]
             atoms.append(e.read(v.var, tuple(stretched)))
         result = function(*atoms)
@@ -169,8 +169,11 @@ def matmul(f: Frame, a: Value, b: Value) -> Value:
     p = e.axis(a.shape[-1], "p")
 
     def front(dims: tuple[Size, ...]) -> list[Size]:
-        own = axes[len(axes) - len(dims) :]
-        return [poly(0) if d.constant == 1 and w.highs[0].constant != 1 else poly(w.var) for d, w in zip(dims, own)]
+        trailing_axes = axes[len(axes) - len(dims) :]
+        return [
+            poly(0) if d.constant == 1 and w.highs[0].constant != 1 else poly(w.var)
+            for d, w in zip(dims, trailing_axes)
+        ]
 
     at_a = (*front(a.shape[:-2] if rows else ()), *[poly(x.var) for x in i], poly(p.var))
     at_b = (*front(b.shape[:-2] if columns else ()), poly(p.var), *[poly(x.var) for x in j])
@@ -181,8 +184,8 @@ def matmul(f: Frame, a: Value, b: Value) -> Value:
     shape = tuple([x.highs[0] for x in kept])
     destination = Reduce(shape, tuple([poly(x.var) for x in kept]), "sum")
     (out,) = e.comp((*kept, p), lets, (product,), (destination,), (wide,), "m")
-    found = ArrayV(out) if shape else ScalarV(out)
-    return found if wide == a.dtype else elementwise(f, lambda x: e.cast(a.dtype, x), found)
+    whole = ArrayV(out) if shape else ScalarV(out)
+    return whole if wide == a.dtype else elementwise(f, lambda x: e.cast(a.dtype, x), whole)
 
 
 # ---- zeros -----------------------------------------------------------------------------------------------------------

@@ -117,9 +117,9 @@ def permuted_leaf(f: Frame, x: ArrayV, order: Sequence[int]) -> ArrayV:
     whole = [*order, *range(len(order), len(x.shape))]
     axes = tuple([fresh("i", I64) for _ in whole])
     index = [poly(0)] * len(whole)
-    for k, own in enumerate(whole):
-        index[own] = poly(axes[k])
-    return ArrayV(f.emitter.view(x.var, axes, tuple([x.shape[own] for own in whole]), tuple(index)))
+    for k, place in enumerate(whole):
+        index[place] = poly(axes[k])
+    return ArrayV(f.emitter.view(x.var, axes, tuple([x.shape[place] for place in whole]), tuple(index)))
 
 
 def transpose(f: Frame, x: Value) -> Value:
@@ -171,8 +171,8 @@ def concat(f: Frame, parts: Sequence[Value]) -> Value:
     if isinstance(parts[0], Many):
         elements = [p.element for p in parts if isinstance(p, Many)]
         columns = zip(*map(leaves, elements), strict=True)
-        made = [atom(concat(f, list(map(leaf, column)))) for column in columns]
-        return Many(shape, rebuild(elements[0], iter(made)))
+        joined = [atom(concat(f, list(map(leaf, column)))) for column in columns]
+        return Many(shape, rebuild(elements[0], iter(joined)))
     arrays = tuple([as_array(p).var for p in parts])
     return ArrayV(f.emitter.emit(anf.Concat(arrays), anf.Array(as_array(parts[0]).dtype, shape))[0])
 
@@ -232,11 +232,11 @@ def extremum_of_texts(f: Frame, name: str, x: ArrayV, over: Sequence[int]) -> Va
 
     def begins(index: tuple[Size, ...]) -> Atom:
         """1 where a text is another one than that before it in order."""
-        here = e.read(flat.var, (poly(e.read(order.var, index)),))
+        current = e.read(flat.var, (poly(e.read(order.var, index)),))
         place = e.atom(index[0])
         with f.block() as then:
             before = e.read(flat.var, (poly(e.read(order.var, (index[0] - 1,))),))
-            other = e.cast("i64", e.prim("ne", here, before))
+            other = e.cast("i64", e.prim("ne", current, before))
         later = anf.Block(tuple(then), (other,))
         return e.emit(anf.If(e.prim("gt", place, Lit(0, "i64")), later, anf.Block((), (Lit(0, "i64"),))), I64)[0]
 

@@ -98,9 +98,9 @@ class Reach:
             e.facts.narrow(v, (), self.ends)
         covered = place * poly(self.step)
         if self.ends or e.exact(covered):
-            found = self.first + covered
-            e.settled.add(found)
-            return e.atom(found)
+            integer = self.first + covered
+            e.settled.add(integer)
+            return e.atom(integer)
         return e.prim("add", e.atom(self.first), e.prim("mul", e.atom(place), self.step))
 
 
@@ -145,8 +145,8 @@ def with_chosen(binders: Sequence[core.Binder]) -> Iterator[tuple[core.Binder, b
     """Each binder with whether what it ranges over mentions what those before it bind."""
     before: set[object] = set()
     for b in binders:
-        own = [n for source in binder_children(b) for n in mentioned(source)]
-        yield b, bool(before.intersection(own))
+        names = [n for source in binder_children(b) for n in mentioned(source)]
+        yield b, bool(before.intersection(names))
         before.update([b.local] if isinstance(b, core.Count) else pattern_locals(b.pattern))
 
 

@@ -165,13 +165,13 @@ def bind_parameter(
 
     declared = None if contains_function(argument) else frame.mono(local.type)
     free = None if declared is None else map_mono(declared, apart)
-    own = formal(argument, translate) if free is None else template(free, named_leaf(local.name))
-    frame.env[local] = own if declared is None or free == declared else frame.fit(own, declared)
-    if local.size is not None and not frame.define(local, own):
-        frame.bindings[local.size] = poly(scalar(own))
+    parameter = formal(argument, translate) if free is None else template(free, named_leaf(local.name))
+    frame.env[local] = parameter if declared is None or free == declared else frame.fit(parameter, declared)
+    if local.size is not None and not frame.define(local, parameter):
+        frame.bindings[local.size] = poly(scalar(parameter))
     if isinstance(local.refinement, Below):  # who calls has proven or checked it
-        learn_index(frame, own, local.refinement.size)
-    return own
+        learn_index(frame, parameter, local.refinement.size)
+    return parameter
 
 
 def learn_index(f: Frame, v: Value, below: ty.Size) -> None:
@@ -223,10 +223,10 @@ def results_of(
         if decl is not None and decl.result is not None and not contains_function(value):
             frame.bind_sizes(decl.result, value, decl.opened)
             value = frame.fit(value, frame.mono(decl.result))
-        own = inner_sizes(value, {*instance.sizes, *[p for p in params if p.type == I64]})
-        sizes = [e.atom(s) for s in own]
-        instance.extra = tuple(own.values())
-        instance.result = formal(value, lambda s: poly(own[s]) if s in own else s)
+        sizes_inside = inner_sizes(value, {*instance.sizes, *[p for p in params if p.type == I64]})
+        sizes = [e.atom(s) for s in sizes_inside]
+        instance.extra = tuple(sizes_inside.values())
+        instance.result = formal(value, lambda s: poly(sizes_inside[s]) if s in sizes_inside else s)
         instance.results = formal_results(instance, instance.result)
     return (*token, *sizes, *leaves(value))
 

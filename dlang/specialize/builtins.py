@@ -294,19 +294,19 @@ def scan(f: Frame, function: Value, init: Value, xs: Value, kind: Mono) -> Value
     outs = []
     for t in kinds:
         assert isinstance(t, Scalar | anf.Array)
-        own = t.shape if isinstance(t, anf.Array) else ()
-        outs.append(zeros(f, (n, *own), t.dtype))
+        element_shape = t.shape if isinstance(t, anf.Array) else ()
+        outs.append(zeros(f, (n, *element_shape), t.dtype))
     slots = tuple([fresh("out", o.type) for o in outs])
     index = e.axis(n, "k").var
-    here = [Element(poly(index))]
+    index_of_iteration = [Element(poly(index))]
     with f.block() as body, at(f, iterations, (index,)):
         f.world.token = inside
-        result = apply(f, function, [start, select(f, xs, here)])
+        result = apply(f, function, [start, select(f, xs, index_of_iteration)])
         assert isinstance(result, TupleV)
         state, output = result.items
         state = f.fit(reconciled(f, state, start, kind), mono_of(start))
         stored = [
-            atom(store_leaf(e, ArrayV(s), here, ScalarV(a) if isinstance(a.type, Scalar) else leaf(a)))
+            atom(store_leaf(e, ArrayV(s), index_of_iteration, ScalarV(a) if isinstance(a.type, Scalar) else leaf(a)))
             for s, a in zip(slots, leaves(output), strict=True)
         ]
         results = (*leaves(state), *stored, *some(f.world.token if acts else None))
@@ -315,8 +315,8 @@ def scan(f: Frame, function: Value, init: Value, xs: Value, kind: Mono) -> Value
     op = anf.For(index, poly(0), n, carried, first, anf.Block(tuple(body), results))
     bound = e.emit(op, *[p.type for p in carried])
     f.world.token = bound[-1] if acts else before
-    made = bound[len(params) : len(params) + len(slots)]
-    collected = gathered(output, made, (n,)) if outs else UNIT
+    collected_arrays = bound[len(params) : len(params) + len(slots)]
+    collected = gathered(output, collected_arrays, (n,)) if outs else UNIT
     return TupleV((rebuild(init, iter(bound[: len(params)])), collected))
 
 

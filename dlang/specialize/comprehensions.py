@@ -102,11 +102,11 @@ def is_comprehension(lets: list[Let], part: Atom) -> bool:
     """
     if not lets or lets[-1].vars != (part,) or not isinstance(lets[-1].op, anf.Comp):
         return False
-    *scalars, made = lets
-    assert isinstance(made.op, anf.Comp)
-    (to,) = made.op.destinations
+    *scalars, last = lets
+    assert isinstance(last.op, anf.Comp)
+    (to,) = last.op.destinations
     one_by_one = isinstance(to, Reduce) and to.monoid == "set" and to.into is None
-    if not one_by_one or to.index != tuple([poly(a.var) for a in made.op.axes]):
+    if not one_by_one or to.index != tuple([poly(a.var) for a in last.op.axes]):
         return False
     return all(is_mark(let.op) or let.op.IS.point for let in scalars)
 
@@ -130,8 +130,8 @@ def outside(value: Value, inner: set[anf.Var]) -> Value:
         bindings = value.bindings.items()
         known = {v: b for v, b in bindings if not any(s.mentions(inner) for s in sizes_of_binding(b))}
         value = replace(value, bindings=known)
-    own = parts_of(value)
-    return with_parts(value, [outside(p, inner) for p in own]) if own else value
+    parts = parts_of(value)
+    return with_parts(value, [outside(p, inner) for p in parts]) if parts else value
 
 
 def same_sizes(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Value) -> None:
@@ -164,8 +164,8 @@ def sequential(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Val
     state: list[anf.Var] = []
     for p in parts:
         assert isinstance(p.type, Scalar | anf.Array)
-        own = p.type.shape if isinstance(p.type, anf.Array) else ()
-        state.append(zeros(f, shape + own, p.type.dtype))
+        element_shape = p.type.shape if isinstance(p.type, anf.Array) else ()
+        state.append(zeros(f, shape + element_shape, p.type.dtype))
 
     def nest(depth: int, current: Sequence[Atom]) -> list[Atom]:
         if depth == len(axes):
@@ -213,30 +213,30 @@ def bounds(f: Frame, binders: Sequence[core.Binder], kept: bool = False) -> list
     """
     out: list[Bound] = []
     for k, (b, later) in enumerate(with_chosen(binders)):
-        found = chosen_bound(f, b, binders[:k], out) if later else bound(f, b)
-        out.append(axis_of(f, found) if kept else found)
+        bound_of_binder = chosen_bound(f, b, binders[:k], out) if later else bound(f, b)
+        out.append(axis_of(f, bound_of_binder) if kept else bound_of_binder)
     return out
 
 
-def chosen_bound(f: Frame, b: core.Binder, before: Sequence[core.Binder], found: Sequence[Bound]) -> Bound:
+def chosen_bound(f: Frame, b: core.Binder, before: Sequence[core.Binder], bounds_before: Sequence[Bound]) -> Bound:
     """A binder whose range depends on the place, but not how long it is.
 
     An array that has to be computed is computed once at each place of the binders before, not once for each element.
     """
     if not f.knows(b.size):
         raise unsupported("a range that differs from element to element of a comprehension", b.span)
-    here, size = chosen(f, b), f.size(b.size)
+    chosen_range, size = chosen(f, b), f.size(b.size)
     if is_part(b):
-        return Bound(size, "i", lambda g, at: here.at(g, at[:-1]).bind(g, at))
+        return Bound(size, "i", lambda g, at: chosen_range.at(g, at[:-1]).bind(g, at))
     assert isinstance(b, core.Each)
     pattern = b.pattern
-    depth = len(before) if here.drawn is not None else last_mentioned(b, before) + 1
-    places = found[:depth]
+    depth = len(before) if chosen_range.drawn is not None else last_mentioned(b, before) + 1
+    places = bounds_before[:depth]
     axes = axes_of(f, places)
     index = [poly(a.var) for a in axes]
     with f.block() as lets, inside(f, None, ()):
         bind_all(f, places, index)
-        arrays = here.array(f, index)
+        arrays = chosen_range.array(f, index)
     values = collect(f, axes, lets, arrays)
 
     def bind(g: Frame, at: Index) -> None:
@@ -247,9 +247,9 @@ def chosen_bound(f: Frame, b: core.Binder, before: Sequence[core.Binder], found:
 
 def last_mentioned(b: core.Binder, before: Sequence[core.Binder]) -> int:
     """The last of the binders before that a range mentions."""
-    own = {n for source in binder_children(b) for n in mentioned(source)}
+    names_mentioned = {n for source in binder_children(b) for n in mentioned(source)}
     names = [{x.local} if isinstance(x, core.Count) else set(pattern_locals(x.pattern)) for x in before]
-    return max(k for k, bound_here in enumerate(names) if own & bound_here)
+    return max(k for k, bound_here in enumerate(names) if names_mentioned & bound_here)
 
 
 # ---- conditions ------------------------------------------------------------------------------------------------------
@@ -283,16 +283,16 @@ def filtered(f: Frame, c: core.Comprehension) -> Value:
     places = places_of(f, c)
     sizes = tuple([b.size for b in grid.box]) or (grid.count,)
     axes = tuple([e.axis(s, "p") for s in sizes])
-    own = tuple([poly(a.var) for a in axes])
+    point = tuple([poly(a.var) for a in axes])
     with f.block() as lets:
         if grid.box:
-            index: Index = own
+            index: Index = point
             bind_all(f, grid.box, index)
         else:
             index = grid.enter(f, axes[0].var)
         with inside(f, places, [e.atom(i) for i in index]):
             holds = f.bool(c.condition)
-    (found,) = e.comp(axes, lets, (holds,), (Reduce(sizes, own, "set"),), ("bool",), "mask")
+    (found,) = e.comp(axes, lets, (holds,), (Reduce(sizes, point, "set"),), ("bool",), "mask")
     mask = e.reshape(found, (grid.count,))
     k = fresh("k", I64)
     e.facts.size(k)
@@ -339,8 +339,8 @@ def product(f: Frame, grid: Grid, b: Bound) -> Grid:
     b = points_of(f, b)
 
     def enter(g: Frame, point: Var) -> Index:
-        before, own = unravelled(g, point, [grid.count, b.size])
-        index = [*grid.enter(g, variable(g, before)), own]
+        before, inner = unravelled(g, point, [grid.count, b.size])
+        index = [*grid.enter(g, variable(g, before)), inner]
         b.bind(g, index)
         return index
 
@@ -351,11 +351,11 @@ def unravelled(f: Frame, point: Var, shape: list[Size]) -> list[Size]:
     """The index of a point in row-major order; in range, because the point is."""
     e = f.emitter
     out: list[Size] = []
-    rest: Atom = point
+    remaining: Atom = point
     for s in reversed(shape[1:]):
-        out.append(poly(e.prim("mod", rest, e.atom(s))))
-        rest = e.prim("floordiv", rest, e.atom(s))
-    out.append(poly(rest))
+        out.append(poly(e.prim("mod", remaining, e.atom(s))))
+        remaining = e.prim("floordiv", remaining, e.atom(s))
+    out.append(poly(remaining))
     out.reverse()
     for p, s in zip(out, shape, strict=True):
         e.facts.between(variable(f, p), (poly(0),), (s,))
@@ -379,12 +379,12 @@ def ranges(f: Frame, grid: Grid, b: Chosen) -> Grid:
         length = e.atom(size)
         if not e.facts.proves_nonnegative(size):
             length = e.prim("maximum", length, ZERO)
-    here = (poly(axis.var),)
+    at_point = (poly(axis.var),)
     lengths, total = e.comp(
         (axis,),
         lets,
         (length, length),
-        (Reduce((grid.count,), here, "set"), Reduce((), (), "sum")),
+        (Reduce((grid.count,), at_point, "set"), Reduce((), (), "sum")),
         ("i64", "i64"),
         "n",
     )
@@ -405,16 +405,16 @@ def ranges(f: Frame, grid: Grid, b: Chosen) -> Grid:
         (which,) = em.emit(anf.Prim("sub", (em.read(range_of, (poly(point),)), ONE)), I64, name="p")
         em.facts.between(which, (poly(0),), (grid.count,))
         before = list(grid.enter(g, which))
-        (own,) = em.emit(anf.Prim("sub", (point, em.read(starts, (poly(which),)))), I64, name="j")
-        index = [*before, poly(own)]
+        (inner,) = em.emit(anf.Prim("sub", (point, em.read(starts, (poly(which),)))), I64, name="j")
+        index = [*before, poly(inner)]
         if values is not None:
             assert isinstance(b.binder, core.Each)
-            em.facts.size(own)
+            em.facts.size(inner)
             bind_pattern(g, b.binder.pattern, select(g, values, [Element(poly(point))]))
             return index
-        here = b.at(g, before)
-        em.facts.between(own, (poly(0),), (here.size,))
-        here.bind(g, index)
+        range_at = b.at(g, before)
+        em.facts.between(inner, (poly(0),), (range_at.size,))
+        range_at.bind(g, index)
         return index
 
     return Grid(poly(total), enter)
@@ -445,18 +445,18 @@ def copied(f: Frame, grid: Grid, b: Chosen, starts: Var, total: Var) -> Value:
             shape = (poly(total), *x.type.shape[1:])
             rows = fresh("rows", Array(x.type.dtype, shape))
             axes = tuple([e.axis(s, "j") for s in x.type.shape])
-            own = tuple([poly(a.var) for a in axes])
+            element_index = tuple([poly(a.var) for a in axes])
             with f.block() as lets:
-                value = e.read(x, own)
-            place = Reduce(shape, (poly(first) + own[0], *own[1:]), "set", rows)
+                value = e.read(x, element_index)
+            place = Reduce(shape, (poly(first) + element_index[0], *element_index[1:]), "set", rows)
             params.append(rows)
             results += e.comp(axes, lets, (value,), (place,), (x.type.dtype,), "rows")
     start = [zeros(f, p.type.shape, p.type.dtype) for p in params if isinstance(p.type, Array)]
     loop = anf.For(index, poly(0), grid.count, tuple(params), tuple(start), anf.Block(tuple(body), tuple(results)))
-    made = e.emit(loop, *[p.type for p in params], name="rows")
+    rows_copied = e.emit(loop, *[p.type for p in params], name="rows")
     if isinstance(xs, Many):
-        return Many((poly(total), *xs.shape[1:]), rebuild(xs.element, iter(made)))
-    return rebuild(xs, iter(made))
+        return Many((poly(total), *xs.shape[1:]), rebuild(xs.element, iter(rows_copied)))
+    return rebuild(xs, iter(rows_copied))
 
 
 # ---- reductions ------------------------------------------------------------------------------------------------------

@@ -55,17 +55,19 @@ def run(f: Frame, e: core.BlockExpr) -> Value:
     return f.eval(e.result)
 
 
-def guarded(f: Frame, flags: Sequence[core.Local], rest: core.BlockExpr) -> Value:
+def guarded(f: Frame, flags: Sequence[core.Local], remainder: core.BlockExpr) -> Value:
     """Runs the rest of a block behind a statement that may have set one of the flags."""
-    if not rest.statements and rest.result == core.TupleExpr(rest.result.type, rest.result.span, ()):
+    if not remainder.statements and remainder.result == core.TupleExpr(
+        remainder.result.type, remainder.result.span, ()
+    ):
         return UNIT
     left = flag_value(f, flags)
 
     def goes_on() -> Value:
         f.env.update(dict.fromkeys(flags, ScalarV(FALSE)))
-        return run(f, rest)
+        return run(f, remainder)
 
-    return branches(f, rest, left, lambda: unreached(f, rest.type), goes_on, ())
+    return branches(f, remainder, left, lambda: unreached(f, remainder.type), goes_on, ())
 
 
 def unreached(f: Frame, t: ty.Type) -> Value:
@@ -248,11 +250,11 @@ def if_failed(f: Frame, condition: Atom, pieces: Callable[[], list[Piece]]) -> l
     """Text that is made only for an assert that failed, unless it costs nothing."""
     e = f.emitter
     with f.block() as lets:
-        found = pieces()
-        made = None if not lets else scalar(whole(f, found))
-    if made is None:
-        return found
-    op = anf.If(condition, anf.Block((), (Lit("", "str"),)), anf.Block(tuple(lets), (made,)))
+        text_pieces = pieces()
+        text = None if not lets else scalar(whole(f, text_pieces))
+    if text is None:
+        return text_pieces
+    op = anf.If(condition, anf.Block((), (Lit("", "str"),)), anf.Block(tuple(lets), (text,)))
     return [(e.emit(op, anf.Scalar("str"))[0], "")]
 
 
@@ -375,19 +377,21 @@ def separated(e: core.Expr) -> Parts:
             return separated(core.If(e.type, e.span, e.left, *arms))
         case core.Format():
             holes = [p[0] for p in e.parts if not isinstance(p, str)]
-            before, made = named_all(holes)
-            rest = iter(made)
+            before, named_parts = named_all(holes)
+            names_left = iter(named_parts)
             return before, dataclasses.replace(
-                e, parts=tuple([p if isinstance(p, str) else (next(rest), p[1]) for p in e.parts])
+                e, parts=tuple([p if isinstance(p, str) else (next(names_left), p[1]) for p in e.parts])
             )
         case core.Call():
             given = [a for a in e.args if a is not None]
-            before, (function, *made) = named_all([e.function, *given])
-            rest = iter(made)
-            return before, dataclasses.replace(e, function=function, args=tuple([a and next(rest) for a in e.args]))
+            before, (function, *named_parts) = named_all([e.function, *given])
+            names_left = iter(named_parts)
+            return before, dataclasses.replace(
+                e, function=function, args=tuple([a and next(names_left) for a in e.args])
+            )
         case core.Builtin():
-            before, made = named_all(e.args)
-            return before, dataclasses.replace(e, args=tuple(made))
+            before, named_parts = named_all(e.args)
+            return before, dataclasses.replace(e, args=tuple(named_parts))
         case core.Arith():
             before, (left, right) = named_all([e.left, e.right])
             return before, dataclasses.replace(e, left=left, right=right)
@@ -395,11 +399,11 @@ def separated(e: core.Expr) -> Parts:
             before, operand = named(e.operand)
             return before, dataclasses.replace(e, operand=operand)
         case core.TupleExpr() | core.ArrayExpr():
-            before, made = named_all(e.items)
-            return before, dataclasses.replace(e, items=tuple(made))
+            before, named_parts = named_all(e.items)
+            return before, dataclasses.replace(e, items=tuple(named_parts))
         case core.Construct():
-            before, made = named_all(e.fields)
-            return before, dataclasses.replace(e, fields=tuple(made))
+            before, named_parts = named_all(e.fields)
+            return before, dataclasses.replace(e, fields=tuple(named_parts))
         case core.Project() | core.As():
             before, value = named(e.value)
             return before, dataclasses.replace(e, value=value)
@@ -432,16 +436,16 @@ def named_all(parts: Sequence[core.Expr]) -> tuple[list[core.Statement], list[co
     """Parts that run one after another: those up to the last one that may leave get names."""
     last = max([k for k, p in enumerate(parts) if escapes(p)], default=-1)
     out: list[core.Statement] = []
-    made: list[core.Expr] = []
+    named: list[core.Expr] = []
     for k, p in enumerate(parts):
         if k > last or isinstance(p, core.Literal | core.FnRef):
-            made.append(p)
+            named.append(p)
             continue
         before, value = separated(p)
         local = core.Local("part", p.type, False, None, p.span)
         out += [*before, let(local, value, p.span)]
-        made.append(core.Ref(p.type, p.span, local))
-    return out, made
+        named.append(core.Ref(p.type, p.span, local))
+    return out, named
 
 
 def let(local: core.Local, value: core.Expr, span: Span) -> core.Let:
@@ -449,30 +453,30 @@ def let(local: core.Local, value: core.Expr, span: Span) -> core.Let:
 
 
 def parts_of(indices: Sequence[core.At | core.Range1]) -> list[core.Expr]:
-    found: list[core.Expr | None] = []
+    expressions: list[core.Expr | None] = []
     for i in indices:
-        found += [i.value] if isinstance(i, core.At) else [i.low, i.high, i.step]
-    return [p for p in found if p is not None]
+        expressions += [i.value] if isinstance(i, core.At) else [i.low, i.high, i.step]
+    return [p for p in expressions if p is not None]
 
 
 def named_indices(
     indices: tuple[core.At | core.Range1, ...],
 ) -> tuple[list[core.Statement], tuple[core.At | core.Range1, ...]]:
-    before, made = named_all(parts_of(indices))
-    rest = iter(made)
+    before, named = named_all(parts_of(indices))
+    names_left = iter(named)
     out: list[core.At | core.Range1] = []
     for i in indices:
         if isinstance(i, core.At):
-            out.append(core.At(next(rest)))
+            out.append(core.At(next(names_left)))
         else:
-            low, high, step = [p and next(rest) for p in (i.low, i.high, i.step)]
+            low, high, step = [p and next(names_left) for p in (i.low, i.high, i.step)]
             out.append(dataclasses.replace(i, low=low, high=high, step=step))
     return before, tuple(out)
 
 
 def named_places(places: Sequence[core.Place]) -> tuple[list[core.Statement], list[core.Place]]:
     out: list[core.Statement] = []
-    made: list[core.Place] = []
+    named: list[core.Place] = []
     for p in places:
         steps: list[core.FieldStep | core.IndexStep] = []
         for step in p.steps:
@@ -481,8 +485,8 @@ def named_places(places: Sequence[core.Place]) -> tuple[list[core.Statement], li
                 out += before
                 step = core.IndexStep(indices)
             steps.append(step)
-        made.append(dataclasses.replace(p, steps=tuple(steps)))
-    return out, made
+        named.append(dataclasses.replace(p, steps=tuple(steps)))
+    return out, named
 
 
 def named_binder(b: core.Binder) -> tuple[list[core.Statement], core.Binder]:
@@ -496,6 +500,6 @@ def named_binder(b: core.Binder) -> tuple[list[core.Statement], core.Binder]:
             before, array = named(b.array)
             return before, dataclasses.replace(b, array=array)
         case core.Range():
-            before, made = named_all([p for p in (b.low, b.high, b.step) if p is not None])
-            low, high, *step = made
+            before, named_parts = named_all([p for p in (b.low, b.high, b.step) if p is not None])
+            low, high, *step = named_parts
             return before, dataclasses.replace(b, low=low, high=high, step=step[0] if step else None)

@@ -71,9 +71,9 @@ class Nodes:
         if self.flat[key]:
             return None
         if key not in self.table:
-            own = tuple([marked_bound(a) for a in args])
+            marked = tuple([marked_bound(a) for a in args])
             effects = effects_within(decl, args, {decl})
-            node = Node(decl, own, f"{decl.name}.{next(self.serial)}", label(MonoName(decl, args)), effects)
+            node = Node(decl, marked, f"{decl.name}.{next(self.serial)}", label(MonoName(decl, args)), effects)
             self.table[key] = self.named[node.name] = node
         node = self.table[key]
         return MonoNode(decl, args, node.name, node.effects)
@@ -106,7 +106,7 @@ def flatness(decl: ty.DataDecl, args: tuple[Bound, ...], known: Mapping[Key, boo
         (name_key(decl, args), decl, args, ())
     ]
     while pending:
-        key, outer, own, path = pending.pop()
+        key, outer, arguments, path = pending.pop()
         if key in fields:
             continue
         size = part_count(key)
@@ -120,9 +120,9 @@ def flatness(decl: ty.DataDecl, args: tuple[Bound, ...], known: Mapping[Key, boo
             )
         if outer.is_struct:
             structs.add(key)
-        inside = {name_key(inner, given): (inner, given) for inner, given in mentioned(outer, own)}
-        fields[key] = [found for found in inside if found not in known]
-        pending += [(found, *inside[found], (*path, (outer, size))) for found in fields[key]]
+        inside = {name_key(inner, given): (inner, given) for inner, given in mentioned(outer, arguments)}
+        fields[key] = [inner_key for inner_key in inside if inner_key not in known]
+        pending += [(inner_key, *inside[inner_key], (*path, (outer, size))) for inner_key in fields[key]]
     of_structs = {key: [other for other in fields[key] if other in structs] for key in structs}
     circular, circular_structs = [in_cycles(graph, components(graph)) for graph in (fields, of_structs)]
     return {key: key not in (circular_structs if key in structs else circular) for key in fields}
@@ -138,20 +138,20 @@ def mentioned(decl: ty.DataDecl, args: tuple[Bound, ...]) -> Iterator[tuple[ty.D
 
 def effects_within(decl: ty.DataDecl, args: tuple[Bound, ...], seen: set[ty.DataDecl]) -> frozenset[str]:
     """Returns the effects of calling the functions in a value, by the types of the fields and the arguments."""
-    found: frozenset[str] = frozenset()
+    effects: frozenset[str] = frozenset()
     for b in args:
         if isinstance(b, Mono):
-            found |= effects_in_type(b, seen)
+            effects |= effects_in_type(b, seen)
     stack = [t for variant in decl.variants for _, t in variant.fields]
     while stack:
         t = ty.resolve(stack.pop())
         if isinstance(t, ty.TypeFn):
-            found |= effects_root(t.effects).names
+            effects |= effects_root(t.effects).names
         if isinstance(t, ty.TypeData) and t.decl not in seen:
             seen.add(t.decl)
-            found |= effects_within(t.decl, (), seen)
+            effects |= effects_within(t.decl, (), seen)
         stack.extend(x for x in ty.children(t) if not isinstance(x, ty.Size | ty.Shape))
-    return found & (WORLD | RANDOM)
+    return effects & (WORLD | RANDOM)
 
 
 def effects_in_type(m: Mono, seen: set[ty.DataDecl]) -> frozenset[str]:
@@ -206,13 +206,13 @@ def erased(t: ty.Type, known: dict[ty.Var, Bound]) -> Mono:
         case ty.TypeFn(params, result):
             return MonoTuple(tuple([erased(p, known) for p in (*params, result)]))
         case ty.TypeData(decl, args):
-            own: list[Bound] = []
+            erased_args: list[Bound] = []
             for a in args:
                 if isinstance(a, ty.Size):
-                    own.append(NO_SIZE)
+                    erased_args.append(NO_SIZE)
                 else:
-                    own.append(erased_shape(a, known) if isinstance(a, ty.Shape) else erased(a, known))
-            return MonoName(decl, tuple(own))
+                    erased_args.append(erased_shape(a, known) if isinstance(a, ty.Shape) else erased(a, known))
+            return MonoName(decl, tuple(erased_args))
 
 
 def erased_shape(s: ty.Shape, known: dict[ty.Var, Bound]) -> tuple[anf.Size, ...]:

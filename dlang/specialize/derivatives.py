@@ -55,8 +55,8 @@ class Differentiated:
 
     @property
     def positions(self) -> tuple[int, ...]:
-        found = [p for k in self.targets for p in self.instance.arg_positions(k)]
-        return tuple([p for p in found if carries(self.use.actuals[p])])
+        places = [p for k in self.targets for p in self.instance.arg_positions(k)]
+        return tuple([p for p in places if carries(self.use.actuals[p])])
 
     @property
     def skipped(self) -> int:
@@ -94,8 +94,8 @@ def gradient(f: Frame, d: DerivativeV, args: Sequence[Value]) -> Value:
     with f.emitter.at(d.span):
         f.emitter.bind(op, (*results, *cotangents))
     value = f.instances.returned(f, call.use, results)
-    found = iter(cotangents)
-    slopes = [overlaid(call.actual(k), found) for k in d.wrt]
+    cotangents_left = iter(cotangents)
+    slopes = [overlaid(call.actual(k), cotangents_left) for k in d.wrt]
     slope = slopes[0] if d.single else TupleV(tuple(slopes))
     return TupleV((value, slope)) if d.kind == "value_and_grad" else slope
 
@@ -155,8 +155,10 @@ def pulled(f: Frame, pull: PullV, args: Sequence[Value]) -> Value:
     tape, *integers = [a for v in pull.held for a in leaves(v)]
     op = anf.VjpBackward(pull.function, pull.positions, pull.seeded, tape, tuple(integers), tuple(seeds))
     f.emitter.bind(op, outs)
-    found, rest = iter(outs), iter([a for v in pull.rest for a in leaves(v)])
-    slopes = [rebuild(t, iter([next(found if carries(a) else rest) for a in leaves(t)])) for t in pull.targets]
+    pulled_left, unpulled_left = iter(outs), iter([a for v in pull.rest for a in leaves(v)])
+    slopes = [
+        rebuild(t, iter([next(pulled_left if carries(a) else unpulled_left) for a in leaves(t)])) for t in pull.targets
+    ]
     return slopes[0] if pull.single else TupleV(tuple(slopes))
 
 
@@ -167,13 +169,13 @@ def jvp(f: Frame, d: DerivativeV, args: Sequence[Value]) -> TupleV:
     call = differentiated(f, d, args[:n])
     tangents: dict[int, Atom] = {}
     for k in d.wrt:
-        own = call.actual(k)
+        primal = call.actual(k)
         given = args[n + k]
-        if contains_function(own) and shape_key(own, lambda _: None) != shape_key(given, lambda _: None):
+        if contains_function(primal) and shape_key(primal, lambda _: None) != shape_key(given, lambda _: None):
             # The tangent of a function is one of what it captured: a function of the same code.
             raise no_function(d, "the tangent of a function is given as another function")
-        fitted = f.fit(given, mono_of(own))
-        same_variants(f, tags_in(own), fitted)
+        fitted = f.fit(given, mono_of(primal))
+        same_variants(f, tags_in(primal), fitted)
         for p, a in zip(call.instance.arg_positions(k), leaves(fitted), strict=True):
             if carries(a):
                 tangents[p] = a
@@ -216,11 +218,11 @@ def closure_for(d: DerivativeV, args: Sequence[Value]) -> ClosureV:
         # Of a function that is known only when it runs, the arguments say what sizes there are.
         variables = tuple([TypeVar(0, rigid=True) for _ in args])
         types, bindings = variables, {v: mono_of(a) for v, a in zip(variables, args, strict=True)}
-    own = tuple([core.Local(f"x{k}", t) for k, t in enumerate(types)])
+    locals_of_call = tuple([core.Local(f"x{k}", t) for k, t in enumerate(types)])
     held = core.Local("derivative", types[0])
-    arguments = tuple([core.Ref(local.type, d.span, local) for local in own])
+    arguments = tuple([core.Ref(local.type, d.span, local) for local in locals_of_call])
     body = core.Call(held.type, d.span, core.Ref(held.type, d.span, held), arguments)
-    return ClosureV(own, body, d.span, ((held, inner),), bindings)
+    return ClosureV(locals_of_call, body, d.span, ((held, inner),), bindings)
 
 
 def base_of(v: FnV) -> FnV:
@@ -316,11 +318,11 @@ def result_of(f: Frame, call: Differentiated) -> Value:
 
 
 # ---- rows and columns ------------------------------------------------------------------------------------------------
-def structured(d: DerivativeV, call: Differentiated, result: Value, made: list[list[Value]]) -> Value:
+def structured(d: DerivativeV, call: Differentiated, result: Value, matrices: list[list[Value]]) -> Value:
     """The matrices of every unit of the result and every unit of the parameters, as tuples like these."""
     targets = targets_of(call)
     inner = targets[0] if d.single else TupleV(tuple(targets))
-    rows = iter(made)
+    rows = iter(matrices)
 
     def outer(v: Value) -> Value:
         if isinstance(v, TupleV):
@@ -345,8 +347,8 @@ def columns_of(f: Frame, d: DerivativeV, call: Differentiated, result: Value) ->
             _, dy = pushed(f, d, call, {p: one_hot(f, x, index)})
             return [sized(f, u, like) for u, like in zip(units(dy), outs, strict=True)]
 
-        found = at_every(f, shape_of(x), tangent)
-        columns.append([turned(f, v, len(shape_of(x))) for v in found])
+        tangents = at_every(f, shape_of(x), tangent)
+        columns.append([turned(f, v, len(shape_of(x))) for v in tangents])
     return structured(d, call, result, [[column[k] for column in columns] for k in range(len(outs))])
 
 
@@ -360,25 +362,29 @@ def rows_of(f: Frame, d: DerivativeV, call: Differentiated) -> Value:
     def slopes(k: int) -> list[Value]:
         def cotangent(index: Shape) -> list[Value]:
             seeds = [one_hot(f, y, index) if n == k else unmoved(f, y) for n, y in enumerate(flat)]
-            found = pulled(f, pull, [rebuild(value, iter(seeds))])
-            return [sized(f, u, like) for u, like in zip(units(found), ins, strict=True)]
+            cotangents = pulled(f, pull, [rebuild(value, iter(seeds))])
+            return [sized(f, u, like) for u, like in zip(units(cotangents), ins, strict=True)]
 
         return [in_dtype(f, v, dtype_of(flat[k])) for v in at_every(f, shape_of(flat[k]), cotangent)]
 
-    found = [slopes(k) if dtype_of(y) in anf.FLOATS else None for k, y in enumerate(flat)]
-    made: list[list[Value]] = []
+    rows_of_leaves = [slopes(k) if dtype_of(y) in anf.FLOATS else None for k, y in enumerate(flat)]
+    matrices: list[list[Value]] = []
     first = 0
     for y in units(value):
         count = len(list(leaves(y)))
-        own = slice(first, first + count)
+        leaves_of_unit = slice(first, first + count)
         first += count
-        whole = found[own.start]
+        whole = rows_of_leaves[leaves_of_unit.start]
         if whole is not None and is_plain(y):
-            made.append(whole)
+            matrices.append(whole)
             continue
-        columns = [[None if rows is None else rows[j] for rows in found[own]] for j in range(len(ins))]
-        made.append([as_columns(f, y, x, flat[own], column) for x, column in zip(ins, columns, strict=True)])
-    return structured(d, call, value, made)
+        columns = [
+            [None if rows is None else rows[j] for rows in rows_of_leaves[leaves_of_unit]] for j in range(len(ins))
+        ]
+        matrices.append(
+            [as_columns(f, y, x, flat[leaves_of_unit], column) for x, column in zip(ins, columns, strict=True)]
+        )
+    return structured(d, call, value, matrices)
 
 
 def as_columns(f: Frame, y: Value, x: Value, flat: Sequence[Value], rows: Sequence[Value | None]) -> Value:
@@ -388,11 +394,11 @@ def as_columns(f: Frame, y: Value, x: Value, flat: Sequence[Value], rows: Sequen
     """
     shape = shape_of(x)
     atoms: list[Atom] = []
-    for own, row in zip(flat, rows, strict=True):
+    for leaf_value, row in zip(flat, rows, strict=True):
         if row is not None:
-            atoms += leaves(turned(f, row, len(shape_of(own))))
+            atoms += leaves(turned(f, row, len(shape_of(leaf_value))))
         else:
-            (a,) = leaves(own)
+            (a,) = leaves(leaf_value)
             atoms.append(repeated(f, shape, a) if shape else a)
     return gathered(y, [a for a in atoms if isinstance(a, Var)], shape) if shape else rebuild(y, iter(atoms))
 
@@ -428,11 +434,11 @@ def one_hot(f: Frame, like: Value, index: Shape) -> Atom:
         return Lit(1.0, dtype)
     axes = tuple([e.axis(s, "j") for s in shape])
     with f.block() as lets:
-        here: Atom = Lit(True, "bool")
+        at_index: Atom = Lit(True, "bool")
         for a, i in zip(axes, index, strict=True):
             same = e.prim("eq", a.var, e.atom(i))
-            here = same if isinstance(here, Lit) else e.prim("and", here, same)
-        x = e.cast(dtype, here)
+            at_index = same if isinstance(at_index, Lit) else e.prim("and", at_index, same)
+        x = e.cast(dtype, at_index)
     keep = anf.Reduce(shape, tuple([poly(a.var) for a in axes]), "set")
     return e.comp(axes, lets, (x,), (keep,), (dtype,), "seed")[0]
 

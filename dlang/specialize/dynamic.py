@@ -175,24 +175,24 @@ def each(f: Frame, v: Many, function: Callable[[Value], Value]) -> Value:
     index = tuple([poly(a.var) for a in axes])
     arrays = [a for a in leaves(v) if isinstance(a, Var) and isinstance(a.type, anf.Array)]
     with f.block() as lets:
-        own = [element(f, a, index) for a in arrays]
-        value = function(rebuild(v.element, iter(own)))
-    whole = dict(zip(own, arrays, strict=True))
+        elements = [element(f, a, index) for a in arrays]
+        value = function(rebuild(v.element, iter(elements)))
+    whole = dict(zip(elements, arrays, strict=True))
     atoms = tuple([a for a in leaves(value) if isinstance(a.type, Scalar)])
     dtypes = tuple([a.type.dtype for a in atoms if isinstance(a.type, Scalar)])
     outs = iter(e.comp(axes, lets, atoms, tuple([Reduce(v.shape, index, "set") for _ in atoms]), dtypes))
-    made = [next(outs) if isinstance(a.type, Scalar) else whole[a] for a in leaves(value)]
-    return Many(v.shape, rebuild(value, iter(made)))
+    parts = [next(outs) if isinstance(a.type, Scalar) else whole[a] for a in leaves(value)]
+    return Many(v.shape, rebuild(value, iter(parts)))
 
 
 def element(f: Frame, a: Var, index: tuple[Size, ...]) -> Atom:
     """Emits the part of an array at a point of its first axes."""
     assert isinstance(a.type, anf.Array)
-    rest = a.type.shape[len(index) :]
-    if not rest:
+    inner_shape = a.type.shape[len(index) :]
+    if not inner_shape:
         return f.emitter.read(a, index)
-    axes = tuple([fresh("i", I64) for _ in rest])
-    return f.emitter.view(a, axes, rest, (*index, *map(poly, axes)))
+    axes = tuple([fresh("i", I64) for _ in inner_shape])
+    return f.emitter.view(a, axes, inner_shape, (*index, *map(poly, axes)))
 
 
 def with_effects(f: Frame, m: Mono, effects: Effects) -> Mono:
@@ -209,8 +209,8 @@ def with_effects(f: Frame, m: Mono, effects: Effects) -> Mono:
         case MonoEnum():
             return m.map(lambda x: with_effects(f, x, effects))
         case MonoName(decl, args) | MonoNode(decl, args):
-            own = tuple([with_effects(f, a, effects) if isinstance(a, Mono) else a for a in args])
-            return m if own == args else f.instances.node_type(decl, own) or MonoName(decl, own)
+            arguments = tuple([with_effects(f, a, effects) if isinstance(a, Mono) else a for a in args])
+            return m if arguments == args else f.instances.node_type(decl, arguments) or MonoName(decl, arguments)
         case _:
             return m
 
@@ -273,8 +273,8 @@ def call_dynamic(f: Frame, function: DynamicV, args: Sequence[Value]) -> Value:
     arrow = f.instances.arrows.named[function.type.dtype]
     arrow.called = True
     assert isinstance(function.handle, ScalarV)
-    own = [dynamic(f, a, t) for a, t in zip(args, arrow.type.params, strict=True)]
-    atoms = packed(f, arrow.params, own)
+    values = [dynamic(f, a, t) for a, t in zip(args, arrow.type.params, strict=True)]
+    atoms = packed(f, arrow.params, values)
     count = len(arrow.params.sizes)
     actuals = [*atoms[:count]]
     effects = arrow.type.effects

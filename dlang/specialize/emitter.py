@@ -203,9 +203,9 @@ class Emitter:
         if scale > 1 and known not in self.whole:
             self.whole.add(known)
             value = self.atom(known * scale)
-            rest = self.prim("mod", value, Lit(scale, "i64"))
+            remainder = self.prim("mod", value, Lit(scale, "i64"))
             parts = ("the size ", "", f" / {scale} is not a whole number")
-            self.check(self.prim("eq", rest, Lit(0, "i64")), "E0807", parts, (value,))
+            self.check(self.prim("eq", remainder, Lit(0, "i64")), "E0807", parts, (value,))
         return size if scale == 1 or size.constant is None else poly(int(size.constant))
 
     def cast(self, dtype: str, atom: Atom) -> Atom:
@@ -257,13 +257,13 @@ class Emitter:
         what: how a message calls the axis of a number.
         """
         assert isinstance(array.type, anf.Array)
-        for k, (own, size) in enumerate(zip(array.type.shape, shape, strict=True)):
-            if self.opened(own) != self.opened(size):
+        for k, (actual, size) in enumerate(zip(array.type.shape, shape, strict=True)):
+            if self.opened(actual) != self.opened(size):
                 self.settle(size, "a size")
-                (array,) = self.compared(own, size, what.format(k), ((array, k),))
+                (array,) = self.compared(actual, size, what.format(k), ((array, k),))
         return self.reshape(array, shape)
 
-    def compared(self, own: Size, size: Size, what: str, arrays: Sequence[tuple[Var, int]]) -> list[Var]:
+    def compared(self, actual_size: Size, size: Size, what: str, arrays: Sequence[tuple[Var, int]]) -> list[Var]:
         """Arrays, each with an axis of the size `own`, certified to have another one there, which is compared now."""
         certified = []
         for array, axis in arrays:
@@ -271,11 +271,11 @@ class Emitter:
             shape = array.type.shape
             type = anf.Array(array.type.dtype, (*shape[:axis], size, *shape[axis + 1 :]))
             certified.append(fresh(array.name, type))
-        found, expected = self.atom(own), self.atom(size)
-        same = self.prim("eq", found, expected)
+        actual, expected = self.atom(actual_size), self.atom(size)
+        same = self.prim("eq", actual, expected)
         parts = (f"{what} has size ", "", ", expected ", "", "")
         guarded = tuple([array for array, _ in arrays])
-        self.bind(anf.Assert(same, "E0807", parts, (found, expected), guarded), tuple(certified))
+        self.bind(anf.Assert(same, "E0807", parts, (actual, expected), guarded), tuple(certified))
         return certified
 
     def opened(self, size: Size) -> Size:
@@ -329,9 +329,9 @@ class Emitter:
         """Learns low <= size < high, of the variable in it of which nothing is known."""
         unknown = [v for v in dict.fromkeys(size.atoms()) if not self.facts.small(poly(v))]
         if len(unknown) == 1 and (c := size.terms.get((unknown[0],))) in (1, -1):
-            rest = size.without(unknown[0])
-            if not rest.mentions(unknown):
-                lows, highs = (low - rest, high - rest) if c == 1 else (rest - high + 1, rest - low + 1)
+            others = size.without(unknown[0])
+            if not others.mentions(unknown):
+                lows, highs = (low - others, high - others) if c == 1 else (others - high + 1, others - low + 1)
                 self.facts.narrow(unknown[0], (lows,), (highs,))
 
     def checked_size(self, size: Size, what: str) -> Size:

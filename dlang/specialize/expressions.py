@@ -272,10 +272,10 @@ def array(f: Frame, e: core.ArrayExpr, items: list[Value]) -> Value:
 
 def enum(f: Frame, t: MonoEnum, tag: int, values: tuple[Value, ...]) -> Value:
     """A variant; the fields of the others are zeros."""
-    made = nothing(f, t)
-    assert isinstance(made, EnumV)
+    zero = nothing(f, t)
+    assert isinstance(zero, EnumV)
     fields = tuple([f.fit(v, m) for v, m in zip(values, t.variants[tag], strict=True)])
-    variants = (*made.variants[:tag], fields, *made.variants[tag + 1 :])
+    variants = (*zero.variants[:tag], fields, *zero.variants[tag + 1 :])
     return EnumV(t.decl, ScalarV(Lit(tag, "i64")), variants)
 
 
@@ -332,9 +332,9 @@ def pairs(v: Value, wanted: Mono, path: str, first: int, depth: int, span: Span)
     first: how many leaves come before those of this value. depth: in how many axes of arrays around it they lie.
     """
 
-    def axes(own: tuple[Size, ...], stated: tuple[Size, ...], count: int) -> Iterator[Pair]:
-        assert len(own) == len(stated), "the checker compares the numbers of axes"
-        for k, (a, b) in enumerate(zip(own, stated, strict=True)):
+    def axes(actual: tuple[Size, ...], stated: tuple[Size, ...], count: int) -> Iterator[Pair]:
+        assert len(actual) == len(stated), "the checker compares the numbers of axes"
+        for k, (a, b) in enumerate(zip(actual, stated, strict=True)):
             what = f"axis {k}" + (f" of `{path}`" if path else "")
             yield Pair(what, a, b, range(first, first + count), depth + k)
 
@@ -382,9 +382,9 @@ def arm_numbers(v: Value, arms: Sequence[core.Arm]) -> tuple[Atom, list[tuple[in
     """The number that chooses among arms, those in the order of their numbers, which leave none out, and the arm for
     all other numbers; None where arms are told apart in another way."""
     last = arms[-1]
-    rest = last if isinstance(last.pattern, core.Wildcard | core.Bind) and last.guard is None else None
-    found: dict[int, core.Arm] = {}
-    for arm in arms if rest is None else arms[:-1]:
+    fallback = last if isinstance(last.pattern, core.Wildcard | core.Bind) and last.guard is None else None
+    by_number: dict[int, core.Arm] = {}
+    for arm in arms if fallback is None else arms[:-1]:
         match arm.pattern, v:
             case core.LiteralPattern(literal), ScalarV() if v.dtype in INTEGERS and isinstance(literal.value, int):
                 number = literal.value
@@ -392,38 +392,38 @@ def arm_numbers(v: Value, arms: Sequence[core.Arm]) -> tuple[Atom, list[tuple[in
                 number = variant.tag
             case _:
                 return None
-        if number in found or arm.guard is not None:
+        if number in by_number or arm.guard is not None:
             return None
-        found[number] = arm
-    order = sorted(found.items())
+        by_number[number] = arm
+    order = sorted(by_number.items())
     if order[-1][0] - order[0][0] + 1 != len(order):
         return None
     tag = v.tag if isinstance(v, EnumV) else v
     assert isinstance(tag, ScalarV)
-    return tag.atom, order, rest
+    return tag.atom, order, fallback
 
 
 def by_halves(
-    f: Frame, e: core.Match, v: Value, number: Atom, arms: Sequence[tuple[int, core.Arm]], rest: core.Arm | None
+    f: Frame, e: core.Match, v: Value, number: Atom, arms: Sequence[tuple[int, core.Arm]], fallback: core.Arm | None
 ) -> Value:
-    """The arm that a number chooses. rest: the arm for numbers below the first, or above the last."""
+    """The arm that a number chooses. fallback: the arm for numbers below the first, or above the last."""
     em, dtype = f.emitter, dtype_of(number)
-    if rest is not None:
+    if fallback is not None:
         low = em.prim("ge", number, Lit(arms[0][0], dtype))
         inside = em.prim("and", low, em.prim("le", number, Lit(arms[-1][0], dtype)))
         return branches(
-            f, e, inside, lambda: by_halves(f, e, v, number, arms, None), lambda: taken(f, rest, v), e.opened
+            f, e, inside, lambda: by_halves(f, e, v, number, arms, None), lambda: taken(f, fallback, v), e.opened
         )
     if len(arms) == 1:
         return taken(f, arms[0][1], v)
     middle = len(arms) // 2
-    here = core.Match(e.type, e.span, e.value, tuple([arm for _, arm in arms]), e.opened)
+    inner_match = core.Match(e.type, e.span, e.value, tuple([arm for _, arm in arms]), e.opened)
     return branches(
         f,
-        here,
+        inner_match,
         em.prim("lt", number, Lit(arms[middle][0], dtype)),
-        lambda: by_halves(f, here, v, number, arms[:middle], None),
-        lambda: by_halves(f, here, v, number, arms[middle:], None),
+        lambda: by_halves(f, inner_match, v, number, arms[:middle], None),
+        lambda: by_halves(f, inner_match, v, number, arms[middle:], None),
         e.opened,
     )
 

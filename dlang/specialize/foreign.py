@@ -76,10 +76,10 @@ def foreign(f: Frame, e: core.Foreign, args: list[Value]) -> Value:
         if any(isinstance(a.type, anf.Scalar) for a in leaves(value)):
             raise _no_kernel(e)
     else:
-        made = e.function
-        if made is None and f.instances.runs:
-            made = _found(e, lambda folder: find_python(e.target.removeprefix("python:"), folder))
-        function, given = _described(f, e, made, args, mono, opened)
+        function_given = e.function
+        if function_given is None and f.instances.runs:
+            function_given = _found(e, lambda folder: find_python(e.target.removeprefix("python:"), folder))
+        function, given = _described(f, e, function_given, args, mono, opened)
         target = _registered(f, name, function)
         atoms = [*[em.atom(s) for s in given], *atoms]
     results = (*opened, *leaf_vars(value))
@@ -235,17 +235,17 @@ def read_value(f: Frame, b: core.Builtin, path: Atom) -> Value:
     mono = f.mono(b.type)
     wanted = [a.type for a in leaves(template(mono, lambda t: fresh("x", t)))]
     results: list[Var] = []
-    found: list[Var] = []
+    read: list[Var] = []
     for t in wanted:
         dims = [fresh("n", I64) for _ in t.shape] if isinstance(t, Array) else []
-        found.append(fresh("x", Array(t.dtype, tuple(map(poly, dims))) if isinstance(t, Array) else t))
-        results += [*dims, found[-1]]
+        read.append(fresh("x", Array(t.dtype, tuple(map(poly, dims))) if isinstance(t, Array) else t))
+        results += [*dims, read[-1]]
     token = fresh("w", anf.Token())
     form = _form(f, mono, "loaded")
     e.bind(anf.Effect("io.read_value", f.world.token, (path,), (encoded(form),)), (token, *results))
     f.world.token = token
     known: dict[Var, Size] = {}
-    for t, x in zip(wanted, found, strict=True):
+    for t, x in zip(wanted, read, strict=True):
         for s, d in zip(_shape(t), _shape(x.type), strict=True):
             if s.atom in unknown and s.atom not in known:
                 known[s.atom] = d
@@ -262,7 +262,7 @@ def read_value(f: Frame, b: core.Builtin, path: Atom) -> Value:
             help=("state the size: a constant, or one that is known where the value is loaded",),
         )
     atoms: list[Atom] = []
-    for t, x, member in zip(wanted, found, form.members, strict=True):
+    for t, x, member in zip(wanted, read, form.members, strict=True):
         shape = tuple([s.substitute(known.get) for s in _shape(t)])
         atoms.append(e.resized(x, shape, f"axis {{}} of `{member.name}` in the file") if shape else x)
     return rebuild(template(f.mono(b.type), lambda t: fresh("x", t)), iter(atoms))

@@ -197,8 +197,8 @@ class Frame:
         t = ty.resolve(t)
         match t:
             case ty.TypeData(decl, args):
-                own = tuple([self.argument(a) for a in args])
-                return self.instances.node_type(decl, own) or MonoName(decl, own)
+                arguments = tuple([self.argument(a) for a in args])
+                return self.instances.node_type(decl, arguments) or MonoName(decl, arguments)
             case ty.TypeArray(element, shape):
                 return array_of(self.by_name(element), self.shape(shape))
             case ty.TypeTuple(items):
@@ -243,8 +243,8 @@ class Frame:
                 assert not isinstance(inner, Poly | tuple)
                 return MonoArray(inner, shape)
             case MonoTuple(items):
-                found = [self.expanded(i) for i in items]
-                return MonoTuple(tuple([i for i in found if not isinstance(i, Poly | tuple)]))
+                parts = [self.expanded(i) for i in items]
+                return MonoTuple(tuple([i for i in parts if not isinstance(i, Poly | tuple)]))
             case _:
                 return b
 
@@ -359,8 +359,8 @@ class Frame:
             if isinstance(a, ty.SizeVar) and a in missing:
                 k = p.coefficient(a).constant
                 if k is not None and abs(k) == 1:
-                    rest = self.size(ty.Size(p.without(a)))
-                    self.bindings[a] = (dim - rest) * int(k)
+                    others = self.size(ty.Size(p.without(a)))
+                    self.bindings[a] = (dim - others) * int(k)
                     missing.discard(a)
 
     # ---- values ----
@@ -416,8 +416,8 @@ def substituted(t: ty.Type, by: dict[ty.Var, ty.Type | ty.Size | ty.Shape]) -> t
     def size(s: ty.Size) -> ty.Size:
         def one(a: ty.SizeAtom) -> Poly[ty.SizeAtom] | None:
             if isinstance(a, ty.SizeVar):
-                found = by.get(a)
-                return found.poly if isinstance(found, ty.Size) else None
+                replacement = by.get(a)
+                return replacement.poly if isinstance(replacement, ty.Size) else None
             return ty.floor_div(size(a.dividend), size(a.divisor)).poly
 
         return ty.Size(ty.resolve_size(s).poly.substitute(one), s.origin)
@@ -435,9 +435,9 @@ def substituted(t: ty.Type, by: dict[ty.Var, ty.Type | ty.Size | ty.Shape]) -> t
 
     match t:
         case ty.TypeVar():
-            found = by.get(t, t)
-            assert not isinstance(found, ty.Size | ty.Shape)
-            return found
+            replacement = by.get(t, t)
+            assert not isinstance(replacement, ty.Size | ty.Shape)
+            return replacement
         case ty.TypeArray(element, shape):
             return ty.TypeArray(substituted(element, by), axes(shape))
         case ty.TypeTuple(items):

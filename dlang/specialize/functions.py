@@ -146,13 +146,13 @@ def named(f: Frame, ref: core.FnRef) -> ClosureV:
     if decl.body is None:
         raise unsupported(f"calling `{decl.name}`", ref.span)
     opened = set(decl.opened)  # known when the call returns
-    own: Bindings = {v: f.binding(term) for v, term in ref.instance if v not in opened}
+    bindings: Bindings = {v: f.binding(term) for v, term in ref.instance if v not in opened}
     params = tuple([p.local for p in decl.params])
     if decl.local:
         defined = f.env[decl]
         assert isinstance(defined, ClosureV)
-        return ClosureV(params, decl.body, decl.span, defined.captured, {**defined.bindings, **own}, decl)
-    return ClosureV(params, decl.body, decl.span, (), own, decl)
+        return ClosureV(params, decl.body, decl.span, defined.captured, {**defined.bindings, **bindings}, decl)
+    return ClosureV(params, decl.body, decl.span, (), bindings, decl)
 
 
 def define(f: Frame, decl: core.FnDecl) -> None:
@@ -242,7 +242,7 @@ def branches(arrow: Arrow, tag: Var, results: tuple[Var, ...], k: int) -> Block:
     """The arm that a tag chooses, of those from the k-th on."""
     if k == len(arrow.arms) - 1:
         return arrow.arms[k]
-    here = fresh("here", Scalar("bool"))
+    chosen = fresh("here", Scalar("bool"))
     sizes: dict[Var, anf.Size] = {}
     outs: list[Atom] = []
     for r in results:
@@ -254,10 +254,10 @@ def branches(arrow: Arrow, tag: Var, results: tuple[Var, ...], k: int) -> Block:
             sizes[r] = poly(v)
         outs.append(v)
     lets = (
-        anf.Let((here,), anf.Prim("eq", (tag, Lit(k, "i64")))),
+        anf.Let((chosen,), anf.Prim("eq", (tag, Lit(k, "i64")))),
         anf.Let(
             tuple([v for v in outs if isinstance(v, Var)]),
-            anf.If(here, arrow.arms[k], branches(arrow, tag, results, k + 1)),
+            anf.If(chosen, arrow.arms[k], branches(arrow, tag, results, k + 1)),
         ),
     )
     return Block(lets, tuple(outs))

@@ -115,7 +115,7 @@ def _write(
     instance.results = (*after, *leaf_vars(instance.result))
     frame = Frame(e, World(token[0] if token else None), f.instances)
     value = body(frame, instance.args)
-    params = (*instance.sizes, *token, *[v for own in instance.args for v in leaf_vars(own)])
+    params = (*instance.sizes, *token, *[v for argument in instance.args for v in leaf_vars(argument)])
     last = [frame.world.token] if frame.world.token is not None else []
     block = Block(tuple(e.lets), (*last, *leaves(value)))
     f.instances.functions[instance.name] = Function(instance.name, params, instance.results, block, name)

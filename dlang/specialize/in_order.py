@@ -96,13 +96,13 @@ def in_order(f: Frame, c: core.Comprehension, flat: bool = False) -> Value:
     sizes: list[Size] = []
     counts = flat or c.condition is not None
     for b, later in with_chosen(c.binders):
-        found = chosen(f, b) if later else bound(f, b)
-        if isinstance(found, Bound):
-            found = points_of(f, found) if counts else axis_of(f, found)
-            sizes.append(found.size)
+        range_of_binder = chosen(f, b) if later else bound(f, b)
+        if isinstance(range_of_binder, Bound):
+            range_of_binder = points_of(f, range_of_binder) if counts else axis_of(f, range_of_binder)
+            sizes.append(range_of_binder.size)
         elif f.knows(b.size):
             sizes.append(f.size(b.size))
-        binders.append(found)
+        binders.append(range_of_binder)
     grows = len(sizes) < len(binders)
     total = poly(1)
     for s in sizes:
@@ -111,8 +111,8 @@ def in_order(f: Frame, c: core.Comprehension, flat: bool = False) -> Value:
         raise unsupported("a range that differs from element to element of a comprehension", c.span)
     rows = Rows(counts, grows, (total,) if counts else tuple(sizes))
     condition = c.condition
-    here = Point(None if condition is None else lambda: f.bool(condition), lambda _: f.eval(c.element))
-    out = nest(f, here, rows, binders, places_of(f, c), [], lambda _: first(f, rows))
+    innermost = Point(None if condition is None else lambda: f.bool(condition), lambda _: f.eval(c.element))
+    out = nest(f, innermost, rows, binders, places_of(f, c), [], lambda _: first(f, rows))
     assert rows.value is not None
     if not counts:
         return gathered(rows.value, [v for v in out if isinstance(v, Var)], tuple(sizes))
@@ -149,7 +149,7 @@ def beginning(f: Frame, a: Atom, k: Var) -> Var:
 
 def nest(
     f: Frame,
-    here: Point,
+    innermost: Point,
     rows: Rows,
     binders: Sequence[Bound | Chosen],
     places: Points | None,
@@ -162,7 +162,7 @@ def nest(
     if depth == len(binders):
         restart(places)
         with at(f, places, [e.atom(i) for i in index]):
-            return point(f, here, rows, index, start)
+            return point(f, innermost, rows, index, start)
     binder = binders[depth]
     b = binder if isinstance(binder, Bound) else binder.at(f, index)
     before, token = world.token, fresh("world", Token())
@@ -177,7 +177,7 @@ def nest(
     world.token = token
     with f.block() as body:
         b.bind(f, [*index, poly(i)])
-        after = nest(f, here, rows, binders, places, [*index, poly(i)], entered)
+        after = nest(f, innermost, rows, binders, places, [*index, poly(i)], entered)
         results = (*after, world.token)
     world.token = before
     if depth == 0:
@@ -190,29 +190,29 @@ def nest(
     return list(out)
 
 
-def point(f: Frame, here: Point, rows: Rows, index: Index, start: Start) -> list[Atom]:
+def point(f: Frame, innermost: Point, rows: Rows, index: Index, start: Start) -> list[Atom]:
     """The state after a point: with its element, if the condition holds."""
     e, world = f.emitter, f.world
     before = world.token
     assert before is not None
-    if here.condition is None:
-        return element(f, here, rows, index, start)[1]
-    holds = here.condition()
+    if innermost.condition is None:
+        return element(f, innermost, rows, index, start)[1]
+    holds = innermost.condition()
     asked = world.token
     with f.block() as then:
-        state, made = element(f, here, rows, index, start)
+        state, state_after = element(f, innermost, rows, index, start)
         assert world.token is not None and asked is not None
-        yes = Block(tuple(then), (*made, world.token))
+        yes = Block(tuple(then), (*state_after, world.token))
     out = [*rows.formals(), fresh("world", Token())]
     e.bind(anf.If(holds, yes, Block((), (*state, asked))), tuple(out))
     world.token = out.pop()
     return list(out)
 
 
-def element(f: Frame, here: Point, rows: Rows, index: Index, start: Start) -> tuple[list[Atom], list[Atom]]:
+def element(f: Frame, innermost: Point, rows: Rows, index: Index, start: Start) -> tuple[list[Atom], list[Atom]]:
     """The state before an element and after it."""
     e = f.emitter
-    rows.value = here.element(index)
+    rows.value = innermost.element(index)
     parts = list(leaves(rows.value))
     rows.leaves = [p.type for p in parts]
     state = start(rows.leaves)
@@ -224,8 +224,8 @@ def element(f: Frame, here: Point, rows: Rows, index: Index, start: Start) -> tu
     if rows.grows:
         room, arrays = roomy(f, rows, state[0], arrays[0], arrays[1:])
     place = (e.poly(state[0]),) if rows.counts else tuple(index)
-    made = [stored(f, a, place, p) for a, p in zip(map(variable, arrays), parts, strict=True)]
-    return state, [*count, *room, *made]
+    stored_arrays = [stored(f, a, place, p) for a, p in zip(map(variable, arrays), parts, strict=True)]
+    return state, [*count, *room, *stored_arrays]
 
 
 def roomy(f: Frame, rows: Rows, count: Atom, room: Atom, arrays: Sequence[Atom]) -> tuple[list[Atom], list[Atom]]:
@@ -237,8 +237,8 @@ def roomy(f: Frame, rows: Rows, count: Atom, room: Atom, arrays: Sequence[Atom])
         wider = e.prim("add", room, added)
         grown: list[Atom] = [wider]
         for a, t in zip(map(variable, arrays), rows.leaves, strict=True):
-            rest = array((poly(added),), t)
-            whole = anf.Concat((a, zeros(f, rest.shape, rest.dtype)))
+            added_rows = array((poly(added),), t)
+            whole = anf.Concat((a, zeros(f, added_rows.shape, added_rows.dtype)))
             grown += e.emit(whole, array((poly(wider),), t), name="rows")
     out = rows.formals()[1:]
     e.bind(anf.If(full, Block(tuple(more), tuple(grown)), Block((), (room, *arrays))), tuple(out))
@@ -335,13 +335,13 @@ def mapped_enum(f: Frame, function: Value, values: Sequence[EnumV], acts: bool) 
         if not any(is_float(a) for x in fields for a in leaves(x)):
             variants.append(fields)
             continue
-        here = f.emitter.prim("eq", tag, Lit(k, "i64"))
+        is_variant = f.emitter.prim("eq", tag, Lit(k, "i64"))
         columns = list(zip(*[v.variants[k] for v in values], strict=True))
 
         def those(columns: Sequence[tuple[Value, ...]] = columns) -> list[Value]:
             return [mapped(f, function, column, acts) for column in columns]
 
-        variants.append(tuple(one_of(f, here, those, list(fields), acts)))
+        variants.append(tuple(one_of(f, is_variant, those, list(fields), acts)))
     return EnumV(first.decl, ScalarV(tag), tuple(variants))
 
 
@@ -352,9 +352,9 @@ def one_of(
     world = f.world
     before = world.token
     with f.block() as lets:
-        made = Arm(lets, then(), world.token if acts else None)
+        arm = Arm(lets, then(), world.token if acts else None)
     world.token = before
-    return joined(f, condition, [made, Arm([], otherwise, before if acts else None)], [None] * len(otherwise))
+    return joined(f, condition, [arm, Arm([], otherwise, before if acts else None)], [None] * len(otherwise))
 
 
 def mapped_node(f: Frame, function: Value, values: Sequence[NodeV], acts: bool) -> Value:

@@ -116,9 +116,9 @@ def apart(e: Emitter, first: Atom, last: Atom, size: Size) -> Size:
     if all(e.modulo(end) == e.poly(end) for end in (first, last)):
         e.settled.update((length, length - 1))  # the second counts steps
         return length
-    (found,) = e.emit(anf.Prim("sub", (last, first)), I64)
-    e.facts.between(found, (poly(0),), (size + 1,))
-    return poly(found)
+    (difference,) = e.emit(anf.Prim("sub", (last, first)), I64)
+    e.facts.between(difference, (poly(0),), (size + 1,))
+    return poly(difference)
 
 
 def select(f: Frame, v: Value, chosen: Sequence[Selector]) -> Value:
@@ -127,9 +127,9 @@ def select(f: Frame, v: Value, chosen: Sequence[Selector]) -> Value:
         case ArrayV():
             return select_leaf(f, v, chosen)
         case Many(shape, element):
-            rest = shape[len(chosen) :]
+            inner_shape = shape[len(chosen) :]
             inner = map_leaves(element, lambda leaf: select_leaf(f, leaf, chosen))
-            kept = tuple([s for c in chosen for s in _sizes(c)]) + rest
+            kept = tuple([s for c in chosen for s in _sizes(c)]) + inner_shape
             return Many(kept, inner) if kept else inner
     raise AssertionError("not an array")
 
@@ -154,8 +154,8 @@ def map_leaves(v: Value, function: Callable[[ArrayV], Value]) -> Value:
 def select_leaf(f: Frame, a: ArrayV, chosen: Sequence[Selector]) -> Value:
     """An element of an array, a view of it, or what is gathered from it."""
     e = f.emitter
-    rest = a.shape[len(chosen) :]
-    if not rest and all(isinstance(c, Element) for c in chosen):
+    inner_shape = a.shape[len(chosen) :]
+    if not inner_shape and all(isinstance(c, Element) for c in chosen):
         return ScalarV(e.read(a.var, tuple([c.at for c in chosen if isinstance(c, Element)])))
     if any(isinstance(c, Gather) for c in chosen):
         return gather(f, a, chosen)
@@ -170,7 +170,7 @@ def select_leaf(f: Frame, a: ArrayV, chosen: Sequence[Selector]) -> Value:
                 axes.append(fresh("i", I64))
                 shape.append(size)
                 index.append(low + poly(axes[-1]) * step)
-    for size in rest:
+    for size in inner_shape:
         axes.append(fresh("i", I64))
         shape.append(size)
         index.append(poly(axes[-1]))
@@ -196,8 +196,8 @@ def gather(f: Frame, a: ArrayV, chosen: Sequence[Selector]) -> Value:
             case Element(at):
                 pending.append(constantly(at))
             case Part(low, size, step):
-                here = low + axis(size) * step
-                pending.append(constantly(here))
+                place = low + axis(size) * step
+                pending.append(constantly(place))
             case Gather(array):
                 where = tuple([axis(s) for s in array.shape])
 
@@ -206,8 +206,8 @@ def gather(f: Frame, a: ArrayV, chosen: Sequence[Selector]) -> Value:
 
                 pending.append(entry)
     for size in a.shape[len(chosen) :]:
-        here = axis(size)
-        pending.append(constantly(here))
+        place = axis(size)
+        pending.append(constantly(place))
     with e.block() as lets:
         x = e.read(a.var, tuple([entry() for entry in pending]))
     shape = tuple([x.highs[0] for x in axes])
@@ -237,10 +237,12 @@ def _replace(
         case core.FieldStep(position, _), TupleV(items):
             return TupleV(_with(items, position, _replace(f, items[position], steps[1:], new, chosen, front)))
         case core.FieldStep(position, _), NodeV(type, handle):
-            here = select(f, handle, chosen) if chosen else handle
-            fields = tuple(opened(f, NodeV(type, here), 0))
-            made = construct(f, type, 0, _with(fields, position, _replace(f, fields[position], steps[1:], new, [], 0)))
-            return store(f, v, chosen, made) if chosen else made
+            node = select(f, handle, chosen) if chosen else handle
+            fields = tuple(opened(f, NodeV(type, node), 0))
+            constructed = construct(
+                f, type, 0, _with(fields, position, _replace(f, fields[position], steps[1:], new, [], 0))
+            )
+            return store(f, v, chosen, constructed) if chosen else constructed
         case core.FieldStep(position, _), DataV(decl, fields):
             return DataV(decl, _with(fields, position, _replace(f, fields[position], steps[1:], new, chosen, front)))
         case core.IndexStep(indices), Many() | ArrayV():
@@ -303,22 +305,22 @@ def store_leaf(e: Emitter, a: ArrayV, chosen: Sequence[Selector], new: ScalarV |
 
 def store_gathered(e: Emitter, a: ArrayV, chosen: Sequence[Selector], new: ScalarV | ArrayV) -> Value:
     """`x[idx] = v`: one after another, because places may be named twice; the last one stays."""
-    rest = tuple([Part(poly(0), size) for size in a.shape[len(chosen) :]])
-    selected = (*chosen, *rest)
+    whole_axes = tuple([Part(poly(0), size) for size in a.shape[len(chosen) :]])
+    selected = (*chosen, *whole_axes)
     sizes = [s for c in selected for s in _sizes(c)]
 
     def place(at: Sequence[Size]) -> tuple[Size, ...]:
         left = list(at)
         index: list[Size] = []
         for k, c in enumerate(selected):
-            own, left = left[: len(_sizes(c))], left[len(_sizes(c)) :]
+            point, left = left[: len(_sizes(c))], left[len(_sizes(c)) :]
             match c:
                 case Element(where):
                     index.append(where)
                 case Part(low, _, step):
-                    index.append(low + own[0] * step)
+                    index.append(low + point[0] * step)
                 case Gather(array):
-                    index.append(e.index(e.cast("i64", e.read(array.var, tuple(own))), a.shape[k], f"axis {k}"))
+                    index.append(e.index(e.cast("i64", e.read(array.var, tuple(point))), a.shape[k], f"axis {k}"))
         return tuple(index)
 
     def nest(at: tuple[Size, ...], current: anf.Var) -> anf.Var:

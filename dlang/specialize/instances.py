@@ -72,12 +72,12 @@ class Instance:
 
     def further(self, args: Sequence[Value]) -> list[Size]:
         """The sizes that only the arguments say."""
-        found: dict[Var | None, Size] = {}
-        for own, actual in zip(self.args, args, strict=True):
+        by_variable: dict[Var | None, Size] = {}
+        for formal_argument, actual in zip(self.args, args, strict=True):
             if self.own and not contains_function(actual):
-                both = zip(sizes_of_mono(mono_of(own)), sizes_of_mono(mono_of(actual)), strict=True)
-                found = {inside.atom: outside for inside, outside in both} | found
-        return [found[v] for v in self.own]
+                both = zip(sizes_of_mono(mono_of(formal_argument)), sizes_of_mono(mono_of(actual)), strict=True)
+                by_variable = {inside.atom: outside for inside, outside in both} | by_variable
+        return [by_variable[v] for v in self.own]
 
     def arg_positions(self, k: int) -> range:
         """Returns the positions of the leaves of argument k among the parameters."""
@@ -224,15 +224,15 @@ class Instances(ABC):
         """The value of a call from what it bound."""
         instance = use.instance
         assert instance.result is not None
-        rest = bound
+        results = bound
         if instance.token:
-            f.world.token, rest = bound[0], bound[1:]
+            f.world.token, results = bound[0], bound[1:]
         sizes = dict(use.sizes)
         self.scalar_sizes(use, sizes)
-        for k, b in zip(instance.extra, rest, strict=False):
+        for k, b in zip(instance.extra, results, strict=False):
             sizes[k] = poly(b)
             f.emitter.facts.size(b)
-        return rebuild(instance.result, iter(rest[len(instance.extra) :]), into(sizes))
+        return rebuild(instance.result, iter(results[len(instance.extra) :]), into(sizes))
 
     def result_vars(self, use: Use) -> tuple[Var, ...]:
         """Fresh variables for what a call binds."""
@@ -257,11 +257,11 @@ class Instances(ABC):
 
 def used_datatypes(functions: Iterable[Function], datatypes: dict[str, anf.Datatype]) -> set[str]:
     """The datatypes that functions mention, and those that their nodes hold."""
-    found: set[str] = set()
+    names: set[str] = set()
 
     def see(t: anf.Type) -> None:
-        if not isinstance(t, anf.Token) and t.dtype in datatypes and t.dtype not in found:
-            found.add(t.dtype)
+        if not isinstance(t, anf.Token) and t.dtype in datatypes and t.dtype not in names:
+            names.add(t.dtype)
             for variant in datatypes[t.dtype].variants:
                 for field_ in variant.fields:
                     see(field_.type)
@@ -274,7 +274,7 @@ def used_datatypes(functions: Iterable[Function], datatypes: dict[str, anf.Datat
                 see(v.type)
             for a in parts(let.op).atoms:
                 see(a.type)
-    return found
+    return names
 
 
 def owner_of(closure: ClosureV) -> object:

@@ -78,8 +78,8 @@ def joined(f: Frame, condition: Atom, arms: Sequence[Arm], types: Sequence[ty.Ty
         out.append(fresh("world", anf.Token()))
         f.world.token = out[-1]
     em.bind(anf.If(condition, *blocks), tuple(out))
-    rest = iter(out[len(sizes) :])
-    return [rebuild(v, rest) for v in values]
+    bound_left = iter(out[len(sizes) :])
+    return [rebuild(v, bound_left) for v in values]
 
 
 def align(f: Frame, first: Arm, second: Arm, k: int, t: ty.Type | None) -> None:
@@ -89,9 +89,9 @@ def align(f: Frame, first: Arm, second: Arm, k: int, t: ty.Type | None) -> None:
         return
     if t is not None and (contains_function(x) or contains_function(y)):
         wanted = f.erasing().mono(t)
-        for arm, own, other in ((first, x, y), (second, y, x)):
+        for arm, value, other in ((first, x, y), (second, y, x)):
             with f.emitter.block() as lets:
-                arm.values[k] = reconciled(f, own, other, wanted)
+                arm.values[k] = reconciled(f, value, other, wanted)
             arm.lets.extend(lets)
         x, y = first.values[k], second.values[k]
     if shape_key(x, lambda _: None) != shape_key(y, lambda _: None):

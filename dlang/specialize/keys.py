@@ -33,8 +33,8 @@ def instance_key(
     captured = [shape_key(c, size) for _, c in closure.captured]
     bindings = [(v.serial, bound_key(b, parameter if v in erased else size)) for v, b in closure.bindings.items()]
     # The sizes of arrays follow from the type that a parameter declares.
-    own = [shape_key(a, size if contains_function(a) else lambda _: None) for a in args]
-    return (code_of(closure), tuple(captured), tuple(bindings), tuple(own), other), list(order)
+    argument_keys = [shape_key(a, size if contains_function(a) else lambda _: None) for a in args]
+    return (code_of(closure), tuple(captured), tuple(bindings), tuple(argument_keys), other), list(order)
 
 
 def erasable(closure: ClosureV, args: Sequence[Value]) -> frozenset[Var]:

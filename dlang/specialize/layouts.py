@@ -59,24 +59,24 @@ def marked(m: Mono) -> Mono:
 
 def packed(f: Frame, layout: Layout, values: Sequence[Value]) -> list[Atom]:
     """Returns the sizes and leaves that a layout asks for, from values of the same structure."""
-    found: dict[Var, Size] = {}
+    sizes_known: dict[Var, Size] = {}
     for wanted, actual in zip(layout.values, values, strict=True):
         for s, known in zip(sizes_of(wanted), sizes_of(actual), strict=True):
             if s.atom is not None:
-                found.setdefault(s.atom, known)
-    fitted = [f.fit(v, mono_of(over(w, found))) for w, v in zip(layout.values, values, strict=True)]
-    sizes = [f.emitter.atom(found[s]) for s in layout.sizes]
+                sizes_known.setdefault(s.atom, known)
+    fitted = [f.fit(v, mono_of(over(w, sizes_known))) for w, v in zip(layout.values, values, strict=True)]
+    sizes = [f.emitter.atom(sizes_known[s]) for s in layout.sizes]
     return [*sizes, *[a for v in fitted for a in leaves(v)]]
 
 
 def unpacked(f: Frame, layout: Layout) -> tuple[tuple[Var, ...], tuple[Value, ...]]:
     """Fresh variables for a layout, and the values that they are; sizes are at least 0."""
-    found: dict[Var, Size] = {}
+    sizes_known: dict[Var, Size] = {}
     sizes = [fresh("n", I64) for _ in layout.sizes]
     for s, k in zip(layout.sizes, sizes, strict=True):
-        found[s] = poly(k)
+        sizes_known[s] = poly(k)
         f.emitter.facts.size(k)
-    values = tuple([formal(v, into(found)) for v in layout.values])
+    values = tuple([formal(v, into(sizes_known)) for v in layout.values])
     return (*sizes, *[a for v in values for a in leaf_vars(v)]), values
 
 

@@ -124,11 +124,11 @@ def symmetric_part(f: Frame, a: ArrayV) -> Var:
     """(a + aᵀ) / 2."""
     e = f.emitter
     i, j = (e.axis(s) for s in a.shape)
-    here, there = (poly(i.var), poly(j.var)), (poly(j.var), poly(i.var))
+    position, there = (poly(i.var), poly(j.var)), (poly(j.var), poly(i.var))
     with e.block() as lets:
-        both = e.prim("add", e.read(a.var, here), e.read(a.var, there))
+        both = e.prim("add", e.read(a.var, position), e.read(a.var, there))
         half = e.prim("mul", Lit(0.5, a.dtype), both)
-    return e.comp((i, j), lets, (half,), (Reduce(a.shape, here, "set"),), (a.dtype,))[0]
+    return e.comp((i, j), lets, (half,), (Reduce(a.shape, position, "set"),), (a.dtype,))[0]
 
 
 def _converged(f: Frame, info: Var, what: str, *results: Var) -> tuple[Var, ...]:

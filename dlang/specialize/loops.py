@@ -51,8 +51,8 @@ def flag_value(f: Frame, flags: Sequence[core.Local]) -> Atom:
     """Emits the test whether one of the flags is set."""
     out: Atom = FALSE
     for flag in flags:
-        (here,) = leaves(f.env[flag])
-        out = here if out == FALSE else out if here == FALSE else f.emitter.prim("or", out, here)
+        (flag_set,) = leaves(f.env[flag])
+        out = flag_set if out == FALSE else out if flag_set == FALSE else f.emitter.prim("or", out, flag_set)
     return out
 
 
@@ -96,15 +96,15 @@ class Carried:
             if shape_key(v, no_size) != shape_key(self.formal, no_size):
                 self.like = v
                 return None
-        own = list(sizes_of(v))
+        sizes_now = list(sizes_of(v))
         given = list(sizes_of(self.formal))
         opened = f.emitter.opened
-        changed = {k for k, (a, b) in enumerate(zip(own, given, strict=True)) if opened(a) != opened(b)}
+        changed = {k for k, (a, b) in enumerate(zip(sizes_now, given, strict=True)) if opened(a) != opened(b)}
         if (self.may_vary or contains_function(v)) and not changed <= self.varying:
             self.varying |= changed
             return None
-        target = [a if k in self.varying else b for k, (a, b) in enumerate(zip(own, given, strict=True))]
-        sizes = [f.emitter.atom(s) for k, s in enumerate(own) if k in self.varying]
+        target = [a if k in self.varying else b for k, (a, b) in enumerate(zip(sizes_now, given, strict=True))]
+        sizes = [f.emitter.atom(s) for k, s in enumerate(sizes_now) if k in self.varying]
         return [*sizes, *leaves(f.fit(v, mono_of(with_sizes(v, iter(target)))))]
 
     def adapt(self, f: Frame) -> None:
@@ -147,14 +147,14 @@ class State:
         return tuple(params)
 
     def first(self, f: Frame) -> tuple[Atom, ...]:
-        own = [a for c in self.carried for a in c.first(f)]
-        return (*own, *([self.token] if self.token is not None else []))
+        initial = [a for c in self.carried for a in c.first(f)]
+        return (*initial, *([self.token] if self.token is not None else []))
 
     def next(self, f: Frame) -> list[Atom] | None:
         """The next state; None if the state has to be more general."""
-        found = [c.next(f) for c in self.carried]
+        states = [c.next(f) for c in self.carried]
         out: list[Atom] = []
-        for atoms in found:
+        for atoms in states:
             if atoms is None:
                 return None
             out.extend(atoms)

@@ -134,10 +134,12 @@ def pointwise_enum(f: Frame, p: Pointwise, first: EnumV, values: Sequence[EnumV]
         if not any(is_float(a) for x in fields for a in leaves(x)):
             variants.append(fields)
             continue
-        here = f.emitter.prim("eq", tag, Lit(k, "i64"))
+        is_variant = f.emitter.prim("eq", tag, Lit(k, "i64"))
         columns = [v.variants[k] for v in values]
-        found = choice(f, here, partial(pointwise_all, f, p, columns), partial(list, fields), [None] * len(fields))
-        variants.append(tuple(found))
+        chosen = choice(
+            f, is_variant, partial(pointwise_all, f, p, columns), partial(list, fields), [None] * len(fields)
+        )
+        variants.append(tuple(chosen))
     return EnumV(first.decl, ScalarV(tag), tuple(variants))
 
 
@@ -166,8 +168,8 @@ def by_variant(f: Frame, tag: Atom, count: int, arm: Callable[[int], list[Value]
     """The values that the arm of the variant gives."""
     if k == count - 1:
         return arm(k)
-    here = f.emitter.prim("eq", tag, Lit(k, "i64"))
-    return choice_of(f, here, lambda: arm(k), lambda: by_variant(f, tag, count, arm, k + 1))
+    is_variant = f.emitter.prim("eq", tag, Lit(k, "i64"))
+    return choice_of(f, is_variant, lambda: arm(k), lambda: by_variant(f, tag, count, arm, k + 1))
 
 
 def choice_of(
@@ -198,8 +200,8 @@ def same(f: Frame, name: str, a: Value, b: Value) -> Value:
     e = f.emitter
 
     def compared(x: Value, y: Value) -> Atom:
-        found = equal(f, x, y)
-        return found if name == "==" else e.prim("not", found)
+        same = equal(f, x, y)
+        return same if name == "==" else e.prim("not", same)
 
     if isinstance(a, Many) and isinstance(b, Many):
         return over_elements(f, a.shape, (a, b), lambda xs: ScalarV(compared(*xs)))
@@ -257,7 +259,7 @@ def agree(f: Frame, what: str, held: tuple[Value, ...], at: Agreement, a: Value,
         case NodeV(), NodeV():
 
             def body(g: Frame, args: Sequence[Value]) -> Value:
-                x, y, *rest = args
+                x, y, *captured = args
                 assert isinstance(x, NodeV) and isinstance(y, NodeV)
                 tag = tag_of(g, x)
 
@@ -265,7 +267,7 @@ def agree(f: Frame, what: str, held: tuple[Value, ...], at: Agreement, a: Value,
                     if not x.type.decl.variants[k].fields:
                         return [ScalarV(TRUE)]
                     left, right = fields_of(g, x, k), fields_of(g, y, k)
-                    return [ScalarV(conjunction(g, agreements(g, what, tuple(rest), at, left, right)))]
+                    return [ScalarV(conjunction(g, agreements(g, what, tuple(captured), at, left, right)))]
 
                 tags_agree = g.emitter.prim("eq", tag, tag_of(g, y))
                 count = len(x.type.decl.variants)
@@ -294,8 +296,8 @@ def alike_arrays(f: Frame, held: tuple[Value, ...], at: Agreement, a: Value, b: 
     if isinstance(a, ArrayV) and isinstance(b, ArrayV):
         for s, t in zip(a.shape, b.shape, strict=True):
             if e.opened(s) != e.opened(t):
-                here = e.prim("eq", e.atom(s), e.atom(t))
-                sizes_agree = here if sizes_agree == TRUE else e.prim("and", sizes_agree, here)
+                same_size = e.prim("eq", e.atom(s), e.atom(t))
+                sizes_agree = same_size if sizes_agree == TRUE else e.prim("and", sizes_agree, same_size)
 
     def elements_agree() -> Atom:
         return all_of(f, elementwise(f, lambda x, y: at(f, held, x, y), a, b))
@@ -339,7 +341,7 @@ def sum_floats(f: Frame, v: Value, dtype: str) -> Atom:
 def total(f: Frame, values: Sequence[Value], dtype: str) -> Atom:
     out: Atom = Lit(0.0, dtype)
     for v in values:
-        here = sum_floats(f, v, dtype)
-        if here != Lit(0.0, dtype):
-            out = here if out == Lit(0.0, dtype) else f.emitter.prim("add", out, here)
+        part = sum_floats(f, v, dtype)
+        if part != Lit(0.0, dtype):
+            out = part if out == Lit(0.0, dtype) else f.emitter.prim("add", out, part)
     return out

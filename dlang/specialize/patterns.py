@@ -55,13 +55,13 @@ def bind_alternatives(f: Frame, items: tuple[core.Pattern, ...], v: Value) -> No
         bind_pattern(f, items[0], v)
         return
 
-    def bound(rest: tuple[core.Pattern, ...]) -> Callable[[], list[Value]]:
+    def bound(alternatives: tuple[core.Pattern, ...]) -> Callable[[], list[Value]]:
         def values() -> list[Value]:
             before = dict(f.env)
-            bind_alternatives(f, rest, v)
-            found = [f.env[local] for local in locals_]
+            bind_alternatives(f, alternatives, v)
+            values_bound = [f.env[local] for local in locals_]
             f.env = before
-            return found
+            return values_bound
 
         return values
 

@@ -138,10 +138,10 @@ def at(f: Frame, points: Points | None, index: Sequence[Atom]) -> Iterator[None]
     while len(words) > 2:
         key = f.emitter.prim("threefry", key, Lit(points.stem, "u64"), joined(f, words[:2]), ZERO_WORD)
         words = words[2:]
-    here = Level(key, points.stem, joined(f, words), (), points.events)
-    with level(f, here):
+    inner_level = Level(key, points.stem, joined(f, words), (), points.events)
+    with level(f, inner_level):
         yield
-    points.events = here.events
+    points.events = inner_level.events
 
 
 def restart(iterations: Points | None) -> None:
@@ -177,16 +177,16 @@ def draws_by(f: Frame, *values: Value) -> bool:
 # ---- draws -----------------------------------------------------------------------------------------------------------
 def draw(f: Frame, name: str, dtype: str) -> Value:
     """`random_bits`, `random_uniform` or `random_normal`: one event."""
-    here = level_of(f)
-    number = claimed(here)
-    first = hashed(f, here, number)
+    current = level_of(f)
+    number = claimed(current)
+    first = hashed(f, current, number)
     match name:
         case "random_bits":
             return ScalarV(first)
         case "random_uniform":
             return ScalarV(unit(f, first, dtype))
         case _:
-            return ScalarV(normal(f, first, hashed(f, here, number, "threefry_second"), dtype))
+            return ScalarV(normal(f, first, hashed(f, current, number, "threefry_second"), dtype))
 
 
 def unit(f: Frame, word: Atom, dtype: str) -> Atom:

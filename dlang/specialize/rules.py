@@ -29,15 +29,15 @@ def add_rules(
     """Gives the function of an instance the rules of its declaration. bindings: what its variables stand for."""
     decl = closure.decl
     checkpoint = checkpoint and not instance.token  # an effect happens once
-    own = Rules(checkpoint=checkpoint)
+    rules = Rules(checkpoint=checkpoint)
     function = instances.functions[instance.name]
     if decl is not None and decl.rules:
         active = [k for k, p in enumerate(decl.params) if not p.nodiff]
-        made = {k: _rule(instances, instance, decl, r, bindings, active) for k, r in decl.rules.items()}
+        derived = {k: _rule(instances, instance, decl, r, bindings, active) for k, r in decl.rules.items()}
         wrt = [p for k in active for p in instance.arg_positions(k) if carries(function.params[p])]
-        own = Rules(tuple(wrt), made.get("pullback"), made.get("pushforward"), checkpoint)
-    if own != Rules():
-        instances.functions[instance.name] = replace(function, rules=own)
+        rules = Rules(tuple(wrt), derived.get("pullback"), derived.get("pushforward"), checkpoint)
+    if rules != Rules():
+        instances.functions[instance.name] = replace(function, rules=rules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,9 @@ def _rule(
     sources, targets = ([copy.result], args) if pulls else (args, [copy.result])
     seeds = [[fresh("d", a.type) for a in leaves(v) if carries(a)] for v in sources]
     given: list[core.Expr] = []
-    for t, v, own in zip(arrow.params, sources, seeds, strict=True):
+    for t, v, leaves_of_seed in zip(arrow.params, sources, seeds, strict=True):
         local = core.Local("d", t)
-        f.env[local] = overlaid(v, iter(own))
+        f.env[local] = overlaid(v, iter(leaves_of_seed))
         given.append(core.Ref(t, rule.span, local))
     value = f.eval(core.Call(arrow.result, rule.span, rule.body, tuple(given)))
     several = pulls and len(active) != 1
@@ -85,7 +85,7 @@ def _rule(
     formals = [fresh("d", a.type) for t in targets for a in leaves(t) if carries(a)]
     name = f"{instance.name}.{rule.kind}"
     body = Block(tuple(f.emitter.lets), tuple(outs))
-    params = (*copy.params, *[v for own in seeds for v in own])
+    params = (*copy.params, *[v for leaves_of_seed in seeds for v in leaves_of_seed])
     label = f"the {rule.kind} of {rule.name}"
     instances.functions[name] = Function(name, params, tuple(formals), body, label, rule.span)
     return name
@@ -115,8 +115,8 @@ def _copied(instances: Instances, instance: Instance, rule: core.FnDecl, binding
     assert instance.result is not None
     skipped = len(instance.extra) + instance.token
     result = rebuild(instance.result, iter(params[count + skipped :]), into(sizes))
-    *own, last = rule.params
-    for param, value in zip(own, args, strict=True):
+    *arguments, last = rule.params
+    for param, value in zip(arguments, args, strict=True):
         f.env[param.local] = value
         f.define(param.local, value)
     f.env[last.local] = result

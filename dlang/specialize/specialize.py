@@ -110,15 +110,15 @@ class Specializer:
             return poly(sizes[-1])
 
         outer = Frame(e, World(None), self.instances)
-        own = map_bindings({v: given[v] for v in decl.variables if v in given}, own_size)
-        own = {v: outer.expanded(b) for v, b in own.items()}
-        closure = ClosureV(tuple([p.local for p in decl.params]), decl.body, decl.span, (), own, decl)
+        bindings_known = map_bindings({v: given[v] for v in decl.variables if v in given}, own_size)
+        bindings_known = {v: outer.expanded(b) for v, b in bindings_known.items()}
+        closure = ClosureV(tuple([p.local for p in decl.params]), decl.body, decl.span, (), bindings_known, decl)
         function = closure if derivative is None else DerivativeV(derivative[0], closure, *derivative[1:], decl.span)
         token = fresh("world", anf.Token())
         effects = effects_of(closure)
         with_token, with_seed = bool(effects & WORLD), bool(effects & RANDOM)
         world = World(token if with_token else None)
-        frame = Frame(e, world, self.instances, dict(own))
+        frame = Frame(e, world, self.instances, dict(bindings_known))
         seed = fresh("seed", I64)
         if with_seed:
             world.level = seeded(frame, seed)
@@ -179,7 +179,7 @@ def refuse_endless(functions: Mapping[str, Function]) -> None:
 
 def _needed(f: Function) -> set[str]:
     """The functions that one calls, differentiates, or has as rules."""
-    found = {let.op.function for let in walk(f.body) if isinstance(let.op, anf.Call | anf.Derivative)}
+    names = {let.op.function for let in walk(f.body) if isinstance(let.op, anf.Call | anf.Derivative)}
     if f.rules is not None:
-        found |= {rule for rule in (f.rules.pullback, f.rules.pushforward) if rule is not None}
-    return found
+        names |= {rule for rule in (f.rules.pullback, f.rules.pushforward) if rule is not None}
+    return names

@@ -31,11 +31,11 @@ class StructClasses:
                 WRITTEN: written_names(decl.variants[0]),
                 "__doc__": decl.doc or f"The struct `{decl.name}`.",
             }
-            made = dataclasses.make_dataclass(
+            struct_class = dataclasses.make_dataclass(
                 decl.name, fields, namespace=members, frozen=True, eq=False, repr=False, slots=True
             )
-            made.__module__ = decl.module
-            self._classes[decl] = made
+            struct_class.__module__ = decl.module
+            self._classes[decl] = struct_class
         return self._classes[decl]
 
     def variant(self, decl: DataDecl, variant: Variant) -> type:
@@ -48,11 +48,11 @@ class StructClasses:
                 WRITTEN: written_names(variant),
                 "__doc__": f"The variant `{variant.name}` of the enum `{decl.name}`.",
             }
-            made = dataclasses.make_dataclass(
+            variant_class = dataclasses.make_dataclass(
                 variant.name, fields, namespace=members, frozen=True, eq=False, repr=False, slots=True
             )
-            made.__module__ = decl.module
-            self._variants[variant] = made
+            variant_class.__module__ = decl.module
+            self._variants[variant] = variant_class
         return self._variants[variant]
 
 
@@ -73,14 +73,14 @@ def is_none(variant: Variant) -> bool:
 
 def variant_of(value: object, decl: DataDecl) -> Variant | None:
     """The variant of an enum that a Python value is of; None if it is of none."""
-    found = getattr(type(value), "__dlang_variant__", None)
+    known_variant = getattr(type(value), "__dlang_variant__", None)
     for v in decl.variants:
         if value is None and is_none(v):
             return v
-        if isinstance(found, tuple):
-            other, own = found
-            same = (other.name, other.module, field_names(own)) == (decl.name, decl.module, field_names(v))
-            if own.name == v.name and (other is decl or same):
+        if isinstance(known_variant, tuple):
+            other, other_variant = known_variant
+            same = (other.name, other.module, field_names(other_variant)) == (decl.name, decl.module, field_names(v))
+            if other_variant.name == v.name and (other is decl or same):
                 return v
     return None
 
@@ -92,21 +92,21 @@ def declaration(value: object) -> DataDecl | None:
 
 def declaration_of(kind: type) -> DataDecl | None:
     """The struct or the enum that a class is, or is a variant of."""
-    found = getattr(kind, "__dlang__", None)
+    declaration = getattr(kind, "__dlang__", None)
     variant = getattr(kind, "__dlang_variant__", None)
     if isinstance(variant, tuple):
-        found = variant[0]
-    return found if isinstance(found, DataDecl) else None
+        declaration = variant[0]
+    return declaration if isinstance(declaration, DataDecl) else None
 
 
 def is_a(value: object, decl: DataDecl) -> bool:
     """Tells whether a value is of a struct; one of the same name, module and fields that another program made is."""
-    found = declaration(value)
-    if found is None:
+    kind = declaration(value)
+    if kind is None:
         return False
-    return found is decl or (
-        found.is_struct
-        and found.name == decl.name
-        and found.module == decl.module
-        and [n for n, _ in found.variants[0].fields] == [n for n, _ in decl.variants[0].fields]
+    return kind is decl or (
+        kind.is_struct
+        and kind.name == decl.name
+        and kind.module == decl.module
+        and [n for n, _ in kind.variants[0].fields] == [n for n, _ in decl.variants[0].fields]
     )

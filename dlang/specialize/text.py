@@ -84,11 +84,15 @@ def text_of_array(f: Frame, v: Many, depth: int, index: list[Element], spec: str
     at = e.axis(v.shape[depth], "k").var
     before = fresh("text", STR)
     with f.block() as lets:
-        here = [*index, Element(poly(at))]
+        element_index = [*index, Element(poly(at))]
         first = e.prim("eq", at, Lit(0, "i64"))
         comma = e.prim("select", first, Lit("", "str"), Lit(", ", "str"))
         last = depth == len(v.shape) - 1
-        pieces = hole(f, select(f, v, here), spec) if last else [(text_of_array(f, v, depth + 1, here, spec), "")]
+        pieces = (
+            hole(f, select(f, v, element_index), spec)
+            if last
+            else [(text_of_array(f, v, depth + 1, element_index, spec), "")]
+        )
         after = scalar(whole(f, [(before, ""), (comma, ""), *pieces]))
     loop = For(at, poly(0), v.shape[depth], (before,), (Lit("", "str"),), Block(tuple(lets), (after,)))
     (elements,) = e.emit(loop, STR)

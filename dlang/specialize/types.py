@@ -186,8 +186,8 @@ def mono_key(m: Mono, size: Callable[[Size], object]) -> object:
         case MonoTuple(items):
             return tuple([mono_key(i, size) for i in items])
         case MonoData(decl) | MonoEnum(decl):
-            own = tuple([bound_key(a, size) for a in m.args or ()])
-            return (decl, tuple([mono_key(x, size) for x in m.fields]), own)
+            argument_keys = tuple([bound_key(a, size) for a in m.args or ()])
+            return (decl, tuple([mono_key(x, size) for x in m.fields]), argument_keys)
         case MonoName(decl, args):
             return (decl, tuple([bound_key(a, size) for a in args]))
         case MonoNode(_, args, dtype):

@@ -220,8 +220,8 @@ def with_parts(v: Value, new: Sequence[Value]) -> Value:
             assert isinstance(inner, FnV)
             return replace(v, function=inner)
         case PullV():
-            own = iter(new)
-            held, tags, rest = [tuple([next(own) for _ in x]) for x in (v.held, v.tags, v.rest)]
+            parts_left = iter(new)
+            held, tags, rest = [tuple([next(parts_left) for _ in x]) for x in (v.held, v.tags, v.rest)]
             return replace(v, held=held, tags=tags, rest=rest)
         case NodeV(type, _):
             return NodeV(type, new[0])
@@ -318,8 +318,8 @@ def with_sizes(v: Value, given: Iterator[Size], front: tuple[Size, ...] = ()) ->
         case ScalarV():
             return v
         case ArrayV():
-            own = tuple([next(given) for _ in v.shape[len(front) :]])
-            return ArrayV(fresh(v.var.name, anf.Array(v.dtype, front + own)))
+            inner_shape = tuple([next(given) for _ in v.shape[len(front) :]])
+            return ArrayV(fresh(v.var.name, anf.Array(v.dtype, front + inner_shape)))
         case _:
             outer = resized(v, lambda _: next(given))
             inside = front + outer.shape if isinstance(outer, Many) else front
@@ -349,8 +349,8 @@ def shape_key(v: Value, size: Callable[[Size], object]) -> object:
             return (kind, wrt, single, shape_key(function, size))
         case PullV():
             types = [shape_key(x, size) for x in (v.result, *v.targets)]
-            own = [shape_key(x, size) for x in parts(v)]
-            return ("pull", v.function, v.positions, v.seeded, v.single, tuple(types), tuple(own))
+            part_keys = [shape_key(x, size) for x in parts(v)]
+            return ("pull", v.function, v.positions, v.seeded, v.single, tuple(types), tuple(part_keys))
         case NodeV(type, handle):
             return (mono_key(type, size), shape_key(handle, size))
         case DynamicV(type, handle):

@@ -69,13 +69,13 @@ class Parser(argparse.ArgumentParser):
             return f"{match['what'].split('/')[0]}: expected {wanted}, found `{match['found']}`"
         if match := _UNKNOWN.match(message):
             options = [o for action in self._actions for o in action.option_strings]
-            found = match["found"].partition("=")[0]
-            return f"there is no option `{found}`{_asked(found, options)}" if found.startswith("-") else message
+            option = match["found"].partition("=")[0]
+            return f"there is no option `{option}`{_asked(option, options)}" if option.startswith("-") else message
         if match := _MISSING.fullmatch(message):
-            rest = [
+            remainders = [
                 str(action.metavar or action.dest) for action in self._actions if action.nargs == argparse.REMAINDER
             ]
-            names = [what.split("/")[0] for what in match["what"].split(", ") if what not in rest]
+            names = [what.split("/")[0] for what in match["what"].split(", ") if what not in remainders]
             return f"expected {' and '.join(names)}"
         if match := _ONE_OF.fullmatch(message):
             *names, last = match["what"].split(" ")
@@ -86,8 +86,8 @@ class Parser(argparse.ArgumentParser):
         return message
 
 
-def _asked(found: str, known: list[str]) -> str:
-    close = closest(found, known)
+def _asked(unknown: str, known: list[str]) -> str:
+    close = closest(unknown, known)
     return "" if close is None else f"; did you mean `{close}`?"
 
 

@@ -178,23 +178,23 @@ class _Session:
 
     def _tell(self, path: str, b: _Benchmark, width: int) -> None:
         times = b.times
-        found: dict[str, Any] = {"file": path, "name": b.name}
+        record: dict[str, Any] = {"file": path, "name": b.name}
         if self.saved is not None and (before := self.saved.times.get((path, b.name))) is not None:
             if verdict(before, times, self.threshold) == "slower":  # or was it the machine, just then?
                 times = min(times, b.again(self.seconds), key=lambda t: t.median)
-            found |= {"before": before.median, "verdict": verdict(before, times, self.threshold)}
-            self.slower += found["verdict"] == "slower"
+            record |= {"before": before.median, "verdict": verdict(before, times, self.threshold)}
+            self.slower += record["verdict"] == "slower"
         self.times[path, b.name] = times
-        found |= {"median": times.median, "min": times.least, "mad": times.deviation, "calls": times.calls,
+        record |= {"median": times.median, "min": times.least, "mad": times.deviation, "calls": times.calls,
                   "ready": b.ready}  # fmt: skip
         if self.rates:
             rows = b.function.profile(*b.arguments[-1]).rows
-            found["bytes_per_second"] = sum(row.bytes for row in rows) / times.median
-            found["operations_per_second"] = sum(row.operations or 0 for row in rows) / times.median
+            record["bytes_per_second"] = sum(row.bytes for row in rows) / times.median
+            record["operations_per_second"] = sum(row.operations or 0 for row in rows) / times.median
         if self.as_json:
-            print(json.dumps(found, ensure_ascii=False), flush=True)
+            print(json.dumps(record, ensure_ascii=False), flush=True)
         else:
-            print(f"  {shown(b.name):<{width}}  {'  '.join(self._cells(found))}", flush=True)
+            print(f"  {shown(b.name):<{width}}  {'  '.join(self._cells(record))}", flush=True)
 
     def _head(self, width: int) -> Iterator[str]:
         rates = "    GB/s  GFLOP/s" if self.rates else ""
@@ -316,8 +316,8 @@ def verdict(before: Times, now: Times, threshold: float) -> Verdict:
 
 def differences(machine: Mapping[str, Any]) -> Sequence[str]:
     """Lists the differences of a machine from this one."""
-    here = this_machine()
-    return [f"{name} {machine.get(name)}, now {value}" for name, value in here.items() if machine.get(name) != value]
+    current = this_machine()
+    return [f"{name} {machine.get(name)}, now {value}" for name, value in current.items() if machine.get(name) != value]
 
 
 # ---- the measured expression -----------------------------------------------------------------------------------------

@@ -178,8 +178,8 @@ def runner(function: Counted, way: Way, args: Sequence[Any]) -> tuple[Callable[.
         def results(name: str, more: Sequence[Any]) -> list[Any]:
             evaluator = Interpreter(program, Host(StringIO()), Differentiable()) if on is None else on
             copies = [a.copy() if isinstance(a, np.ndarray) else a for a in (*args, *more)]
-            made: list[Any] = evaluator.run(name, copies)
-            return made
+            outputs: list[Any] = evaluator.run(name, copies)
+            return outputs
 
         try:
             values = results(value, ())

@@ -180,13 +180,13 @@ def command_line(main: FnDecl, name: str) -> CommandLine:
     params = tuple(map(_option, main.params))
     taken = {o.name for o in params}
     parser = parser_of_main(name, main, ["--help"])
-    own = []
+    of_any_program = []
     if "random" in main.effects and SEED not in taken:
-        own.append(Option(SEED, "i64", 0))
+        of_any_program.append(Option(SEED, "i64", 0))
     if THREADS not in taken:
-        own.append(Option(THREADS, "i32", 0))
+        of_any_program.append(Option(THREADS, "i32", 0))
         add_threads(parser)
-    return CommandLine(params, tuple(own), parser.format_usage(), parser.format_help())
+    return CommandLine(params, tuple(of_any_program), parser.format_usage(), parser.format_help())
 
 
 def _option(p: Param) -> Option:

@@ -118,7 +118,7 @@ class Watcher:
     def _state(self) -> State:
         """How the files are, and which programs are in folders: those that are watched, and those beside a file, where
         an import that is missing may appear."""
-        files = {*self.imports, *(path for found in self.imports.values() for path in found)}
+        files = {*self.imports, *(path for imported in self.imports.values() for path in imported)}
         beside = {os.path.dirname(file) or "." for file in files}
         state: State = {file: _stamp(file) for file in (*self.paths, *files)}
         state |= {f"{folder}/*": tuple(sorted(map(str, Path(folder).glob("*.dl")))) for folder in beside}

@@ -39,8 +39,8 @@ def run(argv: Sequence[str] | None) -> int:
         at = time.monotonic()
         raise KeyboardInterrupt
 
-    own = argv is None and signal.getsignal(signal.SIGINT) == signal.default_int_handler
-    if own:
+    interruptible = argv is None and signal.getsignal(signal.SIGINT) == signal.default_int_handler
+    if interruptible:
         signal.signal(signal.SIGINT, interrupted)
     try:
         _open_all()

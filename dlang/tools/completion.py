@@ -85,11 +85,11 @@ def completed_commands() -> list[Completed]:
 
 def _completed(name: str, help: str, parser: Parser) -> Completed:
     operands = [a for a in parser._actions if not a.option_strings and a.nargs != argparse.REMAINDER]
-    rest = {a.metavar for a in parser._actions if a.nargs == argparse.REMAINDER}
+    remainders = {a.metavar for a in parser._actions if a.nargs == argparse.REMAINDER}
     words = [_words(name, a) for a in operands]
     choices = tuple(c for w in words for c in w.choices)
     files: Files = next((w.files for w in words if w.files != "none"), "none")
-    return Completed(name, help, tuple(_options(name, parser)), Words(choices, files), programs=OPTIONS in rest)
+    return Completed(name, help, tuple(_options(name, parser)), Words(choices, files), programs=OPTIONS in remainders)
 
 
 def _options(command: str, parser: argparse.ArgumentParser) -> Iterator[Option]:
@@ -245,9 +245,9 @@ if [[ ${funcstack[1]} == _dlc ]]; then _dlc "$@"; else compdef _dlc dlc; fi
 
 
 def zsh(commands: Sequence[Completed]) -> str:
-    first, *rest = commands
-    described = [f"        {shlex.quote(c.name.replace(':', chr(92) + ':') + ':' + c.help)}" for c in rest]
-    arguments = [f"        {c.name}) {_zsh_of_main(c)}_arguments {' '.join(_zsh_arguments(c))} ;;" for c in rest]
+    first, *subcommands = commands
+    described = [f"        {shlex.quote(c.name.replace(':', chr(92) + ':') + ':' + c.help)}" for c in subcommands]
+    arguments = [f"        {c.name}) {_zsh_of_main(c)}_arguments {' '.join(_zsh_arguments(c))} ;;" for c in subcommands]
     parts = {"COMMANDS": described, "ARGUMENTS": arguments}
     return _filled(_ZSH, parts).replace("FIRST", " ".join(_zsh_options(first.options)))
 
@@ -311,11 +311,11 @@ complete -c dlc -f
 
 
 def fish(commands: Sequence[Completed]) -> str:
-    first, *rest = commands
+    first, *subcommands = commands
     begin = "complete -c dlc -n 'not __dlc_command >/dev/null'"
     lines = [f"{begin} {_fish_option(o)}" for o in first.options]
-    lines += [f"{begin} -a {c.name} -d {_fish_quoted(c.help)}" for c in rest]
-    for c in rest:
+    lines += [f"{begin} -a {c.name} -d {_fish_quoted(c.help)}" for c in subcommands]
+    for c in subcommands:
         begin = f"complete -c dlc -n 'string match -q -- {c.name} (__dlc_command)'"
         lines += [f"{begin} {_fish_option(o)}" for o in c.options]
         if operands := _fish_words(c.operands):

@@ -80,11 +80,11 @@ class Coverage:
         source = span.source
         spot = Spot(source.path, span.line, source.offset + span.start, kind, arm, name)
         if spot not in self.texts:
-            own = f"spot {len(self.texts)}"
-            text = f"assertion failed: `{own}`"
+            label = f"spot {len(self.texts)}"
+            text = f"assertion failed: `{label}`"
             self.texts[spot], self.hits[text] = text, 0
-        own = self.texts[spot].split("`")[1]
-        return core.Assert(core.Literal(TypeCon("bool"), span, False), None, own, span)
+        label = self.texts[spot].split("`")[1]
+        return core.Assert(core.Literal(TypeCon("bool"), span, False), None, label, span)
 
     def _function(self, decl: core.FnDecl) -> None:
         body = decl.body

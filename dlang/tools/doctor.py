@@ -152,7 +152,7 @@ def _library() -> Iterator[Finding]:
 
 def _cache() -> Iterator[Finding]:
     store = stores.user_store()
-    found = f"{store.directory}, {size(sum(e.bytes for e in store.entries()))} of {size(store.limit)}"
+    usage = f"{store.directory}, {size(sum(e.bytes for e in store.entries()))} of {size(store.limit)}"
     if store.limit <= 0:
         yield Finding("cache", "warn", "nothing is kept", "DLANG_CACHE_SIZE=1G keeps what is compiled for other runs")
         return
@@ -165,10 +165,10 @@ def _cache() -> Iterator[Finding]:
         if entry.kind == "doctor":
             os.unlink(entry.path)
     if kept:
-        yield Finding("cache", "ok", found)
+        yield Finding("cache", "ok", usage)
     else:
         advice = "DLANG_CACHE names another directory; it must be writable for you, and for nobody else"
-        yield Finding("cache", "warn", f"{found}: cannot be used", advice)
+        yield Finding("cache", "warn", f"{usage}: cannot be used", advice)
 
 
 def _blas() -> Iterator[Finding]:
@@ -208,12 +208,12 @@ def _c_compiler() -> Iterator[Finding]:
         ("C compiler", ("cc", "gcc", "clang"), "CC"),
         ("C++ compiler", ("c++", "g++", "clang++"), "CXX"),
     ):
-        own = os.environ.get(variable, "").split()[:1]
-        path = next((p for name in own or names if (p := shutil.which(name))), None)
+        configured = os.environ.get(variable, "").split()[:1]
+        path = next((p for name in configured or names if (p := shutil.which(name))), None)
         if path is not None:
             yield Finding(what, "ok", _first_line([path, "--version"]) or path)
-        elif own:
-            yield Finding(what, "warn", f"{variable} is `{own[0]}`, which is no command", f"correct {variable}")
+        elif configured:
+            yield Finding(what, "warn", f"{variable} is `{configured[0]}`, which is no command", f"correct {variable}")
         else:
             use = "`dlc build --shared` links with one" if variable == "CC" else "emulated GPUs need one"
             yield Finding(what, "absent", "none", f"{use}: install gcc or clang")

@@ -113,8 +113,8 @@ def _leaves(
             yield Leaf(name, atom, tuple([variant.name for variant in data.variants]), axes=outer)
             for tag_, (variant, fields) in enumerate(zip(data.variants, variants, strict=True)):
                 for k, item in enumerate(fields):
-                    own = field_type(t, k, tag_), of_field(t, k, None, tag_)
-                    yield from _leaves(f"{name}.{variant.name}.{variant.fields[k][0] or k}", item, *own, outer)
+                    of_item = field_type(t, k, tag_), of_field(t, k, None, tag_)
+                    yield from _leaves(f"{name}.{variant.name}.{variant.fields[k][0] or k}", item, *of_item, outer)
         case Many(_, element):
             inner, around = (t.element, (*outer, t.shape)) if isinstance(t, ty.TypeArray) else (t, outer)
             yield from _leaves(name, element, inner, of_part(known, inner), around)
@@ -147,8 +147,8 @@ def drawn(
     rng = np.random.default_rng(seed)
     env: dict[Any, Any] = dict(zip(entry.sizes, sizes, strict=False))
     for size, declared in [pair for leaf in leaves for pair in leaf.declared()]:
-        if (own := size.atom) in entry.sizes:  # a size such as n // 2, which the entry takes beside n
-            env.setdefault(own, _evaluated(declared, known))
+        if (variable := size.atom) in entry.sizes:  # a size such as n // 2, which the entry takes beside n
+            env.setdefault(variable, _evaluated(declared, known))
     out: list[Any] = [*[env[v] for v in entry.sizes], *([seed] if entry.seed else [])]
     for leaf in leaves:
         t = leaf.atom.type
@@ -390,8 +390,8 @@ class Builder:
         return core.Arith(F64, self.decl.span, "+", x, y)
 
     def sum(self, terms: Iterable[core.Expr]) -> core.Expr:
-        first, *rest = terms
-        for term in rest:
+        first, *others = terms
+        for term in others:
             first = self.plus(first, term)
         return first
 

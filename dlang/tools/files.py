@@ -18,15 +18,15 @@ INSTALLED = ("site-packages", "node_modules")
 
 def programs(paths: Sequence[str]) -> list[str]:
     """Files, and the `.dl` files in folders, each once. E0951 for a path where nothing is, E0973 if there are none."""
-    found: dict[str, str] = {}
+    by_real_path: dict[str, str] = {}
     for path in paths:
         for file in programs_of(path):
-            found.setdefault(os.path.realpath(file), file)
-    if not found:
+            by_real_path.setdefault(os.path.realpath(file), file)
+    if not by_real_path:
         what = ", ".join(f"`{path}`" for path in paths)
         help = ("a program is a file whose name ends in .dl; hidden folders are passed over",)
         raise error("E0973", f"there is no program in {what}", None, help=help)
-    return list(found.values())
+    return list(by_real_path.values())
 
 
 def programs_of(path: str) -> list[str]:
@@ -41,10 +41,10 @@ def programs_of(path: str) -> list[str]:
 def programs_in(folder: Path) -> Iterator[Path]:
     """The `.dl` files in a folder and those below, but the ones that are hidden or hold what others have written:
     environments of Python, caches."""
-    for here, folders, files in os.walk(folder):
+    for parent, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__")) and name not in INSTALLED)
         for name in sorted(files):
-            if name.endswith(".dl") and os.path.isfile(file := os.path.join(here, name)):
+            if name.endswith(".dl") and os.path.isfile(file := os.path.join(parent, name)):
                 yield Path(file)
 
 

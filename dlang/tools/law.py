@@ -409,18 +409,18 @@ def surplus(costs: Sequence[Costs], way: Way, base: Way, shared: bool = False) -
 
     shared: compared with the operations that are shared.
     """
-    found = [_lines(c[way]) for c in costs]
-    own = _lines(costs[-1][base], shared)
+    counted = [_lines(c[way]) for c in costs]
+    allowed = _lines(costs[-1][base], shared)
     factor = SHARED if shared else FACTORS[way]
     spans = {_place(s): s for s in costs[-1][way].places if s is not None}
     lines = []
-    for place, operations in found[-1].items():
-        more = operations - factor * own[place]
+    for place, operations in counted[-1].items():
+        more = operations - factor * allowed[place]
         if more > 0:
             path, line = place
-            counts = [f[place] for f in found]
+            counts = [f[place] for f in counted]
             text = spans[place].source.line(line).strip()
-            lines.append((more, Line(path, line, text, operations, own[place], exponent(counts))))
+            lines.append((more, Line(path, line, text, operations, allowed[place], exponent(counts))))
     return tuple([line for _, line in sorted(lines, key=lambda m: -m[0])])
 
 

@@ -89,8 +89,8 @@ def run(source: Source, names: Sequence[str], entries: list[str] | None, llvm: b
         return printer.print_program(pipeline.run_passes(program, entries, [pipeline.NAMED[name] for name in names]))
     nests = _read_loops(source)
     entries = _entries(source, nests, entries, lambda name: _invoked(nests.functions[name]))
-    made = through(nests, names)
-    return modules.print_nests(made, entries) if llvm else printed(made)
+    transformed = through(nests, names)
+    return modules.print_nests(transformed, entries) if llvm else printed(transformed)
 
 
 def kind_of(names: Sequence[str]) -> str:

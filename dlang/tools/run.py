@@ -186,10 +186,10 @@ def own_options(
     add_measures(parser, frozenset(taken))
     if "seed" not in taken and start is not None and "random" in start.effects:
         parser.add_argument("--seed", type=integer("i64"))
-    known, rest = parser.parse_known_args(options)
+    known, of_main = parser.parse_known_args(options)
     use_threads(getattr(known, "threads", None))
     seed = getattr(known, "seed", None) or 0
-    return rest, getattr(known, "backend", None) or backend, seed, measures(known)
+    return of_main, getattr(known, "backend", None) or backend, seed, measures(known)
 
 
 # ---- options are the parameters of main ------------------------------------------------------------------------------

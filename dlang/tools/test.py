@@ -142,8 +142,8 @@ def test_file(wanted: TestOptions, path: str) -> Totals:
 
         coverage = Coverage()
     _test_source(path, None, wanted, totals, coverage)
-    if wanted.doc and path not in totals.broken and (found := _examples(path)) is not None:
-        _test_source(found.path, found, wanted, totals, coverage)
+    if wanted.doc and path not in totals.broken and (examples := _examples(path)) is not None:
+        _test_source(examples.path, examples, wanted, totals, coverage)
     if coverage is not None:
         totals.reached = coverage.reached()
     return totals
@@ -180,12 +180,12 @@ def _test_source(
         checked = check(source or read_source(path))
         tests = [t for t in checked.module.tests if wanted.filter in t.name]
         totals.left_out += len(checked.module.tests) - len(tests)
-        found = checked.diagnostics
+        diagnostics = checked.diagnostics
     except DlangError as e:
-        tests, found = [], e.diagnostics
-    if any(d.severity == "error" for d in found):
+        tests, diagnostics = [], e.diagnostics
+    if any(d.severity == "error" for d in diagnostics):
         _say(path, as_json)
-        report(found, as_json)
+        report(diagnostics, as_json)
         totals.broken.append(path)
         return
     if coverage is not None:
@@ -193,7 +193,7 @@ def _test_source(
     if not tests:
         return
     _say(path, as_json)
-    report(found, as_json)
+    report(diagnostics, as_json)
     host = Host(sys.stderr if as_json else None)
     try:
         runs = _prepared(tests, wanted.backend, host, coverage)
@@ -361,6 +361,6 @@ def _imports(source: Source) -> Iterator[str]:
     yield f"import {module}"
     items = parse(source)[0].items
     declared = [i.name for i in items if isinstance(i, s.Fn | s.Extern | s.Const | s.Struct | s.Enum | s.Alias)]
-    made = [c.name for i in items if isinstance(i, s.Enum) for c in i.constructors]
-    if names := [n for n in dict.fromkeys([*declared, *made]) if not n.startswith("_")]:
+    constructors = [c.name for i in items if isinstance(i, s.Enum) for c in i.constructors]
+    if names := [n for n in dict.fromkeys([*declared, *constructors]) if not n.startswith("_")]:
         yield f"import {module} {{ {', '.join(names)} }}"

@@ -45,10 +45,10 @@ class Annotator:
     # ---- types -------------------------------------------------------------------------------------------------------
     def type(self, t: s.TypeExpr) -> ty.Type:
         """Converts a type annotation; refuses one that refines its type by `Idx`."""
-        found = self.converted(t)
+        converted = self.converted(t)
         if self.refinement(t) is not None:
             raise misplaced(t.span, "here", "write `i64`, and `e as Idx<n>` where a value has to be an index")
-        return found
+        return converted
 
     def refined_type(self, t: s.TypeExpr) -> tuple[ty.Type, ty.Refinement | None]:
         """The type, and what `Idx` in it says beside."""
@@ -90,8 +90,8 @@ class Annotator:
                 inner = replace(self, unknown=None)
                 params = tuple(inner.converted(p) for p in parameters)
                 inner.unknown = {}
-                found = inner.converted(result)
-                return ty.TypeFn(params, found, self.effects(t.span, effects), tuple(inner.unknown.values()))
+                result_type = inner.converted(result)
+                return ty.TypeFn(params, result_type, self.effects(t.span, effects), tuple(inner.unknown.values()))
             case s.TypeEffects(_, result, names):
                 self.effects(t.span, names)
                 return self.converted(result)
@@ -135,12 +135,12 @@ class Annotator:
         help = (instead,) if instead is not None else did_you_mean(name, [*declared, *sorted(ty.DTYPES)])
         if not help and not name[0].isupper():
             help = (f"a type variable is a single letter, or listed before the parameters: `<{name}>`",)
-        here = span.head(len(name))
-        fixes = misspelt(here, name, [*declared, *sorted(ty.DTYPES)])
+        name_span = span.head(len(name))
+        fixes = misspelt(name_span, name, [*declared, *sorted(ty.DTYPES)])
         if instead is not None:
             written = re.fullmatch(r"write `([\w<>…]+)`", instead)
-            fixes = (replacement(here, written[1]),) if written is not None and "…" not in written[1] else ()
-        return error("E0207", f"unknown type `{name}`", here, help=help, fixes=fixes)
+            fixes = (replacement(name_span, written[1]),) if written is not None and "…" not in written[1] else ()
+        return error("E0207", f"unknown type `{name}`", name_span, help=help, fixes=fixes)
 
     def applied(self, entry: ty.DataDecl | AliasEntry, arguments: tuple[Term, ...], t: s.TypeName) -> ty.Type:
         if isinstance(entry, AliasEntry):
@@ -187,8 +187,8 @@ class Annotator:
             else:
                 raise error("E0314", f"`..{params[row].name}` is a shape, found a type", a.span)
         before = [self.argument(p, a) for p, a in zip(params[:row], arguments[:row], strict=True)]
-        rest = arguments[len(arguments) - after :] if after else ()
-        return (*before, self.shape(tuple(dims)), *map(self.argument, params[row + 1 :], rest))
+        arguments_after = arguments[len(arguments) - after :] if after else ()
+        return (*before, self.shape(tuple(dims)), *map(self.argument, params[row + 1 :], arguments_after))
 
     def argument(self, parameter: ty.Var, a: s.TypeExpr | s.Dim) -> Term:
         if isinstance(parameter, ty.SizeVar):
@@ -211,10 +211,10 @@ class Annotator:
         raise error("E0314", f"`{parameter.name}` is a type, found a size", a.span)
 
     def variable(self, node: s.Node, name: str) -> ty.Type:
-        found = self.lookup(name)
-        if isinstance(found, ty.TypeVar):
-            return found
-        if found is not None:
+        variable = self.lookup(name)
+        if isinstance(variable, ty.TypeVar):
+            return variable
+        if variable is not None:
             raise error("E0213", f"`{name}` is a size here, not a type", node.span)
         if name in ("c64", "c128"):
             help = ("keep the two parts as a tuple or a struct of floats",)
@@ -226,8 +226,8 @@ class Annotator:
         return v
 
     def lookup(self, name: str) -> ty.Var | None:
-        found = self.names.get(name)
-        return found if found is not None else self.scope.find_type(name)
+        variable = self.names.get(name)
+        return variable if variable is not None else self.scope.find_type(name)
 
     def introduce(self, name: str, v: ty.Var) -> None:
         self.names[name] = v
@@ -260,9 +260,9 @@ class Annotator:
         return ty.Shape(tuple(pre), row, tuple(post))
 
     def row(self, name: str) -> ty.RowVar:
-        found = self.lookup(".." + name)
-        if isinstance(found, ty.RowVar):
-            return found
+        variable = self.lookup(".." + name)
+        if isinstance(variable, ty.RowVar):
+            return variable
         v = ty.RowVar(self.cx.st.level, name, rigid=self.rigid)
         self.introduce(".." + name, v)
         return v
@@ -319,10 +319,10 @@ class Annotator:
         return of_var(self.unknown[key])
 
     def size_name(self, span: Span, name: str) -> ty.Size:
-        found = self.lookup(name)
-        if isinstance(found, ty.SizeVar):
-            return of_var(found, found.origin)
-        if found is not None:
+        variable = self.lookup(name)
+        if isinstance(variable, ty.SizeVar):
+            return of_var(variable, variable.origin)
+        if variable is not None:
             raise error("E0213", f"`{name}` is a type here, not a size", span)
         local = self.cx.size_of_name(self.scope, name)
         if local is not None:
@@ -343,10 +343,14 @@ def known_effects(names: tuple[str, ...], span: Span) -> None:
     """Checks the effects behind a `!`."""
     for name in names:
         if name not in EFFECTS:
-            here = span.word(name)
+            name_span = span.word(name)
             help = (*did_you_mean(name, sorted(EFFECTS)), "effects are `print`, `io` and `random`")
             raise error(
-                "E0211", f"`{name}` is not an effect", here, help=help, fixes=misspelt(here, name, sorted(EFFECTS))
+                "E0211",
+                f"`{name}` is not an effect",
+                name_span,
+                help=help,
+                fixes=misspelt(name_span, name, sorted(EFFECTS)),
             )
 
 

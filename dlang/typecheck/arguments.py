@@ -173,5 +173,5 @@ def no_function(t: Type, e: s.Call) -> tuple[str, ...]:
 def opened_result(cx: Checker, t: TypeFn, span: Span) -> tuple[Type, tuple[SizeVar, ...]]:
     """The result of a call of a function type: each `?` in it is a fresh size."""
     opened = tuple(cx.st.open_size(v.origin or Note("a `?` in the result of this function", span)) for v in t.opened)
-    here: dict[Var, Term] = {v: of_var(w) for v, w in zip(t.opened, opened, strict=True)}
-    return substitute(t.result, here) if opened else t.result, opened
+    mapping: dict[Var, Term] = {v: of_var(w) for v, w in zip(t.opened, opened, strict=True)}
+    return substitute(t.result, mapping) if opened else t.result, opened

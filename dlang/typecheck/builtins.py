@@ -279,8 +279,8 @@ def scalar_in(cx: Checker, t: ty.Type, span: Span, name: str) -> ty.Type:
 def map_floats(cx: Checker, g: BuiltinCall) -> core.Expr:
     if len(g.args) < 2:
         raise error("E0303", "`map_floats` takes a function and values", g.span)
-    f, first, *rest = g.args
-    for r in rest:
+    f, first, *values = g.args
+    for r in values:
         cx.expect(first.type, r.type, r.span, "an argument of `map_floats`: ")
     scalar = scalar_in(cx, first.type, first.span, "map_floats")
     cx.expect(ty.TypeFn((scalar,) * (len(g.args) - 1), scalar), f.type, f.span, "the function of `map_floats`: ")
@@ -419,13 +419,13 @@ def literal_axes(a: s.Argument) -> tuple[int, ...]:
     """`axis = 1`, `axis = (0, -1)`."""
     parts = a.value.items if isinstance(a.value, s.Tuple) else (a.value,)
     axes = [indexing.literal(p) for p in parts]
-    found = tuple([k for k in axes if k is not None])
-    if len(found) < len(axes) or not axes:
+    literals = tuple([k for k in axes if k is not None])
+    if len(literals) < len(axes) or not axes:
         help = ("write the number: the type of the result depends on it",)
         raise error("E0307", "`axis` has to be a literal integer, or a tuple of these", a.span, help=help)
-    if len(set(found)) < len(found):
+    if len(set(literals)) < len(literals):
         raise error("E0307", "an axis is named twice", a.span, help=("name each axis once",))
-    return found
+    return literals
 
 
 def one_axis(a: s.Argument) -> int:
@@ -464,19 +464,19 @@ def join_axis(cx: Checker, scope: Scope, name: str, e: s.Call) -> core.Expr:
         cx.settled(v.type)
     reason = Reason(e.span, name, tuple([v.type for v in values]))
     element = split(cx.st, values[0].type)[0]
-    rest, out = cx.st.row(), cx.st.row()
+    others, out = cx.st.row(), cx.st.row()
     total = number(len(values) if name == "stack" else 0, Note(f"the number of arguments of `{name}`", e.span))
     for v in values:
         cx.expect(ty.TypeArray(element, cx.st.row()), v.type, v.span, f"an argument of `{name}`: ")
         _, shape = split(cx.st, v.type)
         if name == "stack":
             cx.expect(values[0].type, v.type, v.span, "an argument of `stack`: ")
-            rest = shape
+            others = shape
         else:
             size = cx.st.size(Note("the axis along which arrays are joined", v.span))
-            cx.constrain("axis", reason, shapes=(shape, rest), sizes=(size,), data=axis)
+            cx.constrain("axis", reason, shapes=(shape, others), sizes=(size,), data=axis)
             total = add(total, size)
-    cx.constrain("axis", reason, shapes=(out, rest), sizes=(total,), data=axis)
+    cx.constrain("axis", reason, shapes=(out, others), sizes=(total,), data=axis)
     return core.Builtin(ty.resolve(ty.TypeArray(element, out)), e.span, name, values, {"axes": (axis,)})
 
 

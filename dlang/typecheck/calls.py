@@ -51,10 +51,10 @@ def module_member(cx: Checker, entry: ModuleEntry, name: str, span: Span) -> obj
         return FnEntry(core.FnDecl(name, table.name, span, kind="const"), Scheme((), ty.MISTAKE, (), ()))
     if name.startswith("_"):
         raise error("E0205", f"`{name}` is private to the module `{table.name}`", field_named(span, name))
-    found = table.entries.get(name)
+    entry_of_name = table.entries.get(name)
     if name in table.functions:
-        found = cx.program.value(table, name)
-    if found is None or isinstance(found, ModuleEntry):
+        entry_of_name = cx.program.value(table, name)
+    if entry_of_name is None or isinstance(entry_of_name, ModuleEntry):
         raise error(
             "E0206",
             f"the module `{table.name}` has no `{name}`",
@@ -62,7 +62,7 @@ def module_member(cx: Checker, entry: ModuleEntry, name: str, span: Span) -> obj
             help=did_you_mean(name, [n for n in table.functions if not n.startswith("_")]),
             fixes=misspelt(field_named(span, name), name, [n for n in table.functions if not n.startswith("_")]),
         )
-    return found
+    return entry_of_name
 
 
 # ---- arguments -------------------------------------------------------------------------------------------------------
@@ -78,8 +78,10 @@ def call_function(cx: Checker, scope: Scope, entry: FnEntry, name: str, e: s.Cal
     if entry.builtin == "random_run":
         args, lets = seeded_parameters(cx, scope, arguments, inst, name, entry)
     else:
-        own = f"a function calls itself at other sizes if it is annotated: all parameters of `{name}`, and its result"
-        advice = (own,) if entry.pending else ()
+        recursion_help = (
+            f"a function calls itself at other sizes if it is annotated: all parameters of `{name}`, and its result"
+        )
+        advice = (recursion_help,) if entry.pending else ()
         args, lets = apply_parameters(cx, scope, arguments, inst, name, entry.names, decl, advice)
     cx.settled(inst.result)
     if entry.builtin:
@@ -234,12 +236,12 @@ def updated(
         if n is not None and n in given:
             fields.append(given[n])
             continue
-        here = substitute(f, old_mapping)
-        cx.expect(types[i], here, e.span, f"field `{n}` of `..`: ")
-        fields.append(core.Project(here, spread[0].span, ref, i, n or str(i)))
-    made = core.Construct(t, e.span, t.decl, variant, tuple(fields))
+        field_type = substitute(f, old_mapping)
+        cx.expect(types[i], field_type, e.span, f"field `{n}` of `..`: ")
+        fields.append(core.Project(field_type, spread[0].span, ref, i, n or str(i)))
+    updated = core.Construct(t, e.span, t.decl, variant, tuple(fields))
     let = core.Let(core.Bind(local), old, (), spread[0].span)
-    return core.BlockExpr(t, e.span, (let,), made)
+    return core.BlockExpr(t, e.span, (let,), updated)
 
 
 # ---- fields ----------------------------------------------------------------------------------------------------------

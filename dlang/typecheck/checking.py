@@ -128,9 +128,9 @@ def declare_types(program: Program, table: ModuleTable, written: list[Written]) 
         table.integers[name] = 1  # any number will do: the program has been refused
         program.done.add((table, name))
     names = [n for d in written for n in names_given(d)]
-    own = [d.name for k in (False, True) for d in written if isinstance(d, s.Alias) is k]
-    types, constructors = dict.fromkeys([*table.types, *own]), dict.fromkeys([*table.constructors, *names])
-    everything = combined([*own, *names, *table.functions])  # what a message may suggest
+    declared = [d.name for k in (False, True) for d in written if isinstance(d, s.Alias) is k]
+    types, constructors = dict.fromkeys([*table.types, *declared]), dict.fromkeys([*table.constructors, *names])
+    everything = combined([*declared, *names, *table.functions])  # what a message may suggest
     for group in type_groups(written, keys.mentions):
         key = keys.of_types(group)
         doubtful = combined([key, everything, *[str(circle) for circle in circles]])
@@ -142,7 +142,7 @@ def declare_types(program: Program, table: ModuleTable, written: list[Written]) 
             earlier = doubtful if cx.st.diagnostics or circles else key
             cache.types[earlier] = CachedTypes(
                 {n: t for n, t in table.types.items() if n in given},
-                {n: made for n, made in table.constructors.items() if n in given},
+                {n: constructor for n, constructor in table.constructors.items() if n in given},
                 {n: d for n, d in table.core.types.items() if n in given},
                 cx.st.diagnostics,
             )
@@ -158,7 +158,7 @@ def declare_types(program: Program, table: ModuleTable, written: list[Written]) 
         program.diagnostics += cache.types[earlier].diagnostics
     table.types = {n: table.types[n] for n in types if n in table.types}
     table.constructors = {n: table.constructors[n] for n in constructors if n in table.constructors}
-    table.core.types = {n: table.core.types[n] for n in own if n in table.core.types}
+    table.core.types = {n: table.core.types[n] for n in declared if n in table.core.types}
 
 
 def imported(program: Program, table: ModuleTable, item: s.Import) -> None:

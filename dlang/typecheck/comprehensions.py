@@ -43,8 +43,8 @@ def binder(cx: Checker, scope: Scope, b: s.Binder, inner: Scope, *, loop: bool =
         if not isinstance(t, TypeArray):
             t = cx.settled(t)
         if isinstance(t, TypeArray) and t.shape.pre:
-            size, rest = t.shape.pre[0], Shape(t.shape.pre[1:], t.shape.row, t.shape.post)
-            element: Type = resolve(TypeArray(t.element, rest))
+            size, inner_shape = t.shape.pre[0], Shape(t.shape.pre[1:], t.shape.row, t.shape.post)
+            element: Type = resolve(TypeArray(t.element, inner_shape))
         else:
             size, element = cx.st.size(Note("the array that is iterated over", b.each.span)), cx.st.type_var()
             if isinstance(t, TypeCon) and t.name in INTS:
@@ -99,8 +99,8 @@ def comprehension(cx: Checker, scope: Scope, e: s.Comprehension, kept: bool = Tr
         cx.settled(condition.type)
         cx.expect(BOOL, condition.type, e.condition.span, "the condition: ")
     element = cx.infer(inner, e.element)
-    for b, made in zip(e.binders, binders, strict=True):
-        check_bounded(inner, b, made)
+    for b, checked in zip(e.binders, binders, strict=True):
+        check_bounded(inner, b, checked)
     if kept and condition is None:  # with a condition there is one axis
         check_rectangular(binders, cx.opened_since(binders_mark) | cx.indices)
     t = cx.settled(element.type)
@@ -165,11 +165,11 @@ def indexes(name: str, *roots: s.Node | None) -> bool:
     return any(isinstance(i, s.Name) and i.name == name for i in indices)
 
 
-def check_bounded(scope: Scope, b: s.Binder, made: core.Binder) -> None:
-    if isinstance(made, core.Count) and made.bound is None:
-        name = made.local.name
+def check_bounded(scope: Scope, b: s.Binder, checked: core.Binder) -> None:
+    if isinstance(checked, core.Count) and checked.bound is None:
+        name = checked.local.name
         entry = scope.names.get(name)
-        if not (isinstance(entry, LocalEntry) and entry.local is made.local and entry.used):
+        if not (isinstance(entry, LocalEntry) and entry.local is checked.local and entry.used):
             raise error(
                 "E0408",
                 f"nothing bounds {name}",

@@ -344,7 +344,9 @@ def reduce(st: Inference, c: Constraint) -> bool:
         if len(places) < len(axes):
             raise Mismatch(x, r, AxisTwice())
         one = [number(1, Note("the axis that is kept", c.reason.span))] if c.kind == "reduce-keep" else []
-        unify_shape(st, r, ty.Shape(tuple([s for k, own in enumerate(x.pre) for s in (one if k in places else [own])])))
+        unify_shape(
+            st, r, ty.Shape(tuple([s for k, extent in enumerate(x.pre) for s in (one if k in places else [extent])]))
+        )
         return True
     front = [a for a in axes if a >= 0]
     if front and len(front) < len(axes):
@@ -370,8 +372,8 @@ def reached(st: Inference, x: ty.Shape, count: int, front: bool) -> bool:
     if x.row.rigid or (x.post if front else x.pre):
         return False
     new = tuple([st.size() for _ in range(count - len(part))])
-    rest = st.row()
-    bind_row(st, x.row, ty.Shape(new, rest.row) if front else ty.Shape((), rest.row, new))
+    inner_row = st.row()
+    bind_row(st, x.row, ty.Shape(new, inner_row.row) if front else ty.Shape((), inner_row.row, new))
     return True
 
 

@@ -153,12 +153,12 @@ class Checker(ABC):
         entry = self.program.value(self.table, name)
         if not isinstance(entry, ModuleEntry):
             known = [n for n, e in self.table.entries.items() if isinstance(e, ModuleEntry)]
-            here = span.head(len(name))
-            help, fixes = did_you_mean(name, known), misspelt(here, name, known)
+            name_span = span.head(len(name))
+            help, fixes = did_you_mean(name, known), misspelt(name_span, name, known)
             if not help and self.program.is_standard(name):
                 help = (f"write `import {name}` at the top of the file",)
                 fixes = (imported(span, f"import {name}"),)
-            raise error("E0201", f"there is no module `{name}` here", here, help=help, fixes=fixes)
+            raise error("E0201", f"there is no module `{name}` here", name_span, help=help, fixes=fixes)
         if entry.table.broken and not entry.table.path:
             raise DlangError([])  # the import has been reported
         return entry.table
@@ -182,12 +182,12 @@ class Checker(ABC):
     def find_constructor(self, name: str, span: Span) -> tuple[ty.DataDecl, ty.Variant]:
         if "." in name:
             return self.constructor_of_module(name, span)
-        found = self.program.constructor(self.table, name)
-        if found is None:
+        constructor = self.program.constructor(self.table, name)
+        if constructor is None:
             entry = self.find_type(name)
             if isinstance(entry, ty.DataDecl):
-                made = ", ".join(f"`{v.name}`" for v in entry.variants)
-                help = (f"its values are made by {made}, without the name of the type",)
+                constructors = ", ".join(f"`{v.name}`" for v in entry.variants)
+                help = (f"its values are made by {constructors}, without the name of the type",)
                 raise error("E0201", f"`{name}` is a type, not a constructor", span, help=help)
             lower = name.lower() if name.isupper() else name[:1].lower() + name[1:]
             known = self.program.constructor_names(self.table)
@@ -195,10 +195,10 @@ class Checker(ABC):
             close = did_you_mean(name, known) or (
                 instead or f"constructors are capitalised; the name of a value is in lower case: `{lower}`",
             )
-            here = span.head(len(name))
-            fixes = misspelt(here, name, known)
-            raise error("E0201", f"unknown constructor `{name}`", here, help=close, fixes=fixes)
-        return found
+            name_span = span.head(len(name))
+            fixes = misspelt(name_span, name, known)
+            raise error("E0201", f"unknown constructor `{name}`", name_span, help=close, fixes=fixes)
+        return constructor
 
     def type_names(self) -> list[str]:
         return self.program.type_names(self.table)

@@ -160,13 +160,13 @@ def twice(what: str, again: Span, first: Span) -> Diagnostic:
 
 def circular(table: ModuleTable, written: list[Written], mentions: Mentions) -> Iterator[tuple[str, Diagnostic]]:
     """Constants that stand in the declaration of a type, and need a type of the module for their value."""
-    own = {d.name for d in written} | {c.name for d in written if isinstance(d, s.Enum) for c in d.constructors}
-    found: set[str] = set()
+    declared = {d.name for d in written} | {c.name for d in written if isinstance(d, s.Enum) for c in d.constructors}
+    reported: set[str] = set()
     for d in written:
-        for name in sorted(mentions.among(table.functions, d) - found):
-            needed = {t for n in reached({name}, table.functions) for t in types_in(table.functions[n])} & own
+        for name in sorted(mentions.among(table.functions, d) - reported):
+            needed = {t for n in reached({name}, table.functions) for t in types_in(table.functions[n])} & declared
             if needed:
-                found.add(name)
+                reported.add(name)
                 message = f"the constant `{name}` is needed to declare `{d.name}`, and its value needs `{min(needed)}`"
                 notes = (Note(f"`{d.name}` is declared here", d.name_span),)
                 yield name, Diagnostic("E0214", message, table.functions[name].name_span, "", notes)
@@ -207,8 +207,8 @@ def converted(
 ) -> tuple[ty.Type, ty.Refinement | None]:
     """A type in a declaration, and what `Idx` in it says: its variables are the parameters."""
     scope = Scope(types={(".." + p.name if isinstance(p, ty.RowVar) else p.name): p for p in params if p.name})
-    own = [parameter_name(p) for p in params]
-    known, open_ = f"{name}<{', '.join([*own, 'n'])}>", f"{name}<{', '.join([*own, '?'])}>"
+    param_names = [parameter_name(p) for p in params]
+    known, open_ = f"{name}<{', '.join([*param_names, 'n'])}>", f"{name}<{', '.join([*param_names, '?'])}>"
     instead = (
         f"make the size a parameter, `{known}`: a result may then be a `{open_}`",
         "parts of different sizes are kept in one array, with another of where each begins",
@@ -231,18 +231,18 @@ Path = frozenset[tuple[ty.DataDecl, tuple[bool, ...]]]
 
 def uninhabited(decls: Sequence[ty.DataDecl]) -> list[Diagnostic]:
     """E0218 for each declaration without values, whatever its parameters stand for."""
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     for d in decls:
         if d.variants and not _declared(d, tuple(True for _ in d.params), frozenset()):
             kind = "struct" if d.is_struct else "enum"
-            found += error(
+            diagnostics += error(
                 "E0218",
                 f"no value of the {kind} `{d.name}` can be made: it would have to hold another one",
                 d.span,
                 label="contains itself in every case",
                 help=("let it end: an enum with a case that does not contain it, an `Option`, or an array of them",),
             ).diagnostics
-    return found
+    return diagnostics
 
 
 def _declared(d: ty.DataDecl, args: tuple[bool, ...], path: Path) -> bool:
@@ -315,34 +315,34 @@ def check_functions(
     items = [table.functions[n] for n in group]
     root = Scope()
     signatures, entries = announced(cx, root, table, items)
-    made, failed = checked_bodies(cx, root, items, signatures)
+    bodies, failed = checked_bodies(cx, root, items, signatures)
     members = [
-        Member(i.name, i.name_span, entries[i.name].scheme, signatures[i.name].full, made[i.name].found)
+        Member(i.name, i.name_span, entries[i.name].scheme, signatures[i.name].full, bodies[i.name].found)
         for i in items
-        if i.name in made
+        if i.name in bodies
     ]
     if members:
         attempt(cx, members[0].span, lambda: generalise(cx.st, members, bool(failed)))
     conclude(cx, items[0].name_span)
-    constants_end(cx, entries, made)
+    constants_end(cx, entries, bodies)
     ok = not cx.st.diagnostics
-    for name, body in made.items():
+    for name, body in bodies.items():
         functions.fill(entries[name].decl, entries[name], signatures[name], body)
-    for name in made:
+    for name in bodies:
         decl = entries[name].decl
         if not ok:
             decl.body = None
         elif cx.unfinished and decl.body is not None:
             decl.body = finished(decl.body)
-    for name in failed - set(made):
+    for name in failed - set(bodies):
         if signatures[name].full:  # callers and hover texts still have its type
             typed_by_signature(entries[name].decl, signatures[name], parts(table.functions[name])[1])
-    effects(cx, group, entries, made, signatures)
+    effects(cx, group, entries, bodies, signatures)
     if ok:
-        for name in made:
+        for name in bodies:
             prove_indices(cx, entries[name].decl, trusted=trusted)
         if cx.st.diagnostics:
-            for name in made:
+            for name in bodies:
                 entries[name].decl.body = None
     else:
         for item in items:
@@ -387,7 +387,7 @@ def checked_bodies(
     cx: Checker, root: Scope, items: Sequence[Function], signatures: dict[str, Signature]
 ) -> tuple[dict[str, Body], set[str]]:
     """The bodies that have a type, and the names of functions with a mistake in theirs."""
-    made: dict[str, Body] = {}
+    bodies: dict[str, Body] = {}
     failed: set[str] = set()
     for item in items:
         if item.name not in signatures or isinstance(item, s.Extern):
@@ -400,10 +400,10 @@ def checked_bodies(
         )
         body = attempt(cx, item.name_span, check)
         if body is not None:
-            made[item.name] = body
+            bodies[item.name] = body
         if body is None or len(cx.st.diagnostics) > before:
             failed.add(item.name)
-    return made, failed
+    return bodies, failed
 
 
 def typed_by_signature(decl: core.FnDecl, sig: Signature, parameters: tuple[s.Parameter, ...]) -> None:
@@ -482,10 +482,10 @@ def finish_extern(cx: Checker, entry: FnEntry, sig: Signature, item: s.Extern) -
     decl.variables, decl.opened = scheme.variables, scheme.opened
     decl.effects = frozenset(sig.effects or ())
     if not entry.builtin and sig.full:
-        found = list(problems(decl, item))
-        for problem in found:
+        mistakes = list(problems(decl, item))
+        for problem in mistakes:
             cx.report(problem)
-        decl.body = None if found else foreign_body(decl, item.target)
+        decl.body = None if mistakes else foreign_body(decl, item.target)
         if isinstance(sig.promised, ty.Below) and decl.body is not None and isinstance(sig.result, ty.TypeCon):
             decl.body = core.As(sig.result, item.result.span, decl.body, sig.promised.size)
             decl.refinement = sig.promised
@@ -502,9 +502,9 @@ def default(cx: Checker, parameter: core.Local, e: s.Expr) -> core.Expr:
     return value
 
 
-def constants_end(cx: Checker, entries: dict[str, FnEntry], made: dict[str, Body]) -> None:
+def constants_end(cx: Checker, entries: dict[str, FnEntry], bodies: dict[str, Body]) -> None:
     """Refuses constants whose value is needed to compute it, directly or through functions and other constants."""
-    uses = {entries[n].decl: made[n].context.calls for n in made}
+    uses = {entries[n].decl: bodies[n].context.calls for n in bodies}
 
     def needs(decl: core.FnDecl, wanted: core.FnDecl) -> bool:
         reached: set[core.FnDecl] = set()
@@ -529,10 +529,14 @@ def constants_end(cx: Checker, entries: dict[str, FnEntry], made: dict[str, Body
 
 
 def effects(
-    cx: Checker, group: list[str], entries: dict[str, FnEntry], made: dict[str, Body], signatures: dict[str, Signature]
+    cx: Checker,
+    group: list[str],
+    entries: dict[str, FnEntry],
+    bodies: dict[str, Body],
+    signatures: dict[str, Signature],
 ) -> None:
     """Effects and recursion: what is reached through the calls of the group."""
-    decls = {entries[n].decl: made[n].context for n in made}
+    decls = {entries[n].decl: bodies[n].context for n in bodies}
     changed = True
     while changed:
         changed = False
@@ -542,11 +546,11 @@ def effects(
                 if inner is not None and not inner.effects <= context.effects:
                     context.effects |= inner.effects
                     changed = True
-    for name in made:
+    for name in bodies:
         decl = entries[name].decl
-        decl.effects = frozenset(made[name].context.effects)
-        decl.recursive = len(group) > 1 or decl in made[name].context.calls
-        functions.check_effects(cx, signatures[name], made[name].context.effects, decl.span)
+        decl.effects = frozenset(bodies[name].context.effects)
+        decl.recursive = len(group) > 1 or decl in bodies[name].context.calls
+        functions.check_effects(cx, signatures[name], bodies[name].context.effects, decl.span)
         if decl.kind == "const" and decl.effects:
             message = f"`{name}` is a constant, but computing it has the effect `{min(decl.effects)}`"
             help = (f"make it a function, `fn {name}() = …`; random numbers become a value by `random.run(seed, …)`",)

@@ -43,10 +43,10 @@ def form(cx: Checker, scope: Scope, kind: str, e: s.Call) -> core.Expr:
             called = written.value.function.span
             help = (f"apply it to the function: `{kind}({called.text}){written.span.text[len(called.text) :]}`",)
         raise error("E0306", f"`{kind}` takes a function, found {show(t)}", written.span, help=help)
-    rest = e.arguments[1:]
+    arguments = e.arguments[1:]
     if kind == "jvp" or kind == "vjp":
-        return products(cx, scope, kind, function, t, rest, e)
-    wrt, single = chosen(kind, function, t, rest)
+        return products(cx, scope, kind, function, t, arguments, e)
+    wrt, single = chosen(kind, function, t, arguments)
     if kind == "checkpoint":
         return core.Derivative(t, e.span, kind, function, tuple(range(len(t.params))), False)
     needs_floats(cx, kind, function, t, wrt, written.span)
@@ -66,31 +66,33 @@ def form(cx: Checker, scope: Scope, kind: str, e: s.Call) -> core.Expr:
     return core.Derivative(TypeFn(t.params, result, t.effects, t.opened), e.span, kind, function, wrt, single)
 
 
-def chosen(kind: str, function: core.Expr, t: TypeFn, rest: tuple[s.Argument, ...]) -> tuple[tuple[int, ...], bool]:
+def chosen(
+    kind: str, function: core.Expr, t: TypeFn, arguments: tuple[s.Argument, ...]
+) -> tuple[tuple[int, ...], bool]:
     """The positions that `wrt` names; the first parameter if there is none."""
     if not t.params:
         raise error("E0702", f"`{kind}` of a function without parameters", function.span)
     names = parameter_names(function)
-    if kind == "checkpoint" and rest:
-        raise error("E0703", "`checkpoint` takes a function only", rest[0].span)
-    if not rest:
+    if kind == "checkpoint" and arguments:
+        raise error("E0703", "`checkpoint` takes a function only", arguments[0].span)
+    if not arguments:
         return (0,), True
-    if len(rest) > 1 or rest[0].name != "wrt":
-        raise error("E0703", f"`{kind}` takes a function and `wrt`", rest[0].span,
-                    help=instead_of_arguments(kind, rest))  # fmt: skip
-    value = rest[0].value
+    if len(arguments) > 1 or arguments[0].name != "wrt":
+        raise error("E0703", f"`{kind}` takes a function and `wrt`", arguments[0].span,
+                    help=instead_of_arguments(kind, arguments))  # fmt: skip
+    value = arguments[0].value
     if isinstance(value, s.Tuple):
-        positions = tuple(position(x, names, t, rest[0].span) for x in value.items)
+        positions = tuple(position(x, names, t, arguments[0].span) for x in value.items)
         if len(set(positions)) != len(positions) or not positions:
-            raise error("E0703", "`wrt` names a parameter twice, or none", rest[0].span)
+            raise error("E0703", "`wrt` names a parameter twice, or none", arguments[0].span)
         return positions, False
-    return (position(value, names, t, rest[0].span),), True
+    return (position(value, names, t, arguments[0].span),), True
 
 
-def instead_of_arguments(kind: str, rest: tuple[s.Argument, ...]) -> tuple[str, ...]:
-    if rest[0].name is not None:
+def instead_of_arguments(kind: str, arguments: tuple[s.Argument, ...]) -> tuple[str, ...]:
+    if arguments[0].name is not None:
         return (f"the parameter is chosen by `wrt`: `{kind}(f, wrt = x)`, or `wrt = 0` for the first",)
-    return (f"apply the result to the arguments: `{kind}(f)({', '.join(a.span.text for a in rest)})`",)
+    return (f"apply the result to the arguments: `{kind}(f)({', '.join(a.span.text for a in arguments)})`",)
 
 
 def position(e: s.Expr, names: list[str] | None, t: TypeFn, span: Span) -> int:
@@ -225,12 +227,12 @@ def of_floats(cx: Checker, span: Span, kind: str, result: Type) -> tuple[Type, S
     try:
         return split(cx.st, result, "Float")
     except Mismatch:
-        found = show(result)
-        raise error("E0701", f"`{kind}` needs a function whose result has floats, found {found}", span) from None
+        shown = show(result)
+        raise error("E0701", f"`{kind}` needs a function whose result has floats, found {shown}", span) from None
 
 
 def products(
-    cx: Checker, scope: Scope, kind: str, function: core.Expr, t: TypeFn, rest: tuple[s.Argument, ...], e: s.Call
+    cx: Checker, scope: Scope, kind: str, function: core.Expr, t: TypeFn, arguments: tuple[s.Argument, ...], e: s.Call
 ) -> core.Expr:
     """`vjp(f, x…)` and `jvp(f, x, dx)`."""
     n = len(t.params)
@@ -238,8 +240,8 @@ def products(
     sizes = size_parameters(function) or (None,) * n
     lets: list[core.Statement] = []
     if kind == "vjp":
-        rest = named_arguments(function, rest, e)
-    for a in rest:
+        arguments = named_arguments(function, arguments, e)
+    for a in arguments:
         if a.name is not None or a.spread:
             help = ("the names of the parameters of this function value are not known",) if kind == "vjp" else ()
             raise error("E0703", f"`{kind}` takes its arguments by position", a.span, help=help)
@@ -249,19 +251,19 @@ def products(
     bare = targets[0] if single else TypeTuple(targets)
     args: list[core.Expr]
     if kind == "vjp":
-        if len(rest) != n:
+        if len(arguments) != n:
             count = plural(n, "argument")
-            raise error("E0303", f"`vjp` of this function takes {count} after it, found {len(rest)}", e.span)
+            raise error("E0303", f"`vjp` of this function takes {count} after it, found {len(arguments)}", e.span)
         args = [argument(cx, scope, a.value, p, f"argument {i + 1} of `vjp`: ", size, lets)
-                for i, (a, p, size) in enumerate(zip(rest, t.params, sizes, strict=True))]  # fmt: skip
+                for i, (a, p, size) in enumerate(zip(arguments, t.params, sizes, strict=True))]  # fmt: skip
         result: Type = TypeTuple((t.result, TypeFn((t.result,), bare)))
         whole = TypeFn(t.params, result, t.effects, t.opened)
     else:
-        if len(rest) != 2:
-            raise error("E0303", f"`jvp` takes a function, its arguments and their tangents, found {len(rest) + 1} "
-                        "arguments", e.span)  # fmt: skip
+        if len(arguments) != 2:
+            found = f"found {plural(len(arguments) + 1, 'argument')}"
+            raise error("E0303", f"`jvp` takes a function, its arguments and their tangents, {found}", e.span)
         args = []
-        for k, a in enumerate(rest):
+        for k, a in enumerate(arguments):
             written: tuple[s.Expr, ...] = (a.value,)
             if n != 1:
                 if not isinstance(a.value, s.Tuple) or len(a.value.items) != n:
@@ -393,15 +395,15 @@ def sized(function: core.Expr) -> core.Call | None:
             return None
 
 
-def named_arguments(function: core.Expr, rest: tuple[s.Argument, ...], e: s.Call) -> tuple[s.Argument, ...]:
+def named_arguments(function: core.Expr, arguments: tuple[s.Argument, ...], e: s.Call) -> tuple[s.Argument, ...]:
     """The arguments of `vjp` in the order of the parameters, if their names are known."""
     names = parameter_names(function)
-    if names is None or all(a.name is None and not a.spread for a in rest):
-        return rest
+    if names is None or all(a.name is None and not a.spread for a in arguments):
+        return arguments
     ref = underived(function)
     name, span = (f"vjp({ref.decl.name})", ref.decl.span) if isinstance(ref, core.FnRef) else ("vjp(…)", None)
     known = tuple(n if n != "_" else None for n in names)
-    ordered = in_order(replace(e, arguments=rest), name, known, (False,) * len(known), span)
+    ordered = in_order(replace(e, arguments=arguments), name, known, (False,) * len(known), span)
     return tuple(replace(a, name=None) for a in ordered if a is not None)
 
 

@@ -63,8 +63,8 @@ def name(cx: Checker, scope: Scope, e: s.Name) -> core.Expr:
         raise no_value(e.span)
     if e.name[:1].isupper():
         return calls.constructor_value(cx, e)
-    found = scope.find_value(e.name)
-    match cx.find(scope, e.name) if found is None else found:
+    local_entry = scope.find_value(e.name)
+    match cx.find(scope, e.name) if local_entry is None else local_entry:
         case ty.SizeVar() as size:
             return core.SizeValue(I64, e.span, of_var(size))
         case LocalEntry() as entry:
@@ -162,11 +162,11 @@ def cast(cx: Checker, scope: Scope, e: s.Cast) -> core.Expr:
     if refinement is not None:
         raise misplaced(e.type.span, "behind `as` but of one number", "check each: `[i as Idx<n> for i in x]`")
     cx.settled(value.type)
-    found = ty.resolve(value.type)
-    if isinstance(want, ty.TypeCon) and isinstance(found, ty.TypeCon) and want.name != found.name:
+    value_type = ty.resolve(value.type)
+    if isinstance(want, ty.TypeCon) and isinstance(value_type, ty.TypeCon) and want.name != value_type.name:
         raise error(
             "E0301",
-            f"`as` asserts a size, it does not convert: expected {want.name}, found {found.name}",
+            f"`as` asserts a size, it does not convert: expected {want.name}, found {value_type.name}",
             e.span,
             help=(f"write `{want.name}(…)` to convert",),
         )
@@ -272,14 +272,14 @@ def infer_match(cx: Checker, scope: Scope, e: s.Match, want: Expected | None = N
                 body = cx.infer(inner, a.body)
         else:
             diverges = isinstance(a.body, s.Return | s.Break | s.Continue)
-            made = tuple(statements.one(cx, inner, a.body))
+            body_statements = tuple(statements.one(cx, inner, a.body))
             last: core.Expr
             if diverges:
                 t: ty.Type = cx.st.type_var()
                 last = core.Fail(t, a.body.span, core.Literal(STR, a.body.span, "unreachable"))
             else:
                 last = core.TupleExpr(ty.UNIT, a.body.span, ())
-            body = core.BlockExpr(last.type, a.body.span, made, last)
+            body = core.BlockExpr(last.type, a.body.span, body_statements, last)
         arms.append(core.Arm(pattern, guard, body))
         bodies.append((body, diverges))
     result: ty.Type | None = None

@@ -68,7 +68,7 @@ def _scalars(t: Type, seen: set[object]) -> list[TypeCon | TypeVar]:
             fields = [f for variant in decl.variants for _, f in variant.fields]
             types = [a for a in args if isinstance(a, TypeCon | TypeArray | TypeTuple | TypeData | TypeVar)]
             # a variable in a field is a parameter of the declaration, and stands for an argument
-            own = [leaf for f in fields for leaf in _scalars(f, seen) if isinstance(leaf, TypeCon)]
-            return own + [leaf for a in types for leaf in _scalars(a, seen)]
+            of_fields = [leaf for f in fields for leaf in _scalars(f, seen) if isinstance(leaf, TypeCon)]
+            return of_fields + [leaf for a in types for leaf in _scalars(a, seen)]
         case _:
             return []

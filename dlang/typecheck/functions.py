@@ -72,26 +72,28 @@ def local_function(cx: Checker, scope: Scope, f: s.Fn) -> core.Statement:
     entry = FnEntry(decl, sig.scheme, names, defaults, pending=not sig.full)
     scope.names[f.name] = entry
     entry_names = scope.child()
-    made = body(cx, entry_names, f.name, sig, f.parameters, f.body, f.result is not None)
-    finish(cx, decl, entry, sig, made, f.name, f.name_span)
-    decl.recursive = decl in made.context.calls
-    decl.effects = frozenset(made.context.effects)
+    checked_body = body(cx, entry_names, f.name, sig, f.parameters, f.body, f.result is not None)
+    finish(cx, decl, entry, sig, checked_body, f.name, f.name_span)
+    decl.recursive = decl in checked_body.context.calls
+    decl.effects = frozenset(checked_body.context.effects)
     if scope.function is not None:
-        scope.function.calls |= made.context.calls
-    check_effects(cx, sig, made.context.effects, f.name_span)
+        scope.function.calls |= checked_body.context.calls
+    check_effects(cx, sig, checked_body.context.effects, f.name_span)
     observe(cx, decl, f.name_span)
     return core.LocalFn(decl, f.span)
 
 
-def finish(cx: Checker, decl: core.FnDecl, entry: FnEntry, sig: Signature, made: Body, name: str, span: Span) -> None:
+def finish(
+    cx: Checker, decl: core.FnDecl, entry: FnEntry, sig: Signature, checked_body: Body, name: str, span: Span
+) -> None:
     """Generalises one function and fills in its declaration."""
-    generalise(cx.st, [Member(name, span, entry.scheme, sig.full, made.found)])
-    fill(decl, entry, sig, made)
+    generalise(cx.st, [Member(name, span, entry.scheme, sig.full, checked_body.found)])
+    fill(decl, entry, sig, checked_body)
 
 
-def fill(decl: core.FnDecl, entry: FnEntry, sig: Signature, made: Body) -> None:
+def fill(decl: core.FnDecl, entry: FnEntry, sig: Signature, checked_body: Body) -> None:
     entry.pending = False
-    decl.params, decl.result, decl.body = made.params, sig.result, made.body
+    decl.params, decl.result, decl.body = checked_body.params, sig.result, checked_body.body
     decl.variables, decl.opened = entry.scheme.variables, entry.scheme.opened
     decl.constraints, decl.refinement = entry.scheme.constraints, sig.promised
 

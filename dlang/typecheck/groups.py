@@ -93,12 +93,12 @@ def names_given(d: Written) -> list[str]:
     return [d.name, *([c.name for c in d.constructors if c.name != d.name] if isinstance(d, s.Enum) else [])]
 
 
-def bound_names(f: s.Fn, found: set[str]) -> None:
+def bound_names(f: s.Fn, names: set[str]) -> None:
     """Names that parameters and `let`s of a function shadow; a function that is mentioned nevertheless is found when
     its name is looked up."""
     for n in walk(*f.parameters, f.body):
         if isinstance(n, s.PatternName | s.Fn):
-            found.add(n.name)
+            names.add(n.name)
 
 
 # ---- the names that trees mention ------------------------------------------------------------------------------------
@@ -125,15 +125,15 @@ class Mentions:
     kept: ByIdentity[s.Node, Mentioned] = field(default_factory=ByIdentity)
 
     def of(self, tree: s.Node) -> Mentioned:
-        found = self.kept.get(tree)
-        if found is None:
-            found = self.kept[tree] = self.before.get(tree) or _found(tree)
-        return found
+        mentions = self.kept.get(tree)
+        if mentions is None:
+            mentions = self.kept[tree] = self.before.get(tree) or _found(tree)
+        return mentions
 
     def among(self, functions: Functions, tree: s.Node) -> set[str]:
         """The functions and constants that a tree mentions."""
-        found = self.of(tree)
-        return mentioned_among(functions, found.values, found.sizes)
+        mentions = self.of(tree)
+        return mentioned_among(functions, mentions.values, mentions.sizes)
 
 
 def _found(tree: s.Node) -> Mentioned:

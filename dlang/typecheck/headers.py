@@ -120,6 +120,6 @@ class CoreModule:
 
     def declared(self) -> list[FnDecl]:
         """All its declarations that have bodies."""
-        own = [*self.functions.values(), *self.rules.values(), *self.tests, *self.benches]
-        own += [rule for f in self.functions.values() for rule in f.rules.values()]
-        return list(dict.fromkeys(own if self.script is None else [*own, self.script]))
+        declarations = [*self.functions.values(), *self.rules.values(), *self.tests, *self.benches]
+        declarations += [rule for f in self.functions.values() for rule in f.rules.values()]
+        return list(dict.fromkeys(declarations if self.script is None else [*declarations, self.script]))

@@ -31,8 +31,8 @@ def index_axes(
     axes: tuple[ty.Size, ...]
     if isinstance(t, ty.TypeArray) and t.shape.row is None and len(t.shape.pre) >= len(written):
         axes = t.shape.pre[: len(written)]
-        rest = t.shape.pre[len(written) :]
-        element: ty.Type = ty.TypeArray(t.element, ty.Shape(rest)) if rest else t.element
+        inner_sizes = t.shape.pre[len(written) :]
+        element: ty.Type = ty.TypeArray(t.element, ty.Shape(inner_sizes)) if inner_sizes else t.element
     elif isinstance(t, ty.TypeArray) and t.shape.row is None and not isinstance(ty.resolve(t.element), ty.TypeVar):
         raise error(
             "E0402",

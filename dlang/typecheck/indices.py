@@ -169,12 +169,14 @@ class Knowledge:
         if not linear:
             return
         v = max(linear, key=lambda v: (not self.is_size(v), v.serial))
-        rest, up = gap.without(v), gap.terms[(v,)] == 1
-        if self.is_size(v) and up and rest.constant is not None:  # n >= 3: there is something with 0 <= … <= n - 3
+        other_terms, up = gap.without(v), gap.terms[(v,)] == 1
+        if (
+            self.is_size(v) and up and other_terms.constant is not None
+        ):  # n >= 3: there is something with 0 <= … <= n - 3
             self.facts.between(ty.SizeVar(0), (ZERO,), (gap + 1,))
         else:
             least = (ZERO,) if self.is_size(v) else ()
-            self.facts.narrow(v, (*least, -rest) if up else least, () if up else (rest + 1,))
+            self.facts.narrow(v, (*least, -other_terms) if up else least, () if up else (other_terms + 1,))
 
     def is_size(self, v: ty.SizeAtom) -> bool:
         return v in self.facts.sizes

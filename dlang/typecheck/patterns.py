@@ -373,14 +373,16 @@ class Search:
         missing = self.first(rows, row[k], (*row[:k], *row[k + 1 :]))
         return None if missing is None else (*missing[1 : k + 1], missing[0], *missing[k + 1 :])
 
-    def first(self, rows: list[Row], first: core.Pattern, rest: Row) -> Row | None:
+    def first(self, rows: list[Row], first: core.Pattern, other_columns: Row) -> Row | None:
         """Finds a useful row like `useful`, but decides the first column first, without alternatives in the rows."""
         if isinstance(first, core.Alternatives):
-            tried = (self.first(rows, p, rest) for p in flat(first))
+            tried = (self.first(rows, p, other_columns) for p in flat(first))
             return next((witness for witness in tried if witness is not None), None)
         constructor = head(first)
         if constructor is not None:
-            witness = self.useful(specialised(rows, constructor[0], len(constructor[1])), (*constructor[1], *rest))
+            witness = self.useful(
+                specialised(rows, constructor[0], len(constructor[1])), (*constructor[1], *other_columns)
+            )
             return None if witness is None else rebuilt(first, witness, len(constructor[1]))
         heads: dict[object, core.Pattern] = {}
         named: dict[object, list[Row]] = {}
@@ -394,13 +396,13 @@ class Search:
                 named.setdefault(h[0], []).append(r)
         lacking = missing_head(heads)
         if lacking is not None:  # a value with a head that no row names: only rows that match anything count
-            witness = self.useful([r[1:] for r in others], rest)
+            witness = self.useful([r[1:] for r in others], other_columns)
             return None if witness is None else (lacking, *witness)
         for key, p in heads.items():
             h = head(p)
             assert h is not None
             n = len(h[1])
-            witness = self.useful(specialised([*named[key], *others], key, n), (*(_ANY,) * n, *rest))
+            witness = self.useful(specialised([*named[key], *others], key, n), (*(_ANY,) * n, *other_columns))
             if witness is not None:
                 return rebuilt(p, witness, n)
         return None
@@ -454,14 +456,14 @@ def missing_head(heads: dict[object, core.Pattern]) -> core.Pattern | None:
 
 
 def rebuilt(p: core.Pattern, columns: Row, n: int) -> Row:
-    parts, rest = columns[:n], columns[n:]
+    parts, other_columns = columns[:n], columns[n:]
     match p:
         case core.VariantPattern(decl, variant, _):
-            return (core.VariantPattern(decl, variant, parts), *rest)
+            return (core.VariantPattern(decl, variant, parts), *other_columns)
         case core.TuplePattern():
-            return (core.TuplePattern(parts), *rest)
+            return (core.TuplePattern(parts), *other_columns)
         case _:
-            return (p, *rest)
+            return (p, *other_columns)
 
 
 def shown(p: core.Pattern) -> str:

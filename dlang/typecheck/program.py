@@ -70,36 +70,36 @@ class Program:
 
     # ---- names -------------------------------------------------------------------------------------------------------
     def value(self, table: ModuleTable, name: str) -> Entry | None:
-        found = table.entries.get(name)
-        if found is not None:
-            return found
+        entry = table.entries.get(name)
+        if entry is not None:
+            return entry
         if name in table.functions:
             self.check_group(table, name)
             return table.entries.get(name)
         prelude = self.the_prelude()
         if table is not prelude:
-            found = prelude.entries.get(name)
-            if found is not None:
-                return found
+            entry = prelude.entries.get(name)
+            if entry is not None:
+                return entry
             if name in prelude.functions and not name.startswith("_"):
                 self.check_group(prelude, name)
                 return prelude.entries.get(name)
         return BuiltinEntry(name) if builtins.is_builtin(name) else None
 
     def type_entry(self, table: ModuleTable, name: str) -> TypeEntry | None:
-        found = table.types.get(name)
-        return found if found is not None else self.the_prelude().types.get(name)
+        entry = table.types.get(name)
+        return entry if entry is not None else self.the_prelude().types.get(name)
 
     def constructor(self, table: ModuleTable, name: str) -> tuple[DataDecl, Variant] | None:
-        found = table.constructors.get(name)
-        return found if found is not None else self.the_prelude().constructors.get(name)
+        constructor = table.constructors.get(name)
+        return constructor if constructor is not None else self.the_prelude().constructors.get(name)
 
     def constant(self, table: ModuleTable, name: str) -> FnEntry | None:
         """The entry of a `const`."""
         if isinstance(table.functions.get(name), syntax.Const) or name in table.entries:
-            found = self.value(table, name)
-            if isinstance(found, FnEntry) and found.decl.kind == "const":
-                return found
+            entry = self.value(table, name)
+            if isinstance(entry, FnEntry) and entry.decl.kind == "const":
+                return entry
         return None
 
     def builtin(self, name: str, make: Callable[[], FnEntry]) -> FnEntry:
@@ -134,9 +134,9 @@ class Program:
                 self.prelude = self.tables["prelude"] = kept
                 self.know_groups(kept)
                 return kept
-            if (found := recall(self, source.path, "prelude", text)) is not None:
-                self.prelude = self.cache.prelude = found
-                return found
+            if (recalled := recall(self, source.path, "prelude", text)) is not None:
+                self.prelude = self.cache.prelude = recalled
+                return recalled
             module, problems = parser.parse(source, self.cache.parts)
             self.diagnostics += problems
             self.prelude = ModuleTable("prelude", source.path, CoreModule("prelude", source.path), key=text)
@@ -175,8 +175,10 @@ class Program:
             return kept.table
         before, used = len(self.diagnostics), set(self.cache.used)
         table = recall(self, key, name, text) or _check_module(self, Source(key, text), name, {})
-        own = [d for d in self.diagnostics[before:] if d.span is not None and d.span.source.path == key]
-        self.cache.modules[key] = CachedModule(text, table.imports, table, own, frozenset(self.cache.used - used))
+        diagnostics = [d for d in self.diagnostics[before:] if d.span is not None and d.span.source.path == key]
+        self.cache.modules[key] = CachedModule(
+            text, table.imports, table, diagnostics, frozenset(self.cache.used - used)
+        )
         return table
 
     def unchanged(self, kept: CachedModule, at: Span) -> bool:
@@ -223,13 +225,13 @@ def check_source(
         kept = recall(program, source.path, name, source.text) if alone else None
         table = kept or _check_module(program, source, name, given)
         keep(program, [c for c in program.checked if alone or c[0] is not table])
-    for own in given.keys() & table.functions.keys():
-        checking.twice(program, own, table.functions[own].name_span, given[own].decl.span)
+    for name_given in given.keys() & table.functions.keys():
+        checking.twice(program, name_given, table.functions[name_given].name_span, given[name_given].decl.span)
     cache.end()
     if cache.observed is not None:
         cache.observed.keep(source)
-    found = _worth_saying(program.diagnostics) if program.diagnostics else []
-    order = sorted(found, key=lambda d: position(d, source))
+    diagnostics = _worth_saying(program.diagnostics) if program.diagnostics else []
+    order = sorted(diagnostics, key=lambda d: position(d, source))
     modules = {t.name: t.core for t in program.tables.values()}
     return Checked(table.core, modules, order, program, table)
 
@@ -261,8 +263,8 @@ def check_expression(checked: Checked, source: Source) -> tuple[FnDecl | None, l
     e, problems = parser.parse_expression(source)
     if e is None or problems:
         return None, problems
-    decl, found = declarations.check_value(checked.program, checked.table, "expression", e)
-    return (None if found else decl), found
+    decl, diagnostics = declarations.check_value(checked.program, checked.table, "expression", e)
+    return (None if diagnostics else decl), diagnostics
 
 
 def check_function(
@@ -294,9 +296,9 @@ def check_item(
         types={**table.types, **(types or {})},
     )
     with room():
-        found = declarations.check_functions(checked.program, scratch, [item.name], trusted=trusted)
+        diagnostics = declarations.check_functions(checked.program, scratch, [item.name], trusted=trusted)
     entry = scratch.entries[item.name]
-    return (entry.decl if isinstance(entry, FnEntry) and not found else None), found
+    return (entry.decl if isinstance(entry, FnEntry) and not diagnostics else None), diagnostics
 
 
 def function_text(decl: FnDecl) -> str:

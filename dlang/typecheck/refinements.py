@@ -79,23 +79,25 @@ def unseen(decl: ty.DataDecl) -> set[ty.Var]:
 
 def _witnessed(decl: ty.DataDecl, within: set[ty.DataDecl]) -> set[ty.Var]:
     """The size parameters that are found by looking at the arrays of a value."""
-    found: set[ty.Var] = set()
+    witnessed: set[ty.Var] = set()
     work: list[ty.Type | ty.Shape | ty.Size] = [t for v in decl.variants for _, t in v.fields] if decl.is_struct else []
     while work:
         t = work.pop()
         match t:
             case ty.Shape():
                 shape = ty.resolve_shape(t)
-                found.update(v for s in (*shape.pre, *shape.post) if isinstance(v := s.poly.atom, ty.SizeVar))
+                witnessed.update(v for s in (*shape.pre, *shape.post) if isinstance(v := s.poly.atom, ty.SizeVar))
             case ty.TypeData(inner, args):
                 if inner not in within:
                     seen = _witnessed(inner, {*within, decl})
-                    found.update(v for p, a in zip(inner.params, args, strict=True) if p in seen for v in variables(a))
+                    witnessed.update(
+                        v for p, a in zip(inner.params, args, strict=True) if p in seen for v in variables(a)
+                    )
             case ty.TypeTuple() | ty.TypeArray():
                 work += ty.children(t)
             case _:
                 continue
-    return found
+    return witnessed
 
 
 # ---- types -----------------------------------------------------------------------------------------------------------
@@ -142,14 +144,14 @@ def written(t: ty.Type, r: ty.Refinement | None, names: Names) -> str:
 
 def opened_here(t: ty.Type, actual: ty.Type) -> dict[ty.Var, Term]:
     """Maps the sizes `?` of a type to those of a value's type."""
-    found: dict[ty.Var, Term] = {}
+    opened: dict[ty.Var, Term] = {}
 
     def match(x: Term, y: Term) -> None:
         if isinstance(x, ty.Size) or isinstance(y, ty.Size):
             if isinstance(x, ty.Size) and isinstance(y, ty.Size):
                 v = ty.resolve_size(x).poly.atom
                 if isinstance(v, ty.SizeVar) and v.opened:
-                    found[v] = y
+                    opened[v] = y
             return
         if isinstance(x, ty.Shape) or isinstance(y, ty.Shape):
             if isinstance(x, ty.Shape) and isinstance(y, ty.Shape):
@@ -162,4 +164,4 @@ def opened_here(t: ty.Type, actual: ty.Type) -> dict[ty.Var, Term]:
             match(part, other_part)
 
     match(t, actual)
-    return found
+    return opened

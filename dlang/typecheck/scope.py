@@ -140,9 +140,9 @@ class Scope:
     def find(self, name: str) -> Entry | None:
         scope: Scope | None = self
         while scope is not None:
-            found = scope.names.get(name)
-            if found is not None:
-                return found
+            entry = scope.names.get(name)
+            if entry is not None:
+                return entry
             scope = scope.parent
         return None
 
@@ -150,18 +150,18 @@ class Scope:
         """The nearest value of a name: a local, or a size that a signature or an annotation names."""
         scope: Scope | None = self
         while scope is not None:
-            found = scope.names.get(name) or scope.types.get(name)
-            if found is not None and not isinstance(found, TypeVar | RowVar):
-                return found
+            entry = scope.names.get(name) or scope.types.get(name)
+            if entry is not None and not isinstance(entry, TypeVar | RowVar):
+                return entry
             scope = scope.parent
         return None
 
     def find_type(self, name: str) -> Var | None:
         scope: Scope | None = self
         while scope is not None:
-            found = scope.types.get(name)
-            if found is not None:
-                return found
+            variable = scope.types.get(name)
+            if variable is not None:
+                return variable
             scope = scope.parent
         return None
 

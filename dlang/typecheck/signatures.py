@@ -112,8 +112,8 @@ def parameter_types(
     asked: list[Refinement | None] = []
     sizes: list[Size | None] = []
     for p in parameters:
-        own = f"`{p.pattern.name}`" if isinstance(p.pattern, s.PatternName) else "a parameter"
-        annotator.what = f"the parameter {own} of `{name}`"
+        quoted = f"`{p.pattern.name}`" if isinstance(p.pattern, s.PatternName) else "a parameter"
+        annotator.what = f"the parameter {quoted} of `{name}`"
         t, refinement = (cx.st.type_var(), None) if p.type is None else annotator.refined_type(p.type)
         types.append(t)
         asked.append(refinement)
@@ -139,11 +139,11 @@ def refuse_undetermined(
 
 def quantify(scheme: Scheme, level: int, opened: tuple[SizeVar, ...]) -> bool:
     """Makes a scheme of types that are written out; False where some part of them is left to be inferred."""
-    found = free(TypeFn(scheme.params, scheme.result), {})
+    unbound = free(TypeFn(scheme.params, scheme.result), {})
     for x in scheme.sizes:
         if x is not None:
-            free(x, found)
-    quantified = tuple(v for v in found if v.level >= level)
+            free(x, unbound)
+    quantified = tuple(v for v in unbound if v.level >= level)
     if not all(v.rigid for v in quantified):
         return False
     scheme.variables, scheme.opened = quantified, opened

@@ -204,9 +204,9 @@ def bound_value(
 
 def known_sizes(refinement: Refinement | None, annotator: Annotator, t: Type, span: Span) -> None:
     """Refuses an `Idx<k>` in an annotation that nothing else says the k of."""
-    own = {v for v in annotator.names.values() if v not in variables(t)}
+    only_annotated = {v for v in annotator.names.values() if v not in variables(t)}
     for v in refinements.size_names(refinement):
-        if v in own or (v.opened and v in (annotator.unknown or {}).values()):
+        if v in only_annotated or (v.opened and v in (annotator.unknown or {}).values()):
             raise error("E0201", f"unknown size `{v.name or '?'}`: `Idx` compares with a size that is known", span,
                         help=did_you_mean(v.name or "", annotator.scope.visible()))  # fmt: skip
 
@@ -283,8 +283,8 @@ def assign_part(
     if isinstance(target, s.Tuple):
         types = tuple([cx.st.type_var() for _ in target.items])
         cx.expect(TypeTuple(types), t, e.value.span, "the assignment: ")
-        made = [assign_part(cx, scope, i, e, resolve(x)) for i, x in zip(target.items, types, strict=True)]
-        return core.TuplePattern(tuple([p for p, _ in made])), [x for _, some in made for x in some]
+        parts = [assign_part(cx, scope, i, e, resolve(x)) for i, x in zip(target.items, types, strict=True)]
+        return core.TuplePattern(tuple([p for p, _ in parts])), [x for _, some in parts for x in some]
     if e.operator is None and is_blank(target):
         return core.Wildcard(), []
     to = place(cx, scope, target)
@@ -311,10 +311,10 @@ def unknown_sizes(scope: Scope, target: core.Place) -> tuple[SizeVar, ...]:
 
 def place(cx: Checker, scope: Scope, e: s.Expr) -> core.Place:
     """The part of a `var` that an assignment changes."""
-    found = place_of(cx, scope, e)
+    checked_place = place_of(cx, scope, e)
     if cx.observed is not None:
-        cx.observed.note(e.span, found.type)
-    return found
+        cx.observed.note(e.span, checked_place.type)
+    return checked_place
 
 
 def place_of(cx: Checker, scope: Scope, e: s.Expr) -> core.Place:
@@ -418,8 +418,8 @@ def for_loop(cx: Checker, scope: Scope, e: s.For) -> list[core.Statement]:
     body = loop_body(cx, scope, inner, e.body, mark)
     if watched is not None and scope.function is not None:
         scope.function.watched.pop()
-    for b, made in zip(heads, binders, strict=True):
-        comprehensions.check_bounded(inner, b, made)
+    for b, checked in zip(heads, binders, strict=True):
+        comprehensions.check_bounded(inner, b, checked)
     loop = core.For(tuple(binders), body, e.span)
     return [loop] if watched is None else showing_progress(loop, watched)
 
@@ -496,8 +496,8 @@ def split_progress(
     first = binders[0]
     for part, e in (("below", first.below), ("each", first.each), ("high", first.high)):
         if isinstance(e, s.Call) and isinstance(e.function, s.Name) and e.function.name == PROGRESS:
-            found = scope.find(PROGRESS) or cx.find(scope, PROGRESS)
-            if isinstance(found, BuiltinEntry):
+            entry = scope.find(PROGRESS) or cx.find(scope, PROGRESS)
+            if isinstance(entry, BuiltinEntry):
                 value, label = _arguments(cx, scope, e)
                 bounds: dict[str, Any] = {part: value}
                 return (replace(first, **bounds), *binders[1:]), _watched(label, e.span)

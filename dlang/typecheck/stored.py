@@ -162,21 +162,21 @@ class Modules:
 
     def write(self, key: str, table: ModuleTable, imports: Sequence[Import]) -> None:
         """Keeps a module; one that can't be kept is not."""
-        own: ByIdentity[Any, Elsewhere] = ByIdentity()
+        places_inside: ByIdentity[Any, Elsewhere] = ByIdentity()
         kept = replace(table, functions=cast(Any, dict.fromkeys(table.functions)))  # what is checked is not read again
         trees = _trees(table.core)
         apart = ByIdentity((tree, Elsewhere(BODIES, n)) for n, tree in enumerate(trees))
         mentioned: set[str] = set()
 
         def outside(value: Any) -> Elsewhere | None:
-            place = own.get(value) or self.places.get(value)
+            place = places_inside.get(value) or self.places.get(value)
             if place is not None:
                 mentioned.add(place.record)
             return place
 
         try:
             data, objects = dump(kept, outside, apart)
-            own = ByIdentity((o, Elsewhere(OWN, n)) for n, o in enumerate(objects))
+            places_inside = ByIdentity((o, Elsewhere(OWN, n)) for n, o in enumerate(objects))
             bodies, more = dump(tuple(trees), outside)
         except Unkept:
             return
@@ -259,9 +259,9 @@ def _import(program: Program, tables: Mapping[str, ModuleTable], table: ModuleTa
 
 def _trees(module: CoreModule) -> list[Expr]:
     """The bodies and the defaults of all declarations."""
-    found = [decl.body for decl in module.declared()]
-    found += [p.default for decl in module.declared() for p in decl.params]
-    return [tree for tree in found if tree is not None]
+    expressions = [decl.body for decl in module.declared()]
+    expressions += [p.default for decl in module.declared() for p in decl.params]
+    return [tree for tree in expressions if tree is not None]
 
 
 ATOMS = (TypeVar, SizeVar, RowVar, Floor)

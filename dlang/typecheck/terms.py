@@ -58,48 +58,48 @@ def size_variables(s: ty.Size) -> Iterator[ty.SizeVar]:
                 yield a
 
 
-def free(term: Term, found: dict[ty.Var, None]) -> dict[ty.Var, None]:
+def free(term: Term, out: dict[ty.Var, None]) -> dict[ty.Var, None]:
     """Adds the unbound variables of a term, flexible and rigid, in order of occurrence."""
     if isinstance(term, ty.Size):
         for v in size_variables(term):
-            found[v] = None
+            out[v] = None
     elif isinstance(term, ty.Shape):
         s = ty.resolve_shape(term)
         for size in s.pre:
-            free(size, found)
+            free(size, out)
         if s.row is not None:
-            found[s.row] = None
+            out[s.row] = None
         for size in s.post:
-            free(size, found)
+            free(size, out)
     else:
         t = ty.resolve(term)
         match t:
             case ty.TypeVar():
-                found[t] = None
+                out[t] = None
             case ty.TypeArray(element, shape):
-                free(element, found)
-                free(shape, found)
+                free(element, out)
+                free(shape, out)
             case ty.TypeTuple(items):
                 for i in items:
-                    free(i, found)
+                    free(i, out)
             case ty.TypeFn(params, result, _, opened):
                 for p in params:
-                    free(p, found)
+                    free(p, out)
                 if opened:
-                    found |= {v: None for v in variables(result) if v not in opened}
+                    out |= {v: None for v in variables(result) if v not in opened}
                 else:
-                    free(result, found)
+                    free(result, out)
             case ty.TypeData(_, args):
                 for a in args:
-                    free(a, found)
-    return found
+                    free(a, out)
+    return out
 
 
 def variables(*terms: Term) -> dict[ty.Var, None]:
-    found: dict[ty.Var, None] = {}
+    out: dict[ty.Var, None] = {}
     for t in terms:
-        free(t, found)
-    return found
+        free(t, out)
+    return out
 
 
 def opened_in(*terms: Term) -> list[ty.SizeVar]:

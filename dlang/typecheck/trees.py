@@ -134,12 +134,12 @@ def place_children(p: core.Place) -> Iterator[core.Expr]:
 
 def operands(e: core.Logic) -> list[core.Expr]:
     """Lists the operands of a chain of `and`, or of `or`, in order."""
-    found: list[core.Expr] = [e.right]
+    operands_reversed: list[core.Expr] = [e.right]
     left = e.left
     while isinstance(left, core.Logic) and left.operator == e.operator:
-        found.append(left.right)
+        operands_reversed.append(left.right)
         left = left.left
-    return [left, *reversed(found)]
+    return [left, *reversed(operands_reversed)]
 
 
 def walk(t: Tree) -> Iterator[Tree]:
@@ -215,8 +215,8 @@ def _filled(_: Any, node: Any) -> Any:
         case core.FnRef(decl=decl, instance=()) if decl.variables:
             return replace(node, instance=tuple((v, identity(v)) for v in decl.variables if v not in decl.opened))
         case core.If(opened=opened) | core.Match(opened=opened) if opened:
-            found = tuple(dict.fromkeys(v for c in opened if (v := opened_by_join(c)) is not None))
-            return node if found == opened else replace(node, opened=found)
+            joined = tuple(dict.fromkeys(v for c in opened if (v := opened_by_join(c)) is not None))
+            return node if joined == opened else replace(node, opened=joined)
         case core.Builtin(name=name, opened=()) if name.startswith("read_"):
             return replace(node, opened=tuple(opened_in(node.type)))
     return node

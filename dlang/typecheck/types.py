@@ -256,22 +256,22 @@ def resolve(t: Type) -> Type:
 def resolve_shape(s: Shape) -> Shape:
     """The shape with its row expanded as far as it is known; without a row all sizes are in `pre`."""
     if s.row is not None and s.row.ref is not None:
-        found, *before = reversed(_rows(s.row))
+        known_row, *before = reversed(_rows(s.row))
         for row in before:  # what was on the way is expanded from now on
-            assert row.ref is not None and found.ref is not None
-            row.ref, found = _expanded(row.ref, found.ref), row
-        assert found.ref is not None
-        s = _expanded(s, found.ref)
+            assert row.ref is not None and known_row.ref is not None
+            row.ref, known_row = _expanded(row.ref, known_row.ref), row
+        assert known_row.ref is not None
+        s = _expanded(s, known_row.ref)
     return s if s.row is not None or not s.post else Shape(s.pre + s.post)
 
 
 def _rows(row: RowVar) -> list[RowVar]:
     """A row that is known and those that it leads to, as far as they are known."""
-    found = [row]
+    rows = [row]
     while row.ref is not None and row.ref.row is not None and row.ref.row.ref is not None:
         row = row.ref.row
-        found.append(row)
-    return found
+        rows.append(row)
+    return rows
 
 
 def _expanded(s: Shape, row: Shape) -> Shape:
@@ -309,10 +309,10 @@ def floor_div(dividend: Size, divisor: Size) -> Size:
     if exact is not None:
         return Size(exact, dividend.origin)
     whole = Poly({m: k // c for m, k in p.poly.terms.items() if isinstance(k, int)})
-    rest = p.poly - whole * int(c)
-    if rest.constant is not None:
-        return Size(whole + int(rest.constant // c), dividend.origin)
-    return Size(whole + _FLOORS.atom(Size(rest, p.origin), q), dividend.origin)
+    remainder = p.poly - whole * int(c)
+    if remainder.constant is not None:
+        return Size(whole + int(remainder.constant // c), dividend.origin)
+    return Size(whole + _FLOORS.atom(Size(remainder, p.origin), q), dividend.origin)
 
 
 class Floors:

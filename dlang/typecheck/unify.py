@@ -103,13 +103,13 @@ def unify_size(st: Inference, a: ty.Size, b: ty.Size) -> None:
     solvable = [v for v in linear if v not in hidden]
     for v in sorted(solvable, key=lambda v: (abs(difference.terms[(v,)]) != 1, -v.level, -v.serial)):
         k = difference.terms[(v,)]
-        rest = Poly({m: Fraction(-c) / k for m, c in difference.terms.items() if m != (v,)})
+        solution = Poly({m: Fraction(-c) / k for m, c in difference.terms.items() if m != (v,)})
         # By a coefficient of 1 nothing is divided: fractions were in a size before, which is whole where it was made.
-        if abs(k) == 1 or all(isinstance(c, int) for c in rest.terms.values()):
-            value = rest.constant
+        if abs(k) == 1 or all(isinstance(c, int) for c in solution.terms.values()):
+            value = solution.constant
             if value is not None and value < 0:
                 raise Mismatch(a, b, Negative())
-            bind_size(st, v, ty.Size(rest, (b if (v,) in a.poly.terms else a).origin))
+            bind_size(st, v, ty.Size(solution, (b if (v,) in a.poly.terms else a).origin))
             return
     if len(solvable) == 1 and all(v.rigid for v in hidden):
         k = difference.terms[(solvable[0],)]
@@ -122,9 +122,9 @@ def unify_size(st: Inference, a: ty.Size, b: ty.Size) -> None:
 
 def _without_common_factors(p: Poly[ty.SizeAtom]) -> Poly[ty.SizeAtom]:
     """Divided by what is known of a factor of all terms: s * h = s * n where h = n, or where s is 0 and h will do."""
-    first, *rest = p.terms
+    first, *other_terms = p.terms
     for atom in first:
-        if all(v.rigid for v in size_variables(ty.Size(Poly.of(atom)))) and all(atom in m for m in rest):
+        if all(v.rigid for v in size_variables(ty.Size(Poly.of(atom)))) and all(atom in m for m in other_terms):
             shorter = {_once_less(m, atom): c for m, c in p.terms.items()}
             return _without_common_factors(Poly(shorter))
     return p
@@ -390,10 +390,10 @@ def unify_arrays(st: Inference, a: ty.Type, b: ty.Type) -> None:
             return
         if t.row is not None:
             if not t.pre and not t.post and not t.row.rigid:  # a[n] and b[..s]: s is n, ..r and a is b[..r]
-                rest = ty.RowVar(t.row.level)
-                st.created.append(rest)
-                bind_row(st, t.row, ty.Shape(s.pre, rest))
-                unify(st, e, ty.TypeArray(f, ty.Shape((), rest)))
+                inner_row = ty.RowVar(t.row.level)
+                st.created.append(inner_row)
+                bind_row(st, t.row, ty.Shape(s.pre, inner_row))
+                unify(st, e, ty.TypeArray(f, ty.Shape((), inner_row)))
             else:
                 st.defer(Constraint("equal", current_reason(st), types=(ty.TypeArray(e, s), ty.TypeArray(f, t))))
             return

@@ -138,11 +138,11 @@ def column_text(
         totals = totals_of(p, columns.loop.reductions, name, structs, f"[{width}]", "[k]")
         start, end = p.range(columns.loop)
         if split is not None:
-            own, each = p.fresh("r"), p.fresh("n")
+            first_row, each = p.fresh("r"), p.fresh("n")
             p.line(f"const dl_index {each} = ({distance(start, end)} + {blocks} - 1) / {blocks};")
-            p.line(f"const dl_index {own} = {behind(start, f'turn * {each}')};")
-            p.line(f"const dl_index {own}_end = dl_minimum(dl_index({end}), dl_index({own} + {each}));")
-            start, end = own, f"{own}_end"
+            p.line(f"const dl_index {first_row} = {behind(start, f'turn * {each}')};")
+            p.line(f"const dl_index {first_row}_end = dl_minimum(dl_index({end}), dl_index({first_row} + {each}));")
+            start, end = first_row, f"{first_row}_end"
         _rows(p, columns.loop, plan, (start, end), (first, many), totals)
         p.held = ByIdentity()
         p.line(f"dl_fold_columns({fold_into(totals)}, columns, rows);")
@@ -170,7 +170,7 @@ def _rows(
     """The rows of a thread, some at a time, of which all is read that lies side by side before any is computed."""
     (start, end), (first, many) = ends, pieces
     several = FLIGHT if FLIGHT * plan.width * work(plan.inside) <= CODE else 1
-    base, here = p.fresh("r"), p.fresh("n")
+    base, lanes = p.fresh("r"), p.fresh("n")
     head = f"{p.type(loop.var)} {base} = {behind(start, 'row')}"
     with p.block(f"for ({head}; {base} < {end}; {base} += rows * {several})"):
         arrays = {place: declare(p, place, f"[{several}][{plan.width}]") for place in plan.places}
@@ -180,8 +180,8 @@ def _rows(
             p.line("#pragma unroll")
             with p.block(f"for (i32 q = 0; q < {several}; ++q)"):
                 p.let(loop.var, f"{base} + q * rows")
-                p.line(f"const i32 {here} = {p.names[loop.var]} < {end} ? {many} : 0;")
-                p.line(f"if (!{here}) break;")
+                p.line(f"const i32 {lanes} = {p.names[loop.var]} < {end} ? {many} : 0;")
+                p.line(f"if (!{lanes}) break;")
                 p.statements(plan.before)
                 p.names[plan.var] = first
                 yield
@@ -189,13 +189,13 @@ def _rows(
         if plan.needed:
             with each_row():
                 for place, access in plan.needed.items():
-                    read(p, access, f"{arrays[place]}[q]", here)
+                    read(p, access, f"{arrays[place]}[q]", lanes)
         with each_row():
             within = {place: f"{array}[q]" for place, array in arrays.items()}
-            compute(p, plan, first, here, within, lambda: p.accumulate(loop.reductions, totals))
+            compute(p, plan, first, lanes, within, lambda: p.accumulate(loop.reductions, totals))
             p.names[plan.var] = first
             for store in plan.stores:
-                write(p, store, within[plan.place(store)], here)
+                write(p, store, within[plan.place(store)], lanes)
 
 
 def parts_of(columns: Columns) -> tuple[loops.Buffer, ...]:
@@ -213,8 +213,8 @@ def adding(levels: Sequence[loops.Loop], columns: Columns, split: Split) -> tupl
     loads: list[loops.Stmt] = []
     reductions: list[loops.Reduction] = []
     for r in columns.loop.reductions:
-        found = [fresh("part", var.type) for var in (r.result, r.position) if var is not None]
-        loads += [loops.Load(var, next(parts), total * turn + position) for var in found]
-        reductions.append(replace(r, value=found[0], rank=None if r.position is None else found[1]))
+        loaded = [fresh("part", var.type) for var in (r.result, r.position) if var is not None]
+        loads += [loops.Load(var, next(parts), total * turn + position) for var in loaded]
+        reductions.append(replace(r, value=loaded[0], rank=None if r.position is None else loaded[1]))
     loop = loops.Loop(turn, (ZERO,), (poly(split.count),), tuple(loads), tuple(reductions))
     return (*columns.before, loop, *columns.behind)

@@ -87,7 +87,7 @@ def _targets(nest: Nest) -> dict[loops.Buffer, None] | None:
     """The arrays to whose elements several threads add floats; None if they combine any in another way."""
     inside = [*nest.levels[0].stmts, *nest.stmts]
     sources = {s.result: s.source for s in walk(inside) if isinstance(s, loops.Slice)}
-    found: dict[loops.Buffer, None] = {}
+    targets: dict[loops.Buffer, None] = {}
     for s in walk(nest.stmts):
         if isinstance(s, loops.Store) and s in nest.joined and s.buffer.dtype in FLOATS and s.monoid in ROUNDED:
             if s.monoid == "prod" or s.buffer.dtype not in BITS:
@@ -95,8 +95,8 @@ def _targets(nest: Nest) -> dict[loops.Buffer, None] | None:
             root = s.buffer
             while root in sources:
                 root = sources[root]
-            found[root] = None
-    return found
+            targets[root] = None
+    return targets
 
 
 def _without_results(loop: loops.Loop) -> loops.Loop:
@@ -138,7 +138,7 @@ class _Arrays:
         loaded = [s.buffer for s in inside if isinstance(s, loops.Load)] + [
             s.source for s in inside if isinstance(s, loops.Move)
         ]
-        roots = [frozenset(arrays.root(buffer, ZERO)[0] for buffer in found) for found in (stored, loaded)]
+        roots = [frozenset(arrays.root(buffer, ZERO)[0] for buffer in buffers) for buffers in (stored, loaded)]
         return replace(arrays, stored=roots[0], loaded=roots[1])
 
     def root(self, buffer: loops.Buffer, offset: Size) -> tuple[loops.Buffer, Size]:
@@ -262,14 +262,14 @@ class _Sum:
 
         def added(w: _Writer, j: Size) -> None:
             dtype, unit = self.target.dtype, w.load(self.above, j)
-            found: Atom = number(0.0)
+            total: Atom = number(0.0)
             for part, bits in reversed(list(zip(self.parts, BITS[dtype], strict=True))):
-                more = w.compute("add", "f64", found, w.convert(w.load(part, j), "f64"))
-                found = w.compute("mul", "f64", more, number(0.5**bits))
-            found = w.compute("mul", "f64", found, w.compute("div", "f64", number(1.0), unit))
-            found = w.compute("select", "f64", w.compute("isfinite", "bool", unit), found, unit)
+                more = w.compute("add", "f64", total, w.convert(w.load(part, j), "f64"))
+                total = w.compute("mul", "f64", more, number(0.5**bits))
+            total = w.compute("mul", "f64", total, w.compute("div", "f64", number(1.0), unit))
+            total = w.compute("select", "f64", w.compute("isfinite", "bool", unit), total, unit)
             old = w.load(self.target, j)
-            new = w.compute("add", dtype, old, w.convert(found, dtype))
+            new = w.compute("add", dtype, old, w.convert(total, dtype))
             w.store(self.target, j, w.compute("select", dtype, w.compute("ne", "bool", unit, number(0.0)), new, old))
 
         return [self.each(added), *[loops.Free(buffer) for buffer in reversed(self.buffers)]]

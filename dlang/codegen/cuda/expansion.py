@@ -26,8 +26,8 @@ def expanded(body: loops.Body) -> loops.Body:
     def statements(stmts: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
         out: list[loops.Stmt] = []
         for stmt in stmts:
-            found = with_memory(stmt) if isinstance(stmt, loops.Loop) and nest_of(stmt) is None else None
-            out += [map_inside(stmt, statements)] if found is None else found
+            expanded = with_memory(stmt) if isinstance(stmt, loops.Loop) and nest_of(stmt) is None else None
+            out += [map_inside(stmt, statements)] if expanded is None else expanded
         return kept(stmts, out)
 
     return with_stmts(body, statements(body.stmts))
@@ -49,18 +49,18 @@ def with_memory(loop: loops.Loop) -> list[loops.Stmt] | None:
     for level in levels:
         extent = level.highs[0] - level.lows[0]
         if extent.constant is None and (extent.atom is None or level.lows[0].terms):
-            count, found = fresh("count", I64), fresh("extent", I64)
-            before += [loops.Evaluate(count, extent), loops.Compute(found, "maximum", (count, Lit(0, "i64")))]
-            extent = poly(found)
+            count, at_least_zero = fresh("count", I64), fresh("extent", I64)
+            before += [loops.Evaluate(count, extent), loops.Compute(at_least_zero, "maximum", (count, Lit(0, "i64")))]
+            extent = poly(at_least_zero)
         iteration, iterations = iteration * extent + poly(level.var) - level.lows[0], iterations * extent
     maker = _Expansion(iteration, iterations)
-    made = maker.statement(loop)
+    expanded = maker.statement(loop)
     outside = {*captures((loop,), ()), *[slot for stmt in before for slot in bound_by(stmt)]}
     if any(v not in outside for buffer in maker.made for size in buffer.shape for v in size.atoms()):
         return None
-    if not isinstance(made, loops.Loop) or nest_of(made) is None:
+    if not isinstance(expanded, loops.Loop) or nest_of(expanded) is None:
         return None
-    return [*before, *maker.made, made, *[loops.Free(stmt.buffer) for stmt in reversed(maker.made)]]
+    return [*before, *maker.made, expanded, *[loops.Free(stmt.buffer) for stmt in reversed(maker.made)]]
 
 
 def _only(loop: loops.Loop) -> loops.Loop | None:

@@ -136,7 +136,7 @@ def scan_texts(
     parts, outs = buffers
     uncertain = uncertain_loads((*prelude, scan.iteration()), ())
     plan = plan_of_scan(scan, uncertain)
-    indices, made = indices_of((*prelude, scan.iteration())), list[Text]()
+    indices, texts = indices_of((*prelude, scan.iteration())), list[Text]()
     for number in range(2):
         p, structs = Printer(indices, frozenset(), uncertain, "return;"), list[str]()
         heads = _heads(p, (*params, *parts, *(outs if number else ())))
@@ -149,8 +149,8 @@ def scan_texts(
         else:
             scan_text(p, scan, plan, buffers, structs, f"{NAME}_totals")
         head = f'extern "C" __global__ void __launch_bounds__({BLOCK}) {NAME}({", ".join(heads)}) {{'
-        made.append(Text("\n".join([*structs, head, *p.lines, "}"]) + "\n", (), BLOCK, None, indices.reach))
-    return made[0], made[1]
+        texts.append(Text("\n".join([*structs, head, *p.lines, "}"]) + "\n", (), BLOCK, None, indices.reach))
+    return texts[0], texts[1]
 
 
 def plan_of(nest: Nest, uncertain: frozenset[Var]) -> Plan | None:
@@ -183,15 +183,15 @@ def _items(p: Printer, nest: Nest, plan: Plan | None, totals: Sequence[str]) -> 
             return
         inner = nest.levels[-1]
         low, high = p.range(inner)
-        rest, first = "t", p.fresh("j")
+        index, first = "t", p.fresh("j")
         if len(nest.levels) > 1:
-            items, rest = p.fresh("n"), p.fresh("t")
+            items, index = p.fresh("n"), p.fresh("t")
             number = quotient(f"{distance(low, high)} + {plan.width - 1}", str(plan.width))
             p.line(f"const dl_index {items} = {number};")
-            p.line(f"const dl_index {rest} = {quotient('t', items)};")
+            p.line(f"const dl_index {index} = {quotient('t', items)};")
             within = f"{remainder('t', items)} * {plan.width}"
             p.line(f"const dl_index {first} = {behind(low, within)};")
-            place_levels(p, nest.levels[:-1], rest)
+            place_levels(p, nest.levels[:-1], index)
         else:
             p.line(f"const dl_index {first} = {behind(low, f't * {plan.width}')};")
         at_once(p, plan, first, high, lambda: p.accumulate(nest.reductions, totals))

@@ -186,26 +186,26 @@ def _places(inside: Sequence[Stmt], bound: Set[Slot]) -> Set[Var]:
 
     bound: what the statements bind.
     """
-    found: set[Var] = set()
+    places: set[Var] = set()
     operands: set[Var] = set()  # of operations that give such a number
     for stmt in reversed(inside):
         for size in (*offsets(stmt), *lows(stmt), *highs(stmt)):
-            found.update(size.atoms())
+            places.update(size.atoms())
         match stmt:
-            case Evaluate(var, size) if var in found:
-                found.update(size.atoms())
+            case Evaluate(var, size) if var in places:
+                places.update(size.atoms())
             case Evaluate(var, size) if var in operands:
                 if _is_small(size, bound):
                     operands.update(size.atoms())
                 else:
                     operands.discard(var)
-            case Convert(var, Var() as arg) if var.type == I64 and (var in found or var in operands):
-                (found if var in found else operands).add(arg)
-            case Compute(var, name, args) if of_index(name) and (var in found or var in operands):
+            case Convert(var, Var() as arg) if var.type == I64 and (var in places or var in operands):
+                (places if var in places else operands).add(arg)
+            case Compute(var, name, args) if of_index(name) and (var in places or var in operands):
                 operands.update(arg for arg in args if isinstance(arg, Var))
             case _:
                 pass
-    return found | operands
+    return places | operands
 
 
 def _is_small(size: Size, bound: Set[Slot]) -> bool:

@@ -197,8 +197,8 @@ class _Link:
             if section.type == SYMBOLS:
                 self.known = list(self.elf.symbols_of(section))
         relocations = [(s.info, list(self.elf.relocations_of(s))) for s in self._relocated()]
-        for _, found in relocations:
-            self._need(found)
+        for _, relocations_of_section in relocations:
+            self._need(relocations_of_section)
         ends = self._lay_out()
         memory = mmap.mmap(-1, max(ends[-1], PAGE), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         probe = ctypes.c_char.from_buffer(memory)
@@ -212,8 +212,8 @@ class _Link:
             struct.pack_into("<Q", memory, place, self._address(number))
         for number, place in self.jumps.items():
             struct.pack_into("<2si", memory, place, JUMP, self.table[number] - (place + 6))
-        for k, found in relocations:
-            for relocation in found:
+        for k, relocations_of_section in relocations:
+            for relocation in relocations_of_section:
                 self._apply(memory, k, relocation)
         _protect(self.base, ends)
         named = {s.name: k for k, s in enumerate(self.known) if s.section != UNDEFINED}
@@ -332,8 +332,8 @@ def write_map(code: bytes, entry: str, address: int) -> None:
     if place is None:
         return
     section, start = place
-    found = [s for s in elf.symbols() if s.type == FUNCTION and s.section == section]
-    lines = [f"{start + s.value:x} {s.size:x} {_readable(s.name)}\n" for s in found]
+    functions = [s for s in elf.symbols() if s.type == FUNCTION and s.section == section]
+    lines = [f"{start + s.value:x} {s.size:x} {_readable(s.name)}\n" for s in functions]
     with appending(Path(tempfile.gettempdir()) / f"perf-{os.getpid()}.map") as file:
         add(file, "".join(lines).encode())
 
@@ -382,11 +382,11 @@ def tell_gdb(code: bytes, entry: str, address: int) -> None:
     section, start = place
     offset, size, _ = Elf(code).header()
     struct.pack_into("<Q", image, offset + section * size + 0x10, start)
-    made = _Entry(gdb.descriptor.first, None, ctypes.addressof(image), len(code))
-    gdb.kept.append((image, made))
+    symbol_file = _Entry(gdb.descriptor.first, None, ctypes.addressof(image), len(code))
+    gdb.kept.append((image, symbol_file))
     if gdb.descriptor.first:
-        gdb.descriptor.first.contents.previous = ctypes.pointer(made)
-    gdb.descriptor.first = gdb.descriptor.relevant = ctypes.pointer(made)
+        gdb.descriptor.first.contents.previous = ctypes.pointer(symbol_file)
+    gdb.descriptor.first = gdb.descriptor.relevant = ctypes.pointer(symbol_file)
     gdb.descriptor.action = REGISTER
     gdb.register()
     gdb.descriptor.action = 0
@@ -396,10 +396,10 @@ def tell_gdb(code: bytes, entry: str, address: int) -> None:
 def _gdb() -> _Gdb | None:
     """None where LLVM's library does not show the names that GDB looks for."""
     import_module("llvmlite.binding")  # GDB looks into a library that is loaded
-    found = _library()
-    if found is None:
+    library = _library()
+    if library is None:
         return None
-    path, base = found
+    path, base = library
     wanted = ("__jit_debug_descriptor", "__jit_debug_register_code")
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         at = {s.name: base + s.value for s in Elf(data).symbols() if s.name in wanted}

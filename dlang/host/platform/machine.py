@@ -26,8 +26,8 @@ def lacking(needs: Iterable[str]) -> str | None:
     said = features()
     if said is None:
         return None
-    here = {_plain(flag) for flag in said.rpartition(SEPARATOR)[2].split()}
-    return next((name for name in needs if _plain(NAMES.get(name, name)) not in here), None)
+    flags = {_plain(flag) for flag in said.rpartition(SEPARATOR)[2].split()}
+    return next((name for name in needs if _plain(NAMES.get(name, name)) not in flags), None)
 
 
 def _plain(flag: str) -> str:
@@ -143,8 +143,8 @@ def library_file() -> str:
 
     import scipy_openblas32
 
-    found = sorted(glob.glob(os.path.join(scipy_openblas32.get_lib_dir(), f"*{scipy_openblas32.get_library()}*")))
-    return next(p for p in found if not p.endswith(".a"))
+    candidates = sorted(glob.glob(os.path.join(scipy_openblas32.get_lib_dir(), f"*{scipy_openblas32.get_library()}*")))
+    return next(p for p in candidates if not p.endswith(".a"))
 
 
 # ---- processors by name ----------------------------------------------------------------------------------------------

@@ -118,12 +118,12 @@ def can_call() -> bool:
 def slots_of(kind: type) -> tuple[int, ...] | None:
     """Returns the offsets of a slotted dataclass's fields in its objects, in order; None if they are not there."""
     if not portable() and _is_cpython() and not kind.__dictoffset__ and kind.__itemsize__ == 0:
-        found: Any = object.__new__(kind)
+        sample: Any = object.__new__(kind)
         names = fields_of(kind)
         values = [object() for _ in names]
         for name, value in zip(names, values, strict=True):
-            object.__setattr__(found, name, value)
-        words = {_word(found, at): at for at in range(FIELDS, kind.__basicsize__, 8)}
+            object.__setattr__(sample, name, value)
+        words = {_word(sample, at): at for at in range(FIELDS, kind.__basicsize__, 8)}
         if all(address_of(v) in words for v in values):
             return tuple([words[address_of(v)] for v in values])
     return None
@@ -196,6 +196,6 @@ def callable_class(base: type) -> CallableClass | None:
     slots = (_Slot * 2)(_Slot(_TP_MEMBERS, ctypes.cast(members, ctypes.c_void_p)), _Slot())
     name = f"{base.__module__}.{base.__qualname__}".encode()
     spec = _Spec(name, entry + 16, 0, _VECTORCALL | _DEFAULT, slots)
-    made = make(ctypes.byref(spec), (base,))
-    made.__doc__ = vars(base)["__doc__"]
-    return CallableClass(made, entry, (members, slots, name, spec))
+    subclass = make(ctypes.byref(spec), (base,))
+    subclass.__doc__ = vars(base)["__doc__"]
+    return CallableClass(subclass, entry, (members, slots, name, spec))

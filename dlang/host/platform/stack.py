@@ -169,9 +169,12 @@ def start(thread: threading.Thread, bytes: int) -> None:
 
 
 def call_on_thread(
-    function: Callable[[Stack], int], here: Callable[[], int], bytes: int, cancel: Callable[[BaseException], None]
+    function: Callable[[Stack], int],
+    stack_pointer: Callable[[], int],
+    bytes: int,
+    cancel: Callable[[BaseException], None],
 ) -> int:
-    """Calls a function on a thread with a large stack, which it is told. here: where the stack is.
+    """Calls a function on a thread with a large stack, which it is told. stack_pointer: where the stack is.
 
     cancel: told of what interrupts the waiting, which ends when the function does, and is raised then.
     """
@@ -180,7 +183,7 @@ def call_on_thread(
     done = threading.Event()
 
     def work() -> None:
-        top = here()
+        top = stack_pointer()
         lowest = top - size + MARGIN
         try:
             outcome.append(function(Stack(lowest, top, lowest)))

@@ -42,8 +42,8 @@ class Lazy(NDArrayOperatorsMixin):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        found: np.dtype[Any] = np.dtype(self.node.dtype)
-        return found
+        dtype: np.dtype[Any] = np.dtype(self.node.dtype)
+        return dtype
 
     @property
     def ndim(self) -> int:
@@ -70,8 +70,8 @@ class Lazy(NDArrayOperatorsMixin):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         compute([self.node])
-        found = self.node.value.astype(dtype) if dtype is not None else self.node.value
-        return found.copy() if copy and found is self.node.value else found
+        array = self.node.value.astype(dtype) if dtype is not None else self.node.value
+        return array.copy() if copy and array is self.node.value else array
 
     def __float__(self) -> float:
         return float(self.value())
@@ -118,8 +118,8 @@ class Lazy(NDArrayOperatorsMixin):
         if given.shape != self.shape:
             raise ValueError(f"the seed has the shape {list(given.shape)}, not {list(self.shape)}")
         given = given.astype(self.dtype)
-        found = cotangent(at.node, self.node, given.node)
-        return lazy(np.zeros(at.shape, at.dtype)) if found is None else Lazy(found)
+        pulled = cotangent(at.node, self.node, given.node)
+        return lazy(np.zeros(at.shape, at.dtype)) if pulled is None else Lazy(pulled)
 
     # ---- what NumPy asks ---------------------------------------------------------------------------------------------
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **settings: Any) -> Any:
@@ -137,12 +137,12 @@ class Lazy(NDArrayOperatorsMixin):
         name = f"`{function.__module__}.{function.__name__}`"
         if function not in functions.FUNCTIONS:
             raise unknown(name)
-        made = functions.FUNCTIONS[function]
+        recorded = functions.FUNCTIONS[function]
         try:
-            signature(made).bind(*args, **settings)
+            signature(recorded).bind(*args, **settings)
         except TypeError:
             raise unknown(f"{name} with these arguments") from None
-        return made(*args, **settings)
+        return recorded(*args, **settings)
 
     # ---- methods of arrays -------------------------------------------------------------------------------------------
     def astype(self, dtype: Any) -> Lazy:
@@ -287,9 +287,9 @@ def applied(
     expression: str, operands: Sequence[Lazy], shape: Sequence[int], dtype: Any, module: str | None = None
 ) -> Lazy:
     """An expression of operands, `{0}`, `{1}`…, whose shape and dtype are known."""
-    made = Apply(tuple(shape), np.dtype(dtype), expression=expression, operands=tuple([a.node for a in operands]))
-    made.module = module
-    return Lazy(made)
+    apply = Apply(tuple(shape), np.dtype(dtype), expression=expression, operands=tuple([a.node for a in operands]))
+    apply.module = module
+    return Lazy(apply)
 
 
 def _dtype(dtype: np.dtype[Any]) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def has_lazy(values: Iterable[Any]) -> bool:
     """Tells whether something lazy is among values, or in the tuples and structs among them."""
-    return any(isinstance(v, Lazy) or (bool(found := _parts(v)) and has_lazy(found)) for v in values)
+    return any(isinstance(v, Lazy) or (bool(parts := _parts(v)) and has_lazy(parts)) for v in values)
 
 
 def _parts(value: Any) -> tuple[Any, ...]:

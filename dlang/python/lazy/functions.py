@@ -100,8 +100,8 @@ def _scaled(ufunc: np.ufunc, expression: str, factor: float) -> Callable[[Any], 
     """A function of one argument, times a number."""
 
     def apply(x: Any) -> Lazy:
-        made = _of(ufunc, expression)(x)
-        scaled: Lazy = UFUNCS[np.multiply](made, factor)
+        applied_once = _of(ufunc, expression)(x)
+        scaled: Lazy = UFUNCS[np.multiply](applied_once, factor)
         return scaled
 
     return apply
@@ -272,8 +272,8 @@ def vdot(a: Any, b: Any) -> Lazy:
 def reduced(name: str, x: Lazy, axis: Any = None, keepdims: bool = False) -> Lazy:
     """A reduction with the dtype and the shape that NumPy gives it."""
     if WORDS[name].elements == ORD and x.dtype.kind == "b":  # truth values have no order in the language
-        made = reduced(name, x.astype(np.uint8), axis, keepdims)
-        return made if name in POSITIONS else made.astype(np.bool_)
+        of_bytes = reduced(name, x.astype(np.uint8), axis, keepdims)
+        return of_bytes if name in POSITIONS else of_bytes.astype(np.bool_)
     x, result = _prepared(name, x)
     if axis is None:
         shape: tuple[int, ...] = (1,) * x.ndim if keepdims else ()
@@ -323,8 +323,8 @@ def along(name: str, a: Any, axis: Any = -1) -> Lazy:
     if axis is None:
         x, axis = x.reshape(-1), 0
     if WORDS[name].elements == ORD and x.dtype.kind == "b":
-        made = along(name, x.astype(np.uint8), axis)
-        return made if name in POSITIONS else made.astype(np.bool_)
+        of_bytes = along(name, x.astype(np.uint8), axis)
+        return of_bytes if name in POSITIONS else of_bytes.astype(np.bool_)
     x, result = _prepared(name, x)
     where = f", axis = {axis_of(axis, x.ndim)}" if x.ndim > 1 else ""
     return applied(f"{name}({{0}}{where})", (x,), x.shape, result)

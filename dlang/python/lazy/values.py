@@ -70,8 +70,8 @@ class Pull(Node):
 
 
 def pull(ats: Sequence[Node], ofs: Sequence[Node], seeds: Sequence[Node], way: Sequence[Node]) -> Pull:
-    own = {*ats, *way}
-    others = [u for w in way for u in w.uses if u not in own]
+    inside = {*ats, *way}
+    others = [u for w in way for u in w.uses if u not in inside]
     shape, dtype = (ats[0].shape, ats[0].dtype) if len(ats) == 1 else (None, None)
     taken = tuple(dict.fromkeys([*ats, *seeds, *others]))
     return Pull(shape, dtype, ats=tuple(ats), ofs=tuple(ofs), seeds=tuple(seeds), way=tuple(way), taken=taken)

@@ -103,11 +103,11 @@ class EmulatedDriver:
         """Handles of kernels; wide: whether their indices are. Raises Misbehaviour if they do not compile."""
         if not kernels:
             return []
-        own = [kernel for kernel in kernels if kernel.form != FOREIGN]
-        made: Any = kernel_library(own, wide) if own else None
+        generated = [kernel for kernel in kernels if kernel.form != FOREIGN]
+        library_of_generated: Any = kernel_library(generated, wide) if generated else None
         handles = []
         for kernel in kernels:
-            library = foreign_library(kernel) if kernel.form == FOREIGN else made
+            library = foreign_library(kernel) if kernel.form == FOREIGN else library_of_generated
             handles.append(ctypes.addressof(ctypes.c_char.in_dll(library, f"dl_kernel_{kernel.name}")))
         self.kernels.update(zip(handles, kernels, strict=True))
         return handles
@@ -158,8 +158,8 @@ class EmulatedDriver:
     def result(self, address: int, shape: Sequence[int], dtype: str) -> Any:
         """An array with what was allocated, which must all have been written; what NumPy does not have is in f32."""
         array = EmulatedArray(self, address, tuple(shape), dtype)
-        found = array.get()
-        return array if self.keeps else found
+        copied = array.get()
+        return array if self.keeps else copied
 
     # ---- times -------------------------------------------------------------------------------------------------------
     def marks(self, count: int) -> EmulatedMarks:
@@ -417,21 +417,21 @@ def compiler() -> str:
     """The C++ compiler of the system; raises `DlangError` if there is none."""
     named = os.environ.get(VARIABLE)
     for name in (named,) if named else COMPILERS:
-        found = shutil.which(name)
-        if found is not None:
-            return found
+        path = shutil.which(name)
+        if path is not None:
+            return path
     help = (f"install one, such as g++ or clang++, or say in ${VARIABLE} which one to use",)
     raise error(NO_COMPILER, "there is no C++ compiler, which the emulation of a GPU needs", None, help=help)
 
 
 def _compiled(text: str, options: Sequence[str]) -> bytes:
     with tempfile.TemporaryDirectory(prefix="dlang-") as folder:
-        made = Path(folder) / "kernels.so"
-        command = [compiler(), *options, "-x", "c++", "-", "-o", str(made)]
+        library_path = Path(folder) / "kernels.so"
+        command = [compiler(), *options, "-x", "c++", "-", "-o", str(library_path)]
         run = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
         if run.returncode:
             raise Misbehaviour(f"the kernels do not compile:\n{run.stderr.decode(errors='replace')}")
-        return made.read_bytes()
+        return library_path.read_bytes()
 
 
 def _loaded(code: bytes) -> Any:

@@ -90,9 +90,9 @@ def of_builtin(name: str) -> Signature:
 def from_text(name: str, text: str) -> Signature:
     """Parses a signature such as `<a: Num>(x: a[..s]) -> a`."""
     opening = text.index("(")
-    *parameters, rest = _parts(text[opening + 1 :])
+    *parameters, result = _parts(text[opening + 1 :])
     names = tuple(n if (n := re.split(r"[: ]", p)[0]).isidentifier() else None for p in parameters)
-    return Signature(name, tuple(parameters), names, rest.removeprefix(" -> "), text[:opening])
+    return Signature(name, tuple(parameters), names, result.removeprefix(" -> "), text[:opening])
 
 
 def _parts(text: str) -> Iterator[str]:
@@ -168,32 +168,32 @@ def taking(checked: Checked, t: ty.Type | None) -> Iterator[tuple[str, FnEntry]]
 
 def takes(parameter: ty.Type, value: ty.Type) -> bool:
     """Tells whether a value of a type may be an argument, judged by dtypes and ranks."""
-    wanted, found = ty.resolve(parameter), ty.resolve(value)
-    if isinstance(found, ty.TypeVar):
+    wanted, given = ty.resolve(parameter), ty.resolve(value)
+    if isinstance(given, ty.TypeVar):
         return True
     match wanted:
         case ty.TypeVar():
-            return _of_classes(wanted, found)
+            return _of_classes(wanted, given)
         case ty.TypeArray(element, shape):
             element = ty.resolve(element)
             rank = len(shape.pre) + len(shape.post)
-            if not isinstance(found, ty.TypeArray):
-                return shape.row is not None and rank == 0 and takes(element, found)
-            own = len(found.shape.pre) + len(found.shape.post)
-            fits = own >= rank if shape.row is not None else own == rank or found.shape.row is not None
-            return fits and takes(element, found.element)
+            if not isinstance(given, ty.TypeArray):
+                return shape.row is not None and rank == 0 and takes(element, given)
+            rank_given = len(given.shape.pre) + len(given.shape.post)
+            fits = rank_given >= rank if shape.row is not None else rank_given == rank or given.shape.row is not None
+            return fits and takes(element, given.element)
         case ty.TypeTuple(items):
             return (
-                isinstance(found, ty.TypeTuple)
-                and len(items) == len(found.items)
-                and all(map(takes, items, found.items))
+                isinstance(given, ty.TypeTuple)
+                and len(items) == len(given.items)
+                and all(map(takes, items, given.items))
             )
         case ty.TypeFn(params):
-            return isinstance(found, ty.TypeFn) and len(params) == len(found.params)
+            return isinstance(given, ty.TypeFn) and len(params) == len(given.params)
         case ty.TypeData(decl):
-            return isinstance(found, ty.TypeData) and (found.decl is decl or found.decl.name == decl.name)
+            return isinstance(given, ty.TypeData) and (given.decl is decl or given.decl.name == decl.name)
         case ty.TypeCon():
-            return found == wanted
+            return given == wanted
 
 
 def _of_classes(v: ty.TypeVar, t: ty.Type) -> bool:

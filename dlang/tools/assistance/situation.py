@@ -110,18 +110,18 @@ def path_of_import(at: Situation) -> tuple[str, ...]:
 
 def _of_type(tokens: Sequence[Token], end: int) -> str | None:
     """Returns the part of a type that stands behind a token, None if it is none."""
-    found = "type"
+    part = "type"
     while end > 0:
         previous = tokens[end - 1].kind
         if previous in (":", "->", "as") or (previous == "<" and end > 1 and tokens[end - 2].kind == "UNAME"):
-            return found
+            return part
         end = opening = _opening(tokens, end)
         if opening < 1 or tokens[opening].kind not in ("(", "["):
             return None
         if tokens[opening].kind == "(" and previous in ("(", ",") and _of_variant(tokens, opening):
-            return found
+            return part
         if tokens[opening].kind == "[":
-            found, end = "size", opening - 1
+            part, end = "size", opening - 1
             if tokens[end].kind not in ("NAME", "UNAME"):
                 return None
     return None
@@ -250,9 +250,9 @@ def call_at(at: Situation) -> CallAt | None:
     for bracket in reversed(open_brackets(at.before)):
         if bracket.kind == "{":
             return None
-        found = _call(at.before, at.before.index(bracket)) if bracket.kind == "(" else None
-        if found is not None:
-            return found
+        call = _call(at.before, at.before.index(bracket)) if bracket.kind == "(" else None
+        if call is not None:
+            return call
     return None
 
 

@@ -268,12 +268,12 @@ class Spot:
 
         before: the spot before this one; loop: the innermost loop under way. What is around one of them has begun.
         """
-        found, p = [self], self.parent
+        beginning, p = [self], self.parent
         while p is not None and p is not loop and p is not before and not (before is not None and before.inside(p)):
-            if len(p.via) < len(found[-1].via):
-                found.append(p)
+            if len(p.via) < len(beginning[-1].via):
+                beginning.append(p)
             p = p.parent
-        return found
+        return beginning
 
 
 @dataclass(slots=True, eq=False)
@@ -406,12 +406,12 @@ class Library:
 
     def _of(self, place: Place, via: tuple[CallSite, ...], around: Spot | None) -> Spot:
         key = (place, tuple(_site(c) for c in via))
-        found = self._spots.get(key)
-        if found is None:
+        spot = self._spots.get(key)
+        if spot is None:
             parent = around if place.parent is None else self._of(place.parent, via, around)
-            found = self._spots[key] = Spot(len(self.spots), place, via, parent)
-            self.spots.append(found)
-        return found
+            spot = self._spots[key] = Spot(len(self.spots), place, via, parent)
+            self.spots.append(spot)
+        return spot
 
     # ---- comprehensions
     def _enters(self, let: Let) -> bool:
@@ -457,11 +457,11 @@ class Library:
 
 def _rows(op: anf.Comp) -> frozenset[Var]:
     """The axes along which the elements that a person has written are arrays: these are made, and then read."""
-    made = {v for let in op.body.lets for v in let.vars}
+    defined = {v for let in op.body.lets for v in let.vars}
     read: set[Var] = set()
     other: set[Atom] = set(op.body.results)
     for let in op.body.lets:
-        reads = isinstance(let.op, anf.Read) and let.op.array in made and let.vars[0] in op.body.results
+        reads = isinstance(let.op, anf.Read) and let.op.array in defined and let.vars[0] in op.body.results
         (read if reads else other).update(free_vars(let.op))
     return frozenset([a.var for a in op.axes if a.var in read and a.var not in other])
 

@@ -181,10 +181,10 @@ def _stop(where: Any, frame: Frame) -> None:
 
 def _dropped(name: str, x: Any, y: Any, n: int) -> Any:
     """At which of n points a guarded product is 0 although a factor is not finite."""
-    found = (np.asarray(x) == 0) & ~np.isfinite(y)
+    dropped = (np.asarray(x) == 0) & ~np.isfinite(y)
     if name == "zero_safe_mul_both":
-        found |= (np.asarray(y) == 0) & ~np.isfinite(x)
-    return np.broadcast_to(found, (n,)) if np.ndim(found) == 0 else found
+        dropped |= (np.asarray(y) == 0) & ~np.isfinite(x)
+    return np.broadcast_to(dropped, (n,)) if np.ndim(dropped) == 0 else dropped
 
 
 def _finite(var: Var, value: Any, n: int) -> Any:

@@ -241,8 +241,8 @@ class Track:
         for k in range(bisect_left(self.steps, end) - 1, before - 1, -1):
             if self.seen[k].spot is spot and self.seen[k].iterations == iterations:
                 return self.seen[k]
-        found = self.seen[before - 1] if before else None
-        return found if found is not None and found.holds(iterations, spot.via) else None
+        previous = self.seen[before - 1] if before else None
+        return previous if previous is not None and previous.holds(iterations, spot.via) else None
 
 
 @dataclass(slots=True)
@@ -317,8 +317,8 @@ class Past:
         begin, end = begun[k], begun[k + 1] if k + 1 < len(begun) else 1 << 62
         tracks = [(via, track) for (_, via, _), track in self.variables.items() if reached(spot.via, via)]
         tracks.sort(key=lambda t: len(t[0]))  # what is inside counts
-        found = [track.of(spot, iterations, begin, end) for _, track in tracks]
-        return [seen for seen in found if seen is not None]
+        values = [track.of(spot, iterations, begin, end) for _, track in tracks]
+        return [seen for seen in values if seen is not None]
 
 
 # ---- variables -------------------------------------------------------------------------------------------------------
@@ -441,16 +441,16 @@ class Machine:
         end = min(size_of(x, env) for x in op.axes[0].highs)
         if end <= low:
             return []
-        made = points_of(op.axes, env, True, low, end, box_of(op.axes, env), 1 << 62)
-        assert made is not None
-        batch, values = made
-        found = [{v: np.int64(c[k]) for v, c in values.items()} for k in range(batch.n)]
+        points = points_of(op.axes, env, True, low, end, box_of(op.axes, env), 1 << 62)
+        assert points is not None
+        batch, values = points
+        indices = [{v: np.int64(c[k]) for v, c in values.items()} for k in range(batch.n)]
         if i.rows:
             first: dict[tuple[np.int64, ...], dict[Var, Any]] = {}
-            for p in found:
+            for p in indices:
                 first.setdefault(tuple([x for v, x in p.items() if v not in i.rows]), p)
             return list(first.values())
-        return found
+        return indices
 
     def element(self, s: State, i: Instruction, index: dict[Var, Any]) -> State:
         """Before the first operation at a point of a comprehension that is next."""
@@ -460,8 +460,8 @@ class Machine:
         )
         frame.env.update(index)
         known = around.names.values() if around.spot is None else around.variables(around.spot)
-        here = around.backward(i.spot.via) if i.spot is not None else bool(around.passes)
-        frame.names = {s.key: replace(s, backward=here) for s in known}
+        backward = around.backward(i.spot.via) if i.spot is not None else bool(around.passes)
+        frame.names = {s.key: replace(s, backward=backward) for s in known}
         frame.cotangents, frame.passes, frame.iterations = around.cotangents, around.passes, around.iterations
         frame.caller, frame.base, frame.spot = around.caller, True, i.spot
         return State(frame, 0, s.effects)
@@ -639,8 +639,8 @@ class Machine:
             elif cell.testing:
                 assert isinstance(op, anf.While)
                 if results[0]:
-                    here = Cell(cell.instruction, WHILE, cell.code, cell.at, cell.around)
-                    self._enter(frame, here, cell.instruction.blocks[1])
+                    condition = Cell(cell.instruction, WHILE, cell.code, cell.at, cell.around)
+                    self._enter(frame, condition, cell.instruction.blocks[1])
                     self._begun(s, cell.instruction)
                 else:
                     self._end(frame, cell, [env[p] for p in op.params])

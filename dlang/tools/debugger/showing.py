@@ -168,13 +168,13 @@ def listing(d: Debugger, around: int | None = None) -> list[str]:
     view = d.view
     if view.spot is None:
         return ["there is no source here"]
-    source, here = view.spot.place.source, view.spot.place.line
-    centre = around if around is not None else here
+    source, current = view.spot.place.source, view.spot.place.line
+    centre = around if around is not None else current
     last = source.text.count("\n") + (not source.text.endswith("\n"))
     marked = {p.line for p in d.points.by_place if p.source.path == source.path}
     first = max(1, min(centre, last) - AROUND)
     numbers = range(first, min(last, first + 2 * AROUND) + 1)
-    out = [line(source, n, "▸" if n == here else "●" if n in marked else " ") for n in numbers]
+    out = [line(source, n, "▸" if n == current else "●" if n in marked else " ") for n in numbers]
     beside = _beside(d, source)
     width = max([len(text) for n, text in zip(numbers, out, strict=True) if n in beside], default=0)
     return [f"{text:<{width}}   {beside[n]}" if n in beside else text for n, text in zip(numbers, out, strict=True)]
@@ -182,14 +182,14 @@ def listing(d: Debugger, around: int | None = None) -> list[str]:
 
 def _beside(d: Debugger, source: Source) -> dict[int, str]:
     """Describes the derivatives of the variables that are declared in the lines of a source."""
-    found: dict[int, list[str]] = {}
+    by_line: dict[int, list[str]] = {}
     known = d.cotangents() if d.view.backward else [t for s in d.seen().values() for t in s.tangents]
     for s in known:
         span = s.name.span
         if span is not None and span.source.file.path == source.path and not s.name.is_result:
             text = f"{called(s.kinds)} of `{s.name.text}` = {cotangent(s, d.trees, brief=True)}"
-            found.setdefault(span.line, []).append(text + tangents(s, d.trees, brief=True))
-    return {n: ", ".join(texts) for n, texts in found.items()}
+            by_line.setdefault(span.line, []).append(text + tangents(s, d.trees, brief=True))
+    return {n: ", ".join(texts) for n, texts in by_line.items()}
 
 
 def variable(name: str, s: Seen, d: Debugger, brief: bool = False) -> str:
@@ -220,10 +220,10 @@ def variables(d: Debugger) -> list[str]:
     """The variables in scope."""
     if d.at_end:
         return ENDED
-    found = [variable(name, s, d, brief=True) for name, s in d.seen().items()]
+    lines = [variable(name, s, d, brief=True) for name, s in d.seen().items()]
     if d.view.spot is not None and d.view.frame.forgot(d.view.spot):
-        found.append("there was no room to remember the variables here: `dlc debug --memory N` gives more")
-    return found or ["no variable has a value here"]
+        lines.append("there was no room to remember the variables here: `dlc debug --memory N` gives more")
+    return lines or ["no variable has a value here"]
 
 
 def cotangents(d: Debugger) -> list[str]:
@@ -237,8 +237,8 @@ def tangents_known(d: Debugger) -> list[str]:
     """The tangents of the variables in scope."""
     if not d.view.forward:
         return ["there are no tangents here"]
-    found = [derivative(t, d) for s in d.seen().values() for t in s.tangents]
-    return found or ["no variable in scope has a tangent"]
+    lines = [derivative(t, d) for s in d.seen().values() for t in s.tangents]
+    return lines or ["no variable in scope has a tangent"]
 
 
 def calls(d: Debugger) -> list[str]:
@@ -297,8 +297,8 @@ def origin(o: Origin, d: Debugger) -> list[str]:
         if value is not None and not seen.name.is_result:
             out.append(f"     {variable(seen.name.text, value, d)}")
             names.discard(seen.name.text)
-    own = d.seen(View(o.before.frame, spot, ""))
-    out += [f"     {variable(n, s, d)}" for n, s in own.items() if n in names]
+    variables_before = d.seen(View(o.before.frame, spot, ""))
+    out += [f"     {variable(n, s, d)}" for n, s in variables_before.items() if n in names]
     return out
 
 
@@ -342,10 +342,10 @@ def first_found(d: Debugger, sought: Sought, steps: int) -> tuple[Origin, int] |
         timeline, end = around[-1]
         before = timeline.at(end - 1).copy()
         i = before.frame.code.instructions[before.frame.pc]
-        found = _in_points(d, sought, before, i) if i.kind == COMP else None
-        if found is None:
+        in_points = _in_points(d, sought, before, i) if i.kind == COMP else None
+        if in_points is None:
             break
-        level, inside = found
+        level, inside = in_points
         around.append((level.timeline, inside))
         if i.enters and len(d.levels) == len(around) - 1:
             d.top.passed = end - 1

@@ -190,8 +190,8 @@ def cotangent(seen: Seen, trees: Trees, brief: bool = False) -> str:
     given = {name.passed[k]: v for k, v in zip(seen.guarded, seen.values, strict=True) if k < len(name.passed)}
     if isinstance(name.value, ArrayV) and given and not brief:
         return leaf(given[0])
-    own = [given.get(k, ZERO if carries(a.type, trees.held) else NONE) for k, a in enumerate(leaves(name.value))]
-    return differential(name.value, iter(own), trees, len(seen.kinds))
+    cotangents = [given.get(k, ZERO if carries(a.type, trees.held) else NONE) for k, a in enumerate(leaves(name.value))]
+    return differential(name.value, iter(cotangents), trees, len(seen.kinds))
 
 
 def tangents(seen: Seen, trees: Trees, brief: bool = False) -> str:
@@ -241,8 +241,8 @@ def differential_of_node(value: Node | None, dtype: str, trees: Trees, order: in
     layout = layouts[tag]
     given = iter([x for x in value.fields if not isinstance(x, np.integer)])  # without sizes
     atoms = [a for v in layout.values for a in leaves(v)]
-    own = iter([next(given) if carries(a.type, trees.held) else NONE for a in atoms])
-    return constructed(decl, tag, [differential(v, own, trees, order, depth + 1) for v in layout.values])
+    cotangents = iter([next(given) if carries(a.type, trees.held) else NONE for a in atoms])
+    return constructed(decl, tag, [differential(v, cotangents, trees, order, depth + 1) for v in layout.values])
 
 
 # ---- functions -------------------------------------------------------------------------------------------------------

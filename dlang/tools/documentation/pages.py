@@ -336,7 +336,7 @@ class Site:
 
     def source(self, m: Module) -> str:
         """The page with the text of a module; its lines are `#L1`, `#L2`, …"""
-        names = {name: f"../modules/{found}" for name in _names(m) if (found := self._from_source(name, m))}
+        names = {name: f"../modules/{page}" for name in _names(m) if (page := self._from_source(name, m))}
         rows = "".join(
             f'<span class="line" id="L{number}"><a class="number" href="#L{number}">{number}</a>{line}\n</span>'
             for number, line in enumerate(html_of_lines(m.source.text, names.get), 1)

@@ -110,9 +110,9 @@ def manifest() -> dict[str, Any]:
 
 def files() -> dict[str, str]:
     """The files that are made, by their names in the folder of the extension."""
-    made = {
+    contents = {
         "package.json": manifest(),
         "language-configuration.json": configuration(),
         GRAMMAR: grammar(),
     }
-    return {name: json.dumps(data, indent=2, ensure_ascii=False) + "\n" for name, data in made.items()}
+    return {name: json.dumps(data, indent=2, ensure_ascii=False) + "\n" for name, data in contents.items()}

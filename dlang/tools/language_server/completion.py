@@ -200,9 +200,9 @@ def _global_names(document: Document, spaces: tuple[str, ...]) -> Iterator[Defin
         for n in i.names or ():
             for space in spaces:
                 if isinstance(n, s.Name) and n.name:
-                    made = global_definition(document, Global(n.name, space))
-                    if made is not None and made.kind != "builtin":
-                        yield made
+                    definition = global_definition(document, Global(n.name, space))
+                    if definition is not None and definition.kind != "builtin":
+                        yield definition
     prelude = document.project.prelude
     if prelude is not None and prelude is not document:
         for (space, name), declared in declarations(prelude).items():

@@ -102,8 +102,8 @@ def made_type(target: Definition) -> str:
 
 
 # ---- what is shown of a definition -----------------------------------------------------------------------------------
-def headline(document: Document, target: Definition, here: Type | None = None) -> str:
-    """A definition in a line of code or a few. here: the type of the value where it is used."""
+def headline(document: Document, target: Definition, type_here: Type | None = None) -> str:
+    """A definition in a line of code or a few. type_here: the type of the value where it is used."""
     match target:
         case Definition(kind="module"):
             return f"import {target.name}"
@@ -129,13 +129,13 @@ def headline(document: Document, target: Definition, here: Type | None = None) -
                 else f"{target.name} -> {made_type(target)}"
             )
         case Definition(kind="field", item=s.FieldDecl() as item):
-            return f"{target.name}: {show(here) if here is not None else flat(item.type.span.text)}"
+            return f"{target.name}: {show(type_here) if type_here is not None else flat(item.type.span.text)}"
         case Definition(kind="parameter", item=s.Parameter() as parameter):
             return flat(parameter.span.text)
         case Definition(kind="size" | "shape" | "type variable"):
             return f"{target.name}: {target.kind}"
         case _:
-            t = here or (document.analysis.type_at(target.span) if target.span is not None else None)
+            t = type_here or (document.analysis.type_at(target.span) if target.span is not None else None)
             prefix = {"let": "let ", "var": "var "}.get(target.kind, "")
             shown = index_type(document, target.span) or (shown_type(t) if t is not None else "")
             return f"{prefix}{target.name}" + (f": {shown}" if shown else "")

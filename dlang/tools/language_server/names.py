@@ -207,8 +207,10 @@ class _Resolver:
                     self.pattern(a, inner, kind)
                     if first:  # all alternatives bind the same locals
                         mine: dict[Target, Local] = {x: first[n] for n, x in inner.values.items() if n in first}
-                        found = self.found.occurrences
-                        found[known:] = [replace(o, target=mine.get(o.target, o.target)) for o in found[known:]]
+                        occurrences = self.found.occurrences
+                        occurrences[known:] = [
+                            replace(o, target=mine.get(o.target, o.target)) for o in occurrences[known:]
+                        ]
                     first = first or inner.values
                 scope.values.update(first)
             case s.PatternWildcard() | s.PatternLiteral():
@@ -310,14 +312,14 @@ class _Resolver:
         """`wrt = x` and `wrt = (x, y)` name parameters of the function."""
         items = value.items if isinstance(value, s.Tuple) else (value,)
         called = self.function_of(f, scope)
-        own: dict[str, Local] = {}
+        parameters: dict[str, Local] = {}
         if isinstance(f, s.Lambda):
             for p in f.parameters:
                 if isinstance(p.pattern, s.PatternName):
-                    own[p.pattern.name] = Local(p.pattern.name, "parameter", p.pattern.span)
+                    parameters[p.pattern.name] = Local(p.pattern.name, "parameter", p.pattern.span)
         for i in items:
-            if isinstance(i, s.Name) and i.name in own:
-                self.add(i.span, own[i.name])
+            if isinstance(i, s.Name) and i.name in parameters:
+                self.add(i.span, parameters[i.name])
             elif isinstance(i, s.Name) and called is not None:
                 self.add_parameter(i.span, i.name, called)
 
@@ -371,11 +373,11 @@ class _Resolver:
         scope.types.update({n: x for n, x in introduced.types.items() if not n.startswith("?")})
 
     def assign(self, e: s.Assign, scope: Scope) -> None:
-        found = self.found.occurrences
-        before = len(found)
+        occurrences = self.found.occurrences
+        before = len(occurrences)
         self.visit(e.target, scope)
         written = {name.span for name in _assigned(e.target)}
-        found[before:] = [replace(o, role="write") if o.span in written else o for o in found[before:]]
+        occurrences[before:] = [replace(o, role="write") if o.span in written else o for o in occurrences[before:]]
         self.visit(e.value, scope)
 
     def for_(self, e: s.For, outer: Scope) -> None:

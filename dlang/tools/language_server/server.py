@@ -139,27 +139,27 @@ class Server(LanguageServer):
                 log.exception("cannot check %s", document.path)
         self.waiting = asyncio.get_running_loop().call_later(0, self._check_next, paths[1:], edits)
 
-    def tell(self, path: str, found: dict[str, list[lsp.Diagnostic]]) -> None:
+    def tell(self, path: str, diagnostics: dict[str, list[lsp.Diagnostic]]) -> None:
         """Publishes the messages that a file gave: its own, and those of imported files that are not open."""
         before = self.told.get(path, {})
-        self.told[path] = found
-        for other in {*before, *found}:
+        self.told[path] = diagnostics
+        for other in {*before, *diagnostics}:
             if other == path or other not in self.project.open:
                 self.publish(other)
 
     def publish(self, path: str) -> None:
         document = self.project.open.get(path)
         if document is not None:
-            found = self.told.get(path, {}).get(path, [])
+            diagnostics = self.told.get(path, {}).get(path, [])
             uri, version = document.uri, document.version
         else:
-            found = _without_copies([d for files in self.told.values() for d in files.get(path, [])])
+            diagnostics = _without_copies([d for files in self.told.values() for d in files.get(path, [])])
             uri, version = self.project.uri(path), None
-        self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, found, version))
+        self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, diagnostics, version))
 
 
-def _without_copies(found: list[lsp.Diagnostic]) -> list[lsp.Diagnostic]:
-    return [d for i, d in enumerate(found) if d not in found[:i]]
+def _without_copies(diagnostics: list[lsp.Diagnostic]) -> list[lsp.Diagnostic]:
+    return [d for i, d in enumerate(diagnostics) if d not in diagnostics[:i]]
 
 
 def make_server() -> Server:

@@ -76,8 +76,8 @@ def semantic_tokens(document: Document, lines: tuple[int, int] | None = None) ->
     """All names, or those of some lines (from 0, the last one included), each as five numbers relative to the one
     before."""
     if lines is not None:
-        here = [o for o in document.analysis.occurrences if lines[0] <= o.span.line - 1 <= lines[1]]
-        return lsp.SemanticTokens(_encoded(here, 0, _Colours(document))[0])
+        in_lines = [o for o in document.analysis.occurrences if lines[0] <= o.span.line - 1 <= lines[1]]
+        return lsp.SemanticTokens(_encoded(in_lines, 0, _Colours(document))[0])
     known = document.coloured = document.coloured or Coloured()
     known.number, known.data = known.number + 1, _all(document, known)
     return lsp.SemanticTokens(known.data, str(known.number))
@@ -121,8 +121,8 @@ def _all(document: Document, known: Coloured) -> list[int]:
         top = names.ordered[0].span.source.first_line - 1
         block = known.blocks.get(names)
         if block is None or any(colours.of(key) != colour for key, colour in block.found.items()):
-            found = {_key(o): colours.of(_key(o)) for o in names.ordered if not isinstance(o.target, Local)}
-            block = Block(names, found, *_encoded(names.ordered, top, colours))
+            colours_by_key = {_key(o): colours.of(_key(o)) for o in names.ordered if not isinstance(o.target, Local)}
+            block = Block(names, colours_by_key, *_encoded(names.ordered, top, colours))
         blocks[names] = block
         if not block.data:
             continue
@@ -173,22 +173,22 @@ def _key(o: Occurrence) -> Key:
 
 
 def _colour(document: Document, target: Target, role: str) -> Colour | None:
-    found = definition(document, target)
-    kind = _kind(target, found)
+    defined = definition(document, target)
+    kind = _kind(target, defined)
     if kind is None:
         return None
     modifiers = {"declaration"} if role == "definition" else {"modification"} if role == "write" else set()
-    if found is not None:
-        if found.kind in ("constant", "let", "index", "parameter"):
+    if defined is not None:
+        if defined.kind in ("constant", "let", "index", "parameter"):
             modifiers.add("readonly")
-        where = found.document
-        if found.span is None or (where is not None and where.version is None and where.project.standard(where.path)):
+        where = defined.document
+        if defined.span is None or (where is not None and where.version is None and where.project.standard(where.path)):
             modifiers.add("defaultLibrary")
     return TYPES.index(kind), sum(1 << MODIFIERS.index(m) for m in modifiers)
 
 
-def _kind(target: Target, found: Definition | None) -> str | None:
-    if found is None:  # a name that stands for nothing yet
+def _kind(target: Target, defined: Definition | None) -> str | None:
+    if defined is None:  # a name that stands for nothing yet
         match target:
             case FieldOf() | FieldIn():
                 return "property"
@@ -200,11 +200,11 @@ def _kind(target: Target, found: Definition | None) -> str | None:
                 return "type"
             case _:
                 return None
-    if found.kind == "builtin":
-        return "type" if found.name in ("size", "Idx") or _is_type(target) else "function"
-    if found.kind == "struct" and isinstance(target, Global) and target.space == "constructor":
+    if defined.kind == "builtin":
+        return "type" if defined.name in ("size", "Idx") or _is_type(target) else "function"
+    if defined.kind == "struct" and isinstance(target, Global) and target.space == "constructor":
         return "struct"
-    return _TYPES[found.kind]
+    return _TYPES[defined.kind]
 
 
 def _is_type(target: Target) -> bool:

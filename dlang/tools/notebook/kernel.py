@@ -79,13 +79,13 @@ class DlangKernel(Kernel):
         """Returns the completions at the cursor."""
         before = code[:cursor_pos]
         start = before.rfind("\n") + 1 if before.rpartition("\n")[2].startswith(":") else 0
-        found = candidates(self.notebook.session, before[start:])
-        at = start + (found[0].start if found else cursor_pos - start)
-        found = [c for c in found if start + c.start == at]
-        types = [{"text": c.text, "start": at, "end": cursor_pos, "type": "", "signature": c.meta} for c in found]
+        completions = candidates(self.notebook.session, before[start:])
+        at = start + (completions[0].start if completions else cursor_pos - start)
+        completions = [c for c in completions if start + c.start == at]
+        types = [{"text": c.text, "start": at, "end": cursor_pos, "type": "", "signature": c.meta} for c in completions]
         return {
             "status": "ok",
-            "matches": [c.text for c in found],
+            "matches": [c.text for c in completions],
             "cursor_start": at,
             "cursor_end": cursor_pos,
             "metadata": {"_jupyter_types_experimental": types},

@@ -68,13 +68,13 @@ class Conversation:
             were, keep = ("was", "keeps its value") if len(answer.stale) == 1 else ("were", "keep their values")
             self.note(f"{names} {were} computed with the earlier {earlier}, and {keep}")
 
-    def value(self, made: Shown) -> str:
+    def value(self, value: Shown) -> str:
         """The text of a value; with its type, if it is verbose."""
-        text = made.text
-        if made.form is not None:
-            text = values.value_text(made.form, made.leaves, self.settings.style)
+        text = value.text
+        if value.form is not None:
+            text = values.value_text(value.form, value.leaves, self.settings.style)
         text = shown(text)
-        return text if not self.verbose or text == made.type else text + dim(f" : {made.type}")
+        return text if not self.verbose or text == value.type else text + dim(f" : {value.type}")
 
     def note(self, text: str) -> None:
         """Says something that is no mistake."""
@@ -489,8 +489,10 @@ def graph_of(session: Session, text: str) -> Graph:
     """The graph of the program of an expression or a function; behind the word `grad`, of the gradient of one."""
     from dlang.tools.program_graph import program_graph
 
-    first, _, rest = text.partition(" ")
-    program, entries = lower([request(_program_of(session, f"grad({rest})" if first == "grad" else text, ":graph"))])
+    first, _, function = text.partition(" ")
+    program, entries = lower(
+        [request(_program_of(session, f"grad({function})" if first == "grad" else text, ":graph"))]
+    )
     return program_graph(program, [entry.name for entry in entries])
 
 
@@ -507,8 +509,8 @@ def _program_of(session: Session, text: str, what: str) -> core.FnDecl:
         return functions[e.name]
     if isinstance(e, s.Lambda):
         return function_of(session, source, e, e.body, e.result)[0]
-    if (found := derivative(session, source, e)) is not None:
-        return found[0]
+    if (derived := derivative(session, source, e)) is not None:
+        return derived[0]
     body = [s.Let(e.span, s.PatternName(e.span, RESULT), None, e)]
     decl, _ = session.composed(session.checked, source, body, [RESULT])
     assert decl.result is not None

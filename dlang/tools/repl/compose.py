@@ -93,10 +93,10 @@ def composed(
         made(recipe, f"{n} ")
     for n, v in values.items():
         if isinstance(v, StoredValue):
-            own = f"{n} " if recipes else n
-            parameter(own, v)
+            parameter_name = f"{n} " if recipes else n
+            parameter(parameter_name, v)
             if recipes or v.mutable:
-                named(n, own, s.Var if v.mutable else s.Let, v.annotation)
+                named(n, parameter_name, s.Var if v.mutable else s.Let, v.annotation)
     for n in functions | (hiding & hidden):
         named(n, f"{n} ")
     more = [replace(p, pattern=_with_keys(p.pattern, hiding)) for p in more]
@@ -275,7 +275,7 @@ def type_of_function(session: Session, source: Source, e: s.Expr) -> str | None:
     Raises `DlangError`.
     """
     values, checked = session.state.values, session.checked
-    found: tuple[FnDecl, int] | None
+    function: tuple[FnDecl, int] | None
     match e:
         case s.Name(name=name) if name in values:
             value = values[name]
@@ -285,10 +285,10 @@ def type_of_function(session: Session, source: Source, e: s.Expr) -> str | None:
         case s.Field(base=s.Name(name=name)) if name not in values:
             return type_of_name(e.span.text, checked)
         case s.Lambda():
-            found = function_of(session, source, e, e.body, e.result)
+            function = function_of(session, source, e, e.body, e.result)
         case _:
-            found = derivative(session, source, e)
-    return None if found is None else scheme_text(replace(found[0], params=found[0].params[found[1] :]))
+            function = derivative(session, source, e)
+    return None if function is None else scheme_text(replace(function[0], params=function[0].params[function[1] :]))
 
 
 def function_of(

@@ -76,8 +76,8 @@ def _without_prompts(text: str) -> list[str]:
 
 def with_file(text: str, formats: Sequence[str]) -> tuple[str, str | None]:
     """Splits a text in front of `> FILE`; the file is None unless its name ends as one of some formats."""
-    found = re.search(rf"\s*>\s*(\S+\.(?:{'|'.join(formats)}))\s*$", text, re.IGNORECASE)
-    return (text, None) if found is None else (text[: found.start()], os.path.expanduser(found[1]))
+    redirection = re.search(rf"\s*>\s*(\S+\.(?:{'|'.join(formats)}))\s*$", text, re.IGNORECASE)
+    return (text, None) if redirection is None else (text[: redirection.start()], os.path.expanduser(redirection[1]))
 
 
 def split(text: str, separator: str) -> list[str]:

@@ -36,17 +36,17 @@ def meaning(checked: Checked, path: str) -> Meaning | None:
         if inner is None:
             return None
         table = inner
-    own = table is checked.table
-    entry = checked.program.value(table, name) if own else table.entries.get(name)
+    of_module = table is checked.table
+    entry = checked.program.value(table, name) if of_module else table.entries.get(name)
     match entry:
         case FnEntry() | BuiltinEntry():
             return entry
         case ModuleEntry(table=inner):
             return inner
-    t: TypeEntry | None = checked.program.type_entry(table, name) if own else table.types.get(name)
+    t: TypeEntry | None = checked.program.type_entry(table, name) if of_module else table.types.get(name)
     if isinstance(t, DataDecl):
         return t
-    constructor = checked.program.constructor(table, name) if own else table.constructors.get(name)
+    constructor = checked.program.constructor(table, name) if of_module else table.constructors.get(name)
     return constructor[0] if constructor is not None else None
 
 
@@ -99,30 +99,30 @@ def _of_constructor(path: str, decl: DataDecl, v: Variant) -> Signature:
 
 def type_of_name(name: str, checked: Checked) -> str | None:
     """The type of a function, for all sizes that it takes; None if the name is that of something else."""
-    found = meaning(checked, name)
-    if isinstance(found, FnEntry) and found.decl.kind != "const":
-        return scheme_text(found.decl) if not found.builtin else str(signature("", found, checked))
-    if isinstance(found, BuiltinEntry) and found.name in SCHEMES:
-        return str(signature("", found, checked))
+    named = meaning(checked, name)
+    if isinstance(named, FnEntry) and named.decl.kind != "const":
+        return scheme_text(named.decl) if not named.builtin else str(signature("", named, checked))
+    if isinstance(named, BuiltinEntry) and named.name in SCHEMES:
+        return str(signature("", named, checked))
     return None
 
 
 # ---- documentation ---------------------------------------------------------------------------------------------------
-def documentation(path: str, found: Meaning, checked: Checked) -> str:
+def documentation(path: str, named: Meaning, checked: Checked) -> str:
     """The signature or declaration of what a name stands for, and what its source says of it."""
     name = path.rpartition(".")[2]
-    match found:
+    match named:
         case FnEntry(decl=decl) if decl.kind == "const":
-            return _page(f"const {name}: {signature(name, found, checked).result}", decl.doc)
+            return _page(f"const {name}: {signature(name, named, checked).result}", decl.doc)
         case FnEntry(decl=decl):
-            return _page(f"fn {signature(name, found, checked)}", decl.doc)
+            return _page(f"fn {signature(name, named, checked)}", decl.doc)
         case BuiltinEntry():
-            return _page(f"fn {signature(name, found, checked)}", signatures.words(name))
+            return _page(f"fn {signature(name, named, checked)}", signatures.words(name))
         case DataDecl():
-            return _page(_datatype(found), found.doc)
+            return _page(_datatype(named), named.doc)
         case ModuleTable():
-            names = sorted(n for n in {*found.functions, *found.entries, *found.types} if not n.startswith("_"))
-            return _page(f"module {name}", _module_doc(found), fill(", ".join(names), _COLUMNS))
+            names = sorted(n for n in {*named.functions, *named.entries, *named.types} if not n.startswith("_"))
+            return _page(f"module {name}", _module_doc(named), fill(", ".join(names), _COLUMNS))
 
 
 def _datatype(decl: DataDecl) -> str:

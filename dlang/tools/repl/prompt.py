@@ -161,8 +161,8 @@ class _Completer(Completer):
 def _toolbar(session: Session) -> StyleAndTextTuples:
     buffer = get_app().current_buffer
     columns = get_app().output.get_size().columns
-    found = _unless_defect(lambda: fitted(hint(session, buffer.document.text_before_cursor, buffer.text), columns))
-    return [("class:bottom-toolbar.argument" if marked else "", text) for text, marked in found]
+    parts = _unless_defect(lambda: fitted(hint(session, buffer.document.text_before_cursor, buffer.text), columns))
+    return [("class:bottom-toolbar.argument" if marked else "", text) for text, marked in parts]
 
 
 def _unless_defect(offer: Callable[[], list[T]]) -> list[T]:
@@ -337,8 +337,8 @@ def fitted(parts: Hint, columns: int) -> Hint:
 
 def _of_command(text: str) -> Hint:
     name = text.split(maxsplit=1)[0]
-    found = next((c for c in COMMANDS if name in (c.name, c.short)), None)
-    return [] if found is None else [(f"{found.name} {found.takes}".rstrip(), True), (f"  {found.help}", False)]
+    command = next((c for c in COMMANDS if name in (c.name, c.short)), None)
+    return [] if command is None else [(f"{command.name} {command.takes}".rstrip(), True), (f"  {command.help}", False)]
 
 
 def _marked(shown: Signature, argument: int) -> Hint:

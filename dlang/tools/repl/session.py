@@ -253,20 +253,20 @@ class Session:
     def _refused(self, new: State, items: Sequence[Item], wrong: Sequence[Diagnostic]) -> list[Diagnostic]:
         """Lists the mistakes in declarations; first, if these break others that use them, a message about that."""
         keys = {key_of(i) for i in items}
-        own = {d.text for k, d in new.declarations.items() if k in keys}
+        entered = {d.text for k, d in new.declarations.items() if k in keys}
         broken: dict[str, None] = {}
         for d in wrong:
             at = new.declaration_at(d.span.first) if d.span is not None and d.span.source.path == self.path else None
-            if at is not None and at[0].text not in own:
+            if at is not None and at[0].text not in entered:
                 broken[at[0].name] = None
-        found = [self._explained(new.located(d, self.path)) for d in wrong]
+        explained = [self._explained(new.located(d, self.path)) for d in wrong]
         if not broken or not items:
-            return found
+            return explained
         what = " and ".join(f"`{i.name}`" for i in items if not isinstance(i, s.Import))
         whom = " and ".join(f"`{n}`" for n in broken)
         help = (f"nothing was changed; declare {whom} anew in the same input",)
         message = f"{whom} would no longer be right with this {what}"
-        return [Diagnostic("E0979", message, items[0].span, help=help), *found]
+        return [Diagnostic("E0979", message, items[0].span, help=help), *explained]
 
     def _explained(self, d: Diagnostic) -> Diagnostic:
         name = d.span.text if d.code in ("E0201", "E0202") and d.span is not None else ""
@@ -304,23 +304,23 @@ class Session:
         decide(final, dict(zip(kept, items_of(final.result or UNIT), strict=False)), body[-1].span)
         results, forms = self._called(final, given, watch, started)
         leaves = iter(results)
-        made: dict[str, StoredValue | Recipe] = {}
+        stored: dict[str, StoredValue | Recipe] = {}
         for name, (form, count) in zip(kept, forms, strict=False):
             part = tuple([next(leaves) for _ in range(count)])
             sized = any(isinstance(v, SizeVar) for v in variables(types[name]))
             known = written(types[name], form, part) if sized else shown[name]
             value = self._kept(body, name, types[name], form, part, given)
-            made[LAST if name == RESULT else name] = replace(value, shown=known)
-        for name, found in sorted(origins.items(), key=lambda o: o[1].let.span.start):
-            values = state.values | {n: v for n, v in made.items() if n in found.own}
+            stored[LAST if name == RESULT else name] = replace(value, shown=known)
+        for name, origin_of_name in sorted(origins.items(), key=lambda o: o[1].let.span.start):
+            values = state.values | {n: v for n, v in stored.items() if n in origin_of_name.own}
             function = name in generic or isinstance(recipes[name], TypeFn)
             type = generic[name] if name in generic else shown[name]
-            made[LAST if name == RESULT else name] = recipe(found, values, type, function)
+            stored[LAST if name == RESULT else name] = recipe(origin_of_name, values, type, function)
         valued = last is not None and types.get(RESULT) != UNIT
-        new = state.with_values(made, _said(statements, valued, decl), draws="random" in decl.effects)
+        new = state.with_values(stored, _said(statements, valued, decl), draws="random" in decl.effects)
         if not valued:
             return None, new
-        result = made[LAST]
+        result = stored[LAST]
         if isinstance(result, StoredValue):
             return Shown(result.shown, result.form, result.leaves), new
         return Shown(result.shown, text=str(results[-1]) if text else result.shown), new
@@ -345,12 +345,12 @@ class Session:
 
     def leaves(self, given: Sequence[StoredValue]) -> list[Any]:
         """Lists the leaves of the values that are arguments of an input, where the back end can read them."""
-        found = [leaf for k in given if known_size(k) is None for leaf in k.leaves]
+        leaves = [leaf for k in given if known_size(k) is None for leaf in k.leaves]
         if self.backend in DEVICES:
-            return found
+            return leaves
         from dlang.tools.repl.values import on_host
 
-        return list(map(on_host, found))
+        return list(map(on_host, leaves))
 
     def _called(
         self, decl: core.FnDecl, given: Sequence[StoredValue], watch: Stopwatch | None, started: float
@@ -393,8 +393,12 @@ class Session:
         earlier = {d: text for v in given for d, text in v.decls.items()}
         decls = {d: earlier[d] if d in earlier else state.text_of_type(d.name) for d in datatypes_of(t)}
         mentioned = mentions(*body)
-        made = (v.mentions() for n, v in state.values.items() if n in mentioned and isinstance(v, Recipe))
-        uses = state.reached(mentioned.union((d.name for d in decls), *made)).union(*(v.uses for v in given))
+        mentioned_by_recipes = (
+            v.mentions() for n, v in state.values.items() if n in mentioned and isinstance(v, Recipe)
+        )
+        uses = state.reached(mentioned.union((d.name for d in decls), *mentioned_by_recipes)).union(
+            *(v.uses for v in given)
+        )
         stale = frozenset[str]().union(*(v.stale for v in given))
         return StoredValue(form, leaves, t, "", mutable, declared, decls, uses, stale, of)
 
@@ -491,22 +495,22 @@ def origin(body: Sequence[s.Statement], name: str, harmless: bool) -> Origin:
     if not isinstance(let.pattern, s.PatternName):
         value = s.Block(let.span, (let, s.Name(let.span, name)))
     pattern = s.PatternName(let.span, LAST if name == RESULT else name)
-    made = s.Let(let.span, pattern, let.type if value is let.value else None, value)
-    return Origin(made, frozenset(reads & before))
+    binding = s.Let(let.span, pattern, let.type if value is let.value else None, value)
+    return Origin(binding, frozenset(reads & before))
 
 
-def recipe(found: Origin, values: Mapping[str, StoredValue | Recipe], shown: str, function: bool) -> Recipe:
+def recipe(origin: Origin, values: Mapping[str, StoredValue | Recipe], shown: str, function: bool) -> Recipe:
     """A value that is made by a `let`. values: those that it may see; shown: its type; function: whether it is one."""
-    seen = {n: v for n, v in values.items() if n in mentions(found.let)}
+    seen = {n: v for n, v in values.items() if n in mentions(origin.let)}
     given = {n: v for n, v in seen.items() if isinstance(v, StoredValue)}
     uses = {n: v for n, v in seen.items() if isinstance(v, Recipe)}
-    return Recipe(found.let, given, uses, shown, function)
+    return Recipe(origin.let, given, uses, shown, function)
 
 
 def _named(statement: s.Statement) -> set[str]:
     """The names that a statement binds or assigns to."""
-    own = bound(statement.pattern) if isinstance(statement, s.Let | s.Var) else ()
-    return {*own, *assigned((statement,))}
+    bound_names = bound(statement.pattern) if isinstance(statement, s.Let | s.Var) else ()
+    return {*bound_names, *assigned((statement,))}
 
 
 def _refused(span: Span, message: str, help: str) -> DlangError:

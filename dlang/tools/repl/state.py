@@ -133,9 +133,9 @@ class State:
         values = {n: v for n, v in self.values.items() if ("value", n) not in taken}
         return replace(self, declarations=declarations, values=values)
 
-    def with_values(self, made: dict[str, StoredValue | Recipe], said: Written, *, draws: bool) -> State:
+    def with_values(self, values_made: dict[str, StoredValue | Recipe], said: Written, *, draws: bool) -> State:
         """After statements that were run. draws: whether they drew random numbers."""
-        values = {**self.values, **made} if made else self.values
+        values = {**self.values, **values_made} if values_made else self.values
         return replace(self, values=values, seed=self.seed + draws, written=(*self.written, said))
 
     def changed_since(self, before: State) -> frozenset[str]:
@@ -183,11 +183,11 @@ class State:
         """The text of a program, whose comments say where its parts were written, of the module of the session too."""
         source = Source(module, self.text)
 
-        def written(found: re.Match[str]) -> str:
-            offset = source.line_starts[int(found[1]) - 1] + int(found[2]) - 1
+        def written(match: re.Match[str]) -> str:
+            offset = source.line_starts[int(match[1]) - 1] + int(match[2]) - 1
             place = self._origin(Span(source, offset, offset))
             if place is None:
-                return found[0]
+                return match[0]
             line, column = place.source.position(place.start)
             return f"{place.source.path}:{line}:{column}"
 
@@ -262,14 +262,14 @@ def mentions(*nodes: s.Node) -> set[str]:
 
 def _declaration(item: Item, file: str) -> Declaration:
     source = item.span.source
-    own = Span(source if source.whole is None else source.whole, item.span.first, item.span.last)
+    span = Span(source if source.whole is None else source.whole, item.span.first, item.span.last)
     uses = frozenset(mentions(item))
     if isinstance(item, s.Import):
         text, lead = _import(item)
-        return Declaration(key_of(item)[1], _names(item), text, lead, own, uses, file, imports=True)
+        return Declaration(key_of(item)[1], _names(item), text, lead, span, uses, file, imports=True)
     doc = "" if isinstance(item, s.Alias | s.Rule | s.Test | s.Bench) else item.doc
     written = "".join(f"## {line}\n" for line in doc.splitlines())
-    return Declaration(item.name, _names(item), written + item.span.text, len(written), own, uses, file)
+    return Declaration(item.name, _names(item), written + item.span.text, len(written), span, uses, file)
 
 
 def _import(item: s.Import) -> tuple[str, int]:

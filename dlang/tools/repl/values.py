@@ -58,9 +58,11 @@ def _text(form: Value, leaves: Iterator[Any], style: Style) -> str:
             tag = int(next(leaves))
             shown = decl.variants[tag].name
             for k, fields in enumerate(variants):
-                own = [next(leaves) for f in fields for _ in atoms_of(f)]
+                leaves_of_variant = [next(leaves) for f in fields for _ in atoms_of(f)]
                 if k == tag and fields:
-                    shown = _listed(f"{decl.variants[k].name}(", [("", f) for f in fields], ")", iter(own), style)
+                    shown = _listed(
+                        f"{decl.variants[k].name}(", [("", f) for f in fields], ")", iter(leaves_of_variant), style
+                    )
             return shown
         case Many(shape, element):
             return _many(element, [next(leaves) for _ in atoms_of(element)], len(shape), style)
