@@ -99,12 +99,12 @@ def changed_by(stmts: Sequence[loops.Stmt]) -> set[loops.Buffer]:
                         roots[param] = first
             case _:
                 pass
-    found: set[loops.Buffer] = set()
+    changed_roots: set[loops.Buffer] = set()
     for value in [value for stmt in walk(stmts) for value in changed(stmt)]:
-        while isinstance(value, loops.Buffer) and value not in found:
-            found.add(value)
+        while isinstance(value, loops.Buffer) and value not in changed_roots:
+            changed_roots.add(value)
             value = roots.get(value, value)
-    return found
+    return changed_roots
 
 
 LONG = 40  # statements that each thread of a kernel does first; more are done once, by a kernel of their own
@@ -345,8 +345,8 @@ class Placer:
         wanted = [var for var in needed(s.there, [v for v in outside if isinstance(v, Var)]) if var not in first]
         sums = {var: self._temporary(s, var) for var in results_of(nest)}
         prelude = (*[s.there[v] for v in first], *map(loops.Only, s.conditions), *[s.there[v] for v in wanted])
-        made = self.kernels.launch(nest, sums, prelude)
-        s.out += made if number is None else self._marked(number, made)
+        launched = self.kernels.launch(nest, sums, prelude)
+        s.out += launched if number is None else self._marked(number, launched)
         for var, buffer in sums.items():
             s.there[var] = loops.Load(var, buffer, ZERO)
 
@@ -362,8 +362,8 @@ class Placer:
         number = self.counted(s, scan.loop)
         wanted = needed(s.there, [v for v in outside if isinstance(v, Var)])
         sums = {var: self._temporary(s, var) for var in scan.loop.results if isinstance(var, Var)}
-        made = self.kernels.scan(scan, sums, tuple([s.there[var] for var in wanted]))
-        s.out += made if number is None else self._marked(number, made)
+        launched = self.kernels.scan(scan, sums, tuple([s.there[var] for var in wanted]))
+        s.out += launched if number is None else self._marked(number, launched)
         for var, buffer in sums.items():
             s.there[var] = loops.Load(var, buffer, ZERO)
 
@@ -387,13 +387,13 @@ class Placer:
         """Emits statements for the host, with transfers of the arrays of the device that they use."""
         used = [v for v in captures(stmts, ()) if isinstance(v, loops.Buffer) and self.spaces.on_device(v)]
         arrays = tuple([v for v in used if v not in self.twins])
-        made = tuple(
+        arrays_made = tuple(
             [v for t in stmts for v in bound_by(t) if isinstance(v, loops.Buffer) and self.spaces.on_device(v)]
         )
         changed, sizes = changed_by(stmts), counted(stmts)
         if self.measure is not None:
             stmts = self.measure.marked(stmts)
-        if not used and not made:
+        if not used and not arrays_made:
             return list(stmts)
         held = [(v, *self.twins[v]) for v in used if v in self.twins]
         down = [loops.Transfer(twin, v, count, False) for v, twin, count in held if count is not None]
@@ -404,7 +404,7 @@ class Placer:
         alone = [a for a in arrays if a not in still and groups[self.spaces.group(a)] == 1]
         parts = tuple([(a, sizes[a]) for a in alone if a in sizes])
         region = loops.OnHost(
-            tuple(stmts), arrays, tuple([a for a in arrays if a in changed]), pairs, made, still, parts
+            tuple(stmts), arrays, tuple([a for a in arrays if a in changed]), pairs, arrays_made, still, parts
         )
         return self.one_of("transfer", [*down, region, *up])
 
@@ -436,7 +436,7 @@ class Placer:
         inside = dict(s.there)
         inside.update((p, loops.Load(p, b, ZERO)) for k, b in kept.items() if isinstance(p := stmt.params[k], Var))
         early, state = stmt.body.results[: stmt.early], stmt.body.results[stmt.early :]
-        rest, empty = without(state, kept), loops.Body((), ())
+        state_kept, empty = without(state, kept), loops.Body((), ())
         params: tuple[loops.Slot, ...] = without(stmt.params, kept)
         results: tuple[loops.Slot, ...] = without(stmt.results, kept)
         loop = replace(stmt, params=params, init=without(stmt.init, kept), results=results, body=empty)
@@ -444,7 +444,7 @@ class Placer:
         after = [(buffer, state[k]) for k, buffer in kept.items()]
         arrays = self.holding(stmt)
         around, self.still = self.still, self.still | {self.spaces.group(a) for a in arrays}
-        body = self.block(loops.Body(stmt.body.stmts, (*early, *rest)), inside, after)
+        body = self.block(loops.Body(stmt.body.stmts, (*early, *state_kept)), inside, after)
         if isinstance(loop, loops.For):
             whole: loops.Stmt = replace(loop, body=body)
         else:
@@ -515,13 +515,13 @@ class Placer:
         s.out.append(replace(stmt, references=tuple(references)))
 
     # ---- profiles ----------------------------------------------------------------------------------------------------
-    def nest(self, s: Scope, stmt: loops.Stmt, made: Sequence[loops.Stmt]) -> None:
+    def nest(self, s: Scope, stmt: loops.Stmt, launches: Sequence[loops.Stmt]) -> None:
         """Emits the statements that run a nest; a profile counts them."""
         if self.measure is None:
-            s.out += made
+            s.out += launches
             return
         number = self.measure.found(stmt)
-        s.out += [*self.measure.counter(number).statements([stmt])[:-1], *self._marked(number, made)]
+        s.out += [*self.measure.counter(number).statements([stmt])[:-1], *self._marked(number, launches)]
 
     def one_of(self, kind: str, stmts: list[loops.Stmt]) -> list[loops.Stmt]:
         """Statements that are of a nest, with others of their place."""
@@ -649,8 +649,12 @@ class Numbers:
         positions: list[int] = []
         while True:
             params = {p for k, p in enumerate(loop.params) if k in positions and isinstance(p, Var)}
-            made = self.made(loop.body.stmts, {*there, *params})
-            more = [k for k, (p, r) in enumerate(zip(loop.params, loop.following, strict=True)) if _is_one(p, r, made)]
+            numbers_made = self.made(loop.body.stmts, {*there, *params})
+            more = [
+                k
+                for k, (p, r) in enumerate(zip(loop.params, loop.following, strict=True))
+                if _is_one(p, r, numbers_made)
+            ]
             if more == positions:
                 return positions
             positions = more
@@ -666,5 +670,5 @@ class Numbers:
         return [k for k, slot in slots if any(_is_one(slot, arm.results[k], made) for arm, made in arms)]
 
 
-def _is_one(slot: loops.Slot, value: loops.Value, made: Set[Var]) -> bool:
-    return isinstance(slot, Var) and is_number(dtype_of(slot)) and value in made
+def _is_one(slot: loops.Slot, value: loops.Value, numbers_made: Set[Var]) -> bool:
+    return isinstance(slot, Var) and is_number(dtype_of(slot)) and value in numbers_made

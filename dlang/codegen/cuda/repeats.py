@@ -31,15 +31,15 @@ def only_launched(program: loops.Program) -> loops.Program:
 
 def is_repeatable(program: loops.Program, name: str) -> bool:
     """Tells whether a function that launches kernels asks nothing of the host but to have the device do things."""
-    found: set[str] = set()
+    visited: set[str] = set()
     open = [name]
     while open:
         f = program.functions[open.pop()]
-        if f.name in found:
+        if f.name in visited:
             continue
         if not f.device:
             return False
-        found.add(f.name)
+        visited.add(f.name)
         for stmt in walk(f.body.stmts):
             if (function := callee(stmt)) is not None:
                 open.append(function)

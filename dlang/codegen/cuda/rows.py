@@ -76,13 +76,13 @@ def shares_of(nest: Nest, uncertain: frozenset[Var]) -> Shares:
         width = min(plans[s].width for s in members)
         for s in members:
             plans[s] = replace(plans[s], width=width)
-        found = {place for s in members for place in plans[s].places}
-        registers = width * sum(max(WIDTHS[buffer.dtype] // 4, 1) for buffer, _ in found)
+        places = {place for s in members for place in plans[s].places}
+        registers = width * sum(max(WIDTHS[buffer.dtype] // 4, 1) for buffer, _ in places)
         code = width * sum(work(plans[s].inside) for s in members)
         while vectors < MOST and 2 * vectors * registers <= REGISTERS and 2 * vectors * code <= CODE:
             vectors *= 2
         each = vectors * width
-        if all(WIDTHS[buffer.dtype] <= 4 for buffer, _ in found):
+        if all(WIDTHS[buffer.dtype] <= 4 for buffer, _ in places):
             largest = LARGEST
     inside = {level.var for level in nest.levels} | {v for s in walk(nest.stmts) for v in bound_by(s)}
     longest = _longest(nest, members or loops, [v for v in inside if isinstance(v, Var)])
@@ -106,10 +106,10 @@ def shares_of(nest: Nest, uncertain: frozenset[Var]) -> Shares:
 
 def _longest(nest: Nest, loops: Sequence[Loop], inside: Sequence[Var]) -> tuple[Loop, ...] | None:
     """Finds the loop that seems to be longest of those that are alike in all rows, and the loops right inside it."""
-    found = [shared_levels(loop, nest.spread[loop]) for loop in loops]
+    levels_of_loops = [shared_levels(loop, nest.spread[loop]) for loop in loops]
     same = [
         levels
-        for levels in found
+        for levels in levels_of_loops
         if not any(size.mentions(inside) for level in levels for size in (*level.lows, *level.highs))
     ]
     return max(same, key=iterations_inside, default=None)
@@ -179,8 +179,8 @@ class Rows:
             with p.block(f"for (i32 k = 0; k < {shares.each}; ++k)"):
                 for plan, store, name in self.sums:
                     width, place = plan.width, p.fresh("j")
-                    here = f"(k / {width} * width + rank) * {width} + k % {width}"
-                    p.line(f"const {p.type(plan.var)} {place} = {behind(low, here)};")
+                    element = f"(k / {width} * width + rank) * {width} + k % {width}"
+                    p.line(f"const {p.type(plan.var)} {place} = {behind(low, element)};")
                     p.names[plan.var] = place
                     target = f"DL_AT({p.names[store.buffer]}, {p.size(store.offset)})"
                     value = f"{name}[k / {width}][k % {width}]"
@@ -227,32 +227,32 @@ class Rows:
 
     def meet(self, number: int, stmt: Stmt) -> None:
         """Has the threads wait for each other where a statement looks at what others have stored, or stores that."""
-        found: set[tuple[Buffer, object, bool]] = set()
-        own = self.own(stmt)
+        touched: set[tuple[Buffer, object, bool]] = set()
+        own_places = self.own(stmt)
         for access in accesses((stmt,)):
             stores = isinstance(access, Store)
             whose: object
             if access in self.nest.joined:
                 whose = "joined"
             elif isinstance(stmt, Loop):
-                whose = own.get(access, number)
+                whose = own_places.get(access, number)
             else:
                 whose = "one" if stores else "all"
-            found.add((self.roots(access.buffer), whose, stores))
-        for buffer, whose, stores in found:
+            touched.add((self.roots(access.buffer), whose, stores))
+        for buffer, whose, stores in touched:
             if any(b is buffer and w != whose and (s or stores) for b, w, s in self.met):
                 self.p.line("dl_meet(width);")
                 self.met = set()
                 break
-        self.met |= found
+        self.met |= touched
 
     def forget(self, stmt: Stmt) -> None:
         """Drops registers that hold elements of arrays in which a statement stores."""
-        own = self.own(stmt)
+        own_places = self.own(stmt)
         for store in accesses((stmt,)):
             if isinstance(store, Store):
                 for place in [q for q in self.arrays if self.roots(q[0]) is self.roots(store.buffer)]:
-                    if place != own.get(store):
+                    if place != own_places.get(store):
                         del self.arrays[place]
 
     def own(self, stmt: Stmt) -> dict[Load | Store, Place]:
@@ -316,8 +316,8 @@ class Rows:
                 with p.block(each_vector()):
                     position()
                     for place, access in wanted.items():
-                        here = f"!{self.kept} && " if place in known else ""
-                        read(p, access, f"{arrays[place]}[q]", many, f"if ({here}{many}) ")
+                        unless_kept = f"!{self.kept} && " if place in known else ""
+                        read(p, access, f"{arrays[place]}[q]", many, f"if ({unless_kept}{many}) ")
             with p.block(each_vector()):
                 position()
                 p.line(f"if (!{many}) break;")
@@ -333,10 +333,10 @@ class Rows:
     def is_overwritten(self, store: Store, place: Place, following: Sequence[Stmt]) -> bool:
         """Tells whether all elements stored are stored again before they are read from memory."""
         for stmt in following:
-            found = [a for a in accesses((stmt,)) if self.roots(a.buffer) is self.roots(store.buffer)]
-            own = self.own(stmt)
-            if any(own.get(a) != place for a in found):
+            of_array = [a for a in accesses((stmt,)) if self.roots(a.buffer) is self.roots(store.buffer)]
+            own_places = self.own(stmt)
+            if any(own_places.get(a) != place for a in of_array):
                 return False
-            if any(isinstance(a, Store) for a in found):
+            if any(isinstance(a, Store) for a in of_array):
                 return True
         return False

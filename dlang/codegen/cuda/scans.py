@@ -61,22 +61,22 @@ def scan_of(stmt: For) -> Scan | None:
     if not all(map(can_run, stmt.body.stmts)) or not _keeps_apart(stmt):
         return None
     later = set(params)
-    own: list[Stmt] = []
-    made: dict[Var, Compute] = {}
+    independent: list[Stmt] = []
+    computed: dict[Var, Compute] = {}
     for s in stmt.body.stmts:
         if isinstance(s, Compute):
-            made[s.var] = s
+            computed[s.var] = s
         if any(slot in later for slot in captures((s,), ())):
             later.update(v for v in bound_by(s) if isinstance(v, Var))
         elif not isinstance(s, Store):
-            own.append(s)
+            independent.append(s)
     totals: list[Reduction] = []
     for param, result in zip(params, stmt.body.results, strict=True):
-        added = _added(made.get(result) if isinstance(result, Var) else None, param)
+        added = _added(computed.get(result) if isinstance(result, Var) else None, param)
         if added is None or added[1] in later or not isinstance(result, Var):
             return None
         totals.append(Reduction(added[0], result, added[1]))
-    scan = Scan(stmt, tuple(own), tuple(totals))
+    scan = Scan(stmt, tuple(independent), tuple(totals))
     return None if planned(scan.iteration(scan.totals), frozenset(), frozenset(), scan.params) is None else scan
 
 
@@ -105,8 +105,8 @@ def _keeps_apart(stmt: For) -> bool:
             step = store.offset.coefficient(stmt.index)
         except ValueError:
             return False
-        rest = store.offset.without(stmt.index)
-        if step.constant in (None, 0) or rest.mentions([v for v in inside if isinstance(v, Var)]):
+        base = store.offset.without(stmt.index)
+        if step.constant in (None, 0) or base.mentions([v for v in inside if isinstance(v, Var)]):
             return False
     return True
 

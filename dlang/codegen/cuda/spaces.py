@@ -126,12 +126,14 @@ def _hands_on(slots: Iterable[loops.Slot]) -> bool:
 
 def launching(program: loops.Program, deterministic: bool = False) -> Launching:
     """Finds the parts of a program that launch kernels; deterministic: as in `Launching`."""
-    found = Launching(deterministic)
+    launches = Launching(deterministic)
     while True:
-        names = [n for n, f in program.functions.items() if n in found.functions or found.has_work(f.body.stmts)]
-        if len(names) == len(found.functions):
-            return found
-        found.functions = frozenset(names)
+        names = [
+            n for n, f in program.functions.items() if n in launches.functions or launches.has_work(f.body.stmts)
+        ]
+        if len(names) == len(launches.functions):
+            return launches
+        launches.functions = frozenset(names)
 
 
 # ---- arrays ----------------------------------------------------------------------------------------------------------

@@ -169,15 +169,17 @@ class Printer:
             place = f"{self.names[stmt.buffer]}, {self.size(stmt.offset)}"
             text = f"dl_atomic_{stmt.monoid}(DL_AT({place}), {value});"
             if stmt in self.collected:
-                condition, own = self.collected[stmt]
-                text = f"if ({condition}) {own} = {scalars.combine(stmt.monoid, dtype, own, value)}; else {text}"
+                condition, register = self.collected[stmt]
+                text = (
+                    f"if ({condition}) {register} = {scalars.combine(stmt.monoid, dtype, register, value)}; else {text}"
+                )
         else:
             element = self.held.get(stmt) or f"{self.names[stmt.buffer]}[{self.size(stmt.offset)}]"
             if stmt.monoid != "set":
                 old = self.fresh()
                 known = f"const {scalars.register_dtype(dtype)} {old} = {scalars.decode(element, dtype)};"
-                made = scalars.encode(scalars.combine(stmt.monoid, dtype, old, value), dtype)
-                text = f"{{ {known} {element} = {made}; }}"
+                combined = scalars.encode(scalars.combine(stmt.monoid, dtype, old, value), dtype)
+                text = f"{{ {known} {element} = {combined}; }}"
             else:
                 text = f"{element} = {scalars.encode(value, dtype)};"
         self.line(text if self.alone is None else f"if ({self.alone}) {text}")
@@ -312,15 +314,15 @@ def remainder(x: str, y: str, type: str = NARROW) -> str:
 def place_levels(p: Printer, levels: Sequence[loops.Loop], number: str, type: str = NARROW) -> None:
     """The variables of loops, from the number of an iteration: the innermost moves first. type: of that number."""
     ranges = [p.range(level) for level in levels[1:]]
-    rest = number
+    remaining = number
     for level, (low, high) in zip(reversed(levels), reversed(ranges), strict=False):
         extent, above = p.fresh("n"), p.fresh("t")
         p.line(f"const {type} {extent} = {distance(low, high)};")
-        p.line(f"const {type} {above} = {quotient(rest, extent, type)};")
-        p.let(level.var, behind(low, remainder(rest, extent, type)))
-        rest = above
+        p.line(f"const {type} {above} = {quotient(remaining, extent, type)};")
+        p.let(level.var, behind(low, remainder(remaining, extent, type)))
+        remaining = above
     outer = levels[0]
-    p.let(outer.var, behind(p.bound("dl_maximum", outer.lows), rest))
+    p.let(outer.var, behind(p.bound("dl_maximum", outer.lows), remaining))
 
 
 def behind(low: str, count: str) -> str:

@@ -74,10 +74,10 @@ def _counting(stmts: Sequence[loops.Stmt]) -> tuple[tuple[loops.Stmt, ...], Amou
                 total = total[0] + bytes, total[1] + operations
                 continue
             case _ if any(isinstance(s, loops.Count) for s in walk((stmt,))):
-                made = _inside(stmt)
-                if made is None:
+                counting = _inside(stmt)
+                if counting is None:
                     return None
-                stmts_of_it, amounts = made
+                stmts_of_it, amounts = counting
                 out += stmts_of_it
                 total = total[0] + amounts[0], total[1] + amounts[1]
             case _ if not written(stmt):
@@ -95,22 +95,22 @@ def _inside(stmt: loops.Stmt) -> tuple[list[loops.Stmt], Amounts] | None:
     amounts = poly(results[0]), poly(results[1])
     match stmt:
         case loops.Loop():
-            made = _counting(stmt.stmts)
-            if made is None:
+            counting = _counting(stmt.stmts)
+            if counting is None:
                 return None
-            values, added = _values(made[1])
+            values, added = _values(counting[1])
             sums = [loops.Reduction("sum", result, value) for result, value in zip(results, values, strict=True)]
-            return [replace(stmt, stmts=(*made[0], *added), reductions=(*stmt.reductions, *sums))], amounts
+            return [replace(stmt, stmts=(*counting[0], *added), reductions=(*stmt.reductions, *sums))], amounts
         case loops.Branch():
             arms = [_arm(body) for body in (stmt.then, stmt.otherwise)]
             if arms[0] is None or arms[1] is None:
                 return None
             return [replace(stmt, then=arms[0], otherwise=arms[1], results=(*stmt.results, *results))], amounts
         case loops.InOrder():
-            made = _counting(stmt.body.stmts)
-            if made is None:
+            counting = _counting(stmt.body.stmts)
+            if counting is None:
                 return None
-            first, each = NOTHING, made[1]
+            first, each = NOTHING, counting[1]
             head: tuple[loops.Stmt, ...] = ()
             if isinstance(stmt, loops.While):  # its condition is also looked at when no iteration follows
                 condition = _counting(stmt.condition.stmts)
@@ -121,7 +121,7 @@ def _inside(stmt: loops.Stmt) -> tuple[list[loops.Stmt], Amounts] | None:
             params = fresh("bytes", I64), fresh("operations", I64)
             values, added = _values((poly(params[0]) + each[0], poly(params[1]) + each[1]))
             begins = [Lit(int(amount.constant or 0), "i64") for amount in first]
-            body = loops.Body((*made[0], *added), (*stmt.body.results, *values))
+            body = loops.Body((*counting[0], *added), (*stmt.body.results, *values))
             carried = (*stmt.params, *params), (*stmt.init, *begins), (*stmt.results, *results)
             again = replace(stmt, body=body, params=carried[0], init=carried[1], results=carried[2])
             if isinstance(again, loops.While):
@@ -132,11 +132,11 @@ def _inside(stmt: loops.Stmt) -> tuple[list[loops.Stmt], Amounts] | None:
 
 
 def _arm(body: loops.Body) -> loops.Body | None:
-    made = _counting(body.stmts)
-    if made is None:
+    counting = _counting(body.stmts)
+    if counting is None:
         return None
-    values, added = _values(made[1])
-    return loops.Body((*made[0], *added), (*body.results, *values))
+    values, added = _values(counting[1])
+    return loops.Body((*counting[0], *added), (*body.results, *values))
 
 
 def _values(amounts: Amounts) -> tuple[list[Var], list[loops.Stmt]]:

@@ -60,11 +60,11 @@ def _by_register(e: Emitter, name: str, operands: Sequence[str], selector: Seque
     type = f"<{lanes} x {e.format.llvm}>"
     rounding = [("i32", str(_AS_SET))] if register == 512 and name.startswith("mask.") else []
     full = f"llvm.x86.avx512.{name}.p{'d' if e.format.bits == 64 else 's'}.{register}"
-    rest = [*selector, (type, "zeroinitializer"), (f"i{max(lanes, 8)}", "-1"), *rounding]
-    found = []
+    other_operands = [*selector, (type, "zeroinitializer"), (f"i{max(lanes, 8)}", "-1"), *rounding]
+    registers = []
     for parts in zip(*(_registers(e, e.format.llvm, x, lanes) for x in operands), strict=True):
-        found.append(e.call(type, full, *[(type, part) for part in parts], *rest))
-    return _whole(e, found, lanes)
+        registers.append(e.call(type, full, *[(type, part) for part in parts], *other_operands))
+    return _whole(e, registers, lanes)
 
 
 def _registers(e: Emitter, scalar: str, x: str, lanes: int) -> list[str]:

@@ -125,9 +125,9 @@ def _variant(
     counts = [sum(map(leaf_count, items)) for items in variants]
     ways: list[tuple[str, list[str]]] = []
     for tag, (cls, items) in enumerate(zip(types, variants, strict=True)):
-        here, other = w.label("variant"), w.label("other")
-        w.fork(w.emit(f"icmp eq ptr {arg if cls is None else kind}, {e.table(Class(None))}"), here, other)
-        w.begin(here)
+        matching, other = w.label("variant"), w.label("other")
+        w.fork(w.emit(f"icmp eq ptr {arg if cls is None else kind}, {e.table(Class(None))}"), matching, other)
+        w.begin(matching)
         e.leaves = []
         if cls is not None:
             _fields(e, cls, items, arg, sizes)

@@ -68,8 +68,8 @@ def _leaf(e: Emission, formal: Var, address: str) -> tuple[str, Object | str]:
         case Array(dtype, shape):
             e.dimensions(shape)
             arguments = f"i64 {w.emit(f'load i64, ptr {address}')}, ptr {e.table(Dtype(dtype))}"
-            made = w.emit(f"call ptr @dl_adopted(ptr %state, {arguments}, i32 {len(shape)}, ptr %dims)")
-            return dtype, _new(e, made)
+            adopted = w.emit(f"call ptr @dl_adopted(ptr %state, {arguments}, i32 {len(shape)}, ptr %dims)")
+            return dtype, _new(e, adopted)
         case Scalar(dtype):
             word = w.emit(f"load i64, ptr {address}")
             if dtype == "i64":
@@ -97,9 +97,9 @@ def _built(e: Emission, part: Part, leaves: Iterator[tuple[str, Object | str]]) 
             return _none(e)
         case Items(items):
             values = [_built(e, x, leaves) for x in items]
-            made = _new(e, w.emit(f"call ptr @PyTuple_New(i64 {len(items)})"))
-            _fill(e, made, values, [ITEMS + 8 * k for k in range(len(items))])
-            return made
+            object = _new(e, w.emit(f"call ptr @PyTuple_New(i64 {len(items)})"))
+            _fill(e, object, values, [ITEMS + 8 * k for k in range(len(items))])
+            return object
         case Fields(struct, items):
             return _object(e, struct, items, leaves)
         case Choice(types, variants):
@@ -116,14 +116,14 @@ def _none(e: Emission) -> Object:
 def _object(e: Emission, struct: type, items: Sequence[Part], leaves: Iterator[tuple[str, Object | str]]) -> Object:
     """An object of a dataclass."""
     values = [_built(e, x, leaves) for x in items]
-    made = _new(e, e.w.emit(f"call ptr @PyType_GenericAlloc(ptr {e.table(Class(struct))}, i64 0)"))
-    _fill(e, made, values, objects.slots_of(struct) or ())
-    return made
+    object = _new(e, e.w.emit(f"call ptr @PyType_GenericAlloc(ptr {e.table(Class(struct))}, i64 0)"))
+    _fill(e, object, values, objects.slots_of(struct) or ())
+    return object
 
 
-def _fill(e: Emission, made: Object, values: Sequence[Object], places: Sequence[int]) -> None:
+def _fill(e: Emission, object: Object, values: Sequence[Object], places: Sequence[int]) -> None:
     for place, value in zip(places, values, strict=True):
-        at = e.w.emit(f"getelementptr i8, ptr {made.value}, i64 {place}")
+        at = e.w.emit(f"getelementptr i8, ptr {object.value}, i64 {place}")
         e.w.code.append(f"  store ptr {value.value}, ptr {at}")
         e.keep(value.at, "null")
 
@@ -147,10 +147,10 @@ def _variant(
         for other in (x for j, row in enumerate(rows) if j != k for _, x in row if isinstance(x, Object)):
             w.code.append(f"  call void @Py_DecRef(ptr {other.value})")
             e.keep(other.at, "null")
-        made = _none(e) if cls is None else _object(e, cls, variants[k], iter(rows[k]))
-        e.keep(at, made.value)
-        e.keep(made.at, "null")
-        ways.append((made.value, w.block))
+        object = _none(e) if cls is None else _object(e, cls, variants[k], iter(rows[k]))
+        e.keep(at, object.value)
+        e.keep(object.at, "null")
+        ways.append((object.value, w.block))
         w.jump(done)
     w.begin(done)
     return Object(at, w.emit("phi ptr " + ", ".join(f"[ {value}, %{block} ]" for value, block in ways)))

@@ -35,13 +35,13 @@ class Trees:
 
     def reached(self, dtype: str) -> list[str]:
         """The datatypes of a node and of all that it may hold."""
-        found, open = [dtype], [dtype]
+        datatypes, open = [dtype], [dtype]
         while open:
             for branch in self.branches[open.pop()]:
-                new = [x.dtype for x in branch.items if isinstance(x, Tree) and x.dtype not in found]
-                found += dict.fromkeys(new)
+                new = [x.dtype for x in branch.items if isinstance(x, Tree) and x.dtype not in datatypes]
+                datatypes += dict.fromkeys(new)
                 open += dict.fromkeys(new)
-        return found
+        return datatypes
 
     def are_written(self, dtype: str) -> bool:
         """Tells whether nodes of a datatype are written without Python."""
@@ -83,10 +83,10 @@ def _function(e: Emission, dtype: str, trees: Trees) -> str:
     e.unless(w.emit("icmp ne i64 %depth, 0"), "none")
     kind = e.load("ptr", "%x", TYPE)
     for tag, branch in enumerate(trees.branches[dtype]):
-        here, other = w.label("variant"), w.label("other")
+        matching, other = w.label("variant"), w.label("other")
         same = "%x, @_Py_NoneStruct" if branch.type is None else f"{kind}, {e.table(Class(branch.type))}"
-        w.fork(w.emit(f"icmp eq ptr {same}"), here, other)
-        w.begin(here)
+        w.fork(w.emit(f"icmp eq ptr {same}"), matching, other)
+        w.begin(matching)
         _node(e, tag, branch, trees.datatypes[dtype])
         w.begin(other)
     w.jump("none")

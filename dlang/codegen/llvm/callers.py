@@ -104,8 +104,11 @@ def _text(e: Emission, signature: Signature, point: EntryPoint, terms: Terms) ->
         given[first + k] = _in_rows(e, array)
     dropped = e.made
     outs = _run(e, point, given, work)
-    made = result(e, signature, point, len(given) + len(outs), outs)
-    w.code += [f"  %out = call ptr @dl_end(ptr %state, ptr {made}, ptr %objects, i64 {dropped})", "  ret ptr %out"]
+    result_pointer = result(e, signature, point, len(given) + len(outs), outs)
+    w.code += [
+        f"  %out = call ptr @dl_end(ptr %state, ptr {result_pointer}, ptr %objects, i64 {dropped})",
+        "  ret ptr %out",
+    ]
     head = f"define ptr @{caller_symbol(function.name)}(ptr %table, ptr %args, i64 %seed) nounwind {{"
     room = len(given) + len(point.outs) + point.raw
     depth = max([len(r.type.shape) for r in function.results if isinstance(r.type, Array)], default=0)
@@ -119,7 +122,7 @@ def _text(e: Emission, signature: Signature, point: EntryPoint, terms: Terms) ->
     return joined([head, *start, *w.code, *_ends(e.made)]) + "\n"
 
 
-def _ends(made: int) -> list[str]:
+def _ends(objects: int) -> list[str]:
     """Emits the ends of a call that can't go on: by a miss, so that Python takes over, or by an exception."""
     return [
         "miss:",
@@ -129,7 +132,7 @@ def _ends(made: int) -> list[str]:
         "  br label %miss",
         "retreat:",
         "  call void @PyErr_Clear()",
-        f"  call void @dl_undo(ptr %state, ptr %objects, i64 {made})",
+        f"  call void @dl_undo(ptr %state, ptr %objects, i64 {objects})",
         "  br label %miss",
         "failed:",
         f"  %raisep = getelementptr i64, ptr %state, i64 {FAILED}",
@@ -137,7 +140,7 @@ def _ends(made: int) -> list[str]:
         "  %none = call ptr @PyObject_CallNoArgs(ptr %raise)",
         "  br label %undo",
         "undo:",
-        f"  call void @dl_undo(ptr %state, ptr %objects, i64 {made})",
+        f"  call void @dl_undo(ptr %state, ptr %objects, i64 {objects})",
         "  ret ptr null",
         "}",
     ]

@@ -123,16 +123,16 @@ def product(w: Writer, stmt: loops.Product) -> None:
             _multiply(w, stmt, name, a, b, [*c, *sizes, adds, followed])
 
 
-def _multiply(w: Writer, stmt: loops.Product, name: str, a: list[str], b: list[str], rest: list[str]) -> None:
+def _multiply(w: Writer, stmt: loops.Product, name: str, a: list[str], b: list[str], target: list[str]) -> None:
     """Calls a function of `microkernel`. A product of very many terms is a sum of several, between which the run looks
     whether it has to end; code that is sanitised knows matrices as a whole.
     """
     most = PIECE * terms_of(stmt.c.buffer.dtype)
     if w.module.sanitizes or (stmt.inner.constant is not None and stmt.inner.constant <= most):
-        _call(w, name, [*a, *b, *rest])
+        _call(w, name, [*a, *b, *target])
         return
     (a_at, a_row, a_term), (b_at, b_term, *b_rest) = a, b
-    c_at, c_row, rows, columns, terms, adds, *followed = rest
+    c_at, c_row, rows, columns, terms, adds, *followed = target
     before, head, looking, again, done = w.block, *[w.label(s) for s in ("terms", "look", "again", "done")]
     first, following, adding = (w.name(stem) for stem in ("first", "following", "adding"))
     count = terms.removeprefix("i64 ")
@@ -144,14 +144,14 @@ def _multiply(w: Writer, stmt: loops.Product, name: str, a: list[str], b: list[s
         f"  {following} = add i64 {first}, {most}",
     ]
     more = w.emit(f"icmp slt i64 {following}, {count}")
-    here = w.emit(f"select i1 {more}, i64 {most}, i64 {w.emit(f'sub i64 {count}, {first}')}")
+    terms_now = w.emit(f"select i1 {more}, i64 {most}, i64 {w.emit(f'sub i64 {count}, {first}')}")
 
     def moved(at: str, step: str) -> str:
         apart = w.emit(f"mul i64 {first}, {step.removeprefix('i64 ')}")
         return f"ptr {w.emit(f'getelementptr i8, {at}, i64 {apart}')}"
 
     factors = [moved(a_at, a_term), a_row, a_term, moved(b_at, b_term), b_term, *b_rest]
-    _call(w, name, [*factors, c_at, c_row, rows, columns, f"i64 {here}", f"i1 {adding}", *followed])
+    _call(w, name, [*factors, c_at, c_row, rows, columns, f"i64 {terms_now}", f"i1 {adding}", *followed])
     w.fork(more, looking, done, cold=True)
     w.code += [Label(looking), *look(w, again, support.FULL + 1)]
     w.begin(again)

@@ -58,8 +58,8 @@ def _ring(w: Writer, stmt: loops.InOrder) -> _Ring:
     moving = [False] * len(stmt.params)
     if w.lane is not None:
         assert isinstance(stmt, loops.For)
-        found = moving_state(stmt, w.lane.var, w.lane.vectors.keys())
-        moving = [p in found for p in stmt.params]
+        moving_params = moving_state(stmt, w.lane.var, w.lane.vectors.keys())
+        moving = [p in moving_params for p in stmt.params]
     init = [_value(w, v, m) for v, m in zip(stmt.init, moving, strict=True)]
     return _Ring(w.ahead_of(pre), pre, head, latch, stop, done, w.name("i"), w.name("i"), state, init, moving)
 

@@ -248,8 +248,8 @@ def _call(w: Writer, function: int, operands: str) -> None:
     pair, marked = marks.begin(w, array, number, stream)
     status = w.emit(f"call i32 {pointer}({operands})")
     ended, count = marks.end(w, array, pair, stream)
-    for found in (marked, status, ended):
-        _fine(w, found)
+    for outcome in (marked, status, ended):
+        _fine(w, outcome)
     full, going = w.label("full"), w.label("going")
     w.fork(w.emit(f"icmp eq i64 {count}, {marks.ROOM}"), full, going, cold=True)
     w.begin(full)

@@ -20,9 +20,9 @@ def _reduced_exp(e: Emitter, x: str, low: Operand = 0.0) -> tuple[str, str]:
     both are multiples of the last bit of LN2[0] and the difference is less than 1/2. p = r + r^2 P(r) = e^r - 1.
     Error of p: u of |r|, and 2^-53 r^2 (2^-24 r^2) from P.
     """
-    high, rest = LN2[e.dtype]
+    high, low_part = LN2[e.dtype]
     k, bits = e.round_to_integer(x, 1.0 / math.log(2.0))
-    r = e.fnma(k, rest, e.fnma(k, high, x))
+    r = e.fnma(k, low_part, e.fnma(k, high, x))
     if low != 0.0:
         r = e.add(r, low)
     return e.fma(e.mul(r, r), e.polynomial(r, POLYNOMIALS["EXP", e.dtype]), r), bits
@@ -149,10 +149,10 @@ def _log_of_parts(e: Emitter, k: str, f: str, correction: Operand = 0.0) -> str:
     f32: f - f^2/2 + f^3 P(f), a longer polynomial without a division. What is small is added first, so the error is
     0.5 ulp of the last sum, 0.5 u of f^2/2 < |f| / 4.9, and less from the rest: < 1.5 ulp.
     """
-    high, rest = LN2[e.dtype]
-    if rest < 0.0:  # of one sign, so that an infinite k gives no NaN
-        high, rest = high - 2.0**-24, rest + 2.0**-24
-    small = e.fma(k, rest, correction)
+    high, low_part = LN2[e.dtype]
+    if low_part < 0.0:  # of one sign, so that an infinite k gives no NaN
+        high, low_part = high - 2.0**-24, low_part + 2.0**-24
+    small = e.fma(k, low_part, correction)
     if e.format.bits == 64:
         s = e.div(f, e.add(f, 2.0))
         z = e.mul(s, s)
@@ -209,12 +209,12 @@ def log_double(e: Emitter, x: str) -> tuple[str, str]:
     term, term_error = e.two_product(cube, third)
     term_error = e.fma(cube, _TWO_THIRDS_REST, e.fma(cube_error, third, term_error))
 
-    high, rest = _LN2_SHORT
+    high, low_part = _LN2_SHORT
     whole, e1 = e.fast_two_sum(e.mul(k, high), e.add(s, s))
     whole, e2 = e.fast_two_sum(whole, term)
     tail = e.fma(e.mul(cube, z), e.polynomial(z, POLYNOMIALS["ATANH_TAIL", "f64"]), term_error)
     tail = e.add(e.fma(s_error, 2.0, tail), e.add(e1, e2))
-    return e.fast_two_sum(whole, e.fma(k, rest, tail))
+    return e.fast_two_sum(whole, e.fma(k, low_part, tail))
 
 
 # The bits of ln 2 that leave room for an exponent's 11, and the rest; what 2/3 lacks.

@@ -52,52 +52,52 @@ class _Fusion:
 
     def operation(self, op: Arithmetic) -> None:
         begin = len(self.lines)
-        made: _Products | None = None
+        products: _Products | None = None
         match op.operation, op.operands:
             case "mul", (x, y):
-                made = _Products((begin,), (_Product(x, y, False),))
+                products = _Products((begin,), (_Product(x, y, False),))
             case "neg", (x,):
                 if x in self.ready:
-                    made = _Products((*self.ready[x].lines, begin), self.ready[x].times(True))
+                    products = _Products((*self.ready[x].lines, begin), self.ready[x].times(True))
             case _, (x, y):
                 fused = self.sum(op, x, y, op.operation == "sub")
                 if fused is not None:
                     if self.uses[op.result] == 1 and fused.terms:
                         self.ready[op.result] = replace(fused, lines=(*fused.lines, *range(begin, len(self.lines))))
                     return
-        if made is not None and self.uses[op.result] == 1:
-            self.ready[op.result] = made
+        if products is not None and self.uses[op.result] == 1:
+            self.ready[op.result] = products
         self.lines.append(op)
 
     def sum(self, op: Arithmetic, x: str, y: str, subtracts: bool) -> _Products | None:
         """Writes x ± y with a product in it, if that can be; gives what the whole then is, if it is only products."""
         first, second = self.ready.get(x), self.ready.get(y)
-        for own, other, rest, is_second in ((first, second, y, False), (second, first, x, True)):
-            if own is None or (len(own.terms) > 1 and not op.any_order) or rest in _NOTHING:
+        for products, other, addend, is_second in ((first, second, y, False), (second, first, x, True)):
+            if products is None or (len(products.terms) > 1 and not op.any_order) or addend in _NOTHING:
                 continue
-            for k in own.lines:
+            for k in products.lines:
                 self.lines[k] = None
-            terms = own.times(subtracts and is_second)
-            self.write(op, terms, rest, subtracts and not is_second)
+            terms = products.times(subtracts and is_second)
+            self.write(op, terms, addend, subtracts and not is_second)
             if other is None:
                 return _Products((), ())
             return _Products(other.lines, (*terms, *other.times(subtracts and not is_second)))
         return None
 
-    def write(self, op: Arithmetic, terms: Sequence[_Product], rest: str, subtracted: bool) -> None:
+    def write(self, op: Arithmetic, terms: Sequence[_Product], addend: str, subtracted: bool) -> None:
         """The sum of products and a rest, of which the rest may be subtracted."""
         name, type, intrinsic = op.result, op.type, f"llvm.fma.{op.suffix}"
         self.types[type] = intrinsic
         if subtracted:
-            self.lines.append(f"  {name}.r = fneg {type} {rest}")
-            rest = f"{name}.r"
+            self.lines.append(f"  {name}.r = fneg {type} {addend}")
+            addend = f"{name}.r"
         for k, term in reversed(list(enumerate(terms))):
             x, result = term.x, f"{name}.{k}" if k else name
             if term.negated:
                 self.lines.append(f"  {result}.x = fneg {type} {x}")
                 x = f"{result}.x"
-            self.lines.append(f"  {result} = call {type} @{intrinsic}({type} {x}, {type} {term.y}, {type} {rest})")
-            rest = result
+            self.lines.append(f"  {result} = call {type} @{intrinsic}({type} {x}, {type} {term.y}, {type} {addend})")
+            addend = result
 
 
 def fused(lines: Sequence[Line], fuses: bool) -> tuple[list[Line], dict[str, str]]:

@@ -46,16 +46,16 @@ def decode(ops: Scalars, dtype: str, stored: str) -> str:
     size = ops.binary("shl", "u32", ops.binary("and", "u32", wide, _number(ops, 0x7FFF)), _number(ops, 13))
     scaled = _bits(ops, ops.binary("fmul", "f32", _float(ops, size), ops.constant(2.0**112, "f32")))
     special = ops.compare("uge", "u32", size, _number(ops, 0x7C00 << 13))
-    found = ops.select(special, "u32", ops.binary("or", "u32", size, _number(ops, INFINITY)), scaled)
-    return _float(ops, ops.binary("or", "u32", found, sign))
+    magnitude = ops.select(special, "u32", ops.binary("or", "u32", size, _number(ops, INFINITY)), scaled)
+    return _float(ops, ops.binary("or", "u32", magnitude, sign))
 
 
 def encode(ops: Scalars, dtype: str, x: str) -> str:
     """The 16 bits of an f32 that is a number of the type."""
     bits = _bits(ops, x)
     if dtype in TRUNCATED:
-        found = ops.binary("lshr", "u32", bits, _number(ops, 16))
-        return ops.emit(f"trunc {ops.type('u32')} {found} to {ops.type('u16')}")
+        upper = ops.binary("lshr", "u32", bits, _number(ops, 16))
+        return ops.emit(f"trunc {ops.type('u32')} {upper} to {ops.type('u16')}")
     sign = ops.binary("and", "u32", ops.binary("lshr", "u32", bits, _number(ops, 16)), _number(ops, 0x8000))
     size = ops.binary("and", "u32", bits, _number(ops, MAGNITUDE))
     scaled = _bits(ops, ops.binary("fmul", "f32", _float(ops, size), ops.constant(2.0**-112, "f32")))
@@ -76,18 +76,18 @@ def rounded(ops: Scalars, dtype: str, x: str) -> str:
     odd = ops.binary("and", "u32", ops.binary("lshr", "u32", size, _number(ops, shift)), _number(ops, 1))
     half = ops.binary("add", "u32", odd, _number(ops, (1 << shift - 1) - 1))
     mask = _number(ops, 0xFFFF_FFFF >> shift << shift)
-    found = ops.binary("and", "u32", ops.binary("add", "u32", size, half), mask)
+    magnitude = ops.binary("and", "u32", ops.binary("add", "u32", size, half), mask)
     if dtype == "f16":
         # below the normal numbers the spacing is 2^-24, as that of f32 is between 1/2 and 1
         middle = ops.constant(0.5, "f32")
         moved = ops.binary("fadd", "f32", _float(ops, size), middle)
         small = _bits(ops, ops.binary("fsub", "f32", moved, middle))
-        found = ops.select(ops.compare("ult", "u32", size, _number(ops, LEAST_NORMAL)), "u32", small, found)
-        over = ops.compare("ugt", "u32", found, _number(ops, LARGEST))
-        found = ops.select(over, "u32", _number(ops, INFINITY), found)
+        magnitude = ops.select(ops.compare("ult", "u32", size, _number(ops, LEAST_NORMAL)), "u32", small, magnitude)
+        over = ops.compare("ugt", "u32", magnitude, _number(ops, LARGEST))
+        magnitude = ops.select(over, "u32", _number(ops, INFINITY), magnitude)
     nan = ops.compare("ugt", "u32", size, _number(ops, INFINITY))
-    found = ops.select(nan, "u32", ops.binary("or", "u32", size, _number(ops, QUIET)), found)
-    return _float(ops, ops.binary("or", "u32", found, sign))
+    magnitude = ops.select(nan, "u32", ops.binary("or", "u32", size, _number(ops, QUIET)), magnitude)
+    return _float(ops, ops.binary("or", "u32", magnitude, sign))
 
 
 def to_odd(ops: Scalars, x: str) -> str:

@@ -81,16 +81,16 @@ class Lines:
     # ---- text --------------------------------------------------------------------------------------------------------
     def attached(self, lines: Sequence[Line], function: int, start: Span) -> list[Line]:
         """The instructions of a function with their locations; start: where it is before the first place."""
-        first = here = self.location(start, function)
+        first = location = self.location(start, function)
         out: list[Line] = []
         for line in lines:
             match line:
                 case Place(span):
-                    here = self.location(span, function) if span.source.text else first
+                    location = self.location(span, function) if span.source.text else first
                 case Label():
                     out.append(line)
                 case _:
-                    out.append(f"{line}, !dbg !{here}")
+                    out.append(f"{line}, !dbg !{location}")
         return out
 
     def text(self) -> str:

@@ -89,11 +89,11 @@ def _complete(e: Emitter, name: str, params: str, type: str, result: str) -> Rou
 
 def operations(name: str, dtype: str) -> int:
     """How many operations of floating-point numbers a function is; 0 if it is not offered."""
-    found = routine(name, dtype, 1)
-    return 0 if found is None else found.operations
+    function = routine(name, dtype, 1)
+    return 0 if function is None else function.operations
 
 
 def declarations(*routines: Routine) -> list[str]:
     """The `declare` lines for all that routines call, each once and in order; one module needs them once."""
-    found = {name: line for r in routines for name, line in r.declared.items()}
-    return [found[name] for name in sorted(found)]
+    lines = {name: line for r in routines for name, line in r.declared.items()}
+    return [lines[name] for name in sorted(lines)]

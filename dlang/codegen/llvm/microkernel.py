@@ -62,8 +62,8 @@ def names(dtype: str, bits: int) -> tuple[str, ...]:
 
 def module_of(symbol: str) -> tuple[str, int] | None:
     """The dtype and the width of vectors of the module that has a function, if it is one of these."""
-    kind, _, rest = symbol.removeprefix("dl_").partition("_")
-    dtype, _, bits = rest.partition("_")
+    kind, _, parts = symbol.removeprefix("dl_").partition("_")
+    dtype, _, bits = parts.partition("_")
     return (
         (dtype, int(bits)) if kind in ("product", "panels", "pack") and dtype in FORMATS and bits.isdecimal() else None
     )
@@ -159,11 +159,11 @@ def _kernel(dtype: str, bits: int, rows: int, kind: str) -> str:
         load = masked_load(dtype, bits, f"%bq{v}", v) if few else f"load {vector}, ptr %bq{v}, align {size}"
         out += [f"  %bq{v} = getelementptr i8, ptr %bp, i64 {v * width}", f"  %b{v}.0 = {load}"]
     for r in range(rows):
-        g, rest = r - r % 3, r % 3
+        g, row_in_group = r - r % 3, r % 3
         address = f"%p{g}"
-        if rest:
+        if row_in_group:
             address = f"%x{r}"
-            out.append(f"  {address} = getelementptr i8, ptr %p{g}, i64 {'%row' if rest == 1 else '%two'}")
+            out.append(f"  {address} = getelementptr i8, ptr %p{g}, i64 {'%row' if row_in_group == 1 else '%two'}")
         out += [
             f"  %e{r} = load {scalar}, ptr {address}, align {size}",
             f"  %i{r} = insertelement {vector} poison, {scalar} %e{r}, i64 0",

@@ -155,8 +155,8 @@ def _call(w: Writer, stmt: loops.Collect) -> tuple[Sequence[str], str]:
     """The handles after a collection, and the next trigger. Its roots are ranges of references: handles are one."""
     sanitizer.operands(w, WRITE, stmt.arrays)
     first = 2 * (len(stmt.arrays) + 1)
-    own = w.emit(f"getelementptr i64, ptr %slots, i64 {first}")
-    put(w, w.emit(f"ptrtoint ptr {own} to i64"), "%slots", 0)
+    arrays = w.emit(f"getelementptr i64, ptr %slots, i64 {first}")
+    put(w, w.emit(f"ptrtoint ptr {arrays} to i64"), "%slots", 0)
     put(w, str(len(stmt.handles)), "%slots", 1)
     for k, array in enumerate(stmt.arrays):
         put(w, w.emit(f"ptrtoint ptr {w.values[array.buffer]} to i64"), "%slots", 2 * k + 2)

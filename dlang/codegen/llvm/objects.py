@@ -62,8 +62,8 @@ def _new_machine(level: int) -> Any:
     # an object is one mapping, so it refers to itself by short distances, where the linker makes jumps to all else
     near = sys.platform == "linux" and platform.machine() == "x86_64"
     model = {"reloc": "pic", "codemodel": "small"} if near else {}
-    here = this_processor()
-    return target().create_target_machine(cpu=here.cpu, features=here.features, opt=level, jit=True, **model)
+    processor = this_processor()
+    return target().create_target_machine(cpu=processor.cpu, features=processor.features, opt=level, jit=True, **model)
 
 
 def vector_bits() -> int:
@@ -108,13 +108,15 @@ def _asked_for() -> str:
 
 def _the_one_here() -> processors.Processor:
     target()
-    found = llvm.get_host_cpu_features()
-    names = tuple(sorted(name for name, there in found.items() if there and lacking([name]) is None))
-    avx512 = bool(found.get("avx512f") and found.get("avx512vl"))
-    bits = 512 if avx512 else 256 if found.get("avx2") else 128
+    features = llvm.get_host_cpu_features()
+    names = tuple(sorted(name for name, there in features.items() if there and lacking([name]) is None))
+    avx512 = bool(features.get("avx512f") and features.get("avx512vl"))
+    bits = 512 if avx512 else 256 if features.get("avx2") else 128
     # of the processors in use only those of the x86 family may multiply and add in two operations alone
-    fma = platform.machine() not in ("x86_64", "AMD64", "i686", "x86") or bool(found.get("fma"))
-    return processors.Processor(processors.NATIVE, llvm.get_host_cpu_name(), found.flatten(), names, bits, fma, avx512)
+    fma = platform.machine() not in ("x86_64", "AMD64", "i686", "x86") or bool(features.get("fma"))
+    return processors.Processor(
+        processors.NATIVE, llvm.get_host_cpu_name(), features.flatten(), names, bits, fma, avx512
+    )
 
 
 @cache
@@ -126,17 +128,17 @@ def processor() -> str:
 
 def _features() -> str:
     """The processor with its features, which LLVM need not be asked for where the system says them."""
-    found = features_by_the_system()
-    if found is not None:
-        return found
+    known = features_by_the_system()
+    if known is not None:
+        return known
     features = llvm.get_host_cpu_features().flatten()
     return f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {features}"
 
 
 def _library() -> str:
     """Identifies the version of LLVM, by its file, since asking it would load it."""
-    found = find_spec("llvmlite")
-    folder = Path((found.submodule_search_locations or [""])[0] if found is not None else "") / "binding"
+    spec = find_spec("llvmlite")
+    folder = Path((spec.submodule_search_locations or [""])[0] if spec is not None else "") / "binding"
     try:
         files = [e for e in os.scandir(folder) if e.name.startswith(("libllvmlite.", "llvmlite."))]
     except OSError:
@@ -178,9 +180,9 @@ def _prepared(text: str, made_for: Any, optimize: int = 0, context: Any = None) 
 _PROVIDED: dict[str, bytes] = {}
 
 
-def provide(found: Mapping[str, bytes]) -> None:
-    """Has the process use machine code that came with a file, and not compile it. found: by `provided_key`."""
-    _PROVIDED.update(found)
+def provide(code_by_key: Mapping[str, bytes]) -> None:
+    """Has the process use machine code that came with a file, and not compile it. code_by_key: by `provided_key`."""
+    _PROVIDED.update(code_by_key)
 
 
 def provided_key(text: str) -> str:

@@ -258,9 +258,9 @@ each:
     out.append("  %w = phi ptr [ %to, %each ], [ %w1, %one ]")
     out += [f"  %q{g} = phi ptr [ %a{g}, %each ], [ %r{g}, %one ]" for g in range(0, rows, 3)]
     for r in range(rows):
-        g, rest = r - r % 3, r % 3
+        g, row_in_group = r - r % 3, r % 3
         out += [
-            f"  %x{r} = getelementptr i8, ptr %q{g}, i64 {('0', '%row', '%step2')[rest]}",
+            f"  %x{r} = getelementptr i8, ptr %q{g}, i64 {('0', '%row', '%step2')[row_in_group]}",
             f"  %e{r} = load {scalar}, ptr %x{r}, align {size}",
             f"  %y{r} = getelementptr i8, ptr %w, i64 {r * size}",
             f"  store {scalar} %e{r}, ptr %y{r}, align {size}",

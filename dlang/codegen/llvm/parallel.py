@@ -149,10 +149,10 @@ def _piece(w: Writer, name: str, stmt: Parallel) -> str:
     if values:
         results = w.emit(f"load ptr, ptr {word(pool.RESULTS)}")
         offset = w.emit(f"mul nsw i64 %number, {len(values)}")
-        own = w.emit(f"getelementptr i64, ptr {results}, i64 {offset}")
+        words_of_piece = w.emit(f"getelementptr i64, ptr {results}, i64 {offset}")
         for k, value in enumerate(values):
             assert isinstance(value, Var)
-            put(w, to_word(w, w.scalar(value), dtype_of(value)), own, k)
+            put(w, to_word(w, w.scalar(value), dtype_of(value)), words_of_piece, k)
     w.code += ["  ret i1 false", Label("fail"), "  ret i1 true"]
     return w.definition(f"define internal i1 @{name}(ptr %ctx, ptr %words, i64 %number) nounwind")
 
@@ -165,9 +165,9 @@ def _bind_partial(w: Writer, p: Partial, word: int) -> None:
     first = w.emit("icmp eq i64 %number, 0")
     before = w.emit(f"mul i64 {w.emit('sub i64 %number, 1')}, {bytes}")
     other = w.emit(f"getelementptr i8, ptr {others}, i64 {before}")
-    own = w.emit(f"select i1 {first}, ptr {whole}, ptr {other}")
+    array = w.emit(f"select i1 {first}, ptr {whole}, ptr {other}")
     empty = w.emit(f"select i1 {first}, i64 0, i64 {bytes}")
     w.module.declare("llvm.memset.p0.i64", "void", "ptr", "i8", "i64", "i1 immarg")
-    w.bind(p.own, own)
-    sanitizer.inside(w, WRITE, p.own, own, empty)
-    w.code.append(f"  call void @llvm.memset.p0.i64(ptr {own}, i8 0, i64 {empty}, i1 false)")
+    w.bind(p.own, array)
+    sanitizer.inside(w, WRITE, p.own, array, empty)
+    w.code.append(f"  call void @llvm.memset.p0.i64(ptr {array}, i8 0, i64 {empty}, i1 false)")

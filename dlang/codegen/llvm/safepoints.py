@@ -45,21 +45,21 @@ def _weight(stmts: Sequence[loops.Stmt]) -> int | None:
     """How often the innermost code of a body runs in one iteration; None where that isn't known."""
     most = 1
     for s in stmts:
-        found: int | None = None
+        weight: int | None = None
         match s:
             case loops.Branch():
                 arms = _weight(s.then.stmts), _weight(s.otherwise.stmts)
-                found = None if arms[0] is None or arms[1] is None else max(arms[0], arms[1])
+                weight = None if arms[0] is None or arms[1] is None else max(arms[0], arms[1])
             case loops.Loop():
                 iterations, inner = known_iterations(s), _weight(s.stmts)
-                found = None if iterations is None or inner is None else max(iterations, 1) * inner
+                weight = None if iterations is None or inner is None else max(iterations, 1) * inner
             case _ if (s.IS.kernel and not blocks(s)) or isinstance(s, loops.Count | loops.Free):
-                found = 1
+                weight = 1
             case _:
                 pass
-        if found is None:
+        if weight is None:
             return None
-        most = max(most, found)
+        most = max(most, weight)
     return most
 
 

@@ -66,8 +66,8 @@ def anywhere(w: Writer, what: str, buffer: Buffer, addresses: str, width: int, m
     if not w.module.sanitizes:
         return
     numbers = f"<{width} x i64>"
-    found = w.emit(f"ptrtoint <{width} x ptr> {addresses} to {numbers}")
-    chosen = f"select <{width} x i1> {mask}, {numbers} {found}, {numbers}"
+    integers = w.emit(f"ptrtoint <{width} x ptr> {addresses} to {numbers}")
+    chosen = f"select <{width} x i1> {mask}, {numbers} {integers}, {numbers}"
     low = _reduced(w, "umin", width, w.emit(f"{chosen} splat (i64 -1)"))
     high = _reduced(w, "umax", width, w.emit(f"{chosen} splat (i64 0)"))
     reach = w.emit(f"add i64 {w.emit(f'sub i64 {high}, {low}')}, {bits(buffer.dtype) // 8}")

@@ -136,10 +136,10 @@ class Module:
         more = [self.called[name] for name in sorted(self.called) if name not in self.declared]
         return "\n".join([*self.declared.values(), *more, *self.helpers.values()]) + "\n"
 
-    def expand(self, found: Routine) -> str:
+    def expand(self, routine: Routine) -> str:
         """Has a function of mathematics beside those that call it; gives the attribute of the next call."""
-        self.helpers[found.symbol] = found.text
-        self.called.update(found.declared)
+        self.helpers[routine.symbol] = routine.text
+        self.called.update(routine.declared)
         self.expansions += 1
         return " noinline" if self.expansions > EXPANDED else ""
 
@@ -299,10 +299,10 @@ class Scalars:
         if dtype in UNSIGNED:
             return self.select(self.compare("ne", dtype, x, zero), dtype, one, zero)
         above, below = ("ogt", "olt") if dtype in FLOATS else ("sgt", "slt")
-        rest = x
+        at_zero = x
         if dtype in FLOATS:
-            rest = self.select(self.compare("oeq", dtype, x, zero), dtype, zero, x)
-        down = self.select(self.compare(below, dtype, x, zero), dtype, self.constant(-1, dtype), rest)
+            at_zero = self.select(self.compare("oeq", dtype, x, zero), dtype, zero, x)
+        down = self.select(self.compare(below, dtype, x, zero), dtype, self.constant(-1, dtype), at_zero)
         return self.select(self.compare(above, dtype, x, zero), dtype, one, down)
 
     def _integer_division(self, remainder: bool, dtype: str, x: str, y: str) -> str:
@@ -352,10 +352,10 @@ class Scalars:
         by = self.select(short, dtype, y, self.constant(0, dtype))
         instruction = "shl" if left else "ashr" if dtype in SIGNED else "lshr"
         shifted = self.binary(instruction, dtype, x, by)
-        rest = self.constant(0, dtype)
+        overflow = self.constant(0, dtype)
         if not left and dtype in SIGNED:
-            rest = self.binary("ashr", dtype, x, self.constant(bits - 1, dtype))
-        return self.select(short, dtype, shifted, rest)
+            overflow = self.binary("ashr", dtype, x, self.constant(bits - 1, dtype))
+        return self.select(short, dtype, shifted, overflow)
 
     def _power(self, dtypes: tuple[str, ...], args: list[str], exponent: int | None) -> str:
         dtype = dtypes[0]
@@ -392,19 +392,19 @@ class Scalars:
 
     def mathematics(self, name: str, dtype: str, args: list[str]) -> str:
         """A function of the module `mathematics`."""
-        found = routine(name, dtype, self.width, self.module.avx512)
+        function = routine(name, dtype, self.width, self.module.avx512)
         type = self.type(dtype)
-        assert found is not None, f"{name} of {dtype}"
-        kept = self.module.expand(found)
-        return self.emit(f"call {type} @{found.symbol}({', '.join(f'{type} {a}' for a in args)}){kept}")
+        assert function is not None, f"{name} of {dtype}"
+        kept = self.module.expand(function)
+        return self.emit(f"call {type} @{function.symbol}({', '.join(f'{type} {a}' for a in args)}){kept}")
 
     def sine_and_cosine(self, dtype: str, angle: str) -> tuple[str, str] | None:
         """Both of an angle at once; None if each has to be computed alone."""
-        found = circle(dtype, self.width)
-        if found is None:
+        both_of = circle(dtype, self.width)
+        if both_of is None:
             return None
-        pair, kept = found.result, self.module.expand(found)
-        both = self.emit(f"call {pair} @{found.symbol}({self.type(dtype)} {angle}){kept}")
+        pair, kept = both_of.result, self.module.expand(both_of)
+        both = self.emit(f"call {pair} @{both_of.symbol}({self.type(dtype)} {angle}){kept}")
         return self.emit(f"extractvalue {pair} {both}, 0"), self.emit(f"extractvalue {pair} {both}, 1")
 
     def by_lane(self, symbol: str, args: list[tuple[str, str]], dtype: str) -> str:

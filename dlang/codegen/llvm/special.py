@@ -214,13 +214,13 @@ def _near_root(e: Emitter, a: str, below_one: str) -> tuple[str, str]:
     whole number: a + 1 for a < 1, where the rational number is -1 / a, else, y being at least 3/2, the sum of the
     1 / (y + i) < 1 / a, positive as psi(y).
     """
-    root, rest = DIGAMMA_ROOT
+    root, root_error = DIGAMMA_ROOT
     bounded = e.select(e.compare("oge", a, 5.0), 4.0, a)
     shift = e.select(e.compare("olt", a, 2.5), 0.0, e.intrinsic("floor", e.sub(bounded, 1.5)))
     y = e.sub(bounded, shift)  # y - 1 for a < 1, where a + 1 would be rounded
     difference = e.sub(y, e.select(below_one, root - 1.0, root))
     g = e.polynomial(e.sub(y, e.select(below_one, 0.75, 1.75)), POLYNOMIALS["DIGAMMA", "f64"])
-    smooth = e.fma(difference, g, e.mul(g, -rest))
+    smooth = e.fma(difference, g, e.mul(g, -root_error))
     numerator, denominator = e.select(below_one, -1.0, 0.0), e.select(below_one, bounded, 1.0)
     for i in range(3):
         wanted = e.compare("ogt", shift, float(i))

@@ -148,9 +148,9 @@ def _atan_of_quotient(e: Emitter, y: str, x: str) -> str:
     t = e.div(numerator, denominator)
     first, second, _ = PI[e.dtype]
     base = e.select(upper, first / 2.0, e.select(middle, first / 4.0, 0.0))
-    rest = e.select(upper, second / 2.0, e.select(middle, second / 4.0, 0.0))
+    base_error = e.select(upper, second / 2.0, e.select(middle, second / 4.0, 0.0))
     tail = _odd(e, "ATAN", t, e.mul(t, t))
-    return e.add(base, e.add(t, e.add(tail, rest)))
+    return e.add(base, e.add(t, e.add(tail, base_error)))
 
 
 def atan(e: Emitter, x: str) -> str:

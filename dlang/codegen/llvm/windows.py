@@ -34,8 +34,8 @@ def names(dtype: str, bits: int) -> tuple[str, ...]:
 
 def module_of(symbol: str) -> tuple[str, int] | None:
     """The dtype and the width of vectors of the module that has a function, if it is one of these."""
-    kind, _, rest = symbol.removeprefix("dl_").partition("_")
-    dtype, _, bits = rest.partition("_")
+    kind, _, parts = symbol.removeprefix("dl_").partition("_")
+    dtype, _, bits = parts.partition("_")
     return (dtype, int(bits)) if kind in ("windows", "gather") and bits.isdecimal() else None
 
 

@@ -57,11 +57,11 @@ def slot_type(value: Value) -> str:
 
 def _angles(stmts: Sequence[Stmt]) -> frozenset[Var]:
     """The variables of which statements compute both the sine and the cosine."""
-    found: dict[str, set[Var]] = {"sin": set(), "cos": set()}
+    by_function: dict[str, set[Var]] = {"sin": set(), "cos": set()}
     for stmt in stmts:
-        if isinstance(stmt, loops.Compute) and stmt.name in found and isinstance(stmt.args[0], Var):
-            found[stmt.name].add(stmt.args[0])
-    return frozenset(found["sin"] & found["cos"])
+        if isinstance(stmt, loops.Compute) and stmt.name in by_function and isinstance(stmt.args[0], Var):
+            by_function[stmt.name].add(stmt.args[0])
+    return frozenset(by_function["sin"] & by_function["cos"])
 
 
 @dataclass(slots=True)
@@ -270,8 +270,8 @@ class Writer(ABC):
             if isinstance(x.value, str):
                 return self.module.literal(x) if width == 1 else f"splat (i64 {self.module.literal(x)})"
             return constant(x.value, x.dtype, width)
-        found = self.lane.vectors.get(x)
-        return found if found is not None else self.splat(self.values[x], llvm_type(dtype_of(x)), self.depths[x])
+        known = self.lane.vectors.get(x)
+        return known if known is not None else self.splat(self.values[x], llvm_type(dtype_of(x)), self.depths[x])
 
     def splat(self, value: str, type: str, depth: int) -> str:
         """A scalar in every lane, made where the scalar is."""

@@ -76,9 +76,9 @@ def handler(
         return f"%v{len(lines)}"
 
     def emit(text: str) -> str:
-        made = name()
-        lines.append(f"  {made} = {text}")
-        return made
+        result = name()
+        lines.append(f"  {result} = {text}")
+        return result
 
     def do(text: str) -> None:
         lines.append(f"  {text}")
