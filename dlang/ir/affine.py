@@ -207,8 +207,8 @@ def changed(axes: Sequence[Axis], env: Mapping[Var, Size], new: Sequence[Var], b
         return p.substitute(env.get)
 
     for axis in axes:
-        here = replace(poly(axis.var))
-        for gap in [here - replace(b) for b in axis.lows] + [replace(b) - here - 1 for b in axis.highs]:
+        replaced = replace(poly(axis.var))
+        for gap in [replaced - replace(b) for b in axis.lows] + [replace(b) - replaced - 1 for b in axis.highs]:
             if not bound_last(gap, new, lows, highs):
                 return None
     out = []
@@ -227,11 +227,11 @@ def bound_last(gap: Size, axes: Sequence[Var], lows: dict[Var, list[Size]], high
         c = gap.coefficient(last)
     except ValueError:
         return False
-    rest = gap.without(last)
+    others = gap.without(last)
     if c == 1:
-        lows[last].append(-rest)
+        lows[last].append(-others)
     elif c == -1:
-        highs[last].append(rest + 1)
+        highs[last].append(others + 1)
     else:
         return False
     return True
@@ -357,7 +357,7 @@ def shadow(axes: Sequence[Axis], over: Set[Var], known: Knowledge) -> list[Size]
         for gap in (*[poly(a.var) - low for low in a.lows], *[high - poly(a.var) - 1 for high in a.highs])
         if gap.mentions(dropped)
     )
-    here = known.within([a for a in axes if a.var in over and not _mentions(a, dropped)])
+    knowledge = known.within([a for a in axes if a.var in over and not _mentions(a, dropped)])
     for axis in reversed([a.var for a in axes if a.var in dropped]):
         below: list[tuple[Size, Size]] = []  # of c·axis + rest >= 0 with c > 0: c and the rest
         above: list[tuple[Size, Size]] = []  # with c < 0: -c and the rest
@@ -367,20 +367,20 @@ def shadow(axes: Sequence[Axis], over: Set[Var], known: Knowledge) -> list[Size]
                 c = gap.coefficient(axis)
             except ValueError:
                 return None
-            rest = gap.without(axis)
+            others = gap.without(axis)
             if c == 0:
                 left[gap] = None
             elif known.positive(c):
-                below.append((c, rest))
+                below.append((c, others))
             elif known.positive(-c):
-                above.append((-c, rest))
+                above.append((-c, others))
             else:
                 return None
         for c, low in below:
             for d, high in above:
                 try:
                     gap = d * low + c * high
-                    sure = here.at_least_zero(gap - (c - 1) * (d - 1))
+                    sure = knowledge.at_least_zero(gap - (c - 1) * (d - 1))
                 except TooManyTerms:
                     return None
                 if sure:  # there is a whole number between the two
@@ -430,14 +430,14 @@ def dependencies(lets: Sequence[Let], axes: Sequence[Axis]) -> dict[Var, set[Var
     names = {a.var for a in axes}
     depends: dict[Var, set[Var]] = {}
     for let in lets:
-        found: set[Var] = set()
+        axes_of_let: set[Var] = set()
         for v in free_vars(let.op):
             if v in names:
-                found.add(v)
+                axes_of_let.add(v)
             else:
-                found |= depends.get(v, set())
+                axes_of_let |= depends.get(v, set())
         for v in let.vars:
-            depends[v] = found
+            depends[v] = axes_of_let
     return depends
 
 

@@ -49,8 +49,8 @@ def at_point(array: anf.Var, point: Sequence[anf.Size], at: int = 0) -> anf.View
     """The view of an array at a point of some of its axes, the first of which is `at`."""
     shape = array_type(array).shape
     axes = _indices(len(shape) - len(point))
-    rest = (*shape[:at], *shape[at + len(point) :])
-    return anf.View(array, axes, rest, inserted([anf.poly(a) for a in axes], at, *point))
+    other_sizes = (*shape[:at], *shape[at + len(point) :])
+    return anf.View(array, axes, other_sizes, inserted([anf.poly(a) for a in axes], at, *point))
 
 
 def part(array: anf.Var, count: anf.Size, start: anf.Size = anf.ZERO, at: int = 0) -> anf.View:

@@ -18,8 +18,8 @@ def recursive_functions(program: Program) -> set[str]:
 
 def reachable(program: Program, entries: Sequence[str]) -> Program:
     """The part of a program that some functions reach."""
-    found = set(reached(entries, lambda name: called_by(program.functions[name])))
-    return replace(program, functions={name: f for name, f in program.functions.items() if name in found})
+    names = set(reached(entries, lambda name: called_by(program.functions[name])))
+    return replace(program, functions={name: f for name, f in program.functions.items() if name in names})
 
 
 def reaching(callees: Mapping[str, Iterable[str]], starts: Iterable[str]) -> set[str]:

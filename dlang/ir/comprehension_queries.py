@@ -79,8 +79,8 @@ def with_results(let: anf.Let, positions: Sequence[int]) -> anf.Let:
 
 def without_results(let: anf.Let, positions: Container[int]) -> list[anf.Let]:
     """The let of a comprehension without those of its results; nothing if none is left."""
-    rest = [k for k in range(len(let.vars)) if k not in positions]
-    return [with_results(let, rest)] if rest else []
+    remaining = [k for k in range(len(let.vars)) if k not in positions]
+    return [with_results(let, remaining)] if remaining else []
 
 
 def arms_giving(op: anf.If, positions: Sequence[int]) -> anf.If:
@@ -119,11 +119,11 @@ def done_whole(type: anf.Type) -> bool:
 
 def sizes_named(body: anf.Block) -> dict[anf.Var, anf.Size]:
     """The i64 variables that a body names sizes by, and these."""
-    found: dict[anf.Var, anf.Size] = {}
+    sizes: dict[anf.Var, anf.Size] = {}
     for let in body.lets:
         if isinstance(let.op, anf.IndexExpr):
-            found[let.vars[0]] = let.op.size.substitute(found.get)
-    return found
+            sizes[let.vars[0]] = let.op.size.substitute(sizes.get)
+    return sizes
 
 
 def slope(entry: anf.Size, iteration: anf.Var) -> int:

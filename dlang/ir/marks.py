@@ -38,8 +38,8 @@ class Mark:
 
     def derived(self, kind: str, given: Sequence[int]) -> Mark:
         """Returns the mark of the cotangents, or the tangents, of some of the guarded values."""
-        own = self.guarded if self.kinds else range(max(given, default=-1) + 1)
-        return Mark(self.key, (*self.kinds, kind), tuple([own[k] for k in given]))
+        guarded = self.guarded if self.kinds else range(max(given, default=-1) + 1)
+        return Mark(self.key, (*self.kinds, kind), tuple([guarded[k] for k in given]))
 
     @property
     def is_backward(self) -> bool:

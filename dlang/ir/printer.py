@@ -208,9 +208,9 @@ class Printer(FormPrinter):
 
     def let(self, let: anf.Let) -> None:
         binds = self.bindings(let.vars)
-        head, *rest = ((f"{binds} = " if let.vars else "") + self.op(let.op)).split("\n")
+        head, *more_lines = ((f"{binds} = " if let.vars else "") + self.op(let.op)).split("\n")
         self.line(head, let.span)
-        self.lines += rest
+        self.lines += more_lines
 
     def op(self, op: anf.Op | anf.Axis | anf.Destination) -> str:
         """The text of an operation, or of a part of a comprehension."""

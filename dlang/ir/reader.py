@@ -251,8 +251,8 @@ class _Reader(FormReader):
             return self.name(), self.tokens.several(self.binding)
 
         variants = self.tokens.several(variant, "{", "}")
-        made = [anf.Variant(name, tag, form, fields) for tag, (form, fields) in enumerate(variants)]
-        self.datatypes[name] = anf.Datatype(name, tuple(made), label)
+        numbered = [anf.Variant(name, tag, form, fields) for tag, (form, fields) in enumerate(variants)]
+        self.datatypes[name] = anf.Datatype(name, tuple(numbered), label)
 
     def variant(self) -> anf.Variant:
         name, tag = self.text(), self.integer()

@@ -204,8 +204,8 @@ def _shape(hint: Any, traits: frozenset[Trait] = frozenset()) -> Shape:
 def _role_of(type: Any) -> Role | None:
     """The role that a type has by itself; None of a record."""
     type = get_origin(type) or type
-    own: Role | None = getattr(type, "ROLE", None) or _ROLES.get(type)
-    return Role.STATIC if own is None and not dataclasses.is_dataclass(type) else own
+    role: Role | None = getattr(type, "ROLE", None) or _ROLES.get(type)
+    return Role.STATIC if role is None and not dataclasses.is_dataclass(type) else role
 
 
 # ---- functions that follow -------------------------------------------------------------------------------------------
@@ -220,8 +220,8 @@ class Generated(dict[type, F]):
         self.make = make
 
     def __missing__(self, cls: type) -> F:
-        made = self[cls] = self.make(cls)
-        return made
+        function = self[cls] = self.make(cls)
+        return function
 
 
 def defined(text: str, cls: type, **names: object) -> Callable[..., Any]:
@@ -308,8 +308,8 @@ def _pieces(shape: Shape, of: str, wanted: Wanted) -> list[str]:
         case Several(inners):
             return [piece for k, inner in enumerate(inners) for piece in _pieces(inner, f"{of}[{k}]", wanted)]
         case Record(classes, otherwise, optional, traits):
-            own = (lambda leaf: wanted(shape.leaf(leaf))) if traits else wanted
-            cases = [(f"type({of}) is {cls.__name__}", _pieces_of(cls, of, own)) for cls in classes]
+            wanted_of_leaf = (lambda leaf: wanted(shape.leaf(leaf))) if traits else wanted
+            cases = [(f"type({of}) is {cls.__name__}", _pieces_of(cls, of, wanted_of_leaf)) for cls in classes]
             if otherwise is not None:
                 cases.append(("", _pieces(otherwise, of, wanted)))
             if optional:

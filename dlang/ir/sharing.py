@@ -62,22 +62,22 @@ def liftable(
     groups: dict[
         frozenset[anf.Var], set[int]
     ] = {}  # what takes long, and what is computed from that over the same axes
-    made: dict[frozenset[anf.Var], set[anf.Var]] = {}
+    by_axes: dict[frozenset[anf.Var], set[anf.Var]] = {}
     for k, let in enumerate(body):
         over = _axes_of(let, depends, everything)
         if over == everything or let.op.IS.view:
             continue
         long = takes_long(let.op) and (bool(let.vars) or may_matter(let))
-        if long or (let.vars and any(v in made.get(over, ()) for v in free_vars(let.op))):
+        if long or (let.vars and any(v in by_axes.get(over, ()) for v in free_vars(let.op))):
             groups.setdefault(over, set()).add(k)
-            made.setdefault(over, set()).update(let.vars)
+            by_axes.setdefault(over, set()).update(let.vars)
     out: list[Liftable] = []
     for over, members in sorted(groups.items(), key=lambda group: len(group[0])):
-        own = made[over]
-        wanted = {v for v in used if v in own}
+        in_group = by_axes[over]
+        wanted = {v for v in used if v in in_group}
         for k, let in enumerate(body):
             if k not in members:
-                wanted |= {v for v in free_vars(let.op) if v in own}
+                wanted |= {v for v in free_vars(let.op) if v in in_group}
         stored = tuple([v for let in body for v in let.vars if v in wanted])
         failing = {k for k in members if may_matter(body[k])}
         local = {v for let in body for v in let.vars} | everything | depends.keys()
@@ -89,8 +89,8 @@ def liftable(
 
 def _axes_of(let: anf.Let, depends: Mapping[anf.Var, set[anf.Var]], axes: Set[anf.Var]) -> frozenset[anf.Var]:
     """The axes that a let of a body depends on."""
-    found = [{v} & axes | depends.get(v, set()) for v in free_vars(let.op)]
-    return frozenset(depends[let.vars[0]] if let.vars else set[anf.Var]().union(*found))
+    sets_of_axes = [{v} & axes | depends.get(v, set()) for v in free_vars(let.op)]
+    return frozenset(depends[let.vars[0]] if let.vars else set[anf.Var]().union(*sets_of_axes))
 
 
 def _with_checks(
@@ -236,10 +236,10 @@ def repeated(op: anf.Op) -> int:
 
     Of bounds and indices nothing is known, so some may have to stand there.
     """
-    own = 0
+    count = 0
     if isinstance(op, anf.Comp) and any(takes_long(let.op) for let in op.body.lets):
-        own = sum(takes_long(let.op) for code in _liftable_of(op) for let in code.lets)
-    return own + sum(repeated(let.op) for b in op_blocks(op) for let in b.lets)
+        count = sum(takes_long(let.op) for code in _liftable_of(op) for let in code.lets)
+    return count + sum(repeated(let.op) for b in op_blocks(op) for let in b.lets)
 
 
 def _liftable_of(op: anf.Comp) -> list[Liftable]:

@@ -102,12 +102,12 @@ class UpdateChains:
             if not isinstance(root, anf.Var) or self.level.get(root, -1) > level:
                 continue
             end = self.root(b, level + 1)
-            made = isinstance(end, anf.Var) and self.level.get(end, -1) > level
-            if end is root or (isinstance(end, anf.Var) and made and self._done_with(root, _from(arm, end))):
+            begins_inside = isinstance(end, anf.Var) and self.level.get(end, -1) > level
+            if end is root or (isinstance(end, anf.Var) and begins_inside and self._done_with(root, _from(arm, end))):
                 self._continue(var, root)
                 return
 
-    def _done_with(self, root: anf.Var, rest: anf.Block) -> bool:
+    def _done_with(self, root: anf.Var, remainder: anf.Block) -> bool:
         """Tells whether neither the rest of an arm of the branch at hand nor later code reads an array's memory."""
         memory = self._memory(root)
         if memory in self.held:
@@ -115,7 +115,7 @@ class UpdateChains:
         alike = self.alike.get(memory, [memory])
         if any(last.get(v, -1) > at for v in alike for last, at in self.uses):
             return False
-        return set(mentioned(rest)).isdisjoint(alike)
+        return set(mentioned(remainder)).isdisjoint(alike)
 
     def _set_apart(self, memories: Iterable[anf.Var], level: int) -> None:
         """Sets apart, for the rest of the block at hand, what has the memory of arrays and is not used in that rest."""

@@ -236,9 +236,9 @@ class _Verifier(Checker):
                 raise IRError(f"{var} certifies {value!r} and has another dtype or rank")
             if not self.scope.same(a, b) and op.condition != anf.Lit(False, "bool"):
                 assert isinstance(a, anf.Array) and isinstance(b, anf.Array)
-                for own, size in zip(a.shape, b.shape, strict=True):
-                    if not self.equal_by_check(op.condition, own, size):
-                        raise IRError(f"the check of {value!r} does not compare {own} with {size}")
+                for size_before, size in zip(a.shape, b.shape, strict=True):
+                    if not self.equal_by_check(op.condition, size_before, size):
+                        raise IRError(f"the check of {value!r} does not compare {size_before} with {size}")
 
     def equal_by_check(self, condition: anf.Atom, a: anf.Size, b: anf.Size) -> bool:
         """Tells whether two sizes are equal if a condition holds."""

@@ -123,11 +123,11 @@ def _range(entry: anf.Size, axes: Mapping[anf.Var, anf.Axis]) -> Range | None:
     (low,), (high,) = axis.lows, axis.highs
     if low.mentions(axes) or high.mentions(axes):
         return None
-    rest = entry.without(axis.var)
-    if entry.terms.get((axis.var,)) == 1 and len(entry.terms) == len(rest.terms) + 1:
-        return Range(axis.var, rest + low, rest + high)
-    if entry.terms.get((axis.var,)) == -1 and len(entry.terms) == len(rest.terms) + 1:
-        return Range(axis.var, rest - high + anf.ONE, rest - low + anf.ONE)
+    others = entry.without(axis.var)
+    if entry.terms.get((axis.var,)) == 1 and len(entry.terms) == len(others.terms) + 1:
+        return Range(axis.var, others + low, others + high)
+    if entry.terms.get((axis.var,)) == -1 and len(entry.terms) == len(others.terms) + 1:
+        return Range(axis.var, others - high + anf.ONE, others - low + anf.ONE)
     return None
 
 
@@ -201,15 +201,15 @@ def segment(axes: Sequence[anf.Axis], shape: Sequence[anf.Size], index: Sequence
     runs = ranges(axes, index)
     if not _once(runs):
         return None
-    found: Segment | None = None
+    partial: Segment | None = None
     for position, (run, size) in enumerate(zip(runs, shape, strict=True)):
         if run is None:
             return None
         if not run.is_all(size):
-            if found is not None:
+            if partial is not None:
                 return None
-            found = Segment(position, run.low, run.high)
-    return found or Segment(0, anf.ZERO, shape[0])
+            partial = Segment(position, run.low, run.high)
+    return partial or Segment(0, anf.ZERO, shape[0])
 
 
 @dataclass(slots=True)
@@ -247,10 +247,10 @@ def write_all(places: Iterable[tuple[Sequence[anf.Axis], anf.Destination]]) -> b
     """Tells whether destinations of one array, each with the axes of its points, write every element between them."""
     written = Segments()
     for axes, d in places:
-        own = segment(axes, d.shape, d.index)
-        if own is None or not determines(axes, d.index):
+        written_by_place = segment(axes, d.shape, d.index)
+        if written_by_place is None or not determines(axes, d.index):
             return False
-        written.add(own)
+        written.add(written_by_place)
         if written.cover(d.shape):
             return True
     return False

@@ -128,9 +128,7 @@ def launching(program: loops.Program, deterministic: bool = False) -> Launching:
     """Finds the parts of a program that launch kernels; deterministic: as in `Launching`."""
     launches = Launching(deterministic)
     while True:
-        names = [
-            n for n, f in program.functions.items() if n in launches.functions or launches.has_work(f.body.stmts)
-        ]
+        names = [n for n, f in program.functions.items() if n in launches.functions or launches.has_work(f.body.stmts)]
         if len(names) == len(launches.functions):
             return launches
         launches.functions = frozenset(names)
