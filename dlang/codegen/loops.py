@@ -243,15 +243,19 @@ class While(InOrder):
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """cold: `then` hardly ever runs."""
+    """cold: `then` hardly ever runs. predicated: both arms run, in one path; an arm that the condition does not choose
+    reads zeros, stores nothing and checks nothing."""
 
-    FORM: ClassVar[str] = "⟨results?{results:typed} = ⟩if {condition}⟨cold?, rarely⟩ {then} else {otherwise}"
+    FORM: ClassVar[str] = (
+        "⟨results?{results:typed} = ⟩if {condition}⟨cold?, rarely⟩⟨predicated?, predicated⟩ {then} else {otherwise}"
+    )
     IS: ClassVar[Properties] = Properties(kernel=True, threads=True)
     condition: Atom
     then: Body
     otherwise: Body
     results: tuple[ResultSlot, ...]
     cold: bool = False
+    predicated: bool = False
 
 
 # ---- on a device -----------------------------------------------------------------------------------------------------

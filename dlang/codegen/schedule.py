@@ -23,6 +23,7 @@ from dlang.codegen.loop_scratch import with_scratch
 from dlang.codegen.memory import Frame, whole
 from dlang.codegen.operations import compact, concat, effect, foreign, library, scan
 from dlang.codegen.parallel import in_pieces
+from dlang.codegen.predication import predicated
 from dlang.codegen.products import contraction
 from dlang.codegen.profile import profiled
 from dlang.codegen.regions import Nodes, are_joined, held_arrays, keepers_of, makers_of
@@ -64,6 +65,8 @@ LOOP_PASSES: tuple[LoopPass, ...] = (
     # in every piece of its own
     Pass("scratch", lambda program, to: with_scratch(program), LOOPS, "allocates rows of iterations before their loop",
          needs=frozenset({Form.PIECES}), gives=frozenset({Form.SCRATCH}), device=False),
+    Pass("predicate", lambda program, to: predicated(program), LOOPS, "runs both arms of short branches in one path",
+         needs=frozenset({Form.PIECES}), device=False),
 )  # fmt: skip
 """The passes of the loop IR for native code, in order; those for a device are in `codegen/cuda/placement.py`."""
 

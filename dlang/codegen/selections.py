@@ -49,11 +49,11 @@ class _Chooser:
             case Branch():
                 return self.branch(stmt, known)
             case Compute(var, name, args):
-                if arm is not None and not _is_total(name, args):
+                if arm is not None and not is_total(name, args):
                     return False
                 self.compute(var, name, tuple([self.atom(a, known) for a in args]))
             case Convert(var, arg):
-                if arm is not None and not _is_number(var):
+                if arm is not None and not is_number(var):
                     return False
                 self.out.append(Convert(var, self.atom(arg, known)))
             case Evaluate():
@@ -74,7 +74,7 @@ class _Chooser:
         return all(self.statement(s, {}, None) for s in stmts)
 
     def branch(self, stmt: Branch, outside: Known) -> bool:
-        if not all(isinstance(r, Var) and _is_number(r) for r in stmt.results):
+        if not all(isinstance(r, Var) and is_number(r) for r in stmt.results):
             return False
         condition = self.atom(stmt.condition, outside)
         sides: list[list[Atom]] = []
@@ -113,14 +113,15 @@ def _scalar(value: Value) -> Atom:
     return value
 
 
-def _is_number(slot: Slot) -> bool:
+def is_number(slot: Slot) -> bool:
+    """Tells whether a slot is a scalar of a number."""
     if not isinstance(slot, Var):
         return False
     assert isinstance(slot.type, Scalar)
     return not is_reference(slot.type.dtype)
 
 
-def _is_total(name: str, args: Sequence[Atom]) -> bool:
+def is_total(name: str, args: Sequence[Atom]) -> bool:
     """Tells whether an operation of an arm may run where the arm is not taken."""
     if any(is_reference(dtype_of(a)) for a in args):
         return False

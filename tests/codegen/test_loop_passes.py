@@ -32,6 +32,7 @@ def program(text: str) -> anf.Program:
 def test_each_pass_comes_after_those_that_give_what_it_needs() -> None:
     assert unmet(LOOP_PASSES, SCHEDULED) == unmet(DEVICE_PASSES, SCHEDULED) == []
     assert unmet(LOOP_PASSES[::-1], SCHEDULED) == [
+        "predicate needs in pieces",
         "scratch needs in pieces",
         "profile needs whole loops",
     ]
@@ -46,7 +47,7 @@ def test_a_pass_of_one_name_is_one_pass() -> None:
 
 def test_steps_say_which_forms_the_loops_have() -> None:
     steps = list(loop_steps(program(ROWS), Lanes(256), grain=1000))
-    assert [s.name for s in steps] == ["schedule", "profile", "pieces", "scratch"]
+    assert [s.name for s in steps] == ["schedule", "profile", "pieces", "scratch", "predicate"]
     assert Form.WHOLE in steps[1].forms and Form.WHOLE not in steps[2].forms and Form.SCRATCH in steps[3].forms
     texts = [print_program(s.program) for s in steps]
     assert texts[0] == texts[1] and "parallel" in texts[2] and "scratch" not in texts[2] and "scratch" in texts[3]

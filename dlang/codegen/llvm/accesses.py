@@ -34,10 +34,18 @@ def load(w: Writer, var: Var, buffer: Buffer, offset: Size) -> None:
         if w.depth_of([buffer, *offset.atoms()]) < depth:
             depth -= 1
     ops = w.ops(depth)
-    address = element_address(w, buffer, offset, depth)
+    address = _where_taken(w, element_address(w, buffer, offset, depth), "%nothing")
     sanitizer.element(w, READ, buffer, address, depth)
     value = ops.emit(f"load {memory_type(buffer.dtype)}, ptr {address}")
     w.bind(var, from_memory(ops, value, buffer.dtype), depth)
+
+
+def _where_taken(w: Writer, address: str, other: str) -> str:
+    """The address of an element, or another cell where predicated code does not take place: zero, or for stores."""
+    if w.taken is None:
+        return address
+    w.spare = True
+    return w.emit(f"select i1 {w.taken}, ptr {address}, ptr {other}, !unpredictable !2")
 
 
 def store(w: Writer, stmt: loops.Store) -> None:
@@ -48,10 +56,12 @@ def store(w: Writer, stmt: loops.Store) -> None:
     ops = w.ops()
     type = memory_type(buffer.dtype)
     value = w.scalar(stmt.value)
-    address = element_address(w, buffer, offset)
+    element = element_address(w, buffer, offset)
+    address = _where_taken(w, element, "%nowhere")
     sanitizer.element(w, WRITE, buffer, address)
     if stmt.monoid != "set":
-        old = from_memory(ops, ops.emit(f"load {type}, ptr {address}"), buffer.dtype)
+        source = _where_taken(w, element, "%nothing")
+        old = from_memory(ops, ops.emit(f"load {type}, ptr {source}"), buffer.dtype)
         value = ops.combine(stmt.monoid, buffer.dtype, old, value)
     w.code.append(f"  store {type} {to_memory(ops, value, buffer.dtype)}, ptr {address}")
 

@@ -16,6 +16,10 @@ from dlang.ir.types import dtype_of
 
 
 def branch(w: Writer, stmt: loops.Branch) -> None:
+    """Code that is sanitised has jumps, so that an access of an arm is compared only where it happens."""
+    if stmt.predicated and not w.module.sanitizes:
+        _in_one_path(w, stmt)
+        return
     then, otherwise, done = w.label("then"), w.label("else"), w.label("done")
     w.fork(w.scalar(stmt.condition), then, otherwise, stmt.cold)
     arms = []
@@ -30,6 +34,22 @@ def branch(w: Writer, stmt: loops.Branch) -> None:
     for k, slot in enumerate(stmt.results):
         incoming = ", ".join(f"[ {results[k]}, %{block} ]" for results, block in arms)
         w.bind(slot, w.emit(f"phi {slot_type(slot)} {incoming}"))
+
+
+def _in_one_path(w: Writer, stmt: loops.Branch) -> None:
+    """Both arms, one behind the other, each under the condition that it is taken."""
+    condition = w.scalar(stmt.condition)
+    around, arms = w.taken, []
+    w.conditional += 1
+    for holds, body in ((condition, stmt.then), (f"xor i1 {condition}, true", stmt.otherwise)):
+        if body.stmts:
+            holds = w.emit(holds) if " " in holds else holds
+            w.taken = holds if around is None else w.emit(f"select i1 {around}, i1 {holds}, i1 false")
+        arms.append(w.body(body))
+    w.taken = around
+    w.conditional -= 1
+    for slot, a, b in zip(stmt.results, *arms, strict=True):
+        w.bind(slot, w.emit(f"select i1 {condition}, {slot_type(slot)} {a}, {slot_type(slot)} {b}, !unpredictable !2"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,8 @@ def guard(w: Writer, stmt: loops.Assert) -> None:
     if w.lane is not None:
         _bail_unless(w, condition)
         return
+    if w.taken is not None:
+        condition = w.emit(f"select i1 {w.taken}, i1 {condition}, i1 true")
     values = stmt.values
     site = w.new_site(Site("check", stmt.code, stmt.parts, signatures(values), span=stmt.span))
     leave_if(w, w.emit(f"xor i1 {condition}, true"), site, values)

@@ -60,7 +60,7 @@ def emit(
         parts.append(function_text(module, program, function, sites))
     for name in entries:
         parts.append(_entry(module, program, program.functions[name], sites))
-    branches = '!0 = !{!"branch_weights", i32 1, i32 100000}\n!1 = !{!"branch_weights", i32 100000, i32 1}\n'
+    branches = '!0 = !{!"branch_weights", i32 1, i32 100000}\n!1 = !{!"branch_weights", i32 100000, i32 1}\n!2 = !{}\n'
     if program.nests:
         parts.append(profiling.definitions(len(program.nests)))
     text = module.text() + support.DECLARATIONS + pool.DECLARATIONS + "\n" + "\n".join(parts) + branches

@@ -72,7 +72,8 @@ class Writer(ABC):
     do; span: where those now do. angles: of which the statements at hand compute both sine and cosine; turns: the one
     of these that is still to be bound. groups: of the statements at hand, which accesses go together, by the numbers of
     these; number: of the one that is being written; present: what of them has been loaded. roots: of slices, the
-    addresses of the arrays that they are cut from; held: arrays that lie in an arena.
+    addresses of the arrays that they are cut from; held: arrays that lie in an arena. taken: whether the code at hand
+    is to take place, if it is predicated; spare: whether there are cells for accesses that do not.
     """
 
     module: Module
@@ -84,6 +85,8 @@ class Writer(ABC):
     depths: dict[Slot, int] = field(default_factory=dict)
     scopes: list[Scope] = field(default_factory=list)
     conditional: int = 0
+    taken: str | None = None
+    spare: bool = False
     lane: LaneContext | None = None
     angles: frozenset[Var] = frozenset()
     groups: dict[int, Group] = field(default_factory=dict)
@@ -169,6 +172,13 @@ class Writer(ABC):
             for name, words in (("slots", self.slots), ("captured", self.captured), ("partial", self.partial))
             if words
         ]
+        if self.spare:  # LLVM must not know them: it would have a jump around each access
+            room += [
+                "  %spare = alloca [2 x i64], align 8",
+                "  store [2 x i64] zeroinitializer, ptr %spare, align 8",
+                '  %nothing = call ptr asm "", "=r,0"(ptr %spare)',
+                "  %nowhere = getelementptr i64, ptr %nothing, i64 1",
+            ]
         lines, types = fused([*room, *self.code, *self.cold], self.module.fuses)
         for type in sorted(types):
             self.module.declare(types[type], type, type, type, type)

@@ -1,0 +1,167 @@
+"""Branches in one path: short arms that read and store elements both run, and only what is chosen takes place.
+
+A jump that may go either way is mispredicted half of the time, which costs as much as dozens of operations. In code
+that is predicated there is no jump: an arm that the condition does not choose reads zeros, stores to a cell that nobody
+reads, and checks nothing.
+
+A branch stays where its condition depends on nothing but the counters of loops and what is around them, so that it can
+be foreseen; where an arm hardly ever runs; where its arms cost more than a misprediction does on average, or do what
+must not be done in vain: calls, loops, divisions of integers. It also stays where the condition is computed from an
+array in which an arm stores, as in a loop that sorts: with a jump, a processor goes on before it knows what has been
+stored, and without one, iterations wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from dlang.codegen import loops
+from dlang.codegen.selections import is_number, is_total
+from dlang.codegen.traverse import blocks, bound_by, kept, map_inside, mentions, walk, with_stmts
+from dlang.ir.anf import Var, is_reference
+from dlang.ops.primitives import COST
+
+MOST = 24
+"""Additions that the arms may take together: half of what a misprediction costs, about."""
+
+ACCESSES = 8
+"""Accesses to memory in the arms together, a combination of an element with a value counted twice."""
+
+Read = frozenset[loops.Buffer]
+
+
+def predicated(program: loops.Program) -> loops.Program:
+    """The program with such branches in one path, in loops whose iterations go one after another."""
+    return replace(program, functions={name: _function(f) for name, f in program.functions.items()})
+
+
+def _function(f: loops.Function) -> loops.Function:
+    if not any(isinstance(s, loops.Branch) and _is_light(s) for s in walk(f.body.stmts)):
+        return f
+    sources = _Sources()
+    sources.statements(f.body.stmts)
+    return replace(f, body=with_stmts(f.body, _Predication(sources).outside(f.body.stmts)))
+
+
+@dataclass(slots=True)
+class _Sources:
+    """The arrays that variables have been computed from, by any way through a loop's state; of a slice, its array."""
+
+    read: dict[loops.Slot, Read] = field(default_factory=dict)
+
+    def of(self, *values: loops.Value) -> Read:
+        return frozenset[loops.Buffer]().union(*[self.read.get(v, ()) for v in values if isinstance(v, loops.Slot)])
+
+    def array(self, buffer: loops.Buffer) -> Read:
+        return self.read.get(buffer, frozenset({buffer}))
+
+    def statements(self, stmts: Sequence[loops.Stmt]) -> None:
+        for stmt in stmts:
+            self.statement(stmt)
+
+    def statement(self, stmt: loops.Stmt) -> None:
+        match stmt:
+            case loops.Load(var, buffer, offset):
+                self.read[var] = self.array(buffer) | self.of(*offset.atoms())
+            case loops.Slice(result, source, _):
+                self.read[result] = self.array(source)
+            case loops.Branch(condition, then, otherwise, results):
+                self.statements(then.stmts)
+                self.statements(otherwise.stmts)
+                for slot, a, b in zip(results, then.results, otherwise.results, strict=True):
+                    self.read[slot] = self.of(condition, a, b)
+            case loops.For() | loops.While():
+                self.carried(stmt)
+            case _:
+                for block in blocks(stmt):
+                    self.statements(block)
+                read = self.of(*mentions(stmt))
+                self.read.update(dict.fromkeys([v for v in bound_by(stmt) if isinstance(v, Var)], read))
+
+    def carried(self, loop: loops.For | loops.While) -> None:
+        state = {p: self.of(x) for p, x in zip(loop.params, loop.init, strict=True)}
+        while True:
+            self.read |= state
+            for block in blocks(loop):
+                self.statements(block)
+            after = {p: state[p] | self.of(x) for p, x in zip(loop.params, loop.following, strict=True)}
+            if after == state:
+                break
+            state = after
+        self.read.update((result, state[p]) for result, p in zip(loop.results, loop.params, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Predication:
+    sources: _Sources
+
+    def outside(self, stmts: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
+        """Statements outside of loops."""
+        loop = loops.Loop | loops.For | loops.While
+        return kept(stmts, [self.loop(s, set()) if isinstance(s, loop) else map_inside(s, self.outside) for s in stmts])
+
+    def loop(self, loop: loops.Loop | loops.For | loops.While, varying: Set[Var]) -> loops.Stmt:
+        """A loop. varying: what around it may differ in each iteration, and can't be foreseen."""
+        if isinstance(loop, loops.Loop):
+            return loop if loop.lanes > 1 else map_inside(loop, partial(self.inside, varying=varying))
+        state = {p for p in loop.params if isinstance(p, Var)}
+        return map_inside(loop, partial(self.inside, varying=varying | state))
+
+    def inside(self, stmts: Sequence[loops.Stmt], varying: Set[Var]) -> tuple[loops.Stmt, ...]:
+        """Statements in a loop."""
+        varying = set(varying)
+        out: list[loops.Stmt] = []
+        for stmt in stmts:
+            match stmt:
+                case loops.Loop() | loops.For() | loops.While():
+                    out.append(self.loop(stmt, varying))
+                case loops.Branch(condition=Var() as condition) if condition in varying and self.gains(stmt):
+                    out.append(_in_one_path(stmt))
+                case _:
+                    out.append(map_inside(stmt, partial(self.inside, varying=varying)))
+            if isinstance(stmt, loops.Load) or any(v in varying for v in mentions(stmt)):
+                varying.update(v for v in bound_by(stmt) if isinstance(v, Var))
+        return tuple(kept(stmts, out))
+
+    def gains(self, stmt: loops.Branch) -> bool:
+        stored = [s.buffer for s in walk((stmt,)) if isinstance(s, loops.Store)]
+        return _is_light(stmt) and self.sources.of(stmt.condition).isdisjoint(
+            array for buffer in stored for array in self.sources.array(buffer)
+        )
+
+
+def _in_one_path(stmt: loops.Stmt) -> loops.Stmt:
+    inside = map_inside(stmt, lambda stmts: tuple([_in_one_path(s) for s in stmts]))
+    return replace(inside, predicated=True) if isinstance(inside, loops.Branch) else inside
+
+
+def _is_light(stmt: loops.Branch) -> bool:
+    """Tells whether both arms may run, at little cost, and one of them has accesses to memory."""
+    cost = _cost(stmt)
+    return cost is not None and cost[0] <= MOST and 0 < cost[1] <= ACCESSES
+
+
+def _cost(stmt: loops.Branch) -> tuple[int, int] | None:
+    """The operations and the accesses of both arms; None if they can't both run."""
+    if stmt.cold or not all(is_number(r) for r in stmt.results):
+        return None
+    operations = accesses = 0
+    for s in (*stmt.then.stmts, *stmt.otherwise.stmts):
+        match s:
+            case loops.Compute(_, name, args) if is_total(name, args):
+                operations += COST[name]
+            case loops.Convert(var, _) if is_number(var):
+                operations += 1
+            case loops.Evaluate() | loops.Assert():
+                operations += 1
+            case loops.Load(_, buffer, _) if not is_reference(buffer.dtype):
+                accesses += 1
+            case loops.Store(buffer, _, _, monoid) if not is_reference(buffer.dtype):
+                accesses += 1 + (monoid != "set")
+            case loops.Branch() if (inner := _cost(s)) is not None:
+                operations, accesses = operations + inner[0], accesses + inner[1]
+            case _:
+                return None
+    return operations, accesses
