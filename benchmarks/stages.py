@@ -50,9 +50,9 @@ STAGES = (
 def stages(case: Case, round: int) -> dict[str, float]:
     """The seconds that each stage of one compilation takes. round: makes its text one that nobody has seen."""
     from dlang.codegen.llvm import jit, modules, objects
-    from dlang.codegen.parallel import GRAIN
     from dlang.codegen.schedule import schedule
     from dlang.codegen.vectorize import Lanes
+    from dlang.ops.figures import GRAIN
     from dlang.pipeline import optimise
     from dlang.runtime.build import reachable
     from dlang.runtime.tiers import Tiers

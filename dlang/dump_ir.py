@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from dlang.diagnostics import error
 from dlang.driver import Request, is_deterministic, lower
 from dlang.lazy_modules import lazy_module
+from dlang.ops import figures
 from dlang.typecheck import core, types as ty
 
 if TYPE_CHECKING:
     from dlang import pipeline
     from dlang.ad import residuals
     from dlang.ad.residuals import Residuals
-    from dlang.codegen import loops, parallel, printing, schedule, vectorize
+    from dlang.codegen import loops, printing, schedule, vectorize
     from dlang.codegen.cuda import placement, printing as cuda_printing
     from dlang.codegen.llvm import modules, objects
     from dlang.codegen.schedule import LoopStep
@@ -31,7 +32,6 @@ else:
     modules = lazy_module("dlang.codegen.llvm.modules")
     objects = lazy_module("dlang.codegen.llvm.objects")
     loops = lazy_module("dlang.codegen.loops")
-    parallel = lazy_module("dlang.codegen.parallel")
     printing = lazy_module("dlang.codegen.printing")
     schedule = lazy_module("dlang.codegen.schedule")
     vectorize = lazy_module("dlang.codegen.vectorize")
@@ -91,7 +91,7 @@ def nests_of(program: anf.Program, entries: Sequence[str]) -> loops.Program:
 
 def _loop_steps(program: anf.Program, entries: Sequence[str]) -> Iterator[LoopStep]:
     return schedule.loop_steps(
-        call_graph.reachable(program, entries), vectorize.Lanes(objects.vector_bits()), parallel.GRAIN
+        call_graph.reachable(program, entries), vectorize.Lanes(objects.vector_bits()), figures.GRAIN
     )
 
 
@@ -137,7 +137,7 @@ def through(program: loops.Program, names: Sequence[str]) -> loops.Program:
     """Loop nests after some passes, all of them for native code or all for a device."""
     native = {p.name: p for p in schedule.LOOP_PASSES}
     if all(name in native for name in names):
-        return schedule.run_loop_passes(program, [native[name] for name in names], schedule.Target(parallel.GRAIN))
+        return schedule.run_loop_passes(program, [native[name] for name in names], schedule.Target(figures.GRAIN))
     device = {p.name: p for p in placement.DEVICE_PASSES}
     return schedule.run_loop_passes(program, [device[name] for name in names], placement.Measured())
 

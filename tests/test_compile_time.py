@@ -18,13 +18,13 @@ import pytest
 
 import dlang
 from dlang.codegen.llvm.modules import emit
-from dlang.codegen.parallel import GRAIN
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
 from dlang.diagnostics import Source
 from dlang.driver import check, lower, read_source
 from dlang.dump_ir import request
 from dlang.ir.call_graph import reachable
+from dlang.ops.figures import GRAIN
 
 COMPILER = dlang.__path__[0]
 MOST = 1.2  # the exponent with which all the work may grow

@@ -28,7 +28,6 @@ from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
 
-from dlang.codegen.parallel import GRAIN
 from dlang.codegen.printing import print_program as print_loops
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
@@ -37,6 +36,7 @@ from dlang.driver import check, lower
 from dlang.dump_ir import request
 from dlang.graphs import components
 from dlang.ir.call_graph import reachable
+from dlang.ops.figures import GRAIN
 from dlang.tools.ir import print_ir
 from tools.census import ROOT, Module, Package, read_package
 

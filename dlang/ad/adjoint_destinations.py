@@ -50,10 +50,9 @@ from dlang.ir.anf import ZERO, Atom, Axis, IndexExpr, Let, Lit, Op, Prim, Scalar
 from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
 from dlang.ir.types import I64, array_type, dtype_of, product, type_of
-from dlang.ops.primitives import COST, GAPS, GUARDS, ROUNDING
+from dlang.ops import figures
+from dlang.ops.primitives import COST, GAPS, GUARDS
 from dlang.polynomials import Poly
-
-EXPENSIVE = 10  # of a body that is not to be run again: simple primitives, of which others take four times the time
 
 
 @dataclass(slots=True)
@@ -462,8 +461,9 @@ def _reads_as_many(p: _Placement) -> bool:
 
 def _is_expensive(lets: Sequence[anf.Let]) -> bool:
     """Tells whether code is so expensive that it is better to store and read sums of its results."""
-    names = [let.op.name for let in lets if isinstance(let.op, anf.Prim)]
-    return sum(1 if COST[name] <= ROUNDING else 4 for name in names if name not in GUARDS) > EXPENSIVE
+    names = [let.op.name for let in lets if isinstance(let.op, anf.Prim) and let.op.name not in GUARDS]
+    times = [1 if COST[name] <= figures.ROUNDING else figures.RECOMPUTED_OP for name in names]
+    return sum(times) > figures.RECOMPUTED_BODY
 
 
 def _clipped(

@@ -25,6 +25,7 @@ from dlang.ir.sizes import defined_sizes, with_sizes
 from dlang.ir.substitution import Renaming, refresh
 from dlang.ir.traverse import bound_vars, free_vars, parts, type_vars, walk
 from dlang.ir.types import I64, is_float
+from dlang.ops import figures
 from dlang.optimize.distribute import distribute_function
 from dlang.optimize.effects import effectful_functions, is_effectful
 
@@ -269,9 +270,6 @@ class Adjoints:
 # Where the function ends in a branch there is a variant for each arm. Tapes of calls in a branch, a loop or a recursion
 # are handles to such nodes, so they nest as the calls did.
 
-MOST_VARIANTS = 8
-MOST_SHARED = 30  # lets of a backward half that stand in the arm of every variant
-
 
 @dataclass(slots=True)
 class Walked:
@@ -356,7 +354,7 @@ class _Split:
         ):
             return False
         same = [let for let in block.lets if isinstance(let.op, anf.If) and let.op.condition is op.condition]
-        room = len(self.arms) + 2 <= MOST_VARIANTS and len(block.lets) - len(same) <= MOST_SHARED
+        room = len(self.arms) + 2 <= figures.SHARED_VARIANTS and len(block.lets) - len(same) <= figures.SHARED_BACKWARD
         return room and bool(same) and isinstance(op.condition, anf.Var)
 
     def arm(self, lets: Sequence[anf.Let], block: anf.Block) -> _Arm:

@@ -49,6 +49,7 @@ from dlang.ir.pruning import pruned_block
 from dlang.ir.substitution import Renaming, refresh
 from dlang.ir.traverse import free_vars
 from dlang.ir.types import I64, array_type, product
+from dlang.ops import figures
 
 
 def vjp_for(let: anf.Let, op: anf.For, scope: Scope) -> list[anf.Let]:
@@ -151,9 +152,6 @@ def _counted(let: anf.Let, op: anf.For | anf.While, scope: Scope) -> tuple[list[
     return [anf.Let(ran, run, let.span)], anf.Let(let.vars, counted, let.span), counted
 
 
-FEW = 32  # a literal number of iterations up to which a loop stays whole
-
-
 def has_segments(op: For | While, scope: Scope) -> bool:
     """Tells whether to strip-mine a loop."""
     if not scope.segments or scope.sink is not None:
@@ -164,7 +162,7 @@ def has_segments(op: For | While, scope: Scope) -> bool:
             elements = elements + product(array_type(v).shape)
     if isinstance(op, For):
         iterations = op.high - op.low
-        if op.index in scope.parts or (iterations.constant is not None and iterations.constant <= FEW):
+        if op.index in scope.parts or (iterations.constant is not None and iterations.constant <= figures.WHOLE_LOOP):
             return False
         return not elements.terms or scope.known.at_least_zero(iterations - elements)
     return not elements.terms

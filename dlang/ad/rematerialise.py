@@ -26,12 +26,9 @@ from dlang.ir.pruning import pruned
 from dlang.ir.terms import WIDTHS
 from dlang.ir.traverse import free_vars, mentioned, parts, type_vars, walk
 from dlang.ir.types import I64, dtype_of, is_float, product
-from dlang.ops.primitives import COST, REMAINDER, ROUNDING
+from dlang.ops import figures
+from dlang.ops.primitives import COST
 from dlang.polynomials import Poly
-
-OPERATION = 4
-DIVISION = 10
-NOMINAL = 1024  # what a size is taken to be: large beside a number in the program
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +174,10 @@ class _Chooser:
         elements = _nominal(_elements(v.type))
         for before, after in self.alike.items():
             if (v is after and before in self.wanted) or (v is before and after in self.wanted and not self.way(after)):
-                return elements * OPERATION  # it is in the tape already
+                return elements * figures.RECOMPUTED  # it is in the tape already
         width = WIDTHS.get(dtype_of(v), 8)
         memory = 0 if not self.in_memory else 2 * width if isinstance(v.type, anf.Array) else width
-        return elements * (2 * OPERATION + memory)
+        return elements * (2 * figures.RECOMPUTED + memory)
 
     def way(self, v: anf.Var) -> _Way | None:
         """How to compute a value again; None if that is not possible, or costs no less than to save it."""
@@ -221,20 +218,20 @@ def _cost(op: anf.Op, saved: Sequence[anf.Var]) -> int | None:
         case _ if op.IS.view:
             return 0
         case anf.Read():
-            return 1 if op.array in saved else OPERATION
+            return 1 if op.array in saved else figures.RECOMPUTED
         case anf.Cast():
-            return OPERATION
-        case anf.Prim(name) if COST[name] <= ROUNDING:
-            return OPERATION
-        case anf.Prim(name) if COST[name] <= REMAINDER:
-            return DIVISION
+            return figures.RECOMPUTED
+        case anf.Prim(name) if COST[name] <= figures.ROUNDING:
+            return figures.RECOMPUTED
+        case anf.Prim(name) if COST[name] <= figures.REMAINDER:
+            return figures.RECOMPUTED_DIVISION
         case _:
             return None
 
 
 def _nominal(size: anf.Size) -> int:
     """About how large a size is, for comparing."""
-    return max(1, size.evaluate(lambda v: NOMINAL))
+    return max(1, size.evaluate(lambda v: figures.UNKNOWN_SIZE))
 
 
 def sum_of(sizes: Iterable[anf.Size]) -> anf.Size:

@@ -15,21 +15,24 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dlang.codegen import loops
-from dlang.codegen.instructions import CALL
 from dlang.codegen.loops import Compute, Function, Program
 from dlang.codegen.traverse import bound_by
 from dlang.codegen.vectorize import LANE_BITS
 from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import dtype_of, product
-from dlang.ops.primitives import COST, DIVISION, ROOT
+from dlang.ops import figures
+from dlang.ops.primitives import COST
 from dlang.polynomials import Poly
 
-LIGHT_OP, EXPENSIVE_OP, HEAVY_OP = 300, 2_500, 8_000
-ITERATION = 500  # of a loop of one lane
-HOST = 5_000_000  # work of Python's
-GUESS = 16  # iterations of which nothing is known
-REGISTER = 256  # bits
+
+def time_of(name: str) -> int:
+    """About how many picoseconds an operation of one lane takes: what is no primitive, as a conversion, is light."""
+    length = COST.get(name, 0)
+    if length >= figures.DIVISION:
+        return figures.HEAVY_OP
+    return figures.EXPENSIVE_OP if length >= figures.ROOT else figures.LIGHT_OP
+
 
 HALF_WAY: Size = Poly({(): Fraction(1, 2)})
 
@@ -56,18 +59,18 @@ class Costs:
 
     def of_function(self, function: loops.Function) -> Size:
         """The cost of a call, over the parameters, and over what isn't known if there are no guesses."""
-        if function.name not in self.functions:
-            self.functions[function.name] = poly(CALL) if self.guesses else poly(self.unknown)  # for calls in a circle
+        if function.name not in self.functions:  # calls in a circle find the first value
+            self.functions[function.name] = poly(figures.CALL) if self.guesses else poly(self.unknown)
             known = {p for p in function.params if isinstance(p, Var)}
             cost = _Walk(self, {}, known).statements(function.body.stmts)
-            self.functions[function.name] = (guessed(cost, known) if self.guesses else cost) + CALL
+            self.functions[function.name] = (guessed(cost, known) if self.guesses else cost) + figures.CALL
         return self.functions[function.name]
 
 
 def guessed(size: Size, known: Iterable[Var]) -> Size:
     """A size in which a guess stands for what isn't known."""
     inside = frozenset(known)
-    return size.substitute(lambda v: None if v in inside else poly(GUESS))
+    return size.substitute(lambda v: None if v in inside else poly(figures.UNKNOWN_ITERATIONS))
 
 
 def whole(cost: Size) -> Size:
@@ -90,7 +93,7 @@ class _Walk:
     def guess(self, vars: Iterable[object]) -> None:
         for var in vars:
             if self.costs.guesses and isinstance(var, Var):
-                self.estimates[var] = poly(GUESS)
+                self.estimates[var] = poly(figures.UNKNOWN_ITERATIONS)
 
     def statements(self, stmts: Sequence[loops.Stmt]) -> Size:
         total = ZERO
@@ -102,13 +105,11 @@ class _Walk:
         return self.statements(body.stmts)
 
     def operation(self, var: Var, name: str) -> int:
-        length = COST.get(name, 0)  # of what is no primitive, as an access or a conversion, little
-        cost = HEAVY_OP if length >= DIVISION else EXPENSIVE_OP if length >= ROOT else LIGHT_OP
-        return cost // self.at_once(dtype_of(var))
+        return time_of(name) // self.at_once(dtype_of(var))
 
     def at_once(self, dtype: str) -> int:
         """How many lanes one instruction serves."""
-        return max(min(self.lanes, REGISTER // LANE_BITS.get(dtype, 32)), 1)
+        return max(min(self.lanes, figures.REGISTER // LANE_BITS.get(dtype, 32)), 1)
 
     def iterations(self, low: Size, high: Size, index: Var) -> Size:
         """How many iterations a loop has; its index is half-way through them from now on."""
@@ -149,7 +150,7 @@ class _Walk:
                 self.estimates[var] = self.size(size)
                 return ZERO
             case loops.Assert():
-                return poly(LIGHT_OP // self.at_once("f64"))
+                return poly(figures.LIGHT_OP // self.at_once("f64"))
             case loops.Invoke(name, args, _, results):
                 self.guess(results)
                 return self.call(self.costs.program.functions[name], args)
@@ -158,12 +159,12 @@ class _Walk:
             case loops.For():
                 iterations = self.iterations(stmt.low, stmt.high, stmt.index)
                 self.guess((*stmt.params, *stmt.results))
-                return iterations * (self.body(stmt.body) + ITERATION)
+                return iterations * (self.body(stmt.body) + figures.ITERATION)
             case loops.While():
                 self.guess((*stmt.params, *stmt.results))
                 return (self.body(stmt.condition) + self.body(stmt.body)) * self.few()
             case loops.Branch(_, then, otherwise, results):
-                cost = _larger(self.body(then), self.body(otherwise)) + LIGHT_OP
+                cost = _larger(self.body(then), self.body(otherwise)) + figures.LIGHT_OP
                 self.guess(results)
                 if self.costs.guesses:  # the sizes of one arm fit together
                     arm = zip(results, then.results, strict=True)
@@ -177,12 +178,12 @@ class _Walk:
                 self.estimates |= {stmt.first: self.size(stmt.lows[0]), stmt.last: self.size(stmt.highs[0])}
                 return self.statements(stmt.stmts)
             case loops.Runtime("format" | "print"):
-                return poly(HOST)
+                return poly(figures.HOST)
             case _:
                 if stmt.IS.follows:
                     self.guess(bound_by(stmt))
                 if stmt.IS.time is None:
-                    return self.few() * CALL
+                    return self.few() * figures.CALL
                 work = loops.work_of(stmt)
                 if work is None or not work.steps:
                     return poly(stmt.IS.time)
@@ -192,7 +193,7 @@ class _Walk:
         """Returns an integer as a polynomial: its estimate, or itself if it is computed from nothing known."""
         if isinstance(value, Var):
             return self.estimates.get(value, poly(value))
-        return poly(int(value.value)) if isinstance(value.value, int) else poly(GUESS)
+        return poly(int(value.value)) if isinstance(value.value, int) else poly(figures.UNKNOWN_ITERATIONS)
 
     def share(self, count: Var, part: Atom) -> Size:
         """How many parts there are of something, the last one not counted; 0 if nothing is known of them."""
@@ -205,12 +206,12 @@ class _Walk:
 
     def few(self) -> Size:
         """How often something happens of which nothing is known."""
-        return poly(GUESS) if self.costs.guesses else poly(self.costs.unknown)
+        return poly(figures.UNKNOWN_ITERATIONS) if self.costs.guesses else poly(self.costs.unknown)
 
     def loop(self, stmt: loops.Loop) -> Size:
         if stmt.short:  # it hardly ever runs
             self.guess([s for r in stmt.reductions for s in (r.result, r.position)])
-            return poly(ITERATION)
+            return poly(figures.ITERATION)
         iterations = self.iterations(stmt.lows[0], stmt.highs[0], stmt.var)
         outside, self.lanes = self.lanes, max(self.lanes, stmt.lanes)
         cost = self.statements(stmt.stmts)
@@ -218,7 +219,7 @@ class _Walk:
             cost = cost + self.operation(r.result, r.monoid)
             self.guess((r.result, r.position))
         if self.lanes == 1:
-            cost = cost + ITERATION
+            cost = cost + figures.ITERATION
         self.lanes = outside
         return iterations * cost
 
@@ -310,8 +311,6 @@ def _blocks(a: Size, b: Size, estimates: dict[Var, Size], parameters: Collection
 
 
 # ---- calls -----------------------------------------------------------------------------------------------------------
-LONG = 50_000_000
-"""Picoseconds from which on a call is long."""
 
 
 def work(program: Program, f: Function) -> Size | None:

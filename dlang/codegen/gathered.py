@@ -32,10 +32,8 @@ from dlang.ir.anf import Axis, Comp, Lit, Reduce, Scalar, Size, Var, fresh, poly
 from dlang.ir.terms import WIDTHS, ZERO
 from dlang.ir.types import BOOL, I64
 from dlang.ir.writes import covers
+from dlang.ops import figures
 
-BLOCK = 1 << 17  # elements that are gathered at once
-WORTHWHILE = 30_000  # multiplications from which a block is worth gathering
-NARROW = 12  # columns from which it is, where tiles are made for a number that is known
 LARGEST = 2**31 - 1
 
 Tests = list[tuple[Size, int]]
@@ -82,9 +80,9 @@ def _tests(p: Windows | Spread) -> Tests:
     columns, terms = count(p.columns), count(p.terms)
     points = count((*p.around, p.block, *p.inside)) * columns * terms
     sizes = columns, terms, count((p.block, *p.inside))
-    tests = [(points, WORTHWHILE), *((LARGEST - size, 0) for size in sizes)]
+    tests = [(points, figures.GATHERED_FROM), *((LARGEST - size, 0) for size in sizes)]
     if isinstance(p, Windows) and p.rows and columns.constant is not None:
-        tests.append((columns, NARROW))
+        tests.append((columns, figures.GATHERED_COLUMNS))
     return tests
 
 
@@ -153,7 +151,7 @@ def _in_blocks(
     s.out += [
         loops.Evaluate(wide, count(p.inside) * width),
         loops.Compute(some, "maximum", (wide, Lit(1, "i64"))),
-        loops.Compute(room, "floordiv", (Lit(BLOCK, "i64"), some)),
+        loops.Compute(room, "floordiv", (Lit(figures.GATHERED_BLOCK, "i64"), some)),
         loops.Compute(step, "maximum", (room, Lit(1, "i64"))),
         loops.Evaluate(up, extent(p.block) + poly(step) - 1),
         loops.Compute(chunks, "floordiv", (up, step)),
@@ -201,7 +199,7 @@ def _windows(s: Scheduler, p: Windows, out: Factor, tests: Tests) -> bool:
         return True
 
     few = count(p.columns).constant
-    if not p.borders and (few is None or few >= NARROW):
+    if not p.borders and (few is None or few >= figures.GATHERED_COLUMNS):
         _sums_in_place(s, p, out, tests)
         return True
 
@@ -359,7 +357,7 @@ def _gathered(s: Scheduler, p: Windows, data: tuple[Axis, ...], around: dict[Var
     windows = p.windows.moved(around)
     few = count(p.columns).constant
     turned = any(windows.offset.coefficient(a.var) == 1 for a in data)
-    if not p.rows and few is not None and few < NARROW:
+    if not p.rows and few is not None and few < figures.GATHERED_COLUMNS:
         turned = False
     order = (*p.terms, *data) if turned else (*data, *p.terms)
     height, width = count(data), count(p.terms)

@@ -24,17 +24,10 @@ from dlang.ir.anf import Atom, Size, Var, poly
 from dlang.ir.roles import FunctionName, Offset, Role, Trait
 from dlang.ir.terms import WIDTHS, ZERO
 from dlang.ir.types import product
+from dlang.ops import figures
 
 WORD = 8
 """The bytes of a word."""
-
-# ---- about how many picoseconds things take --------------------------------------------------------------------------
-LOAD, STORE = 250, 400
-CALL = 3_000
-ROOM = 20_000  # memory taken and given back
-MOVED = 300  # an element
-PRODUCT = 15  # a multiplication and addition in a product of matrices, of four bytes
-PRODUCT_CALL = 40_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +48,7 @@ class Properties:
     kernel: bool = False
     threads: bool = False
     nest: str = ""
-    time: int | None = CALL
+    time: int | None = figures.CALL
 
 
 # ---- scalars, memory and calls ---------------------------------------------------------------------------------------
@@ -103,7 +96,7 @@ class FirstLane:
 @dataclass(frozen=True, slots=True)
 class Load:
     FORM: ClassVar[str] = "{var:typed} = {buffer}[{offset}]"
-    IS: ClassVar[Properties] = Properties(straight=True, follows=True, kernel=True, threads=True, time=LOAD)
+    IS: ClassVar[Properties] = Properties(straight=True, follows=True, kernel=True, threads=True, time=figures.LOAD)
     var: Result
     buffer: Buffer
     offset: Offset
@@ -114,7 +107,7 @@ class Store:
     """buffer[offset] = value, or its combination with what is there by a monoid."""
 
     FORM: ClassVar[str] = "{buffer}[{offset}] {monoid:assign} {value}"
-    IS: ClassVar[Properties] = Properties(kernel=True, threads=True, time=STORE)
+    IS: ClassVar[Properties] = Properties(kernel=True, threads=True, time=figures.STORE)
     buffer: Written
     offset: Offset
     value: Atom
@@ -148,7 +141,7 @@ class Allocate:
     """Room for an array, with `extra` elements behind it."""
 
     FORM: ClassVar[str] = "{buffer} = allocate {buffer.dtype}[{shape}]⟨extra? + {extra}⟩"
-    IS: ClassVar[Properties] = Properties(makes=True, threads=True, time=ROOM)
+    IS: ClassVar[Properties] = Properties(makes=True, threads=True, time=figures.ALLOCATION)
     buffer: ResultBuffer
     shape: tuple[Size, ...]
     extra: int = 0
@@ -158,7 +151,7 @@ class Allocate:
 @dataclass(frozen=True, slots=True)
 class Free:
     FORM: ClassVar[str] = "free {buffer}"
-    IS: ClassVar[Properties] = Properties(threads=True, time=ROOM)
+    IS: ClassVar[Properties] = Properties(threads=True, time=figures.ALLOCATION)
     buffer: Buffer
 
 
@@ -265,7 +258,7 @@ class Product:
         "product {c} ⟨adds?+=|=⟩ {a} · {b}, {rows} × {inner} × {columns}, {bits} bits"
         "⟨workspace!?, workspace {workspace}⟩⟨followed!?, the next one behind it if {followed}⟩⟨batch!?, {batch}⟩"
     )
-    IS: ClassVar[Properties] = Properties(threads=True, nest="product", time=PRODUCT_CALL)
+    IS: ClassVar[Properties] = Properties(threads=True, nest="product", time=figures.PRODUCT_CALL)
     a: Matrix | Scattered
     b: Matrix | Panels
     c: Annotated[Matrix, Trait.WRITTEN]
@@ -375,7 +368,7 @@ class Node:
 @dataclass(frozen=True, slots=True)
 class LoadTag:
     FORM: ClassVar[str] = "{var:typed} = tag {node}"
-    IS: ClassVar[Properties] = Properties(follows=True, threads=True, time=LOAD)
+    IS: ClassVar[Properties] = Properties(follows=True, threads=True, time=figures.LOAD)
     var: Result
     node: Atom
 
@@ -385,7 +378,7 @@ class LoadField:
     """slot = a word of a node; shape: of an array."""
 
     FORM: ClassVar[str] = "{slot:typed} = word {word} of {node}⟨shape?, shape [{shape}]⟩"
-    IS: ClassVar[Properties] = Properties(follows=True, threads=True, time=LOAD)
+    IS: ClassVar[Properties] = Properties(follows=True, threads=True, time=figures.LOAD)
     slot: ResultSlot
     node: Atom
     word: int
@@ -495,13 +488,13 @@ def work_of(stmt: object) -> Work | None:
     """The work of a statement that is more than one element, or one operation."""
     match stmt:
         case Move(target, _, count):
-            return Work(count * (2 * width(target.dtype)), steps=(count,), each=MOVED)
+            return Work(count * (2 * width(target.dtype)), steps=(count,), each=figures.MOVED)
         case Pack(target, _, rows, columns):
-            return Work(rows * columns * (2 * width(target.buffer.dtype)), steps=(rows, columns), each=MOVED)
+            return Work(rows * columns * (2 * width(target.buffer.dtype)), steps=(rows, columns), each=figures.MOVED)
         case Product(_, _, c, rows, columns, inner):
             elements, bytes = rows * inner + inner * columns + rows * columns, width(c.buffer.dtype)
             steps = rows, columns, inner
-            return Work(elements * bytes, product(steps) * 2, steps, PRODUCT * bytes // 4)
+            return Work(elements * bytes, product(steps) * 2, steps, figures.PRODUCT * bytes // 4)
         case Runtime(_, _, args, outs):
             arrays = [x for x in (*args, *outs) if isinstance(x, ArrayValue)]
             return Work(sum([product(x.shape) * width(x.buffer.dtype) for x in arrays], ZERO))

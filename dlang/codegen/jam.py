@@ -19,11 +19,8 @@ from dlang.codegen.neighbours import groups
 from dlang.codegen.traverse import captures, rebuild
 from dlang.codegen.vectorize import known_iterations
 from dlang.ir.anf import Atom, Scalar, Size, Var, fresh, poly
-from dlang.ops.primitives import COST, DIVISION
-
-ACCUMULATORS = 8  # in registers, of all rows
-MOST = 4  # rows
-LARGEST_BODY = 32  # statements for each row
+from dlang.ops import figures
+from dlang.ops.primitives import COST
 
 _STRAIGHT = (Load, Compute, Convert, Evaluate)
 
@@ -51,9 +48,9 @@ def jammed(loop: Loop) -> Jam | None:
             return None
         varying.add(stmt.var)
     shared, own = _by_row(inner.stmts, varying)
-    rows = min(MOST, ACCUMULATORS // len(inner.reductions))
+    rows = min(figures.JAMMED_ROWS, figures.JAMMED_SUMS // len(inner.reductions))
     iterations = known_iterations(loop)
-    if rows < 2 or len(own) > LARGEST_BODY or (iterations is not None and iterations < rows):
+    if rows < 2 or len(own) > figures.JAMMED_BODY or (iterations is not None and iterations < rows):
         return None
     if any(b.mentions(varying) for b in (*inner.lows, *inner.highs)) or not groups(shared, inner.var):
         return None
@@ -80,7 +77,7 @@ def _inner(loop: Loop) -> Loop | None:
         return None
     if any(r.position is not None for r in (*loop.reductions, *inner.reductions)):
         return None
-    expensive = any(isinstance(s, Compute) and COST[s.name] >= DIVISION for s in inner.stmts)
+    expensive = any(isinstance(s, Compute) and COST[s.name] >= figures.DIVISION for s in inner.stmts)
     light = not expensive and all(isinstance(s, _STRAIGHT) for s in inner.stmts)
     return inner if light else None
 

@@ -25,13 +25,14 @@ from dlang.codegen.blas import (
 from dlang.codegen.blocks import Scheduler
 from dlang.codegen.cholesky import cholesky_pullback
 from dlang.codegen.factors import cholesky_factor
-from dlang.codegen.lu import IN_BLOCKS, lu_factor, lu_inverted, lu_solution, many
+from dlang.codegen.lu import lu_factor, lu_inverted, lu_solution, many
 from dlang.codegen.qr import qr_factors
 from dlang.codegen.sorting import SORTED, argsort
 from dlang.codegen.substitution import Factor, Triangle, by_library, substitute
 from dlang.ir.anf import Array, Atom, Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, product
+from dlang.ops import figures
 from dlang.ops.linear_algebra import OPERATIONS
 
 LARGEST = 2**31 - 1
@@ -118,7 +119,7 @@ def _cholesky(r: Routines, args: Sequence[loops.Operand], outs: Sequence[loops.A
         r.loop(poly(i) + 1, n, lambda j: r.store(l, poly(i), poly(j), r.real(0.0)))
 
     r.loop(0, n, row)
-    large = r.compute("ge", r.evaluate(n), Lit(IN_BLOCKS, "i64"))
+    large = r.compute("ge", r.evaluate(n), Lit(figures.BLOCKED_LU_FROM, "i64"))
     found = r.choose(
         large,
         lambda: cholesky_factor(r, n, l),
@@ -240,7 +241,7 @@ def _qr(r: Routines, args: Sequence[loops.Operand], outs: Sequence[loops.ArrayVa
         qr_factors(r, m, n, k, a, q, upper)
         return Lit(0, "i64")
 
-    large = r.compute("ge", r.evaluate(k), Lit(IN_BLOCKS, "i64"))
+    large = r.compute("ge", r.evaluate(k), Lit(figures.BLOCKED_LU_FROM, "i64"))
     return Done((), r.choose(large, own, lambda: _library_qr(r, (m, n, k), a, q, upper)))
 
 

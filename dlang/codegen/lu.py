@@ -18,9 +18,8 @@ from dlang.codegen.substitution import FEW, Factor, Triangle, by_library, substi
 from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64
+from dlang.ops import figures
 
-IN_BLOCKS = 48  # rows from which blocks are faster than LAPACK and BLAS
-SEVERAL = 8  # right-hand sides, the same
 PANEL = 4 * FEW  # columns
 I32 = Scalar("i32")
 
@@ -34,7 +33,7 @@ def lu_factor(r: Routines, n: Size, packed: Block, order: Buffer) -> tuple[Atom,
     if r.s.short:
         _by_lapack(r, n, packed, pivots)
     else:
-        large = r.compute("ge", r.evaluate(n), Lit(IN_BLOCKS, "i64"))
+        large = r.compute("ge", r.evaluate(n), Lit(figures.BLOCKED_LU_FROM, "i64"))
         r.when(large, lambda: _in_blocks(r, n, packed, pivots), lambda: _by_lapack(r, n, packed, pivots))
     with r.s.little_code():
         return _ordered(r, n, packed, pivots, order)
@@ -128,8 +127,8 @@ def _substituted(
 
 def many(r: Routines, n: Size, columns: Size) -> Atom:
     """Emits a test whether products of our own are faster than the library's substitution."""
-    enough = r.compute("ge", r.evaluate(n), Lit(IN_BLOCKS, "i64"))
-    return r.compute("and", enough, r.compute("ge", r.evaluate(columns), Lit(SEVERAL, "i64")))
+    enough = r.compute("ge", r.evaluate(n), Lit(figures.BLOCKED_LU_FROM, "i64"))
+    return r.compute("and", enough, r.compute("ge", r.evaluate(columns), Lit(figures.BLOCKED_LU_COLUMNS, "i64")))
 
 
 # ---- factors ---------------------------------------------------------------------------------------------------------

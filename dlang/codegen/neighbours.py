@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from dlang.codegen.loops import At, Buffer, Compute, Convert, Count, Evaluate, Load, Stmt, Store
 from dlang.codegen.vectorize import LANE_BITS
 from dlang.ir.anf import HALF, Size, Var
+from dlang.ops import figures
 
-FARTHEST = 8
 _HARMLESS = (At, Compute, Convert, Count, Evaluate)
 
 
@@ -76,7 +76,7 @@ def _windows(run: _Run, var: Var) -> Iterator[Group]:
         return
     for (buffer, rest), members in alike.items():
         stride = _stride(rest, var)
-        if not 2 <= stride <= FARTHEST or buffer.dtype in HALF or LANE_BITS.get(buffer.dtype, 8) < 32:
+        if not 2 <= stride <= figures.FARTHEST_NEIGHBOUR or buffer.dtype in HALF or LANE_BITS.get(buffer.dtype, 8) < 32:
             continue
         constants = sorted({c for c, _, _ in members})
         if stores and (len(constants) < len(members) or constants[-1] - constants[0] >= stride):

@@ -20,9 +20,7 @@ from dlang.ir.terms import ZERO
 from dlang.ir.traverse import mentioned, walk
 from dlang.ir.types import I64
 from dlang.ir.writes import covers, is_replaced
-from dlang.ops import monoids
-
-STRIDED = 6  # how much dearer an access is whose neighbours are not adjacent in memory
+from dlang.ops import figures, monoids
 
 
 @dataclass(slots=True)
@@ -215,10 +213,10 @@ def _stride(offset: anf.Size, axis: anf.Var) -> int:
     try:
         step = offset.coefficient(axis)
     except ValueError:
-        return STRIDED
+        return figures.STRIDED
     if not step.terms:
         return 0
-    return 1 if step == 1 or step == -1 else STRIDED
+    return 1 if step == 1 or step == -1 else figures.STRIDED
 
 
 def _cost(order: Sequence[anf.Axis], offsets: Sequence[anf.Size], targets: Sequence[Target]) -> int:
@@ -232,7 +230,7 @@ def _cost(order: Sequence[anf.Axis], offsets: Sequence[anf.Size], targets: Seque
             last = _stride(t.index[-1], innermost)
             outer = any(e.mentions((innermost,)) for e in t.index[:-1])
             reduced = len(t.kept) < len(order)
-            cost += (STRIDED if outer else max(last, 1)) * (2 if reduced else 1)
+            cost += (figures.STRIDED if outer else max(last, 1)) * (2 if reduced else 1)
     return cost
 
 

@@ -17,12 +17,11 @@ from dlang.codegen.panel_layout import COLUMNS, panel, terms_of
 from dlang.ir.anf import Array, Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64
+from dlang.ops import figures
 
 ROWS = 480  # of a block at most, a multiple of the rows of any tile
 NARROW = 128  # columns of one where there are no more than FROM, so that there are enough blocks for several threads
 FROM = 2 * COLUMNS
-SMALL = 2**16  # multiplications up to which a loop over blocks would cost more than it could gain
-SMALL_OF_MANY = 2**19  # the same for one of several products, which are cut into pieces themselves
 NARROWEST = 128  # bits of a vector where there are none
 
 
@@ -51,7 +50,7 @@ def matrix_product(
     epilogue: Epilogue | None = None,
     adds: bool = False,
     name: Var | None = None,
-    most: int = SMALL,
+    most: int = figures.UNBLOCKED_PRODUCT,
     followed: Var | None = None,
 ) -> None:
     """Emits c = a · b, or c += a · b. sizes: m, n and k, where c is m by n, and not transposed.

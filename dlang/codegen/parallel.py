@@ -26,15 +26,13 @@ from dlang.codegen.traverse import blocks, callee, captures, kept, map_inside, r
 from dlang.codegen.vectorize import in_flight, known_iterations
 from dlang.ir.anf import Size, fresh, poly
 from dlang.ir.types import I64, product
+from dlang.ops import figures
 from dlang.ops.dtypes import PARTIAL
 
-GRAIN = 40_000_000  # picoseconds of work in a piece, at least; half of that which is worth a second thread
-FEW = 8  # iterations; the loops inside so few are cut instead
-BLOCKS = 4  # times that work for an element of the arrays of a piece, where iterations are blocks, to need less memory
 MESSAGE = 64  # words of the values of a message that a thread has room for
 
 
-def in_pieces(program: loops.Program, grain: int = GRAIN) -> loops.Program:
+def in_pieces(program: loops.Program, grain: int = figures.GRAIN) -> loops.Program:
     """The program with its large loops in pieces; as it is if the grain, the least work of a piece, is 0."""
     if not grain:
         return program
@@ -94,7 +92,7 @@ class _Cutter:
         count = known_iterations(loop)
         inside = loop.lanes == 1 and any(blocks(s) or isinstance(s, loops.Product) for s in loop.stmts)
         cut = None
-        if count is None or count >= FEW or not inside:
+        if count is None or count >= figures.PIECES_FROM or not inside:
             cut = self.cut(loop)
         if cut is not None:
             return cut
@@ -134,7 +132,7 @@ class _Cutter:
         iterations = (replace(loop, lows=(poly(first),), highs=(poly(last),), stmts=stmts, reductions=tuple(inner)),)
         grain = poly(self.grain)
         for p in partials:
-            grain = grain + p.size * (ELEMENT * (BLOCKS if loop.low_trip_count else 1))
+            grain = grain + p.size * (figures.OWN_ELEMENT_OF_BLOCKS if loop.low_trip_count else figures.OWN_ELEMENT)
         bounds, used = (loop.lows, loop.highs), captures(iterations, (number, first, last, *[p.own for p in partials]))
         return [
             loops.Pieces(length, *bounds, whole(work), grain, loop.lanes),
@@ -186,9 +184,6 @@ def _sizes_of_buffers(function: loops.Function) -> dict[loops.Buffer, Size]:
             case _:
                 pass
     return extents
-
-
-ELEMENT = 16_000  # picoseconds of work in a piece for each element of its arrays, so that these cost little
 
 
 def partials_of(

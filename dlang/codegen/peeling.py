@@ -15,10 +15,8 @@ from dataclasses import dataclass, field, replace
 from dlang.codegen.loops import Compute, Convert, Evaluate, Load, Loop, Stmt, Store
 from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.types import I64
+from dlang.ops import figures
 from dlang.ops.primitives import GAPS
-
-MOST = 8  # iterations at an end
-LARGEST_BODY = 256  # statements, of which there are then three copies
 
 _STRAIGHT = (Load, Compute, Convert, Evaluate, Store)
 
@@ -28,7 +26,7 @@ def peeled(loop: Loop, sizes: Mapping[Var, Size]) -> tuple[list[Loop], Loop, lis
 
     sizes: of variables around it that are names of polynomials.
     """
-    if loop.short or loop.reductions or len(loop.stmts) > LARGEST_BODY or len(loop.lows) + len(loop.highs) > 2:
+    if loop.short or loop.reductions or len(loop.stmts) > figures.PEELED_BODY or len(loop.lows) + len(loop.highs) > 2:
         return None
     if not all(isinstance(s, _STRAIGHT) for s in loop.stmts):
         return None
@@ -105,11 +103,11 @@ class _Ends:
         turn = -rest if slope == 1 else rest + 1
         (low,), (high,) = self.loop.lows, self.loop.highs
         count = (turn - low).constant
-        if count is not None and count <= MOST:
+        if count is not None and count <= figures.END_ITERATIONS:
             self.first = max(self.first, int(count))
             return slope == 1
         count = (high - turn).constant
-        if count is not None and count <= MOST:
+        if count is not None and count <= figures.END_ITERATIONS:
             self.last = max(self.last, int(count))
             return slope == -1
         return None

@@ -17,15 +17,13 @@ from dlang.codegen.blocks import Scheduler
 from dlang.codegen.epilogues import Epilogue, epilogue_of
 from dlang.codegen.loops import Allocate, Batch, Body, Branch, Buffer, Compute, Evaluate, Free, Matrix, Product
 from dlang.codegen.memory import Place, row_major, whole
-from dlang.codegen.packing import SMALL, SMALL_OF_MANY, matrix_product
+from dlang.codegen.packing import matrix_product
 from dlang.codegen.tiles import comprehension, gains
 from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, product
-
-WORTHWHILE = 200  # multiplications from which a packed product is faster than tiles for any sizes
-KNOWN = 4000  # the same for tiles made for sizes that are known
+from dlang.ops import figures
 
 
 def _as_comprehension(op: anf.Contract) -> anf.Comp:
@@ -79,7 +77,7 @@ def contraction(s: Scheduler, op: anf.Contract, var: anf.Var, span: Span | None)
         comprehension(s, same, (var,), span)
     m, n, k = plan.sizes
     count, many = anf.fresh("size", I64), anf.fresh("many", anf.Scalar("bool"))
-    s.out += [Evaluate(count, m * n * k), Compute(many, "ge", (count, anf.Lit(WORTHWHILE, "i64")))]
+    s.out += [Evaluate(count, m * n * k), Compute(many, "ge", (count, anf.Lit(figures.PACKED_FROM, "i64")))]
     s.out.append(Branch(many, Body(tuple(packed), ()), Body(tuple(loops), ()), ()))
 
 
@@ -122,7 +120,7 @@ def _packed(s: Scheduler, op: anf.Contract, var: anf.Var, tiled: bool) -> _Plan 
     sizes.update(zip(op.right, op.b.type.shape, strict=True))
     axes = {n: anf.fresh("b", I64) for n in sizes}
     count = product(tuple(sizes[n] for n in (*rows, *columns, *inner)))
-    if count.constant is not None and count.constant < KNOWN:
+    if count.constant is not None and count.constant < figures.PACKED_FROM_KNOWN:
         return None
     a = _matrix(s.place(op.a), op.left, rows, inner, sizes, axes)
     b = _matrix(s.place(op.b), op.right, inner, columns, sizes, axes)
@@ -206,7 +204,7 @@ def _emit(s: Scheduler, plan: _Plan) -> None:
     for source, buffer, shape in plan.copies:
         s.out.append(Allocate(buffer, shape, 0, s.span))
         s.copy(source, whole(buffer, shape))
-    most = SMALL_OF_MANY if plan.batch else SMALL
+    most = figures.UNBLOCKED_PRODUCT_OF_MANY if plan.batch else figures.UNBLOCKED_PRODUCT
     with s.collect() as stmts:
         followed = _followed(s, plan)
         matrix_product(

@@ -24,9 +24,8 @@ from dlang.ir import anf
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64
 from dlang.ir.writes import covers
+from dlang.ops import figures
 from dlang.ops.monoids import COMBINE
-
-UNROLLED = 24  # so few terms of all rows need no loop
 
 
 def comprehension(s: Scheduler, op: anf.Comp, vars: Sequence[anf.Var], span: Span | None) -> None:
@@ -174,8 +173,12 @@ def _kernel(op: anf.Comp, plan: Plan, places: list[Place], rows: int, first: anf
     counts = [known_iterations(axis) for axis in reduced]
     total = 1
     for n in counts:
-        total *= n if n is not None else UNROLLED + 1
-    if not plan.short and 0 < total * rows <= UNROLLED and all(axis.lows[0].constant is not None for axis in reduced):
+        total *= n if n is not None else figures.UNROLLED_TILE + 1
+    if (
+        not plan.short
+        and 0 < total * rows <= figures.UNROLLED_TILE
+        and all(axis.lows[0].constant is not None for axis in reduced)
+    ):
         stmts, values = _unrolled(copies, plan.values, reduced, monoids)
     else:
         stmts, values = copies.stmts({}, plan.values)

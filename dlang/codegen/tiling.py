@@ -10,13 +10,11 @@ from dlang.codegen.memory import frame_of
 from dlang.codegen.vectorize import LANE_BITS, known_iterations
 from dlang.ir.anf import Atom, Axis, Cast, Comp, Prim, Read, Reduce, Size, Var
 from dlang.ir.types import dtype_of
+from dlang.ops import figures
 from dlang.ops.monoids import COMBINE
-from dlang.ops.primitives import COST, DIVISION
+from dlang.ops.primitives import COST
 
-INDEPENDENT = 8  # accumulators that hide the latency of an addition
 MOST = {512: 16, 256: 12}  # accumulators that leave registers for operands, by the width of a register
-ENOUGH = 4  # rows from which a tile is worth its while
-LARGEST_BODY = 12  # statements of a body that is repeated for each row
 
 TileStmt = Load | Evaluate | Compute | Convert
 
@@ -71,17 +69,17 @@ def plan_of(s: Scheduler, op: Comp) -> Plan | None:
     rows = [axis for axis in rows if not any(x.depends(axis.var) for x in steps if x.var in packed)]
     if not rows:
         return None
-    enough = max(min(_known(axis), ENOUGH) for axis in rows)
-    row = [axis for axis in rows if min(_known(axis), ENOUGH) == enough][-1]
+    enough = max(min(_known(axis), figures.TILED_ROWS) for axis in rows)
+    row = [axis for axis in rows if min(_known(axis), figures.TILED_ROWS) == enough][-1]
     if enough < 2:
         return None
     dtype = dtype_of(op.body.results[0])
     native = s.lanes.bits // LANE_BITS[dtype]
     lanes = _lanes(known_iterations(column), s.lanes.bits, dtype)
     body = _body(s, op)
-    if body is None or len(body) > LARGEST_BODY:
+    if body is None or len(body) > figures.TILE_BODY:
         return None
-    if any(isinstance(t, Compute) and COST[t.name] >= DIVISION for t in body):
+    if any(isinstance(t, Compute) and COST[t.name] >= figures.DIVISION for t in body):
         return None
     height = _rows(
         known_iterations(row), max(1, lanes * LANE_BITS[dtype] // s.lanes.bits) * len(op.destinations), s.lanes.bits
@@ -190,7 +188,7 @@ def _mentions(axis: Axis, var: Var) -> bool:
 def _known(axis: Axis) -> int:
     """How many points an axis has, many if that is not known."""
     iterations = known_iterations(axis)
-    return ENOUGH if iterations is None else iterations
+    return figures.TILED_ROWS if iterations is None else iterations
 
 
 def _body(s: Scheduler, op: Comp) -> list[TileStmt] | None:
@@ -215,7 +213,7 @@ def _rows(count: int | None, vectors: int, bits: int) -> int:
     """Rows of a tile whose rows are so many vectors, that need few tiles and enough accumulators in each."""
     most = max(MOST.get(bits, 8) // vectors, 1)
     if count is None:
-        return max(min(INDEPENDENT // vectors, most), 1)
+        return max(min(figures.LATENCY // vectors, most), 1)
     if count <= most:
         return count
-    return min(range(most, 0, -1), key=lambda rows: -(-count // rows) * max(rows * vectors, INDEPENDENT))
+    return min(range(most, 0, -1), key=lambda rows: -(-count // rows) * max(rows * vectors, figures.LATENCY))

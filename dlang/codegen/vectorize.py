@@ -22,21 +22,11 @@ from dlang.codegen.selections import selected
 from dlang.codegen.traverse import bound_by, map_inside, mentions, walk
 from dlang.ir.anf import FLOATS, HALF, Atom, Axis, Scalar, Size, Var, is_handle
 from dlang.ir.terms import WIDTHS
-from dlang.ops.primitives import COST, DIVISION, REMAINDER, ROOT
+from dlang.ops import figures
+from dlang.ops.primitives import COST
 
 LANE_BITS = {dtype: 8 * width for dtype, width in WIDTHS.items() if width > 1} | dict.fromkeys(HALF, 32)
 """The width of a lane in a register: numbers of half precision are computed with as f32."""
-WEIGHTS = {name: 27 if cost >= REMAINDER else 8 for name, cost in COST.items() if cost >= ROOT}
-"""How many additions an operation is worth."""
-FEW = 3  # iterations that are worth a vector with a mask
-LONG = 3  # so many heavy operations hide what a mask costs, and are better not there twice
-WIDE = 8  # lanes of the widest registers that are worth two at a time
-MOST = 32  # lanes, unless they are of 32 bits or more
-SCATTERED = 16  # additions for which it is worth adding to places one by one, from lanes
-BRANCH = 6  # additions that a branch is worth, at least: it ends all that is done side by side, foreseen or not
-LIGHT = 6  # so few operations leave room for several vectors in flight
-STEPS = 32  # and so few of iterations that wait for each other
-WIDEST = 512  # bits of registers of which there are twice as many
 
 
 @dataclass(slots=True)
@@ -109,7 +99,7 @@ class Survey:
             case Compute(var, name, args):
                 self.operations += 1
                 if self.atoms(args):
-                    self.heavy += COST[name] >= DIVISION
+                    self.heavy += COST[name] >= figures.DIVISION
                 self.bind(var, self.atoms(args))
             case _ if stmt.IS.scalar:
                 for slot in bound_by(stmt):
@@ -202,9 +192,9 @@ def work(stmts: Sequence[Stmt]) -> int:
     for stmt in stmts:
         match stmt:
             case Compute(name=name):
-                total += WEIGHTS.get(name, 1)
+                total += COST[name]
             case Branch(then=then, otherwise=otherwise):
-                total += BRANCH + min(work(then.stmts), work(otherwise.stmts))
+                total += figures.BRANCH + min(work(then.stmts), work(otherwise.stmts))
             case _ if stmt.IS.scalar or isinstance(stmt, Load | Store):
                 total += 1
             case For():
@@ -227,7 +217,8 @@ def in_flight(loop: Loop) -> Loop:
     """
     inner = any(isinstance(s, Loop | For) for s in loop.stmts)
     count = known_iterations(loop)
-    if not loop.masked or loop.short or inner or loop.lanes > WIDE or (count is not None and count < 4 * loop.lanes):
+    few = loop.short or (count is not None and count < 4 * loop.lanes)
+    if not loop.masked or inner or few or loop.lanes > figures.LANES_IN_FLIGHT:
         return loop
     return replace(loop, lanes=2 * loop.lanes)
 
@@ -268,7 +259,7 @@ class Lanes:
         found.own = bool(arrays.made)
         if not found.vectorizable or (found.own and (found.guarded or not found.ordered)):
             return loop
-        if work(loop.stmts) < SCATTERED * found.scattered:
+        if work(loop.stmts) < figures.SCATTERED * found.scattered:
             return loop
         width = self.width(loop, found)
         if width == 1:
@@ -279,7 +270,7 @@ class Lanes:
                 return loop
         native = max(self.bits // found.widest, 1)
         tail = native if width > native and not (found.loops or found.ordered) else 0
-        masked = not found.scattered and (loop.short or (found.heavy >= LONG and self.bits > 128))
+        masked = not found.scattered and (loop.short or (found.heavy >= figures.HEAVY_HIDES_MASK and self.bits > 128))
         stmts = arrays.whole(_one_lane(arrays.elements(width)), width)
         return replace(loop, lanes=width, tail=tail, masked=masked, stmts=stmts)
 
@@ -288,20 +279,21 @@ class Lanes:
         native = max(self.bits // found.widest, 1)
         count = known_iterations(loop)
         if count is not None and count < native:
-            return 1 << (count - 1).bit_length() if count >= FEW and found.maskable and not loop.reductions else 1
+            masked = count >= figures.MASKED_FROM and found.maskable and not loop.reductions
+            return 1 << (count - 1).bit_length() if masked else 1
         several = self.several(loop, found)
         while several > 1 and count is not None and native * several > count:
             several //= 2
-        return min(native * several, MOST if found.widest < 32 else max(MOST, 4 * native))
+        return min(native * several, figures.MOST_LANES if found.widest < 32 else max(figures.MOST_LANES, 4 * native))
 
     def several(self, loop: Loop, found: Survey) -> int:
         """How many registers there are of each value. Iterations inside that wait for each other are a long chain, so
         that several of them take no longer than one."""
         if found.loops or loop.short or any(r.position is not None for r in loop.reductions):
             return 1
-        if found.ordered and found.operations <= STEPS and not found.scattered:
-            return 2 if found.heavy or found.own or self.bits < WIDEST else 4
-        if found.operations > LIGHT or found.heavy:
+        if found.ordered and found.operations <= figures.LIGHT_RECURRENCE and not found.scattered:
+            return 2 if found.heavy or found.own or self.bits < figures.WIDEST_REGISTER else 4
+        if found.operations > figures.LIGHT_BODY or found.heavy:
             return 1
         return 4 if any(is_float(r.value) for r in loop.reductions) else 2
 

@@ -14,28 +14,24 @@ from dataclasses import dataclass
 
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge, at_most_one, dependencies, hull, shadow
+from dlang.ir.costs import is_slow
 from dlang.ir.errors import IRError
 from dlang.ir.pruning import needed
 from dlang.ir.traverse import free_vars, op_blocks
 from dlang.ir.types import array_type, dtype_of
-from dlang.ops.primitives import COST, ROOT
 
 
 def takes_long(op: anf.Op) -> bool:
     """Tells whether an operation makes an array or costs more than to read its result."""
     match op:
         case anf.If(_, then, otherwise):
-            return any(_is_expensive(let.op) or takes_long(let.op) for b in (then, otherwise) for let in b.lets)
+            return any(is_slow(let.op) or takes_long(let.op) for b in (then, otherwise) for let in b.lets)
         case anf.Comp(axes, body, destinations):  # numbers that are not read are filled in as quickly as they are read
             filled = all(all(any(e.mentions((a.var,)) for e in d.index) for a in axes) for d in destinations)
-            simple = all(let.op.IS.scalar and not _is_expensive(let.op) for let in body.lets)
+            simple = all(let.op.IS.scalar and not is_slow(let.op) for let in body.lets)
             return not (filled and simple)
         case _:
             return op.IS.long
-
-
-def _is_expensive(op: anf.Op) -> bool:
-    return isinstance(op, anf.Prim) and COST[op.name] >= ROOT
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from typing import Literal
 
 from dlang.ops import folding
 from dlang.ops.dtypes import DTYPES, FLOATS, INTEGERS
+from dlang.ops.figures import ADDITION, DIVISION, REMAINDER, ROOT, ROUNDING, SERIES
 from dlang.ops.folding import NOT_FOLDED, Fold
 
 FLOAT, NUM, ORD, INT, BITS, WORD, BOOL, ANY = "Float", "Num", "Ord", "Int", "Bits", "u64", "bool", "Any"
@@ -147,11 +148,6 @@ class Ufunc:
     bools: str = ""
     takes: Literal["", "whole", "tested", "logical"] = ""
 
-
-# ---- costs -----------------------------------------------------------------------------------------------------------
-ADDITION, ROUNDING, ROOT, DIVISION, REMAINDER, SERIES = 1, 2, 8, 10, 20, 27
-"""How long primitives take, in additions: as one; as one, but not on every processor; an instruction that takes as long
-as several, and of these divisions, after which others wait; a division and what corrects it; a series."""
 
 Bound = Literal["unit", "finite", "largest", "sum", "product", "second", "choice", "quotient", "exp", "power", "any"]
 

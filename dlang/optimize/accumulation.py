@@ -23,12 +23,13 @@ from dlang.ir import anf
 from dlang.ir.affine import Knowledge
 from dlang.ir.builder import Builder, shape_of
 from dlang.ir.comprehension_queries import point_of, sizes_named, slope
+from dlang.ir.costs import additions
 from dlang.ir.substitution import Renaming, refresh
 from dlang.ir.traverse import count_uses, mentioned, op_blocks, own_consumed, walk
 from dlang.ir.types import BOOL, I64, dtype_of
+from dlang.ops import figures
 from dlang.ops.dtypes import SCATTERED, WHOLE
 from dlang.ops.monoids import COMBINE, COMBINED_BY, EXTREMA, STAYS, identity
-from dlang.ops.primitives import ADDITION, COST
 from dlang.optimize.fuse import inlined_producers
 
 Lets = tuple[anf.Let, ...]
@@ -145,9 +146,7 @@ def _has_comps(block: anf.Block) -> bool:
 
 
 def _is_cheap(let: anf.Let) -> bool:
-    return all(
-        not isinstance(inner.op, anf.Prim) or COST[inner.op.name] <= ADDITION for inner in walk(anf.Block((let,), ()))
-    )
+    return all(additions(inner.op) <= figures.ADDITION for inner in walk(anf.Block((let,), ())))
 
 
 def _may_fail(let: anf.Let) -> bool:

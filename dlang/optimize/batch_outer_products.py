@@ -1,11 +1,11 @@
 """Outer products that a recursion adds up are collected, and added several at a time.
 
     fn f(…, w̄) { … w̄ += x ⊗ y … f(…, w̄) … }   becomes   fn f(…, w̄, xs, ys, n) { … xs[n] = x; ys[n] = y; n += 1
-                                                            if n == MANY { w̄ += xsᵀ ys; n = 0 } … f(…, w̄, xs, ys, n) … }
+                                                            if n == 32 { w̄ += xsᵀ ys; n = 0 } … f(…, w̄, xs, ys, n) … }
 
 The gradient of the weights of a network that recurses over a tree gets such a product at every node, and each goes over
-all of the weights. `MANY` together are one product of matrices. How many nodes there will be is not known, so they are
-collected in memory of a fixed size; who calls the recursion adds the rest.
+all of the weights. Some together (`figures.OUTER_PRODUCTS`) are one product of matrices. How many nodes there will be
+is not known, so they are collected in memory of a fixed size; who calls the recursion adds the rest.
 
 A parameter takes part if the function only adds to it and hands it on: to itself, through branches and loops, and to
 its caller. In what order terms are added is open, so other sums into it stay as they are.
@@ -24,10 +24,8 @@ from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_blocks, mentioned, walk, with_body, with_lets, with_op
 from dlang.ir.types import I64, array_type, dtype_of
+from dlang.ops import figures
 from dlang.ops.primitives import GUARDS
-
-MANY = 32
-FEW = 256
 
 
 def batch_outer_products(program: anf.Program, entries: Sequence[str]) -> anf.Program:
@@ -181,7 +179,7 @@ def _few(sizes: Sequence[anf.Size]) -> bool:
         if not isinstance(size.constant, int):
             return False
         points *= size.constant
-    return points <= FEW
+    return points <= figures.SMALL_OUTER_PRODUCT
 
 
 def _thread(function: anf.Function, at: int) -> _Thread | None:
@@ -207,7 +205,8 @@ def _collected(program: anf.Program, thread: _Thread) -> anf.Program:
 
 def _rows(outer: _Outer) -> list[tuple[str, tuple[anf.Size, ...]]]:
     """The dtype and the shape of what is collected of each factor."""
-    return [(dtype_of(value), (anf.poly(MANY), *[a.highs[0] for a in axes])) for axes, _, value in outer.sides]
+    many = anf.poly(figures.OUTER_PRODUCTS)
+    return [(dtype_of(value), (many, *[a.highs[0] for a in axes])) for axes, _, value in outer.sides]
 
 
 class _Rewriter:
@@ -299,7 +298,7 @@ class _Rewriter:
         for rest in without_results(outer.let, (outer.result,)):
             b.append(rest)
         count = b.add(some, anf.Lit(1, "i64"), "some")
-        full = b.prim("ge", count, anf.Lit(MANY, "i64"), name="full")
+        full = b.prim("ge", count, anf.Lit(figures.OUTER_PRODUCTS, "i64"), name="full")
         total = state[0]
         assert isinstance(total, anf.Var)
         after, left = b.if_(

@@ -5,8 +5,8 @@
 
 A recurrent network multiplies the input of each iteration by its weights. Such products are small, or of a vector and a
 matrix, and each goes over all of the weights; that of a block of iterations goes over them once. A block has as many
-iterations as give some `ROOM` bytes, so that a loop needs the memory of one iteration and that much, whatever the
-number of iterations.
+iterations as give `figures.PRODUCTS_OF_BLOCK` bytes, so that a loop needs the memory of one iteration and that much,
+whatever the number of iterations.
 
 For the same reason a product in front of a loop that reads one part of it in each iteration is moved into the loop: it
 is done when its part is needed, in memory that is still in the cache.
@@ -39,10 +39,9 @@ from dlang.ir.traverse import (
     with_lets,
 )
 from dlang.ir.types import I64, array_type, dtype_of, product
+from dlang.ops import figures
 from dlang.optimize.effects import consumed_by
 from dlang.optimize.iterations import Iteration, Rows
-
-ROOM = 1 << 22  # bytes of all products of a block
 
 
 def block_loop_products(program: anf.Program) -> anf.Program:
@@ -232,7 +231,8 @@ def _loop(let: anf.Let, op: anf.For, products: Sequence[_Product]) -> list[anf.L
         each = anf.poly(0)
         for p in products:
             each = each + product(p.sizes) * WIDTHS[dtype_of(p.let.vars[0])]
-        room = b.prim("floordiv", anf.Lit(ROOM, "i64"), b.prim("maximum", b.size(each), anf.Lit(1, "i64")), name="room")
+        bytes = b.prim("maximum", b.size(each), anf.Lit(1, "i64"))
+        room = b.prim("floordiv", anf.Lit(figures.PRODUCTS_OF_BLOCK, "i64"), bytes, name="room")
         step = b.prim("maximum", b.prim("minimum", room, iterations), anf.Lit(1, "i64"), name="step")
         blocks = b.prim("floordiv", b.size(anf.poly(iterations) + anf.poly(step) - 1), step, name="blocks")
     number = anf.fresh("block", I64)

@@ -36,12 +36,12 @@ from dlang.ir.builder import shape_of
 from dlang.ir.terms import WIDTHS
 from dlang.ir.traverse import map_blocks, map_bodies, map_inner, mentioned, type_vars
 from dlang.ir.types import dtype_of, product
+from dlang.ops import figures
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
-from dlang.optimize.in_blocks import DEVICE_ROOM, ROOM, cut, in_blocks
+from dlang.optimize.in_blocks import cut, in_blocks
 from dlang.optimize.independence import stands_alone
 from dlang.optimize.splitting import Split, Unit, Way, is_reduction, units, ways
 
-NARROW = 16  # elements; rows known to be no longer are no reason
 TRIES = 32  # times that a chain is grown without a unit that could not stay; one that takes more is given up
 
 
@@ -100,7 +100,7 @@ class _Chains:
     def __init__(self, block: Block, effectful: frozenset[str], device: bool) -> None:
         self.block = block
         self.device = device
-        self.room = DEVICE_ROOM if device else ROOM
+        self.room = figures.DEVICE_CACHE if device else figures.CACHE
         self.effectful = effectful
         self.units = units(block)
         self.ways: list[list[Way]] = []
@@ -333,7 +333,7 @@ class _Chains:
 def _is_narrow(var: Var) -> bool:
     """Says whether the rows of an array are known to be short."""
     count = product(shape_of(var)[1:]).constant
-    return count is not None and count <= NARROW
+    return count is not None and count <= figures.NARROW_ROW
 
 
 def _used(unit: Unit) -> set[Var]:

@@ -19,11 +19,11 @@ from functools import partial
 
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
+from dlang.ir.costs import additions
 from dlang.ir.traverse import map_blocks, map_functions, walk, with_body, with_lets, with_op
 from dlang.ir.types import dtype_of
-from dlang.ops.primitives import COST, PARTIAL
-
-MOST = 32  # additions that lanes save, about: so much may both arms take
+from dlang.ops import figures
+from dlang.ops.primitives import PARTIAL
 
 
 def branch_reads(program: anf.Program) -> anf.Program:
@@ -88,11 +88,12 @@ def _are_light(lets: Sequence[anf.Let]) -> bool:
     for let in lets:
         match let.op:
             case anf.Prim(name, args) if name not in PARTIAL or dtype_of(args[0]) in anf.FLOATS:
-                work += COST[name]
-            case anf.Cast() | anf.IndexExpr() | anf.Read():
-                work += 1
-            case anf.If(cold=False):
                 pass
+            case anf.Cast() | anf.IndexExpr() | anf.Read():
+                pass
+            case anf.If(cold=False):
+                continue
             case _:
                 return False
-    return work <= MOST
+        work += additions(let.op)
+    return work <= figures.ARM_WITHOUT_BRANCH

@@ -24,10 +24,9 @@ from dlang.ir.pruning import pruned
 from dlang.ir.substitution import refresh, substitute
 from dlang.ir.traverse import map_blocks, map_bodies, mentioned, with_lets, with_op
 from dlang.ir.types import dtype_of
+from dlang.ops import figures
 from dlang.ops.primitives import GUARDS
 from dlang.optimize.unguarded import adds_many, checked
-
-SMALL = 4  # a literal number of points up to which a product is a loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +310,7 @@ class _Slice:
             if not isinstance(size, int):
                 return False
             points *= size
-        return points <= SMALL
+        return points <= figures.LOOP_UP_TO
 
     def movable(self, atoms: list[anf.Atom]) -> bool:
         """Tells whether the code of these factors may run without the reduced axes."""

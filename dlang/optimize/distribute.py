@@ -20,6 +20,7 @@ from dlang.ir.affine import Box, Knowledge, at_most_one, dependencies, extent, h
 from dlang.ir.axes import Location, Relocation, stacked
 from dlang.ir.builder import Builder, axis as fresh_axis
 from dlang.ir.comprehension_queries import point_of, sizes_named, taken_apart
+from dlang.ir.costs import additions
 from dlang.ir.pruning import pruned
 from dlang.ir.sharing import liftable, may_go_first, runs_anywhere, takes_long
 from dlang.ir.substitution import Renaming
@@ -33,8 +34,8 @@ from dlang.ir.traverse import (
     with_body,
 )
 from dlang.ir.types import I64, dtype_of, is_float, type_of
+from dlang.ops import figures
 from dlang.ops.monoids import identity
-from dlang.ops.primitives import ADDITION, COST, ROOT
 from dlang.optimize.algebra import same
 from dlang.optimize.effects import consumed_by
 from dlang.optimize.lifting import from_store, run_if, span_of, stored_in_turn, without
@@ -625,8 +626,9 @@ def _hoist(s: _Split, top: set[anf.Atom], depth: int) -> None:
     costs: dict[anf.Var, int] = {}  # of each value with all that it is computed from; of a root, if it costs more
     for let in s.body:
         named = free_vars(let.op)
-        own = COST[let.op.name] if isinstance(let.op, anf.Prim) else ADDITION
-        costs.update(dict.fromkeys(let.vars, min(ROOT, own + sum([costs.get(v, 0) for v in named]))))
+        costs.update(
+            dict.fromkeys(let.vars, min(figures.ROOT, additions(let.op) + sum([costs.get(v, 0) for v in named])))
+        )
         over = s.depends[let.vars[0]] if let.vars else everything
         elsewhere.update([v for v in named if not let.vars or s.depends.get(v) != over])
         sizes = (v for var in let.vars for v in type_vars(var.type))
@@ -639,7 +641,7 @@ def _hoist(s: _Split, top: set[anf.Atom], depth: int) -> None:
         over = s.depends[v]
         if over == everything or v not in elsewhere:
             continue
-        if _worth_storing(let, s, over, gathered, costs[v] >= ROOT):
+        if _worth_storing(let, s, over, gathered, costs[v] >= figures.ROOT):
             roots.setdefault(tuple(a.var for a in s.axes if a.var in over), []).append(let)
     for axes, lets in roots.items():
         needed = pruned(s.body, [let.vars[0] for let in lets])

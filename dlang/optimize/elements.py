@@ -14,10 +14,10 @@ from dlang.ir.comprehension_queries import point_of
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.substitution import substitute
 from dlang.ir.types import BOOL, array_type, dtype_of
+from dlang.ops import figures
 from dlang.polynomials import Poly
 
 _LONGEST = 4  # terms of a polynomial that may stand for an i64 variable in an index
-_FEW = 4  # elements of a small array
 
 
 @dataclass(slots=True)
@@ -156,7 +156,7 @@ class Elements(Rewriter):
                 break
             if not _apart(below.index, index):
                 writes.append(below)
-                if len(writes) > _FEW:
+                if len(writes) > figures.ENTRY_OF_SMALL_ARRAY:
                     return None
             array = below.array
         if value is None:

@@ -21,18 +21,17 @@ from dlang.ir import anf
 from dlang.ir.affine import grows_less
 from dlang.ir.axes import Relocation
 from dlang.ir.comprehension_queries import extent, point_of
+from dlang.ir.costs import additions
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.sharing import repeated, takes_long
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars, map_bodies, map_inner, mentioned, parts, walk, with_lets, with_op
 from dlang.ir.types import I64, array_type, product
 from dlang.ir.writes import own_elements
-from dlang.ops.primitives import ADDITION, COST
+from dlang.ops import figures
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.fusion_order import Items, bits
 from dlang.optimize.structural_hash import Key, Keys
-
-FEW = 3  # primitives and reads of a body that may be computed at several reads
 
 
 def fuse(program: anf.Program) -> anf.Program:
@@ -348,7 +347,7 @@ class _Uses:
         if not reads or var in self.otherwise or point_of(op, k) is None:
             return False
         single = len(reads) == 1 and len(op.destinations) == 1
-        code = producer.code(k, None if single else FEW)
+        code = producer.code(k, None if single else figures.COPIED_CODE)
         if code is None or not all(let.op.IS.point for let in code):
             return False
         if any(let.op.IS.fails for let in walk(op.body)):  # a check that the result does not need would be gone
@@ -368,9 +367,9 @@ class _Uses:
             return True
         if not all(_once(read, axes) for read, axes in reads):
             return False
-        cheap = count <= FEW and not gathers
-        cheap = cheap and all(not isinstance(let.op, anf.Prim) or COST[let.op.name] <= ADDITION for let in code)
-        return single or (cheap and len(reads) <= FEW)
+        cheap = count <= figures.COPIED_CODE and not gathers
+        cheap = cheap and all(additions(let.op) <= figures.ADDITION for let in code)
+        return single or (cheap and len(reads) <= figures.COPIED_CODE)
 
 
 def _once(read: anf.Read, axes: Sequence[anf.Axis]) -> bool:

@@ -31,14 +31,13 @@ from dlang.ir.comprehension_queries import extent
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import count_uses, map_blocks, map_bodies, map_inner, mentioned, walk
 from dlang.ir.types import array_type, dtype_of, product, type_of
+from dlang.ops import figures
 from dlang.optimize.effects import effectful_functions, is_effectful
 from dlang.optimize.fusion_order import Items, bits
 from dlang.optimize.in_blocks import in_blocks, is_element
 from dlang.optimize.splitting import Split, Unit, Way, units, ways
 from dlang.optimize.unguarded import adds_many
 from dlang.optimize.write_out import values
-
-LIGHT = 4  # primitives of a term, more of which take so long that it does not matter how often operands are read
 
 
 def fuse_outer_axis(program: anf.Program) -> anf.Program:
@@ -159,7 +158,7 @@ def _is_product(op: anf.Comp, row: anf.Axis) -> bool:
     Of a few known rows, which are too few for threads, one that serves other elements is enough.
     """
     few = values(row) is not None
-    if sum(isinstance(let.op, anf.Prim) for let in walk(op.body)) > LIGHT:
+    if sum(isinstance(let.op, anf.Prim) for let in walk(op.body)) > figures.LIGHT_TERM:
         return False
     for d in op.destinations:
         if not isinstance(d, anf.Reduce) or d.monoid != "sum" or not adds_many(op, d):

@@ -41,12 +41,11 @@ from dlang.ir.traverse import (
     with_op,
 )
 from dlang.ir.types import BOOL, I64
+from dlang.ops import figures
 from dlang.ops.primitives import COUNTING
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.lifting import nothing, zero
 from dlang.polynomials import Coefficient
-
-FEW = 16  # iterations, or points, that are done as they stand
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +334,7 @@ def _heavy(op: anf.Op, inner: Sequence[_Inner]) -> bool:
     match op:
         case anf.Comp(axes) if _many(axes):
             return True
-        case anf.For(low=low, high=high) if (high - low).constant is None or (high - low).constant > FEW:
+        case anf.For(low=low, high=high) if (high - low).constant is None or (high - low).constant > figures.IDLE_UP_TO:
             return True
         case anf.While() | anf.Call() | anf.LinalgOp():
             return True
@@ -352,7 +351,7 @@ def _many(axes: Sequence[anf.Axis]) -> bool:
     """Tells whether there are, or may be, more points than a few."""
     counts = [[(high - low).constant for low in a.lows for high in a.highs] for a in axes]
     least = [min([c for c in found if c is not None], default=None) for found in counts]
-    return any(c is None for c in least) or prod([int(c) for c in least if c is not None]) > FEW
+    return any(c is None for c in least) or prod([int(c) for c in least if c is not None]) > figures.IDLE_UP_TO
 
 
 def _with_condition(let: anf.Let, op: anf.While, first: anf.Atom) -> anf.Let:

@@ -13,12 +13,8 @@ from dlang.ir import anf
 from dlang.ir.axes import Location, Relocation, at_point, inserted, part, within, without
 from dlang.ir.builder import Builder, i64
 from dlang.ir.types import I64, array_type, comp_types, type_of
+from dlang.ops import figures
 from dlang.optimize.splitting import Split, Way
-
-ROOM = 1 << 20  # bytes of the widest array of a chain, twice over, in a block: half of a core's own cache
-DEVICE_ROOM = 1 << 30  # the same of a device, of whose memory such an array is a part
-FEWEST = 64  # rows of a block, at least: a product copies its other operand once for each
-EVEN = 8  # what the rows of a block, but for the last one, are a multiple of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +34,10 @@ def cut(size: anf.Size, row: anf.Size, room: int) -> Cut:
 
         def several() -> tuple[anf.Var, anf.Var]:
             fit = b.prim("floordiv", i64(room), b.prim("maximum", b.one(anf.IndexExpr(row), "n"), i64(1)))
-            most = b.prim("maximum", fit, i64(FEWEST))
+            most = b.prim("maximum", fit, i64(figures.ROWS_OF_BLOCK))
             count = b.prim("maximum", _ceiling(b, number, most), i64(1))  # as few as that allows, of like lengths
-            each = _ceiling(b, _ceiling(b, number, count), i64(EVEN))
-            length = b.prim("maximum", b.mul(each, i64(EVEN)), i64(1))
+            each = _ceiling(b, _ceiling(b, number, count), i64(figures.EVEN_ROWS))
+            length = b.prim("maximum", b.mul(each, i64(figures.EVEN_ROWS)), i64(1))
             return _ceiling(b, number, length), length
 
         blocks, length = b.if_(

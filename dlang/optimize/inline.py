@@ -18,9 +18,8 @@ from dlang.ir.marks import has_marks
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.substitution import Replacement
 from dlang.ir.traverse import named_function, walk, with_body
+from dlang.ops import figures
 
-SMALL = 40  # lets of a scalar function
-LARGE = 1000  # lets of a function of arrays: above, only a function called once is inlined
 _ARRAY_CODE = (
     anf.Comp,
     anf.Contract,
@@ -79,7 +78,7 @@ class _Code:
 
     @property
     def is_worthwhile(self) -> bool:
-        return self.lets <= (LARGE if self.arrays else SMALL)
+        return self.lets <= (figures.INLINED_ARRAYS if self.arrays else figures.INLINED)
 
 
 def _code(f: anf.Function, chosen: Mapping[str, _Code]) -> _Code:

@@ -16,9 +16,8 @@ from collections.abc import Iterable, Sequence
 from dlang.ir.anf import Atom, Block, Construct, If, Let, Lit, Prim, Program, Tag, Token, Var
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars, map_blocks, map_bodies, mentioned, walk, with_lets, with_op
+from dlang.ops import figures
 from dlang.optimize.constants import fold
-
-SMALL = 8  # lets that may be doubled
 
 
 def jump_threading(program: Program) -> Program:
@@ -117,7 +116,7 @@ def _slice(lets: Sequence[Let], user: Let) -> list[Let]:
 
 
 def _is_small(block: Block) -> bool:
-    return sum(1 for _ in walk(block)) <= SMALL
+    return sum(1 for _ in walk(block)) <= figures.DOUBLED
 
 
 def _continued(

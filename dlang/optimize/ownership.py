@@ -29,11 +29,10 @@ from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import block_acts, mentioned, own_consumed, parts, walk
 from dlang.ir.update_chains import last_uses
 from dlang.ir.writes import Continues, How, arrays_at_own_points, choices, links, reads_its_place
+from dlang.ops import figures
 from dlang.optimize.effects import effectful_functions
 from dlang.optimize.handover import handed_over
 from dlang.optimize.reads_first import reads_first
-
-MOST_VERSIONS = 4  # of one function, besides that to which nothing is lent
 
 
 def ownership(program: anf.Program, entries: Sequence[str] = ()) -> anf.Program:
@@ -96,7 +95,7 @@ class _Versions:
         """The name of the version of a function that is lent the parameters at some positions, or as many as it may."""
         if (function, lent) not in self.names:
             known = [positions for name, positions in self.names if name == function and positions]
-            if lent and len(known) >= MOST_VERSIONS:
+            if lent and len(known) >= figures.LENT_VERSIONS:
                 return self.named(function, max([k for k in known if k < lent], key=len, default=frozenset()))
             self.names[function, lent] = ".".join([function, *(["lent", *map(str, sorted(lent))] if lent else [])])
         return self.names[function, lent]

@@ -18,13 +18,11 @@ from dataclasses import dataclass, replace
 
 from dlang.ir import anf
 from dlang.ir.comprehension_queries import extent, surely_total
+from dlang.ir.costs import is_slow
 from dlang.ir.sizes import defined_sizes, opened
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars, type_vars, walk
-from dlang.ops.primitives import COST, ROOT
-
-FEW = 4
-"""Operations of a comprehension that reads nothing and is computed again."""
+from dlang.ops import figures
 
 
 def staged(program: anf.Program, name: str, given: Set[int]) -> anf.Program:
@@ -124,7 +122,7 @@ def _cone(
     lets = (*dict.fromkeys([x for c in below for x in c.lets]), let)
     own = frozenset(v for v in mentions if v in axes).union(*[c.axes for c in below])
     ranks = [len(v.type.shape) for v in mentions if isinstance(v.type, anf.Array)] + [c.rank for c in below]
-    expensive = isinstance(let.op, anf.Prim) and COST[let.op.name] >= ROOT
+    expensive = is_slow(let.op)
     return _Cone(lets, own, max(ranks, default=0), expensive or any(c.expensive for c in below))
 
 
@@ -171,7 +169,7 @@ def _is_cheap(let: anf.Let) -> bool:
             return True
         case anf.Comp():
             plain = all(inner.op.IS.scalar for inner in walk(let.op.body))
-            return plain and len(let.op.body.lets) <= FEW
+            return plain and len(let.op.body.lets) <= figures.PRECOMPUTED_BODY
         case op:
             return op.IS.view
 

@@ -14,8 +14,7 @@ from dlang.ir.anf import Array, Axis, Block, Comp, Destination, If, Let, Prim, R
 from dlang.ir.substitution import refresh
 from dlang.ir.types import BOOL, I64, dtype_of
 from dlang.ir.writes import missing
-
-MANY = 8  # points for each element from which a look at the elements is cheap
+from dlang.ops import figures
 
 
 def adds_many(op: Comp, destination: Destination | None) -> bool:
@@ -25,8 +24,8 @@ def adds_many(op: Comp, destination: Destination | None) -> bool:
     points = 1
     for axis in missing(op.axes, destination.index):
         sizes = [high.constant for high in axis.highs if high.constant is not None]
-        points *= int(min(sizes)) if sizes else MANY
-    return points >= MANY
+        points *= int(min(sizes)) if sizes else figures.POINTS_FOR_ELEMENT
+    return points >= figures.POINTS_FOR_ELEMENT
 
 
 def checked(let: Let, op: Comp, k: int, code: Sequence[Let], products: Callable[[Var], Iterator[Let]]) -> Iterator[Let]:

@@ -17,8 +17,9 @@ from dlang.ir import anf
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_blocks, map_bodies, with_lets, with_op
 from dlang.ir.types import array_type, dtype_of, name_of
+from dlang.ops import figures
 from dlang.ops.monoids import COMBINE, STAYS
-from dlang.optimize.write_out import EXTENT, POINTS, Place, Short, Writer, adds_products, are_few, is_choice, written
+from dlang.optimize.write_out import Place, Short, Writer, adds_products, are_few, is_choice, written
 
 Loop = TypeVar("Loop", bound=anf.For | anf.While)
 
@@ -113,7 +114,8 @@ def _is_small(op: anf.Comp, early: bool) -> bool:
     if not are_few(op.axes, len(op.body.lets)) or not all(let.op.IS.point for let in op.body.lets):
         return False
     points = [Renaming(point) for point in Short(op.axes, ()).points()]
-    if early and (any(map(is_choice, op.destinations)) or (len(points) > EXTENT and adds_products(op, op.axes))):
+    many = len(points) > figures.WRITTEN_OUT_AXIS
+    if early and (any(map(is_choice, op.destinations)) or (many and adds_products(op, op.axes))):
         return False
     for value, d in zip(op.body.results, op.destinations, strict=True):
         if not isinstance(d, anf.Reduce) or d.monoid not in (*COMBINE, *STAYS, "set") or dtype_of(value) in anf.HALF:
@@ -125,6 +127,6 @@ def _is_small(op: anf.Comp, early: bool) -> bool:
         if None in shape or any(None in place for place in reached):
             return False
         count = prod([int(s or 0) for s in shape])
-        if count > POINTS or (d.into is None and len(reached) != count):
+        if count > figures.WRITTEN_OUT_POINTS or (d.into is None and len(reached) != count):
             return False
     return True

@@ -15,12 +15,9 @@ from dlang.ir import anf
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.traverse import op_blocks, parts
 from dlang.ir.types import BOOL, I64, dtype_of, type_of
+from dlang.ops import figures
 from dlang.ops.monoids import COMBINE, MONOIDS, STAYS
 from dlang.optimize.constants import evaluated
-
-EXTENT = 4  # of an axis: what is longer fills vectors of its own
-POINTS = 16
-CODE = 256  # operations
 
 Place = tuple[int, ...]
 Best = dict[Place, tuple[int, anf.Atom]]
@@ -50,13 +47,15 @@ def values(axis: anf.Axis) -> range | None:
     if len(axis.lows) != 1 or len(axis.highs) != 1:
         return None
     low, high = axis.lows[0].constant, axis.highs[0].constant
-    return range(int(low), int(high)) if low is not None and high is not None and 0 < high - low <= EXTENT else None
+    if low is None or high is None or not 0 < high - low <= figures.WRITTEN_OUT_AXIS:
+        return None
+    return range(int(low), int(high))
 
 
 def are_few(axes: Sequence[anf.Axis], code: int = 0) -> bool:
     """Tells whether code of so many operations may be written out at each point of some axes."""
     points = prod([len(values(axis) or ()) for axis in axes])
-    return 0 < points <= POINTS and points * code <= CODE
+    return 0 < points <= figures.WRITTEN_OUT_POINTS and points * code <= figures.WRITTEN_OUT
 
 
 def is_choice(d: anf.Destination) -> bool:

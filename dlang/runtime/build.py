@@ -12,7 +12,6 @@ from dlang.codegen.entry_points import EntryPoint, Header, Out
 from dlang.codegen.llvm import modules, objects
 from dlang.codegen.llvm.mathematics import operations
 from dlang.codegen.llvm.processors import Processor
-from dlang.codegen.parallel import GRAIN
 from dlang.codegen.regions import makers_of, takes_references
 from dlang.codegen.schedule import schedule
 from dlang.codegen.traverse import walk as statements
@@ -20,6 +19,7 @@ from dlang.codegen.vectorize import Lanes
 from dlang.ir import anf
 from dlang.ir.call_graph import reachable, recursive_functions
 from dlang.lazy_modules import lazy_module
+from dlang.ops.figures import GRAIN
 from dlang.runtime.compiled import Compiled, Draft
 from dlang.timings import timed
 

@@ -18,7 +18,6 @@ import pytest
 import dlang
 from dlang.codegen import loops
 from dlang.codegen.llvm import modules
-from dlang.codegen.parallel import GRAIN
 from dlang.codegen.printing import print_program
 from dlang.codegen.reading import UNREAD, read_program, starts
 from dlang.codegen.schedule import LOOP_PASSES, Target, run_loop_passes
@@ -27,6 +26,7 @@ from dlang.diagnostics import DlangError, Source, Span
 from dlang.driver import Request, check, errors_of, lower, read_source
 from dlang.dump_ir import nests_of, open_variable, request
 from dlang.ir.errors import IRError
+from dlang.ops.figures import GRAIN
 from dlang.ops.primitives import PRIMITIVES
 from tests.pairs import check_file, pairs_in
 

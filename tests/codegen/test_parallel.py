@@ -28,7 +28,6 @@ from dlang.codegen.loops import (
     Runtime,
     Stmt,
 )
-from dlang.codegen.parallel import GRAIN
 from dlang.codegen.schedule import schedule
 from dlang.codegen.traverse import walk
 from dlang.codegen.vectorize import Lanes
@@ -36,6 +35,7 @@ from dlang.diagnostics import Source
 from dlang.driver import Request, check, errors_of, lower
 from dlang.host.effects import Host
 from dlang.ir.anf import Var, poly
+from dlang.ops.figures import GRAIN
 from dlang.runtime.engine import CompiledProgram, Engine
 from dlang.runtime.threads import Pool, new_pool
 from tests.codegen.cases import CASES, Case

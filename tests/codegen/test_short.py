@@ -10,7 +10,6 @@ import pytest
 
 from dlang.codegen.llvm import modules
 from dlang.codegen.loops import Branch, Loop, Parallel, Program, Stmt
-from dlang.codegen.parallel import GRAIN
 from dlang.codegen.printing import print_program
 from dlang.codegen.schedule import schedule
 from dlang.codegen.traverse import walk
@@ -20,6 +19,7 @@ from dlang.driver import check, lower
 from dlang.dump_ir import request
 from dlang.host.effects import Host
 from dlang.interpret.interpreter import Interpreter
+from dlang.ops.figures import GRAIN
 from dlang.runtime.engine import Engine
 from tests.codegen.test_parallel import lowered
 from tests.codegen.test_products import contract, loops

@@ -2,10 +2,10 @@
 
 import pytest
 
-from dlang.codegen.costs import LONG
 from dlang.diagnostics import Source
 from dlang.driver import check, lower
 from dlang.dump_ir import request
+from dlang.ops.figures import LONG_CALL
 from dlang.runtime.build import build
 
 PROGRAM = """
@@ -37,13 +37,13 @@ def at(point, n):
 
 
 def test_it_grows_with_the_sizes(points):
-    assert at(points["short"], 100) < LONG < at(points["short"], 10_000_000)
-    assert at(points["table"], 10) < LONG < at(points["table"], 10_000)
+    assert at(points["short"], 100) < LONG_CALL < at(points["short"], 10_000_000)
+    assert at(points["table"], 10) < LONG_CALL < at(points["table"], 10_000)
     assert at(points["table"], 1000) > 50 * at(points["table"], 100)
 
 
 def test_of_straight_code_it_is_a_number(points):
-    assert points["number"].work.constant < LONG / 1000
+    assert points["number"].work.constant < LONG_CALL / 1000
 
 
 def test_it_knows_loops_in_loops_blocks_of_products_and_computed_iterations(points):
@@ -58,7 +58,7 @@ def test_what_is_computed_by_libraries_costs_more_than_a_sum(points):
 
 
 def test_a_print_costs_what_a_call_of_python_does(points):
-    assert 1_000_000 < points["shown"].work.constant < LONG
+    assert 1_000_000 < points["shown"].work.constant < LONG_CALL
 
 
 @pytest.mark.parametrize("name", ["halved", "deep", "given"])

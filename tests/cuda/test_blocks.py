@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dlang.optimize import blocking
+from dlang.ops import figures
 from tests.cuda import calls
 from tests.cuda.both import Both
 
@@ -32,8 +32,8 @@ ROOM = 1 << 18
 @pytest.fixture(autouse=True)
 def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that small arrays are as large ones."""
-    monkeypatch.setattr(blocking, "ROOM", 1 << 12)
-    monkeypatch.setattr(blocking, "DEVICE_ROOM", ROOM)
+    monkeypatch.setattr(figures, "CACHE", 1 << 12)
+    monkeypatch.setattr(figures, "DEVICE_CACHE", ROOM)
 
 
 @cache

@@ -10,7 +10,7 @@ import pytest
 import dlang
 from dlang.ir.anf import Array, Call, Comp, Contract, If, Program
 from dlang.ir.traverse import walk
-from dlang.optimize import batch_outer_products
+from dlang.ops import figures
 from dlang.pipeline import optimise
 from tests.specialize.support import lowered
 
@@ -86,7 +86,7 @@ def test_a_node_adds_nothing_of_the_size_of_the_weights() -> None:
     products = [let for let in walk(loop.body) if isinstance(let.op, Contract)]
     assert len(sums) == 2 and all(len(op.body.lets) == 1 for op in sums)  # the two products, when there is no room
     assert len(products) == 4  # these two, and the cotangents of both children
-    rows = [p for p in f.params if isinstance(p.type, Array) and p.type.shape[0] == batch_outer_products.MANY]
+    rows = [p for p in f.params if isinstance(p.type, Array) and p.type.shape[0] == figures.OUTER_PRODUCTS]
     assert len(rows) == 4  # both factors of both
 
 

@@ -11,7 +11,7 @@ from dlang.host.effects import Host
 from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Block, Contract, For, Let, Program
 from dlang.ir.traverse import walk
-from dlang.optimize import block_loop_products
+from dlang.ops import figures
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
 from tests.specialize.support import lowered
@@ -148,7 +148,7 @@ def test_blocks_of_any_size_give_the_same(name: str, room: int, monkeypatch: pyt
     if name not in ("of_both", "along"):
         inputs_of = arguments(plain.program, plain.entry.name, ARGS[name])
         expected = Interpreter(plain.program).run(plain.entry.name, inputs_of)
-    monkeypatch.setattr(block_loop_products, "ROOM", room)
+    monkeypatch.setattr(figures, "PRODUCTS_OF_BLOCK", room)
     program, entry = optimised(name)
     args = arguments(program, entry, ARGS[name])
     got = Interpreter(program).run(entry, args)

@@ -13,7 +13,7 @@ from dlang.host.effects import Host
 from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Array, Comp, Contract, Let, Program, Reduce
 from dlang.ir.traverse import walk
-from dlang.optimize import blocking, in_blocks
+from dlang.ops import figures
 from dlang.pipeline import optimise
 from dlang.runtime.engine import Engine
 from dlang.runtime.threads import default_pool
@@ -84,8 +84,8 @@ def whole(text: str, name: str, args: list[Any], monkeypatch: pytest.MonkeyPatch
     with monkeypatch.context() as without:
         without.setattr(pipeline, "PASSES", tuple(p for p in pipeline.PASSES if p.name != "blocking"))
         expected = Interpreter(optimise(found.program, [found.entry.name])).run(found.entry.name, args)
-    for module, constant in ((in_blocks, "ROOM"), (blocking, "ROOM"), (in_blocks, "EVEN")):
-        monkeypatch.setattr(module, constant, 1)
+    for figure in ("CACHE", "EVEN_ROWS"):
+        monkeypatch.setattr(figures, figure, 1)
     return list(expected), optimise(found.program, [found.entry.name], verify=True), found.entry.name
 
 
@@ -170,7 +170,7 @@ def test_blocks_of_any_length_give_what_the_program_means(
     text: str, name: str, shape: tuple[int, ...], draw: Any, fewest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     args = [*shape, *draw(*shape)]
-    monkeypatch.setattr(in_blocks, "FEWEST", fewest)
+    monkeypatch.setattr(figures, "ROWS_OF_BLOCK", fewest)
     expected, program, entry = whole(text, name, args, monkeypatch)
     assert loops(program, entry)
     assert_same(Interpreter(program).run(entry, args), expected, exact=False)
@@ -181,7 +181,7 @@ def test_an_infinite_factor_without_influence_makes_no_nan_in_any_block(monkeypa
     q, k, v, seed = normal(7, 2), normal(5, 2), normal(5, 3), normal(7, 3)
     v[2, 1], seed[:, 1] = np.inf, 0.0
     args = [7, 2, 5, 3, q, k, v, seed]
-    monkeypatch.setattr(in_blocks, "FEWEST", 3)
+    monkeypatch.setattr(figures, "ROWS_OF_BLOCK", 3)
     expected, program, entry = whole(ATTENTION, "gradient", args, monkeypatch)
     assert not any(np.isnan(g).any() for g in expected[1:])
     assert_same(Engine(Host()).compile(program, [entry]).run(entry, args), expected, exact=False)

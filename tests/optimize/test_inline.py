@@ -6,7 +6,8 @@ import numpy as np
 
 from dlang.ir.anf import Array, Call, Comp, Function, Program, Vjp, poly
 from dlang.ir.builder import Builder, f64, i64
-from dlang.optimize.inline import SMALL, inline
+from dlang.ops.figures import INLINED
+from dlang.optimize.inline import inline
 from tests.optimize.programs import F64, I64, assert_same, count, run, through
 
 
@@ -44,7 +45,7 @@ def test_array_code_is_inlined_at_each_call_with_its_sizes() -> None:
 
 
 def test_a_big_scalar_function_is_inlined_where_it_is_called_once_and_not_where_twice() -> None:
-    big = scalar_function("big", SMALL + 1)
+    big = scalar_function("big", INLINED + 1)
 
     def calling(times: int) -> Program:
         b = Builder({"big": big})

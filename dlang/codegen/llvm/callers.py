@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dlang.codegen import loops
-from dlang.codegen.costs import LONG
 from dlang.codegen.entry_points import EntryPoint
 from dlang.codegen.llvm.accesses import is_too_large
 from dlang.codegen.llvm.assembly import joined
@@ -34,6 +33,7 @@ from dlang.ir.anf import Array, Datatype, Scalar, Size, Token, is_handle, poly
 from dlang.ir.crossing import Part, leaves_of
 from dlang.ir.signatures import Signature, Terms
 from dlang.ir.types import product
+from dlang.ops import figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,7 @@ def _run(e: Emission, point: EntryPoint, given: Sequence[str], work: str | None)
         e.unless(w.emit(f"icmp ne ptr {array}, null"), "retreat")
         put(w, w.emit(f"ptrtoint ptr {e.load('ptr', array, DATA)} to i64"), "%words", len(given) + k)
     # other threads should not wait for a run that takes long
-    long = "true" if work is None else w.emit(f"fcmp ogt double {work}, {constant(LONG, 'f64')}")
+    long = "true" if work is None else w.emit(f"fcmp ogt double {work}, {constant(figures.LONG_CALL, 'f64')}")
     failed = w.emit(f"call i32 @dl_run(ptr %state, ptr %words, i1 {long})")
     e.unless(w.emit(f"icmp eq i32 {failed}, 0"), "failed")
     return outs

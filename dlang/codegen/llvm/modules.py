@@ -17,12 +17,12 @@ from dlang.codegen.llvm.scalars import Module
 from dlang.codegen.llvm.sites import Site
 from dlang.codegen.llvm.symbols import entry_symbol
 from dlang.codegen.llvm.writer import slot_type
-from dlang.codegen.parallel import GRAIN
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
 from dlang.ir import anf
 from dlang.ir.types import dtype_of
 from dlang.lazy_modules import lazy_module
+from dlang.ops.figures import GRAIN
 
 if TYPE_CHECKING:
     from dlang.codegen.llvm import objects

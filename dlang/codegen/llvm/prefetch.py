@@ -15,11 +15,9 @@ from dlang.codegen.llvm.writer import Writer
 from dlang.codegen.loops import Buffer, Loop
 from dlang.codegen.vectorize import is_float, known_iterations, work
 from dlang.ir.anf import Size, Var
+from dlang.ops import figures
 
-AHEAD = 2048  # bytes
 LINE = 64
-COVERED = 8  # operations that hide that a load needs another instruction
-FEW = 1024  # iterations that are too few for it
 
 
 def has_room(w: Writer, stmt: Loop) -> bool:
@@ -28,12 +26,16 @@ def has_room(w: Writer, stmt: Loop) -> bool:
     A sum of the elements of one array waits for its additions.
     """
     count = known_iterations(stmt)
-    if stmt.short or (count is not None and count < FEW) or any(isinstance(s, Loop) for s in stmt.stmts):
+    if (
+        stmt.short
+        or (count is not None and count < figures.PREFETCH_FROM)
+        or any(isinstance(s, Loop) for s in stmt.stmts)
+    ):
         return False
     loads = [s for s in stmt.stmts if isinstance(s, loops.Load)]
     streams = [s for s in loads if _is_new(w, s.buffer, s.offset, stmt.var)]
     waits = len(loads) == 1 and any(is_float(r.value) for r in stmt.reductions)
-    return bool(streams) and (waits or work(stmt.stmts) >= COVERED * len(streams))
+    return bool(streams) and (waits or work(stmt.stmts) >= figures.PREFETCH_COVERED * len(streams))
 
 
 def ask_ahead(w: Writer, buffer: Buffer, offset: Size, address: str) -> None:
@@ -53,7 +55,7 @@ def ask_ahead(w: Writer, buffer: Buffer, offset: Size, address: str) -> None:
     w.module.declare("llvm.prefetch.p0", "void", "ptr", "i32 immarg", "i32 immarg", "i32 immarg")
     bytes = w.lane.width * BITS[buffer.dtype] // 8
     for line in range(0, bytes, LINE):
-        later = w.emit(f"getelementptr i8, ptr {address}, i64 {AHEAD + line}")
+        later = w.emit(f"getelementptr i8, ptr {address}, i64 {figures.PREFETCH_DISTANCE + line}")
         w.code.append(f"  call void @llvm.prefetch.p0(ptr {later}, i32 0, i32 3, i32 1)")
 
 
