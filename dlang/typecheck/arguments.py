@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dlang.diagnostics import DlangError, Note, Span, error
 from dlang.grammar import syntax as s
 from dlang.spelling import plural
@@ -89,19 +91,19 @@ def apply_parameters(
     names: tuple[str | None, ...], decl: core.FnDecl | None, sizes: tuple[str, ...] = (),
 ) -> tuple[list[core.Expr | None], list[core.Statement]]:  # fmt: skip
     """Checks arguments against the parameters of an instance. sizes: help where only sizes differ."""
-    out: list[core.Expr | None] = []
+    out: list[core.Expr | None] = [None] * len(arguments)
     lets: list[core.Statement] = []
-    for i, a in enumerate(arguments):
+    for i in in_turn(arguments):
+        a = arguments[i]
         size = inst.sizes[i] if i < len(inst.sizes) else None
         if a is None:
             if size is not None and decl is not None:
                 default_size(cx, inst, size, decl, i)
-            out.append(None)
             continue
         if decl is None and isinstance(a.value, s.Comprehension):
             value = comprehensions.reduced(cx, scope, name, a.value)
         else:
-            value = cx.infer(scope, a.value)
+            value = cx.infer(scope, a.value, inst.params[i])
         what = f"argument `{names[i]}` of `{name}`: " if names[i] else f"argument {i + 1} of `{name}`: "
         if size is not None:
             value, let = size_argument(cx, value, size, a.value.span, what)
@@ -113,8 +115,14 @@ def apply_parameters(
             if decl is not None and i < len(decl.params) and decl.params[i].local.span is not None:
                 notes = (Note("the parameter is declared here", decl.params[i].local.span),)
             cx.expect(inst.params[i], value.type, a.value.span, what, notes, sizes)
-        out.append(value)
+        out[i] = value
     return out, lets
+
+
+def in_turn(arguments: Sequence[s.Argument | None]) -> list[int]:
+    """The positions of the arguments, lambdas last: the others may decide the types of their parameters."""
+    lambdas = [a is not None and isinstance(a.value, s.Lambda) for a in arguments]
+    return sorted(range(len(arguments)), key=lambdas.__getitem__)
 
 
 def default_size(cx: Checker, inst: Instantiated, size: Size, decl: core.FnDecl, i: int) -> None:
@@ -141,16 +149,17 @@ def call_value(cx: Checker, scope: Scope, function: core.Expr, e: s.Call) -> cor
         if len(t.params) != len(e.arguments):
             count = plural(len(t.params), "argument")
             raise error("E0303", f"this function takes {count}, found {len(e.arguments)}", e.span)
-        args: list[core.Expr] = []
-        for i, (p, a) in enumerate(zip(t.params, e.arguments, strict=True)):
-            value = cx.infer(scope, a.value)
-            cx.settled(value.type)
-            cx.expect(p, value.type, a.value.span, f"argument {i + 1}: ")
-            args.append(value)
+        args: dict[int, core.Expr] = {}
+        for i in in_turn(e.arguments):
+            written = e.arguments[i].value
+            args[i] = cx.infer(scope, written, t.params[i])
+            cx.settled(args[i].type)
+            cx.expect(t.params[i], args[i].type, written.span, f"argument {i + 1}: ")
         if scope.function is not None:
             scope.function.effects |= effects_root(t.effects).names
         result_type, opened = opened_result(cx, t, e.span)
-        return core.Call(cx.settled(result_type), e.span, function, tuple(args), opened)
+        given = tuple(args[i] for i in range(len(args)))
+        return core.Call(cx.settled(result_type), e.span, function, given, opened)
     if isinstance(t, TypeVar) and not t.rigid and t.literal is None:
         values = [cx.infer(scope, a.value) for a in e.arguments]
         result = cx.st.type_var()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dlang.diagnostics import Note, Span, error
 from dlang.grammar import syntax as s
 from dlang.typecheck import builtins, core, derivatives, elsewhere, types as ty
-from dlang.typecheck.arguments import apply_parameters, call_value, in_order
+from dlang.typecheck.arguments import apply_parameters, call_value, in_order, in_turn
 from dlang.typecheck.context import Checker
 from dlang.typecheck.messages import did_you_mean, misspelt
 from dlang.typecheck.patterns import data_type
@@ -184,15 +184,15 @@ def construct(cx: Checker, scope: Scope, f: s.Name, e: s.Call) -> core.Expr:
     if spreads:
         return updated(cx, scope, decl_name=f.name, t=t, names=names, types=types, spread=spreads, e=e)
     arguments = in_order(e, f.name, names, tuple(False for _ in names), decl.span)
-    values: list[core.Expr] = []
-    for i, a in enumerate(arguments):
+    values: dict[int, core.Expr] = {}
+    for i in in_turn(arguments):
+        a = arguments[i]
         assert a is not None
-        value = cx.infer(scope, a.value)
-        cx.settled(value.type)
+        values[i] = cx.infer(scope, a.value, types[i])
+        cx.settled(values[i].type)
         label = f"field `{names[i]}` of `{f.name}`: " if names[i] else f"argument {i + 1} of `{f.name}`: "
-        cx.expect(types[i], value.type, a.value.span, label, (Note(f"`{decl.name}` is declared here", decl.span),))
-        values.append(value)
-    return core.Construct(t, e.span, decl, variant, tuple(values))
+        cx.expect(types[i], values[i].type, a.value.span, label, (Note(f"`{decl.name}` is declared here", decl.span),))
+    return core.Construct(t, e.span, decl, variant, tuple(values[i] for i in range(len(values))))
 
 
 def updated(
@@ -224,7 +224,7 @@ def updated(
             help, fixes = did_you_mean(a.name, known), misspelt(word, a.name, known)
             raise error("E0305", message, word, help=help, fixes=fixes)
         i = names.index(a.name)
-        value = cx.infer(scope, a.value)
+        value = cx.infer(scope, a.value, types[i])
         cx.settled(value.type)
         cx.expect(types[i], value.type, a.value.span, f"field `{a.name}` of `{decl_name}`: ")
         given[a.name] = value

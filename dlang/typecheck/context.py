@@ -93,8 +93,8 @@ class Checker(ABC):
     observed: Observed | None = None
 
     @abstractmethod
-    def infer(self, scope: Scope, e: s.Expr) -> core.Expr:
-        """The core of an expression, with its type."""
+    def infer(self, scope: Scope, e: s.Expr, want: ty.Type | None = None) -> core.Expr:
+        """The core of an expression, with its type; the parameters of a lambda have those of a function type `want`."""
 
     @abstractmethod
     def check(self, scope: Scope, e: s.Expr, want: Expected) -> core.Expr:

@@ -285,7 +285,7 @@ def argument(
     cx: Checker, scope: Scope, e: s.Expr, want: Type, what: str, size: Size | None, lets: list[core.Statement]
 ) -> core.Expr:
     """An argument of `vjp` or `jvp`; one for a `size` parameter counts as `size`, for which it may need a `let`."""
-    value = cx.infer(scope, e)
+    value = cx.infer(scope, e, want)
     if size is not None:
         value, let = size_argument(cx, value, size, e.span, what)
         lets += [let] if let is not None else []

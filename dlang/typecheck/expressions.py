@@ -331,11 +331,11 @@ RULES: dict[type, Callable[[Checker, Scope, Any], core.Expr]] = {
 class ExpressionChecker(Checker):
     """The checker with the rules of all expressions."""
 
-    def infer(self, scope: Scope, e: s.Expr) -> core.Expr:
+    def infer(self, scope: Scope, e: s.Expr, want: ty.Type | None = None) -> core.Expr:
         if self.observed is None:
-            return self._inferred(scope, e)
+            return self._inferred(scope, e, want)
         try:
-            value = self._inferred(scope, e)
+            value = self._inferred(scope, e, want)
         except DlangError:
             self.observed.note(e.span, ty.MISTAKE)
             self._look_inside(scope, e)
@@ -343,8 +343,10 @@ class ExpressionChecker(Checker):
         self.observed.note(e.span, value.type)
         return value
 
-    def _inferred(self, scope: Scope, e: s.Expr) -> core.Expr:
+    def _inferred(self, scope: Scope, e: s.Expr, want: ty.Type | None) -> core.Expr:
         try:
+            if isinstance(e, s.Lambda) and want is not None:
+                return functions.lambda_expr(self, scope, e, parameters_of(want))
             return RULES[type(e)](self, scope, e)
         except TooManyTerms:
             raise size_too_large(e.span) from None
@@ -369,19 +371,17 @@ class ExpressionChecker(Checker):
                 return conditional(self, scope, e, want)
             case s.Match():
                 return infer_match(self, scope, e, want)
-            case s.Lambda():
-                value = functions.lambda_expr(self, scope, e, parameters_of(want))
             case _:
-                value = self.infer(scope, e)
+                value = self.infer(scope, e, None if want.unknown else want.type)
         self.settled(value.type)
         self.expect(self.with_open_sizes(want.type, want.unknown), value.type, e.span, want.what)
         return value
 
 
-def parameters_of(want: Expected) -> tuple[ty.Type, ...]:
-    """Returns the parameter types of a written function type."""
-    t = ty.resolve(want.type)
-    return t.params if isinstance(t, ty.TypeFn) and not want.unknown else ()
+def parameters_of(want: ty.Type) -> tuple[ty.Type, ...]:
+    """Returns the types of the parameters of a function type, and nothing for another type."""
+    t = ty.resolve(want)
+    return t.params if isinstance(t, ty.TypeFn) else ()
 
 
 # ---- branches --------------------------------------------------------------------------------------------------------

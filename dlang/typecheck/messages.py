@@ -23,7 +23,7 @@ from dlang.typecheck.mismatches import (
     Ranks,
     said,
 )
-from dlang.typecheck.printing import Names
+from dlang.typecheck.printing import Names, show
 from dlang.typecheck.state import Constraint, Mismatch, Term
 from dlang.typecheck.terms import opened_in, variables, view
 from dlang.typecheck.unify import same, where_from
@@ -194,6 +194,10 @@ def helps(
         return ('a number is written into a text by `"{x}"`; texts are not read as numbers',)
     if isinstance(a, ty.TypeFn) and isinstance(b, ty.TypeFn) and len(a.params) != len(b.params):
         return ("give it as many parameters as it is called with arguments",)
+    if found is not None and wanted is not None:
+        f, w = ty.resolve(found), ty.resolve(wanted)
+        if isinstance(f, ty.TypeFn) and isinstance(w, ty.TypeFn) and len(f.params) == len(w.params):
+            return of_function(f, w)
     if operator not in ("", "==", "!=") and (is_option(a) or is_option(b)):
         return ("take it apart: `match o { Some(v) => …, None => … }`",)
     if is_option(a) and wanted is not None and not is_option(b):
@@ -216,6 +220,16 @@ def helps(
     if found is not None and isinstance(ty.resolve(found), ty.TypeFn):
         if wanted is not None and not isinstance(ty.resolve(wanted), ty.TypeFn):
             return ("call the function to get its result",)
+    return ()
+
+
+def of_function(found: ty.TypeFn, wanted: ty.TypeFn) -> tuple[str, ...]:
+    """Says which part of a function is of another type than is asked for: its value is no value of a dtype."""
+    for i, (f, w) in enumerate(zip(found.params, wanted.params, strict=True)):
+        if show(f) != show(w):
+            return (f"parameter {i + 1} of the function has to be {show(w)}",)
+    if show(found.result) != show(wanted.result):
+        return (f"the result of the function has to be {show(wanted.result)}",)
     return ()
 
 
