@@ -399,10 +399,15 @@ def _join(
     g: anf.Atom,
     destination: anf.Destination,
 ) -> None:
-    if destination.into is not None and any(destination.into is later for _, _, later, _, _ in p.after):
+    if destination.into is not None and destination.into in _made_later(p):
         p.after.append((change, lets, bar, g, destination))
         return
     p.groups.setdefault(key, _Group(change, lets)).results.append((bar, g, destination))
+
+
+def _made_later(p: _Placement) -> set[anf.Var]:
+    """The cotangents of passes behind those over the primal's own points."""
+    return {bar for group in p.later.values() for bar, _, _ in group.results} | {bar for _, _, bar, _, _ in p.after}
 
 
 def _rebased(p: _Placement, index: Sequence[anf.Size], key: object) -> tuple[object, Change] | None:

@@ -12,6 +12,7 @@ from dlang.ir.affine import Knowledge
 from dlang.ir.anf import Comp, For, Prim, Reduce, ScatterAdd
 from dlang.ir.traverse import walk
 from dlang.pipeline import optimise
+from tests.programs.every_way import agree
 from tests.specialize.support import lowered, ops
 
 Index = Callable[[int, int], int]
@@ -232,3 +233,15 @@ fn f(u: f64[n], v: f64[n]) -> f64[n] = grad(loss)(u, v)
     interpreter = Interpreter(optimise(made.program, [made.entry.name], verify=True))
     for n in range(4):
         assert interpreter.run(made.entry.name, [n, np.ones(n), np.ones(n)])[-1].shape == (n,)
+
+
+@pytest.mark.parametrize("index", ["(t + c) % n", "clip(t + c, 0, n - 1)"])
+def test_a_column_that_is_added_to_one_of_neighbours_comes_behind_it(index: str) -> None:
+    agree(
+        f"""
+        fn f(x: f64[n]) -> f64 {{
+          let a = [[x[t] * f64(c) + sin(x[{index}]) for c < 4] for t < n]
+          sum(a[i, (i * i) % 4] ** 2 for i)
+        }}""",
+        [0.31, -0.72, 1.13, 0.54, -0.25],
+    )
