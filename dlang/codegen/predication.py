@@ -52,10 +52,16 @@ class _Sources:
     read: dict[loops.Slot, Read] = field(default_factory=dict)
 
     def of(self, *values: loops.Value) -> Read:
-        return frozenset[loops.Buffer]().union(*[self.read.get(v, ()) for v in values if isinstance(v, loops.Slot)])
+        return frozenset[loops.Buffer]().union(*map(self._of, values))
 
-    def array(self, buffer: loops.Buffer) -> Read:
-        return self.read.get(buffer, frozenset({buffer}))
+    def _of(self, value: loops.Value) -> Read:
+        match value:
+            case loops.Buffer():
+                return self.read.get(value, frozenset({value}))
+            case Var():
+                return self.read.get(value, frozenset())
+            case _:
+                return frozenset()
 
     def statements(self, stmts: Sequence[loops.Stmt]) -> None:
         for stmt in stmts:
@@ -64,15 +70,15 @@ class _Sources:
     def statement(self, stmt: loops.Stmt) -> None:
         match stmt:
             case loops.Load(var, buffer, offset):
-                self.read[var] = self.array(buffer) | self.of(*offset.atoms())
+                self.read[var] = self.of(buffer, *offset.atoms())
             case loops.Slice(result, source, _):
-                self.read[result] = self.array(source)
+                self.read[result] = self.of(source)
             case loops.Branch(condition, then, otherwise, results):
                 self.statements(then.stmts)
                 self.statements(otherwise.stmts)
                 for slot, a, b in zip(results, then.results, otherwise.results, strict=True):
                     self.read[slot] = self.of(condition, a, b)
-            case loops.For() | loops.While():
+            case loops.InOrder():
                 self.carried(stmt)
             case _:
                 for block in blocks(stmt):
@@ -80,7 +86,8 @@ class _Sources:
                 read = self.of(*mentions(stmt))
                 self.read.update(dict.fromkeys([v for v in bound_by(stmt) if isinstance(v, Var)], read))
 
-    def carried(self, loop: loops.For | loops.While) -> None:
+    def carried(self, loop: loops.InOrder) -> None:
+        assert isinstance(loop, loops.Stmt)
         state = {p: self.of(x) for p, x in zip(loop.params, loop.init, strict=True)}
         while True:
             self.read |= state
@@ -99,14 +106,13 @@ class _Predication:
 
     def outside(self, stmts: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
         """Statements outside of loops."""
-        loop = loops.Loop | loops.For | loops.While
-        return kept(stmts, [self.loop(s, set()) if isinstance(s, loop) else map_inside(s, self.outside) for s in stmts])
+        return kept(stmts, [self.loop(s, set()) if _is_loop(s) else map_inside(s, self.outside) for s in stmts])
 
-    def loop(self, loop: loops.Loop | loops.For | loops.While, varying: Set[Var]) -> loops.Stmt:
+    def loop(self, loop: loops.Stmt, varying: Set[Var]) -> loops.Stmt:
         """A loop. varying: what around it may differ in each iteration, and can't be foreseen."""
-        if isinstance(loop, loops.Loop):
-            return loop if loop.lanes > 1 else map_inside(loop, partial(self.inside, varying=varying))
-        state = {p for p in loop.params if isinstance(p, Var)}
+        if isinstance(loop, loops.Loop) and loop.lanes > 1:
+            return loop
+        state = {p for p in loop.params if isinstance(p, Var)} if isinstance(loop, loops.InOrder) else set()
         return map_inside(loop, partial(self.inside, varying=varying | state))
 
     def inside(self, stmts: Sequence[loops.Stmt], varying: Set[Var]) -> tuple[loops.Stmt, ...]:
@@ -115,7 +121,7 @@ class _Predication:
         out: list[loops.Stmt] = []
         for stmt in stmts:
             match stmt:
-                case loops.Loop() | loops.For() | loops.While():
+                case _ if _is_loop(stmt):
                     out.append(self.loop(stmt, varying))
                 case loops.Branch(condition=Var() as condition) if condition in varying and self.gains(stmt):
                     out.append(_in_one_path(stmt))
@@ -126,10 +132,13 @@ class _Predication:
         return tuple(kept(stmts, out))
 
     def gains(self, stmt: loops.Branch) -> bool:
+        """Tells whether a branch is light, and its condition does not wait for what its arms store."""
         stored = [s.buffer for s in walk((stmt,)) if isinstance(s, loops.Store)]
-        return _is_light(stmt) and self.sources.of(stmt.condition).isdisjoint(
-            array for buffer in stored for array in self.sources.array(buffer)
-        )
+        return _is_light(stmt) and self.sources.of(stmt.condition).isdisjoint(self.sources.of(*stored))
+
+
+def _is_loop(stmt: loops.Stmt) -> bool:
+    return isinstance(stmt, loops.Loop | loops.InOrder)
 
 
 def _in_one_path(stmt: loops.Stmt) -> loops.Stmt:
@@ -152,9 +161,9 @@ def _cost(stmt: loops.Branch) -> tuple[int, int] | None:
         match s:
             case loops.Compute(_, name, args) if is_total(name, args):
                 operations += COST[name]
-            case loops.Convert(var, _) if is_number(var):
+            case loops.Assert():
                 operations += 1
-            case loops.Evaluate() | loops.Assert():
+            case _ if s.IS.scalar and not isinstance(s, loops.Compute) and all(map(is_number, bound_by(s))):
                 operations += 1
             case loops.Load(_, buffer, _) if not is_reference(buffer.dtype):
                 accesses += 1
