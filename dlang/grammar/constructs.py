@@ -377,6 +377,34 @@ def _if_let(stop: Stop) -> Explanation:
     return stop.says("E0115", message, "", help, edit=Edit(stop.at - 1, end, new), token=span)
 
 
+# ---- values ----------------------------------------------------------------------------------------------------------
+def _binding_as_value(stop: Stop) -> Explanation | None:
+    """`= let y = 1.0 in y`"""
+    if stop.token.kind not in ("let", "var") or not stop.expects_value or "let" in stop.accepted:
+        return None
+    help = f"a name is bound by a statement of a block: `{{ {stop.token.kind} x = …; x }}`"
+    return stop.says("E0101", f"expected an expression, found the keyword `{stop.token.kind}`", "", help)
+
+
+def _second_statement(stop: Stop) -> Explanation | None:
+    """`assert c "…"`, `if c { … } x`"""
+    token, before = stop.token, stop.before
+    if "NL" not in stop.accepted or before is None or "\n" in stop.source.text[before.end : token.start]:
+        return None
+    message = f"expected {expected(stop)}, found {found(stop)}"
+    if token.kind == "STRING" and stop.tokens[stop.statement].kind == "assert":
+        comma = Edit(stop.at, stop.at, [stop.as_token(",", stop.at)])
+        return stop.says("E0101", message, "", 'a message follows behind a comma: `assert c, "…"`', edit=comma)
+    if before.kind != "}" or token.kind not in _BEGINS_STATEMENT:
+        return None
+    message = f"expected `;` or a new line, found {found(stop)}"
+    edit = Edit(stop.at, stop.at, [Token("NL", ";", token.start, token.start)])
+    return stop.says("E0101", message, "", "a statement ends with a new line or `;`", edit=edit)
+
+
+_BEGINS_STATEMENT = frozenset("NAME UNAME INT FLOAT STRING let var for while return break continue assert".split())
+
+
 CONSTRUCTS: tuple[Callable[[Stop], Explanation | None], ...] = (
     _lambda,
     _choice,
@@ -387,4 +415,6 @@ CONSTRUCTS: tuple[Callable[[Stop], Explanation | None], ...] = (
     _declaration,
     _return,
     _function_by_let,
+    _binding_as_value,
+    _second_statement,
 )

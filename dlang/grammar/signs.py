@@ -377,13 +377,13 @@ def _type_parameters(stop: Stop) -> Explanation | None:
 
 
 def _braces_of_fields(stop: Stop) -> Explanation | None:
-    """`Point { x: 1.0 }` for a value, `Circle { r: f64 }` for a variant"""
+    """`Point { x: 1.0 }`, `Point { x = 1.0 }` for a value, `Circle { r: f64 }` for a variant"""
     name = stop.tokens[stop.at - 1].text
     closing = stop.closing(stop.at)
     declared = "(" in stop.accepted and not stop.after_value
     if not declared and not stop.after_value:
         return None
-    if not declared and not (stop.is_kind(1, "NAME") and (stop.is_kind(2, ":") or stop.is_kind(2, ","))):
+    if not declared and not (stop.is_kind(1, "NAME") and any(stop.is_kind(2, k) for k in (":", ",", "="))):
         return None
     depth = 0
     new: list[Token] = []
@@ -404,7 +404,7 @@ def _braces_of_fields(stop: Stop) -> Explanation | None:
 
 def _comma(stop: Stop) -> Explanation | None:
     """`a, b = b, a`, `return 1, 2`, `{1, 2}`"""
-    if not (stop.token.kind == "," and stop.after_value and ("NL" in stop.accepted or "}" in stop.accepted)):
+    if not (stop.token.kind == "," and stop.after_value and stop.accepted & {"NL", "}", END}):
         return None
     begin = stop.statement
     end = stop.seek(begin, ("NL",))
@@ -416,29 +416,22 @@ def _comma(stop: Stop) -> Explanation | None:
         start = begin + 1
     elif stop.tokens[begin - 1].kind == "{" and begin > 1 and stop.tokens[begin - 2].kind in ("=", "(", ",", "return"):
         array_text = f"[{stop.text(begin, end)}]"
-        new = [stop.as_token("[", begin - 1), *stop.tokens[begin:end], stop.as_token("]", end)]
-        edit = Edit(begin - 1, end + 1, new)
+        listed = [stop.as_token("[", begin - 1), *stop.tokens[begin:end], stop.as_token("]", end)]
+        edit = Edit(begin - 1, end + 1, listed)
         return stop.says("E0115", "there are no sets", "", f"an array is written `{array_text}`", edit=edit)
-    changes: dict[int, tuple[str, str]] = {}
+    opened, closed = set[int](), set[int]()
     for low, high in ((start, end),) if start > begin else ((begin, equals), (equals + 1, end)):
         if low < high and stop.tokens[stop.seek(low, (",",))].kind == "," and stop.seek(low, (",",)) < high:
-            changes[low], changes[high] = ("(", ""), ("", ")")
-    new = []
+            opened.add(low)
+            closed.add(high - 1)
+    new: list[Token] = []
     for index in range(begin, end):
-        for bracket in (changes.get(index, ("", ""))[1], changes.get(index, ("", ""))[0]):
-            if bracket:
-                new.append(stop.as_token(bracket, index))
-        new.append(stop.tokens[index])
-    if changes.get(end, ("", ""))[1]:
-        new.append(stop.as_token(")", end))
-    written = " ".join(t.text for t in new)
-    for spaced, close in (("( ", "("), (" )", ")"), (" ,", ","), ("[ ", "["), (" ]", "]"), (" .", ".")):
-        written = written.replace(spaced, close)
-    help = (
-        f"a tuple stands in parentheses: `{written}`"
-        if len(written) < 60
-        else "a tuple stands in parentheses: `(a, b)`"
-    )
+        new += [stop.as_token("(", index)] if index in opened else []
+        new += [stop.tokens[index]]
+        new += [stop.as_token(")", index)] if index in closed else []
+    changes = {k: "(" * (k in opened) + stop.tokens[k].text + ")" * (k in closed) for k in opened | closed}
+    written = stop.rewritten(start if stop.tokens[begin].kind == "fn" else begin, end, changes)
+    help = f"a tuple stands in parentheses: `{written if len(written) < 60 else '(a, b)'}`"
     return stop.says("E0101", f"expected {expected(stop)}, found `,`", "", help, edit=Edit(begin, end, new))
 
 

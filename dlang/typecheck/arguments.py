@@ -15,7 +15,7 @@ from dlang.typecheck.schemes import Instantiated
 from dlang.typecheck.scope import Scope
 from dlang.typecheck.state import Term
 from dlang.typecheck.terms import I64, of_var, substitute, substitute_size
-from dlang.typecheck.types import MISTAKE, Size, SizeVar, Type, TypeArray, TypeFn, TypeVar, Var, resolve
+from dlang.typecheck.types import MISTAKE, Size, SizeVar, Type, TypeArray, TypeFn, TypeTuple, TypeVar, Var, resolve
 from dlang.typecheck.unify import effects_root
 
 
@@ -173,6 +173,10 @@ def no_function(t: Type, e: s.Call) -> tuple[str, ...]:
     function, inside = e.function.span.text, ", ".join(a.span.text for a in e.arguments)
     if isinstance(t, TypeArray) and e.arguments:
         return (f"an element is `{function}[{inside}]`",)
+    items = t.items if isinstance(t, TypeTuple) else ()
+    for k, item in enumerate(items):
+        if isinstance(resolve(item), TypeFn):
+            return (f"it is a tuple, whose item `.{k}` is a function: `{function}.{k}({inside})`",)
     if isinstance(e.function, s.Number | s.Binary):
         left = f"({function})" if isinstance(e.function, s.Binary) else function
         return (f"to multiply, write `{left} * {inside if inside.isidentifier() else f'({inside})'}`",)

@@ -126,10 +126,20 @@ _METHODS = {
 _ARGUMENTS = {"dim": "axis", "dims": "axis", "axes": "axis", "keepdim": "keepdims", "rtol": "tol", "atol": "tol"}
 
 
+_DESCENDING = "the elements in descending order are `reverse(sort(x))`"
+_WITHOUT_ARGUMENT = {
+    "reverse": _DESCENDING,
+    "descending": _DESCENDING,
+    "key": "`x[argsort(keys)]` has the elements in the order of their keys",
+}
+
+
 def of_argument(name: str, known: list[str]) -> tuple[str, ...]:
-    """Suggests the name of an argument here for its name in another library, if a parameter has that name."""
+    """Suggests what stands here for an argument of another library: another name, or another way to say it."""
     meant = _ARGUMENTS.get(name)
-    return (f"it is called `{meant}` here",) if meant in known else ()
+    if meant in known:
+        return (f"it is called `{meant}` here",)
+    return (_WITHOUT_ARGUMENT[name],) if name in _WITHOUT_ARGUMENT else ()
 
 
 def of_value(name: str) -> str | None:

@@ -165,7 +165,7 @@ def helps(
     if isinstance(b, ty.TypeCon) and b.name == "bool" and is_number(a):
         zero = "0" if isinstance(a, ty.TypeCon) and a.name in ty.INTS else "0.0"
         return (f"compare with something to get a `bool`, such as `{text_of(parts[0]) if parts else 'x'} != {zero}`",)
-    if operator in ("+", "-", "*", "/") and (is_structure(a) or is_structure(b)):
+    if operator in ("+", "-", "*", "/") and (is_structure(a) or is_structure(b)) and not is_option(a) | is_option(b):
         return ("a function of the floats in it is applied by `map_floats(|v| …, x)`, of two by `map_floats(f, x, y)`",)
     if (
         wanted is not None
