@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from dlang.ir import anf
 from dlang.ir.anf import Array, Atom, Let, Lit, Reduce, Scalar, ScatterAdd, Size, Var, fresh, poly
 from dlang.ir.marks import is_mark
+from dlang.ir.traverse import bound_vars, map_inner, mentioned as mentioned_vars, walk, with_lets
 from dlang.ir.types import I64
 from dlang.ops.monoids import CHOOSING, MONOIDS, identity, result_dtype
 from dlang.specialize.analysis import mentioned
@@ -85,7 +86,7 @@ def collect(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Value)
         dtypes = tuple([p.type.dtype for p in parts if isinstance(p.type, Scalar)])
         outs = e.comp(axes, lets, tuple(parts), destinations, dtypes)
         return gathered(value, outs, shape)
-    same_sizes(f, axes, lets, value)
+    lets = without_sizes(f, lets, {a.var for a in axes}, [p.type for p in parts])
     if len(parts) == 1 and is_comprehension(lets, parts[0]):
         out = gathered(value, [nested(f, axes, lets, parts[0])], shape)
     else:
@@ -134,12 +135,30 @@ def outside(value: Value, inner: set[anf.Var]) -> Value:
     return with_parts(value, [outside(p, inner) for p in parts]) if parts else value
 
 
-def same_sizes(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Value) -> None:
-    """The sizes of an element are known outside of the comprehension."""
-    inner = {a.var for a in axes} | defined(lets)
-    for p in leaves(value):
-        if isinstance(p.type, anf.Array) and any(s.mentions(inner) for s in p.type.shape):
+def without_sizes(f: Frame, lets: list[Let], binders: set[anf.Var], types: Sequence[anf.Type]) -> list[Let]:
+    """The code of an element without what its sizes are computed by, which is emitted here: they are those of all."""
+    block = anf.Block(tuple(lets), ())
+    makers = {v: let for let in walk(block) for v in let.vars}
+    sizes = [v for t in types if isinstance(t, Array) for s in t.shape for v in s.atoms()]
+    inner = {*bound_vars(block), *binders}
+    wanted, moved = [v for v in sizes if v in inner], set[anf.Var]()
+    if not wanted:
+        return lets
+    while wanted:
+        let = makers.get(wanted.pop())
+        if let is None or not isinstance(let.op, anf.Prim | anf.IndexExpr | anf.Assert):
             raise unsupported("a comprehension whose elements differ in size", f.emitter.span)
+        if not moved.issuperset(let.vars):
+            moved.update(let.vars)
+            wanted += [v for v in mentioned_vars(let.op) if v in inner]
+    f.emitter.emit_before([let for let in walk(block) if moved.intersection(let.vars)])
+    return list(_without(block, moved).lets)
+
+
+def _without(block: anf.Block, moved: set[anf.Var]) -> anf.Block:
+    """The block without what binds some variables, at any depth."""
+    inner = map_inner(block, lambda b: _without(b, moved))
+    return with_lets(inner, [let for let in inner.lets if not moved.intersection(let.vars)], inner.results)
 
 
 def defined(lets: list[Let]) -> set[anf.Var]:

@@ -33,8 +33,8 @@ class Emitter:
 
     definitions: the polynomials that variables are; computed: those that they are if nothing wraps. settled: the sizes
     that are no variables and do not wrap, as there are arrays of them, or that was checked; scoped. whole: the sizes
-    with exact divisions in them that were checked; scoped too. via: the call in whose place the code stands that is
-    emitted now, if that is to be told.
+    with exact divisions in them that were checked; scoped too. operands: those of each floor. via: the call in whose
+    place the code stands that is emitted now, if that is to be told.
     """
 
     lets: list[Let] = field(default_factory=list)
@@ -44,6 +44,7 @@ class Emitter:
     settled: set[Size] = field(default_factory=set)
     floors: dict[tuple[Size, Size], Var] = field(default_factory=dict)
     whole: set[Size] = field(default_factory=set)
+    operands: dict[Var, tuple[Size, Size]] = field(default_factory=dict)
     span: Span | None = None
     via: CallSite | None = None
 
@@ -189,12 +190,26 @@ class Emitter:
                 positive = self.prim("gt", by, Lit(0, "i64"))
                 (by,) = self.check(positive, "E0803", ("integer division by zero",), (), (by,))
             (v,) = self.emit(anf.Prim("floordiv", (self.atom(dividend), by)), I64, name="h")
-            self.floors[key] = v
-            if c is None or c > 0:
-                self.facts.floors[v] = (dividend, divisor)
-                if self.facts.proves_nonnegative(dividend):
-                    self.facts.size(v)
+            self.operands[v] = key
+            self.note_floor(v)
         return poly(self.floors[key])
+
+    def note_floor(self, v: Var) -> None:
+        """Has equal floors be this variable from here on."""
+        dividend, divisor = self.operands[v]
+        self.floors[dividend, divisor] = v
+        if divisor.constant is None or divisor.constant > 0:
+            self.facts.floors[v] = (dividend, divisor)
+            if self.facts.proves_nonnegative(dividend):
+                self.facts.size(v)
+
+    def emit_before(self, lets: Iterable[Let]) -> None:
+        """Emits code of an inner block here, in front of it: its floors are known here, too."""
+        for let in lets:
+            self.lets.append(let)
+            for v in let.vars:
+                if v in self.operands:
+                    self.note_floor(v)
 
     def divided(self, size: Size) -> Size:
         """A size with exact divisions in it: known to be whole, or checked, once in a block."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from dlang.ir import anf
 from dlang.ir.anf import Array, Atom, Block, Lit, Scalar, Size, Token, Type, Var, fresh, poly
-from dlang.ir.traverse import walk
 from dlang.ir.types import I64
 from dlang.specialize.analysis import WORLD, effects_of
 from dlang.specialize.arith import zeros
@@ -29,7 +28,7 @@ from dlang.specialize.binders import (
     points_of,
     with_chosen,
 )
-from dlang.specialize.comprehensions import collect, gathered, stored
+from dlang.specialize.comprehensions import collect, gathered, stored, without_sizes
 from dlang.specialize.frame import Frame, Level, scalar, unsupported
 from dlang.specialize.functions import apply
 from dlang.specialize.generated import construct, generated, opened, tag_of
@@ -181,7 +180,7 @@ def nest(
         results = (*after, world.token)
     world.token = before
     if depth == 0:
-        same_size(f, body, rows)
+        body = without_sizes(f, body, {i, *params}, rows.leaves)
     init = start(rows.leaves)
     out = [*rows.formals(), fresh("world", Token())]
     loop = anf.For(i, poly(0), b.size, (*params, token), (*init, before), Block(tuple(body), results))
@@ -248,14 +247,6 @@ def roomy(f: Frame, rows: Rows, count: Atom, room: Atom, arrays: Sequence[Atom])
 def variable(a: Atom) -> Var:
     assert isinstance(a, Var)
     return a
-
-
-def same_size(f: Frame, body: Sequence[anf.Let], rows: Rows) -> None:
-    """The sizes of an element are known outside."""
-    inside = {v for let in walk(Block(tuple(body), ())) for v in let.vars}
-    for t in rows.leaves:
-        if isinstance(t, Array) and any(s.mentions(inside) for s in t.shape):
-            raise unsupported("a comprehension whose elements differ in size", f.emitter.span)
 
 
 # ---- maps of floats --------------------------------------------------------------------------------------------------
