@@ -82,11 +82,13 @@ def saved_values(let: Let, scope: Scope) -> tuple[list[Let], dict[Var, Read]]:
     assert isinstance(op, Comp)
     names = [a.var for a in op.axes]
     definitions = {v: inner.op for inner in op.body.lets for v in inner.vars}
+    order = {v: k for k, v in enumerate(definitions)}
     values: dict[Var, Read] = {}
     for var, atom, d in zip(let.vars, op.body.results, op.destinations, strict=True):
         plain = isinstance(d, Reduce) and d.monoid in ("sum", "set") and d.into is None and d.shape
         if plain and isinstance(atom, Var) and isinstance(definitions.get(atom), Prim) and is_float(atom.type):
-            if determines(op.axes, d.index):
+            known_before = all(order.get(v, -1) < order[atom] for e in d.index for v in e.atoms())
+            if known_before and determines(op.axes, d.index):
                 values.setdefault(atom, Read(var, d.index))
     box = hull(op.axes, scope.known.within(op.axes)) if scope.fleeting else None
     if box is None:

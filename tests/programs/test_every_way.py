@@ -127,3 +127,25 @@ PRINTED = {
 def test_what_a_function_does_happens_once_for_each_derivative(name: str) -> None:
     # `derivatives_` differentiates f six times.
     assert agree(EFFECTS[name], POINT).splitlines() == PRINTED[name] * 6
+
+
+STORED = {
+    "an index that is found behind the value": """
+        fn f(x: f64[n]) -> f64 {
+          let a = [[x[t], 2.0 * x[t]] for t < n]
+          sum(exp(a[n - 1 - i, 0] ** 2) * a[i, (i + 1) % 2] for i < n)
+        }""",
+    "an index that the value decides": """
+        fn f(x: f64[n]) -> f64 {
+          let a = [[x[t] * f64(c + 1) for c < 2] for t < n]
+          sum({
+            let v = exp(a[n - 1 - i, 0])
+            v * a[i, i64(10.0 * v) % 2]
+          } for i < n)
+        }""",
+}
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_a_value_is_read_where_it_was_stored(name: str) -> None:
+    agree(STORED[name], POINT)
