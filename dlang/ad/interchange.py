@@ -6,9 +6,10 @@ becomes
 
     S[i] = f(x[i]);  for k (S) { S'[i] = g(S[i], x[i], c[k]) };  y[i] = h(S[i])
 
-where all points have the same iterations. A point of the first adds to the cotangents of c in each iteration, so it has
-no parallel adjoint, and that of loops over the points one after another is slow. Those of the second are comprehensions
-again, as if the program had been written with whole arrays, and its loop saves the same numbers.
+where all points have the same iterations. A check in one is done at all points before the next. A point of the first
+adds to the cotangents of c in each iteration, so it has no parallel adjoint, and that of loops over the points one
+after another is slow. Those of the second are comprehensions again, as if the program had been written with whole
+arrays, and its loop saves the same numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dlang.ir.affine import Knowledge
 from dlang.ir.builder import Builder
 from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import free_vars, mentioned, walk
+from dlang.ir.traverse import free_vars, mentioned, parts, walk
 from dlang.ir.types import dtype_of, type_of
 
 
@@ -44,11 +45,13 @@ def interchanged(
     needed = {*free_vars(loop), *mentioned(anf.Block(after, op.body.results)), *_indices(op)}
     stored = [v for x in before if not _is_repeated(x) for v in x.vars if v in _sources(needed, points.again)]
     local = {*(a.var for a in op.axes), *(v for x in before for v in x.vars)}
-    if loop.low.mentions(local) or loop.high.mentions(local) or _may_fail((*loop.body.lets, *after)):
+    if loop.low.mentions(local) or loop.high.mentions(local) or _may_fail_inside((*loop.body.lets, *after)):
         return None
     if not all(isinstance(v.type, anf.Scalar) and numeric(v.type) for v in (*stored, *loop.params)):
         return None
     own = [k for k, p in enumerate(loop.params) if p in _differing(loop, local)]
+    if any(isinstance(x.op, anf.Assert) for x in _of_all(loop, own)):  # these are done where there is no point, too
+        return None
     with b.scope() as made:
         init = [loop.init[k] for k in own]
         arrays = points.arrays([*stored, *init])
@@ -72,8 +75,9 @@ def _is_box(axes: Sequence[anf.Axis], known: Knowledge) -> bool:
     )
 
 
-def _may_fail(lets: tuple[anf.Let, ...]) -> bool:
-    return any(isinstance(let.op, anf.Assert) for let in walk(anf.Block(lets, ())))
+def _may_fail_inside(lets: Sequence[anf.Let]) -> bool:
+    """Tells whether some code in lets may fail; a check that is one of them stays beside what relies on it."""
+    return any(isinstance(i.op, anf.Assert) for let in lets for block in parts(let.op).blocks for i in walk(block))
 
 
 def _indices(op: anf.Comp) -> list[anf.Var]:
@@ -108,6 +112,11 @@ def _differing(loop: anf.For, local: Set[anf.Var]) -> set[anf.Var]:
         if not more:
             return found
         found |= more
+
+
+def _of_all(loop: anf.For, own: Sequence[int]) -> list[anf.Let]:
+    """The lets of an iteration that compute what is the same at all points. own: the positions of the rest."""
+    return pruned(loop.body.lets, [r for k, r in enumerate(loop.body.results) if k not in own])
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +173,11 @@ class _Points:
 
         own: the positions of what differs between points in its state. init: the arrays of the first values of that.
         """
-        shared = [r for k, r in enumerate(loop.body.results) if k not in own]
         before = self.arrays([loop.params[k] for k in own])
         after = self.arrays([loop.params[k] for k in own])
         last = self.arrays([let.vars[k] for k in own])
         with self.b.scope() as lets:
-            for inner in pruned(loop.body.lets, shared):
+            for inner in _of_all(loop, own):
                 self.b.append(inner)
             state = {loop.params[k]: array for k, array in zip(own, before, strict=True)}
             following = [loop.body.results[k] for k in own]

@@ -158,10 +158,18 @@ def _may_be_a_point(let: anf.Let) -> bool:
     match let.op:
         case anf.If() | anf.Comp():
             return all(_may_be_a_point(inner) for block in op_blocks(let.op) for inner in block.lets)
+        case anf.For() as loop:
+            return _is_recurrence(loop)
         case anf.Assert() | anf.StopGradient() | anf.Update():
             return True
         case op:
             return op.IS.point
+
+
+def _is_recurrence(loop: anf.For) -> bool:
+    """Tells whether a loop computes numbers from numbers, one iteration after another, in as many for all points."""
+    state = all(isinstance(p.type, anf.Scalar) and p.type.dtype in anf.DTYPES for p in loop.params)
+    return state and not loop.early and all(map(_may_be_a_point, loop.body.lets))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dlang.host.errors import RunError
+from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Comp, For
 from dlang.ir.traverse import walk
 from dlang.pipeline import optimise
@@ -35,6 +37,9 @@ POINTS: dict[str, str] = {
     "a counter that differs between points": (
         "{ var (y, t) = (x, i); for j < k { y = 0.5 * y * y + c[t % k]; t += 2 }; y }"
     ),
+    "a counter that is checked at no point, too": (
+        "{ var (y, t) = (x, 1); for j < k { y = 0.5 * y * y + c[t]; t = (3 + t - i64(c[t] > 9.0)) % k }; y }"
+    ),
     "branches": "{ var y = x; for j < k { if y > 0.2 { y = y * c[j] } else { y = y + c[k - 1 - j] ** 2 } }; y }",
     "no iterations": "{ var y = x; for j in k..k - 1 { y = y * c[j] }; y * c[0] }",
     "as many iterations as the number of the point": "{ var y = x; for j < i { y = y * c[j % k] + 0.5 }; y }",
@@ -57,9 +62,9 @@ def test_the_gradient_of_a_recurrence_at_many_points(point: str) -> None:
     assert any(np.any(e) for e in four_ways(written(point, total), [3, 5, C, X]))
 
 
-OTHER = (  # of which some have no loop, or one whose iterations may fail, or differ in number
+OTHER = (  # of which some have no loop, or one whose iterations differ in number, or may fail at no point
     "a loop in a loop",
-    "a counter that chooses the element",
+    "a counter that is checked at no point, too",
     "no iterations",
     "as many iterations as the number of the point",
 )
@@ -73,3 +78,22 @@ def test_it_is_loops_around_comprehensions(point: str) -> None:
     loops = [let.op for f in program.functions.values() for let in walk(f.body) if isinstance(let.op, For)]
     assert loops and all(any(isinstance(let.op, Comp) for let in loop.body.lets) for loop in loops)
     assert not any(isinstance(let.op, For) for loop in loops for let in walk(loop.body))
+
+
+@pytest.mark.parametrize("n", [0, 2])
+def test_a_check_of_what_all_points_share_is_done_where_there_is_a_point(n: int) -> None:
+    text = """
+fn at(c: f64[k], x: f64, to: i64[m]) -> f64 { var (y, t) = (x, 0)
+for j < k { y = y * c[j] + 1.0
+t = to[t] }
+y * f64(t) }
+fn f(c: f64[k], x: f64[n], to: i64[m]) -> f64 = sum(at(c, v, to) for v in x)
+fn main(c: f64[k], x: f64[n], to: i64[m]) -> f64[k] = grad(f)(c, x, to)"""
+    made = lowered(text, "main")
+    program = optimise(made.program, [made.entry.name], verify=True)
+    values = [3, n, 2, C, X[:n], np.array([1, 7])]
+    if n:
+        with pytest.raises(RunError, match="index 7 is out of range"):
+            Interpreter(program).run(made.entry.name, values)
+    else:
+        Interpreter(program).run(made.entry.name, values)

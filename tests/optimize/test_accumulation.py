@@ -70,6 +70,16 @@ ACCUMULATE = {
         "var (a, s) = (zeros(3), 0.0); for i < n { a[k[i] as Idx<3>] += x[i]; s += x[i] }; (a, s)",
     ),
 }
+RECURRENCES = {
+    "what a recurrence gives": (
+        "f64",
+        "var s = 0.0; for i < n { var t = x[i]; for j < n { t = 0.5 * t * x[j] + 0.1 }; s += t * t }; s",
+    ),
+    "what a recurrence with checks gives": (
+        "(f64, f64[n])",
+        "var s = 0.0; for i < n { var t = x[i]; for j in k { t = sin(t + x[(j + i) % n]) }; s += t }; (s, x)",
+    ),
+}
 STAY = {
     "what the next iteration reads": ("f64", "var s = 1.0; for v in x { s = s * v + 1.0 }; s"),
     "what a condition reads": ("f64", "var s = 0.0; for v in x { if s < 1.0 { s += v } }; s"),
@@ -100,15 +110,20 @@ STAY = {
         "f64[n]",
         "var a = x; for i < n { let b = [x[(j + i) % n] for j < n]; a = tanh(a * b) }; a",
     ),
+    "a loop of as many iterations as it takes": (
+        "f64",
+        "var s = 0.0; for v in x { var t = v * v; while t > 0.1 { t *= 0.5 }; s += t }; s",
+    ),
     "until it ends": ("f64", "var s = 0.0; for v in x { if v < -1.0 { break }; s += v }; s"),
     "an element that is read": ("f64[n]", "var a = x; for i < n - 1 { a[i + 1] += 0.5 * a[i] }; a"),
 }
+CASES = {**ACCUMULATE, **RECURRENCES, **STAY}
 
 
 @cache
 def program(case: str, derivative: bool) -> tuple[Program, Program, str, int]:
     """The program of a case as it is written and optimised, or its gradient; its entry, and its further results."""
-    result, body = {**ACCUMULATE, **STAY}[case]
+    result, body = CASES[case]
     text = f"fn f(x: f64[n], k: i64[n]) -> {result} {{ {body.replace('; ', chr(10))} }}\n"
     weighed = "r" if result == "f64" else "sum(r * cos(r))" if "[" in result else ""
     if derivative:
@@ -127,7 +142,7 @@ def value(p: Program, name: str, x: np.ndarray[Any, Any], k: np.ndarray[Any, Any
 
 
 @pytest.mark.parametrize("n", [0, 1, 5])
-@pytest.mark.parametrize("case", [*ACCUMULATE, *STAY])
+@pytest.mark.parametrize("case", CASES)
 def test_the_meaning_stays(case: str, n: int) -> None:
     written, p, name, _ = program(case, False)
     for a, b in zip(value(written, name, X[:n], K[:n]), value(p, name, X[:n], K[:n]), strict=True):
@@ -139,12 +154,18 @@ def test_no_loop_is_left(case: str) -> None:
     assert loops(program(case, False)[1]) == 0
 
 
+@pytest.mark.parametrize("case", RECURRENCES)
+def test_a_recurrence_is_done_at_all_points(case: str) -> None:
+    (f,) = program(case, False)[1].functions.values()
+    assert not any(isinstance(let.op, For) for let in f.body.lets) and loops(program(case, False)[1]) == 1
+
+
 @pytest.mark.parametrize("case", STAY)
 def test_what_depends_on_earlier_iterations_or_makes_arrays_stays_a_loop(case: str) -> None:
     assert loops(program(case, False)[1]) == 1
 
 
-@pytest.mark.parametrize("case", [c for c, (r, _) in {**ACCUMULATE, **STAY}.items() if r.startswith("f64")])
+@pytest.mark.parametrize("case", [c for c, (r, _) in CASES.items() if r.startswith("f64")])
 def test_the_gradient_is_that_of_differences(case: str) -> None:
     written, _, name, _ = program(case, False)
     _, gradient, entry, extra = program(case, True)
