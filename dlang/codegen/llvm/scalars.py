@@ -7,7 +7,7 @@ import math
 import struct
 from dataclasses import dataclass, field
 
-from dlang.codegen.llvm import half, texts, threefry
+from dlang.codegen.llvm import half, powers, texts, threefry
 from dlang.codegen.llvm.assembly import TERM, Arithmetic, Line
 from dlang.codegen.llvm.half import register_dtype
 from dlang.codegen.llvm.lines import Lines
@@ -360,20 +360,27 @@ class Scalars:
     def _power(self, dtypes: tuple[str, ...], args: list[str], exponent: int | None) -> str:
         dtype = dtypes[0]
         x, y = args
-        if exponent is not None and -32 <= exponent <= 64 and (exponent >= 0 or dtype in FLOATS):
+        if exponent is not None and exponent in powers.SQUARED and (exponent >= 0 or dtype in FLOATS):
             return self._constant_power(dtype, x, exponent)
         if dtype in FLOATS:
             if dtypes[1] in FLOATS:
                 return self.mathematics("pow", dtype, [x, y])
-            power = self.mathematics("pow", dtype, [x, self.convert(y, dtypes[1], dtype)])
-            # a large exponent loses its last bit as a float, and the sign of the power is in that
-            is_odd = self.emit(f"trunc {self.type(dtypes[1])} {y} to {self.type('bool')}")
-            return self.select(is_odd, dtype, self.intrinsic("copysign", dtype, power, x), power)
+            return self._whole_power(dtype, x, y)
         wide = "u64" if dtype in UNSIGNED else "i64"
         base = self.convert(x, dtype, wide)
         power = self.convert(y, dtypes[1], "i64")
-        self.module.helpers["dl_powi"] = POWER
+        self.module.helpers["dl_powi"] = powers.OF_INTEGERS
         return self.convert(self.by_lane("dl_powi", [(base, wide), (power, "i64")], wide), wide, dtype)
+
+    def _whole_power(self, dtype: str, x: str, y: str) -> str:
+        """Emits a power of floats; the exponent is an i64 that is not known."""
+        number, copysign = self.type(dtype), f"llvm.copysign.{self.suffix(dtype)}"
+        self.module.declare(copysign, number, number, number)
+        logarithmic = self._routine("pow", dtype)
+        self.module.expand(logarithmic)
+        symbol, text = powers.of_floats(logarithmic, copysign, LLVM[dtype], self.width)
+        self.module.helpers[symbol] = text
+        return self.emit(f"call {number} @{symbol}({number} {x}, {self.type('i64')} {y})")
 
     def _constant_power(self, dtype: str, x: str, exponent: int) -> str:
         """Emits a power by repeated squaring: the exponent is small."""
@@ -392,11 +399,14 @@ class Scalars:
 
     def mathematics(self, name: str, dtype: str, args: list[str]) -> str:
         """A function of the module `mathematics`."""
-        function = routine(name, dtype, self.width, self.module.avx512)
-        type = self.type(dtype)
-        assert function is not None, f"{name} of {dtype}"
+        function, type = self._routine(name, dtype), self.type(dtype)
         kept = self.module.expand(function)
         return self.emit(f"call {type} @{function.symbol}({', '.join(f'{type} {a}' for a in args)}){kept}")
+
+    def _routine(self, name: str, dtype: str) -> Routine:
+        function = routine(name, dtype, self.width, self.module.avx512)
+        assert function is not None, f"{name} of {dtype}"
+        return function
 
     def sine_and_cosine(self, dtype: str, angle: str) -> tuple[str, str] | None:
         """Both of an angle at once; None if each has to be computed alone."""
@@ -484,25 +494,3 @@ class Scalars:
             beats = self.compare(sign + ("gt" if largest else "lt"), dtype, new, best)
             level = self.compare(sign + ("ge" if largest else "le"), dtype, new, best)
         return self.binary("or", "bool", beats, self.binary("and", "bool", level, first))
-
-
-POWER = """define internal i64 @dl_powi(i64 %x, i64 %y) nounwind willreturn memory(none) {
-entry:
-  br label %head
-head:
-  %b = phi i64 [ %x, %entry ], [ %b2, %next ]
-  %e = phi i64 [ %y, %entry ], [ %e2, %next ]
-  %r = phi i64 [ 1, %entry ], [ %r2, %next ]
-  %more = icmp sgt i64 %e, 0
-  br i1 %more, label %next, label %done
-next:
-  %odd = trunc i64 %e to i1
-  %m = mul i64 %r, %b
-  %r2 = select i1 %odd, i64 %m, i64 %r
-  %b2 = mul i64 %b, %b
-  %e2 = lshr i64 %e, 1
-  br label %head
-done:
-  ret i64 %r
-}
-"""
