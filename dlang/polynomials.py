@@ -202,6 +202,10 @@ class Poly(Generic[A]):
         """The terms that do not mention `atom`."""
         return Poly({m: c for m, c in self.terms.items() if atom not in m})
 
+    def without_constant(self) -> Poly[A]:
+        """The terms that mention an atom."""
+        return Poly({m: c for m, c in self.terms.items() if m})
+
     def substitute(self, replace: Callable[[A], Poly[A] | None]) -> Poly[A]:
         """Each atom replaced by `replace(atom)`; None keeps it. Returns self if nothing is replaced."""
         replacements = {a: r for m in self.terms for a in m if (r := replace(a)) is not None}

@@ -11,11 +11,13 @@ from dlang.codegen import loops
 from dlang.codegen.invariants import Outside
 from dlang.codegen.memory import Frame, Memory, Place, fresh_axes, whole
 from dlang.codegen.node_layout import holds_references
-from dlang.codegen.peeling import peeled
+from dlang.codegen.peeling import peeled, unswitched
 from dlang.codegen.regions import Nodes
 from dlang.codegen.stacks import Part, offset, parts_of, without_copies
+from dlang.codegen.traverse import map_inside, walk
 from dlang.codegen.vectorize import Lanes
 from dlang.diagnostics import Span
+from dlang.inequalities import Facts
 from dlang.ir import anf
 from dlang.ir.anf import Array, Atom, Block, Comp, Let, Lit, Scalar, Size, Token, Var, fresh, poly
 from dlang.ir.terms import ZERO
@@ -45,7 +47,8 @@ class Scheduler(ABC):
     looping: whether the code is inside of a loop. short: whether its loops are to be little code.
     at: the block under way and the position of the let at hand; finished: what lets after it make, done already.
     outside: of the loops in order under way, the innermost last. device: whether loops and products are for one.
-    sizes: the variables so far that are names of polynomials. flats: the variables so far whose texts are in one piece.
+    sizes: the variables so far that are names of polynomials; facts: sizes so far, and between which ends the axes
+    around are. holds: conditions whose value is known here. flats: the variables so far whose texts are in one piece.
     """
 
     program: anf.Program
@@ -67,6 +70,8 @@ class Scheduler(ABC):
     outside: list[Outside] = field(default_factory=list)
     device: bool = False
     sizes: dict[Var, Size] = field(default_factory=dict)
+    facts: Facts[Var] = field(default_factory=Facts)
+    holds: dict[Atom, bool] = field(default_factory=dict)
     flats: set[Var] = field(default_factory=set)
     out: list[loops.Stmt] = field(default_factory=list)
 
@@ -103,6 +108,13 @@ class Scheduler(ABC):
             self.short = around
 
     @contextmanager
+    def where(self, condition: Atom, value: bool) -> Iterator[None]:
+        """Inside, a condition is known."""
+        around, self.holds = self.holds, {**self.holds, condition: value}
+        yield
+        self.holds = around
+
+    @contextmanager
     def region(self, block: Block) -> Iterator[None]:
         """Releases what the block inside makes in the arena, if its results can't hold any of that."""
         if self.nodes.made_in(block) and not any(holds_references(r.type) for r in block.results):
@@ -118,7 +130,8 @@ class Scheduler(ABC):
         self._direct(block, wanted, len(self.memory.frames))
         self.parts.update(parts_of(block))
         self.memory.frames.append(frame)
-        around, at = self.span, self.at
+        around, at, holds, learned = self.span, self.at, self.holds, self.facts.mark()
+        self.holds = dict(holds)
         for position, let in enumerate(block.lets):
             frame.position = position
             self.at = block, position
@@ -126,9 +139,11 @@ class Scheduler(ABC):
             if self.places and let.span is not None:
                 self.out.append(loops.At(let.span))
             self.let(let)
+            self.note_sizes(let.vars)
             for buffer in self.memory.dead():
                 self.out.append(loops.Free(buffer))
-        self.span, self.at = around, at
+        self.span, self.at, self.holds = around, at, holds
+        self.facts.undo(learned)
         frame.position = len(block.lets)
         results = self._results(block, wanted, frame)
         self.memory.leave()
@@ -190,6 +205,14 @@ class Scheduler(ABC):
         spare = whole(buffer, place.shape)
         self.copy(place, spare)
         return spare
+
+    def note_sizes(self, vars: Iterable[Var]) -> None:
+        """Notes that numbers which are sizes of arrays are at least 0."""
+        for var in vars:
+            if isinstance(var.type, Array):
+                for size in var.type.shape:
+                    if size.atom is not None:
+                        self.facts.size(size.atom)
 
     # ---- arrays ------------------------------------------------------------------------------------------------------
     def allocate(self, name: str, type: Array, own: bool = True, extra: int = 0) -> loops.Buffer:
@@ -366,12 +389,30 @@ class Scheduler(ABC):
             var, lows, highs, tuple(stmts), tuple(reductions),
             disjoint=disjoint, short=self.short, low_trip_count=low_trip_count,
         )  # fmt: skip
-        parts = None if self.device else peeled(loop, self.sizes)
-        between = self.lanes.chosen(loop if parts is None else parts[1])
-        if parts is not None and between.lanes > 1:
-            self.out += [*parts[0], between, *parts[2]]
-        else:
-            self.out.append(self.lanes.chosen(loop))
+        parts = None if self.device else peeled(loop, self.sizes, self.facts)
+        if parts is not None and (parts.before or parts.after):
+            between = self._in_lanes(parts.between)
+            if any(isinstance(s, loops.Loop) and s.lanes > 1 for s in walk(between)):
+                self.out += [*parts.before, *between, *parts.after]
+                return
+        elif parts is not None:
+            loop = parts.between
+        self.out += self._in_lanes(loop)
+
+    def _in_lanes(self, loop: loops.Loop) -> list[loops.Stmt]:
+        """A loop with lanes, if it can have some: behind the choice between two loops perhaps."""
+        found = self.lanes.chosen(loop)
+        if found.lanes == 1 and self.lanes.bits and not self.device and (split := unswitched(loop)) is not None:
+            setup, choice = split
+            chosen = map_inside(choice, self._loops_in_lanes)
+            if any(isinstance(s, loops.Loop) and s.lanes > 1 for s in walk((chosen,))):
+                return [*setup, chosen]
+        return [found]
+
+    def _loops_in_lanes(self, stmts: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
+        return tuple(
+            [self.lanes.chosen(s) if isinstance(s, loops.Loop) else map_inside(s, self._loops_in_lanes) for s in stmts]
+        )
 
     def nest(self, axes: Sequence[Var], shape: Sequence[Size], stmts: Sequence[loops.Stmt]) -> None:
         """Emits loops over a whole shape."""

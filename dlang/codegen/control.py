@@ -79,9 +79,10 @@ def branch(s: Scheduler, op: anf.If, vars: Sequence[Var]) -> None:
                 wanted.append(None)
             case Token():
                 wanted.append(None)
-    with s.little_code(op.cold):
+    with s.little_code(op.cold), s.where(op.condition, True):
         then = s.block(op.then, wanted, Frame(last_uses(op.then)))
-    otherwise = s.block(op.otherwise, wanted, Frame(last_uses(op.otherwise)))
+    with s.where(op.condition, False):
+        otherwise = s.block(op.otherwise, wanted, Frame(last_uses(op.otherwise)))
     for var, place in settled:
         s.memory.settle(var, place)
     s.out.append(Branch(op.condition, then, otherwise, tuple(results), op.cold))

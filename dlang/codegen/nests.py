@@ -259,8 +259,11 @@ class _Nest:
             contributions = self._body()
         else:
             axis = self.order[depth]
+            mark = s.facts.mark()
+            s.facts.between(axis.var, axis.lows, axis.highs)
             with s.collect() as stmts:
                 inner = self.level(depth + 1)
+            s.facts.undo(mark)
             contributions = [self._result(c, depth == 0) for c in inner]
             reductions = [
                 Reduction(c.target.monoid, r.value, c.value, r.rank if isinstance(r.rank, anf.Var) else None, c.rank)

@@ -1,171 +1,312 @@
 """Loops whose first and last iterations are apart, so that the others need not ask where the ends are.
 
-    for j in 0..n { … x[max(j - 1, 0)] … }    becomes    for j in 0..min(1, n) { … x[max(j - 1, 0)] … }
+    for j in 0..n { … x[max(j - 1, 0)] … }    becomes    for j in 0..min(1, n) { … x[0] … }
                                                           for j in 1..n { … x[j - 1] … }
 
 A comparison of the loop's variable that is decided after a few first iterations, or up to a few last ones, is decided
-in all between. What was gathered there, lies in a row.
+in all between: what was gathered there, lies in a row, an arm of a branch on it is all that is left of that, and a
+of an index is none. What decides is the prover, from the bounds of each part. A condition that is the same in all
+iterations is asked once, in front of two loops (`unswitched`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from dlang.codegen.loops import Compute, Convert, Evaluate, Load, Loop, Stmt, Store
+from dlang.codegen.loops import Assert, Body, Branch, Compute, Convert, Evaluate, Load, Loop, Slot, Stmt, Store
+from dlang.codegen.traverse import bound_by, mentions, rebuild, walk
+from dlang.inequalities import Facts
 from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, poly
-from dlang.ir.types import I64
+from dlang.ir.types import BOOL, I64
 from dlang.ops import figures
-from dlang.ops.primitives import GAPS
+from dlang.ops.primitives import GAPS, PARTIAL
+from dlang.optimize.constants import fold
 
-_STRAIGHT = (Load, Compute, Convert, Evaluate, Store)
+ROUNDS = 4  # in which one comparison decides what another is of
+
+Part = tuple[tuple[Size, ...], tuple[Size, ...]]
+"""The bounds of some iterations of a loop."""
+
+_STRAIGHT = (Load, Compute, Convert, Evaluate, Store, Assert)
 
 
-def peeled(loop: Loop, sizes: Mapping[Var, Size]) -> tuple[list[Loop], Loop, list[Loop]] | None:
-    """The first iterations of a loop, those between and the last; None if no comparison is decided by that.
+@dataclass(frozen=True, slots=True)
+class Peeled:
+    """The first iterations of a loop, those between, and the last."""
 
-    sizes: of variables around it that are names of polynomials.
+    before: list[Loop]
+    between: Loop
+    after: list[Loop]
+
+
+def peeled(loop: Loop, sizes: Mapping[Var, Size], facts: Facts[Var]) -> Peeled | None:
+    """A loop in three; None if that decides no comparison.
+
+    sizes: of variables around it that are names of polynomials. facts: what is known there.
     """
-    if loop.short or loop.reductions or len(loop.stmts) > figures.PEELED_BODY or len(loop.lows) + len(loop.highs) > 2:
+    if loop.short or loop.reductions or len(loop.lows) + len(loop.highs) > 2:
         return None
-    if not all(isinstance(s, _STRAIGHT) for s in loop.stmts):
-        return None
-    ends = _Ends(loop, dict(sizes))
-    ends.walk()
-    if not ends.first and not ends.last:
+    if not any(map(_asks, loop.stmts)) or not _is_straight(loop.stmts):
         return None
     (low,), (high,) = loop.lows, loop.highs
-    start, end = low + ends.first, high - ends.last
-    between = _Copy(ends.holds).loop(loop, (start,), (end,))
+
+    def part(loop: Loop, lows: tuple[Size, ...], highs: tuple[Size, ...]) -> tuple[_Copy, Loop]:
+        copy = _Copy(dict(sizes), facts.copy())
+        return copy, copy.loop(loop, (lows, highs))
+
+    start, end = low, high
+    for _ in range(ROUNDS):
+        copy, between = part(loop, (start,), (end,))
+        first, last = start + max(copy.first, default=0), end - max(copy.last, default=0)
+        far = (first - low).constant, (high - last).constant
+        if (first, last) == (start, end) or any(n is None or n > figures.END_ITERATIONS for n in far):
+            break
+        if not (facts.exact(first) and facts.exact(last)):
+            break
+        start, end = first, last
+    else:
+        return None
+    if not copy.decided:
+        return None
     few = replace(loop, short=True)
-    before = [_Copy({}).loop(few, (low,), (high, start))] if ends.first else []
-    after = [_Copy({}).loop(few, (start, end), (high,))] if ends.last else []
-    return before, between, after
+    before = [part(few, (low,), (high, start))[1]] if start != low else []
+    after = [part(few, (start, end), (high,))[1]] if end != high else []
+    return Peeled(before, between, after)
 
 
-def _gap(stmt: Stmt, sizes: Mapping[Var, Size]) -> Size | None:
-    """Returns a size that is at least 0 where a comparison holds, or where the first of two numbers is chosen."""
-    if not isinstance(stmt, Compute) or len(stmt.args) != 2 or any(a.type != I64 for a in stmt.args):
+def unswitched(loop: Loop, conditions: int = figures.CONDITIONS_IN_FRONT) -> tuple[list[Stmt], Branch] | None:
+    """A loop as two, of which a branch chooses one by what is the same in all iterations, and what that needs.
+
+    The arms of the branch are loops, or branches of that kind again; None if no branch in the loop is on such a
+    condition.
+    """
+    if not conditions or loop.reductions or not _is_straight(loop.stmts):
         return None
-    x, y = (poly(a).substitute(sizes.get) for a in stmt.args)
-    match stmt.name:
-        case "maximum":
-            return x - y
-        case "minimum":
-            return y - x
-        case name if name in GAPS:
-            sign, less = GAPS[name]
-            return (y - x) * sign + less
+    inside = {loop.var, *(v for s in walk(loop.stmts) for v in bound_by(s))}
+    same: dict[Var, Stmt] = {}
+    for stmt in loop.stmts:
+        if isinstance(stmt, Compute | Convert | Evaluate) and _is_total(stmt):
+            if all(v in same or v not in inside for v in mentions(stmt)):
+                same[stmt.var] = stmt
+    asked = [s.condition for s in loop.stmts if isinstance(s, Branch)]
+    condition = next((c for c in asked if isinstance(c, Var) and (c in same or c not in inside)), None)
+    if condition is None:
+        return None
+    setup = _live(list(same.values()), {condition})
+    moved = {v for s in setup for v in bound_by(s)}
+    rest = replace(loop, stmts=tuple([s for s in loop.stmts if moved.isdisjoint(bound_by(s))]))
+    made = {s.var: s for s in setup if isinstance(s, Compute)}
+    arms: list[Body] = []
+    for value in (True, False):
+        copy = _Copy({}, Facts(), dict(made))
+        with copy.where(condition, value):
+            arm = copy.loop(rest, (rest.lows, rest.highs))
+        inner = unswitched(arm, conditions - 1)
+        arms.append(Body((arm,) if inner is None else (*inner[0], inner[1]), ()))
+    return list(setup), Branch(condition, arms[0], arms[1], ())
+
+
+def _is_straight(stmts: Sequence[Stmt]) -> bool:
+    """Tells whether statements are scalar code, in arms of branches perhaps, and few."""
+    for k, stmt in enumerate(walk(stmts)):
+        match stmt:
+            case Branch(results=results) if all(isinstance(r, Var) for r in results):
+                pass
+            case _ if not isinstance(stmt, _STRAIGHT):
+                return False
+            case _:
+                pass
+        if k >= figures.PEELED_BODY:
+            return False
+    return True
+
+
+def _asks(stmt: Stmt) -> bool:
+    """Tells whether a statement is about an order of integers, or may hold such."""
+    match stmt:
+        case Branch() | Assert():
+            return True
+        case Compute(name=name, args=(x, _)):
+            return x.type == I64 and (name in _ORDERS or name in _CHOICES)
         case _:
-            return None
+            return False
 
 
-@dataclass(slots=True)
-class _Ends:
-    """first, last: how many iterations are apart at the ends. holds, sizes: what comparisons and numbers are
-    between."""
+def _is_total(stmt: Stmt) -> bool:
+    return not (isinstance(stmt, Compute) and stmt.name in PARTIAL)
 
-    loop: Loop
-    sizes: dict[Var, Size]
-    first: int = 0
-    last: int = 0
-    holds: dict[Var, bool] = field(default_factory=dict)
 
-    def walk(self) -> None:
-        inside = {s.var for s in self.loop.stmts if isinstance(s, Load | Compute | Convert | Evaluate)}
-        for stmt in self.loop.stmts:
-            match stmt:
-                case Evaluate(var, size):
-                    self.sizes[var] = size.substitute(self.sizes.get)
-                case Compute(var, "select", (Var() as condition, x, y)) if condition in self.holds and var.type == I64:
-                    self.sizes[var] = poly(x if self.holds[condition] else y).substitute(self.sizes.get)
-                case Compute(var, name, args):
-                    gap = _gap(stmt, self.sizes)
-                    holds = None if gap is None or gap.mentions(inside) else self.between(gap)
-                    if holds is not None:
-                        self.holds[var] = holds
-                        if name in ("maximum", "minimum"):
-                            self.sizes[var] = poly(args[0] if holds else args[1]).substitute(self.sizes.get)
-                case _:
-                    pass
-
-    def between(self, gap: Size) -> bool | None:
-        """Tells whether a number is at least 0 in all but a few iterations at one end; None if neither is so."""
-        var = self.loop.var
-        try:
-            slope = gap.coefficient(var).constant
-        except ValueError:
-            return None
-        if slope not in (1, -1):
-            return None
-        rest = gap.without(var)
-        # of j + rest, the first that is at least 0 is -rest; of rest - j, the first that is not is rest + 1
-        turn = -rest if slope == 1 else rest + 1
-        (low,), (high,) = self.loop.lows, self.loop.highs
-        count = (turn - low).constant
-        if count is not None and count <= figures.END_ITERATIONS:
-            self.first = max(self.first, int(count))
-            return slope == 1
-        count = (high - turn).constant
-        if count is not None and count <= figures.END_ITERATIONS:
-            self.last = max(self.last, int(count))
-            return slope == -1
-        return None
+_ORDERS = {*GAPS, "eq", "ne"}
+_CHOICES = {"maximum", "minimum"}
 
 
 @dataclass(slots=True)
 class _Copy:
-    """Code of some of the iterations, in which it is known what some comparisons are."""
+    """Code of some of the iterations, without what they decide.
 
-    holds: dict[Var, bool]
+    names: the polynomials that variables are. facts: what holds there. truths: of conditions, in the arm at hand;
+    made: what they are. first, last: after how many further iterations, or up to how many, comparisons are decided.
+    decided: how many are. atoms, sizes: what stands for variables of the loop.
+    """
+
+    names: dict[Var, Size]
+    facts: Facts[Var]
+    made: dict[Var, Compute] = field(default_factory=dict)
+    truths: dict[Var, Lit] = field(default_factory=dict)
+    first: list[int] = field(default_factory=list)
+    last: list[int] = field(default_factory=list)
+    decided: int = 0
     atoms: dict[Var, Atom] = field(default_factory=dict)
     sizes: dict[Var, Size] = field(default_factory=dict)
+    inside: set[Var] = field(default_factory=set)
+    axis: Var | None = None
+    part: Part = ((), ())
 
-    def loop(self, loop: Loop, lows: tuple[Size, ...], highs: tuple[Size, ...]) -> Loop:
-        var = self.bound(loop.var)
-        stmts = [new for s in loop.stmts if (new := self.stmt(s)) is not None]
-        return replace(loop, var=var, lows=lows, highs=highs, stmts=_needed(stmts))
+    def loop(self, loop: Loop, part: Part) -> Loop:
+        self.axis, self.part = self.bound(loop.var), part
+        self.facts.between(self.axis, *part)
+        stmts = self.block(loop.stmts)
+        return replace(loop, var=self.axis, lows=part[0], highs=part[1], stmts=_live(stmts, set()))
 
-    def stmt(self, stmt: Stmt) -> Stmt | None:
+    def block(self, stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        return tuple([new for s in stmts for new in self.stmt(s)])
+
+    def stmt(self, stmt: Stmt) -> Sequence[Stmt]:
         match stmt:
-            case Load(var, buffer, offset):
-                offset = self.size(offset)
-                return Load(self.bound(var), buffer, offset)
             case Evaluate(var, size):
-                return self.number(var, self.size(size))
-            case Compute(var, "maximum" | "minimum", (x, y)) if var in self.holds:
-                return self.number(var, self.size(poly(x if self.holds[var] else y)))
-            case Compute(var) if var in self.holds:
-                self.atoms[var] = Lit(self.holds[var], "bool")
-                return None
-            case Compute(var, name, args):
-                args = tuple([self.atom(a) for a in args])
-                if name == "select" and isinstance(args[0], Lit):
-                    chosen = args[1] if args[0].value else args[2]
-                    if var.type == I64:
-                        return self.number(var, self.size(poly(chosen)))
-                    self.atoms[var] = chosen
-                    return None
-                if name == "and" and Lit(True, "bool") in args:
-                    self.atoms[var] = args[0] if args[1] == Lit(True, "bool") else args[1]
-                    return None
-                return Compute(self.bound(var), name, args)
-            case Convert(var, arg):
+                return [self.number(var, self.size(size))]
+            case Convert(var, arg) if var.type == I64 == arg.type:
                 arg = self.atom(arg)
-                return Convert(self.bound(var), arg)
-            case Store(buffer, offset, value, monoid):
-                return Store(buffer, self.size(offset), self.atom(value), monoid)
+                if arg in self.names or arg is self.axis:
+                    return [self.number(var, poly(arg).substitute(self.sizes.get))]
+                return [Convert(self.bound(var), arg)]
+            case Compute(var, name, args):
+                return self.compute(var, name, tuple([self.atom(a) for a in args]))
+            case Assert(condition=condition) if self.atom(condition) == Lit(True, "bool"):
+                self.decided += 1
+                return []
+            case Branch(condition, then, otherwise, results):
+                chosen = self.atom(condition)
+                if not isinstance(chosen, Lit):
+                    return [self.branch(stmt, chosen)]
+                body = then if chosen.value else otherwise
+                chosen_stmts = self.block(body.stmts)
+                for result, value in zip(results, body.results, strict=True):
+                    assert isinstance(result, Var) and isinstance(value, Var | Lit)
+                    self.atoms[result] = self.atom(value)
+                return chosen_stmts
             case _:
-                raise AssertionError("no statement of straight code")
+                return [rebuild(stmt, value=self.value, size=self.size, bind=self.bound)]
 
+    def compute(self, var: Var, name: str, args: tuple[Atom, ...]) -> Sequence[Stmt]:
+        """Emits an operation, or what it is known to be."""
+        if (known := _known(name, args)) is not None:
+            self.atoms[var] = known
+            return []
+        if len(args) == 2 and args[0].type == I64:
+            x, y = (poly(a).substitute(self.names.get) for a in args)
+            if name in _ORDERS and (holds := self.holds(name, x, y)) is not None:
+                self.decided += 1
+                self.atoms[var] = Lit(holds, "bool")
+                return []
+            if name in _CHOICES and (holds := self.at_least_zero(x - y if name == "maximum" else y - x)) is not None:
+                self.decided += 1
+                self.atoms[var] = args[0] if holds else args[1]
+                return []
+            if name in ("add", "sub") and self.facts.exact(x + y if name == "add" else x - y):
+                x, y = (poly(a).substitute(self.sizes.get) for a in args)
+                return [self.number(var, x + y if name == "add" else x - y)]
+        new = Compute(self.bound(var), name, args)
+        if var.type == BOOL:
+            self.made[new.var] = new
+        return [new]
+
+    def branch(self, stmt: Branch, condition: Atom) -> Stmt:
+        arms: list[Body] = []
+        for value, body in ((True, stmt.then), (False, stmt.otherwise)):
+            with self.where(condition, value):
+                arms.append(Body(self.block(body.stmts), tuple([self.value(r) for r in body.results])))
+        return replace(
+            stmt, condition=condition, then=arms[0], otherwise=arms[1], results=tuple(map(self.bound, stmt.results))
+        )
+
+    @contextmanager
+    def where(self, condition: Atom, value: bool) -> Iterator[None]:
+        """Inside, a condition is known, and so is what follows from it."""
+        around, self.truths = self.truths, dict(self.truths)
+        work = [(condition, value)]
+        while work:
+            atom, value = work.pop()
+            if isinstance(atom, Var):
+                self.truths[atom] = Lit(value, "bool")
+                match self.made.get(atom):
+                    case Compute(_, "not", (x,)):
+                        work.append((x, not value))
+                    case Compute(_, "and" | "or" as name, args) if value == (name == "and"):
+                        work += [(x, value) for x in args]
+                    case _:
+                        pass
+        yield
+        self.truths = around
+
+    # ---- what is decided ---------------------------------------------------------------------------------------------
+    def holds(self, name: str, x: Size, y: Size) -> bool | None:
+        """Tells whether an order of two numbers holds; None if that is not known in all iterations of the part."""
+        if name in GAPS:
+            sign, less = GAPS[name]
+            return self.at_least_zero((y - x) * sign + less)
+        sides = self.at_least_zero(x - y), self.at_least_zero(y - x)
+        if False in sides:
+            return name == "ne"
+        return None if None in sides else name == "eq"
+
+    def at_least_zero(self, gap: Size) -> bool | None:
+        """Tells whether a number is at least 0; None if that is not known, and then notes from where on it is."""
+        if self.facts.proves_nonnegative(gap):
+            return True
+        if self.facts.proves_nonnegative(-gap - 1):
+            return False
+        if self.axis is not None and not gap.mentions(self.inside - {self.axis}):
+            self.note(gap, self.axis)
+        return None
+
+    def note(self, gap: Size, axis: Var) -> None:
+        """Notes how many iterations at an end are on the other side of 0 than those between."""
+        if len(self.part[0]) + len(self.part[1]) > 2:
+            return
+        try:
+            slope = gap.coefficient(axis).constant
+        except ValueError:
+            return
+        if slope not in (1, -1):
+            return
+        rest = gap.without(axis)
+        # of j + rest, the first that is at least 0 is -rest; of rest - j, the first that is not is rest + 1
+        turn = -rest if slope == 1 else rest + 1
+        (low,), (high,) = self.part
+        if isinstance(count := (turn - low).constant, int) and 0 < count <= figures.END_ITERATIONS:
+            self.first.append(count)
+        elif isinstance(count := (high - turn).constant, int) and 0 < count <= figures.END_ITERATIONS:
+            self.last.append(count)
+
+    # ---- names -------------------------------------------------------------------------------------------------------
     def number(self, var: Var, size: Size) -> Stmt:
         """A variable that is a polynomial, as which indices know it."""
         new = self.bound(var)
         self.sizes[new] = size
+        self.names[new] = size.substitute(self.names.get)
         return Evaluate(new, size)
 
     def atom(self, x: Atom) -> Atom:
-        return self.atoms.get(x, x) if isinstance(x, Var) else x
+        if isinstance(x, Var):
+            x = self.atoms.get(x, x)
+        return self.truths.get(x, x) if isinstance(x, Var) else x
+
+    def value(self, x: Any) -> Any:
+        return self.atom(x) if isinstance(x, Var) else x
 
     def size(self, size: Size) -> Size:
         def name(v: Var) -> Size | None:
@@ -173,28 +314,42 @@ class _Copy:
 
         return size.substitute(name).substitute(self.sizes.get)
 
-    def bound(self, var: Var) -> Var:
-        assert isinstance(var.type, Scalar)
+    def bound(self, var: Slot) -> Var:
+        assert isinstance(var, Var) and isinstance(var.type, Scalar)
         new = fresh(var.name, var.type)
         self.atoms[var] = new
+        self.inside.add(new)
         return new
 
 
-def _needed(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
-    """Straight code without what nothing stores."""
-    wanted: set[Atom] = set()
+def _known(name: str, args: tuple[Atom, ...]) -> Atom | None:
+    """Returns what an operation of truth values, or a choice, is by those of its operands that are known."""
+    literals = tuple([a for a in args if isinstance(a, Lit)])
+    match name, args:
+        case "select", (Lit(value), x, y):
+            return x if value else y
+        case "and" | "or", (Lit(value), x) | (x, Lit(value)):
+            return x if value == (name == "and") else Lit(value, "bool")
+        case "not", (Lit(),):
+            return fold(name, literals)
+        case _:
+            return None
+
+
+def _live(stmts: Sequence[Stmt], needed: set[object]) -> tuple[Stmt, ...]:
+    """Straight code without what is not needed, nor stored or checked, or needed for that; adds what it needs."""
     out: list[Stmt] = []
     for stmt in reversed(stmts):
-        match stmt:
-            case Store(_, offset, value):
-                wanted |= {value, *offset.atoms()}
-            case Load(var, _, size) | Evaluate(var, size) if var in wanted:
-                wanted.update(size.atoms())
-            case Compute(var, _, args) if var in wanted:
-                wanted.update(args)
-            case Convert(var, arg) if var in wanted:
-                wanted.add(arg)
-            case _:
+        if isinstance(stmt, Branch):
+            needed.update(v for body in (stmt.then, stmt.otherwise) for v in body.results)
+            then, otherwise = (Body(_live(b.stmts, needed), b.results) for b in (stmt.then, stmt.otherwise))
+            if not (then.stmts or otherwise.stmts) and needed.isdisjoint(stmt.results):
                 continue
+            stmt = replace(stmt, then=then, otherwise=otherwise)
+            needed.add(stmt.condition)
+        elif isinstance(stmt, Store | Assert) or not needed.isdisjoint(bound_by(stmt)):
+            needed.update(mentions(stmt))
+        else:
+            continue
         out.append(stmt)
     return tuple(out[::-1])

@@ -151,6 +151,7 @@ def _function(
     s.chains.add(f.body)
     if nodes.makers:
         s.nodes = replace(nodes, held=held_arrays(f, s.chains), arrays=set())
+    s.note_sizes(f.params)
     params: list[loops.Slot] = []
     for k, param in enumerate(f.params):
         match param.type:
@@ -207,6 +208,9 @@ class FunctionScheduler(Scheduler):
         match op:
             case anf.Prim("eq" | "ne" | "lt" | "le" | "gt" | "ge" as order, args) if dtype_of(args[0]) == "str":
                 self.out.append(loops.TextOp(vars[0], order, args, let.span))
+            case anf.Prim("not", (x,)) if x in self.holds:
+                self.holds[vars[0]] = not self.holds[x]
+                self.out.append(loops.Convert(vars[0], Lit(self.holds[vars[0]], "bool")))
             case anf.Prim(name, args):
                 self.out.append(loops.Compute(vars[0], name, args))
             case anf.Cast(_, arg):
@@ -223,8 +227,9 @@ class FunctionScheduler(Scheduler):
             case anf.StopGradient(arg):
                 self.alias(vars[0], arg)
             case anf.Assert():
-                if op.condition != Lit(True, "bool"):
+                if op.condition != Lit(True, "bool") and not self.holds.get(op.condition):
                     self.out.append(loops.Assert(op.condition, op.code, op.parts, self.operands(op.values), let.span))
+                self.holds[op.condition] = True
                 for var, value in zip(vars, op.guarded, strict=True):
                     self.alias(var, value)
             case anf.Format(parts, args):

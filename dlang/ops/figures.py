@@ -170,6 +170,8 @@ WRITTEN_OUT = 256
 """Operations of all points of axes that are written out."""
 PEELED_BODY = 256
 """Statements of a loop's body, of which there are three copies once its ends are peeled."""
+CONDITIONS_IN_FRONT = 2
+"""Conditions that are asked in front of a loop, which is there twice for each."""
 JAMMED_BODY = 32
 """Statements for each row of loops that are done together."""
 TILE_BODY = 12

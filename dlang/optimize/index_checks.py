@@ -21,16 +21,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dlang.diagnostics import Span
-from dlang.inequalities import GREATEST
+from dlang.inequalities import GREATEST, SUM
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.traverse import map_functions, rebuild, with_body
 from dlang.ir.types import BOOL, I64
-from dlang.ops.primitives import OPPOSITE, SWAPPED
+from dlang.ops.primitives import GAPS, OPPOSITE, SWAPPED
 from dlang.optimize.counted_loops import counted, implied, settled, within_condition, within_iteration
 from dlang.polynomials import Poly
 
+MOST_ARMS = 8  # of conditions that are known at once, beyond which no assertion is one
 MOST = 3  # lengths that a remainder is moved by, in place of a division
 
 Bounded = tuple[anf.Var, anf.Size | None, anf.Size | None]  # a number, what it is not below, and what it is below
@@ -61,8 +62,9 @@ class _Prover(Rewriter):
     """The walk of a function. known: what holds at the place where it is.
 
     sizes: the i64 variables that are names of polynomials; in_arms: those that are exact because of the arms around.
-    ends: of what is the least or the greatest of two. lengths: i64 variables that are a difference, or 0 where that is
-    negative. nonzero: numbers that were checked not to be 0.
+    ends: of what is the least or the greatest of two; choices: which two; numbers: those that are known to lie between
+    two numbers. lengths: i64 variables that are a difference, or 0 where that is negative. nonzero: numbers that were
+    checked not to be 0.
     """
 
     def __init__(self, known: Knowledge) -> None:
@@ -70,6 +72,8 @@ class _Prover(Rewriter):
         self.known = known
         self.sizes: dict[anf.Var, anf.Size] = {}
         self.ends: dict[anf.Var, Ends] = {}
+        self.choices: dict[anf.Var, tuple[str, anf.Size, anf.Size]] = {}
+        self.numbers: set[anf.Var] = set()
         self.lengths: dict[anf.Var, anf.Size] = {}
         self.nonzero: set[anf.Atom] = set()
         self.arms: list[_Arm] = []
@@ -80,12 +84,16 @@ class _Prover(Rewriter):
         if isinstance(op, anf.For | anf.While) and (simpler := counted(let, op, self.known, self.sizes)):
             for part in simpler:
                 self.rule(part)
-        elif (outcome := self.outcome(op)) is not None:
+        elif isinstance(outcome := self.outcome(op), bool):
             self.env[let.vars[0]] = anf.Lit(outcome, "bool")
         elif self.arms and (same := self.same_as_condition(let)) is not None:
             self.env[let.vars[0]] = same
+        elif outcome is not None and self.known.exact(outcome.without_constant()):
+            start, least = outcome.without_constant(), anf.Lit(-int(outcome.terms.get((), 0)), "i64")
+            number = start.atom or self.emit(anf.IndexExpr(start), I64, "ends", let.span)
+            self.keep(let, anf.Prim("ge", (number, least)))
         elif not self.chosen(let):
-            self.computed(let, self.without_distances(self.arithmetic(op)))
+            self.computed(let, self.without_distances(self.arithmetic(let)))
 
     def computed(self, let: anf.Let, op: anf.Op) -> None:
         """Keeps a let, which computes an operation, and notes what is known of its value."""
@@ -107,6 +115,8 @@ class _Prover(Rewriter):
             case _:
                 pass
         self.keep(let, self.op(op))
+        if isinstance(op, anf.Assert) and not op.guarded and len(self.arms) < MOST_ARMS:
+            self.arms.append(self.arm(op.condition, True))
 
     def write(self, let: anf.Let) -> None:
         super().write(let)
@@ -131,13 +141,13 @@ class _Prover(Rewriter):
                 pass
 
         def block(b: anf.Block) -> anf.Block:
+            around = len(self.arms)
             if isinstance(op, anf.If):
                 self.arms.append(self.arm(op.condition, b is op.then))
             self.known = (before if b is condition else inside).copy()
             made = self.block(b)
             self.known = known
-            if isinstance(op, anf.If):
-                self.arms.pop()
+            del self.arms[around:]
             return made
 
         return rebuild(op, atom=self.atom, size=self.size, block=block, bind=self.bind)
@@ -147,15 +157,21 @@ class _Prover(Rewriter):
         lows, highs = (tuple([end.substitute(self.sizes.get) for end in ends]) for ends in (axis.lows, axis.highs))
         return anf.Axis(axis.var, lows, highs)
 
-    def arithmetic(self, op: anf.Op) -> anf.Op:
-        """An operation, or as the polynomial that it is, where that is known not to wrap."""
-        match op:
+    def arithmetic(self, let: anf.Let) -> anf.Op:
+        """An operation, or as the polynomial that it is, where that is known not to wrap.
+
+        Where a choice of two is known by numbers alone, that is for proofs: an adjoint has no use for a polynomial.
+        """
+        match let.op:
             case anf.Prim("add" | "sub" | "mul" as name, (x, y)) if x.type == I64:
                 a, b = self.polynomial(x), self.polynomial(y)
                 size = _computed(name, a, b)
                 if self.known.exact(size):
+                    if size.mentions(self.numbers):
+                        self.sizes[let.vars[0]] = size
+                        return let.op
                     return anf.IndexExpr(size)
-        return op
+        return let.op
 
     def polynomial(self, atom: anf.Atom) -> anf.Size:
         return anf.poly(atom).substitute(self.sizes.get)
@@ -182,7 +198,7 @@ class _Prover(Rewriter):
             case "ne":
                 gaps = [gap - 1 for gap in (x - y, y - x) if self.known.at_least_zero(gap)]
             case _:
-                gaps = [(y - x if name in ("lt", "le") else x - y) - (1 if name in ("lt", "gt") else 0)]
+                gaps = [_gap(name, x, y)]
         for gap in gaps:
             yield from _bounded(gap, self.known)
 
@@ -196,7 +212,7 @@ class _Prover(Rewriter):
                 a, b = self.in_arm(x), self.in_arm(y)
                 for arm in self.arms:
                     inside = _narrowed(inside, arm.ends)
-                    if name in SWAPPED and arm.ends and _outcome(name, a, b, inside) is True:
+                    if name in SWAPPED and arm.ends and self.holds(_gap(name, a, b), inside) is True:
                         return self.condition(arm, let.span)
                 if name not in SWAPPED and inside.exact(size := _computed(name, a, b)):
                     self.in_arms[let.vars[0]] = size
@@ -228,6 +244,8 @@ class _Prover(Rewriter):
                 if known.at_least_zero(b - a):
                     return self.is_same(let, y if name == "maximum" else x)
                 self.note(let.vars[0], self.ends_of_two(name, x, y))
+                self.note_numbers(let.vars[0], name, (a, b))
+                self.choices[let.vars[0]] = name, a, b
             case anf.Prim("select", (condition, x, y)) if x.type == I64 and isinstance(
                 outcome := self.atom(condition), anf.Lit
             ):
@@ -337,6 +355,17 @@ class _Prover(Rewriter):
         if lows and highs and all(self.is_small(e) for e in (*lows, *highs)):
             self.known.facts.between(var, tuple(lows), tuple([h + 1 for h in highs]))
 
+    def note_numbers(self, var: anf.Var, name: str, two: Sequence[anf.Size]) -> None:
+        """Notes between which numbers the least or the greatest of two is, if nothing better is known of it."""
+        facts = self.known.facts
+        if var not in facts.bounds:
+            lows, highs = zip(*map(facts.ends, two), strict=True)
+            of_two = max if name == "maximum" else min
+            low, high = int(of_two(lows)), int(of_two(highs))
+            if low >= -SUM and high <= SUM:
+                facts.between(var, (anf.poly(low),), (anf.poly(high + 1),))
+                self.numbers.add(var)
+
     def ends_of_two(self, name: str, x: anf.Atom, y: anf.Atom) -> Ends:
         """The greatest is not below either; what neither is above, it is not above. The least, the reverse."""
         sign, end = (1, 0) if name == "maximum" else (-1, 1)
@@ -359,8 +388,9 @@ class _Prover(Rewriter):
     def known_ends(self, atom: anf.Atom) -> Ends:
         return self.ends.get(atom, ([], [])) if isinstance(atom, anf.Var) else ([], [])
 
-    def outcome(self, op: anf.Op) -> bool | None:
-        """Tells whether a comparison holds; None if that is not known, or the operation is another one."""
+    def outcome(self, op: anf.Op) -> bool | anf.Size | None:
+        """Tells whether a comparison holds, or gives a number, no choice of two, that is at least 0 where it does; None
+        if that is not known, or the operation is another one."""
         known = self.known
         match op:
             case anf.Prim("eq" | "ne" as name, (x, y)) if x.type == I64:
@@ -368,8 +398,35 @@ class _Prover(Rewriter):
                 if known.positive(gap) or known.positive(Poly({}) - gap):
                     return name == "ne"
             case anf.Prim(name, (x, y)) if name in SWAPPED and x.type == I64:
-                return _outcome(name, self.polynomial(x), self.polynomial(y), known)
+                gap = _gap(name, self.polynomial(x), self.polynomial(y))
+                held = self.holds(gap, known)
+                return held if held != gap else None
         return None
+
+    def holds(self, gap: anf.Size, known: Knowledge) -> bool | anf.Size | None:
+        """Tells whether a number is at least 0; else gives another one that is so where it is, in which there is no
+        choice of two; None if there are several such conditions.
+
+        The least of two is at least 0 where both are, the greatest where one is.
+        """
+        if known.at_least_zero(gap):
+            return True
+        if known.at_least_zero(-gap - 1):
+            return False
+        choice = max((v for v in gap.atoms() if v in self.choices), key=lambda v: v.serial, default=None)
+        if choice is None:
+            return gap
+        rest = gap.without(choice)
+        name, *two = self.choices[choice]
+        factor = (gap - rest).terms.get((choice,))
+        if factor is None or gap - rest != anf.poly(choice) * anf.poly(int(factor)):
+            return None
+        both = (name == "minimum") == (factor > 0)
+        sides = dict.fromkeys([self.holds(rest + x * int(factor), known) for x in two])
+        if (not both) in sides:
+            return not both
+        sides.pop(both, None)
+        return both if not sides else next(iter(sides)) if len(sides) == 1 else None
 
 
 def _computed(name: str, x: anf.Size, y: anf.Size) -> anf.Size:
@@ -377,15 +434,10 @@ def _computed(name: str, x: anf.Size, y: anf.Size) -> anf.Size:
     return x + y if name == "add" else x - y if name == "sub" else x * y
 
 
-def _outcome(name: str, x: anf.Size, y: anf.Size, known: Knowledge) -> bool | None:
-    """Says whether two numbers are in an order; None if that is not known."""
-    least = y - x if name in ("lt", "le") else x - y
-    strict = 1 if name in ("lt", "gt") else 0
-    if known.at_least_zero(least - strict):
-        return True
-    if known.at_least_zero(Poly({}) - least - (1 - strict)):
-        return False
-    return None
+def _gap(name: str, x: anf.Size, y: anf.Size) -> anf.Size:
+    """Returns the number that is at least 0 where two are in an order."""
+    sign, rest = GAPS[name]
+    return (y - x) * sign + rest
 
 
 def _bounded(gap: anf.Size, known: Knowledge) -> Iterator[Bounded]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
 
-from dlang.codegen.loops import Compute, Loop, Program, Stmt
+from dlang.codegen.loops import Branch, Compute, Loop, Program, Stmt
 from dlang.codegen.schedule import schedule
 from dlang.codegen.traverse import walk
 from dlang.codegen.vectorize import Lanes, survey
 from dlang.diagnostics import Source
 from dlang.driver import Request, check, errors_of, lower
 from dlang.host.effects import Host
+from dlang.host.errors import RunError
 from dlang.interpret.interpreter import Interpreter
 from dlang.ir import anf
 from dlang.ir.anf import poly
@@ -31,7 +32,13 @@ FAR = "[x[clip(i + 3, 0, n - 1)] * x[maximum(i - 7, 0)] - x[(i - 2) % n] for i <
 CHOSEN = "[if i > 0 { x[i] - x[maximum(i - 1, 0)] } else { 3.0 * x[i] } for i < n]"
 TURNED = "[x[n - 1 - minimum(i + 2, n - 1)] * f64(n - i) for i < n]"
 ONE_END = "[x[minimum(i + 1, n - 1)] for i < n]"
+BORDER = "[if i == 0 or i == n - 1 { x[i] } else { x[i - 1] + x[i + 1] - 0.5 * x[i] } for i < n]"
+WHERE = "[where(i != 2 and i < n - 3, x[i], -x[n - 1 - i]) + x[minimum(i, 1)] for i < n]"
+UNLESS = "[if not (i >= 1) { 1.0 } else { if i + 1 == n { 2.0 } else { x[i - 1] * x[i + 1] } } for i < n]"
 IN_PLACES = {
+    "border": BORDER,
+    "where": WHERE,
+    "unless": UNLESS,
     "periodic": PERIODIC,
     "clipped": CLIPPED,
     "far": FAR,
@@ -44,6 +51,14 @@ TEXTS["single precision"] = f"fn main(x: f32[n]) -> f32[n] = {CLIPPED.replace('2
 TEXTS["integers"] = f"fn main(x: i32[n]) -> i32[n] = {CLIPPED.replace('2.0', 'i32(2)')}"
 TEXTS["a gradient"] = f"""fn each(x: f64[n]) -> f64[n] = {CLIPPED}
 fn main(x: f64[n]) -> f64[n] = grad(|y: f64[n]| sum(each(y) ** 2))(x)"""
+CELL = """fn main(x: f64[n, m], c: bool) -> f64[n, m] = [
+  if i == 0 or j == 0 or i == n - 1 or j == m - 1 { x[i, j] }
+  else if c { x[i - 1, j] + x[i + 1, j] * x[i, j - 1] - x[i, j + 1] }
+  else { 0.5 * (x[i - 1, j - 1] + x[i + 1, j + 1]) }
+  for i < n, j < m]"""
+INSIDE = """fn main(x: f64[n, m], c: bool) -> f64[n, m] = [
+  x[clip(i, 1, n - 2) - 1, clip(j, 1, m - 2)] + x[clip(i, 1, n - 2), clip(j, 1, m - 2) + 1]
+  for i < n, j < m]"""
 PLANE = """fn main(x: f64[n, m]) -> f64[n, m] =
   [x[clip(i - 1, 0, n - 1), j] + x[(i + 1) % n, j] * x[i, clip(j + 2, 0, m - 1)] - x[i, (j + m - 1) % m]
    for i < n, j < m]"""
@@ -73,12 +88,12 @@ def pools() -> Iterator[list[Pool]]:
         pool.close()
 
 
-@pytest.mark.parametrize("name", ["periodic", "clipped", "far", "one end", "single precision", "a gradient"])
+@pytest.mark.parametrize("name", ["periodic", "clipped", "far", "one end", "single precision", "a gradient", "border"])
 def test_between_the_ends_nothing_is_gathered_and_nothing_asked(name: str) -> None:
     found = loops(schedule(lowered(TEXTS[name])[0], Lanes(256)))
     between = [loop for loop in found if loop.lanes > 1]
     assert between and all(survey(loop).cost == 0 and asking(loop.stmts) == 0 for loop in between)
-    assert any(asking(loop.stmts) for loop in found if loop.lanes == 1)
+    assert any(loop.short for loop in found if loop.lanes == 1)
 
 
 def test_of_a_plane_only_rows_are_asked_for_between_the_ends() -> None:
@@ -130,3 +145,48 @@ def test_planes_of_every_size_have_all_their_elements() -> None:
         for m in range(20):
             x = [n, m, rng.standard_normal((n, m))]
             np.testing.assert_allclose(compiled.run(entry, x)[-1], Interpreter(program).run(entry, x)[-1], 1e-12, 1e-12)
+
+
+@pytest.mark.parametrize("text", [CELL, INSIDE])
+def test_between_the_ends_a_plane_has_no_branch_and_no_check_that_a_row_decides(text: str) -> None:
+    found = loops(schedule(lowered(text)[0], Lanes(256)))
+    between = [loop for loop in found if loop.lanes > 1]
+    assert between and all(survey(loop).cost == 0 for loop in between)
+    assert not any(isinstance(s, Branch) for loop in between for s in walk(loop.stmts))
+    assert len(found) <= 6
+
+
+@pytest.mark.parametrize("text", [CELL, INSIDE])
+def test_planes_with_a_border_are_as_written_or_refused_alike(text: str) -> None:
+    program, entry = lowered(text)
+    compiled = Engine(Host(io.StringIO())).compile(program, [entry])
+    rng = np.random.default_rng(3)
+
+    def outcome(run: Callable[[str, list[object]], Sequence[object]], args: list[object]) -> object:
+        try:
+            return np.asarray(run(entry, args)[-1])
+        except RunError as e:
+            return e.code, e.message
+
+    for n in range(6):
+        for m in (*range(6), 11, 30):
+            for c in (True, False):
+                args = [n, m, rng.standard_normal((n, m)), c]
+                wanted, found = (outcome(run, args) for run in (Interpreter(program).run, compiled.run))
+                if isinstance(wanted, np.ndarray):
+                    np.testing.assert_allclose(found, wanted, 1e-12, 1e-12)
+                else:
+                    assert found == wanted
+
+
+def test_bounds_that_might_wrap_are_not_moved() -> None:
+    text = """fn main(x: f64[n], k: i64) -> f64[n] {
+      var out = zeros(n)
+      for i < k { out[minimum(i + 1, n - 1)] = if i == 0 or i == k - 1 { 1.0 } else { x[minimum(i, n - 1)] } }
+      out
+    }"""
+    program, entry = lowered(text)
+    compiled = Engine(Host(io.StringIO())).compile(program, [entry])
+    for k in (-(2**63), -(2**63) + 1, -(2**63) + 7, -3, 0, 1, 2, 3, 9):
+        args = [4, np.arange(4.0), k]
+        np.testing.assert_array_equal(compiled.run(entry, args)[-1], Interpreter(program).run(entry, args)[-1])

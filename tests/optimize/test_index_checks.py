@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from dlang.host.errors import RunError
 from dlang.interpret.interpreter import Interpreter
-from dlang.ir.anf import Assert, IndexExpr, Prim
+from dlang.ir.anf import Assert, IndexExpr, Prim, Program
 from dlang.pipeline import optimise
 from tests.specialize.support import lowered, ops
 
@@ -197,3 +199,67 @@ def test_an_arm_that_proves_too_little_is_checked(condition: str, index: str) ->
             except RunError as e:
                 outcomes.append((e.code, e.message))
         assert outcomes[0] == outcomes[1], k
+
+
+CLIPPED = [
+    "clip(i, 1, n - 2) - 1",
+    "clip(i, 1, n - 2) + 1",
+    "clip(i + 2, 2, n - 3) - 2",
+    "maximum(minimum(i - 1, n - 4), 0) + 3",
+    "minimum(maximum(k, 0), n - 1)",
+    "clip(k, 1, n - 2) - 1",
+    "clip(k, 0, n) - k",
+    "n - 1 - clip(i, 1, n - 2)",
+    "minimum(i + k, i)",
+]
+
+
+def outcomes(program: Program, entry: str, arguments: Sequence[list[object]]) -> list[object]:
+    """What a program gives, or why it refuses, for some arguments."""
+    found: list[object] = []
+    for args in arguments:
+        try:
+            found.append(np.asarray(Interpreter(program).run(entry, args)[-1]).tolist())
+        except RunError as e:
+            found.append((e.code, e.message))
+    return found
+
+
+@pytest.mark.parametrize("index", CLIPPED)
+@pytest.mark.parametrize("before", ["", "assert n >= 3", "assert n > 1 and k < n"])
+def test_what_two_numbers_say_of_the_least_of_them_holds_for_all_sizes(index: str, before: str) -> None:
+    """Refusals and their messages included, for numbers that wrap too."""
+    made = lowered(f"fn f(x: f64[n], k: i64) -> f64[n] {{ {before}\n [x[{index}] for i < n] }}")
+    program = optimise(made.program, [made.entry.name], verify=True)
+    numbers = (0, 1, 3, -2, 2**63 - 1, 2**63 - 2, -(2**63), -(2**63) + 1)
+    arguments = [[n, np.arange(1.0, n + 1.0), k] for n in (0, 1, 2, 3, 4, 7) for k in numbers]
+    name = made.entry.name
+    assert outcomes(made.program, name, arguments) == outcomes(program, name, arguments)
+
+
+@pytest.mark.parametrize(
+    ("index", "conditions"),
+    [
+        ("clip(i, 1, n - 2)", 1),  # n >= 2
+        ("clip(i, 1, n - 2) - 1", 1),  # n >= 3
+        ("clip(k, 2, n - 1) - 2", 1),
+        ("clip(i, 1, n - 2) + 1", 0),
+        ("clip(k, 0, n - 1)", 0),
+    ],
+)
+def test_whether_a_clipped_index_is_in_range_is_asked_once(index: str, conditions: int) -> None:
+    """The sizes decide, so it is asked in front of the points."""
+    made = lowered(f"fn f(x: f64[n], k: i64) -> f64[n] = [x[{index}] for i < n]")
+    program = optimise(made.program, [made.entry.name], verify=True)
+    orders = [let for f in program.functions.values() for let in f.body.lets if isinstance(let.op, Prim)]
+    assert sum(let.op.name in ("lt", "le", "gt", "ge") for let in orders) == conditions
+    inside = [op for op in ops(program) if isinstance(op, Prim) and op.name in ("lt", "le", "gt", "ge", "and")]
+    assert len(inside) == conditions
+
+
+def test_what_is_asserted_is_asked_no_more() -> None:
+    text = "fn f(x: f64[n]) -> f64[n] { assert n >= 3\n [x[clip(i, 1, n - 2) - 1] * x[clip(i, 1, n - 2)] for i < n] }"
+    made = lowered(text)
+    program = optimise(made.program, [made.entry.name], verify=True)
+    conditions = {op.condition for op in ops(program) if isinstance(op, Assert)}
+    assert len(conditions) == 1
