@@ -146,19 +146,13 @@ def _in_one_path(stmt: loops.Stmt) -> loops.Stmt:
     return replace(inside, predicated=True) if isinstance(inside, loops.Branch) else inside
 
 
-def _is_light(stmt: loops.Branch) -> bool:
+def _is_light(branch: loops.Branch) -> bool:
     """Tells whether both arms may run, at little cost, and one of them has accesses to memory."""
-    cost = _cost(stmt)
-    return cost is not None and cost[0] <= MOST and 0 < cost[1] <= ACCESSES
-
-
-def _cost(stmt: loops.Branch) -> tuple[int, int] | None:
-    """The operations and the accesses of both arms; None if they can't both run."""
-    if stmt.cold or not all(is_number(r) for r in stmt.results):
-        return None
     operations = accesses = 0
-    for s in (*stmt.then.stmts, *stmt.otherwise.stmts):
+    for s in walk((branch,)):
         match s:
+            case loops.Branch() if not s.cold and all(map(is_number, s.results)):
+                operations += len(s.results)
             case loops.Compute(_, name, args) if is_total(name, args):
                 operations += COST[name]
             case loops.Assert():
@@ -169,8 +163,8 @@ def _cost(stmt: loops.Branch) -> tuple[int, int] | None:
                 accesses += 1
             case loops.Store(buffer, _, _, monoid) if not is_reference(buffer.dtype):
                 accesses += 1 + (monoid != "set")
-            case loops.Branch() if (inner := _cost(s)) is not None:
-                operations, accesses = operations + inner[0], accesses + inner[1]
             case _:
-                return None
-    return operations, accesses
+                return False
+        if operations > MOST or accesses > ACCESSES:
+            return False
+    return accesses > 0
