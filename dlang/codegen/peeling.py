@@ -23,7 +23,6 @@ from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.types import BOOL, I64
 from dlang.ops import figures
 from dlang.ops.primitives import GAPS, PARTIAL
-from dlang.optimize.constants import fold
 
 ROUNDS = 4  # in which one comparison decides what another is of
 
@@ -324,14 +323,13 @@ class _Copy:
 
 def _known(name: str, args: tuple[Atom, ...]) -> Atom | None:
     """Returns what an operation of truth values, or a choice, is by those of its operands that are known."""
-    literals = tuple([a for a in args if isinstance(a, Lit)])
     match name, args:
         case "select", (Lit(value), x, y):
             return x if value else y
         case "and" | "or", (Lit(value), x) | (x, Lit(value)):
             return x if value == (name == "and") else Lit(value, "bool")
-        case "not", (Lit(),):
-            return fold(name, literals)
+        case "not", (Lit(value),):
+            return Lit(not value, "bool")
         case _:
             return None
 
