@@ -26,7 +26,6 @@ from dlang.specialize.values import (
     Value,
     contains_function,
     formal,
-    leaf_var,
     leaf_vars,
     leaves,
     mono_of,
@@ -35,7 +34,7 @@ from dlang.specialize.values import (
 )
 from dlang.typecheck import core, types as ty
 from dlang.typecheck.terms import size_variables
-from dlang.typecheck.types import Below, SizeVar
+from dlang.typecheck.types import Below, Elements, Items, Refinement, SizeVar
 
 if TYPE_CHECKING:
     from dlang.specialize.instances import Instance, Instances
@@ -169,15 +168,25 @@ def bind_parameter(
     frame.env[local] = parameter if declared is None or free == declared else frame.fit(parameter, declared)
     if local.size is not None and not frame.define(local, parameter):
         frame.bindings[local.size] = poly(scalar(parameter))
-    if isinstance(local.refinement, Below):  # who calls has proven or checked it
-        learn_index(frame, parameter, local.refinement.size)
+    learn_index(frame, parameter, local.refinement)  # who calls has proven or checked it
     return parameter
 
 
-def learn_index(f: Frame, v: Value, below: ty.Size) -> None:
-    """A parameter of type `Idx<n>`: 0 <= v < n, where n is known."""
-    if not f.erased and all(s in f.bindings for s in size_variables(below)):
-        f.emitter.facts.between(leaf_var(scalar(v)), (poly(0),), (f.size(below),))
+def learn_index(f: Frame, v: Value, refinement: Refinement | None) -> None:
+    """A parameter of type `Idx<n>`: 0 <= v < n, where n is known; or an array of such, or a tuple with some."""
+    match refinement, v:
+        case Items(items), TupleV(parts):
+            for part, item in zip(parts, items, strict=True):
+                learn_index(f, part, item)
+        case ((Below(size) | Elements(Below(size))), _):
+            if not f.erased and all(s in f.bindings for s in size_variables(size)):
+                (leaf,) = leaf_vars(v)
+                if isinstance(leaf.type, anf.Array):
+                    f.emitter.indices[leaf] = f.size(size)
+                else:
+                    f.emitter.facts.between(leaf, (poly(0),), (f.size(size),))
+        case _:
+            pass
 
 
 def declare_result(instance: Instance, frame: Frame, decl: core.FnDecl) -> None:

@@ -31,16 +31,18 @@ FALSE = Lit(False, "bool")
 class Emitter:
     """`lets` is the innermost open block. `floors` is scoped like it, since a floor is a variable of a block.
 
-    definitions: the polynomials that variables are; computed: those that they are if nothing wraps. settled: the sizes
-    that are no variables and do not wrap, as there are arrays of them, or that was checked; scoped. whole: the sizes
-    with exact divisions in them that were checked; scoped too. operands: those of each floor. via: the call in whose
-    place the code stands that is emitted now, if that is to be told.
+    definitions: the polynomials that variables are; computed: those that they are if nothing wraps. indices: arrays of
+    numbers that are at least 0, and what these are below. settled: the sizes that are no variables and do not wrap, as
+    there are arrays of them, or that was checked; scoped. whole: the sizes with exact divisions in them that were
+    checked; scoped too. operands: those of each floor. via: the call in whose place the code stands that is emitted
+    now, if that is to be told.
     """
 
     lets: list[Let] = field(default_factory=list)
     facts: Facts[Var] = field(default_factory=Facts)
     definitions: dict[Var, Size] = field(default_factory=dict)
     computed: dict[Var, Size] = field(default_factory=dict)
+    indices: dict[Var, Size] = field(default_factory=dict)
     settled: set[Size] = field(default_factory=set)
     floors: dict[tuple[Size, Size], Var] = field(default_factory=dict)
     whole: set[Size] = field(default_factory=set)
@@ -99,6 +101,12 @@ class Emitter:
                     self.facts.forget(a.var)
             case anf.For(index=index):
                 self.facts.forget(index)
+            case anf.Read(array) if array in self.indices:
+                self.facts.between(vars[0], (poly(0),), (self.indices[array],))
+            case anf.View(array) | anf.Reshape(array) if array in self.indices:
+                self.indices[vars[0]] = self.indices[array]
+            case _:
+                pass
 
     def note_sizes(self, vars: Iterable[Var]) -> None:
         """Notes the sizes of arrays that there are."""
