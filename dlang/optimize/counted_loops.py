@@ -133,6 +133,96 @@ def _lifted(op: While) -> tuple[list[Let], Block]:
     return setup, Block(tuple(rest), op.condition.results)
 
 
+# ---- between which ends the state stays ------------------------------------------------------------------------------
+MOST_VALUES = 8
+"""Values that a part of the state may have after an iteration, by the arms that run, beyond which nothing is said."""
+
+
+def kept_between(op: While, known: Knowledge, sizes: Sizes) -> list[Ends]:
+    """Between which of their first values the parts of the state stay, and what the condition says of two of them.
+
+    So `low` and `high` of a bisection stay between the first two. What an iteration may leave is dropped until the rest
+    follows from itself and the condition.
+    """
+    starts = {p: poly(a).substitute(sizes.get) for p, a in zip(op.params, op.init, strict=True) if p.type == I64}
+    made = {let.vars[0]: let.op for let in op.condition.lets if let.vars}
+    orders = [
+        made[t] for t in _implied(op.condition.results[0], True, op.condition.lets) if isinstance(t, Var) and t in made
+    ]
+    pairs = [
+        o.args if o.name == "lt" else o.args[::-1] for o in orders if isinstance(o, Prim) and o.name in ("lt", "gt")
+    ]
+    ordered = [(x, y) for x, y in pairs if isinstance(x, Var) and isinstance(y, Var) and x in starts and y in starts]
+    if not ordered:
+        return []
+    least = known.at_least_zero
+    lows = {p: [s for s in starts.values() if least(starts[p] - s)] for p in starts}
+    highs = {p: [s for s in starts.values() if least(s - starts[p])] for p in starts}
+    while True:
+        ends: list[Ends] = [(p, low, None) for p in starts for low in lows[p]] + [
+            (p, None, s + 1) for p in starts for s in highs[p]
+        ]
+        for x, y in ordered:
+            ends += [(x, None, poly(y)), *[(x, None, s) for s in highs[y]], *[(y, s + 1, None) for s in lows[x]]]
+        inside = known.copy()
+        for p, low, high in ends:
+            inside.facts.narrow(p, () if low is None else (low,), () if high is None else (high,))
+        after = _values(op.body, {p: [poly(p)] for p in starts}, inside, sizes)
+        left = False
+        for p, r in zip(op.params, op.body.results[op.early :], strict=True):
+            if p in starts:
+                values = after.get(r) if isinstance(r, Var) else [poly(r)]
+                for kept, sign in ((lows[p], 1), (highs[p], -1)):
+                    stays = [s for s in kept if values and all(inside.at_least_zero((v - s) * sign) for v in values)]
+                    left = left or len(stays) < len(kept)
+                    kept[:] = stays
+        if not left:
+            return ends
+
+
+def _values(block: Block, around: Mapping[Atom, list[Size]], known: Knowledge, sizes: Sizes) -> dict[Atom, list[Size]]:
+    """The numbers that i64s of a block may be, as polynomials; those of which nothing is known stand for themselves.
+
+    known: learns of divisions.
+    """
+    found = dict(around)
+
+    def of(atom: Atom) -> list[Size]:
+        return found.get(atom) or [poly(atom).substitute(sizes.get)]
+
+    for let in block.lets:
+        var = let.vars[0] if let.vars else None
+        if var is None:
+            continue
+        match let.op:
+            case Prim("add" | "sub" as name, (x, y)) if x.type == I64:
+                values = [a + b if name == "add" else a - b for a in of(x) for b in of(y)]
+                if len(values) <= MOST_VALUES and all(map(known.exact, values)):
+                    found[var] = values
+            case Prim("floordiv", (x, Lit(divisor))) if x.type == I64 and int(divisor) > 0 and len(of(x)) == 1:
+                (dividend,) = of(x)
+                known.facts.floors[var] = dividend, poly(int(divisor))
+                if known.at_least_zero(dividend):
+                    known.facts.size(var)
+            case IndexExpr(size) if size.atom is not None:
+                found[var] = of(size.atom)
+            case IndexExpr(size) if not any(found.get(v, [poly(v)]) != [poly(v)] for v in size.atoms()):
+                found[var] = [size.substitute(sizes.get)]
+            case Assert(guarded=guarded):
+                found |= {v: of(s) for v, s in zip(let.vars, guarded, strict=True) if v.type == I64}
+            case If(_, then, otherwise):
+                arms = [(_values(arm, found, known, sizes), arm) for arm in (then, otherwise)]
+                for k, v in enumerate(let.vars):
+                    if v.type == I64:
+                        results = [(inside, arm.results[k]) for inside, arm in arms]
+                        values = [s for inside, r in results for s in inside.get(r) or [poly(r).substitute(sizes.get)]]
+                        if len(values) <= MOST_VALUES:
+                            found[v] = values
+            case _:
+                pass
+    return found
+
+
 # ---- by how much the state changes -----------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class _Step:

@@ -28,7 +28,7 @@ from dlang.ir.rewriting import Rewriter
 from dlang.ir.traverse import map_functions, rebuild, with_body
 from dlang.ir.types import BOOL, I64
 from dlang.ops.primitives import GAPS, OPPOSITE, SWAPPED
-from dlang.optimize.counted_loops import counted, implied, settled, within_condition, within_iteration
+from dlang.optimize.counted_loops import counted, implied, kept_between, settled, within_condition, within_iteration
 from dlang.polynomials import Poly
 
 MOST_ARMS = 8  # of conditions that are known at once, beyond which no assertion is one
@@ -105,6 +105,8 @@ class _Prover(Rewriter):
                 self.sizes[let.vars[0]] = size.substitute(self.sizes.get)
             case anf.Prim("floordiv", (x, anf.Lit(divisor))) if x.type == I64 and int(divisor) > 0:
                 self.known.facts.floors[let.vars[0]] = self.polynomial(x), anf.poly(int(divisor))
+                if self.known.at_least_zero(self.polynomial(x)):
+                    self.known.facts.size(let.vars[0])
             case anf.Assert(condition, guarded=guarded):
                 test = self.definition(condition)
                 for v, s in zip(let.vars, guarded, strict=True):
@@ -136,6 +138,7 @@ class _Prover(Rewriter):
                 inside = _narrowed(inside, within_iteration(op, known, self.sizes))
             case anf.While():
                 inside = _narrowed(known, within_iteration(op, known, self.sizes))
+                inside = _narrowed(inside, kept_between(op, known, self.sizes))
                 condition, before = op.condition, _narrowed(known, within_condition(op, known, self.sizes))
             case _:
                 pass

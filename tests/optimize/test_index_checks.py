@@ -263,3 +263,48 @@ def test_what_is_asserted_is_asked_no_more() -> None:
     program = optimise(made.program, [made.entry.name], verify=True)
     conditions = {op.condition for op in ops(program) if isinstance(op, Assert)}
     assert len(conditions) == 1
+
+
+BISECTION = """fn f(x: f64[n], v: f64, a: i64, b: i64) -> i64 {{
+  var (low, high) = ({start})
+  var turns = 0
+  while low {order} high and turns < 70 {{
+    let middle = {middle}
+    if x[middle] >= v {{ high = {above} }} else {{ low = {below} }}
+    turns += 1
+  }}
+  low
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("start", "order", "middle", "above", "below", "checks"),
+    [
+        ("0, n", "<", "(low + high) // 2", "middle", "middle + 1", 0),
+        ("0, n", "<", "low + (high - low) // 2", "middle", "middle + 1", 1),  # a floor in a sum
+        ("0, n", "<", "(low + high) // 2", "middle", "middle", 0),
+        ("0, n", "<", "(low + high) // 2", "middle", "middle + 2", 0),
+        ("0, n", "<", "(low + high + 1) // 2", "middle", "middle + 1", 1),
+        ("0, n", "<", "(low + high) // 2", "middle + 1", "middle + 1", 0),
+        ("0, n + 1", "<", "(low + high) // 2", "middle", "middle + 1", 1),
+        ("-1, n", "<", "(low + high) // 2", "middle", "middle + 1", 1),
+        ("a, n", "<", "(low + high) // 2", "middle", "middle + 1", 1),
+        ("0, b", "<", "(low + high) // 2", "middle", "middle + 1", 1),
+        ("a, b", "<", "(low + high) // 2", "middle", "middle + 1", 1),
+        ("0, n", "<", "(low + high) // 2", "middle - 1", "middle + 1", 0),
+        ("0, n", "<=", "(low + high) // 2", "middle - 1", "middle + 1", 1),
+    ],
+)
+def test_the_middle_of_two_ends_that_stay_in_range_is_an_index(
+    start: str, order: str, middle: str, above: str, below: str, checks: int
+) -> None:
+    made = lowered(BISECTION.format(start=start, order=order, middle=middle, above=above, below=below))
+    program = optimise(made.program, [made.entry.name], verify=True)
+    assert sum(isinstance(op, Assert) and op.code == "E0801" for op in ops(program)) == checks
+    far = (2**63 - 1, 2**63 - 3, -(2**63), -3, 0, 2, 2**62)
+    arguments = [
+        [n, np.arange(float(n)), v, a, b] for n in (0, 1, 2, 5) for v in (-1.0, 1.5, 9.0) for a in far for b in far
+    ]
+    if "a" not in start and "b" not in start:
+        arguments = arguments[:: len(far) ** 2]
+    assert outcomes(made.program, made.entry.name, arguments) == outcomes(program, made.entry.name, arguments)
