@@ -32,6 +32,7 @@ from dlang.optimize.block_loop_products import block_loop_products
 from dlang.optimize.blocking import blocking
 from dlang.optimize.branch_reads import branch_reads
 from dlang.optimize.coalesce_writes import coalesce_writes
+from dlang.optimize.common_calls import common_calls
 from dlang.optimize.contractions import contractions
 from dlang.optimize.cse import cse
 from dlang.optimize.dce import dce
@@ -124,6 +125,7 @@ _HOIST = "moves out of loops what does not change in them"
 _IDLE = "makes nothing for loops without iterations"
 
 PASSES: tuple[CorePass, ...] = (
+    _plain("common_calls", common_calls, NORMAL, "calls once what both arms of a branch call last", exact=True),
     Pass("inline", lambda program, to: inline(program, to.entries), NORMAL,
          "puts bodies of functions in the place of calls, callees before callers", exact=True),
     _plain("parts", parts, NORMAL, "hands recursive functions a whole array and an offset in place of a part",

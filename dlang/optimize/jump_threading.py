@@ -73,6 +73,10 @@ def _merged(first: Let, a: If, between: Sequence[Let], second: Let, b: If) -> Le
             return None  # what is chosen where it is known would stand in both arms
     twice = {True: then is otherwise or otherwise is None, False: then is otherwise or then is None}
     between = _slice(between, second)
+    if len(between) > figures.DOUBLED and all(
+        inside.op.IS.scalar for arm in (a.then, a.otherwise, b.then, b.otherwise) for inside in walk(arm)
+    ):
+        return None  # a loop around may choose between what little the arms give, and then has lanes
     arms = [_continued(first, a.then, between, second, b, then, twice[True])]
     arms.append(_continued(first, a.otherwise, between, second, b, otherwise, twice[False]))
     vars = (*first.vars, *second.vars)

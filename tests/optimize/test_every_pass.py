@@ -131,6 +131,12 @@ fn main(p: f64[n]) -> f64[n] = grad(likelihood)(p)
 EXERCISES: Mapping[str, str] = {
     "inline": "fn twice(x: f64) = 2.0 * x\nfn main(x: f64) -> f64 = twice(x) + twice(sin(x))",
     "branch_reads": "fn main(x: f64[n], y: f64[n]) -> f64 = sum(y[i] * y[i] for i if x[i] > 0.0)",
+    "common_calls": """
+enum E { A(f64), B(f64) }
+fn g(x: f64, b: bool) -> f64 = if b { sin(x) } else { x }
+fn h(e: E) -> f64 = match e { A(y) => g(y, true), B(y) => g(y, false) }
+fn main(x: f64) -> f64 = h(if x > 0.5 { A(x) } else { B(2.0 * x) })
+""",
     "parts": (
         "fn go(x: f64[m], y: f64[m]) -> f64 = if m == 0 { 0.0 } else { x[0] * y[m - 1] + go(x[1..], y[..m - 1]) }\n"
         "fn main(x: f64[n]) -> f64 = if n > 9 { grad(|y: f64[n]| go(y, x))(x)[0] } else { go(x, x) }"
