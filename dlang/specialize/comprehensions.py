@@ -52,6 +52,7 @@ from dlang.specialize.values import (
     with_parts,
 )
 from dlang.typecheck import core, types as ty
+from dlang.typecheck.terms import variables
 from dlang.typecheck.trees import binder_children, pattern_locals
 
 
@@ -69,8 +70,18 @@ def elements(
     with f.block() as lets:
         index = enter()
         with inside(f, places, [f.emitter.atom(i) for i in index]):
-            value = f.eval(element)
+            value = element_value(f, element)
     return collect(f, axes, lets, value)
+
+
+def element_value(f: Frame, element: core.Expr) -> Value:
+    """An element. A size that a call has computed is that which the type of the element says, where it says one."""
+    value = f.eval(element)
+    called = {v for let in f.emitter.lets if isinstance(let.op, anf.Call) for v in let.vars}
+    if f.erased or not any(s.mentions(called) for s in array_sizes(value)):
+        return value
+    known = all(v in f.bindings for v in variables(element.type) if isinstance(v, ty.SizeVar))
+    return f.fit(value, f.mono(element.type)) if known else value
 
 
 def collect(f: Frame, axes: tuple[anf.Axis, ...], lets: list[Let], value: Value) -> Value:

@@ -28,7 +28,7 @@ from dlang.specialize.binders import (
     points_of,
     with_chosen,
 )
-from dlang.specialize.comprehensions import collect, gathered, stored, without_sizes
+from dlang.specialize.comprehensions import collect, element_value, gathered, stored, without_sizes
 from dlang.specialize.frame import Frame, Level, scalar, unsupported
 from dlang.specialize.functions import apply
 from dlang.specialize.generated import construct, generated, opened, tag_of
@@ -110,7 +110,7 @@ def in_order(f: Frame, c: core.Comprehension, flat: bool = False) -> Value:
         raise unsupported("a range that differs from element to element of a comprehension", c.span)
     rows = Rows(counts, grows, (total,) if counts else tuple(sizes))
     condition = c.condition
-    innermost = Point(None if condition is None else lambda: f.bool(condition), lambda _: f.eval(c.element))
+    innermost = Point(None if condition is None else lambda: f.bool(condition), lambda _: element_value(f, c.element))
     out = nest(f, innermost, rows, binders, places_of(f, c), [], lambda _: first(f, rows))
     assert rows.value is not None
     if not counts:
