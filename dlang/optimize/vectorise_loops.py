@@ -20,7 +20,7 @@ too, becomes the products of all of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -37,6 +37,7 @@ from dlang.ir.traverse import (
     free_vars,
     map_blocks,
     map_functions,
+    mentioned,
     parts,
     walk,
     with_body,
@@ -44,8 +45,9 @@ from dlang.ir.traverse import (
     with_op,
 )
 from dlang.ir.types import dtype_of, type_of
-from dlang.ir.writes import covers, determines
+from dlang.ir.writes import covers, determines, reads_its_place
 from dlang.optimize.accumulation import accumulated, without_scatters
+from dlang.optimize.cells import changed_once, with_numbers
 from dlang.optimize.iterations import Iteration, Rows
 from dlang.optimize.unroll import of_loop
 
@@ -76,10 +78,25 @@ def vectorised(block: anf.Block, known: Knowledge) -> anf.Block:
         elif isinstance(op, anf.For):
             op = of_loop(op, early=True)  # a short inner loop is a comprehension by now
         new = with_op(let, let.vars, op)
-        made = (_at_once(new, op, known) or accumulated(new, op, known)) if isinstance(op, anf.For) else None
-        lets += [new] if made is None else made
+        lets += _done(new, op, known) if isinstance(op, anf.For) else [new]
         known.note_sizes(v.type for v in let.vars)
-    return with_lets(block, lets, block.results)
+    return changed_once(with_lets(block, lets, block.results))
+
+
+def _done(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let]:
+    """The loop, or what does the same, with numbers for elements that it changes time and again."""
+    made = _as_points(let, loop, known)
+    if made is not None:
+        return made
+    changed = with_numbers(let, loop, known)
+    if len(changed) == 1:
+        return changed
+    done = [_as_points(new, new.op, known) if isinstance(new.op, anf.For) else None for new in changed]
+    return [new for let, made in zip(changed, done, strict=True) for new in (made or [let])]
+
+
+def _as_points(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] | None:
+    return _at_once(let, loop, known) or accumulated(let, loop, known)
 
 
 def _at_once(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] | None:
@@ -88,16 +105,78 @@ def _at_once(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] | N
         return None
     if not all(isinstance(p.type, anf.Array) for p in loop.params):
         return None
-    uses = count_uses(loop.body)
-    if any(uses.get(p) != 1 for p in loop.params) or len(set(loop.body.results)) < len(loop.params):
+    if len(set(loop.body.results)) < len(loop.params):
         return None
     one = Iteration.of(loop)
+    read = _read_before(loop, one)
+    if read is None:
+        return None
+    if read:
+        loop = replace(loop, body=_with_reads(loop.body, read))
+    uses = count_uses(loop.body)
     rows = Rows(one, loop.low, loop.high - loop.low)
     batch = _Batch(loop, one, rows, dict(zip(loop.body.results, let.vars, strict=True)))
     if any(uses.get(r) != 1 for r in batch.results if isinstance(r, anf.Var)):
         return None
-    done = all(batch.takes(inner) for inner in loop.body.lets)
-    return batch.lets if done and len(batch.finished) == len(let.vars) else None
+    done = all(batch.takes(inner) for inner in loop.body.lets) and batch.sets_elements()
+    done = done and len(batch.finished) == len(let.vars) and all(_in_place(batch.lets, v) for v in read.values())
+    return batch.lets if done else None
+
+
+def _in_place(lets: Sequence[anf.Let], array: anf.Var) -> bool:
+    """Tells whether lets that change an array do so in place: they read of it first, or what a point changes there."""
+    for k, let in enumerate(lets):
+        if isinstance(op := let.op, anf.Comp):
+            for position, d in enumerate(op.destinations):
+                if d.into is array:
+                    later = any(array in mentioned(other.op) for other in lets[k + 1 :])
+                    return not later and (array not in mentioned(op.body) or reads_its_place(op, position))
+    return True
+
+
+def _read_before(loop: anf.For, one: Iteration) -> dict[anf.Var, anf.Var] | None:
+    """The arrays of the state of which an iteration reads what only itself changes, and what these are at first.
+
+    None if an iteration does anything else with an array than such reads, and one change.
+    """
+    found: dict[anf.Var, anf.Var] = {}
+    uses = count_uses(loop.body)
+    entries = {array: index for let in loop.body.lets for array, index in _written(let)}
+    reads = [let.op for let in walk(loop.body) if isinstance(let.op, anf.Read) and let.op.array in loop.params]
+    for param, first in zip(loop.params, loop.init, strict=True):
+        own = [r for r in reads if r.array is param]
+        if uses.get(param) != len(own) + 1:
+            return None
+        if not own:
+            continue
+        index = tuple(map(one.opened, entries.get(param, ())))
+        at = [k for k, e in enumerate(index) if slope(e, one.number) in (1, -1) and {*e.atoms()} == {one.number}]
+        if not isinstance(first, anf.Var) or not all(any(one.opened(r.index[k]) == index[k] for k in at) for r in own):
+            return None
+        found[param] = first
+    return found
+
+
+def _written(let: anf.Let) -> list[tuple[anf.Var, tuple[anf.Size, ...]]]:
+    """The arrays that a let changes, and the index of what it changes in each."""
+    match let.op:
+        case anf.Update(array, index, _):
+            return [(array, index)]
+        case anf.Comp(destinations=destinations):
+            return [(d.into, d.index) for d in destinations if d.into is not None]
+        case _:
+            return []
+
+
+def _with_reads(block: anf.Block, of: Mapping[anf.Var, anf.Var]) -> anf.Block:
+    """The block, which reads other arrays in the place of some."""
+
+    def read(let: anf.Let) -> anf.Let:
+        if isinstance(let.op, anf.Read) and let.op.array in of:
+            return anf.Let(let.vars, replace(let.op, array=of[let.op.array]), let.span)
+        return with_op(let, let.vars, map_blocks(let.op, partial(_with_reads, of=of)))
+
+    return with_lets(block, [read(let) for let in block.lets], block.results)
 
 
 @dataclass(slots=True)
@@ -105,7 +184,7 @@ class _Batch:
     """A loop being done at once.
 
     results: what the last state is called outside of the loop. lets: what takes its place. scalars: the scalar code of
-    an iteration. arrays: those of an iteration, and those of all iterations.
+    an iteration. arrays: those of an iteration, and those of all iterations. updates: those of elements of the state.
     """
 
     loop: anf.For
@@ -115,6 +194,7 @@ class _Batch:
     lets: list[anf.Let] = field(default_factory=list)
     scalars: list[anf.Let] = field(default_factory=list)
     arrays: dict[anf.Var, anf.Var] = field(default_factory=dict)
+    updates: list[tuple[anf.Let, anf.Update]] = field(default_factory=list)
     finished: set[anf.Var] = field(default_factory=set)
 
     def takes(self, let: anf.Let) -> bool:
@@ -124,12 +204,14 @@ class _Batch:
                 self.scalars.append(let)
                 return not self._whole(let.op)
             case anf.Assert():
-                return self._check(let)
+                return self._stored(let)
+            case anf.For() as loop if _is_recurrence(let, loop):
+                return self._stored(let)
             case anf.Comp():
                 return self._comprehension(let, let.op)
-            case anf.Update(array, index, value):
-                keep = anf.Reduce(shape_of(array), index, "set", array)
-                return self._comprehension(let, anf.Comp((), anf.Block((), (value,)), (keep,)))
+            case anf.Update() as update:
+                self.updates.append((let, update))
+                return True
             case anf.View() as view:
                 return self._view(let, view)
             case anf.Reshape(array, shape):
@@ -141,15 +223,25 @@ class _Batch:
             case _:
                 return False
 
+    def sets_elements(self) -> bool:
+        """Does the changes of elements together, so that what they need is read before; False if that can't be done."""
+        if not self.updates:
+            return True
+        vars = tuple([v for let, _ in self.updates for v in let.vars])
+        values = tuple([update.value for _, update in self.updates])
+        keeps = [anf.Reduce(shape_of(u.array), u.index, "set", u.array) for _, u in self.updates]
+        together = anf.Comp((), anf.Block((), values), tuple(keeps))
+        return self._comprehension(anf.Let(vars, together, self.updates[-1][0].span), together)
+
     # ---- operations --------------------------------------------------------------------------------------------------
-    def _check(self, let: anf.Let) -> bool:
-        """A check of each iteration; what it certifies is stored."""
+    def _stored(self, let: anf.Let) -> bool:
+        """A check, or a recurrence, of each iteration; what it certifies, or comes to, is stored."""
         if self._whole(let.op) or not all(_storable(v) and isinstance(v.type, anf.Scalar) for v in let.vars):
             return False
         keep = anf.Reduce((self.rows.count,), (self.rows.row,), "set")
-        check = anf.Comp((), anf.Block((let,), let.vars), tuple([keep] * len(let.vars)))
+        each = anf.Comp((), anf.Block((let,), let.vars), tuple([keep] * len(let.vars)))
         stored = tuple([anf.fresh(v.name, type_of(dtype_of(v), (self.rows.count,))) for v in let.vars])
-        self._emit(anf.Let(stored, check, let.span))
+        self._emit(anf.Let(stored, each, let.span))
         for v, array in zip(let.vars, stored, strict=True):
             self.scalars.append(anf.Let((v,), anf.Read(array, (self.rows.row,)), let.span))
         return True
@@ -274,6 +366,11 @@ def _scalar(let: anf.Let) -> bool:
             return all(_scalar(inner) for b in (then, otherwise) for inner in b.lets)
         case op:
             return op.IS.point or isinstance(op, anf.StopGradient)
+
+
+def _is_recurrence(let: anf.Let, loop: anf.For) -> bool:
+    """Tells whether a loop computes scalars by scalar code alone."""
+    return all(isinstance(v.type, anf.Scalar) for v in let.vars) and all(map(_scalar, loop.body.lets))
 
 
 def _storable(v: anf.Var) -> bool:

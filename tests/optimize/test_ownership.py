@@ -256,7 +256,8 @@ SWAPPED = {
     "two rows": "(m[k], m[t[k]]) = (m[t[k]], m[k])",
     "a row and one that was kept": "let r = m[k]\n    m[k] = m[t[k]]\n    m[t[k]] = r",
     "a row and its neighbour, mixed": "m[t[k]] = m[k] * 0.5 + m[(k + 1) % n]",
-    "a row that is turned": "m[k] = reverse(m[k])",
+    "a row that is turned": "m[k] = reverse(m[k])",  # all rows at once, into another matrix
+    "a row of data that is turned": "m[t[k]] = reverse(m[t[k]])",
     "columns": "for i < n { (m[i, k], m[i, t[k]]) = (m[i, t[k]], m[i, k]) }",
     "parts of a row": "m[k, 1..] = m[k, ..n - 1]",
     "three rows": "(m[k], m[t[k]], m[0]) = (m[t[k]], m[0], m[k])",
@@ -272,7 +273,8 @@ def test_rows_that_change_places_take_no_copy_of_the_matrix(body: str) -> None:
     program = optimise(made.program, [made.entry.name], verify=True)
     name = made.entry.name
     copied = [let.op.array.type for f in program.functions.values() for let in walk(f.body) if isinstance(let.op, Copy)]
-    assert len([t for t in copied if isinstance(t, Array) and len(t.shape) == 2]) == 1  # of what the caller holds
+    in_place = body != SWAPPED["a row that is turned"]
+    assert len([t for t in copied if isinstance(t, Array) and len(t.shape) == 2]) == in_place  # what the caller holds
     rng = np.random.default_rng(0)
     for n in (1, 2, 5, 9):
         args = [n, rng.normal(size=(n, n)), rng.integers(0, n, n)]

@@ -149,9 +149,40 @@ def test_iterations_that_may_write_the_same_slice_stay_in_order(where: str) -> N
     assert count(vectorise_loops(rows(where=where)), For) == 1
 
 
-def test_a_iteration_that_reads_what_another_wrote_stays_in_order() -> None:
-    more = "t.30: f64 = read s.7[i.6, j.19]"
+@pytest.mark.parametrize("row", ["n.0 - 1 - i.6", "0"])
+def test_a_iteration_that_reads_what_another_wrote_stays_in_order(row: str) -> None:
+    more = f"t.30: f64 = read s.7[{row}, j.19]"
     assert count(vectorise_loops(rows(more=more)), For) == 1
+
+
+@pytest.mark.parametrize("monoid", ["set", "sum"])
+def test_an_iteration_may_read_what_it_alone_changes(monoid: str) -> None:
+    before = program(OWN.replace("MONOID", monoid))
+    after = vectorise_loops(before)
+    verify(after)
+    assert count(after, For) == 0
+    assert_same(run(before, ARGS), run(after, ARGS))
+
+
+OWN = """
+fn f(n.0: i64, m.1: i64, x.2: f64[n.0, m.1], y.3: f64[n.0, m.1]) -> (r.4: f64[n.0, m.1]) {
+  r.5: f64[n.0, m.1] = for i.6 in 0..n.0 (s.7: f64[n.0, m.1] = y.3) {
+    b.8: f64 = comp k.9 in 0..m.1 {
+      t.10: f64 = read s.7[i.6, m.1 - 1 - k.9]
+      t.11: f64 = read x.2[i.6, k.9]
+      t.12: f64 = mul(t.10, t.11)
+      yield t.12
+    } to keep [] [] sum
+    s.13: f64[n.0, m.1] = comp j.14 in 0..m.1 {
+      t.15: f64 = read s.7[i.6, j.14]
+      t.16: f64 = sub(b.8, t.15)
+      yield t.16
+    } to keep [n.0, m.1] [i.6, j.14] MONOID into s.7
+    yield s.13
+  }
+  yield r.5
+}
+"""
 
 
 def test_a_check_of_each_iteration_is_still_made() -> None:

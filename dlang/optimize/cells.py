@@ -1,0 +1,354 @@
+"""An element of an array that code changes time and again is a number until the last change.
+
+    a = update z[i] = p[i]                    for k (b = z) {                  s = read z[i]
+    b = comp k { … } to sum [i] into a        t = read b[i]                    s' = for k (t = s) {
+    t = read b[i]                             b' = update b[i] = f(t, k)   →     yield f(t, k)
+    c = update b[i] = tanh(t)        →        yield b'                         }
+    ----------------------------------      }                                  z' = update z[i] = s'
+    r = comp k { … } to sum
+    t = p[i] + r
+    c = update z[i] = tanh(t)
+
+So an inner loop that accumulates into an element is a reduction wherever it stands, and the loop around writes each
+element of its state once, which may be done for all iterations at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from dlang.ir import anf
+from dlang.ir.affine import Knowledge
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import mentioned, op_blocks, with_lets
+from dlang.ir.types import dtype_of
+from dlang.ops.dtypes import SCATTERED, WHOLE
+
+Index = tuple[anf.Size, ...]
+
+
+# ---- changes one after another ---------------------------------------------------------------------------------------
+@dataclass(slots=True)
+class _Chain:
+    """Changes of an element of an array.
+
+    first: the array before; last: after those so far. value: what is stored, or what is added to the element by `d`.
+    written: the change itself, as long as it is the only one.
+    """
+
+    first: anf.Var
+    last: anf.Var
+    index: Index
+    value: anf.Atom
+    added: anf.Destination | None
+    written: anf.Let
+
+
+def changed_once(block: anf.Block) -> anf.Block:
+    """The block, which changes an element once where it changed one several times, and reads no such change."""
+    lets = block.lets
+    made = {v: let for let in lets for v, _ in _changes(let)}
+    if not any(v in made for let in lets for v in _touched(let)):
+        return block
+    last: dict[anf.Var, int] = {}
+    for k, let in enumerate(lets):
+        last.update(dict.fromkeys(mentioned(let.op), k))
+    last.update({r: len(lets) for r in block.results if isinstance(r, anf.Var)})
+    cells = _Cells(lets, last)
+    for k, let in enumerate(lets):
+        cells.take(k, let)
+    for chain in [*cells.chains.values()]:
+        cells.end(chain)
+    return with_lets(block, cells.lets, [cells.renaming.atom(r) for r in block.results])
+
+
+def _changes(let: anf.Let) -> list[tuple[anf.Var, tuple[anf.Var, Index]]]:
+    """Of each array in which a let changes one element: what it is called then, before, and the index."""
+    match let.op:
+        case anf.Update(array, index, value) if len(index) == len(array_shape(array)):
+            return [(let.vars[0], (array, index))] if isinstance(value.type, anf.Scalar) else []
+        case anf.Comp() as op:
+            return [
+                (v, (d.into, d.index))
+                for v, d, value in zip(let.vars, op.destinations, op.body.results, strict=True)
+                if d.into is not None and _adds(op, d, value)
+            ]
+        case _:
+            return []
+
+
+def array_shape(array: anf.Var) -> tuple[anf.Size, ...]:
+    return array.type.shape if isinstance(array.type, anf.Array) else ()
+
+
+def _adds(op: anf.Comp, d: anf.Destination, value: anf.Atom) -> bool:
+    """Tells whether a comprehension adds to one element at all of its points."""
+    if not d.index or len(d.index) != len(d.shape) or isinstance(value.type, anf.Array):
+        return False
+    if isinstance(d, anf.Reduce) and (d.monoid != "sum" or d.after is not None):
+        return False
+    if (dtype := dtype_of(value)) not in SCATTERED or dtype not in WHOLE:
+        return False
+    inside = {a.var for a in op.axes} | {v for let in op.body.lets for v in let.vars}
+    return not any(e.mentions(inside) for e in d.index)
+
+
+def _touched(let: anf.Let) -> Iterable[anf.Var]:
+    return mentioned(let.op) if isinstance(let.op, anf.If) else [array for array, _ in _accesses(let)]
+
+
+def _accesses(let: anf.Let) -> list[tuple[anf.Var, Index]]:
+    """The elements that a let reads, or changes, with nothing inside of it."""
+    match let.op:
+        case anf.Read(array, index):
+            return [(array, index)]
+        case _:
+            return [change for _, change in _changes(let)]
+
+
+@dataclass(slots=True)
+class _Cells:
+    """A block whose changes are put together.
+
+    last: the position of the last let that mentions a variable. chains: by the array after their last change.
+    """
+
+    source: Sequence[anf.Let]
+    last: Mapping[anf.Var, int]
+    lets: list[anf.Let] = field(default_factory=list)
+    chains: dict[anf.Var, _Chain] = field(default_factory=dict)
+    renaming: Renaming = field(default_factory=lambda: Renaming({}))
+
+    def take(self, k: int, original: anf.Let) -> None:
+        """Goes on with a let, the `k`th."""
+        let = self.renaming.let(original)
+        match let.op:
+            case anf.Read(array, index) if (chain := self.chains.get(array)) and chain.index == index:
+                self.renaming.env[original.vars[0]] = self._stored(chain)
+                return
+            case anf.Update(array, index, value) if _changes(let):
+                chain = self._continued(k, array, index)
+                self._free(let, but=chain)
+                first = array if chain is None else chain.first
+                new = let if first is array else anf.Let(let.vars, replace(let.op, array=first), let.span)
+                self._start(_Chain(first, let.vars[0], index, value, None, new), chain)
+            case anf.Comp() as op:
+                found = {v: self._continued(k, array, index) for v, (array, index) in _changes(let)}
+                chains = [c for c in found.values() if c is not None]
+                inside = {v for block in op_blocks(op) for v in mentioned(block)}
+                if any(c.last in inside for c in chains):
+                    found, chains = {}, []
+                self._free(let, but=chains[0] if len(chains) == 1 else None)
+                if len(chains) == 1:
+                    (var,) = [v for v, c in found.items() if c is chains[0]]
+                    self._add(let, op, var, chains[0])
+                elif len(let.vars) == 1 and let.vars[0] in found and self._goes_on(let):
+                    self._add(let, op, let.vars[0], None)
+                else:
+                    self.lets.append(let)
+            case anf.If() as op if (branch := self._branch(k, let, op)) is not None:
+                old, chain, let = branch
+                self._free(let)
+                self.lets.append(let)
+                self._start(chain, old)
+            case _:
+                self._free(let)
+                self.lets.append(let)
+
+    def _branch(self, k: int, let: anf.Let, op: anf.If) -> tuple[_Chain, _Chain, anf.Let] | None:
+        """A chain that a branch continues, the chain then, and the branch that gives the element of its array."""
+        for v in mentioned(op):
+            chain = self.chains.get(v)
+            if chain is None or chain.added is not None or self.last[v] != k:
+                continue
+            found = _branch_of_number(let, op, v, chain.index, chain.value)
+            if found is not None:
+                last, value, new = found
+                written = anf.Let((last,), anf.Update(chain.first, chain.index, value), let.span)
+                return chain, _Chain(chain.first, last, chain.index, value, None, written), new
+        return None
+
+    def end(self, chain: _Chain) -> None:
+        """Writes the change that all of a chain are."""
+        del self.chains[chain.last]
+        self.lets.append(chain.written)
+
+    def _stored(self, chain: _Chain) -> anf.Atom:
+        """The element after a chain, which stores it from now on."""
+        if chain.added is not None:
+            type = anf.Scalar(dtype_of(chain.last))
+            old, new = anf.fresh("t", type), anf.fresh("t", type)
+            span = chain.written.span
+            self.lets.append(anf.Let((old,), anf.Read(chain.first, chain.index), span))
+            self.lets.append(anf.Let((new,), anf.Prim("add", (old, chain.value)), span))
+            written = anf.Let((chain.last,), anf.Update(chain.first, chain.index, new), span)
+            chain.value, chain.added, chain.written = new, None, written
+        return chain.value
+
+    def _continued(self, k: int, array: anf.Var, index: Index) -> _Chain | None:
+        """The chain whose last change is followed by one of the same element, with nothing that needs it later."""
+        chain = self.chains.get(array)
+        return chain if chain is not None and chain.index == index and self.last[array] == k else None
+
+    def _free(self, let: anf.Let, but: _Chain | None = None) -> None:
+        """Ends the chains whose arrays a let needs."""
+        for v in mentioned(let.op):
+            if (chain := self.chains.get(v)) is not None and chain is not but:
+                self.end(chain)
+
+    def _start(self, new: _Chain, old: _Chain | None) -> None:
+        if old is not None:
+            del self.chains[old.last]
+        self.chains[new.last] = new
+
+    def _goes_on(self, let: anf.Let) -> bool:
+        """Tells whether what adds to an element is followed by what changes it as well."""
+        ((v, (_, index)),) = _changes(let)
+        k = self.last.get(v, len(self.source))
+        if k == len(self.source):
+            return False
+        return any(array is v and at == index for _, (array, at) in _changes(self.source[k]))
+
+    def _add(self, let: anf.Let, op: anf.Comp, var: anf.Var, chain: _Chain | None) -> None:
+        """Adds up what a comprehension adds to an element, and continues a chain with that, or begins one."""
+        at = let.vars.index(var)
+        d = op.destinations[at]
+        total = anf.fresh("r", anf.Scalar(dtype_of(var)))
+        vars, destinations = list(let.vars), list(op.destinations)
+        vars[at], destinations[at] = total, anf.Reduce((), (), "sum")
+        self.lets.append(anf.Let(tuple(vars), replace(op, destinations=tuple(destinations)), let.span))
+        value = total
+        if chain is not None:
+            value = anf.fresh("t", total.type)
+            self.lets.append(anf.Let((value,), anf.Prim("add", (chain.value, total)), let.span))
+        assert d.into is not None
+        first = d.into if chain is None else chain.first
+        if chain is not None and chain.added is None:
+            written: anf.Op = anf.Update(first, d.index, value)
+        else:
+            written = anf.Comp((), anf.Block((), (value,)), (replace(d, into=first),))
+        added = None if isinstance(written, anf.Update) else d
+        self._start(_Chain(first, var, d.index, value, added, anf.Let((var,), written, let.span)), chain)
+
+
+# ---- a state of which a loop changes one element ---------------------------------------------------------------------
+def with_numbers(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let]:
+    """The loop with a number in the place of each array of its state of which it reads and changes the same element.
+
+    The element is read before the loop, and so has to be there where it has no iterations, too.
+    """
+    before: list[anf.Let] = []
+    after: list[anf.Let] = []
+    inside = {loop.index, *loop.params, *(v for inner in loop.body.lets for v in inner.vars)}
+    for k, param in enumerate(loop.params):
+        index = _only_element(loop.body.lets, param)
+        first = loop.init[k]
+        if index is None or not isinstance(first, anf.Var) or any(e.mentions(inside) for e in index):
+            continue
+        if dtype_of(param) not in WHOLE or not known.inside(index, array_shape(param)):
+            continue
+        number = anf.fresh("s", anf.Scalar(dtype_of(param)))
+        at = k + loop.early
+        body = _of_number(loop.body, at, param, index, number)
+        if body is None:
+            continue
+        start, end = anf.fresh("s", number.type), anf.fresh("s", number.type)
+        params, init, vars = list(loop.params), list(loop.init), list(let.vars)
+        before.append(anf.Let((start,), anf.Read(first, index), let.span))
+        after.append(anf.Let((vars[k],), anf.Update(first, index, end), let.span))
+        params[k], init[k], vars[k] = number, start, end
+        loop = replace(loop, params=tuple(params), init=tuple(init), body=body)
+        let = anf.Let(tuple(vars), loop, let.span)
+    return [*before, let, *after]
+
+
+def _only_element(lets: Sequence[anf.Let], array: anf.Var) -> Index | None:
+    """The index of the element that the first let to mention an array reads or changes."""
+    for let in lets:
+        for block in op_blocks(let.op):
+            if (found := _only_element(block.lets, array)) is not None:
+                return found
+        for read, index in _accesses(let):
+            if read is array:
+                return index
+    return None
+
+
+def _of_number(block: anf.Block, at: int, array: anf.Var, index: Index, number: anf.Atom) -> anf.Block | None:
+    """The block in terms of an element of an array, which it gives as a result in the place of the array.
+
+    None if it does anything else with the array.
+    """
+    renaming = Renaming({})
+    lets: list[anf.Let] = []
+    for original in block.lets:
+        let = renaming.let(original)
+        if array not in mentioned(let.op):
+            lets.append(let)
+            continue
+        match let.op:
+            case anf.Read(_, place) if place == index:
+                renaming.env[original.vars[0]] = number
+            case anf.Update(_, place, value) if place == index and value is not array and _changes(let):
+                array, number = let.vars[0], value
+            case anf.Comp() as op if array not in mentioned(op.body):
+                changes = [(v, i) for v, (a, i) in _changes(let) if a is array]
+                if len(changes) != 1 or changes[0][1] != index or mentioned(op).count(array) != 1:
+                    return None
+                total, value = (anf.fresh(name, anf.Scalar(dtype_of(array))) for name in ("r", "t"))
+                k = let.vars.index(changes[0][0])
+                destinations, vars = list(op.destinations), list(let.vars)
+                destinations[k], vars[k] = anf.Reduce((), (), "sum"), total
+                lets.append(anf.Let(tuple(vars), replace(op, destinations=tuple(destinations)), let.span))
+                lets.append(anf.Let((value,), anf.Prim("add", (number, total)), let.span))
+                array, number = changes[0][0], value
+            case anf.If() as op:
+                branch = _branch_of_number(let, op, array, index, number)
+                if branch is None:
+                    return None
+                array, number, let = branch
+                lets.append(let)
+            case _:
+                return None
+    results = list(block.results)
+    if results[at] is not array:
+        return None
+    results[at] = number
+    if array in results:
+        return None
+    return anf.Block(tuple(lets), tuple([renaming.atom(r) for r in results]))
+
+
+def _branch_of_number(
+    let: anf.Let, op: anf.If, array: anf.Var, index: Index, number: anf.Atom
+) -> tuple[anf.Var, anf.Var, anf.Let] | None:
+    """The result of a branch that is an array in its arms, the element of that, and the branch that gives the element.
+
+    None if an arm does anything else with the array than read and change the element.
+    """
+    ends = [k for k in range(len(let.vars)) if _is_end(op.then, k, array) and _is_end(op.otherwise, k, array)]
+    if len(ends) != 1:
+        return None
+    (at,) = ends
+    then, otherwise = [_of_number(arm, at, array, index, number) for arm in (op.then, op.otherwise)]
+    if then is None or otherwise is None:
+        return None
+    result = anf.fresh("s", anf.Scalar(dtype_of(array)))
+    vars = (*let.vars[:at], result, *let.vars[at + 1 :])
+    return let.vars[at], result, anf.Let(vars, replace(op, then=then, otherwise=otherwise), let.span)
+
+
+def _is_end(arm: anf.Block, k: int, array: anf.Var) -> bool:
+    """Tells whether a result of an arm is an array, or what it is after changes of its elements."""
+    now: anf.Atom = array
+    for let in arm.lets:
+        for v, (before, _) in _changes(let):
+            if before is now:
+                now = v
+        if isinstance(let.op, anf.If):
+            for j, v in enumerate(let.vars):
+                if isinstance(now, anf.Var) and all(_is_end(b, j, now) for b in op_blocks(let.op)):
+                    now = v
+                    break
+    return arm.results[k] is now
