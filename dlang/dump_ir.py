@@ -47,12 +47,14 @@ def listing(
     decls: Sequence[core.FnDecl],
     stage: str,
     costs: bool = False,
+    why: bool = False,
     bound: Sequence[int] = (),
     deterministic: bool = False,
 ) -> str:
     """The program that functions need, after one of `STAGES`; raises `DlangError` where it does not compile.
 
-    costs: with what derivatives save, in bytes, below it. bound: the parameters of the last that are given early.
+    costs: with what derivatives save, in bytes, below it. why: the same, and above loops the decisions on them. bound:
+    the parameters of the last that are given early.
     deterministic: as in `Engine`.
     """
     seen: dict[str, anf.Program] = {}
@@ -65,14 +67,14 @@ def listing(
     else:
         names = [e.name for e in entries]
         names += [anf.early_name(names[-1])] if bound else []
-        text = _generated(program, names, stage, is_deterministic(deterministic))
-    if not costs:
+        text = _generated(program, names, stage, is_deterministic(deterministic), why)
+    if not costs and not why:
         return text
 
     return "\n".join([text, *map(residuals.written, saved)])
 
 
-def _generated(program: anf.Program, entries: list[str], stage: str, deterministic: bool) -> str:
+def _generated(program: anf.Program, entries: list[str], stage: str, deterministic: bool, why: bool) -> str:
     """Prints the code that a back end generates: loop nests, LLVM IR or assembly for the CPU, or kernels."""
     reached = call_graph.reachable(program, entries)
     if stage == "llvm":
@@ -81,7 +83,7 @@ def _generated(program: anf.Program, entries: list[str], stage: str, determinist
         return objects.assembly(modules.print_llvm(reached, entries))
     if stage == "cuda":
         return cuda_printing.print_cuda(placement.placed(reached, deterministic=deterministic))
-    return printing.print_program(nests_of(program, entries))
+    return printing.print_program(nests_of(program, entries), why)
 
 
 def nests_of(program: anf.Program, entries: Sequence[str]) -> loops.Program:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dlang.codegen import loops
+from dlang.codegen.decisions import Decision
 from dlang.codegen.invariants import Outside
 from dlang.codegen.memory import Frame, Memory, Place, fresh_axes, whole
 from dlang.codegen.node_layout import holds_references
@@ -391,7 +392,8 @@ class Scheduler(ABC):
         )  # fmt: skip
         parts = None if self.device else peeled(loop, self.sizes, self.facts)
         if parts is not None and (parts.before or parts.after):
-            between = self._in_lanes(parts.between)
+            split = Decision("ends split off", "comparisons are decided between the first and the last iterations")
+            between = self._in_lanes(replace(parts.between, why=(split,)))
             if any(isinstance(s, loops.Loop) and s.lanes > 1 for s in walk(between)):
                 self.out += [*parts.before, *between, *parts.after]
                 return

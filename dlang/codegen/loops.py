@@ -8,9 +8,10 @@ its own: a `Slot` is a scalar variable or a buffer, and each is bound once. What
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
+from dlang.codegen.decisions import Decision as Decision
 from dlang.codegen.instructions import (
     Allocate as Allocate,
     ArenaAllocate as ArenaAllocate,
@@ -75,6 +76,7 @@ from dlang.ir.anf import Atom, Size, Var
 from dlang.ir.roles import Index, Role, Trait
 
 Stmts = Annotated["tuple[Stmt, ...]", Role.BLOCK]
+Decisions = Annotated[tuple[Decision, ...], Role.HINT]
 
 
 # ---- control ---------------------------------------------------------------------------------------------------------
@@ -107,7 +109,7 @@ class Loop:
     store the same; such a loop has one lane. disjoint: buffers in which they do not even there, nor in parts of them.
     tail: how many of what the lanes leave go at once; all if 0. masked: the lanes have a mask in all iterations, where
     they can. short: little code, as it hardly ever runs. low_trip_count: iterations may be few, with much work in each.
-    scratch: memory that iterations use one after another, each for values of its own.
+    scratch: memory that iterations use one after another, each for values of its own. why: the decisions on the loop.
     """
 
     FORM: ClassVar[str] = (
@@ -128,6 +130,7 @@ class Loop:
     short: bool = False
     low_trip_count: bool = False
     scratch: Annotated[tuple[Allocate, ...], Trait.INSIDE] = ()
+    why: Decisions = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +247,7 @@ class While(InOrder):
 @dataclass(frozen=True, slots=True)
 class Branch:
     """cold: `then` hardly ever runs. predicated: both arms run, in one path; an arm that the condition does not choose
-    reads zeros, stores nothing and checks nothing."""
+    reads zeros, stores nothing and checks nothing. why: what was decided for the branch."""
 
     FORM: ClassVar[str] = (
         "⟨results?{results:typed} = ⟩if {condition}⟨cold?, rarely⟩⟨predicated?, predicated⟩ {then} else {otherwise}"
@@ -256,6 +259,7 @@ class Branch:
     results: tuple[ResultSlot, ...]
     cold: bool = False
     predicated: bool = False
+    why: Decisions = field(default=(), compare=False)
 
 
 # ---- on a device -----------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 
 from dlang.codegen import loops
 from dlang.codegen.costs import Costs, whole
+from dlang.codegen.decisions import Decision
 from dlang.codegen.loops import Buffer, Partial, Slice, Stmt, Store
 from dlang.codegen.traverse import blocks, callee, captures, kept, map_inside, rebuild, walk, with_stmts
 from dlang.codegen.vectorize import in_flight, known_iterations
@@ -91,11 +92,15 @@ class _Cutter:
             return [loop]
         count = known_iterations(loop)
         inside = loop.lanes == 1 and any(blocks(s) or isinstance(s, loops.Product) for s in loop.stmts)
-        cut = None
         if count is None or count >= figures.PIECES_FROM or not inside:
-            cut = self.cut(loop)
-        if cut is not None:
-            return cut
+            match self.cut(loop):
+                case Decision() as why:
+                    pass
+                case pieces:
+                    return pieces
+        else:
+            why = Decision("one thread", "{} iterations are few: those inside are cut instead", (count,))
+        loop = replace(loop, why=(*loop.why, why))
         if inside and not self.small(self.costs.of_loop(loop)):
             return [map_inside(loop, self.statements)]
         return [loop]
@@ -105,20 +110,22 @@ class _Cutter:
         return work.constant is not None and work.constant < 2 * self.grain
 
     # ---- loops -------------------------------------------------------------------------------------------------------
-    def cut(self, loop: loops.Loop) -> list[loops.Stmt] | None:
-        """A loop in pieces, if it can be."""
+    def cut(self, loop: loops.Loop) -> list[loops.Stmt] | Decision:
+        """A loop in pieces, or why it is none."""
         work = self.costs.of_loop(loop)
         if self.small(work):
-            return None
+            return Decision("one thread", "{} ps of work, less than two pieces of {}", (whole(work), self.grain))
         loop = in_flight(loop)
         inside = list(walk(loop.stmts))
         allocated = _made_in(inside)
         partials = partials_of(inside, loop.disjoint, allocated, self.sizes)
-        if partials is None or not all(map(self.can_run, inside)):
-            return None
+        if partials is None:
+            return Decision("one thread", "iterations change elements of an array that may be the same")
+        if (alone := next((s for s in inside if not self.can_run(s)), None)) is not None:
+            return Decision("one thread", f"`{type(alone).__name__}` has an order of its own")
         stmts = split(loop.stmts, partials)
         if stmts is None:
-            return None
+            return Decision("one thread", "iterations read the sums that they add to")
         number, first, last, length = (fresh(name, I64) for name in ("piece", "first", "last", "length"))
         inner: list[loops.Reduction] = []
         outer: list[loops.Reduction] = []
@@ -129,10 +136,16 @@ class _Cutter:
             outer.append(loops.Reduction(r.monoid, r.result, part, r.position, rank))
         if loop.low_trip_count:  # one piece: the loops in it are cut; inside of several they run in one thread
             stmts = self.statements(stmts)
-        iterations = (replace(loop, lows=(poly(first),), highs=(poly(last),), stmts=stmts, reductions=tuple(inner)),)
         grain = poly(self.grain)
         for p in partials:
             grain = grain + p.size * (figures.OWN_ELEMENT_OF_BLOCKS if loop.low_trip_count else figures.OWN_ELEMENT)
+        why = Decision("threads", "{} ps of work, in pieces of at least {}", (whole(work), grain))
+        iterations = (
+            replace(
+                loop,
+                lows=(poly(first),), highs=(poly(last),), stmts=stmts, reductions=tuple(inner), why=(*loop.why, why),
+            ),
+        )  # fmt: skip
         bounds, used = (loop.lows, loop.highs), captures(iterations, (number, first, last, *[p.own for p in partials]))
         return [
             loops.Pieces(length, *bounds, whole(work), grain, loop.lanes),

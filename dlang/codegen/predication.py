@@ -18,16 +18,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from dlang.codegen import loops
+from dlang.codegen.decisions import Decision
 from dlang.codegen.selections import is_number, is_total
 from dlang.codegen.traverse import blocks, bound_by, kept, map_inside, mentions, walk, with_stmts
 from dlang.ir.anf import Var, is_reference
+from dlang.ops import figures
 from dlang.ops.primitives import COST
-
-MOST = 24
-"""Additions that the arms may take together: half of what a misprediction costs, about."""
-
-ACCESSES = 8
-"""Accesses to memory in the arms together, a combination of an element with a value counted twice."""
 
 Read = frozenset[loops.Buffer]
 
@@ -143,11 +139,21 @@ def _is_loop(stmt: loops.Stmt) -> bool:
 
 def _in_one_path(stmt: loops.Stmt) -> loops.Stmt:
     inside = map_inside(stmt, lambda stmts: tuple([_in_one_path(s) for s in stmts]))
-    return replace(inside, predicated=True) if isinstance(inside, loops.Branch) else inside
+    if not isinstance(inside, loops.Branch):
+        return inside
+    reason = "{} operations and {} accesses of both arms, beside a jump that can't be foreseen"
+    why = (*inside.why, Decision("one path", reason, _cost(inside) or ()))
+    return replace(inside, predicated=True, why=why)
 
 
 def _is_light(branch: loops.Branch) -> bool:
     """Tells whether both arms may run, at little cost, and one of them has accesses to memory."""
+    cost = _cost(branch)
+    return cost is not None and cost[1] > 0
+
+
+def _cost(branch: loops.Branch) -> tuple[int, int] | None:
+    """The operations and the accesses of both arms; None if they can't both run, or are too many."""
     operations = accesses = 0
     for s in walk((branch,)):
         match s:
@@ -164,7 +170,7 @@ def _is_light(branch: loops.Branch) -> bool:
             case loops.Store(buffer, _, _, monoid) if not is_reference(buffer.dtype):
                 accesses += 1 + (monoid != "set")
             case _:
-                return False
-        if operations > MOST or accesses > ACCESSES:
-            return False
-    return accesses > 0
+                return None
+        if operations > figures.PREDICATED_ARMS or accesses > figures.PREDICATED_ACCESSES:
+            return None
+    return operations, accesses

@@ -30,14 +30,14 @@ Part = (
 """The parts of statements that have a form of their own; some are statements, too."""
 
 
-def print_program(program: loops.Program) -> str:
-    """The text of a program, without its kernels and the nests of a profile."""
-    return "\n".join(map(print_function, program.functions.values()))
+def print_program(program: loops.Program, why: bool = False) -> str:
+    """The text of a program, without its kernels and the nests of a profile. why: with the decisions on loops."""
+    return "\n".join([print_function(f, why) for f in program.functions.values()])
 
 
-def print_function(function: loops.Function) -> str:
+def print_function(function: loops.Function, why: bool = False) -> str:
     """The text of a function."""
-    return "\n".join(LoopPrinter.of(function).lines) + "\n"
+    return "\n".join((WhyPrinter if why else LoopPrinter).of(function).lines) + "\n"
 
 
 def head_of(stmt: loops.Stmt) -> str:
@@ -74,11 +74,15 @@ class LoopPrinter(FormPrinter):
     def body(self, stmts: Iterable[loops.Stmt], results: Iterable[loops.Value] = ()) -> None:
         with self.indented():
             for stmt in stmts:
+                self.before(stmt)
                 head, *tail = self.op(stmt).split("\n")
                 self.line(head)
                 self.lines += tail
             if given := ", ".join(map(self.value, results)):
                 self.line(f"yield {given}")
+
+    def before(self, stmt: loops.Stmt) -> None:
+        """Writes what stands above a statement: nothing."""
 
     def value(self, value: loops.Value) -> str:
         if isinstance(value, loops.Buffer):
@@ -117,6 +121,31 @@ class LoopPrinter(FormPrinter):
                 return self.op(value)
             case _:
                 return super().part(value, hole)
+
+
+class WhyPrinter(LoopPrinter):
+    """Writes the decisions on a loop or branch above it."""
+
+    def before(self, stmt: loops.Stmt) -> None:
+        match stmt:
+            case loops.Loop(why=why) | loops.Branch(why=why):
+                for decision in why:
+                    reason = decision.reason.format(*map(self.figure, decision.figures))
+                    self.line(f"# {decision.choice}: {reason}")
+            case loops.InOrder(params=params):
+                state = f"carry {', '.join([p.name for p in params])}" if params else "go one after another"
+                self.line(f"# in order: iterations {state}")
+            case _:
+                pass
+
+    def figure(self, figure: float | Size) -> str:
+        match figure:
+            case float():
+                return f"{figure:g}"
+            case int():
+                return str(figure)
+            case _:
+                return self.size(figure)
 
 
 class _SerialPrinter(LoopPrinter):

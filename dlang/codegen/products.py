@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from dlang.codegen.blocks import Scheduler
+from dlang.codegen.decisions import Decision
 from dlang.codegen.epilogues import Epilogue, epilogue_of
 from dlang.codegen.loops import Allocate, Batch, Body, Branch, Buffer, Compute, Evaluate, Free, Matrix, Product
 from dlang.codegen.memory import Place, row_major, whole
@@ -78,7 +79,8 @@ def contraction(s: Scheduler, op: anf.Contract, var: anf.Var, span: Span | None)
     m, n, k = plan.sizes
     count, many = anf.fresh("size", I64), anf.fresh("many", anf.Scalar("bool"))
     s.out += [Evaluate(count, m * n * k), Compute(many, "ge", (count, anf.Lit(figures.PACKED_FROM, "i64")))]
-    s.out.append(Branch(many, Body(tuple(packed), ()), Body(tuple(loops), ()), ()))
+    why = Decision("packed product", "from {} multiplications on, else loops", (figures.PACKED_FROM,))
+    s.out.append(Branch(many, Body(tuple(packed), ()), Body(tuple(loops), ()), (), why=(why,)))
 
 
 @dataclass(frozen=True, slots=True)

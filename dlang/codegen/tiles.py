@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from dlang.codegen import gathered, nests
 from dlang.codegen.blocks import Scheduler
+from dlang.codegen.decisions import Decision
 from dlang.codegen.loops import Buffer, Compute, Convert, Evaluate, Free, Load, Loop, Reduction, Stmt, Store
 from dlang.codegen.memory import Place, fresh_axes, row_major
 from dlang.codegen.tiling import Plan, TileStmt, bounded_by, plan_of
@@ -195,7 +196,12 @@ def _kernel(op: anf.Comp, plan: Plan, places: list[Place], rows: int, first: anf
             stores.append(Store(place.buffer, place.at(index), values[k * rows + r]))
     stmts += stores
     short = plan.short
-    return [Loop(column.var, column.lows, column.highs, tuple(stmts), (), plan.lanes, masked=short, short=short)]
+    reason = "{} operations a term, for which {} accumulators are in registers"
+    registers = plan.lanes * rows * len(places)
+    why = Decision(f"tiles of {rows} rows by {plan.lanes} columns", reason, (len(plan.stmts), registers))
+    return [
+        Loop(column.var, column.lows, column.highs, tuple(stmts), (), plan.lanes, masked=short, short=short, why=(why,))
+    ]
 
 
 def _renewed(axis: anf.Axis, env: dict[anf.Var, anf.Size]) -> anf.Axis:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
+from dlang.codegen.decisions import Decision
 from dlang.codegen.lane_arrays import lane_arrays
 from dlang.codegen.loops import Assert, Branch, Compute, For, Load, Loop, Slot, Stmt, Store
 from dlang.codegen.selections import selected
@@ -33,16 +34,16 @@ LANE_BITS = {dtype: 8 * width for dtype, width in WIDTHS.items() if width > 1} |
 class Survey:
     """The vector form of a loop's body, if there is one.
 
-    varying: what differs between iterations. guarded: something may fail; combined: a store joins what is in memory;
-    scattered: how many of these have places that may be the same. cost: how many accesses are not adjacent.
-    operations, and heavy ones among them; widest: bits of a value; narrow: some elements in memory have less than 32.
-    loops: those of independent iterations inside; ordered: whether there are others, without such in them.
-    own: whether each iteration has arrays of its own.
+    varying: what differs between iterations. obstacle: why there is none, if so. guarded: something may fail; combined:
+    a store joins what is in memory; scattered: how many of these have places that may be the same. cost: how many
+    accesses are not adjacent. operations, and heavy ones among them; widest: bits of a value; narrow: some elements in
+    memory have less than 32. loops: those of independent iterations inside; ordered: whether there are others, without
+    such in them. own: whether each iteration has arrays of its own.
     """
 
     var: Var
     varying: set[Var] = field(default_factory=set)
-    possible: bool = True
+    obstacle: str = ""
     guarded: bool = False
     combined: bool = False
     scattered: int = 0
@@ -55,11 +56,9 @@ class Survey:
     ordered: bool = False
     own: bool = False
 
-    @property
-    def vectorizable(self) -> bool:
-        """A guard that fails leaves the vectors to redo these iterations one by one, which a combining store can't
-        be."""
-        return self.possible and not (self.guarded and self.combined)
+    def refuse(self, obstacle: str) -> None:
+        """Notes why there is no vector form; the first reason stays."""
+        self.obstacle = self.obstacle or obstacle
 
     def atoms(self, atoms: Iterable[object]) -> bool:
         return any(isinstance(a, Var) and a in self.varying for a in atoms)
@@ -76,7 +75,8 @@ class Survey:
         if varying:
             self.varying.add(var)
             assert isinstance(var.type, Scalar)
-            self.possible = self.possible and not is_handle(var.type.dtype)
+            if is_handle(var.type.dtype):
+                self.refuse("a value is a node")
             self.widest = max(self.widest, LANE_BITS.get(var.type.dtype, 8))
 
     def stride(self, offset: Size) -> int | None:
@@ -112,7 +112,7 @@ class Survey:
                     self.cost += self.stride(offset) not in (1, -1)
                     self.bind(var, True)
             case Store(buffer, _, _, _) if is_handle(buffer.dtype):
-                self.possible = False
+                self.refuse("a value is a node")
             case Store(buffer, offset, _, monoid):
                 self.narrow = self.narrow or LANE_BITS.get(buffer.dtype, 8) < 32 or buffer.dtype in HALF
                 self.widest = max(self.widest, LANE_BITS.get(buffer.dtype, 8))
@@ -120,14 +120,14 @@ class Survey:
                 if stride is None and monoid != "set" and self.size(offset):
                     self.scattered += 1
                 elif stride is None or (stride == 0 and monoid != "set"):
-                    self.possible = False
+                    self.refuse("a place that is written is irregular, or the same in all iterations")
                 self.cost += stride not in (1, -1)
                 self.combined = self.combined or monoid != "set"
             case Assert():
                 self.guarded = True
             case Loop():
                 if any(self.size(s) for s in (*stmt.lows, *stmt.highs)):
-                    self.possible = False
+                    self.refuse("the bounds of a loop inside differ between iterations")
                 self.loops.append(stmt)
                 self.walk(stmt.stmts)
                 for r in stmt.reductions:
@@ -137,20 +137,20 @@ class Survey:
             case For():
                 self.in_order(stmt)
             case _:
-                self.possible = False
+                self.refuse(f"`{type(stmt).__name__}` is done for one iteration at a time")
 
     def in_order(self, loop: For) -> None:
         """Iterations one after another in each lane: as many in all of them, with a state of scalars."""
         self.ordered = self.ordered or not any(isinstance(s, Loop) for s in walk(loop.body.stmts))
         if loop.early or self.size(loop.low) or self.size(loop.high):
-            self.possible = False
+            self.refuse("the iterations of a loop inside differ in number")
         moving = moving_state(loop, self.var, self.varying)
         for param, result in zip(loop.params, loop.results, strict=True):
             if isinstance(param, Var) and isinstance(result, Var):
                 self.bind(param, param in moving)
                 self.bind(result, param in moving)
             else:
-                self.possible = False
+                self.refuse("a loop inside carries an array")
         self.walk(loop.body.stmts)
 
 
@@ -172,6 +172,8 @@ def moving_state(loop: For, lane: Var, varying: AbstractSet[Var]) -> frozenset[S
 def survey(loop: Loop) -> Survey:
     found = Survey(loop.var, {loop.var})
     found.walk(loop.stmts)
+    if found.guarded and found.combined:  # an iteration that adds to memory can't be done again
+        found.refuse("a check may fail where results are added to memory")
     for r in loop.reductions:
         assert isinstance(r.value.type, Scalar)
         found.widest = max(found.widest, LANE_BITS.get(r.value.type.dtype, 8), 64 if r.position is not None else 8)
@@ -207,7 +209,8 @@ def work(stmts: Sequence[Stmt]) -> int:
 def _one_lane(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
     """Statements in which no loop has several lanes."""
     inside = [map_inside(s, _one_lane) for s in stmts]
-    return tuple([replace(s, lanes=1, tail=0, masked=False) if isinstance(s, Loop) else s for s in inside])
+    why = (Decision("one lane", "a loop around it has several"),)
+    return tuple([replace(s, lanes=1, tail=0, masked=False, why=why) if isinstance(s, Loop) else s for s in inside])
 
 
 def in_flight(loop: Loop) -> Loop:
@@ -251,28 +254,52 @@ class Lanes:
             return self.with_lanes(loop)
         found = self.with_lanes(replace(loop, stmts=flat))
         gain = max(min(found.lanes, self.bits // 64) / 2, 1)  # on the safe side: accesses may be slower
-        return found if work(flat) <= gain * work(loop.stmts) else loop
+        both, one = work(flat), work(loop.stmts)
+        gains = both <= gain * one
+        reason = "they take {} additions, branches {}, and lanes gain {} times"
+        chosen = Decision("selections" if gains else "branches", reason, (both, one, gain))
+        return replace(found if gains else loop, why=(*loop.why, chosen, *(found.why if gains else ())))
 
     def with_lanes(self, loop: Loop) -> Loop:
+        """The loop, with lanes if they gain."""
         arrays = lane_arrays(loop)
         found = survey(replace(loop, stmts=arrays.elements(1)))
         found.own = bool(arrays.made)
-        if not found.vectorizable or (found.own and (found.guarded or not found.ordered)):
-            return loop
-        if work(loop.stmts) < figures.SCATTERED * found.scattered:
-            return loop
-        width = self.width(loop, found)
-        if width == 1:
-            return loop
+        width = 1
+        match self.obstacle(loop, found):
+            case None:
+                width = self.width(loop, found)
+                native = max(self.bits // found.widest, 1)
+                tail = native if width > native and not (found.loops or found.ordered) else 0
+                heavy = found.heavy >= figures.HEAVY_HIDES_MASK and self.bits > 128
+                masked = not found.scattered and (loop.short or heavy)
+                stmts = arrays.whole(_one_lane(arrays.elements(width)), width)
+                reason = "{} operations, {} of them heavy, and {} accesses that are not adjacent"
+                why = Decision(f"vectors of {width}", reason, (found.operations, found.heavy, found.cost))
+                return replace(loop, lanes=width, tail=tail, masked=masked, stmts=stmts, why=(*loop.why, why))
+            case why:
+                return replace(loop, why=(*loop.why, why))
+
+    def obstacle(self, loop: Loop, found: Survey) -> Decision | None:
+        """The decision that a loop has one lane; None if it has several."""
+
+        def one(reason: str, *figures: int) -> Decision:
+            return Decision("one lane", reason, figures)
+
+        if found.obstacle:
+            return one(found.obstacle)
+        if found.own and (found.guarded or not found.ordered):
+            return one("each iteration has arrays of its own")
+        if (adds := work(loop.stmts)) < (least := figures.SCATTERED * found.scattered):
+            return one("{} additions are less than the {} for which lanes add to places one by one", adds, least)
+        if self.width(loop, found) == 1:
+            return one("its iterations are fewer than the {} elements of a register", self.bits // found.widest)
         if _lanes_inside(loop.stmts):
             inside = sum(survey(inner).cost for inner in found.loops if inner.lanes > 1)
             if found.cost >= inside + found.ordered:
-                return loop
-        native = max(self.bits // found.widest, 1)
-        tail = native if width > native and not (found.loops or found.ordered) else 0
-        masked = not found.scattered and (loop.short or (found.heavy >= figures.HEAVY_HIDES_MASK and self.bits > 128))
-        stmts = arrays.whole(_one_lane(arrays.elements(width)), width)
-        return replace(loop, lanes=width, tail=tail, masked=masked, stmts=stmts)
+                reason = "{} accesses are not adjacent here, {} with the lanes of a loop inside"
+                return one(reason, found.cost, inside)
+        return None
 
     def width(self, loop: Loop, found: Survey) -> int:
         """How many iterations fill a register; several registers where little is computed, to hide latencies."""

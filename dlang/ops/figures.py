@@ -15,6 +15,10 @@ BRANCH = 6
 """A branch, at least, in additions: it ends all that is done side by side, foreseen or not."""
 SCATTERED = 16
 """Additions for which it is worth adding to places one by one, from lanes."""
+PREDICATED_ARMS = 24
+"""Additions that the arms of a branch may take together where both run: half of what a misprediction costs, about."""
+PREDICATED_ACCESSES = 8
+"""Accesses to memory in these arms together, a combination of an element with a value counted twice."""
 ARM_WITHOUT_BRANCH = 32
 """Additions that both arms of a branch may take where doing without it lets a loop have lanes."""
 

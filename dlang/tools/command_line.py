@@ -270,7 +270,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "ir",
             "ir",
             "print a program after a stage of the compiler",
-            examples=("fit.dl --stage opt --fn loss", "fit.dl --stage ad --costs", "fit.dl --stage llvm"),
+            examples=("fit.dl --stage opt --fn loss", "fit.dl --stage ad --costs", "fit.dl --stage loops --why"),
         ),
         Command(
             "opt",

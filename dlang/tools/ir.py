@@ -40,13 +40,17 @@ def options(parser: Parser) -> None:
     parser.add_argument("--verify", action="store_true", help="check that each pass leaves a well-formed program")
     parser.add_argument("--fn", metavar="NAME", help="only this function, and what it calls")
     parser.add_argument("--costs", action="store_true", help="also what derivatives save, in bytes")
+    parser.add_argument("--why", action="store_true", help="with `--stage loops`: what was decided for each loop")
+    parser.set_defaults(refuse=parser.error)
 
 
 def main(args: argparse.Namespace) -> int:
     if args.verify:
         os.environ[VARIABLE] = "1"
+    if args.why and args.stage != "loops":
+        args.refuse("--why: only with --stage loops")
     if args.stage:
-        return print_ir(args.file, args.stage, args.fn, args.costs, args.json)
+        return print_ir(args.file, args.stage, args.fn, args.costs, args.json, args.why)
     return print_passes(args.file, args.after, args.fn, args.json)
 
 
@@ -68,11 +72,11 @@ def pass_named(name: str) -> str:
     return name
 
 
-def print_ir(path: str, stage: str, only: str | None, costs: bool, as_json: bool) -> int:
+def print_ir(path: str, stage: str, only: str | None, costs: bool, as_json: bool, why: bool = False) -> int:
     """Prints a file, or one function of it and what that calls, after a stage."""
     if stage == "syntax":
         return _print(lambda: _syntax(read_source(path), only), as_json)
-    return _print(lambda: _checked(path, lambda checked: _after(checked, stage, only, costs)), as_json)
+    return _print(lambda: _checked(path, lambda checked: _after(checked, stage, only, costs, why)), as_json)
 
 
 def print_passes(path: str, wanted: tuple[str, int] | None, only: str | None, as_json: bool) -> int:
@@ -113,10 +117,10 @@ def _syntax(source: Source, only: str | None) -> tuple[str, list[Diagnostic]]:
     return "\n".join(line for item in items for line in _tree(item)), diagnostics
 
 
-def _after(checked: Checked, stage: str, only: str | None, costs: bool) -> str:
+def _after(checked: Checked, stage: str, only: str | None, costs: bool, why: bool) -> str:
     if stage == "core":
         return "\n\n".join(_core(decl) for decl in chosen(checked, only, generic=True))
-    return listing(chosen(checked, only), stage, costs)
+    return listing(chosen(checked, only), stage, costs, why)
 
 
 def chosen(checked: Checked, only: str | None, generic: bool = False) -> list[core.FnDecl]:
