@@ -5,8 +5,10 @@ maximum; for `exp` and its like, those of the polynomials that stand for them; 2
 does not depend on an inner loop runs, and counts, outside of it.
 
 Bytes are what a nest has to read and write at least: an access counts once for each iteration of the loops that its
-index depends on, so an element that is used again in a loop which does not choose it counts once; reads of an array
-whose indices differ by a constant count together.
+index depends on, so an element that is used again in a loop which does not choose it counts once; and no more elements
+count than the index comes by, so that windows which overlap count once. Reads of an array whose indices differ by a
+constant count together. An access that only happens under a condition counts each time that it does, unless the loops
+around come to its elements again: then it counts as if it always happened.
 
 A count is written once in front of a block, as polynomials over the iterations of the loops in it, unless their bounds
 are not known there: what such a loop costs is counted right in front of it, each time.
@@ -14,7 +16,7 @@ are not known there: what such a loop costs is counted right in front of it, eac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from dlang.codegen import loops
@@ -46,13 +48,42 @@ def operations(name: str, args: Sequence[Atom], routines: Routines) -> int:
     return routines(name, "f64" if dtype == "f64" else "f32")
 
 
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """Loads or stores at one place in the code. times: how often each element moves."""
+
+    buffer: loops.Buffer
+    offset: Size
+    times: int
+    stores: bool
+
+    @property
+    def place(self) -> tuple[loops.Buffer, Size]:
+        """What loads have in common whose indices differ by a constant."""
+        return self.buffer, self.offset - poly(int(self.offset.terms.get((), 0)))
+
+    @property
+    def bytes(self) -> int:
+        return width(self.buffer.dtype) * self.times
+
+
+def _is_at_least(a: Size, b: Size) -> bool:
+    """Tells whether one size is known to be as large as another."""
+    more = (a - b).constant
+    return more is not None and more >= 0
+
+
 @dataclass(slots=True)
 class Counter:
     """Writes counts for a nest into code. callee: what a call becomes.
 
     front: what computes the counts of the block at hand, in front of it. around: the iterations of the loops between
     there and the code at hand. bound: what is not known there. depends: for what is bound in these loops, on which of
-    them it depends, by their depth from 0.
+    them it depends, by their depth from 0. variables: of these loops; indices: for integers bound in them, what they
+    are over the variables.
+
+    outside: the counter of the code around a block that does not run as often as that, and `own` what only the block
+    knows.
     """
 
     nest: Atom
@@ -66,6 +97,10 @@ class Counter:
     depends: dict[loops.Slot, frozenset[int]] = field(default_factory=dict)
     known: dict[Var, Size] = field(default_factory=dict)
     seen: set[tuple[loops.Buffer, Size]] = field(default_factory=set)
+    indices: dict[Var, Size] = field(default_factory=dict)
+    variables: list[Var] = field(default_factory=list)
+    outside: Counter | None = None
+    own: frozenset[loops.Slot] = frozenset()
 
     # ---- blocks ------------------------------------------------------------------------------------------------------
     def body(self, body: loops.Body) -> loops.Body:
@@ -114,8 +149,65 @@ class Counter:
         if count:
             self.operations = self.operations + self.iterations(frozenset(range(max(depends, default=-1) + 1))) * count
 
-    def moves(self, bytes: int, over: frozenset[int]) -> None:
-        self.bytes = self.bytes + self.iterations(over) * bytes
+    def moves(self, buffer: loops.Buffer, offset: Size, times: int = 1, stores: bool = False) -> None:
+        """Counts an access, of which each element moves so many times, unless it reads what is read beside it."""
+        access = _Access(buffer, offset.substitute(self.indices.get), times, stores)
+        if access.place in self.seen and not stores:
+            return
+        if not stores:
+            self.seen.add(access.place)
+        if self.outside is None or not self.outside.comes_again(access, {*self.bound, *self.own}):
+            self.bytes = self.bytes + self.elements(access) * access.bytes
+
+    def comes_again(self, access: _Access, inside: Set[loops.Slot]) -> bool:
+        """Counts an access of a block inside, if the loops come to its elements again; tells whether they do.
+
+        inside: what only the block knows.
+        """
+        access = replace(access, offset=access.offset.substitute(self.indices.get))
+        if not inside.isdisjoint((access.buffer, *access.offset.atoms())):
+            return False
+        if access.place in self.seen and not access.stores:
+            return True
+        if _is_at_least(self.most(access), self.iterations(self.all_around())):
+            inside = {*inside, *self.bound, *self.own}
+            return self.outside is not None and self.outside.comes_again(access, inside)
+        if not access.stores:
+            self.seen.add(access.place)
+        self.bytes = self.bytes + self.elements(access) * access.bytes
+        return True
+
+    def most(self, access: _Access) -> Size:
+        """How many elements an access comes to at most, if each iteration of the loops that it depends on has one; or
+        those that lie between the first and the last, if these are known to be fewer, or may be."""
+        iterations = self.iterations(self.of((access.buffer, *access.offset.atoms())))
+        between = self.between(access)
+        return iterations if between is None or _is_at_least(between, iterations) else between
+
+    def elements(self, access: _Access) -> Size:
+        """How many elements an access comes to at most, computed in front of the block where it has to be."""
+        iterations = self.iterations(self.of((access.buffer, *access.offset.atoms())))
+        between = self.most(access)
+        if between == iterations:
+            return iterations
+        return self.extremum("maximum", (self.extremum("minimum", (iterations, between)), ZERO))
+
+    def between(self, access: _Access) -> Size | None:
+        """How many elements lie from the first to the last that an access comes to; None if that is not known."""
+        if access.buffer in self.depends:
+            return None
+        reach, rest = poly(1), access.offset
+        for var, iterations in zip(self.variables, self.around, strict=True):
+            try:
+                step = rest.coefficient(var)
+            except ValueError:
+                return None
+            rest = rest.without(var)
+            step = step * -1 if any(c < 0 for c in step.terms.values()) else step
+            if any(c < 0 for c in step.terms.values()):
+                return None
+            reach = reach + step * (iterations - 1)
+        return None if any(v in self.bound for v in rest.atoms()) else self.resolved(reach)
 
     def resolved(self, size: Size) -> Size | None:
         """A size in terms of what is known in front of the block; None if it is not."""
@@ -139,8 +231,7 @@ class Counter:
                 return self.loop(stmt)
             case loops.Store(buffer, offset, _, monoid):
                 combines = monoid != "set"
-                depends = self.of((buffer, *offset.atoms()))
-                self.moves(width(buffer.dtype) * (2 if combines else 1), depends)
+                self.moves(buffer, offset, 2 if combines else 1, stores=True)
                 if combines and buffer.dtype in FLOATS:
                     self.computes(1, self.all_around())
                 return (stmt,)
@@ -150,24 +241,27 @@ class Counter:
             case loops.Compute(_, name, args):
                 self.computes(operations(name, args, self.routines), depends)
             case loops.Evaluate(var, size):
+                self.indices[var] = size.substitute(self.indices.get)
                 if (resolved := self.resolved(size)) is not None:
                     self.known[var] = resolved
+            case loops.Convert(var, Var() as arg) if var.type == arg.type == I64:
+                self.indices[var] = poly(arg).substitute(self.indices.get)
             case loops.Load(_, buffer, offset):
-                place = buffer, offset - poly(int(offset.terms.get((), 0)))
-                if place not in self.seen:
-                    self.seen.add(place)
-                    self.moves(width(buffer.dtype), depends)
+                self.moves(buffer, offset)
             case loops.Invoke():
                 return (self.callee(stmt, self.nest),)
             case _ if (work := loops.work_of(stmt)) is not None:
                 return self.here(stmt, work, depends)
             case _:
-                return (map_bodies(stmt, self.block),)
+                own = stmt.params if isinstance(stmt, loops.InOrder) else ()
+                return (map_bodies(stmt, lambda body: self.block(body, own)),)
         return (stmt,)
 
-    def block(self, body: loops.Body) -> loops.Body:
-        """A block that does not run as often as this one."""
-        return self.for_block().body(body)
+    def block(self, body: loops.Body, own: Sequence[loops.Slot] = ()) -> loops.Body:
+        """A block that does not run as often as this one. own: what only it knows."""
+        inner = replace(self.for_block(), outside=self, own=frozenset(own))
+        out = inner.walk(body.stmts)
+        return loops.Body((*inner.front, *inner.count(), *out), body.results)
 
     # ---- loops -------------------------------------------------------------------------------------------------------
     def loop(self, stmt: loops.Loop | loops.For) -> tuple[loops.Stmt, ...]:
@@ -176,7 +270,7 @@ class Counter:
         known = [size for size in bounds if size is not None]
         if isinstance(stmt, loops.For) and stmt.early:
             self.bind((stmt.index, *stmt.params, *stmt.results), self.all_around())
-            return (replace(stmt, body=self.block(stmt.body)),)
+            return (replace(stmt, body=self.block(stmt.body, (stmt.index, *stmt.params))),)
         if len(known) < len(bounds):  # its iterations are known here and not in front of the block
             inner = self.for_block()
             made = inner.loop(stmt)
@@ -185,6 +279,7 @@ class Counter:
         iterations = self.iterations_of(known[: len(lows)], known[len(lows) :])
         depth = len(self.around)
         self.around.append(iterations)
+        self.variables.append(stmt.var if isinstance(stmt, loops.Loop) else stmt.index)
         everything = self.all_around()
         if isinstance(stmt, loops.Loop):
             self.bind((stmt.var,), frozenset((depth,)))
@@ -198,6 +293,7 @@ class Counter:
             self.bind(stmt.params, everything)
             made_loop = replace(stmt, body=loops.Body(self.walk(stmt.body.stmts), stmt.body.results))
         self.around.pop()
+        self.variables.pop()
         for slot, over in self.depends.items():
             self.depends[slot] = over - {depth}
         self.bind(bound_by(stmt), self.all_around())
