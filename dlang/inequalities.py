@@ -159,7 +159,17 @@ class Facts(Generic[A]):
     def exact(self, p: Poly[A]) -> bool:
         """Tells whether p, computed with i64s that wrap, is the number that it is in mathematics."""
         low, high = self.ends(p)
-        return low >= LEAST and high <= GREATEST
+        return (low >= LEAST or self._is_at_most(-p, -LEAST)) and (high <= GREATEST or self._is_at_most(p, GREATEST))
+
+    def _is_at_most(self, p: Poly[A], limit: int) -> bool:
+        """Tells whether p is no more than a number by the bound of a variable in it: i + w where i <= n - w."""
+        for v in dict.fromkeys(p.atoms()):
+            c, rest = p.terms.get((v,), 0), p.without(v)
+            if isinstance(c, int) and c and v in self.bounds and len(rest.terms) == len(p.terms) - 1:
+                lows, highs = self.bounds[v]
+                if any(self.ends(rest + bound * c)[1] <= limit for bound in (highs if c > 0 else lows)):
+                    return True
+        return False
 
     def small(self, p: Poly[A]) -> bool:
         """Tells whether all variables of p are sizes, or lie between numbers that are no larger than sums of sizes."""

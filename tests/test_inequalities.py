@@ -56,6 +56,15 @@ def test_what_follows(facts: Facts[V], p: Poly[V], follows: bool) -> None:
     assert facts.proves_nonnegative(p) == follows
 
 
+def test_a_sum_is_an_integer_where_a_bound_of_a_term_makes_it_one(facts: Facts[V]) -> None:
+    """With any w and 0 <= k < n - w: k + w is one, for it is below n, and k + 3 w may be none."""
+    k, w = Poly.of(V("k", 6)), Poly.of(V("w", 7))
+    facts.between(V("k", 6), (ZERO,), (N - w,))
+    facts.narrow(V("w", 7), (N - Poly.of(2**62),), (N + Poly.of(2**62),))
+    assert facts.exact(k + w) and facts.exact(-k - w)
+    assert not facts.exact(k + w * 3) and not facts.exact(k * w + w) and not facts.exact(k * w + k)
+
+
 def test_a_floor_by_a_size_times_that_is_at_most_what_was_divided() -> None:
     """With h = (n - m) // s and 0 <= i <= h, 0 <= j < m: i s + j < n, which windows of any stride need."""
     s = V("s", 0)
