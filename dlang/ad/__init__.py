@@ -17,7 +17,8 @@ table of primitives (`rules.py`).
   (`rematerialise.py`, `elements.py`), so the adjoint of `x[i] = v` costs one element. What an arm saves in a loop lies
   in a node (`tape.py`): it takes memory in the iterations in which the arm runs. Where the number of iterations is not
   known, sizes change, or effects forbid a second run, a loop makes a list of nodes (`iterations.py`).
-- What is saved, and what is computed again from that, is a minimum cut (`rematerialise.py`).
+- What is saved, and what is computed again from that, is a minimum cut (`rematerialise.py`). Elements that no later
+  iteration overwrites are read in the array that the loops leave (`lasting.py`): LU in place saves n², not n³, numbers.
 - Where values and cotangents are wanted at once they are one function, and fusion sees both sides. A recursive function
   and `vjp` need two halves with a tape between them (`adjoints.py`). Where the tape stays in the function that made it,
   and the arms of the branch that ends the function have scalars only, it has one variant, and dissolves when both

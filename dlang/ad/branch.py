@@ -118,12 +118,24 @@ def _save(
         returned = {r: let.vars[k] for r, k in positions.items()}
         bound = inside - returned.keys()
         unsaved = bound | scope.fleeting
-        block = rematerialised(block, a.forward, unsaved, scope.again, let.span, None, in_memory, scope.followed)
+        block = rematerialised(
+            block,
+            a.forward,
+            unsaved,
+            scope.again,
+            let.span,
+            None,
+            in_memory,
+            scope.followed,
+            scope.lasting,
+            scope.known,
+        )
         renaming = Renaming(returned, renew=True)
         mine, block = given(block, bound)
         together: Bundle | None = None
         if in_memory:
-            copies = _copies(b, [v for v in free_vars(block) if v in scope.fleeting - bound], a)
+            later = scope.lasting.arrays()
+            copies = _copies(b, [v for v in free_vars(block) if v in scope.fleeting - bound and v not in later], a)
             block, mine, bound = substitute(block, copies), [*mine, *copies.values()], bound | {*copies.values()}
             large = [v for v in mine if isinstance(v.type, Array) and product(v.type.shape).constant is None]
             if large and (scope.in_loop or outgrows(_elements(large), _elements((*free_vars(op), *let.vars)))):

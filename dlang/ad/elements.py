@@ -76,7 +76,7 @@ def saved_values(let: Let, scope: Scope) -> tuple[list[Let], dict[Var, Read]]:
     """The comprehension, last, with what it saves, and values of its body that the adjoint reads from there.
 
     These are stored results, and elements of arrays that the adjoint may not have whole, unless they are about all
-    that the array has.
+    that the array has. Elements that are in the array that the loops around leave are read there.
     """
     op = let.op
     assert isinstance(op, Comp)
@@ -95,9 +95,14 @@ def saved_values(let: Let, scope: Scope) -> tuple[list[Let], dict[Var, Read]]:
         return [let], values
     before: list[Let] = []
     body: list[Let] = []
+    inside = scope.known.within(op.axes)
     vars, results, destinations = list(let.vars), list(op.body.results), list(op.destinations)
     for inner in op.body.lets:
         read = inner.op
+        if isinstance(read, Read) and (last := scope.lasting.element(read.array, read.index, inside, op.axes)):
+            values[inner.vars[0]] = last
+            body.append(inner)
+            continue
         made, found = _with_reads(inner, scope)
         body.append(made)
         for v, result in found.items():

@@ -9,9 +9,9 @@ runs backwards with the cotangents of the state and of what the body uses from o
 It saves what the backward body mentions of the forward body and nothing else, or values from which that is cheaply
 computed (`rematerialise.py`): an array over the iterations for each scalar, and for each array that an iteration makes
 as a whole. An array that is carried and changed by `Update` is never among them: of it the elements are saved that the
-adjoint mentions. A loop that ends early, or `while`, keeps a list of its iterations, as does one that changes its sizes
-(`iterations.py`). Under `checkpoint` a loop is taken apart into segments; if its number of
-iterations is not known, it first runs once to count them.
+adjoint mentions, but for those that are in the array that the loops leave (`lasting.py`). A loop that ends early, or
+`while`, keeps a list of its iterations, as does one that changes its sizes (`iterations.py`). Under `checkpoint` a loop
+is taken apart into segments; if its number of iterations is not known, it first runs once to count them.
 
 A state that is needed before and after an iteration is saved once.
 
@@ -80,6 +80,7 @@ def _vjp_loop(let: anf.Let, op: anf.For, scope: Scope, segments_of: anf.For | No
     """Emits the adjoint of a counted loop. segments_of: the loop, if this one is over its segments."""
     b = scope.b
     state, outer, inner = body_scope(op, scope)
+    inner.lasting = scope.lasting.within(let, op)
     state_in = [scope.take(let.vars[k]) for k in state]
     outer_in = [scope.take(v) for v in outer]
     state_bars = tuple(anf.fresh(f"{op.params[k].name}_bar", scope.nodes.type(op.params[k].type)) for k in state)
@@ -96,7 +97,7 @@ def _vjp_loop(let: anf.Let, op: anf.For, scope: Scope, segments_of: anf.For | No
         # What the body passes on is handed to the parameter before the cotangent of the next state is asked for.
         results = [inner.take(op.params[k]) for k in state] + [inner.take(v) for v in outer]
     body = pruned_block(anf.Block(tuple(lets), tuple(results)))
-    replacement, body, index = save(let, op, forward, body, scope)
+    replacement, body, index = save(let, op, forward, body, scope, inner)
     if scope.followed:
         body = against(body, op.body)
     loop = anf.For(index, op.low, op.high, (*state_bars, *outer_bars), (*state_in, *outer_in), body)

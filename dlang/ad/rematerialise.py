@@ -19,8 +19,10 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from dlang.ad.lasting import Lasting, nominal
 from dlang.diagnostics import Span
 from dlang.ir import anf
+from dlang.ir.affine import Knowledge
 from dlang.ir.comprehension_queries import point_of
 from dlang.ir.pruning import pruned
 from dlang.ir.terms import WIDTHS
@@ -59,14 +61,36 @@ def rematerialised(
     alike: Mapping[anf.Var, anf.Var] | None = None,
     in_memory: bool = True,
     followed: bool = False,
+    lasting: Lasting | None = None,
+    known: Knowledge | None = None,
 ) -> anf.Block:
     """The block with those of `lets` in front that are better computed again than saved.
 
     bound: what has to be saved to be there. seen: gets what is computed again. alike: states of a loop, each with its
     value after an iteration: saving both is saving one. in_memory: whether what is saved goes through memory, or stays
     in a register. followed: of a program that someone follows step by step, for whom doing something again is no step.
+    lasting: where elements stand when the loops around have ended, by what is known in the block.
     """
-    return _Chooser(lets, bound, alike or {}, in_memory, followed).chosen(block, seen, span)
+    finals = {} if lasting is None or known is None else _finals(lets, lasting, known)
+    return _Chooser(lets, bound, alike or {}, in_memory, followed, finals).chosen(block, seen, span)
+
+
+def _finals(lets: Sequence[anf.Let], lasting: Lasting, known: Knowledge) -> dict[anf.Var, anf.Let]:
+    """The values that are elements of an array, or are set there, and stand in it when the loops around have ended."""
+    found: dict[anf.Var, anf.Let] = {}
+    for let in lets if lasting.finals else ():
+        match let.op:
+            case anf.Read(array, index):
+                value: anf.Atom = let.vars[0]
+            case anf.Update(_, index, value):
+                array = let.vars[0]
+            case _:
+                continue
+        if isinstance(value, anf.Var) and value not in found:
+            read = lasting.element(array, index, known)
+            if read is not None:
+                found[value] = anf.Let((value,), read, let.span)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +116,10 @@ class _Chooser:
         alike: Mapping[anf.Var, anf.Var],
         in_memory: bool,
         followed: bool,
+        finals: Mapping[anf.Var, anf.Let],
     ) -> None:
         self.lets, self.bound, self.alike, self.in_memory, self.followed = lets, bound, alike, in_memory, followed
+        self.finals = finals
         self.defined = {v: let for let in lets for v in let.vars if v in bound}
         self.free: dict[anf.Var, bool] = {}
         self.ways: dict[anf.Var, _Way | None] = {}
@@ -109,9 +135,11 @@ class _Chooser:
         made: list[anf.Let] = []
         for let in self.lets:
             if all(self.free.get(v, False) for v in let.vars):
-                made.append(let)
+                made += [self.finals.get(v, let) for v in let.vars[:1]]
             else:
                 made += [way.let for v in let.vars if v in again and (way := self.ways[v]) is not None]
+        if self.finals:
+            made = _in_order(made)
         spared = sum_of(bytes_of(v.type) for v in self.wanted if v in again)
         if spared.terms:
             operations = [_elements(v.type) * way.operations for v in again if (way := self.ways[v]) is not None]
@@ -128,6 +156,12 @@ class _Chooser:
         if v not in self.free:
             let = self.defined[v]
             self.free |= dict.fromkeys(let.vars, False)
+            if v in self.finals:
+                read = self.finals[v].op
+                assert isinstance(read, anf.Read)
+                self.free[v] = all(self.is_free(a) for entry in read.index for a in entry.atoms())
+                if self.free[v]:
+                    return True
             op = let.op
             whole = isinstance(op, anf.Prim | anf.Cast) and not any(is_float(a.type) for a in (v, *parts(op).atoms))
             there = op.IS.view or isinstance(op, anf.IndexExpr | anf.Read)
@@ -171,7 +205,7 @@ class _Chooser:
 
     def saving(self, v: anf.Var) -> int:
         """Returns the cost to save a value."""
-        elements = _nominal(_elements(v.type))
+        elements = nominal(_elements(v.type))
         for before, after in self.alike.items():
             if (v is after and before in self.wanted) or (v is before and after in self.wanted and not self.way(after)):
                 return elements * figures.RECOMPUTED  # it is in the tape already
@@ -204,10 +238,27 @@ class _Chooser:
                 return None
         operands = [a for a in (*free_vars(let.op), *type_vars(v.type)) if a in self.bound and not self.is_free(a)]
         costs = [_cost(inner.op, operands) for inner in body]
-        cost = _nominal(_elements(v.type)) * sum([c for c in costs if c is not None])
+        cost = nominal(_elements(v.type)) * sum([c for c in costs if c is not None])
         if None in costs or cost >= self.saving(v):
             return None
         return _Way(let, sum(isinstance(inner.op, anf.Prim | anf.Cast) for inner in body), cost, tuple(operands))
+
+
+def _in_order(lets: Sequence[anf.Let]) -> list[anf.Let]:
+    """The lets, each after those that it mentions: where an element was set may be computed after the element."""
+    made = {v: let for let in lets for v in let.vars}
+    out: dict[anf.Var, anf.Let] = {}
+
+    def go(let: anf.Let) -> None:
+        if let.vars[0] not in out:
+            for v in (*free_vars(let.op), *(size for made_var in let.vars for size in type_vars(made_var.type))):
+                if v in made and made[v] is not let:
+                    go(made[v])
+            out[let.vars[0]] = let
+
+    for let in lets:
+        go(let)
+    return list(out.values())
 
 
 def _cost(op: anf.Op, saved: Sequence[anf.Var]) -> int | None:
@@ -227,11 +278,6 @@ def _cost(op: anf.Op, saved: Sequence[anf.Var]) -> int | None:
             return figures.RECOMPUTED_DIVISION
         case _:
             return None
-
-
-def _nominal(size: anf.Size) -> int:
-    """About how large a size is, for comparing."""
-    return max(1, size.evaluate(lambda v: figures.UNKNOWN_SIZE))
 
 
 def sum_of(sizes: Iterable[anf.Size]) -> anf.Size:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from dlang.ad.conversions import Conversions, retyped
+from dlang.ad.lasting import Lasting
 from dlang.ad.rematerialise import Rematerialiser
 from dlang.ad.signatures import Derivatives
 from dlang.diagnostics import Span
@@ -70,6 +71,7 @@ class Scope(ABC):
         default_factory=dict
     )  # arrays that are one of two: see `choices`
     in_loop: bool = False
+    lasting: Lasting = field(default_factory=Lasting)  # the elements that stand when the loops around have ended
     cycle: frozenset[str] = frozenset()  # the function under way and those with which it calls itself
     fleeting: frozenset[anf.Var] = frozenset()  # arrays that the adjoint may not have whole: see `rematerialise.py`
 

@@ -37,14 +37,27 @@ class _Saved:
 
 
 def save(
-    let: anf.Let, op: anf.For, forward: list[anf.Let], body: anf.Block, scope: Scope
+    let: anf.Let, op: anf.For, forward: list[anf.Let], body: anf.Block, scope: Scope, inner_scope: Scope
 ) -> tuple[list[anf.Let], anf.Block, anf.Var]:
-    """The forward loop with its tapes, the backward body that reads them, and the index of the backward loop."""
+    """The forward loop with its tapes, the backward body that reads them, and the index of the backward loop.
+
+    inner_scope: of the body.
+    """
     b = scope.b
     bound = {v for inner in forward for v in inner.vars} | set(op.params)
     alone = not scope.in_loop or op.index in scope.parts  # the tape of a loop in a loop is part of another
     alike, unsaved = _alike(op) if alone else {}, bound | scope.fleeting
-    body = rematerialised(body, forward, unsaved, scope.again, let.span, alike, followed=scope.followed)
+    body = rematerialised(
+        body,
+        forward,
+        unsaved,
+        scope.again,
+        let.span,
+        alike,
+        followed=scope.followed,
+        lasting=inner_scope.lasting,
+        known=inner_scope.known,
+    )
     needed, body = given(body, bound)
     at = anf.poly(op.index) - op.low
     state: list[anf.Var] = list(op.params)
