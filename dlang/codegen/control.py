@@ -9,10 +9,12 @@ from dlang.codegen.data import collected, collecting
 from dlang.codegen.invariants import Outside
 from dlang.codegen.loops import Branch, Buffer, For, Invoke, Slot, Value, While
 from dlang.codegen.memory import Frame, Place, whole
+from dlang.codegen.vectorize import known_iterations
 from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.anf import Array, Scalar, Token, Var
-from dlang.ir.traverse import free_vars
+from dlang.ir.own_parts import are_independent
+from dlang.ir.traverse import free_vars, walk
 from dlang.ir.update_chains import last_uses
 
 
@@ -90,7 +92,7 @@ def branch(s: Scheduler, op: anf.If, vars: Sequence[Var]) -> None:
 
 def repeat(s: Scheduler, op: anf.For | anf.While, vars: Sequence[Var]) -> None:
     """Emits a loop in order: arrays that it updates stay where they are, others are handed from iteration to
-    iteration."""
+    iteration. One whose iterations are independent is a loop of these."""
     repeated = _mentioned_inside(op)
     params: list[Slot] = []
     init: list[Value] = []
@@ -142,9 +144,21 @@ def repeat(s: Scheduler, op: anf.For | anf.While, vars: Sequence[Var]) -> None:
         body = collected(collector, op.body, body, wanted)
     if isinstance(op, anf.While):
         s.out.append(While(*slots, condition, body, tuple(results), op.early))
+    elif not s.device and collector is None and not params and are_independent(op):
+        buffers = tuple([place.buffer for _, place in settled])
+        s.loop(op.index, (op.low,), (op.high,), body.stmts, (), buffers, any(map(_is_large, walk(op.body))))
     else:
         s.out.append(For(op.index, op.low, op.high, *slots, body, tuple(results), op.early))
     s.out += outside.after
+
+
+def _is_large(let: anf.Let) -> bool:
+    """Tells whether a let may be worth several threads by itself."""
+    match let.op:
+        case anf.Comp(axes=axes):
+            return any(known_iterations(axis) is None for axis in axes)
+        case op:
+            return isinstance(op, anf.Contract | anf.LinalgOp)
 
 
 def _mentioned_inside(op: anf.For | anf.While) -> frozenset[Var]:

@@ -91,6 +91,19 @@ fn main(x: f64[n], y: f64[n]) -> f64[n] = grad(loss)(x, y)""",
     "calls": """fn newton(a: f64) -> f64 { var r = a; while abs(r * r - a) > 1e-9 { r = 0.5 * (r + a / r) }; r }
 fn table(a: f64) -> f64 { let t = [a * f64(k) for k < 9]; var s = 0.0; for v in t { s += newton(1.0 + abs(v)) }; s }
 fn main(x: f64[n], y: f64[n]) -> f64[n] = [table(x[i] + y[i]) for i < n]""",
+    "states": """fn main(x: f64[n], y: f64[n]) -> f64[n, 3] = [
+  {
+    var total = zeros(3)
+    for j < n { total[j % 3] += x[j] * y[i] }
+    while total[0] > 1.0 { total[0] *= 0.5 }
+    total
+  }
+  for i < n
+]""",
+    "rows of states": """fn main(x: f64[n], y: f64[n]) -> f64[n, 4, 2] = [
+  { var p = [x[i], y[i]]; for _ < j { p = [p[0] - 0.1 * p[1], p[1] + 0.1 * p[0]] }; p }
+  for i < n, j < 4
+]""",
     "steps": """fn main(x: f64[n], y: f64[n]) -> f64[n] {
   var s = x
   for k < 5 { s = [0.5 * (s[i] + y[i] * sum(s)) for i < n] }
@@ -200,6 +213,10 @@ fn main(k: i64[n]) -> i64[n] = [fib(j) for j in k]
         ("fn main(x: f64[3, n]) -> f64[3] = [sum(x[i]) for i < 3]", ["loop"]),
         ("fn main(x: f64[n]) -> f64[n] = cumsum(x)", ["for"]),
         (
+            "fn main(x: f64[n]) -> f64[n, 2] = [{ var p = [v, v]; for _ < 9 { p = [p[1], sin(p[0])] }; p } for v in x]",
+            ["pieces", "pieces"],
+        ),
+        (
             "fn main(x: f64[n], k: i64) -> f64[n] { var s = x; for t < k { s = [sin(v) for v in s] }; s }",
             ["for", "pieces"],
         ),
@@ -208,6 +225,19 @@ fn main(k: i64[n]) -> i64[n] = [fib(j) for j in k]
 )
 def test_large_loops_of_independent_iterations_are_in_pieces(text: str, loops: list[str]) -> None:
     assert outermost(text) == loops
+
+
+def test_the_first_point_that_fails_is_the_one_reported(pools: list[Pool]) -> None:
+    text = """fn main(x: f64[n], k: i64[n]) -> f64[n, 2] = [
+  { var p = [0.0, x[i]]; for t < 3 { p[k[i] - t] += 1.0 }; p }
+  for i < n
+]"""
+    core, entry = lowered(text)
+    messages = []
+    for pool in pools:
+        program = Engine(Host(), grain=1, pool=pool).compile(core, [entry])
+        messages.append(outcome(program, entry, [500, np.zeros(500), np.arange(1, 501)]))
+    assert all(m == messages[0] for m in messages) and "-1" in str(messages[0])
 
 
 @pytest.mark.parametrize(
