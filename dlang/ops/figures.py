@@ -33,6 +33,8 @@ CALL = 3_000
 """A call of a function, or anything of which nothing is known."""
 ALLOCATION = 20_000
 """Memory taken and given back."""
+ON_STACK, STACK_ROOM = 1024, 16 * 1024
+"""Bytes of an array that lies on the stack, and of all of these in a function."""
 MOVED = 300
 """An element that is copied, filled in or sorted."""
 PRODUCT = 15

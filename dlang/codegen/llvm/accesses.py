@@ -91,6 +91,11 @@ def move(w: Writer, stmt: loops.Move) -> None:
 
 def allocate(w: Writer, stmt: loops.Allocate) -> None:
     total = byte_count(w, stmt.buffer.dtype, stmt.shape)
+    if stmt.buffer in w.local:
+        name = w.name("own")
+        w.room[name] = int(total)
+        w.bind(stmt.buffer, name)
+        return
     if stmt.extra:
         more = str(stmt.extra * (bits(stmt.buffer.dtype) // 8))
         total = w.ops().intrinsic("uadd.sat", "i64", total, more)
@@ -101,6 +106,8 @@ def allocate(w: Writer, stmt: loops.Allocate) -> None:
 
 
 def free(w: Writer, buffer: Buffer) -> None:
+    if buffer in w.local:
+        return
     sanitizer.alive(w, buffer)
     w.code.append(f"  call void @{w.module.memory('dl_free', 'void', 'ptr', 'ptr')}(ptr %ctx, ptr {w.values[buffer]})")
 

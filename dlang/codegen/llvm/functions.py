@@ -26,6 +26,7 @@ from dlang.codegen.llvm.scalars import Module, Scalars
 from dlang.codegen.llvm.sites import Site
 from dlang.codegen.llvm.writer import Writer, slot_type
 from dlang.codegen.loops import Buffer, Stmt
+from dlang.codegen.stack_arrays import stack_arrays
 from dlang.ir.anf import Atom, Lit, Var
 from dlang.ir.types import dtype_of
 
@@ -33,7 +34,8 @@ from dlang.ir.types import dtype_of
 def function_text(module: Module, program: loops.Program, f: loops.Function, sites: list[Site]) -> str:
     """The definition of a function; adds the places where it leaves compiled code to `sites`."""
     module.expansions = 0
-    w = StatementWriter(module, program, sites)
+    local = frozenset[loops.Buffer]() if module.sanitizes else stack_arrays(f)
+    w = StatementWriter(module, program, sites, local=local)
     w.span = f.span
     if module.lines is not None and f.span is not None:
         w.function = module.lines.function(f.label or f.name, f.span, f.name)

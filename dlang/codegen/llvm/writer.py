@@ -73,7 +73,8 @@ class Writer(ABC):
     of these that is still to be bound. groups: of the statements at hand, which accesses go together, by the numbers of
     these; number: of the one that is being written; present: what of them has been loaded. roots: of slices, the
     addresses of the arrays that they are cut from; held: arrays that lie in an arena. taken: whether the code at hand
-    is to take place, if it is predicated; spare: whether there are cells for accesses that do not.
+    is to take place, if it is predicated; spare: whether there are cells for accesses that do not. local: the arrays
+    that lie on the stack; room: the names and bytes of those here.
     """
 
     module: Module
@@ -87,6 +88,8 @@ class Writer(ABC):
     conditional: int = 0
     taken: str | None = None
     spare: bool = False
+    local: frozenset[Buffer] = frozenset()
+    room: dict[str, int] = field(default_factory=dict)
     lane: LaneContext | None = None
     angles: frozenset[Var] = frozenset()
     groups: dict[int, Group] = field(default_factory=dict)
@@ -150,7 +153,7 @@ class Writer(ABC):
         self.module.names += 1
         name = f"piece.{self.module.names}"
         expansions, self.module.expansions = self.module.expansions, 0
-        inner = type(self)(self.module, self.program, self.sites, span=self.span)
+        inner = type(self)(self.module, self.program, self.sites, span=self.span, local=self.local)
         if self.module.lines is not None and self.span is not None:
             inner.start = inner.span = self.span._replace(via=None)
             inner.function = self.module.lines.function(name, inner.span, name)
@@ -172,6 +175,7 @@ class Writer(ABC):
             for name, words in (("slots", self.slots), ("captured", self.captured), ("partial", self.partial))
             if words
         ]
+        room += [f"  {name} = alloca [{bytes} x i8], align 64" for name, bytes in self.room.items()]
         if self.spare:  # LLVM must not know them: it would have a jump around each access
             room += [
                 "  %spare = alloca [2 x i64], align 8",
