@@ -31,6 +31,7 @@ from dlang.ops import figures
 from dlang.ops.dtypes import SCATTERED, WHOLE
 from dlang.ops.monoids import COMBINE, COMBINED_BY, EXTREMA, STAYS, identity
 from dlang.optimize.fuse import inlined_producers
+from dlang.optimize.log_sums import log_summed
 
 Lets = tuple[anf.Let, ...]
 
@@ -40,6 +41,9 @@ def accumulated(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] 
     if loop.early or not loop.params or not _may_be_points(loop):
         return None
     loop = replace(loop, body=inlined_producers(_rows_in_place(loop.body)))
+    logarithm = log_summed(let, loop, known)
+    if logarithm is not None:
+        return logarithm
     companions = _companions(loop)
     lets, terms = _without(loop.body.lets, loop, companions), []
     for k, (param, result) in enumerate(zip(loop.params, loop.body.results, strict=True)):
