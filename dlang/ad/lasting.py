@@ -50,7 +50,7 @@ class _Final:
 
 @dataclass(frozen=True, slots=True)
 class Lasting:
-    """Where the versions of arrays end that the loops around carry. loops: their indices, and about how often each
+    """The arrays in which versions end that the loops around carry. loops: their indices, and about how often each
     runs. sizes: the numbers in the loops that are polynomials of others."""
 
     finals: Mapping[anf.Var, tuple[_Final, ...]] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Lasting:
         return {final.array for finals in self.finals.values() for final in finals}
 
     def within(self, let: anf.Let, op: anf.For) -> Lasting:
-        """What holds in the body of a loop."""
+        """The same in the body of a loop."""
         loops = {**self.loops, op.index: nominal(op.high - op.low, self.loops)}
         if not any(isinstance(p.type, anf.Array) for p in op.params):
             return replace(self, loops=loops)
@@ -205,7 +205,7 @@ class _Tracer:
         return steps[-1][2] if steps else end
 
     def _by_block(self, block: anf.Block, end: anf.Atom) -> tuple[tuple[_Write, ...], anf.Atom] | None:
-        """What a block writes into the array that it gives, and with what that begins."""
+        """The writes of a block into the array that it gives, and the version with which that begins."""
         writes: list[_Write] = []
         for let, k, before in self._steps(block, end):
             more = self._writes(let, k)
@@ -216,7 +216,7 @@ class _Tracer:
         return tuple(writes), end
 
     def _by_loop(self, op: anf.For, k: int) -> tuple[_Write, ...] | None:
-        """What a loop writes into an array that it carries, as it is known outside of it."""
+        """The writes of a loop into an array that it carries, as far as they are known outside of it."""
         here = self._by_block(op.body, op.body.results[k])
         if op.early or here is None or here[1] is not op.params[k]:
             return None
@@ -224,7 +224,7 @@ class _Tracer:
         return _renamed(here[0], op, axis)
 
     def _writes(self, let: anf.Let, k: int) -> tuple[_Write, ...] | None:
-        """What a let writes into a version of an array; None if that is not known."""
+        """The writes of a let into a version of an array; None if they are not known."""
         if let.vars[k] not in self.written:
             self.written[let.vars[k]] = self._written(let, k)
         return self.written[let.vars[k]]
