@@ -408,7 +408,9 @@ class Scheduler(ABC):
             setup, choice = split
             chosen = map_inside(choice, self._loops_in_lanes)
             if any(isinstance(s, loops.Loop) and s.lanes > 1 for s in walk((chosen,))):
-                return [*setup, chosen]
+                assert isinstance(chosen, loops.Branch)
+                why = Decision("two loops", "the condition of a branch inside is the same in all iterations")
+                return [*setup, replace(chosen, why=(why,))]
         return [found]
 
     def _loops_in_lanes(self, stmts: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 
 from dlang.codegen import loops
 from dlang.codegen.instructions import width
-from dlang.codegen.traverse import binds, bound_by, map_bodies, mentions
+from dlang.codegen.traverse import binds, binds_inside, bound_by, map_bodies, mentions
 from dlang.ir.anf import FLOATS, Atom, Lit, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.types import I64, dtype_of, product
@@ -59,7 +59,7 @@ class _Access:
 
     @property
     def place(self) -> tuple[loops.Buffer, Size]:
-        """What loads have in common whose indices differ by a constant."""
+        """The part of an access that is the same in loads whose indices differ by a constant."""
         return self.buffer, self.offset - poly(int(self.offset.terms.get((), 0)))
 
     @property
@@ -244,20 +244,21 @@ class Counter:
                 self.indices[var] = size.substitute(self.indices.get)
                 if (resolved := self.resolved(size)) is not None:
                     self.known[var] = resolved
-            case loops.Convert(var, Var() as arg) if var.type == arg.type == I64:
-                self.indices[var] = poly(arg).substitute(self.indices.get)
             case loops.Load(_, buffer, offset):
                 self.moves(buffer, offset)
+            case _ if stmt.IS.scalar:  # a conversion
+                integers = [v for v in (*bound_by(stmt), *mentions(stmt)) if isinstance(v, Var) and v.type == I64]
+                if len(integers) == 2:
+                    self.indices[integers[0]] = poly(integers[1]).substitute(self.indices.get)
             case loops.Invoke():
                 return (self.callee(stmt, self.nest),)
             case _ if (work := loops.work_of(stmt)) is not None:
                 return self.here(stmt, work, depends)
             case _:
-                own = stmt.params if isinstance(stmt, loops.InOrder) else ()
-                return (map_bodies(stmt, lambda body: self.block(body, own)),)
+                return (map_bodies(stmt, lambda body: self.block(body, binds_inside(stmt))),)
         return (stmt,)
 
-    def block(self, body: loops.Body, own: Sequence[loops.Slot] = ()) -> loops.Body:
+    def block(self, body: loops.Body, own: Iterable[loops.Slot]) -> loops.Body:
         """A block that does not run as often as this one. own: what only it knows."""
         inner = replace(self.for_block(), outside=self, own=frozenset(own))
         out = inner.walk(body.stmts)
@@ -270,7 +271,7 @@ class Counter:
         known = [size for size in bounds if size is not None]
         if isinstance(stmt, loops.For) and stmt.early:
             self.bind((stmt.index, *stmt.params, *stmt.results), self.all_around())
-            return (replace(stmt, body=self.block(stmt.body, (stmt.index, *stmt.params))),)
+            return (replace(stmt, body=self.block(stmt.body, binds_inside(stmt))),)
         if len(known) < len(bounds):  # its iterations are known here and not in front of the block
             inner = self.for_block()
             made = inner.loop(stmt)

@@ -18,6 +18,7 @@ from dlang.dump_ir import request
 from dlang.interpret.code import Code, Frame
 from dlang.interpret.interpreter import Interpreter
 from dlang.ir import anf
+from dlang.ir.terms import WIDTHS
 from dlang.ir.types import dtype_of
 
 HELPERS = """
@@ -88,9 +89,11 @@ class Counted(Interpreter):
         return super().block(code, frame)
 
     def count(self, let: anf.Let, operations: int, moved: int = 0) -> None:
-        if isinstance(let.op, anf.Comp):  # elements are read and written, and the rest of the operations combine values
-            assert all(dtype_of(value) == "f64" for value in let.op.body.results)
-            self.total += operations - moved // 8
+        if not isinstance(let.op, anf.Comp):
+            return
+        widths = [WIDTHS[dtype_of(value)] for value in let.op.body.results]
+        if 8 in widths:  # elements are read and written, and the rest of the operations combine values
+            self.total += operations - moved * len(widths) // sum(widths)
 
 
 def interpreted(text: str, args: Sequence[np.ndarray[Any, Any]]) -> int:

@@ -112,7 +112,7 @@ EXPECTED = {
         # ends split off: comparisons are decided between the first and the last iterations
         # vectors of 16: 3 operations, 0 of them heavy, and 0 accesses that are not adjacent
         # threads: 975*n.0 - 1950 ps of work, in pieces of at least 40000000
-        loop i.16 in first.14..last.15 by 16, tail 8
+        loop i.14 in first.12..last.13 by 16, tail 8
         """,
 }
 

@@ -15,9 +15,10 @@ LIMITS = {
     "ad/adjoint_destinations.py": {"MOST"},
     "ad/expand.py": {"MOST"},
     "optimize/blocking.py": {"TRIES"},
+    "optimize/counted_loops.py": {"MOST_VALUES"},
     "optimize/distribute.py": {"_DEEPEST"},
     "optimize/elements.py": {"_LONGEST"},
-    "optimize/index_checks.py": {"MOST"},
+    "optimize/index_checks.py": {"MOST", "MOST_ARMS"},
     "optimize/reads_first.py": {"MOST"},
     "optimize/value_ranges.py": {"MODERATE"},
 }
