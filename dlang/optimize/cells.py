@@ -282,6 +282,7 @@ def _of_number(block: anf.Block, at: int, array: anf.Var, index: Index, number: 
     """
     renaming = Renaming({})
     lets: list[anf.Let] = []
+    gone = {array}
     for original in block.lets:
         let = renaming.let(original)
         if array not in mentioned(let.op):
@@ -311,13 +312,13 @@ def _of_number(block: anf.Block, at: int, array: anf.Var, index: Index, number: 
                 lets.append(let)
             case _:
                 return None
+        gone.add(array)
     results = list(block.results)
     if results[at] is not array:
         return None
     results[at] = number
-    if array in results:
-        return None
-    return anf.Block(tuple(lets), tuple([renaming.atom(r) for r in results]))
+    made = anf.Block(tuple(lets), tuple([renaming.atom(r) for r in results]))
+    return made if gone.isdisjoint(mentioned(made)) else None
 
 
 def _branch_of_number(

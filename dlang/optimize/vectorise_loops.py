@@ -209,9 +209,12 @@ class _Batch:
                 return self._stored(let)
             case anf.Comp():
                 return self._comprehension(let, let.op)
-            case anf.Update() as update:
-                self.updates.append((let, update))
-                return True
+            case anf.Update(array, index, value) as update:
+                if array in self.loop.params:
+                    self.updates.append((let, update))
+                    return True
+                keep = anf.Reduce(shape_of(array), index, "set", array)
+                return self._comprehension(let, anf.Comp((), anf.Block((), (value,)), (keep,)))
             case anf.View() as view:
                 return self._view(let, view)
             case anf.Reshape(array, shape):

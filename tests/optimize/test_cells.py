@@ -25,6 +25,7 @@ POINTS = {
     "a comparison": "for i < n { for j < m { if x[i, j] > y[i] { y[i] = x[i, j] } } }",
     "branches": "for i < n { y[i] = sum(x[i]); if y[i] < 1.0 { y[i] = 1.0 - y[i] }; if y[i] > 2.0 { y[i] /= 2.0 } }",
     "in place": "for i < n { y[i] = y[i] + sum(x[i]); y[i] = y[i] ** 2; for t in v { y[i] -= t } }",
+    "a row of an iteration": "let r = [[t, 2.0 * t] for t in x[.., 0]]; for i < n { y[i] = max(r[i]) }",
     "rows": "var z = x; for i < n, j < m { z[i, j] = z[i, j] * v[j] + 1.0 }; for i < n { y[i] = sum(z[i]) }",
 }
 NUMBERS = {
