@@ -49,7 +49,7 @@ def changed_once(block: anf.Block) -> anf.Block:
     """The block, which changes an element once where it changed one several times, and reads no such change."""
     lets = block.lets
     made = {v: let for let in lets for v, _ in _changes(let)}
-    if not any(v in made for let in lets for v in _touched(let)):
+    if not made or not any(v in made for let in lets for v in _touched(let)):
         return block
     last: dict[anf.Var, int] = {}
     for k, let in enumerate(lets):
@@ -241,9 +241,9 @@ def with_numbers(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let]
     before: list[anf.Let] = []
     after: list[anf.Let] = []
     inside = {loop.index, *loop.params, *(v for inner in loop.body.lets for v in inner.vars)}
+    elements = _first_elements(loop.body) if any(isinstance(p.type, anf.Array) for p in loop.params) else {}
     for k, param in enumerate(loop.params):
-        index = _only_element(loop.body.lets, param)
-        first = loop.init[k]
+        index, first = elements.get(param), loop.init[k]
         if index is None or not isinstance(first, anf.Var) or any(e.mentions(inside) for e in index):
             continue
         if dtype_of(param) not in WHOLE or not known.inside(index, array_shape(param)):
@@ -263,16 +263,16 @@ def with_numbers(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let]
     return [*before, let, *after]
 
 
-def _only_element(lets: Sequence[anf.Let], array: anf.Var) -> Index | None:
-    """The index of the element that the first let to mention an array reads or changes."""
-    for let in lets:
-        for block in op_blocks(let.op):
-            if (found := _only_element(block.lets, array)) is not None:
-                return found
-        for read, index in _accesses(let):
-            if read is array:
-                return index
-    return None
+def _first_elements(block: anf.Block) -> dict[anf.Var, Index]:
+    """For each array of which code reads or changes an element, the index of the first."""
+    out: dict[anf.Var, Index] = {}
+    for let in block.lets:
+        for inner in op_blocks(let.op):
+            for array, index in _first_elements(inner).items():
+                out.setdefault(array, index)
+        for array, index in _accesses(let):
+            out.setdefault(array, index)
+    return out
 
 
 def _of_number(block: anf.Block, at: int, array: anf.Var, index: Index, number: anf.Atom) -> anf.Block | None:

@@ -424,6 +424,8 @@ def different_costs(text: str) -> Disagreement | None:
         return Disagreement("compile", "a program that compiles", f"{e.diagnostics[0].code} {e.diagnostics[0].message}")
     except TooMuch:
         return None
+    if not runs:  # a smaller program may have no spelling left
+        return None
     (first, (expected, _)), *others = runs.items()
     for name, (given, _) in others:
         if not np.allclose(expected, given, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True):
