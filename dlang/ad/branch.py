@@ -133,6 +133,7 @@ def _save(
         renaming = Renaming(returned, renew=True)
         mine, block = given(block, bound)
         together: Bundle | None = None
+        sizes_of_types: list[Var] = []
         if in_memory:
             later = scope.lasting.arrays()
             copies = _copies(b, [v for v in free_vars(block) if v in scope.fleeting - bound and v not in later], a)
@@ -140,7 +141,9 @@ def _save(
             large = [v for v in mine if isinstance(v.type, Array) and product(v.type.shape).constant is None]
             if large and (scope.in_loop or outgrows(_elements(large), _elements((*free_vars(op), *let.vars)))):
                 together = bundle(large, a.forward, scope.nodes.datatypes, "arm.0", "what a derivative saves of an arm")
-                mine = [*(v for v in mine if v not in together.saved), _made(b, together, a)]
+                sizes_of_types = together.computed(mine, bound)
+                saved_apart = [v for v in mine if v not in together.saved and v not in sizes_of_types]
+                mine = [*saved_apart, _made(b, together, a)]
         inner = _only_saved(mine, a)
         for v in mine:
             outside.append(v if v in inner else renaming.bind(v))
@@ -148,6 +151,7 @@ def _save(
         with b.scope() as opening:
             if together is not None:
                 together.opened(b, b.emit(Fields(together.variant, outside[-1])), bound, renaming)
+                together.compute(b, sizes_of_types, bound, renaming)
         block = renaming.copied(block, inside)
         backward.append(Block((*opening, *block.lets), block.results))
     forward = []

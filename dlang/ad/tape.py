@@ -11,7 +11,7 @@ from dlang.ad.rematerialise import rematerialised
 from dlang.ad.scope import Scope, dummy, numeric
 from dlang.ir import anf
 from dlang.ir.affine import span
-from dlang.ir.anf import Block, Datatype, Let, Var, Variant, fresh
+from dlang.ir.anf import Block, Datatype, Let, Var, Variant, fresh, poly
 from dlang.ir.builder import Builder
 from dlang.ir.pruning import pruned_block
 from dlang.ir.sizes import defined_sizes
@@ -257,12 +257,27 @@ class Bundle:
     types: Renaming
 
     def opened(self, b: Builder, values: Sequence[Var], bound: Collection[Var], renaming: Renaming) -> None:
-        """Has a renaming give what is in a node in place of the variables in `bound`; other sizes are known outside."""
+        """Has a renaming give what is in a node in place of the variables in `bound`; other sizes are known outside.
+
+        A size that is defined by others is computed from these, as types say it, and so is known to be the same.
+        """
         renaming.env.update((v, value) for v, value in zip(self.saved, values, strict=True) if v in bound)
+        self.compute(b, self.saved, bound, renaming)
         given = {v for v in self.saved if v not in bound}
         for v, value in zip(self.saved, values, strict=True):
             if v in bound and any(size in given for size in type_vars(self.types.type(v.type))):
                 renaming.env[v] = retyped(b, value, renaming.type(self.types.type(v.type)))
+
+    def computed(self, vars: Iterable[Var], bound: Collection[Var]) -> list[Var]:
+        """The sizes among variables that what is known outside, or in the node, defines."""
+        missing = set(bound) - set(self.saved)
+        return [v for v in vars if v in self.types.env and missing.isdisjoint(self.types.size(poly(v)).atoms())]
+
+    def compute(self, b: Builder, vars: Iterable[Var], bound: Collection[Var], renaming: Renaming) -> None:
+        """Has a renaming give such sizes as types say them, so that both are known to be the same."""
+        for v in self.computed(vars, bound):
+            if v in bound:
+                renaming.env[v] = b.size(renaming.size(self.types.size(poly(v))))
 
 
 def bundle(vars: Sequence[Var], lets: Sequence[Let], datatypes: dict[str, Datatype], name: str, label: str) -> Bundle:

@@ -46,6 +46,18 @@ fn f(x: f64[n], j: i64) -> f64 {
         [5, VALUES, 4],
         [1],
     ),
+    "a derivative in an arm, of an array whose size is a polynomial": (
+        """
+fn deeper(p: f64[n], q: f64[k], d: i64) -> f64 =
+  if d == 0 { sum(p) * sum(q) } else { p[0] * deeper(p, q, d - 1) }
+fn f(x: f64[n], s: f64) -> f64 {
+  if s > 1.0 { return sum(grad(deeper)([x[0] for i < n + 1], [x[1] for i < 1], 3)) }
+  s
+}
+""",
+        [5, VALUES, 1.5],
+        [1],
+    ),
     "two calls in a branch": (
         """
 fn tree(x: f64, n: i64) -> f64 = if n == 0 { sin(x) } else { tree(x * 0.9, n - 1) * tree(x + 0.1, n - 1) }
