@@ -15,7 +15,7 @@ from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.axes import at_point
 from dlang.ir.builder import Builder, axis as fresh_axis
-from dlang.ir.sharing import Liftable
+from dlang.ir.sharing import Liftable, may_matter
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars
 from dlang.ir.types import array_type, dtype_of
@@ -123,8 +123,8 @@ def without(
             replaced += [(anf.Let((v,), by[v], let.span), True) for v in let.vars if v in by]
     wanted = set(used)
     out: list[anf.Let] = []
-    for let, moved in reversed(replaced):
-        if not moved or not wanted.isdisjoint(let.vars):
+    for let, moved in reversed(replaced):  # what nothing uses any more must not keep what has moved
+        if not wanted.isdisjoint(let.vars) or (not moved and may_matter(let)):
             out.append(let)
             wanted |= set(free_vars(let.op))
     return out[::-1]

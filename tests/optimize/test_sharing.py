@@ -235,3 +235,17 @@ def test_what_an_inner_axis_alone_decides_runs_once_for_it_beside_what_no_axis_d
     x = np.eye(4) + 0.1
     body = f"{{ let w = solve(x + 9.0, v); w[i] * sum({COLUMN} for t in i..n) }}"
     assert factoring(body, x, 4, "i < n") == 5 * factoring(USED, x, 1)
+
+
+def test_a_filter_that_depends_on_no_axis_runs_once_whatever_its_condition_reads() -> None:
+    text = """
+    fn f(p: f64[n], q: f64[k]) -> f64 {
+      let a = p[0]
+      let h = [(1.0 + { let y: f64[?] = [a for i < n if q[1] > 1.0]; sum(y * y) }) for i < 2, j < n + 1]
+      sum(h[1]) + h[0, 0]
+    }
+    """
+    made = lowered(text, "f")
+    optimised = optimise(made.program, [made.entry.name], verify=True)
+    costs = [run(optimised, made.entry.name, [n, 2, np.full(n, 0.5), np.array([0.0, 2.0])])[1] for n in (20, 40)]
+    assert costs[1] <= 2.4 * costs[0]
