@@ -14,6 +14,7 @@ NAMES = [name for name in vars(figures) if name.isupper()]
 LIMITS = {
     "ad/adjoint_destinations.py": {"MOST"},
     "ad/expand.py": {"MOST"},
+    "ad/lasting.py": {"MOST"},
     "optimize/blocking.py": {"TRIES"},
     "optimize/counted_loops.py": {"MOST_VALUES"},
     "optimize/distribute.py": {"_DEEPEST"},

@@ -27,6 +27,7 @@ def made(*shape):
         ("grown", "A,-", [(5, 3)], "1", lambda m, x: m.grown(x)),
         ("pair", "AA,A", [(5,), (), (5,)], "101", lambda m, a, b, x: m.pair((a, b), x)),
         ("narrow", "A", [(5, 0)], "1", lambda m, x: m.narrow(x)),
+        ("every_other", "A", [(5, 7)], "1", lambda m, x: m.every_other(x)),
     ],
 )  # fmt: skip
 def test_it_gives_what_calls_of_the_elements_give(m, name, letters, shapes, batched, call):
@@ -71,6 +72,5 @@ def test_it_is_differentiated_and_mapped_again(m):
 def test_what_differs_from_element_to_element_is_called_once_for_each(m):
     one = (("f64", 1),)
     assert mapped(m.noisy, "A", (), (), one, (True,)) is None  # every element draws the same numbers
-    assert mapped(m.every_other, "A", (), (), one, (True,)) is None
     assert mapped(m.gathered, "A,A", (), (), (*one, ("i64", 1)), (True, False)) is None
     assert mapped(m.grown.bind(s=1.0), "A", (), (), one, (True,)) is None

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from dlang.codegen.llvm.assembly import Label, Line, Place
 from dlang.diagnostics import Span
 
-FIRST = 2  # numbers of metadata that are taken: the weights of branches
+FIRST = 3  # numbers of metadata that are taken: the weights of branches, and what nothing is known of
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, dl_index iterations, bool v1, dl_index v2, dl_index v3, dl_index v4, DL_GLOBAL(f64) p5, DL_GLOBAL(f64) p6) {
   // map
-  if (dl_failed(run, site, 3)) return;
+  if (dl_failed(run, site, 2)) return;
   for (dl_index t = dl_first(); t < iterations; t += dl_stride()) {
     const dl_index v7 = t;
     if (!v1) {
@@ -19,10 +19,6 @@ extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site
     }
     const dl_index v14 = v9;
     const dl_index v15 = dl_add(v7, v4);
-    if (!v1) {
-      dl_fail(run, t, site + 2, 0, nullptr);
-      return;
-    }
     const dl_index v16 = v2;
     const dl_index v17 = dl_mod(v15, v16);
     const f64 v18 = p5[v2*v14 + v17];
