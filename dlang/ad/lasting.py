@@ -98,7 +98,7 @@ class Lasting:
             needed = points
             for iterations in [*self.loops.values()][final.depth :]:
                 needed *= iterations
-            if 4 * needed >= nominal(product(array_type(final.array).shape)) and all(
+            if figures.SAVED_WHOLE * needed >= nominal(product(array_type(final.array).shape)) and all(
                 _apart(at, write, known) for write in final.later
             ):
                 return anf.Read(final.array, index)
