@@ -88,7 +88,7 @@ def passes(bodies: list[str], folder: Path, capsys: pytest.CaptureFixture[str], 
 
 @cache
 def saved(body: str) -> Residuals:
-    """What the gradient of a loop saves."""
+    """The bytes that the gradient of a loop saves."""
     text = f"fn f(x: f64[n, n]) -> f64 {{\n  var m = x\n  {body}\n  sum(m[i, i] for i < n)\n}}\n"
     made = lowered(text + "fn g(x: f64[n, n]) -> f64[n, n] = grad(f)(x)", "g")
     found: list[Residuals] = []

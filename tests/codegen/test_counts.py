@@ -1,4 +1,4 @@
-"""What a profile counts is what the interpreter counts, in random programs of branches, loops, calls and returns."""
+"""Profiles count what the interpreter counts, in random programs of branches, loops, calls and returns."""
 
 from __future__ import annotations
 

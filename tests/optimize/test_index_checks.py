@@ -215,7 +215,7 @@ CLIPPED = [
 
 
 def outcomes(program: Program, entry: str, arguments: Sequence[list[object]]) -> list[object]:
-    """What a program gives, or why it refuses, for some arguments."""
+    """The results of a program for some arguments, or the message with which it refuses."""
     found: list[object] = []
     for args in arguments:
         try:
