@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+
 ROOT = Path(__file__).parents[1]
 
 PROGRAM = """
@@ -67,7 +69,7 @@ def run(folder: Path, program: str, **environment: str) -> tuple[str, str]:
     path = {"PYTHONPATH": str(ROOT), "DLANG_CACHE": str(folder / "cache")}
     done = subprocess.run(
         [sys.executable, "-c", program + STATE], cwd=folder, env={**known, **path, **environment},
-        capture_output=True, text=True, check=False, timeout=300,
+        capture_output=True, text=True, check=False, timeout=PATIENCE,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr.strip()

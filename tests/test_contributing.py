@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from dlang.tools.dlc import main
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -44,7 +45,7 @@ def test_the_commands_run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest
         if name == ".venv/bin/dlc":
             assert main(words) == 0, capfd.readouterr().err
         elif name == ".venv/bin/python" and "tests.fuzz" in words:
-            subprocess.run([sys.executable, *words], check=True, timeout=120)
+            subprocess.run([sys.executable, *words], check=True, timeout=PATIENCE)
         elif name == ".venv/bin/python":
             assert all((ROOT / word).exists() for word in words if word.startswith("tests/"))
         else:

@@ -45,6 +45,7 @@ from dlang.tools.repl.session import Session
 from dlang.tools.run import start_of
 from dlang.typecheck import builtins
 from dlang.typecheck.types import DTYPES
+from tests.patience import PATIENCE
 from tools.tables import fresh
 
 ROOT = Path(__file__).parent.parent
@@ -143,7 +144,7 @@ def test_the_python_of_a_page_runs(document, tmp_path, monkeypatch):
                 if line.startswith("dlc "):
                     assert main(shlex.split(line)[1:]) == 0
                 elif shutil.which("cc") and not line.startswith("pip "):
-                    subprocess.run(line, shell=True, check=True, timeout=60)
+                    subprocess.run(line, shell=True, check=True, timeout=PATIENCE)
         elif tag == "pycon":
             found = doctest.DocTestParser().get_doctest(text, names, document.name, str(document), 0)
             assert not doctest.DocTestRunner().run(found, clear_globs=False).failed

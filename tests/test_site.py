@@ -11,6 +11,8 @@ from urllib.parse import unquote
 
 import pytest
 
+from tests.patience import PATIENCE
+
 ROOT = Path(__file__).parent.parent
 LINK = re.compile(r'(?:href|src)="([^"#?]+)(?:#([^"]*))?"')
 
@@ -54,7 +56,9 @@ def site(tmp_path_factory):
         pytest.skip("dlang is not installed")
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, env=os.environ, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, env=os.environ, check=False
+    )
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -94,5 +98,5 @@ def test_the_site_needs_no_network(site):
     options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={site / 'browser'}"]
     wanted = f"file://{site}/index.html?q=progress"
     command = [browser, *options, "--virtual-time-budget=15000", "--dump-dom", wanted]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    found = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
     assert re.search(r'class="md-search-result__item"><a href="[^"]*long_runs.html', found)

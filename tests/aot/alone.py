@@ -5,6 +5,8 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from tests.patience import PATIENCE
+
 NEEDED = ("numpy", "numpy.libs", "scipy_openblas32")
 GONE = """
 import sys
@@ -28,7 +30,7 @@ def run_alone(folder, text, path=(), env=None):
     begin = f"import sys\nsys.path += {[*map(str, path), str(site)]!r}\n"
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", begin + GONE + text],
-        capture_output=True, text=True, env=env or {}, cwd=folder, timeout=120,
+        capture_output=True, text=True, env=env or {}, cwd=folder, timeout=PATIENCE,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from dlang.tools.dlc import main
+from tests.patience import PATIENCE
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 
@@ -16,7 +17,7 @@ def built(path, folder, *options):
 
 
 def ran(program, *options, **more):
-    done = subprocess.run([program, *options], capture_output=True, text=True, timeout=60, **more)
+    done = subprocess.run([program, *options], capture_output=True, text=True, timeout=PATIENCE, **more)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from dlang.tools.dlc import main
+from tests.patience import PATIENCE
 
 PROGRAM = """
 import io
@@ -86,7 +87,7 @@ def read(tmp_path_factory):
 
     def run(files: list[tuple[str, Path]]) -> list[str]:
         given = "".join(f"{how} {path}\n" for how, path in files)
-        done = subprocess.run([folder / "main"], input=given, capture_output=True, text=True, timeout=120)
+        done = subprocess.run([folder / "main"], input=given, capture_output=True, text=True, timeout=PATIENCE)
         seen = done.stdout.split()
         at = files[len(seen)] if len(seen) < len(files) else ""
         assert done.returncode == 0 and not done.stderr, f"at {at}: {done.stderr[:2000]}"

@@ -9,6 +9,7 @@ import pytest
 
 from dlang.tools.dlc import main
 from tests.aot.running import built, interpreted, needs_compiler, ran
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parent.parent.parent
 TEXTS = Path(__file__).with_name("texts.dl")
@@ -137,7 +138,7 @@ def test_an_interruption_ends_it(options, tmp_path):
     with subprocess.Popen([built(path, tmp_path), *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout.readline() == b"begin\n"
         running.send_signal(signal.SIGINT)
-        assert running.communicate(timeout=60) == (b"", b"endless: interrupted in `main`\n")
+        assert running.communicate(timeout=PATIENCE) == (b"", b"endless: interrupted in `main`\n")
         assert running.returncode == 130
 
 
@@ -148,7 +149,7 @@ def test_nobody_reads_what_it_prints(tmp_path):
     with subprocess.Popen([program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout.readline() == b"line 0\n"
         running.stdout.close()
-        assert (running.wait(timeout=60), running.stderr.read()) == (0, b"")
+        assert (running.wait(timeout=PATIENCE), running.stderr.read()) == (0, b"")
     assert subprocess.run(f"{program} --n 10 >&-", shell=True, capture_output=True).returncode == 0
 
 

@@ -17,6 +17,7 @@ from dlang.aot import program
 from dlang.aot.exports import ExportRequest, build, checked_file, chosen
 from dlang.codegen.llvm.processors import LEVELS
 from dlang.tools.dlc import main
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parent.parent.parent
 MANY = Path(__file__).with_name("many.dl")
@@ -342,5 +343,5 @@ for _ in range(3):
     _ctypes.dlclose(dll._handle)
 print("fine")
 """
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=PATIENCE)
     assert done.stdout == "fine\n", done.stderr

@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.patience import PATIENCE
+
 DIGITS = Path(__file__).parents[2] / "examples/digits"
 sys.path.insert(0, str(DIGITS))
 
@@ -161,7 +163,7 @@ def test_two_ranks_of_mpi_compute_the_same_and_go_on_after_one_was_killed(expect
     def run(command, name, *more, check=True):
         done = subprocess.run(
             [*command, "--checkpoint", str(tmp_path / name), *more],
-            capture_output=True, text=True, timeout=300, cwd=tmp_path, check=False,
+            capture_output=True, text=True, timeout=PATIENCE, cwd=tmp_path, check=False,
         )  # fmt: skip
         assert not check or done.returncode == 0, done.stderr
         return done.stdout.splitlines()

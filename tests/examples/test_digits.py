@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from dlang.tools.dlc import main
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "examples/digits"
@@ -52,7 +53,7 @@ def test_two_runs_with_one_seed_are_the_same(tmp_path, monkeypatch, capsys):
 
 def test_training_from_python_learns():
     done = subprocess.run(
-        [sys.executable, str(DIGITS / "train.py"), "5"], capture_output=True, text=True, timeout=300, cwd=ROOT
+        [sys.executable, str(DIGITS / "train.py"), "5"], capture_output=True, text=True, timeout=PATIENCE, cwd=ROOT
     )
     found = accuracies(done.stdout)
     assert len(found) == 5 and found[-1] >= 0.9, done.stderr

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dlang.grammar.tables import GRAMMAR, compute, tables
+from tests.patience import PATIENCE
 
 PARSE = """
 import sys
@@ -24,7 +25,7 @@ print("lark" in sys.modules, "numpy" in sys.modules, "llvmlite" in sys.modules)
 def run(cache: Path) -> str:
     environment = {"DLANG_CACHE": str(cache), "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(
-        [sys.executable, "-c", PARSE], env=environment, capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", PARSE], env=environment, capture_output=True, text=True, check=True, timeout=PATIENCE
     )
     return done.stdout.strip()
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import dlang
+from tests.patience import PATIENCE
 
 TEXT = """
 struct Net<n> { w: f64[n], b: f64 }
@@ -37,7 +38,7 @@ def test_cloudpickle_takes_a_closure_over_a_module_and_a_value(m):
     net, slope = m.Net(np.ones(2), 3.0), dlang.grad(m.loss)
     sent = cloudpickle.dumps(lambda x: (m.loss(net, x), slope(net, x).b, type(m.Net(x, 1.0)).__name__))
     program = "import pickle, sys, numpy; print(pickle.load(sys.stdin.buffer)(numpy.ones(2)))"
-    run = subprocess.run([sys.executable, "-c", program], input=sent, capture_output=True, timeout=60)
+    run = subprocess.run([sys.executable, "-c", program], input=sent, capture_output=True, timeout=PATIENCE)
     assert run.stdout.decode().strip() == "(11.0, 6.0, 'Net')", run.stderr.decode()
 
 
@@ -66,6 +67,6 @@ def test_ray_computes_in_processes_of_its_own(m):
     ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, runtime_env={"env_vars": ENVIRONMENT})
     try:
         loss, net = ray.remote(lambda net, x: m.loss(net, x)), m.Net(np.ones(2), 1.0)
-        assert ray.get(loss.remote(net, np.ones(2)), timeout=60) == 3.0
+        assert ray.get(loss.remote(net, np.ones(2)), timeout=PATIENCE) == 3.0
     finally:
         ray.shutdown()

@@ -15,6 +15,7 @@ import pytest
 import dlang
 from dlang.python import jax_operators
 from tests.interop.functions import CASES, TEXT, of_arrays
+from tests.patience import PATIENCE
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
@@ -264,7 +265,7 @@ def test_jax_is_only_imported_by_those_who_want_it():
     program = "import dlang, sys; m = dlang.compile('struct P { x: f64 }\\nfn f(p: P) -> f64 = p.x'); m.f(m.P(1.0)); "
     program += "assert not {'jax', 'torch'} & set(sys.modules)"
     environment = {"PYTHONPATH": str(Path(dlang.__file__).parents[1])}
-    assert subprocess.run([sys.executable, "-c", program], env=environment, timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", program], env=environment, timeout=PATIENCE).returncode == 0
 
 
 def test_what_does_not_fit_is_told(m):

@@ -29,6 +29,7 @@ from dlang.specialize import linear_algebra
 from dlang.specialize.builtins import call
 from dlang.typecheck.builtins import RULES
 from tests.ops.stages import cases
+from tests.patience import PATIENCE
 
 EACH = pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
 STDLIB = Path(__file__).parent.parent.parent / "stdlib"
@@ -128,5 +129,5 @@ assert "| `nansum` | `<a: Float>(x: a[..s]) -> a` | The sum of what is a number,
 
 def test_a_reduction_is_added_in_one_place() -> None:
     code = f"ROW = {textwrap.indent(textwrap.dedent(ROW), '    ')!r}\n{USE}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=200)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr

@@ -31,6 +31,7 @@ from dlang.ops.primitives import (
     Primitive,
     result_dtype,
 )
+from tests.patience import PATIENCE
 
 EACH = pytest.mark.parametrize("p", PRIMITIVES.values(), ids=PRIMITIVES)
 REALS = (0.0, -0.0, 0.3, -0.3, 1.0, -1.0, 2.5, -2.5, 3.0, 7.25, 90.0, -90.0, 6e4)
@@ -261,5 +262,5 @@ assert words("copysign") and signature("copysign") == "<a: Float>(x: a[..s], y: 
 
 def test_a_primitive_is_added_in_one_place() -> None:
     code = f"ROW = {textwrap.dedent(ROW)!r}\n{USE}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=200)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr

@@ -10,6 +10,7 @@ import pytest
 
 import dlang
 import dlang.importer
+from tests.patience import PATIENCE
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def test_importing_the_package_loads_nothing():
         heavy = {"numpy", "llvmlite", "lark", "argparse", "dlang.python", "dlang.driver"}
         print(sorted(heavy & set(sys.modules)), dlang.DlangError.__name__)
     """)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
     assert done.stdout == "[] DlangError\n", done.stderr
 
 

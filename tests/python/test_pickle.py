@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import dlang
+from tests.patience import PATIENCE
 
 TEXT = """
 import helpers { scaled }
@@ -42,7 +43,9 @@ def m(folder):
 def elsewhere(value, expression):
     """What an expression of `it` is in a new process that was sent a value, as text."""
     program = f"import pickle, sys; it = pickle.load(sys.stdin.buffer); print({expression})"
-    run = subprocess.run([sys.executable, "-c", program], input=pickle.dumps(value), capture_output=True, timeout=60)
+    run = subprocess.run(
+        [sys.executable, "-c", program], input=pickle.dumps(value), capture_output=True, timeout=PATIENCE
+    )
     return (run.stdout or run.stderr).decode().strip()
 
 
@@ -96,7 +99,7 @@ def test_what_a_text_imports_is_compared_as_well(tmp_path, monkeypatch):
 
 def test_spawned_processes_compute(m):
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        made = pool.map(m.grown, [np.zeros(2), np.ones(1)], timeout=60)
+        made = pool.map(m.grown, [np.zeros(2), np.ones(1)], timeout=PATIENCE)
         assert [x.tolist() for x in made] == [[1.0, 1.0], [2.0]]
 
 

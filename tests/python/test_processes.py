@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import dlang
+from tests.patience import PATIENCE
 
 TEXT = """
 fn total(x: f64[n]) -> f64 = sum(x)
@@ -107,7 +108,9 @@ def test_functions_and_values_of_an_imported_module_go_to_other_processes(tmp_pa
     (tmp_path / "shared.dl").write_text("struct Point { x: f64, y: f64 }\nfn area(p: Point) -> f64 = p.x * p.y\n")
     (tmp_path / "main.py").write_text(WORKER)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(dlang.__file__).parents[1])])}
-    run = subprocess.run([sys.executable, "main.py"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+    run = subprocess.run(
+        [sys.executable, "main.py"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=PATIENCE
+    )
     assert run.stdout == "[6.0]\n", run.stderr
 
 

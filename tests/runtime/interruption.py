@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-PATIENCE = 60.0  # seconds
+from tests.patience import eventually
 
 
 @contextmanager
@@ -20,14 +20,13 @@ def interrupted_after(seconds: float, helped: bool = False) -> Iterator[None]:
     """
     clock = time.CLOCK_PROCESS_CPUTIME_ID if helped else time.pthread_getcpuclockid(threading.get_ident())
     then = time.clock_gettime(clock) + seconds
-    end = time.monotonic() + PATIENCE
-    done = threading.Event()
+    done, in_time = threading.Event(), True
 
     def send() -> None:
-        while time.clock_gettime(clock) < then and time.monotonic() < end:
-            if done.wait(0.005):
-                return
-        os.kill(os.getpid(), signal.SIGINT)
+        nonlocal in_time
+        in_time = eventually(lambda: done.is_set() or time.clock_gettime(clock) >= then)
+        if not done.is_set():
+            os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=send)
     thread.start()
@@ -36,4 +35,4 @@ def interrupted_after(seconds: float, helped: bool = False) -> Iterator[None]:
     finally:
         done.set()
         thread.join()
-    assert time.monotonic() < end, "nothing was computed before the signal"
+    assert in_time, "nothing was computed before the signal"

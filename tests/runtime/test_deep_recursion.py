@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Atom, Block, Function, Program, Scalar, fresh
 from dlang.ir.builder import Builder, i64
 from dlang.runtime.engine import Engine
+from tests.patience import eventually
 
 I64 = Scalar("i64")
 SOURCE = Source("deep.dl", "first line\nsecond line\n")
@@ -186,7 +186,5 @@ def test_a_deep_run_gives_its_memory_back() -> None:
     module.count(1000)
     before = resident()
     module.count(5_000_000)  # 240 MB of frames
-    until = time.monotonic() + 60  # a thread gives back its stack when it ends, after its result is there
-    while resident() - before >= 100 and time.monotonic() < until:
-        time.sleep(0.01)
-    assert resident() - before < 100
+    # a thread gives back its stack when it ends, after its result is there
+    assert eventually(lambda: resident() - before < 100)

@@ -17,6 +17,7 @@ from dlang.driver import Request, check, lower
 from dlang.host.effects import Host
 from dlang.host.platform import PORTABLE
 from dlang.runtime.engine import Engine
+from tests.patience import PATIENCE
 from tests.runtime.interruption import interrupted_after
 
 SLOW = """
@@ -149,5 +150,5 @@ def test_ctrl_c_ends_the_command(tmp_path: Path, backend: str) -> None:
         assert process.stdout is not None and process.stderr is not None
         assert process.stdout.readline() == "begin\n"
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) == 130
+        assert process.wait(timeout=PATIENCE) == 130
         assert "Traceback" not in process.stderr.read()

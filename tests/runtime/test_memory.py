@@ -16,6 +16,7 @@ from dlang.diagnostics import DlangError
 from dlang.driver import Backend
 from dlang.host.platform import PORTABLE, machine
 from tests.backends import HERE
+from tests.patience import PATIENCE
 
 SOURCE = """
 fn table(n: size) -> f64 {
@@ -119,7 +120,9 @@ import numpy as np, dlang
 m = dlang.compile("fn f(x: f64[n]) -> f64[n] = cumsum(x)")
 np.kept = [m.f(np.ones(1 << 17)) for _ in range({calls})]
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

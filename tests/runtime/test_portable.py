@@ -13,6 +13,7 @@ from pathlib import Path
 
 import dlang
 from dlang.host.platform import PORTABLE
+from tests.patience import PATIENCE
 
 MODULE = r"""
 import io
@@ -84,6 +85,6 @@ def test_everything_works_with_the_fallbacks(tmp_path: Path) -> None:
     (tmp_path / "program.dl").write_text(MODULE)
     env = {**os.environ, PORTABLE: "1", "PYTHONPATH": str(Path(dlang.__file__).parents[1])}
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "program.dl")]
-    run = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+    run = subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE)
     assert run.returncode == 0, run.stderr
     assert run.stdout.splitlines() == ["at 3", "at 2", "at 1", "6765 1.414213562373095"]

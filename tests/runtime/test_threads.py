@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from dlang.runtime import threads
 from dlang.runtime.engine import CompiledProgram, Engine
 from dlang.runtime.threads import Pool, new_pool
 from tests.fuzz.threads import outcome
+from tests.patience import eventually
 from tests.runtime.interruption import interrupted_after
 
 GRAIN = 1_000_000  # picoseconds
@@ -159,10 +159,8 @@ def test_helpers_that_are_too_many_wait_where_no_loop_wakes_them(pool: Pool) -> 
         pool.limit(count)
         assert program.run(name, [500, 2.0]) == expected
         helpers = len(pool.helpers)
-        until = time.monotonic() + 60.0
-        while pool.words[layout.SLEEPERS] != min(helpers, count - 1) and time.monotonic() < until:
-            time.sleep(0.001)
-        assert pool.words[layout.SLEEPERS] == min(helpers, count - 1)
+        asleep = min(helpers, count - 1)
+        assert eventually(lambda asleep=asleep: pool.words[layout.SLEEPERS] == asleep), list(pool.words[:20])
 
 
 def test_a_child_of_a_fork_has_threads_of_its_own(pool: Pool) -> None:

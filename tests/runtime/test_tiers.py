@@ -24,6 +24,7 @@ from dlang.runtime import tiers
 from dlang.runtime.engine import CompiledProgram, Engine
 from dlang.runtime.tiers import Promotion, Tiers
 from tests.codegen.cases import CASES, Case
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 TEXT = """
@@ -252,7 +253,7 @@ def run(folder: Path, program: str, *options: str, **environment: str) -> str:
     paths = {"PYTHONPATH": str(ROOT), "DLANG_CACHE": str(folder / "cache")}
     done = subprocess.run(
         [sys.executable, *options, "-c", program], cwd=folder, env={**known, **paths, **environment},
-        capture_output=True, text=True, check=False, timeout=120,
+        capture_output=True, text=True, check=False, timeout=PATIENCE,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout

@@ -13,6 +13,7 @@ import pytest
 from dlang.cache.store import Store, digest
 from dlang.tools.cache import size
 from dlang.tools.dlc import main
+from tests.patience import PATIENCE
 
 PROGRAM = 'fn main() { print("hello") }\n'
 
@@ -61,7 +62,7 @@ def ended(cache: str, *argv: str) -> tuple[int, str, str]:
     """How a process of `dlc` ends."""
     command = [sys.executable, "-m", "dlang.tools.dlc", *argv]
     env = {**os.environ, "DLANG_CACHE": cache}
-    run = subprocess.run(command, capture_output=True, text=True, env=env, timeout=60, check=False)
+    run = subprocess.run(command, capture_output=True, text=True, env=env, timeout=PATIENCE, check=False)
     return run.returncode, run.stdout, run.stderr
 
 

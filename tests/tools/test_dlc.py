@@ -12,6 +12,7 @@ from dlang import __version__
 from dlang.runtime import threads
 from dlang.tools.command_line import COMMANDS, parser_of
 from dlang.tools.dlc import main
+from tests.patience import PATIENCE
 
 
 # ---- check -----------------------------------------------------------------------------------------------------------
@@ -276,7 +277,7 @@ def test_a_stream_may_be_closed(dlc, monkeypatch, tmp_path, stream):
 
 def python(code, **environment):
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | environment, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | environment, timeout=PATIENCE
     )
 
 

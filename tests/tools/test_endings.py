@@ -9,6 +9,7 @@ import pytest
 
 from dlang.tools.command_line import COMMANDS
 from dlang.tools.dlc import main
+from tests.patience import PATIENCE
 
 WORDS = {
     "check": ("none.dl",), "cache": ("path",), "completion": ("bash",), "explain": ("E0301",),
@@ -75,7 +76,7 @@ def test_ctrl_c_ends_a_command_in_silence_from_its_first_moments_on():
     """The signal comes at some call of a function of Python, of which there are thousands until a command works."""
     moments = [("run", 3**k) for k in range(1, 9)] + [(name, 300 + 150 * k) for k, name in enumerate(COMMANDS)]
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, json.dumps(moments)], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", INTERRUPTED, json.dumps(moments)], capture_output=True, text=True, timeout=PATIENCE
     )
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(found) == len(moments), done.stderr

@@ -12,6 +12,7 @@ import pytest
 from dlang.grammar.lexer import CONSTANTS, CONTEXTUAL, KEYWORDS, tokenize
 from dlang.tools.highlighting import PRELUDE_CONSTRUCTORS, PRELUDE_FUNCTIONS, PRELUDE_TYPES
 from dlang.tools.highlighting.__main__ import SCOPES, files
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 EXTENSION = ROOT / "editors/vscode"
@@ -176,7 +177,7 @@ def test_the_extension_says_what_to_do_without_dlc(tmp_path):
 def npm(folder, *words):
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed")
-    done = subprocess.run(["npm", *words], cwd=folder, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(["npm", *words], cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
     if done.returncode != 0 and re.search(r"ENOTFOUND|EAI_AGAIN|ECONNREFUSED|network|ETIMEDOUT", done.stderr):
         pytest.skip("there is no network")
     assert done.returncode == 0, done.stderr

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from tests.patience import PATIENCE
+
 
 def made(dlc, tmp_path, monkeypatch, *argv):
     monkeypatch.chdir(tmp_path)
@@ -22,7 +24,7 @@ def test_a_program_runs_is_tested_and_is_called_from_python(dlc, tmp_path, monke
     assert dlc("check", "main.dl") == (0, "", "")
     assert dlc("run", "main.dl")[:2] == (0, "w = [2.000 3.000]\n")
     assert dlc("test", ".")[0] == 0
-    used = subprocess.run([sys.executable, "use.py"], capture_output=True, text=True, timeout=60)
+    used = subprocess.run([sys.executable, "use.py"], capture_output=True, text=True, timeout=PATIENCE)
     assert used.stdout.startswith("w = [2. 3.]"), used.stderr
 
 
@@ -33,7 +35,7 @@ def test_a_library_is_tested_and_is_imported_by_python(dlc, tmp_path, monkeypatc
     assert dlc("check", ".") == (0, "", "")
     code, out, _ = dlc("test", ".")
     assert code == 0 and "2 passed" in out
-    used = subprocess.run([sys.executable, "use.py"], capture_output=True, text=True, timeout=60)
+    used = subprocess.run([sys.executable, "use.py"], capture_output=True, text=True, timeout=PATIENCE)
     assert used.stdout.splitlines()[1] == "0.5: 0.500, steepness 1.500", used.stderr
 
 

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.patience import PATIENCE
+
 GREET = """
     ## Greets.
     fn main(name: str = "you", times: i64 = 1, scale: f64 = 1.0, loud: bool = false) {
@@ -139,7 +141,7 @@ no_full_device = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the
 @pytest.mark.parametrize("redirected, code", [(">&-", 0), pytest.param(">/dev/full", 1, marks=no_full_device)])
 def test_output_that_cannot_be_written_is_no_defect(write, redirected, code):
     command = f"{sys.executable} -m dlang.tools.dlc run {write(GREET)} {redirected}"
-    run = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+    run = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=PATIENCE)
     assert run.returncode == code and "bug" not in run.stderr
 
 
@@ -159,7 +161,7 @@ def test_an_interrupt_ends_a_running_program(write, backend):
         assert process.stdout.readline() == "started\n"
         process.send_signal(signal.SIGINT)
         place = "dlc: interrupted in `main`\n" if backend == "cpu" else ""
-        assert process.communicate(timeout=60) == ("", place)
+        assert process.communicate(timeout=PATIENCE) == ("", place)
     finally:
         process.kill()
     assert process.returncode == 130

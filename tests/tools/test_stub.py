@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import dlang
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 MODEL = textwrap.dedent("""
@@ -114,7 +115,7 @@ def test_mypy_accepts_the_stub_and_finds_mistakes(project):
     command = [sys.executable, "-m", "mypy", "--config-file", ROOT / "pyproject.toml"]  # with what it knows of dlang
     command += ["--cache-dir", ROOT / ".mypy_cache", "right.py", "wrong.py", "model.pyi"]
     environment = {"PYTHONPATH": str(ROOT), "MYPYPATH": str(ROOT), "PATH": ""}
-    done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=120, env=environment)
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=PATIENCE, env=environment)
     complaints = [line for line in done.stdout.splitlines() if ": error: " in line]
     assert {line.split(":")[0] for line in complaints} == {"wrong.py"}, done.stdout
     assert {int(line.split(":")[1]) for line in complaints} == set(range(3, 3 + len(WRONG))), done.stdout
@@ -126,7 +127,7 @@ def test_pyright_accepts_the_stub_and_finds_mistakes(project):
 
     command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable, "right.py", "wrong.py"]
     (project / "pyrightconfig.json").write_text(json.dumps({"extraPaths": [str(ROOT)]}))
-    done = subprocess.run([*command, "model.pyi"], cwd=project, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([*command, "model.pyi"], cwd=project, capture_output=True, text=True, timeout=PATIENCE)
     found = [d for d in json.loads(done.stdout)["generalDiagnostics"] if d["severity"] == "error"]
     assert {Path(d["file"]).name for d in found} == {"wrong.py"}, done.stdout
     assert {d["range"]["start"]["line"] + 1 for d in found} == set(range(3, 3 + len(WRONG)))
@@ -209,7 +210,7 @@ def test_names_that_python_has_for_other_things_are_told_apart(write, dlc, tmp_p
     command = [sys.executable, "-m", "mypy", "--config-file", ROOT / "pyproject.toml"]
     command += ["--cache-dir", ROOT / ".mypy_cache", "named.pyi"]
     environment = {"PYTHONPATH": str(ROOT), "MYPYPATH": str(ROOT), "PATH": ""}
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=environment)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, env=environment)
     assert done.returncode == 0, done.stdout
     module = dlang.load(tmp_path / "named.dl")
     assert str(inspect.signature(module.swing)) == "(_0: f64, _1: (f64, f64), /, c: f64) -> f64"

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from dlang.tools.check import Watcher, watch
+from tests.patience import PATIENCE
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_a_process_checks_again_after_a_change_and_ends_with_0_at_ctrl_c(edit, t
         edit("fn f(x: f64) = x\n")
         assert json.loads(process.stdout.readline())["errors"] == 0
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=PATIENCE) == 0
 
 
 def test_of_a_long_file_what_an_edit_touches_alone_is_checked_again(edit):

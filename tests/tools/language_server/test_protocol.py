@@ -11,6 +11,7 @@ from subprocess import PIPE
 import pytest
 
 from dlang.tools.dlc import main
+from tests.patience import PATIENCE
 
 lsp = pytest.importorskip("lsprotocol.types")
 from pygls.exceptions import JsonRpcException  # noqa: E402
@@ -379,7 +380,7 @@ def test_a_module_that_is_removed_is_missed(files):
 
 def test_the_server_ends_when_its_editor_does():
     server = [sys.executable, "-m", "dlang.tools.dlc", "lsp"]
-    done = subprocess.run(server, input=b"", capture_output=True, timeout=60)
+    done = subprocess.run(server, input=b"", capture_output=True, timeout=PATIENCE)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
@@ -426,7 +427,7 @@ def test_what_is_malformed_is_answered_and_no_answer_is_a_traceback():
     log = server.stderr.read().decode()
     server.stdout.close()
     server.stderr.close()
-    assert server.wait(timeout=60) == 0
+    assert server.wait(timeout=PATIENCE) == 0
     assert [answers[k]["error"]["code"] for k in (2, 3)] == [-32602, -32602]
     assert "fn f(x: f64[n])" in str(answers[4]) and "_hole" not in str(answers[4])
     assert "E0978" in answers[5]["error"]["message"]
@@ -440,7 +441,7 @@ def test_in_a_terminal_the_server_says_what_it_is_and_can_be_interrupted():
     server = subprocess.Popen(command, stdin=inside, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     said = server.stderr.readline()
     server.send_signal(signal.SIGINT)
-    _, more = server.communicate(timeout=60)
+    _, more = server.communicate(timeout=PATIENCE)
     os.close(inside)
     os.close(terminal)
     assert "speaks with editors" in said and more == "" and server.returncode == -signal.SIGINT
@@ -456,6 +457,6 @@ def test_without_pygls_the_command_says_what_to_install(monkeypatch, tmp_path):
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from dlang.tools.dlc import main; sys.exit(main(['lsp']))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 1 and done.stdout == ""
     assert "error[E0977]" in done.stderr and "pip install 'dlang[lsp]'" in done.stderr

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+
 nbclient = pytest.importorskip("nbclient")
 pytest.importorskip("ipykernel")
 
@@ -25,7 +27,7 @@ def kernels(tmp_path_factory):
     """Where Jupyter finds the kernels: ours, and that of Python."""
     folder = tmp_path_factory.mktemp("jupyter")
     for command in (["dlang.tools.notebook", "install", "--prefix"], ["ipykernel", "install", "--prefix"]):
-        subprocess.run([sys.executable, "-m", *command, str(folder)], check=True, capture_output=True, timeout=60)
+        subprocess.run([sys.executable, "-m", *command, str(folder)], check=True, capture_output=True, timeout=PATIENCE)
     before = os.environ.get("JUPYTER_PATH")
     os.environ["JUPYTER_PATH"] = str(folder / "share/jupyter")
     yield folder
@@ -38,7 +40,7 @@ def kernels(tmp_path_factory):
 def executed(cells, kernel, folder, **settings):
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
     client = nbclient.NotebookClient(
-        notebook, timeout=120, kernel_name=kernel, resources={"metadata": {"path": str(folder)}}, **settings
+        notebook, timeout=PATIENCE, kernel_name=kernel, resources={"metadata": {"path": str(folder)}}, **settings
     )
     client.execute()
     return [c.outputs for c in notebook.cells]
@@ -165,26 +167,29 @@ def test_the_kernel_completes_and_explains_and_can_be_interrupted(kernels, tmp_p
 
     manager, client = start_new_kernel(kernel_name="dlang")
     try:
-        client.execute("## Cubes.\nfn cubed(x: f64) -> f64 = x ** 3", reply=True, timeout=60)
-        found = client.complete("let y = cub", reply=True, timeout=60)["content"]
+        client.execute("## Cubes.\nfn cubed(x: f64) -> f64 = x ** 3", reply=True, timeout=PATIENCE)
+        found = client.complete("let y = cub", reply=True, timeout=PATIENCE)["content"]
         assert "cubed" in str(found["matches"]) and found["cursor_start"] == 8 and found["cursor_end"] == 11
-        assert client.complete(":ty", reply=True, timeout=60)["content"]["matches"] == [":type "]
-        page = client.inspect("cubed(2.0)", 3, reply=True, timeout=60)["content"]["data"]["text/plain"]
+        assert client.complete(":ty", reply=True, timeout=PATIENCE)["content"]["matches"] == [":type "]
+        page = client.inspect("cubed(2.0)", 3, reply=True, timeout=PATIENCE)["content"]["data"]["text/plain"]
         assert "cubed" in page and "Cubes." in page
         for code in ("cubed(", "let θ = cubed(1.0 + "):
-            assert "Cubes." in client.inspect(code, len(code), reply=True, timeout=60)["content"]["data"]["text/plain"]
-        assert not client.inspect("nowhere", 3, reply=True, timeout=60)["content"]["found"]
+            assert (
+                "Cubes."
+                in client.inspect(code, len(code), reply=True, timeout=PATIENCE)["content"]["data"]["text/plain"]
+            )
+        assert not client.inspect("nowhere", 3, reply=True, timeout=PATIENCE)["content"]["found"]
         for code, wanted in (("f(", {"status": "incomplete", "indent": "  "}), ("f(1)", {"status": "complete"})):
             client.is_complete(code)
-            assert client.get_shell_msg(timeout=60)["content"] == wanted
+            assert client.get_shell_msg(timeout=PATIENCE)["content"] == wanted
         endless = 'print("here")\nvar i = 0\nwhile true { i += 1 }'
         client.execute(endless, stop_on_error=False)  # or what is asked soon after the error may be aborted
-        while client.get_iopub_msg(timeout=60)["content"].get("text") != "here\n":
+        while client.get_iopub_msg(timeout=PATIENCE)["content"].get("text") != "here\n":
             pass
         manager.interrupt_kernel()
-        reply = client.get_shell_msg(timeout=60)["content"]
+        reply = client.get_shell_msg(timeout=PATIENCE)["content"]
         assert reply["status"] == "error" and reply["ename"] == "interrupted"
-        assert client.execute("cubed(2.0)", reply=True, timeout=60)["content"]["status"] == "ok"
+        assert client.execute("cubed(2.0)", reply=True, timeout=PATIENCE)["content"]["status"] == "ok"
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
@@ -198,5 +203,5 @@ def test_the_kernel_says_what_it_is(kernels):
 def test_a_kernel_that_can_not_be_installed_is_told(tmp_path):
     (tmp_path / "file").touch()
     command = [sys.executable, "-m", "dlang.tools.notebook", "install", "--prefix", str(tmp_path / "file")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 1 and done.stderr.startswith("the kernel can't be installed: [Errno")

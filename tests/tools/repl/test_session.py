@@ -11,6 +11,7 @@ from dlang.diagnostics import Diagnostic, DlangError
 from dlang.tools.repl.commands import Conversation, type_of
 from dlang.tools.repl.conversation import answered, repl
 from dlang.tools.repl.session import Session, uninterrupted
+from tests.patience import PATIENCE
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def test_a_conversation_through_a_pipe():
         "1 + 1",
     ]
     command = [sys.executable, "-m", "dlang.tools.dlc", "repl"]
-    done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stdout.splitlines(), done.stderr) == (0, ["[2. 4. 6.]", "[2. 4. 6.]", "12.0"], "")
 
 
