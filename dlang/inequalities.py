@@ -164,10 +164,10 @@ class Facts(Generic[A]):
     def _is_at_most(self, p: Poly[A], limit: int) -> bool:
         """Tells whether p is no more than a number by the bound of a variable in it: i + w where i <= n - w."""
         for v in dict.fromkeys(p.atoms()):
-            c, rest = p.terms.get((v,), 0), p.without(v)
-            if isinstance(c, int) and c and v in self.bounds and len(rest.terms) == len(p.terms) - 1:
+            c, remainder = p.terms.get((v,), 0), p.without(v)
+            if isinstance(c, int) and c and v in self.bounds and len(remainder.terms) == len(p.terms) - 1:
                 lows, highs = self.bounds[v]
-                if any(self.ends(rest + bound * c)[1] <= limit for bound in (highs if c > 0 else lows)):
+                if any(self.ends(remainder + bound * c)[1] <= limit for bound in (highs if c > 0 else lows)):
                     return True
         return False
 

@@ -213,7 +213,7 @@ def _straightened(p: _Placement, c: Contribution) -> bool:
                 index[k], more = end_of(b, end, axes, p.scope.known)
                 beyond += more
         straight = [b for b, end in zip(bent.values(), choice, strict=True) if end is None]
-        lets, here = points.back(straight, g)
+        lets, cotangent = points.back(straight, g)
         p.lets.extend(lets)
         p.depends = dependencies(p.lets, p.axes)
         if stored is not None:
@@ -225,7 +225,7 @@ def _straightened(p: _Placement, c: Contribution) -> bool:
                     index[k] = anf.poly(one.var)
                     beyond.append(one)
             axes = (*beyond, *axes)
-        new = Contribution(c.array, tuple(index), here, False)
+        new = Contribution(c.array, tuple(index), cotangent, False)
         if len(straight) < len(bent):
             p.ends.append((new, axes))
         elif stored is None:
@@ -248,9 +248,9 @@ def _stored(p: _Placement, over: set[anf.Var], g: anf.Atom) -> anf.Var | None:
 
 def _over(p: _Placement, over: set[anf.Var]) -> list[anf.Axis] | None:
     """The axes of some variables, if their bounds are known without the other axes, and a box around all."""
-    rest = {a.var for a in p.axes if a.var not in over}
+    others = {a.var for a in p.axes if a.var not in over}
     space = [a for a in p.axes if a.var in over]
-    apart = not any(b.mentions(rest) for a in space for b in (*a.lows, *a.highs))
+    apart = not any(b.mentions(others) for a in space for b in (*a.lows, *a.highs))
     return space if p.box is not None and apart else None
 
 
@@ -305,8 +305,8 @@ def _add_end(p: _Placement, c: Contribution, axes: tuple[anf.Axis, ...]) -> None
 # ---- elements that may not be there ----------------------------------------------------------------------------------
 def _absent(p: _Placement, over: set[anf.Var], index: Sequence[anf.Size], shape: Sequence[anf.Size]) -> list[int]:
     """The entries of an index that may be out of range where axes that it misses are empty."""
-    rest = [a for a in p.axes if a.var not in over]
-    if not rest:
+    missed = [a for a in p.axes if a.var not in over]
+    if not missed:
         return []
     names = {a.var for a in p.axes}
     known = p.scope.known.copy()
@@ -315,7 +315,7 @@ def _absent(p: _Placement, over: set[anf.Var], index: Sequence[anf.Size], shape:
             known.facts.between(axis.var, (p.box[axis.var][0],), (p.box[axis.var][1] + 1,))
         elif axis.var in over:
             known = known.within([axis])
-    for axis in rest:
+    for axis in missed:
         counts = [high - low for high in axis.highs for low in axis.lows]
         if all(not count.mentions(names) and p.scope.known.positive(count) for count in counts):
             known = known.within([axis])
@@ -501,21 +501,21 @@ def _reduced_first(p: _Placement, over: set[anf.Var], g: anf.Atom, by_data: bool
     The array has an element for every point of the box of the others, and the second pass goes over that box, or over
     nothing where an axis that is summed over is empty (data may then be out of range).
     """
-    rest = [a for a in p.axes if a.var not in over]
+    summed = [a for a in p.axes if a.var not in over]
     space = _over(p, over)
-    if not rest or p.box is None or space is None:
+    if not summed or p.box is None or space is None:
         return None
-    if by_data and any(b.mentions([a.var for a in space]) for a in rest for b in (*a.lows, *a.highs)):
+    if by_data and any(b.mentions([a.var for a in space]) for a in summed for b in (*a.lows, *a.highs)):
         return None  # at some points of the others there may be nothing to sum: data may be out of range just there
     identity: dict[anf.Var, anf.Size] = {}
-    order = [a.var for a in (*space, *rest)]
+    order = [a.var for a in (*space, *summed)]
     change = changed(p.axes, identity, order, p.box)
     if change is None:
         return None
     first, to = _sums(p, space, g)
     p.before.append((change, p.lets, first, g, to))
     if by_data:
-        space = nonempty(space, rest, p.box, p.scope.known)
+        space = nonempty(space, summed, p.box, p.scope.known)
     return Change(tuple(space), {}), anf.Read(first, to.index)
 
 
@@ -580,10 +580,10 @@ class Points:
         for k, entry in enumerate(index):
             if not entry.mentions(makers):
                 continue
-            found = None if entry.atom is None else self.found(entry.atom, makers, shape[k])
-            if found is None:
+            entry_bent = None if entry.atom is None else self.found(entry.atom, makers, shape[k])
+            if entry_bent is None:
                 return None
-            out[k] = found
+            out[k] = entry_bent
         for k, b in out.items():
             others = [e for j, e in enumerate(index) if j not in out]
             others += [b2.rest for j, b2 in out.items() if j != k]
@@ -696,8 +696,8 @@ class Points:
                 continue
             if any(b.mentions((axis.var,)) for a in self.axes for b in (*a.lows, *a.highs)):
                 continue
-            rest = main.value.without(axis.var)
-            return Bent(axis.var, sign, rest, length, () if wraps else main.gaps, ends, wraps)
+            offset = main.value.without(axis.var)
+            return Bent(axis.var, sign, offset, length, () if wraps else main.gaps, ends, wraps)
         return None
 
     # ---- back from the elements ----------------------------------------------------------------------------------
@@ -736,10 +736,10 @@ class Points:
             at[b.axis] = poly(point)
         renaming = Renaming(dict(at), renew=True)
         lets += [renaming.let(let) for let in pruned(self.lets, [g])]
-        here = renaming.atom(g)
+        cotangent = renaming.atom(g)
         if valid is not None:
-            here = emit(Prim("select", (valid, here, Lit(0.0, dtype_of(g)))), "g", dtype_of(g))
-        return lets, here
+            cotangent = emit(Prim("select", (valid, cotangent, Lit(0.0, dtype_of(g)))), "g", dtype_of(g))
+        return lets, cotangent
 
     def behind(self, bent: Sequence[tuple[Bent, Piece]]) -> tuple[Axis, ...] | None:
         """The points at which entries are at these ends; None if that can't be said by bounds of the axes."""
@@ -757,11 +757,11 @@ class Points:
 
     def narrow(self, axis: Var, gap: Size, lows: dict[Var, list[Size]], highs: dict[Var, list[Size]]) -> None:
         """Bounds an axis by what gap >= 0 says of it wherever the others are, so that there are few points."""
-        sign, rest = _sign(gap, axis), gap.without(axis)
-        others = axes_of(rest, [a.var for a in self.axes])
+        sign, others_part = _sign(gap, axis), gap.without(axis)
+        others = axes_of(others_part, [a.var for a in self.axes])
         if sign is None or not others or self.box is None:
             return
-        ends = span(rest, self.box, self.known)
+        ends = span(others_part, self.box, self.known)
         if ends is not None and sign > 0:
             lows[axis].append(-ends[1])
         elif ends is not None:

@@ -87,10 +87,10 @@ class Adjoints:
             # The derivative of a checkpointed function is one, too.
             again = anf.Rules(checkpoint=True) if source.rules is not None and source.rules.checkpoint else None
             rules = None if key.border else again
-            made = anf.Function(
+            function = anf.Function(
                 name, (*w.params, *w.more), (*w.results, *w.bars), block, source.label, source.span, rules
             )
-            self.functions[name] = made
+            self.functions[name] = function
         return self._fused[key]
 
     def rerun(self, key: Key) -> Rerun:
@@ -101,24 +101,24 @@ class Adjoints:
         """
         if key not in self._rerun:
             fused = self.fused(key)
-            made, source = self.functions[fused.function], self.program.functions[key.function]
+            both, source = self.functions[fused.function], self.program.functions[key.function]
             results, params = len(source.results), len(source.params)
-            if len(made.body.results) < len(made.results) or has_marks(source.body):  # or is still being made
+            if len(both.body.results) < len(both.results) or has_marks(source.body):  # or is still being made
                 return Rerun(fused.function, tuple(range(params)), fused.cotangents, results)
             effectful = effectful_functions(replace(self.program, functions=self.functions))
-            bars = made.body.results[results:]
-            stay = {k for k, let in enumerate(made.body.lets) if is_effectful(let.op, effectful)}
-            lets = pruned(made.body.lets, bars, stay=stay)
+            bars = both.body.results[results:]
+            stay = {k for k, let in enumerate(both.body.lets) if is_effectful(let.op, effectful)}
+            lets = pruned(both.body.lets, bars, stay=stay)
             needed = {v for let in lets for v in free_vars(let.op)} | {v for v in bars if isinstance(v, anf.Var)}
-            own = tuple([k for k, p in enumerate(made.params[:params]) if p in needed or p.type == I64])  # all sizes
+            passed = tuple([k for k, p in enumerate(both.params[:params]) if p in needed or p.type == I64])  # all sizes
             renaming = Renaming({}, renew=True)
-            formals = [renaming.bind(made.params[k]) for k in (*own, *range(params, len(made.params)))]
-            outs = [renaming.bind(r) for r in made.results[results:]]
+            formals = [renaming.bind(both.params[k]) for k in (*passed, *range(params, len(both.params)))]
+            outs = [renaming.bind(r) for r in both.results[results:]]
             name = unused(f"{source.name}_back", self.functions)
             block = refresh(anf.Block(tuple(lets), bars), renaming.env)
-            rerun = replace(made, name=name, params=tuple(formals), results=tuple(outs), body=block)
+            rerun = replace(both, name=name, params=tuple(formals), results=tuple(outs), body=block)
             self.functions[name] = rerun
-            self._rerun[key] = Rerun(name, own, fused.cotangents, 0)
+            self._rerun[key] = Rerun(name, passed, fused.cotangents, 0)
         return self._rerun[key]
 
     def halves(self, key: Key) -> Halves:
@@ -139,7 +139,7 @@ class Adjoints:
             self.functions[backward] = anf.Function(backward, (node, *sizes, *more), bars, anf.Block((), ()))
             self.datatypes[tape] = anf.Datatype(tape, (), label)
             self._halves[key] = Halves(forward, backward, tape, passed, cotangents)
-            made = split(
+            pair = split(
                 self._walk(key, passed),
                 self._halves[key],
                 self.functions,
@@ -148,7 +148,7 @@ class Adjoints:
                 label,
                 tape in self.local,
             )
-            for f in made:
+            for f in pair:
                 self.functions[f.name] = f
         return self._halves[key]
 
@@ -341,8 +341,8 @@ class _Split:
             branch = anf.Let((*last.vars, node), anf.If(last.op.condition, arms[0], arms[1]), last.span)
             return anf.Block((*lets[:-1], branch), (*values, node))
         arm_made = self.arm([*before, *lets], block)
-        made = anf.Let((node,), anf.Construct(arm_made.variant, arm_made.saved), self.source.span)
-        return anf.Block((*lets, made), (*values, node))
+        construct = anf.Let((node,), anf.Construct(arm_made.variant, arm_made.saved), self.source.span)
+        return anf.Block((*lets, construct), (*values, node))
 
     def splits(self, op: anf.If, block: anf.Block) -> bool:
         """Tells whether a branch at the end of the forward half is worth variants of its own.
@@ -414,11 +414,11 @@ class _Split:
         """The backward half of the variant that the tape is of."""
         if tag is None or len(arms) == 1:
             return self.opened(b, arms[0], node, Renaming(r.env, renew=True), params)
-        here = b.prim("eq", tag, anf.Lit(arms[0].variant.tag, "i64"))
+        is_first = b.prim("eq", tag, anf.Lit(arms[0].variant.tag, "i64"))
         outs = tuple([anf.fresh(v.name, r.type(v.type)) for v in self.w.bars])
         then = b.block(lambda: self.opened(b, arms[0], node, Renaming(r.env, renew=True), params))
-        rest = b.block(lambda: self.choice(b, tag, arms[1:], node, r, params))
-        b.emit_as(outs, anf.If(here, then, rest))
+        otherwise = b.block(lambda: self.choice(b, tag, arms[1:], node, r, params))
+        b.emit_as(outs, anf.If(is_first, then, otherwise))
         return outs
 
     def opened(
@@ -426,11 +426,11 @@ class _Split:
     ) -> tuple[anf.Atom, ...]:
         """Emits the backward half of a variant with what is in the node."""
         if arm.saved:
-            found = dict(zip(arm.saved, b.emit(anf.Fields(arm.variant, node)), strict=True))
+            fields = dict(zip(arm.saved, b.emit(anf.Fields(arm.variant, node)), strict=True))
             for k, size in zip(self.halves.params, params, strict=True):
-                if self.w.params[k] in found:
-                    _as_passed(b, found, self.w.params[k], size)
-            r.env.update(found)
+                if self.w.params[k] in fields:
+                    _as_passed(b, fields, self.w.params[k], size)
+            r.env.update(fields)
         return b.inline(r.block(arm.block))
 
 
@@ -452,17 +452,17 @@ def _known(block: anf.Block, env: dict[anf.Var, anf.Atom]) -> anf.Block:
     return pruned_block(anf.Block(tuple(lets), tuple([r.atom(a) for a in block.results])))
 
 
-def _as_passed(b: Builder, found: dict[anf.Var, anf.Var], size: anf.Var, param: anf.Var) -> None:
+def _as_passed(b: Builder, fields: dict[anf.Var, anf.Var], size: anf.Var, param: anf.Var) -> None:
     """Writes the types of saved arrays with a size that the function is given, which is the one saved."""
-    own = found[size]
-    guarded = [v for v in found if own in type_vars(found[v].type)]
-    moved = Renaming({own: param})
-    types = [moved.type(found[v].type) for v in guarded]
+    saved_size = fields[size]
+    guarded = [v for v in fields if saved_size in type_vars(fields[v].type)]
+    moved = Renaming({saved_size: param})
+    types = [moved.type(fields[v].type) for v in guarded]
     parts = ("a tape is of a call with the size ", "", ", not ", "", "")
-    same = b.prim("eq", own, param)
-    checked = b.check(same, "E0706", parts, (own, param), [found[v] for v in guarded], types)
-    found.update(zip(guarded, checked, strict=True))
-    found[size] = param
+    same = b.prim("eq", saved_size, param)
+    checked = b.check(same, "E0706", parts, (saved_size, param), [fields[v] for v in guarded], types)
+    fields.update(zip(guarded, checked, strict=True))
+    fields[size] = param
 
 
 def local_tapes(program: anf.Program) -> set[str]:

@@ -50,8 +50,8 @@ def vjp_call(let: Let, op: Call, scope: Scope) -> list[Let]:
         more = (*rerun.cotangents.args(b, bars), *_into(op, rerun.cotangents, scope))
         passed = [op.args[k] for k in rerun.params]
         given = fitted(b, b.functions[rerun.function].params, (*passed, *more))
-        found = b.emit(Call(rerun.function, given))[rerun.results :]
-        _add(op, wrt, found, scope)
+        cotangents = b.emit(Call(rerun.function, given))[rerun.results :]
+        _add(op, wrt, cotangents, scope)
         return [let]
     with called(b.functions[op.function], let.span):
         halves = scope.derivatives.halves(key)
@@ -99,8 +99,8 @@ def _custom(let: Let, op: Call, rules: Rules, bars: list[Atom | None], scope: Sc
     b, nodes = scope.b, scope.nodes
     assert rules.pullback is not None
     given = [nodes.from_tangent(b, v, g) for v, g in zip(let.vars, bars, strict=True) if carries(v.type)]
-    found = b.emit(Call(rules.pullback, (*op.args, *let.vars, *given)))
-    for k, bar in zip(rules.wrt, found, strict=True):
+    cotangents = b.emit(Call(rules.pullback, (*op.args, *let.vars, *given)))
+    for k, bar in zip(rules.wrt, cotangents, strict=True):
         arg = op.args[k]
         if scope.is_active(arg):
             scope.add(arg, nodes.to_tangent(b, arg, bar))

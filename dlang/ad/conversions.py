@@ -47,10 +47,10 @@ def retyped(b: Builder, value: anf.Atom, type: anf.Type) -> anf.Atom:
 
 def fitted(b: Builder, params: Sequence[anf.Var], args: Sequence[anf.Atom]) -> tuple[anf.Atom, ...]:
     """Arguments of the types that parameters have; their sizes may be written in another way."""
-    own = Renaming({})
+    renaming = Renaming({})
     for param, arg in zip(params, args, strict=True):
-        own.env[param] = retyped(b, arg, own.type(param.type))
-    return tuple([own.atom(param) for param in params])
+        renaming.env[param] = retyped(b, arg, renaming.type(param.type))
+    return tuple([renaming.atom(param) for param in params])
 
 
 @dataclass(slots=True)
@@ -138,9 +138,9 @@ class Conversions:
             )
 
         def arm(k: int) -> anf.Atom:
-            own, seeds = b.emit(anf.Fields(variants[k], value)), b.emit(anf.Fields(variants[k], seed))
+            fields, seeds = b.emit(anf.Fields(variants[k], value)), b.emit(anf.Fields(variants[k], seed))
             parts = [
-                self.to_tangent(b, own[j], seeds[j]) if self.carries(own[j].type) else own[j]
+                self.to_tangent(b, fields[j], seeds[j]) if self.carries(fields[j].type) else fields[j]
                 for j in tangent_fields(self.held, variants[k])
             ]
             return b.one(anf.Construct(tangent_variant(self.datatypes, variants[k]), tuple(parts)))
@@ -191,12 +191,12 @@ class Conversions:
 
     def _node(self, b: Builder, variant: anf.Variant, value: anf.Var, bar: anf.Var | None = None) -> anf.Atom:
         """A node like `value` whose floats are those of `bar`."""
-        own = b.emit(anf.Fields(variant, value))
+        fields = b.emit(anf.Fields(variant, value))
         bars: dict[int, anf.Atom] = {}
         if bar is not None:
-            found = b.emit(anf.Fields(tangent_variant(self.datatypes, variant), bar))
-            bars = dict(zip(tangent_fields(self.held, variant), found, strict=True))
-        parts = [self.from_tangent(b, v, bars.get(k)) for k, v in enumerate(own)]
+            bar_fields = b.emit(anf.Fields(tangent_variant(self.datatypes, variant), bar))
+            bars = dict(zip(tangent_fields(self.held, variant), bar_fields, strict=True))
+        parts = [self.from_tangent(b, v, bars.get(k)) for k, v in enumerate(fields)]
         return b.one(anf.Construct(variant, tuple(parts)))
 
     # ---- making functions
@@ -226,8 +226,8 @@ class Conversions:
         return self.made[key]
 
     def _params(self, kind: str, datatype: str, arity: int) -> list[anf.Type]:
-        own = anf.Scalar(datatype)
-        return [own, self.type(own)] if kind == "from" else [own] * arity
+        scalar = anf.Scalar(datatype)
+        return [scalar, self.type(scalar)] if kind == "from" else [scalar] * arity
 
 
 def _array(atom: anf.Atom) -> anf.Var:

@@ -115,9 +115,9 @@ def _block(b: Builder, block: Block) -> Block:
 def _in_products(b: Builder, let: Let, op: LinalgOp) -> Iterator[Let]:
     b.span = let.span
     with b.scope() as lets:
-        made = _cofactors(b, op)
+        cofactors = _cofactors(b, op)
     yield from lets[:-1]
-    assert lets[-1].vars == (made,)
+    assert lets[-1].vars == (cofactors,)
     yield Let(let.vars, lets[-1].op, let.span)
 
 
@@ -149,15 +149,15 @@ def _by_inverse(b: Builder, inverse: Var, directions: Sequence[Var], moved: Sequ
     Of the permutations of k + 1 directions A⁻¹H, each cycle is minus the trace of the product of those in it. With G in
     one of its own or behind some H: F(S) = t(S) A⁻¹ - Σ_{H in S} A⁻¹H F(S - H), t(S) = Σ H F(S - H)ᵀ for any H of S.
     """
-    found = {frozenset[int](): inverse}
+    factors = {frozenset[int](): inverse}
     every = range(len(directions))
     for count in range(1, len(directions) + 1):
         for chosen in map(frozenset, combinations(every, count)):
             first, *_ = chosen
-            less = found[chosen - {first}]
+            less = factors[chosen - {first}]
             h = directions[first]
             total = b.reduce(array_type(h).shape, lambda i, j, h=h, less=less: b.mul(at(b, h, i, j), at(b, less, j, i)))
-            terms = [product(b, moved[m], found[chosen - {m}]) for m in chosen]
+            terms = [product(b, moved[m], factors[chosen - {m}]) for m in chosen]
 
             def entry(i: Var, j: Var, total: Var = total, terms: Sequence[Var] = terms) -> Atom:
                 value = b.mul(total, at(b, inverse, i, j))
@@ -165,8 +165,8 @@ def _by_inverse(b: Builder, inverse: Var, directions: Sequence[Var], moved: Sequ
                     value = b.sub(value, at(b, term, i, j))
                 return value
 
-            found[chosen] = matrix(b, inverse, entry)
-    return found[frozenset(every)]
+            factors[chosen] = matrix(b, inverse, entry)
+    return factors[frozenset(every)]
 
 
 def _size(b: Builder, x: Var) -> Var:
@@ -199,16 +199,18 @@ def _minors(b: Builder, s: Var, directions: Sequence[Var]) -> Var:
     zero, one = Lit(0.0, dtype), Lit(1.0, dtype)
 
     def equal(pairs: Iterable[tuple[Var, Var]]) -> Atom:
-        found: Atom = Lit(False, "bool")
+        any_equal: Atom = Lit(False, "bool")
         for x, y in pairs:
-            found = b.prim("or", found, b.prim("eq", x, y))
-        return found
+            any_equal = b.prim("or", any_equal, b.prim("eq", x, y))
+        return any_equal
 
     def factor(*axes: Var) -> Atom:
         *rows, row = axes
         return b.select(equal([(row, r) for r in rows]), one, b.one(Read(s, (poly(row),))))
 
-    rest = b.comp([n] * (k + 2), factor, lambda *axes: [Reduce((n,) * (k + 1), tuple(map(poly, axes[:-1])), "prod")])[0]
+    products = b.comp(
+        [n] * (k + 2), factor, lambda *axes: [Reduce((n,) * (k + 1), tuple(map(poly, axes[:-1])), "prod")]
+    )[0]
 
     def term(last: int, *axes: Var) -> Atom:
         """At r_0 and the rows of the directions, those terms in which the entry of G is in column r_last."""
@@ -216,7 +218,7 @@ def _minors(b: Builder, s: Var, directions: Sequence[Var]) -> Var:
         for order in permutations(range(k + 1)):
             if order[0] != last:
                 continue
-            value: Atom = b.one(Read(rest, tuple(map(poly, axes))))
+            value: Atom = b.one(Read(products, tuple(map(poly, axes))))
             for m, h in enumerate(directions, 1):
                 value = b.mul(value, at(b, h, axes[m], axes[order[m]]))
             total = scalar(b, "add", total, value if _even(order) else b.prim("neg", value))

@@ -50,12 +50,12 @@ def expand_innermost(program: anf.Program, residuals: list[Residuals] | None = N
     datatypes = dict(program.datatypes)
     adjoints = Adjoints(program, functions, datatypes, local_tapes(program), residuals)
     duals = Duals(program, adjoints.nodes)
-    found = False
+    any_expanded = False
     for name, f in program.functions.items():
         if any(isinstance(let.op, anf.Derivative) and let.op.function in plain for let in walk(f.body)):
             functions[name] = replace(f, body=_expanded(f.body, plain, adjoints, duals))
-            found = True
-    if found:
+            any_expanded = True
+    if any_expanded:
         return replace(program, functions=functions, datatypes=datatypes)
     if any(isinstance(let.op, anf.Derivative) for f in program.functions.values() for let in walk(f.body)):
         raise IRError("a function is differentiated inside of itself")
@@ -87,8 +87,8 @@ def _expanded(b: anf.Block, plain: Set[str], adjoints: Adjoints, duals: Duals) -
 def _without_derivatives(program: anf.Program) -> set[str]:
     """The functions from which no derivative is reached."""
     ops = {name: [let.op for let in walk(f.body)] for name, f in program.functions.items()}
-    calls = {name: {op.function for op in own if isinstance(op, anf.Call)} for name, own in ops.items()}
-    taking = [name for name, own in ops.items() if any(isinstance(op, anf.Derivative) for op in own)]
+    calls = {name: {op.function for op in ops_of if isinstance(op, anf.Call)} for name, ops_of in ops.items()}
+    taking = [name for name, ops_of in ops.items() if any(isinstance(op, anf.Derivative) for op in ops_of)]
     return set(program.functions) - reaching(calls, taking)
 
 
@@ -118,13 +118,13 @@ def _vjp_backward(adjoints: Adjoints, let: anf.Let, op: anf.VjpBackward) -> list
         # Who pulls may write the sizes of the recorded call in another way.
         given = (op.tape, *[sizes[k] for k in halves.params], *halves.cotangents.args(b, bars))
         args = fitted(b, backward.params, given)
-        found = refresh_vars(backward.results, dict(zip(backward.params, args, strict=True)))
+        results = refresh_vars(backward.results, dict(zip(backward.params, args, strict=True)))
         call = anf.Call(halves.backward, args)
-        if all(v.type == w.type for v, w in zip(let.vars, found, strict=True)):
+        if all(v.type == w.type for v, w in zip(let.vars, results, strict=True)):
             b.emit_as(let.vars, call)
         else:
-            b.emit_as(found, call)
-            for var, value in zip(let.vars, found, strict=True):
+            b.emit_as(results, call)
+            for var, value in zip(let.vars, results, strict=True):
                 b.emit_as([var], anf.Assert(anf.Lit(True, "bool"), "E0706", ("",), (), (retyped(b, value, var.type),)))
     return lets
 

@@ -179,9 +179,9 @@ def _jvp_running_product(let: anf.Let, op: anf.Scan, s: Dual) -> None:
     empty = b.full((n,), anf.Lit(0.0, dtype))
 
     def body(i: anf.Var, p: anf.Var, dp: anf.Var, y: anf.Var, dy: anf.Var) -> list[anf.Var]:
-        here = b.read(x, [i])
-        change = b.add(b.prim("zero_safe_mul", dp, here), b.prim("zero_safe_mul", b.read(dot, [i]), p))
-        value = b.mul(p, here)
+        element = b.read(x, [i])
+        change = b.add(b.prim("zero_safe_mul", dp, element), b.prim("zero_safe_mul", b.read(dot, [i]), p))
+        value = b.mul(p, element)
         return [value, change, b.update(y, [i], value), b.update(dy, [i], change)]
 
     init: list[anf.Atom] = [anf.Lit(1.0, dtype), anf.Lit(0.0, dtype), empty, empty]
@@ -235,10 +235,10 @@ def _jvp_call(let: anf.Let, op: anf.Call, s: Dual) -> None:
         if any(s.dot(op.args[k]) is not None for k in rules.wrt):
             # A rule is in terms of the types of the values.
             seeds = tuple([nodes.from_tangent(b, op.args[k], s.dot(op.args[k])) for k in rules.wrt])
-            own = [v for v in let.vars if carries(v.type)]
-            dots = [anf.fresh(f"{v.name}_dot", v.type) for v in own]
+            results = [v for v in let.vars if carries(v.type)]
+            dots = [anf.fresh(f"{v.name}_dot", v.type) for v in results]
             b.append(anf.Let(tuple(dots), anf.Call(rules.pushforward, (*op.args, *let.vars, *seeds)), let.span))
-            for v, dot in zip(own, dots, strict=True):
+            for v, dot in zip(results, dots, strict=True):
                 if v in s.active:
                     s.set(v, nodes.to_tangent(b, v, dot))
         return
@@ -272,13 +272,13 @@ def jvp_fields(let: anf.Let, op: anf.Fields, s: Dual) -> None:
     chosen = [v for v in let.vars if v in s.active]
     variant = tangent_variant(nodes.datatypes, op.variant)
     places = {let.vars[k]: n for n, k in enumerate(tangent_fields(nodes.held, op.variant))}
-    made = constructed(b, dot, variant)
+    construct = constructed(b, dot, variant)
 
     def found() -> list[anf.Atom]:
-        parts: Sequence[anf.Atom] = b.emit(anf.Fields(variant, dot)) if made is None else made.args
+        parts: Sequence[anf.Atom] = b.emit(anf.Fields(variant, dot)) if construct is None else construct.args
         return [retyped(b, parts[places[v]], nodes.type(v.type)) for v in chosen]
 
-    if made is not None:
+    if construct is not None:
         dots: Sequence[anf.Atom] = found()
     else:
         nothing = b.prim("eq", b.one(anf.Tag(dot)), anf.Lit(0, "i64"))
@@ -293,9 +293,9 @@ def jvp_comp(let: anf.Let, op: anf.Comp, s: Dual) -> None:
     loops = [k for k in chosen if needs_loop(op, k)]
     if loops:
         elements = [by_element(let, op, k, s.active) for k in loops]
-        found = [element for element in elements if element is not None]
-        split = len(found) == len(loops)
-        s.walk([*without_results(let, loops), *found] if split else sequential(let, op, loops, s.b, s.active))
+        elementwise = [element for element in elements if element is not None]
+        split = len(elementwise) == len(loops)
+        s.walk([*without_results(let, loops), *elementwise] if split else sequential(let, op, loops, s.b, s.active))
         return
     with s.b.scope() as lets:
         s.walk(op.body.lets)
@@ -362,8 +362,8 @@ def _jvp_extremum(let: anf.Let, op: anf.Comp, k: int, where: anf.Var, s: Dual) -
         return
     if points.axes or d.shape:
         monoid = "sum" if points.single is not None else "set"
-        found = anf.Comp(points.axes, anf.Block(tuple(lets), (dot,)), (anf.Reduce(d.shape, index, monoid),))
-        b.append(anf.Let((s.bind(let.vars[k]),), found, let.span))
+        tangents = anf.Comp(points.axes, anf.Block(tuple(lets), (dot,)), (anf.Reduce(d.shape, index, monoid),))
+        b.append(anf.Let((s.bind(let.vars[k]),), tangents, let.span))
     else:
         b.inline(anf.Block(tuple(lets), ()))
         s.set(let.vars[k], dot)

@@ -52,15 +52,15 @@ def with_limits(program: anf.Program) -> anf.Program:
 
 def _reached_from_derivatives(program: anf.Program) -> set[str]:
     """The functions that are differentiated, and those that they call or differentiate."""
-    found: set[str] = set()
+    reached: set[str] = set()
     work = [let.op.function for f in program.functions.values() for let in walk(f.body)
             if isinstance(let.op, anf.Derivative) and not isinstance(let.op, anf.VjpBackward)]  # fmt: skip
     while work:
         name = work.pop()
-        if name not in found:
-            found.add(name)
+        if name not in reached:
+            reached.add(name)
             work += [callee for let in walk(program.functions[name].body) if (callee := named_function(let.op))]
-    return found
+    return reached
 
 
 class _Limits(Rewriter):
@@ -132,7 +132,7 @@ class _Limits(Rewriter):
         count = len(self.program.functions[op.function].results)
         values, slopes = let.vars[:count], let.vars[count:]
         b, zero = Builder(self.functions, let.span), anf.fresh("zero", BOOL)
-        found = tuple([anf.fresh(v.name, v.type) for v in slopes])
+        at_zero = tuple([anf.fresh(v.name, v.type) for v in slopes])
 
         if isinstance(op, anf.Vjp):
             first: anf.Vjp | anf.Jvp = replace(op, function=noting, cotangents=(*op.cotangents, None))
@@ -145,8 +145,8 @@ class _Limits(Rewriter):
             return b.jvp(shifted, (*op.args, run), (*op.tangents, None))[count:]
 
         with b.scope() as lets:
-            b.emit_as((*values, zero, *found), first)
-            _emit_limits(b, slopes, found, zero, again)
+            b.emit_as((*values, zero, *at_zero), first)
+            _emit_limits(b, slopes, at_zero, zero, again)
         self.lets += lets
 
     def vjp_backward(self, let: anf.Let, op: anf.VjpBackward, record: anf.VjpForward, zero: anf.Var) -> None:
@@ -160,21 +160,21 @@ class _Limits(Rewriter):
         if [v.type for v in let.vars] != [record.args[k].type for k in record.wrt]:
             self.keep(let, first)  # who pulls writes the sizes in another way
             return
-        found = tuple([anf.fresh(v.name, v.type) for v in let.vars])
+        at_zero = tuple([anf.fresh(v.name, v.type) for v in let.vars])
 
         def again(run: anf.Var) -> tuple[anf.Var, ...]:
             return b.vjp(shifted, (*record.args, run), record.wrt, op.cotangents)[count:]
 
         with b.scope() as lets:
-            b.emit_as(found, first)
-            _emit_limits(b, let.vars, found, zero, again)
+            b.emit_as(at_zero, first)
+            _emit_limits(b, let.vars, at_zero, zero, again)
         self.lets += lets
 
 
 def _emit_limits(
     b: Builder,
     slopes: Sequence[anf.Var],
-    found: Sequence[anf.Var],
+    at_zero: Sequence[anf.Var],
     zero: anf.Var,
     again: Callable[[anf.Var], Sequence[anf.Atom]],
 ) -> None:
@@ -182,10 +182,10 @@ def _emit_limits(
     n = len(slopes)
 
     def limits() -> list[anf.Atom]:
-        near = b.for_(0, 2, [*found, *found], lambda run, *state: [*state[n:], *again(run)])
-        return [_limit(b, *each) for each in zip(found, near[:n], near[n:], strict=True)]
+        near = b.for_(0, 2, [*at_zero, *at_zero], lambda run, *state: [*state[n:], *again(run)])
+        return [_limit(b, *each) for each in zip(at_zero, near[:n], near[n:], strict=True)]
 
-    b.emit_as(slopes, anf.If(zero, b.block(limits), anf.Block((), tuple(found)), cold=True))
+    b.emit_as(slopes, anf.If(zero, b.block(limits), anf.Block((), tuple(at_zero)), cold=True))
 
 
 def _to_exponentials(body: anf.Block, inputs: Sequence[anf.Var], seeded: Sequence[bool]) -> set[anf.Var]:
@@ -233,7 +233,7 @@ def _copy(
 def _noted(lets: Sequence[anf.Let], logarithms: Set[anf.Var]) -> tuple[list[anf.Let], anf.Atom]:
     """Lets that also bind whether one of these logarithms is of zero, and this."""
     out: list[anf.Let] = []
-    found: anf.Atom = anf.Lit(False, "bool")
+    any_met: anf.Atom = anf.Lit(False, "bool")
 
     def either(x: anf.Atom, y: anf.Atom, to: list[anf.Let]) -> anf.Atom:
         if isinstance(x, anf.Lit) or isinstance(y, anf.Lit):
@@ -244,9 +244,9 @@ def _noted(lets: Sequence[anf.Let], logarithms: Set[anf.Var]) -> tuple[list[anf.
     for let in lets:
         match let.op:
             case anf.Prim("log", (x,)) if let.vars[0] in logarithms:
-                here = anf.fresh("zero", BOOL)
-                out += [let, anf.Let((here,), anf.Prim("eq", (x, anf.Lit(0.0, dtype_of(x)))))]
-                found = either(found, here, out)
+                is_zero = anf.fresh("zero", BOOL)
+                out += [let, anf.Let((is_zero,), anf.Prim("eq", (x, anf.Lit(0.0, dtype_of(x)))))]
+                any_met = either(any_met, is_zero, out)
             case anf.Comp(axes, body, destinations):
                 inner, zero = _noted(body.lets, logarithms)
                 if isinstance(zero, anf.Lit):
@@ -257,7 +257,7 @@ def _noted(lets: Sequence[anf.Let], logarithms: Set[anf.Var]) -> tuple[list[anf.
                     axes, anf.Block(tuple(inner), (*body.results, zero)), (*destinations, anf.Reduce((), (), "any"))
                 )
                 out.append(anf.Let((*let.vars, any_zero), noting, let.span))
-                found = either(found, any_zero, out)
+                any_met = either(any_met, any_zero, out)
             case anf.If(condition, then, otherwise, cold=cold):
                 arms = [_noted(arm.lets, logarithms) for arm in (then, otherwise)]
                 if all(isinstance(zero, anf.Lit) for _, zero in arms):
@@ -269,10 +269,10 @@ def _noted(lets: Sequence[anf.Let], logarithms: Set[anf.Var]) -> tuple[list[anf.
                 ]
                 out.append(
                     anf.Let(
-                        (*let.vars, here := anf.fresh("zero", BOOL)), anf.If(condition, *blocks, cold=cold), let.span
+                        (*let.vars, is_zero := anf.fresh("zero", BOOL)), anf.If(condition, *blocks, cold=cold), let.span
                     )
                 )
-                found = either(found, here, out)
+                any_met = either(any_met, is_zero, out)
             case anf.For() | anf.While() as loop:
                 inner, zero = _noted(loop.body.lets, logarithms)
                 if isinstance(zero, anf.Lit):
@@ -287,10 +287,10 @@ def _noted(lets: Sequence[anf.Let], logarithms: Set[anf.Var]) -> tuple[list[anf.
                     body=anf.Block(tuple(inner), (*loop.body.results, after)),
                 )
                 out.append(anf.Let((*let.vars, last := anf.fresh("zero", BOOL)), noted, let.span))
-                found = either(found, last, out)
+                any_met = either(any_met, last, out)
             case _:
                 out.append(let)
-    return out, found
+    return out, any_met
 
 
 def _shifted(b: Builder, block: anf.Block, logarithms: Set[anf.Var], tiny: Mapping[str, anf.Atom]) -> anf.Block:

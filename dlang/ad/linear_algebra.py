@@ -153,8 +153,8 @@ def _vjp_qr(let: Let, op: LinalgOp, g: list[Var | None], scope: Scope) -> None:
         low = product(b, square, transpose(b, leading(b, r_bar, k)))
         if k != n:
             rest_bar = b.view(r_bar, (k, n - k), lambda i, j: (poly(i), poly(j) + k))
-            rest = b.view(a, (m, n - k), lambda i, j: (poly(i), poly(j) + k))
-            gained = product(b, rest, transpose(b, rest_bar))
+            right = b.view(a, (m, n - k), lambda i, j: (poly(i), poly(j) + k))
+            gained = product(b, right, transpose(b, rest_bar))
             q_bar = gained if q_bar is None else plus(b, q_bar, gained)
             beside_bar = transpose(b, product(b, q, rest_bar))
     elif k != n:
@@ -212,8 +212,8 @@ def _vjp_svd(let: Let, op: LinalgOp, g: list[Var | None], scope: Scope) -> None:
         square = b.prim("eq", b.size(m), b.size(k))
 
         def outside(i: Var, j: Var) -> Atom:
-            rest = b.sub(at(b, u_bar, i, j), at(b, along, i, j))
-            value = b.prim("zero_safe_mul", rest, b.prim("div", one, of(s, j)))
+            difference = b.sub(at(b, u_bar, i, j), at(b, along, i, j))
+            value = b.prim("zero_safe_mul", difference, b.prim("div", one, of(s, j)))
             return b.add(at(b, left, i, j), b.select(square, zero, value))
 
         total = product(b, b.map((m, k), outside), vt)
@@ -224,8 +224,8 @@ def _vjp_svd(let: Let, op: LinalgOp, g: list[Var | None], scope: Scope) -> None:
         full = b.prim("eq", b.size(n), b.size(k))
 
         def beside(i: Var, j: Var) -> Atom:
-            rest = b.sub(at(b, vt_bar, i, j), at(b, across, i, j))
-            return b.select(full, zero, b.prim("zero_safe_mul", rest, b.prim("div", one, of(s, i))))
+            difference = b.sub(at(b, vt_bar, i, j), at(b, across, i, j))
+            return b.select(full, zero, b.prim("zero_safe_mul", difference, b.prim("div", one, of(s, i))))
 
         total = plus(b, total, product(b, u, b.map((k, n), beside)))
     scope.add(op.args[0], total)
@@ -319,8 +319,8 @@ def _jvp_lu(let: Let, op: LinalgOp, s: Dual) -> None:
     (f11, f12, f21, f22), (b11, b12, b21, b22) = quarters(b, packed, moved)
     d11 = _of_factors(b, f11, b11)
     d12 = triangular(b, f11, minus(b, b12, product(b, d11, f12, BELOW)), unit=True)
-    rest = minus(b, b21, product(b, f21, d11, right=UPPER))
-    d21 = transpose(b, triangular(b, f11, transpose(b, rest), lower=False, transposed=True))
+    update = minus(b, b21, product(b, f21, d11, right=UPPER))
+    d21 = transpose(b, triangular(b, f11, transpose(b, update), lower=False, transposed=True))
     d22 = _of_factors(b, f22, minus(b, minus(b, b22, product(b, d21, f12)), product(b, f21, d12)))
     s.set(packed, of_quarters(b, d11, d12, d21, d22))
 
@@ -409,9 +409,9 @@ def _jvp_qr(let: Let, op: LinalgOp, s: Dual) -> None:
         both = b.add(at(b, p, i, j), at(b, p, j, i))
         return b.select(b.prim("gt", i, j), zero, b.select(b.prim("eq", i, j), at(b, p, i, j), both))
 
-    rest = matrix(b, p, upper)
-    q_dot = minus(b, w, product(b, q, rest))
-    r_dot = product(b, rest, square)
+    upper_part = matrix(b, p, upper)
+    q_dot = minus(b, w, product(b, q, upper_part))
+    r_dot = product(b, upper_part, square)
     if k != n:
         y = b.view(a, (m, n - k), lambda i, j: (poly(i), poly(j) + k))
         y_dot = b.view(dot, (m, n - k), lambda i, j: (poly(i), poly(j) + k))
@@ -442,23 +442,23 @@ def _jvp_svd(let: Let, op: LinalgOp, s: Dual) -> None:
     def rotation(left: bool) -> Var:
         def entry(i: Var, j: Var) -> Atom:
             si, sj = of(i), of(j)
-            here, there = b.mul(at(b, p, i, j), sj if left else si), b.mul(at(b, p, j, i), si if left else sj)
+            above, there = b.mul(at(b, p, i, j), sj if left else si), b.mul(at(b, p, j, i), si if left else sj)
             gap = b.mul(b.sub(sj, si), b.add(sj, si))
-            value = b.prim("zero_safe_mul", b.add(here, there), b.prim("div", one, gap))
+            value = b.prim("zero_safe_mul", b.add(above, there), b.prim("div", one, gap))
             return b.select(b.prim("eq", i, j), zero, value)
 
         return b.map((k, k), entry)
 
-    def outside(square: Var, rest: Atom, scale: Atom) -> Atom:
-        return b.select(square, zero, b.prim("zero_safe_mul", rest, b.prim("div", one, scale)))
+    def outside(square: Var, numerator: Atom, scale: Atom) -> Atom:
+        return b.select(square, zero, b.prim("zero_safe_mul", numerator, b.prim("div", one, scale)))
 
     if u in s.active:
         turned, along = product(b, u, rotation(True)), product(b, u, p)
         square = b.prim("eq", b.size(m), b.size(k))
 
         def left(i: Var, j: Var) -> Atom:
-            rest = b.sub(at(b, right, i, j), at(b, along, i, j))
-            return b.add(at(b, turned, i, j), outside(square, rest, of(j)))
+            difference = b.sub(at(b, right, i, j), at(b, along, i, j))
+            return b.add(at(b, turned, i, j), outside(square, difference, of(j)))
 
         s.set(u, b.map((m, k), left))
     if vt in s.active:
@@ -468,8 +468,8 @@ def _jvp_svd(let: Let, op: LinalgOp, s: Dual) -> None:
         full = b.prim("eq", b.size(n), b.size(k))
 
         def beside(i: Var, j: Var) -> Atom:
-            rest = b.sub(at(b, below, i, j), at(b, across, i, j))
-            return b.add(at(b, turned_v, i, j), outside(full, rest, of(i)))
+            difference = b.sub(at(b, below, i, j), at(b, across, i, j))
+            return b.add(at(b, turned_v, i, j), outside(full, difference, of(i)))
 
         s.set(vt, b.map((k, n), beside))
 
@@ -553,16 +553,16 @@ def jvp_derivative(let: Let, op: LinalgOp, s: Dual) -> None:
     turn = quotient(b, s.array(l), l)  # Z
     if op.name == PUSHFORWARD:
         along = product(b, turn, given, LOWER)
-        rest = _less_both(b, dot, along)
-        second = b.one(LinalgOp(op.name, (l, rest)))
+        reduced = _less_both(b, dot, along)
+        second = b.one(LinalgOp(op.name, (l, reduced)))
         first = product(b, turn, out, LOWER, LOWER, LOWER)
         s.set(out, matrix(b, l, lambda i, j: b.add(at(b, first, i, j), at(b, second, i, j))))
         return
     back = transpose(b, turn)
     more = product(b, back, given, UPPER, LOWER, LOWER)
     if dot is not None:
-        own = more
-        more = matrix(b, l, lambda i, j: b.add(at(b, _var(dot), i, j), at(b, own, i, j)))
+        first_part = more
+        more = matrix(b, l, lambda i, j: b.add(at(b, _var(dot), i, j), at(b, first_part, i, j)))
     s.set(out, _less_both(b, b.one(LinalgOp(op.name, (l, more))), product(b, back, out, UPPER)))
 
 

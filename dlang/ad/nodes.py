@@ -25,13 +25,13 @@ def vjp_construct(let: Let, op: Construct, scope: Scope) -> None:
     places = {k: n for n, k in enumerate(tangent_fields(nodes.held, op.variant))}
     types = [nodes.type(op.args[k].type) for k in active]
 
-    made = constructed(b, g, variant)
+    construct = constructed(b, g, variant)
 
     def found() -> list[Atom]:
-        parts: Sequence[Atom] = b.emit(Fields(variant, g)) if made is None else made.args
+        parts: Sequence[Atom] = b.emit(Fields(variant, g)) if construct is None else construct.args
         return [retyped(b, parts[places[k]], type) for k, type in zip(active, types, strict=True)]
 
-    if made is not None:
+    if construct is not None:
         bars: Sequence[Atom] = found()
     else:
         is_none = b.prim("eq", b.one(Tag(g)), Lit(0, "i64"))
@@ -42,8 +42,8 @@ def vjp_construct(let: Let, op: Construct, scope: Scope) -> None:
 
 def constructed(b: Builder, node: Atom, variant: Variant) -> Construct | None:
     """The operation that makes a node, if it is known and of a variant; an arm never reached may expect another."""
-    made = b.definition(node) if isinstance(node, Var) else None
-    return made if isinstance(made, Construct) and made.variant.tag == variant.tag else None
+    operation = b.definition(node) if isinstance(node, Var) else None
+    return operation if isinstance(operation, Construct) and operation.variant.tag == variant.tag else None
 
 
 def vjp_fields(let: Let, op: Fields, scope: Scope) -> None:

@@ -57,36 +57,36 @@ def residuals(
     recomputed: Iterable[Rematerialiser],
 ) -> Residuals:
     """The values that a forward pass leaves for the backward pass."""
-    made = {v: let for let in forward for v in let.vars}
+    makers = {v: let for let in forward for v in let.vars}
     sizes = _closed(defined_sizes(forward) | _iterations(forward))
     loops: dict[anf.Var, list[anf.Size]] = {}
     nodes: list[Saved] = []
     once: anf.Size = Poly({})
     for v in free_vars(backward):
-        let = made.get(v)
+        let = makers.get(v)
         if let is None or isinstance(v.type, anf.Token):
             continue
         if isinstance(let.op, anf.For | anf.While) and _is_list(v.type, datatypes):
             assert isinstance(v.type, anf.Scalar)
             fields = datatypes[v.type.dtype].variants[ITERATION].fields
             nodes.append(Saved(sum_of(bytes_of(f.type) for f in fields), let.span))
-        elif isinstance(let.op, anf.For) and _is_tape(let, v, made):
+        elif isinstance(let.op, anf.For) and _is_tape(let, v, makers):
             loops.setdefault(let.vars[0], []).append(bytes_of(v.type).substitute(sizes.get))
         else:
             once = once + bytes_of(v.type).substitute(sizes.get)
-    found = []
+    by_loop = []
     for first, parts in loops.items():
-        let = made[first]
+        let = makers[first]
         assert isinstance(let.op, anf.For)
         iterations = (let.op.high - let.op.low).substitute(sizes.get)
-        each, rest = _by_iteration(sum_of(parts), iterations, let.span)
-        found.append(each)
-        once = once + rest
+        each, at_start = _by_iteration(sum_of(parts), iterations, let.span)
+        by_loop.append(each)
+        once = once + at_start
     again = sum_of(bytes_of(let.vars[0].type) for let in walk(backward) if isinstance(let.op, anf.Empty))
     less = [
         Rematerialiser(a.bytes.substitute(sizes.get), a.operations.substitute(sizes.get), a.span) for a in recomputed
     ]
-    return Residuals(label, tuple(params), (*found, *nodes), once, again, tuple(less))
+    return Residuals(label, tuple(params), (*by_loop, *nodes), once, again, tuple(less))
 
 
 def written(s: Residuals) -> str:
@@ -127,20 +127,20 @@ def _by_iteration(total: anf.Size, iterations: anf.Size, span: Span | None) -> t
     if any(m.count(v) > 1 for m in total.terms):
         return Saved(total, span, anf.poly(1)), Poly({})
     share = total.coefficient(v)
-    rest = total - share * iterations
-    if iterations.coefficient(v) == anf.poly(1) and not rest.mentions((v,)):
-        return Saved(share, span, iterations), rest
+    remainder = total - share * iterations
+    if iterations.coefficient(v) == anf.poly(1) and not remainder.mentions((v,)):
+        return Saved(share, span, iterations), remainder
     return Saved(total, span, anf.poly(1)), Poly({})
 
 
-def _is_tape(let: anf.Let, var: anf.Var, made: Mapping[anf.Var, anf.Let]) -> bool:
+def _is_tape(let: anf.Let, var: anf.Var, makers: Mapping[anf.Var, anf.Let]) -> bool:
     """Tells whether a variable is an array that a loop fills, of which the first row may have been filled before."""
     assert isinstance(let.op, anf.For)
     start: anf.Atom | None = let.op.init[let.vars.index(var)]
-    if isinstance(start, anf.Var) and start in made:
-        changed = {var: source for var, source, how in links(made[start]) if how is How.CHANGED}
+    if isinstance(start, anf.Var) and start in makers:
+        changed = {var: source for var, source, how in links(makers[start]) if how is How.CHANGED}
         start = changed.get(start, start)
-    return isinstance(start, anf.Var) and start in made and isinstance(made[start].op, anf.Empty)
+    return isinstance(start, anf.Var) and start in makers and isinstance(makers[start].op, anf.Empty)
 
 
 def _is_list(type: anf.Type, datatypes: Mapping[str, anf.Datatype]) -> bool:

@@ -167,7 +167,7 @@ def _vjp_concat(op: anf.Concat, g: object, scope: Scope) -> None:
         shape = array_type(array).shape
         if array in scope.active:
             start = offset
-            part = scope.b.view(g, shape, lambda i, *rest, start=start: (anf.poly(i) + start, *rest))
+            part = scope.b.view(g, shape, lambda i, *others, start=start: (anf.poly(i) + start, *others))
             scope.add(array, part)
         offset = offset + shape[0]
 
@@ -190,14 +190,14 @@ def _vjp_scan(op: anf.Scan, y: anf.Var, g: object, scope: Scope) -> None:
 
     def body(j: anf.Var, h: anf.Var, out: anf.Var) -> list[anf.Var]:
         i = n - 1 - anf.poly(j)
-        here = b.add(b.one(anf.Read(g, (i,))), h)
+        cotangent = b.add(b.one(anf.Read(g, (i,))), h)
         earlier = b.if_(
             b.prim("gt", b.size(i), anf.Lit(0, "i64")),
             lambda: b.one(anf.Read(y, (i - 1,))),
             lambda: anf.Lit(1.0, dtype),
         )[0]
-        handed_on = b.prim("zero_safe_mul", here, b.one(anf.Read(op.array, (i,))))
-        return [handed_on, b.update(out, (i,), b.prim("zero_safe_mul", here, earlier))]
+        handed_on = b.prim("zero_safe_mul", cotangent, b.one(anf.Read(op.array, (i,))))
+        return [handed_on, b.update(out, (i,), b.prim("zero_safe_mul", cotangent, earlier))]
 
     _, bar = b.for_(0, n, [zero, b.full((n,), zero)], body, names=("h", "bar"))
     scope.add(op.array, bar)

@@ -114,16 +114,16 @@ class Derivatives(Protocol):
 
 def holding(datatypes: Mapping[str, anf.Datatype]) -> set[str]:
     """The datatypes whose nodes can hold floats, directly or through others."""
-    found: set[str] = set()
+    holders: set[str] = set()
     while True:
-        before = len(found)
+        before = len(holders)
         for name, datatype in datatypes.items():
-            if name not in found:
+            if name not in holders:
                 fields = [f.type for variant in datatype.variants for f in variant.fields]
-                if any(not isinstance(t, anf.Token) and (t.dtype in anf.FLOATS or t.dtype in found) for t in fields):
-                    found.add(name)
-        if len(found) == before:
-            return found
+                if any(not isinstance(t, anf.Token) and (t.dtype in anf.FLOATS or t.dtype in holders) for t in fields):
+                    holders.add(name)
+        if len(holders) == before:
+            return holders
 
 
 def carries(type: anf.Type, held: set[str]) -> bool:
@@ -138,8 +138,8 @@ def tangent_datatype(datatypes: dict[str, anf.Datatype], name: str) -> str:
         datatype = datatypes[name]
         datatypes[bar] = anf.Datatype(bar, ())  # so that it is found while it is made
         zero = anf.Variant(bar, 0, "Zero", ())
-        rest = tuple([_tangent_variant(datatypes, bar, v) for v in datatype.variants])
-        datatypes[bar] = anf.Datatype(bar, (zero, *rest), f"derivative of {datatype.label or name}")
+        variants = tuple([_tangent_variant(datatypes, bar, v) for v in datatype.variants])
+        datatypes[bar] = anf.Datatype(bar, (zero, *variants), f"derivative of {datatype.label or name}")
     return bar
 
 
@@ -198,6 +198,6 @@ def by_variant(b: Builder, tag: anf.Atom, tags: list[int], arm: Callable[[int], 
     """A branch on a tag, which is one of `tags`, to what `arm` emits for it."""
     if len(tags) == 1:
         return arm(tags[0])
-    here = b.prim("eq", tag, anf.Lit(tags[0], "i64"))
-    (out,) = b.if_(here, lambda: arm(tags[0]), lambda: by_variant(b, tag, tags[1:], arm))
+    is_first = b.prim("eq", tag, anf.Lit(tags[0], "i64"))
+    (out,) = b.if_(is_first, lambda: arm(tags[0]), lambda: by_variant(b, tag, tags[1:], arm))
     return out

@@ -149,14 +149,14 @@ class Routines:
 
     def first(self, size: Size, wrong: Callable[[Var], Atom]) -> Var:
         """The first of the numbers from 1 where something is wrong, 0 if nowhere."""
-        i, found, result = fresh("i", I64), fresh("first", I64), fresh("info", I64)
+        i, first, result = fresh("i", I64), fresh("first", I64), fresh("info", I64)
         none = self.evaluate(size + 1)
         with self.s.collect() as stmts:
             number = self.evaluate(poly(i) + 1)
             value = self.compute("select", wrong(i), number, none)
-        self.s.loop(i, (ZERO,), (size,), stmts, [loops.Reduction("min", found, value)])
-        over = self.compute("gt", found, self.evaluate(size))
-        self.s.out.append(loops.Compute(result, "select", (over, Lit(0, "i64"), found)))
+        self.s.loop(i, (ZERO,), (size,), stmts, [loops.Reduction("min", first, value)])
+        over = self.compute("gt", first, self.evaluate(size))
+        self.s.out.append(loops.Compute(result, "select", (over, Lit(0, "i64"), first)))
         return result
 
     def finite(self, rows: Size, columns: Callable[[Var], Size], a: Block) -> Var:

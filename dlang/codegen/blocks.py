@@ -403,15 +403,15 @@ class Scheduler(ABC):
 
     def _in_lanes(self, loop: loops.Loop) -> list[loops.Stmt]:
         """A loop with lanes, if it can have some: behind the choice between two loops perhaps."""
-        found = self.lanes.chosen(loop)
-        if found.lanes == 1 and self.lanes.bits and not self.device and (split := unswitched(loop)) is not None:
+        lanes_loop = self.lanes.chosen(loop)
+        if lanes_loop.lanes == 1 and self.lanes.bits and not self.device and (split := unswitched(loop)) is not None:
             setup, choice = split
             chosen = map_inside(choice, self._loops_in_lanes)
             if any(isinstance(s, loops.Loop) and s.lanes > 1 for s in walk((chosen,))):
                 assert isinstance(chosen, loops.Branch)
                 why = Decision("two loops", "the condition of a branch inside is the same in all iterations")
                 return [*setup, replace(chosen, why=(why,))]
-        return [found]
+        return [lanes_loop]
 
     def _loops_in_lanes(self, stmts: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
         return tuple(

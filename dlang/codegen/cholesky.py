@@ -22,8 +22,8 @@ def cholesky_pullback(r: Routines, n: Size, l: Block, bar: Block, out: Block) ->
     blocks = r.compute("floordiv", r.evaluate(n + (ROWS - 1)), Lit(ROWS, "i64"))
 
     def block(turn: Var) -> None:
-        rest = r.evaluate(poly(blocks) - poly(turn) - 1)
-        first = r.evaluate(poly(rest) * ROWS)
+        blocks_below = r.evaluate(poly(blocks) - poly(turn) - 1)
+        first = r.evaluate(poly(blocks_below) * ROWS)
         end = r.compute("minimum", r.evaluate(poly(first) + ROWS), r.evaluate(n))
         _block(r, n, poly(first), poly(end), l, out, (d, x, y))
 

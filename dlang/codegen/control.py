@@ -68,9 +68,13 @@ def branch(s: Scheduler, op: anf.If, vars: Sequence[Var]) -> None:
                 place = s.take_wanted(var)
                 old = s.chains.step.get(var)
                 if old is not None:
-                    own = s.memory.consumable(old)
-                    if own is not None and own.buffer not in taken and (place is None or place.buffer is own.buffer):
-                        place = own
+                    reusable = s.memory.consumable(old)
+                    if (
+                        reusable is not None
+                        and reusable.buffer not in taken
+                        and (place is None or place.buffer is reusable.buffer)
+                    ):
+                        place = reusable
                 if place is None:
                     place = s.new_place(var)
                 taken.add(place.buffer)

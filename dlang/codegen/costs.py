@@ -254,11 +254,11 @@ def note(stmt: Compute, estimates: dict[Var, Size], parameters: Collection[Var])
     """
     if stmt.var.type == Scalar("i64") and len(stmt.args) == 2:
         a, b = [_size(arg, estimates) for arg in stmt.args]
-        found = _result(stmt.name, a, b, parameters)
-        if stmt.name == "floordiv" and found is None:
-            found = _blocks(a, b, estimates, parameters)
-        if found is not None and len(found.terms) <= MOST_TERMS and all(len(m) <= MOST_FACTORS for m in found.terms):
-            estimates[stmt.var] = found
+        size = _result(stmt.name, a, b, parameters)
+        if stmt.name == "floordiv" and size is None:
+            size = _blocks(a, b, estimates, parameters)
+        if size is not None and len(size.terms) <= MOST_TERMS and all(len(m) <= MOST_FACTORS for m in size.terms):
+            estimates[stmt.var] = size
 
 
 def agreed(results: Sequence[object], arms: Sequence[Sequence[object]], estimates: dict[Var, Size]) -> None:

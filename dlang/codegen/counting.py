@@ -122,7 +122,7 @@ class Counter:
         return (loops.Count(self.nest, self.bytes, self.operations),)
 
     def walk(self, stmts: Iterable[loops.Stmt]) -> tuple[loops.Stmt, ...]:
-        return tuple(made for stmt in stmts for made in self.statement(stmt))
+        return tuple(counted for stmt in stmts for counted in self.statement(stmt))
 
     # ---- amounts -----------------------------------------------------------------------------------------------------
     def all_around(self) -> frozenset[int]:
@@ -130,11 +130,11 @@ class Counter:
 
     def of(self, values: Iterable[object]) -> frozenset[int]:
         """The loops that values depend on."""
-        found: frozenset[int] = frozenset()
+        dependences: frozenset[int] = frozenset()
         for value in values:
             if isinstance(value, Var | loops.Buffer):
-                found |= self.depends.get(value, frozenset())
-        return found
+                dependences |= self.depends.get(value, frozenset())
+        return dependences
 
     def bind(self, slots: Iterable[loops.Slot], depends: frozenset[int]) -> None:
         for slot in slots:
@@ -196,18 +196,18 @@ class Counter:
         """How many elements lie from the first to the last that an access comes to; None if that is not known."""
         if access.buffer in self.depends:
             return None
-        reach, rest = poly(1), access.offset
+        reach, offset = poly(1), access.offset
         for var, iterations in zip(self.variables, self.around, strict=True):
             try:
-                step = rest.coefficient(var)
+                step = offset.coefficient(var)
             except ValueError:
                 return None
-            rest = rest.without(var)
+            offset = offset.without(var)
             step = step * -1 if any(c < 0 for c in step.terms.values()) else step
             if any(c < 0 for c in step.terms.values()):
                 return None
             reach = reach + step * (iterations - 1)
-        return None if any(v in self.bound for v in rest.atoms()) else self.resolved(reach)
+        return None if any(v in self.bound for v in offset.atoms()) else self.resolved(reach)
 
     def resolved(self, size: Size) -> Size | None:
         """A size in terms of what is known in front of the block; None if it is not."""
@@ -258,9 +258,9 @@ class Counter:
                 return (map_bodies(stmt, lambda body: self.block(body, binds_inside(stmt))),)
         return (stmt,)
 
-    def block(self, body: loops.Body, own: Iterable[loops.Slot]) -> loops.Body:
-        """A block that does not run as often as this one. own: what only it knows."""
-        inner = replace(self.for_block(), outside=self, own=frozenset(own))
+    def block(self, body: loops.Body, bound: Iterable[loops.Slot]) -> loops.Body:
+        """A block that does not run as often as this one. bound: what only it knows."""
+        inner = replace(self.for_block(), outside=self, own=frozenset(bound))
         out = inner.walk(body.stmts)
         return loops.Body((*inner.front, *inner.count(), *out), body.results)
 
@@ -274,9 +274,9 @@ class Counter:
             return (replace(stmt, body=self.block(stmt.body, binds_inside(stmt))),)
         if len(known) < len(bounds):  # its iterations are known here and not in front of the block
             inner = self.for_block()
-            made = inner.loop(stmt)
+            counted = inner.loop(stmt)
             self.bind(bound_by(stmt), self.all_around())
-            return (*inner.front, *inner.count(), *made)
+            return (*inner.front, *inner.count(), *counted)
         iterations = self.iterations_of(known[: len(lows)], known[len(lows) :])
         depth = len(self.around)
         self.around.append(iterations)
@@ -313,9 +313,9 @@ class Counter:
         return poly(iterations)
 
     def extremum(self, name: str, sizes: Sequence[Size]) -> Size:
-        found = sizes[0]
+        extremum = sizes[0]
         for size in sizes[1:]:
             a, b, most = (fresh("bound", I64) for _ in range(3))
-            self.front += [loops.Evaluate(a, found), loops.Evaluate(b, size), loops.Compute(most, name, (a, b))]
-            found = poly(most)
-        return found
+            self.front += [loops.Evaluate(a, extremum), loops.Evaluate(b, size), loops.Compute(most, name, (a, b))]
+            extremum = poly(most)
+        return extremum

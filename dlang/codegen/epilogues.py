@@ -110,8 +110,8 @@ def _axes(s: Scheduler, let: anf.Let, product: anf.Var, between: set[anf.Var]) -
     if len(index) != 1:
         return None
     axes = {axis.var: axis for axis in op.axes}
-    found = [axes.pop(entry.atom, None) if isinstance(entry.atom, anf.Var) else None for entry in index.pop()]
-    row, column = found if len(found) == 2 else (None, None)
+    entries = [axes.pop(entry.atom, None) if isinstance(entry.atom, anf.Var) else None for entry in index.pop()]
+    row, column = entries if len(entries) == 2 else (None, None)
     assert isinstance(product.type, anf.Array)
     if row is None or column is None or not _is_whole((row, column), product.type):
         return None

@@ -34,8 +34,8 @@ def cholesky_factor(r: Routines, n: Size, l: Block) -> Var:
 
     with s.collect() as stmts:
         fine = r.compute("eq", before, Lit(0, "i64"))
-        found = r.choose(fine, factored, lambda: before)
-    s.out.append(For(turn, ZERO, poly(blocks), (before,), (Lit(0, "i64"),), Body(tuple(stmts), (found,)), (info,)))
+        outcome = r.choose(fine, factored, lambda: before)
+    s.out.append(For(turn, ZERO, poly(blocks), (before,), (Lit(0, "i64"),), Body(tuple(stmts), (outcome,)), (info,)))
     s.out.append(Free(work.buffer))
     return info
 

@@ -161,11 +161,11 @@ def _in_blocks(
     if first is not None:
         first(poly(most))
     with s.collect() as stmts:
-        begin, rest, some = (fresh(n, I64) for n in ("first", "rest", "count"))
+        begin, remaining, some = (fresh(n, I64) for n in ("first", "rest", "count"))
         s.out += [
             loops.Evaluate(begin, p.block.lows[0] + poly(each) * poly(step)),
-            loops.Evaluate(rest, p.block.highs[0] - poly(begin)),
-            loops.Compute(some, "minimum", (most, rest)),
+            loops.Evaluate(remaining, p.block.highs[0] - poly(begin)),
+            loops.Compute(some, "minimum", (most, remaining)),
         ]
         block((Axis(p.block.var, (poly(begin),), (poly(begin) + poly(some),)), *p.inside), env)
     loop = loops.Loop(each, (ZERO,), (poly(chunks),), tuple(stmts))
@@ -386,10 +386,10 @@ def _as_matrix(
     s: Scheduler, f: Factor, rows: Sequence[Axis], columns: Sequence[Axis], full: Sequence[Axis], tests: Tests
 ) -> tuple[loops.Matrix, loops.Buffer | None]:
     """A factor if it is a matrix, else a copy that is one. full: the rows, where they are not just those of a block."""
-    found = matrix_of(f, rows, columns, [])
-    if found is not None:
+    direct = matrix_of(f, rows, columns, [])
+    if direct is not None:
         matrix_of(f, full, columns, tests)
-        return found, None
+        return direct, None
     buffer = loops.Buffer("matrix", f.buffer.dtype)
     s.out.append(loops.Allocate(buffer, (count(rows), count(columns)), 0, s.span))
     axes, env = _renewed((*rows, *columns))
@@ -415,11 +415,11 @@ def _within(axes: list[Axis], borders: Sequence[Size]) -> list[Axis]:
     for border in borders:
         k = max(n for n, a in enumerate(out) if border.mentions((a.var,)))
         axis = out[k]
-        rest = border.without(axis.var)
+        offset = border.without(axis.var)
         if border.coefficient(axis.var) == 1:
-            out[k] = Axis(axis.var, (*axis.lows, -rest), axis.highs)
+            out[k] = Axis(axis.var, (*axis.lows, -offset), axis.highs)
         else:
-            out[k] = Axis(axis.var, axis.lows, (*axis.highs, rest + 1))
+            out[k] = Axis(axis.var, axis.lows, (*axis.highs, offset + 1))
     return out
 
 

@@ -86,9 +86,9 @@ def plan_of(s: Scheduler, op: Comp) -> Windows | Spread | None:
     borders = tuple(b for a in op.axes for b in _borders(a, axes))
     order = sorted(range(2), key=lambda k: not _overlaps(factors[k][0], box, kept))
     for k in order:
-        found = _with_windows(factors[k], factors[1 - k], box, kept, borders)
-        if found is not None:
-            return _spread(found, factors[1 - k][1], box) or found
+        windows = _with_windows(factors[k], factors[1 - k], box, kept, borders)
+        if windows is not None:
+            return _spread(windows, factors[1 - k][1], box) or windows
     return None
 
 
@@ -227,15 +227,15 @@ def _spread(p: Windows, read: Read, box: dict[Var, Axis]) -> Spread | None:
         ranges[i] = ([], [])
     for border in p.borders:
         moved = border.substitute(env.get)
-        found = [i for i in pairs if moved.mentions((i,))]
-        if len(found) != 1 or moved.without(found[0]).mentions((*axes, *pairs)):
+        inner = [i for i in pairs if moved.mentions((i,))]
+        if len(inner) != 1 or moved.without(inner[0]).mentions((*axes, *pairs)):
             return None
-        rest = moved.without(found[0])
-        lows, highs = ranges[found[0]]
-        if moved.coefficient(found[0]) == 1:
-            lows.append(-rest)
+        offset = moved.without(inner[0])
+        lows, highs = ranges[inner[0]]
+        if moved.coefficient(inner[0]) == 1:
+            lows.append(-offset)
         else:
-            highs.append(rest + 1)
+            highs.append(offset + 1)
     if not pairs or any(len(ends) != 1 for pair in ranges.values() for ends in pair):
         return None
     new: list[Axis] = []

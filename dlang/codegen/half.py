@@ -111,12 +111,12 @@ def _conversion(out: anf.Var, array: anf.Var, like: anf.Let) -> anf.Let:
     shape = out.type.shape
     axes = [anf.Axis(anf.fresh("i", anf.Scalar("i64")), (anf.poly(0),), (size,)) for size in shape]
     index = tuple([anf.poly(a.var) for a in axes])
-    element, made = anf.fresh("x", anf.Scalar(_dtype(array))), anf.fresh("y", anf.Scalar(out.type.dtype))
+    element, converted = anf.fresh("x", anf.Scalar(_dtype(array))), anf.fresh("y", anf.Scalar(out.type.dtype))
     lets = (
         anf.Let((element,), anf.Read(array, index), like.span),
-        anf.Let((made,), anf.Cast(out.type.dtype, element), like.span),
+        anf.Let((converted,), anf.Cast(out.type.dtype, element), like.span),
     )
-    return anf.Let((out,), anf.Comp(tuple(axes), anf.Block(lets, (made,)), (anf.Reduce(shape, index),)), like.span)
+    return anf.Let((out,), anf.Comp(tuple(axes), anf.Block(lets, (converted,)), (anf.Reduce(shape, index),)), like.span)
 
 
 def _dtype(var: anf.Var) -> str:

@@ -33,9 +33,9 @@ class Outside:
 def outermost(loops: Sequence[Outside], frame: Frame, var: Var) -> Outside | None:
     """The outermost loop that has a variable from outside, of those that run a block, known by its frame, in a
     iteration."""
-    found = None
+    outermost_loop = None
     for loop in reversed(loops):
         if loop.frame is not frame or var not in loop.known:
             break
-        found, frame = loop, loop.around
-    return found
+        outermost_loop, frame = loop, loop.around
+    return outermost_loop

@@ -47,10 +47,10 @@ def jammed(loop: Loop) -> Jam | None:
         if not isinstance(stmt, _STRAIGHT):
             return None
         varying.add(stmt.var)
-    shared, own = _by_row(inner.stmts, varying)
+    shared, of_rows = _by_row(inner.stmts, varying)
     rows = min(figures.JAMMED_ROWS, figures.JAMMED_SUMS // len(inner.reductions))
     iterations = known_iterations(loop)
-    if rows < 2 or len(own) > figures.JAMMED_BODY or (iterations is not None and iterations < rows):
+    if rows < 2 or len(of_rows) > figures.JAMMED_BODY or (iterations is not None and iterations < rows):
         return None
     if any(b.mentions(varying) for b in (*inner.lows, *inner.highs)) or not groups(shared, inner.var):
         return None
@@ -59,7 +59,7 @@ def jammed(loop: Loop) -> Jam | None:
 
     copies = [_Row(loop.var, r) for r in range(rows)]
     first = [copy.stmt(s) for copy in copies for s in (*copy.start(), *before)]
-    body = [*shared, *[copy.stmt(s) for copy in copies for s in own]]
+    body = [*shared, *[copy.stmt(s) for copy in copies for s in of_rows]]
     totals = tuple([copy.reduction(r) for copy in copies for r in inner.reductions])
     last = [copy.stmt(s) for copy in copies for s in after]
     stmts = (*first, replace(inner, stmts=tuple(body), reductions=totals), *last)
@@ -85,15 +85,15 @@ def _inner(loop: Loop) -> Loop | None:
 def _by_row(stmts: Sequence[Stmt], varying: set[Var]) -> tuple[list[Stmt], list[Stmt]]:
     """The statements that are the same for all rows, and those of each; `varying` gets what the latter bind."""
     shared: list[Stmt] = []
-    own: list[Stmt] = []
+    of_rows: list[Stmt] = []
     for stmt in stmts:
         assert isinstance(stmt, _STRAIGHT)
         if varying.isdisjoint(captures((stmt,), ())):
             shared.append(stmt)
         else:
             varying.add(stmt.var)
-            own.append(stmt)
-    return shared, own
+            of_rows.append(stmt)
+    return shared, of_rows
 
 
 @dataclass(slots=True)

@@ -120,7 +120,7 @@ def _cholesky(r: Routines, args: Sequence[loops.Operand], outs: Sequence[loops.A
 
     r.loop(0, n, row)
     large = r.compute("ge", r.evaluate(n), Lit(figures.BLOCKED_LU_FROM, "i64"))
-    found = r.choose(
+    outcome = r.choose(
         large,
         lambda: cholesky_factor(r, n, l),
         lambda: r.lapack("potrf_work", letter("U"), r.int32(n), l.buffer, r.leading(n)),
@@ -131,8 +131,8 @@ def _cholesky(r: Routines, args: Sequence[loops.Operand], outs: Sequence[loops.A
         return r.compute("not", r.compute("gt", pivot, r.real(0.0)))
 
     # OpenBLAS lets NaN pass for a positive pivot
-    fine = r.compute("eq", found, Lit(0, "i64"))
-    info = r.choose(fine, lambda: r.first(n, broken), lambda: found)
+    fine = r.compute("eq", outcome, Lit(0, "i64"))
+    info = r.choose(fine, lambda: r.first(n, broken), lambda: outcome)
     _unless(r, info, outs)
     return Done((info,))
 
@@ -226,8 +226,8 @@ def _over_diagonal(r: Routines, args: Sequence[loops.Operand], monoid: str, valu
     packed, n = _matrix(args[1]), _array(args[1]).shape[0]
     i, total = fresh("i", I64), fresh("total", Scalar(r.dtype))
     with r.s.collect() as stmts:
-        found = value(r.load(packed, poly(i), poly(i)))
-    r.s.loop(i, (ZERO,), (n,), stmts, [loops.Reduction(monoid, total, found)])
+        term = value(r.load(packed, poly(i), poly(i)))
+    r.s.loop(i, (ZERO,), (n,), stmts, [loops.Reduction(monoid, total, term)])
     return total
 
 

@@ -133,14 +133,14 @@ def many(r: Routines, n: Size, columns: Size) -> Atom:
 
 # ---- factors ---------------------------------------------------------------------------------------------------------
 def _by_lapack(r: Routines, n: Size, packed: Block, pivots: Block) -> None:
-    with r.s.little_code(), r.temporary("columns", n, n) as work, r.temporary("pivots", poly(1), n, "i32") as found:
+    with r.s.little_code(), r.temporary("columns", n, n) as work, r.temporary("pivots", poly(1), n, "i32") as exchanges:
         r.transposed(work, packed, n, n)
-        r.lapack("getrf_work", r.int32(n), r.int32(n), work.buffer, r.leading(n), found.buffer)
+        r.lapack("getrf_work", r.int32(n), r.int32(n), work.buffer, r.leading(n), exchanges.buffer)
         r.transposed(packed, work, n, n)
         last = r.int32(n)
 
         def pivot(i: Var) -> None:  # of NaN no pivot is the largest
-            row, wide = r.load(found, 0, poly(i)), fresh("row", I64)
+            row, wide = r.load(exchanges, 0, poly(i)), fresh("row", I64)
             wrong = r.compute("or", r.compute("lt", row, Lit(1, "i32")), r.compute("gt", row, last))
             r.s.out.append(Convert(wide, r.compute("select", wrong, last, row)))
             r.store(pivots, 0, poly(i), r.evaluate(poly(wide) - 1))
@@ -234,12 +234,12 @@ class _Factors:
         r, packed, pivots = self.r, self.packed, self.pivots.part(0, first)
 
         def others(k: Var) -> None:
-            here, there = first + poly(k), poly(r.load(pivots, 0, poly(k)))
-            apart = r.compute("ne", r.evaluate(here), r.evaluate(there))
+            row, there = first + poly(k), poly(r.load(pivots, 0, poly(k)))
+            apart = r.compute("ne", r.evaluate(row), r.evaluate(there))
 
             def exchange() -> None:
                 for part in ((ZERO, first), (end, self.n)):
-                    _exchange(r, packed, here, there, part)
+                    _exchange(r, packed, row, there, part)
 
             r.when(apart, exchange)
 
@@ -277,7 +277,7 @@ def _exchange(r: Routines, matrix: Block, row: Size, other: Size, columns: tuple
     r.loop(low, high, lambda j: _swap(r, (matrix, row, poly(j)), (matrix, other, poly(j))))
 
 
-def _swap(r: Routines, here: tuple[Block, Size, Size], there: tuple[Block, Size, Size]) -> None:
-    x, y = r.load(*here), r.load(*there)
-    r.store(*here, y)
+def _swap(r: Routines, first: tuple[Block, Size, Size], there: tuple[Block, Size, Size]) -> None:
+    x, y = r.load(*first), r.load(*there)
+    r.store(*first, y)
     r.store(*there, x)

@@ -74,8 +74,8 @@ def _windows(run: _Run, var: Var) -> Iterator[Group]:
     stores = any(isinstance(stmt, Store) for _, stmt in run)
     if stores and len(alike) > 1:
         return
-    for (buffer, rest), members in alike.items():
-        stride = _stride(rest, var)
+    for (buffer, offset), members in alike.items():
+        stride = _stride(offset, var)
         if not 2 <= stride <= figures.FARTHEST_NEIGHBOUR or buffer.dtype in HALF or LANE_BITS.get(buffer.dtype, 8) < 32:
             continue
         constants = sorted({c for c, _, _ in members})
@@ -86,7 +86,7 @@ def _windows(run: _Run, var: Var) -> Iterator[Group]:
             inside = [(c - low, k, stmt) for c, k, stmt in members if low <= c < low + stride]
             constants = [c for c in constants if c >= low + stride]
             places, numbers, accesses = zip(*inside, strict=True)
-            yield Group(buffer, rest + low, stride, places, accesses, numbers)
+            yield Group(buffer, offset + low, stride, places, accesses, numbers)
 
 
 def _stride(offset: Size, var: Var) -> int:

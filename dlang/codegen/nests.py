@@ -157,8 +157,8 @@ def _joins(body: anf.Block, row: Target) -> bool:
         if row.value in let.vars and isinstance(let.op, anf.Comp):
             k = let.vars.index(row.value)
             d = let.op.destinations[k]
-            made = d.into is None or is_replaced(let.op, k)
-            return isinstance(d, anf.Reduce) and made and d.after is None and d.monoid in ("set", row.monoid)
+            is_whole = d.into is None or is_replaced(let.op, k)
+            return isinstance(d, anf.Reduce) and is_whole and d.after is None and d.monoid in ("set", row.monoid)
     return False
 
 

@@ -200,15 +200,15 @@ def _sizes_of_buffers(function: loops.Function) -> dict[loops.Buffer, Size]:
 
 
 def partials_of(
-    stmts: Sequence[Stmt], disjoint: Sequence[Buffer], own: set[Buffer], sizes: Mapping[Buffer, Size]
+    stmts: Sequence[Stmt], disjoint: Sequence[Buffer], local: set[Buffer], sizes: Mapping[Buffer, Size]
 ) -> tuple[Partial, ...] | None:
     """An array for each buffer that several iterations add to; None if they do more with one, or its size isn't known.
 
-    stmts: all of a loop, one after another. own: the buffers made in an iteration. disjoint: those in which iterations
-    never meet.
+    stmts: all of a loop, one after another. local: the buffers made in an iteration. disjoint: those in which
+    iterations never meet.
     """
     replaced: dict[Buffer, Partial] = {}
-    alone = own.union(disjoint)
+    alone = local.union(disjoint)
     parts: dict[Buffer, Buffer] = {}
     for stmt in stmts:
         match stmt:
@@ -228,12 +228,12 @@ def partials_of(
 
 def split(stmts: Sequence[Stmt], partials: Sequence[Partial]) -> tuple[Stmt, ...] | None:
     """Statements that add to the arrays of a piece; None if they do more with one than that."""
-    own = {p.whole: p.own for p in partials}
-    if _is_used_otherwise(stmts, set(own)):
+    part_of = {p.whole: p.own for p in partials}
+    if _is_used_otherwise(stmts, set(part_of)):
         return None
 
     def redirected(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
-        return tuple([rebuild(s, value=lambda v: own.get(v, v), block=redirected) for s in stmts])
+        return tuple([rebuild(s, value=lambda v: part_of.get(v, v), block=redirected) for s in stmts])
 
     return redirected(stmts)
 

@@ -61,16 +61,16 @@ def _called(functions: Mapping[str, loops.Function], entries: Collection[str]) -
 
 def with_nests(program: loops.Program) -> frozenset[str]:
     """The functions that have nests of their own, or call functions that do."""
-    found = {name for name, f in program.functions.items() if any(s.IS.nest for s in walk(f.body.stmts))}
+    nesting = {name for name, f in program.functions.items() if any(s.IS.nest for s in walk(f.body.stmts))}
     while True:
         more = {
             name
             for name, f in program.functions.items()
-            if name not in found and any(callee(s) in found for s in walk(f.body.stmts))
+            if name not in nesting and any(callee(s) in nesting for s in walk(f.body.stmts))
         }
         if not more:
-            return frozenset(found)
-        found |= more
+            return frozenset(nesting)
+        nesting |= more
 
 
 def _none(stmt: loops.Stmt) -> bool:
@@ -247,15 +247,15 @@ def _precision(stmts: Sequence[loops.Stmt]) -> str:
             return matrix.buffer.dtype
         case _:
             pass
-    found = set()
+    dtypes = set()
     for stmt in walk(stmts):
         match stmt:
             case loops.Compute(var):
-                found.add(dtype_of(var))
+                dtypes.add(dtype_of(var))
             case loops.Product(c=matrix):
-                found.add(matrix.buffer.dtype)
+                dtypes.add(matrix.buffer.dtype)
             case loops.Loop(reductions=reductions):
-                found.update(dtype_of(r.result) for r in reductions)
+                dtypes.update(dtype_of(r.result) for r in reductions)
             case _:
                 pass
-    return "f64" if "f64" in found or "f32" not in found else "f32"
+    return "f64" if "f64" in dtypes or "f32" not in dtypes else "f32"

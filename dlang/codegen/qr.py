@@ -129,8 +129,8 @@ class _Reflections:
         """
         r = self.r
         alpha = r.load(x, poly(j), row)
-        rest = self.over(row + 1, "max", lambda i: r.compute("abs", r.load(x, poly(j), poly(i))))
-        largest = r.compute("maximum", rest, r.compute("abs", alpha))
+        below = self.over(row + 1, "max", lambda i: r.compute("abs", r.load(x, poly(j), poly(i))))
+        largest = r.compute("maximum", below, r.compute("abs", alpha))
 
         def square(i: Var) -> Atom:
             y = r.compute("div", r.load(x, poly(j), poly(i)), largest)
@@ -140,7 +140,7 @@ class _Reflections:
         negative = r.compute("lt", r.compute("div", r.real(1.0), alpha), r.real(0.0))  # -0.0 as well
         beta = r.compute("select", negative, norm, r.compute("neg", norm))
         less = r.compute("sub", alpha, beta)
-        none = r.compute("le", rest, r.real(0.0))  # or there are none
+        none = r.compute("le", below, r.real(0.0))  # or there are none
 
         def scaled() -> None:
             r.store(x, poly(j), row, beta)
@@ -174,8 +174,8 @@ class _Reflections:
         """A reduction over the rows from the first one on."""
         i, total = fresh("i", I64), fresh("total", Scalar(self.r.dtype))
         with self.r.s.collect() as stmts:
-            found = value(i)
-        self.r.s.loop(i, (first,), (self.m,), stmts, [Reduction(monoid, total, found)])
+            value_there = value(i)
+        self.r.s.loop(i, (first,), (self.m,), stmts, [Reduction(monoid, total, value_there)])
         return total
 
     # ---- all of them at once -----------------------------------------------------------------------------------------

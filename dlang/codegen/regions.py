@@ -64,13 +64,13 @@ def keepers_of(program: anf.Program, makers: frozenset[str]) -> dict[str, frozen
     joins = are_joined(program)
     for component in _callees_first(program):
         # A call that returns has calls of its own only to some depth, so recursion may suppose of them what is shown.
-        found = {name: frozenset(range(len(program.functions[name].params))) for name in component}
+        reached_by = {name: frozenset(range(len(program.functions[name].params))) for name in component}
         before = None
-        while found != before:
-            before, reach = found, _Reach(makers, ChainMap(found, keepers), joins)
-            reached = {name: reach.of_function(program.functions[name]) for name in found}
-            found = {name: params for name, params in reached.items() if params is not None}
-        keepers.update(found)
+        while reached_by != before:
+            before, reach = reached_by, _Reach(makers, ChainMap(reached_by, keepers), joins)
+            reached = {name: reach.of_function(program.functions[name]) for name in reached_by}
+            reached_by = {name: params for name, params in reached.items() if params is not None}
+        keepers.update(reached_by)
     return keepers
 
 

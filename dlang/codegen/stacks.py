@@ -33,10 +33,10 @@ def parts_of(block: Block) -> dict[Var, Part]:
     if not empty:
         return {}
     uses = count_uses(block)
-    made: dict[Var, int] = {}
+    makers: dict[Var, int] = {}
     bound: dict[Var, int] = {}
     root: dict[Var, Var] = {var: var for var in empty}
-    found: dict[Var, Part] = {}
+    parts: dict[Var, Part] = {}
     written: Counter[tuple[Var, int | None]] = Counter()
     for k, let in enumerate(block.lets):
         bound.update(dict.fromkeys(let.vars, k))
@@ -50,16 +50,16 @@ def parts_of(block: Block) -> dict[Var, Part]:
                 written[whole, slice] += 1
                 source = _copied(let.op, position) if d.into is not None else None
                 last = all(older_of(o, let.vars) is not var for o in let.op.destinations)
-                if slice is not None and last and source in made and uses[source] == 1:
-                    found[source] = Part(whole, slice, var)
+                if slice is not None and last and source in makers and uses[source] == 1:
+                    parts[source] = Part(whole, slice, var)
             elif older is None or (older not in root and is_replaced(let.op, position)):
-                made[var] = k
+                makers[var] = k
     return {
         source: part
-        for source, part in found.items()
+        for source, part in parts.items()
         if written[part.whole, part.position] == 1
         and not written[part.whole, None]
-        and all(bound.get(v, -1) < made[source] for v in type_vars(part.whole.type))
+        and all(bound.get(v, -1) < makers[source] for v in type_vars(part.whole.type))
     }
 
 

@@ -83,8 +83,8 @@ def by_library(
         if columns == 1:
             r.blas("trsv", *flags, *matrix, Lit(1, "i32"))
         else:
-            size, *rest = matrix
-            r.blas("trsm", LEFT, *flags, size, r.int32(columns), r.real(1.0), *rest, r.leading(columns))
+            size, *matrix_rest = matrix
+            r.blas("trsm", LEFT, *flags, size, r.int32(columns), r.real(1.0), *matrix_rest, r.leading(columns))
 
     def again() -> None:
         start()

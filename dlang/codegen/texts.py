@@ -29,8 +29,8 @@ def flat_inside(s: Scheduler, op: Repeated) -> Repeated:
         return op
     outside = set(free_vars(op)) - s.flats
     values = [*kept, *(v for inner in ops for v in _chosen(inner))]
-    found = dict.fromkeys(v for v in values if isinstance(v, Var) and v.type == STR and v in outside)
-    return replace(op, body=substitute(op.body, {v: s.flat(v) for v in found})) if found else op
+    texts = dict.fromkeys(v for v in values if isinstance(v, Var) and v.type == STR and v in outside)
+    return replace(op, body=substitute(op.body, {v: s.flat(v) for v in texts})) if texts else op
 
 
 def _kept(op: anf.Op) -> tuple[Atom, ...]:
@@ -64,10 +64,10 @@ def formatted(s: Scheduler, parts: Sequence[str], args: Sequence[Atom], var: Var
 
     def finish() -> None:
         if values:
-            made = fresh("text", STR)
-            s.out.append(Runtime("format", tuple(words), s.operands(values), (), (made,), span))
-            s.flats.add(made)
-            pieces.append(made)
+            joined = fresh("text", STR)
+            s.out.append(Runtime("format", tuple(words), s.operands(values), (), (joined,), span))
+            s.flats.add(joined)
+            pieces.append(joined)
         elif words[0]:
             pieces.append(Lit(words[0], "str"))
 

@@ -237,8 +237,8 @@ def _points(axes: Sequence[anf.Axis]) -> Iterator[dict[anf.Var, anf.Size]]:
         yield {}
         return
     for k in range(known_iterations(axes[0]) or 0):
-        for rest in _points(axes[1:]):
-            yield {axes[0].var: axes[0].lows[0] + k, **rest}
+        for inner in _points(axes[1:]):
+            yield {axes[0].var: axes[0].lows[0] + k, **inner}
 
 
 @dataclass(slots=True)

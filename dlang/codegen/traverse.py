@@ -225,21 +225,21 @@ def captures(stmts: Sequence[loops.Stmt], inside: Iterable[loops.Slot]) -> tuple
     return tuple(free)
 
 
-def _capture(stmts: Iterable[loops.Stmt], bound: set[loops.Slot], found: dict[loops.Slot, None]) -> None:
+def _capture(stmts: Iterable[loops.Stmt], bound: set[loops.Slot], captured: dict[loops.Slot, None]) -> None:
     for stmt in stmts:
         cls = type(stmt)
-        _use(_USED[cls](stmt), bound, found)
+        _use(_USED[cls](stmt), bound, captured)
         bound.update(_BINDERS[cls](stmt))
         for part in _USED_INSIDE[cls](stmt):
             if isinstance(part, tuple):
-                _capture(part, bound, found)
+                _capture(part, bound, captured)
             else:
-                _use((part,), bound, found)
+                _use((part,), bound, captured)
         bound.update(_RESULTS[cls](stmt))
 
 
-def _use(parts: Iterable[loops.Value | Size], bound: set[loops.Slot], found: dict[loops.Slot, None]) -> None:
+def _use(parts: Iterable[loops.Value | Size], bound: set[loops.Slot], captured: dict[loops.Slot, None]) -> None:
     for part in parts:
         for value in part.atoms() if isinstance(part, Poly) else (part,):
             if not isinstance(value, Lit) and value not in bound:
-                found[value] = None
+                captured[value] = None

@@ -311,11 +311,13 @@ class _Verifier:
             pointers = []
         owned = [isinstance(value, loops.Buffer) and value not in pointers for value in loop.init]
         wholes = frozenset([whole for pointer in pointers for whole in self.wholes_of(pointer)])
-        for value, own in zip(loop.init, owned, strict=True):
-            self.hand_on((value,)) if own else self.value(value)
+        for value, is_owned in zip(loop.init, owned, strict=True):
+            self.hand_on((value,)) if is_owned else self.value(value)
         for slots in (loop.params, loop.results):
             self.wholes.update(
-                (v, wholes) for v, own in zip(slots, owned, strict=True) if isinstance(v, loops.Buffer) and not own
+                (v, wholes)
+                for v, is_owned in zip(slots, owned, strict=True)
+                if isinstance(v, loops.Buffer) and not is_owned
             )
         if isinstance(loop, loops.While):
             with self.block(loop.params):
@@ -323,18 +325,18 @@ class _Verifier:
                 self.fits((_FLAG,), loop.condition.results, "a condition")
                 self.values(loop.condition.results)
             self.bound.difference_update(loop.params)
-        mine = [param for param, own in zip(loop.params, owned, strict=True) if own]
+        mine = [param for param, is_owned in zip(loop.params, owned, strict=True) if is_owned]
         with self.block((*index, *[param for param in loop.params if param not in mine]), mine):
             self.statements(loop.body.stmts)
-            for value, own in zip(loop.body.results, [False, *owned] if loop.early else owned, strict=True):
-                if own:
+            for value, is_owned in zip(loop.body.results, [False, *owned] if loop.early else owned, strict=True):
+                if is_owned:
                     self.hand_on((value,))
                     continue
                 self.value(value)
                 if isinstance(value, loops.Buffer) and not self.wholes_of(value) <= wholes:
                     raise IRError(f"{value!r} is not of the buffers that the loop was handed")
-        for slot, own in zip(loop.results, owned, strict=True):
-            self.bind((slot,), owned=own)
+        for slot, is_owned in zip(loop.results, owned, strict=True):
+            self.bind((slot,), owned=is_owned)
 
     def branch(self, then: loops.Body, otherwise: loops.Body, results: Sequence[loops.Slot]) -> None:
         """Two arms. A buffer among the results is one that belongs to either arm, or points to what neither owns."""
@@ -346,8 +348,8 @@ class _Verifier:
             with self.block(()):
                 self.statements(arm.stmts)
                 handed.append([value in self.owned for value in arm.results])
-                for value, own in zip(arm.results, handed[-1], strict=True):
-                    self.hand_on((value,)) if own else self.value(value)
+                for value, is_owned in zip(arm.results, handed[-1], strict=True):
+                    self.hand_on((value,)) if is_owned else self.value(value)
             self.bound |= after
         for k, slot in enumerate(results):
             one, other = then.results[k], otherwise.results[k]

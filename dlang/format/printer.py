@@ -154,8 +154,8 @@ class Printer:
 
 
 def printer(rules: Mapping[str, Rule], tokens: list[Token], trivia_of_tokens: list[Trivia]) -> Printer:
-    starts = {token.start: here for token, here in zip(tokens, trivia_of_tokens, strict=False)}
-    ends = {token.end: here for token, here in zip(tokens, trivia_of_tokens, strict=False)}
+    starts = {token.start: around for token, around in zip(tokens, trivia_of_tokens, strict=False)}
+    ends = {token.end: around for token, around in zip(tokens, trivia_of_tokens, strict=False)}
     return Printer(rules, starts, ends)
 
 
@@ -200,28 +200,28 @@ def trivia(text: str, tokens: list[Token]) -> list[Trivia]:
     """One for each token, and one for the end of the text."""
     by_token = [Trivia() for _ in range(len(tokens) + 1)]
     before = 0
-    for number, here in enumerate(by_token):
+    for number, current in enumerate(by_token):
         start = tokens[number].start if number < len(tokens) else len(text)
         if text[before:start] not in ("", " "):
             last = by_token[number - 1] if number else None
-            _between(text, before, start, last, here)
+            _between(text, before, start, last, current)
         before = tokens[number].end if number < len(tokens) else start
     return by_token
 
 
-def _between(text: str, start: int, end: int, last: Trivia | None, here: Trivia) -> None:
+def _between(text: str, start: int, end: int, last: Trivia | None, current: Trivia) -> None:
     """Records the trivia between two tokens."""
     newlines = 0
     for match in _PIECE.finditer(text, start, end):
         if match[0] == "\n":
             newlines += 1
-            here.broken = True
+            current.broken = True
             continue
         words = match[0].rstrip()
-        if last is not None and not here.broken:
+        if last is not None and not current.broken:
             code = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
             last.behind = Trailing(words, len(code), len(code) - len(code.rstrip()))
         else:
-            here.above.append(Above(words, newlines > 1))
+            current.above.append(Above(words, newlines > 1))
         newlines = 0
-    here.blank = newlines > 1
+    current.blank = newlines > 1

@@ -344,10 +344,10 @@ class _Builder:
         """Gives the objects of nodes their fields."""
         give = object.__setattr__  # the classes are frozen
         while self.work:
-            node, branch, made = self.work.pop()
+            node, branch, value = self.work.pop()
             leaves = iter([np.array(x) if isinstance(x, np.ndarray) else x for x in node.fields[branch.own :]])
             for name, part in zip(branch.names, branch.items, strict=True):
-                give(made, name, self.value(part, leaves))
+                give(value, name, self.value(part, leaves))
 
 
 def _column(leaf: Leaf, values: Any) -> Any:

@@ -228,8 +228,8 @@ def defined(text: str, cls: type, **names: object) -> Callable[..., Any]:
     """The function `made` of a text of Python, which may use the classes of records in `cls` and these names."""
     space: dict[str, Any] = {c.__name__: c for c in (cls, *_records(cls))} | names
     exec(text, space)
-    made: Callable[..., Any] = space["made"]
-    return made
+    function: Callable[..., Any] = space["made"]
+    return function
 
 
 def _records(cls: type) -> Iterator[type]:

@@ -21,9 +21,9 @@ def operator(e: ast.BinOp | ast.Compare) -> str:
 @cache
 def _signs() -> dict[type[ast.AST], str]:
     """For each kind of operator in Python's trees the primitive."""
-    found: dict[type[ast.AST], str] = {}
+    signs: dict[type[ast.AST], str] = {}
     for sign, name in OPERATORS.items():
         match parsed(f"x {sign} y"):
             case ast.BinOp(op=op) | ast.Compare(ops=[op]):
-                found[type(op)] = name
-    return found
+                signs[type(op)] = name
+    return signs

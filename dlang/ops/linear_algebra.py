@@ -70,8 +70,8 @@ _VALUE = re.compile(r"(\w+)(…?): (\w+)(?:\[([\w, ]+)\])?")
 
 
 def _values(text: str) -> tuple[Value, ...]:
-    found = [m.groups() for m in _VALUE.finditer(text)]
-    return tuple([Value(name, dtype, tuple(sizes.split(", ")) if sizes else ()) for name, _, dtype, sizes in found])
+    groups = [m.groups() for m in _VALUE.finditer(text)]
+    return tuple([Value(name, dtype, tuple(sizes.split(", ")) if sizes else ()) for name, _, dtype, sizes in groups])
 
 
 def _linear(

@@ -107,9 +107,9 @@ class _Thread:
                 at = next((k for k, d in enumerate(op.destinations) if d.into is var), None)
                 if at is None or (not isinstance(d := op.destinations[at], anf.ScatterAdd) and d.monoid != "sum"):
                     return None
-                found = self.product(let, op, at, named)
-                if found is not None:
-                    self.outer[let.vars[0]] = found
+                outer = self.product(let, op, at, named)
+                if outer is not None:
+                    self.outer[let.vars[0]] = outer
                 return at
             case anf.Call(function, args) if function == self.function.name and uses == 1:
                 return self.result if args[self.param] is var else None
@@ -136,12 +136,12 @@ class _Thread:
         d = op.destinations[k]
         defined = {v: x for x in op.body.lets for v in x.vars}
         value = op.body.results[k]
-        made = defined.get(value) if isinstance(value, anf.Var) else None
+        multiplication = defined.get(value) if isinstance(value, anf.Var) else None
         if (
             not isinstance(d, anf.Reduce)
-            or made is None
-            or not isinstance(made.op, anf.Prim)
-            or made.op.name not in _PRODUCTS
+            or multiplication is None
+            or not isinstance(multiplication.op, anf.Prim)
+            or multiplication.op.name not in _PRODUCTS
         ):
             return None
         axes = {a.var for a in op.axes}
@@ -156,17 +156,17 @@ class _Thread:
         if not all(any(e.mentions((a.var,)) for e in d.index) for a in boxes):
             return None
         sides = []
-        for factor in made.op.args:
+        for factor in multiplication.op.args:
             code = tuple(pruned(op.body.lets, [factor]))
-            own = tuple([a for a in boxes if a.var is factor or any(a.var in mentioned(x.op) for x in code)])
-            pure = all(x.op.IS.point and surely_total(x.op, (*self.around, *own)) for x in code)
-            if not own or not pure or dtype_of(factor) not in ("f32", "f64"):
+            varying = tuple([a for a in boxes if a.var is factor or any(a.var in mentioned(x.op) for x in code)])
+            pure = all(x.op.IS.point and surely_total(x.op, (*self.around, *varying)) for x in code)
+            if not varying or not pure or dtype_of(factor) not in ("f32", "f64"):
                 return None
-            sides.append((own, code, factor))
+            sides.append((varying, code, factor))
         (left, *_), (right, *_) = sides
         if {a.var for a in left} & {a.var for a in right} or len(left) + len(right) != len(boxes):
             return None
-        return _Outer(let, k, made.op.name, tuple(sides))
+        return _Outer(let, k, multiplication.op.name, tuple(sides))
 
 
 _PRODUCTS = ("mul", *GUARDS)
@@ -218,12 +218,12 @@ class _Rewriter:
 
     def more(self) -> list[anf.Var]:
         """Variables for what is collected."""
-        found = []
+        collected = []
         for outer in self.outer:
             for (dtype, shape), (_, _, value) in zip(_rows(outer), outer.sides, strict=True):
-                found.append(anf.fresh(f"{_named(value)}s", anf.Array(dtype, shape)))
-            found.append(anf.fresh("some", I64))
-        return found
+                collected.append(anf.fresh(f"{_named(value)}s", anf.Array(dtype, shape)))
+            collected.append(anf.fresh("some", I64))
+        return collected
 
     def function(self, f: anf.Function) -> anf.Function:
         params, results = self.more(), self.more()
@@ -250,9 +250,9 @@ class _Rewriter:
         match let.op:
             case anf.Comp() as op:
                 at = next(k for k, d in enumerate(op.destinations) if d.into is var)
-                found = self.thread.outer.get(let.vars[0])
-                if found is not None:
-                    return let.vars[at], self.put(b, found, state)
+                outer = self.thread.outer.get(let.vars[0])
+                if outer is not None:
+                    return let.vars[at], self.put(b, outer, state)
                 destinations = list(op.destinations)
                 into = state[0]
                 assert isinstance(into, anf.Var)
@@ -295,8 +295,8 @@ class _Rewriter:
             into = anf.Reduce(array_type(collected).shape, index, "set", collected)
             op = Renaming({}, renew=True).op(anf.Comp(axes, body, (into,)))
             kept.append(b.one(op, collected.name))
-        for rest in without_results(outer.let, (outer.result,)):
-            b.append(rest)
+        for other in without_results(outer.let, (outer.result,)):
+            b.append(other)
         count = b.add(some, anf.Lit(1, "i64"), "some")
         full = b.prim("ge", count, anf.Lit(figures.OUTER_PRODUCTS, "i64"), name="full")
         total = state[0]
@@ -325,8 +325,8 @@ def _added(
     renaming = Renaming(given, renew=True)
     axes: list[anf.Axis] = [k]
     indices = []
-    for own, _, _ in outer.sides:
-        new = list(map(renaming.axis, own))
+    for factor_axes, _, _ in outer.sides:
+        new = list(map(renaming.axis, factor_axes))
         axes += new
         indices.append((anf.poly(k.var), *[anf.poly(a.var) for a in new]))
     place = [renaming.size(e) for e in d.index]

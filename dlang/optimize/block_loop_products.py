@@ -103,7 +103,7 @@ def _inside(op: anf.For) -> list[_Product]:
     one = Iteration.of(op)
     views = {let.vars[0]: let.op for let in op.body.lets if isinstance(let.op, anf.View)}
     kept = {v for let in op.body.lets for v in _consumed(let.op)} | set(op.body.results)
-    found = []
+    products = []
     for let in op.body.lets:
         if not isinstance(let.op, anf.Contract) or let.vars[0] in kept:
             continue
@@ -117,8 +117,8 @@ def _inside(op: anf.For) -> list[_Product]:
             continue
         view = replace(view, index=tuple(map(one.opened, view.index)))
         names = let.op.left if varies else let.op.right
-        found.append(_Product(let, varies, view, names, let.op.out, steps < 0, None))
-    return found
+        products.append(_Product(let, varies, view, names, let.op.out, steps < 0, None))
+    return products
 
 
 @dataclass(slots=True)
@@ -150,12 +150,12 @@ class _Front:
     def products(self, op: anf.For) -> list[_Product]:
         """The products in front of a loop of which an iteration reads a part, and nothing else anything."""
         inner = count_uses(op.body)
-        found: list[_Product] = []
+        products: list[_Product] = []
         read = sorted(
             [self.contracts[v] for v in inner if v in self.contracts and inner[v] == self.used[v]], key=itemgetter(0)
         )
         if not read:
-            return found
+            return products
         one = Iteration.of(op)
         consumed = set(consumed_by(op))
         for _, let in read:
@@ -175,9 +175,9 @@ class _Front:
                     continue
                 if not _reaches(op, entry, array_type(whole).shape[axis]):
                     continue
-                found.append(_whole(let, let.op, axis, entry, steps == -1))
+                products.append(_whole(let, let.op, axis, entry, steps == -1))
                 break
-        return found
+        return products
 
 
 def _whole(let: anf.Let, op: anf.Contract, axis: int, entry: anf.Size, falls: bool) -> _Product:
@@ -205,14 +205,14 @@ def _reaches(op: anf.For, entry: anf.Size, size: anf.Size) -> bool:
 
 def _parts(body: anf.Block, whole: anf.Var) -> list[tuple[anf.Size, ...]]:
     """The indices by which a body reads an array; none if it does anything else with it."""
-    found = []
+    indices = []
     for let in walk(body):
         match let.op:
             case anf.Read(array, index) | anf.View(array, index=index) if array is whole:
-                found.append(index)
+                indices.append(index)
             case _:
                 pass
-    return found if count_uses(body).get(whole) == len(found) else []
+    return indices if count_uses(body).get(whole) == len(indices) else []
 
 
 def _consumed(op: anf.Op) -> list[anf.Var]:
@@ -272,8 +272,8 @@ def _product(b: Builder, p: _Product, rows: Rows) -> anf.Var:
     result = anf.fresh(p.let.vars[0].name, anf.Array(dtype_of(p.let.vars[0]), (rows.count, *p.sizes)))
     b.append(anf.Let((array,), view, p.let.span))
     if p.varies:
-        made = replace(contract, a=array, left=names, out=(new, *p.out))
+        blocked = replace(contract, a=array, left=names, out=(new, *p.out))
     else:
-        made = replace(contract, b=array, right=names, out=(new, *p.out))
-    b.append(anf.Let((result,), made, p.let.span))
+        blocked = replace(contract, b=array, right=names, out=(new, *p.out))
+    b.append(anf.Let((result,), blocked, p.let.span))
     return result

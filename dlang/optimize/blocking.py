@@ -139,14 +139,14 @@ class _Chains:
             for j in direct:
                 self.below[j] |= 1 << k | self.below[k]
         self.near = [self.neighbours(k) for k in range(len(self.units))]
-        self.broad = {shape for found in self.ways for way in found for shape in _reduced(way)}
+        self.broad = {shape for ways_of_unit in self.ways for way in ways_of_unit for shape in _reduced(way)}
 
     def done_in_blocks(self) -> Block | None:
         """The block with loops over blocks in the place of chains, those first that keep most arrays from memory.
 
         No two of them share a unit; what could be done besides is found when this is asked of the block again.
         """
-        found: list[tuple[int, _Chain]] = []
+        scored: list[tuple[int, _Chain]] = []
         tried: set[tuple[int, int | Var | None]] = set()
         for k, unit in enumerate(self.units):
             if not self.may_be_wide(unit):
@@ -158,10 +158,10 @@ class _Chains:
                 tried |= {(j, m.name) for j, m in chain.members.items()}
                 score = len(self.wide(chain))
                 if score and not (self.device and self.is_batch(chain)):
-                    found.append((score, chain))
+                    scored.append((score, chain))
         apart: list[_Chain] = []
         taken: set[int] = set()
-        for _, chain in sorted(found, key=lambda pair: -pair[0]):
+        for _, chain in sorted(scored, key=lambda pair: -pair[0]):
             if taken.isdisjoint(chain.members):
                 apart.append(chain)
                 taken |= chain.members.keys()
@@ -195,9 +195,9 @@ class _Chains:
                 k = near.pop()
                 if k in chain.members or k in banned:
                     continue
-                found = next((w for w in self.ways[k] if chain.takes(w) and self.belongs(chain, w)), None)
-                if found is not None:
-                    chain.add(k, found)
+                accepted = next((w for w in self.ways[k] if chain.takes(w) and self.belongs(chain, w)), None)
+                if accepted is not None:
+                    chain.add(k, accepted)
                     near |= self.near[k]
             through = self.through(chain)
             bad = {k for k in chain.members if not self.fits(chain, k, through)} - {seed}
@@ -219,27 +219,27 @@ class _Chains:
 
     def leading(self, chain: _Chain) -> set[int]:
         """The members that have to do with broad arrays, or come before such, or finish what a product of them is."""
-        found: set[int] = set()
+        leaders: set[int] = set()
         products = {v for k, m in chain.members.items() if m.unit.is_product for v in self.units[k].vars}
         for k in sorted(chain.members, reverse=True):
             users = set[int]().union(*[self.users.get(v, set()) for v in self.units[k].vars])
             way = chain.members[k]
-            if self.touches(way) or users & found or any(a in products for a, _ in way.needs):
-                found.add(k)
-        return found
+            if self.touches(way) or users & leaders or any(a in products for a, _ in way.needs):
+                leaders.add(k)
+        return leaders
 
     def neighbours(self, k: int) -> frozenset[int]:
         """The units that make what a unit reads, or read what it makes."""
-        found = {self.home[v] for v in self.used[k] if v in self.home}
-        return frozenset(found.union(*[self.users.get(v, set()) for v in self.units[k].vars]) - {k})
+        makers = {self.home[v] for v in self.used[k] if v in self.home}
+        return frozenset(makers.union(*[self.users.get(v, set()) for v in self.units[k].vars]) - {k})
 
     def through(self, chain: _Chain) -> int:
         """The units outside of a chain that depend on it, a bit for each: what depends on them can't be a member."""
-        members, found = 0, 0
+        members, depending = 0, 0
         for j in chain.members:
             members |= 1 << j
-            found |= self.below[j]
-        return found & ~members
+            depending |= self.below[j]
+        return depending & ~members
 
     def fits(self, chain: _Chain, k: int, through: int) -> bool:
         """Tells whether a unit can stay: its operands are there, and results that are used elsewhere can be kept."""
@@ -274,8 +274,8 @@ class _Chains:
         for var, split in chain.split.items():
             if var in kept and split is not None:
                 taken.discard(shape_of(var))
-        made = [v for v in inside if self.units[self.home[v]].is_product and shape_of(v) in taken & self.broad]
-        wide = [v for v in made if not _is_narrow(v)]
+        products = [v for v in inside if self.units[self.home[v]].is_product and shape_of(v) in taken & self.broad]
+        wide = [v for v in products if not _is_narrow(v)]
         return [] if all(map(self.is_small, wide)) else wide
 
     def replaced(self, chains: Sequence[_Chain]) -> Block | None:
@@ -285,13 +285,13 @@ class _Chains:
         users: dict[int, list[int]] = {}
         waits: dict[int, int] = {}
         for k in range(len(self.units)):
-            here = place.get(k, k)
-            waits.setdefault(here, 0)
+            own_place = place.get(k, k)
+            waits.setdefault(own_place, 0)
             for j in self.needs[k]:
                 there = place.get(j, j)
-                if there != here:
-                    users.setdefault(there, []).append(here)
-                    waits[here] += 1
+                if there != own_place:
+                    users.setdefault(there, []).append(own_place)
+                    waits[own_place] += 1
         ready = [k for k, count in waits.items() if count == 0]
         heapify(ready)
         lets: list[Let] = []

@@ -58,9 +58,9 @@ def _block(block: anf.Block, known: Knowledge, inside: bool) -> anf.Block:
 def _ahead(op: anf.If, known: Knowledge) -> tuple[Sequence[anf.Let], anf.If]:
     """The reads of a branch, which may all be ahead of it, and the branch without them; else none."""
     inside = list(walk(anf.Block((anf.Let((), op),), ())))
-    own = {v for let in inside for v in let.vars}
+    bound = {v for let in inside for v in let.vars}
     reads = [let for let in inside if isinstance(let.op, anf.Read)]
-    if not _are_light(inside) or not all(_is_in_range(let.op, own, known) for let in reads):
+    if not _are_light(inside) or not all(_is_in_range(let.op, bound, known) for let in reads):
         return (), op
 
     def rest(block: anf.Block) -> anf.Block:
@@ -74,10 +74,10 @@ def _ahead(op: anf.If, known: Knowledge) -> tuple[Sequence[anf.Let], anf.If]:
     return reads, whole
 
 
-def _is_in_range(op: anf.Op, own: Set[anf.Var], known: Knowledge) -> bool:
-    """Tells whether an element is there at every point; own: what the arms bind."""
+def _is_in_range(op: anf.Op, bound: Set[anf.Var], known: Knowledge) -> bool:
+    """Tells whether an element is there at every point; bound: what the arms bind."""
     assert isinstance(op, anf.Read)
-    if any(e.mentions(own) for e in op.index) or not isinstance(op.array.type, anf.Array):
+    if any(e.mentions(bound) for e in op.index) or not isinstance(op.array.type, anf.Array):
         return False
     return known.inside(op.index, op.array.type.shape)
 

@@ -49,8 +49,8 @@ def _block(block: anf.Block, effectful: frozenset[str], known: Knowledge) -> anf
         lets.append(with_op(let, let.vars, op))
         known.note_sizes(v.type for v in let.vars)
     block = with_lets(block, lets, block.results)
-    made = _merged(block, effectful, known)
-    return block if made is None else _without_unused(made)
+    merged = _merged(block, effectful, known)
+    return block if merged is None else _without_unused(merged)
 
 
 def _merged(block: anf.Block, effectful: frozenset[str], known: Knowledge) -> anf.Block | None:
@@ -136,29 +136,29 @@ def _together(first: anf.Let, second: anf.Let, sizes: Mapping[anf.Var, anf.Size]
     if any(s.mentions(first.vars) for axis in b.axes for s in (*axis.lows, *axis.highs)):
         return None
     opened = [_opened(d, sizes) for d in a.destinations]
-    made = _Made(a.axes, list(a.body.lets), list(first.vars), list(a.body.results), opened)
+    joint = _Made(a.axes, list(a.body.lets), list(first.vars), list(a.body.results), opened)
     for array in dict.fromkeys(mentioned(b.body)):
         if array in results:
-            _as_sum(made, results[array])
+            _as_sum(joint, results[array])
     axes = {y.var: x.var for x, y in zip(a.axes, b.axes, strict=True)}
-    reader = PointReader(made.axes, made.values, made.destinations, results, axes)
+    reader = PointReader(joint.axes, joint.values, joint.destinations, results, axes)
     body = reader.block(b.body)
     if not results.keys().isdisjoint(mentioned(body)):
         return None
-    made.lets += body.lets
+    joint.lets += body.lets
     for var, value, destination in zip(second.vars, body.results, b.destinations, strict=True):
         new = _opened(renamed(destination, reader), sizes)
         if any(size.mentions(first.vars) for size in (*new.shape, *new.index)):
             return None
         if new.into not in results:
-            made.add(var, value, new)
-        elif not _go_on(made, var, value, new, results[new.into], known):
+            joint.add(var, value, new)
+        elif not _go_on(joint, var, value, new, results[new.into], known):
             return None
-    op = made.comp()
+    op = joint.comp()
     taken = [d.into for d in op.destinations if d.into is not None]
     if len(set(taken)) < len(taken) or not all(_only_own(op, d, sizes) for d in op.destinations if d.into is not None):
         return None
-    return anf.Let(tuple(made.vars), op, first.span)
+    return anf.Let(tuple(joint.vars), op, first.span)
 
 
 def _copies(op: anf.Comp) -> bool:
@@ -172,36 +172,36 @@ def _opened(d: anf.Destination, sizes: Mapping[anf.Var, anf.Size]) -> anf.Destin
     return replace(d, index=tuple([e.substitute(sizes.get) for e in d.index]))
 
 
-def _as_sum(made: _Made, k: int) -> None:
+def _as_sum(joint: _Made, k: int) -> None:
     """Makes a plain result of one that is added to an array, element by element, so that it can be read."""
-    plain = sum_at_point(made.axes, made.destinations[k], made.values[k])
+    plain = sum_at_point(joint.axes, joint.destinations[k], joint.values[k])
     if plain is not None:
-        lets, made.values[k], made.destinations[k] = plain
-        made.lets += lets
+        lets, joint.values[k], joint.destinations[k] = plain
+        joint.lets += lets
 
 
-def _go_on(made: _Made, var: anf.Var, value: anf.Atom, new: anf.Destination, k: int, known: Knowledge) -> bool:
+def _go_on(joint: _Made, var: anf.Var, value: anf.Atom, new: anf.Destination, k: int, known: Knowledge) -> bool:
     """Adds a destination that goes on with the array of another; False if that can't be done at every point."""
-    base = made.destinations[k]
+    base = joint.destinations[k]
     if not (isinstance(new, anf.Reduce) and isinstance(base, anf.Reduce)) or dtype_of(value) not in ("f64", "f32"):
         return False
     if new.monoid not in ("sum", "set") or base.monoid not in ("sum", "set"):
         return False
-    if not all(determines(made.axes, d.index) for d in (new, base)):
+    if not all(determines(joint.axes, d.index) for d in (new, base)):
         return False
     if new.index == base.index:
-        if base.into is None and base.after is None and elements(made.axes, base.shape, base.index) is not None:
-            total = made.sum(k, value) if new.monoid == "sum" else value
-            made.add(var, total, replace(new, monoid="set", into=None))
+        if base.into is None and base.after is None and elements(joint.axes, base.shape, base.index) is not None:
+            total = joint.sum(k, value) if new.monoid == "sum" else value
+            joint.add(var, total, replace(new, monoid="set", into=None))
             return True
         if new.monoid == "sum":  # in its place: nothing else uses what was there
-            made.values[k], made.vars[k] = made.sum(k, value), var
+            joint.values[k], joint.vars[k] = joint.sum(k, value), var
             return True
         return False
-    place, *others = [ranges(made.axes, index) for index in (new.index, *made.indices(k))]
+    place, *others = [ranges(joint.axes, index) for index in (new.index, *joint.indices(k))]
     if not all(apart(place, other, known) for other in others):
         return False
-    made.add(var, value, replace(new, into=None, after=k))
+    joint.add(var, value, replace(new, into=None, after=k))
     return True
 
 

@@ -79,10 +79,10 @@ def fold(name: str, args: tuple[Lit, ...]) -> Lit | None:
     rule = rules.real if real else rules.whole if dtype in INTEGERS else rules.truth
     if rule is None or (real and rules.widest and dtype != "f64"):
         return None
-    found = _with_ieee(rule, values) if real else rule(*values)
-    if found is None:
+    value = _with_ieee(rule, values) if real else rule(*values)
+    if value is None:
         return None
-    return literal(found, result)
+    return literal(value, result)
 
 
 def convert(arg: Lit, dtype: str) -> Lit | None:

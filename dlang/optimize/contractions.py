@@ -65,12 +65,12 @@ def _comp(let: anf.Let, op: anf.Comp, around: _Loops) -> Iterator[anf.Let]:
         yield from _sum(let, op)
         return
     slice = _Slice(op, extents, around)
-    found = set()
+    products_at = set()
     for k, destination in enumerate(op.destinations):
         products = slice.products(op.body.results[k], destination)
         if products is None:
             continue
-        found.add(k)
+        products_at.add(k)
         if slice.guarded(op.body.results[k]):
             plain = replace(products[0].destination, into=None)
             without = [replace(p, destination=plain) for p in products]
@@ -78,8 +78,8 @@ def _comp(let: anf.Let, op: anf.Comp, around: _Loops) -> Iterator[anf.Let]:
             yield from checked(let, op, k, slow, partial(_added, without, like=let))
         else:
             yield from _added(products, let.vars[k], let)
-    if found:
-        yield from without_results(let, found)
+    if products_at:
+        yield from without_results(let, products_at)
     else:
         yield from _sum(let, op)
 
@@ -246,14 +246,14 @@ class _Slice:
 
     def products(self, value: anf.Atom, destination: anf.Destination) -> list[_Product] | None:
         """The products whose sum a result is, if each is a worthwhile one."""
-        found = []
+        products = []
         for term, negate in self.terms(value):
             product = self.product(term, destination)
             if product is None:
                 return None
             product.negate ^= negate
-            found.append(product)
-        return found
+            products.append(product)
+        return products
 
     def product(self, value: anf.Atom, destination: anf.Destination) -> _Product | None:
         """The product that a result is, if it is a worthwhile one."""
@@ -328,9 +328,9 @@ class _Slice:
         if len(factor.atoms) == 1 and isinstance(factor.atoms[0], anf.Var):
             op = self.defined.get(factor.atoms[0])
             if isinstance(op, anf.Read) and op.array not in self.depends:
-                found = self.direct(op, factor.axes) or self.viewed(op, factor.axes)
-                if found is not None:
-                    return found
+                array = self.direct(op, factor.axes) or self.viewed(op, factor.axes)
+                if array is not None:
+                    return array
         if not reused:
             return None
         return self.computed(factor)

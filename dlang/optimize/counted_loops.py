@@ -123,14 +123,14 @@ def _end(op: While, count: _Count, steps: Mapping[Var, _Step], sizes: Sizes) -> 
 def _lifted(op: While) -> tuple[list[Let], Block]:
     """Splits a condition into what may run once before the loop, and the rest."""
     varying = set(op.params)
-    setup, rest = [], []
+    setup, repeated = [], []
     for let in op.condition.lets:
         if isinstance(let.op, Prim | IndexExpr) and varying.isdisjoint(mentioned(let.op)):
             setup.append(let)
         else:
             varying.update(let.vars)
-            rest.append(let)
-    return setup, Block(tuple(rest), op.condition.results)
+            repeated.append(let)
+    return setup, Block(tuple(repeated), op.condition.results)
 
 
 # ---- between which ends the state stays ------------------------------------------------------------------------------
@@ -145,9 +145,11 @@ def kept_between(op: While, known: Knowledge, sizes: Sizes) -> list[Ends]:
     follows from itself and the condition.
     """
     starts = {p: poly(a).substitute(sizes.get) for p, a in zip(op.params, op.init, strict=True) if p.type == I64}
-    made = {let.vars[0]: let.op for let in op.condition.lets if let.vars}
+    operations = {let.vars[0]: let.op for let in op.condition.lets if let.vars}
     orders = [
-        made[t] for t in _implied(op.condition.results[0], True, op.condition.lets) if isinstance(t, Var) and t in made
+        operations[t]
+        for t in _implied(op.condition.results[0], True, op.condition.lets)
+        if isinstance(t, Var) and t in operations
     ]
     pairs = [
         o.args if o.name == "lt" else o.args[::-1] for o in orders if isinstance(o, Prim) and o.name in ("lt", "gt")
@@ -185,10 +187,10 @@ def _values(block: Block, around: Mapping[Atom, list[Size]], known: Knowledge, s
 
     known: learns of divisions.
     """
-    found = dict(around)
+    values_of = dict(around)
 
     def of(atom: Atom) -> list[Size]:
-        return found.get(atom) or [poly(atom).substitute(sizes.get)]
+        return values_of.get(atom) or [poly(atom).substitute(sizes.get)]
 
     for let in block.lets:
         var = let.vars[0] if let.vars else None
@@ -198,29 +200,29 @@ def _values(block: Block, around: Mapping[Atom, list[Size]], known: Knowledge, s
             case Prim("add" | "sub" as name, (x, y)) if x.type == I64:
                 values = [a + b if name == "add" else a - b for a in of(x) for b in of(y)]
                 if len(values) <= MOST_VALUES and all(map(known.exact, values)):
-                    found[var] = values
+                    values_of[var] = values
             case Prim("floordiv", (x, Lit(divisor))) if x.type == I64 and int(divisor) > 0 and len(of(x)) == 1:
                 (dividend,) = of(x)
                 known.facts.floors[var] = dividend, poly(int(divisor))
                 if known.at_least_zero(dividend):
                     known.facts.size(var)
             case IndexExpr(size) if size.atom is not None:
-                found[var] = of(size.atom)
-            case IndexExpr(size) if not any(found.get(v, [poly(v)]) != [poly(v)] for v in size.atoms()):
-                found[var] = [size.substitute(sizes.get)]
+                values_of[var] = of(size.atom)
+            case IndexExpr(size) if not any(values_of.get(v, [poly(v)]) != [poly(v)] for v in size.atoms()):
+                values_of[var] = [size.substitute(sizes.get)]
             case Assert(guarded=guarded):
-                found |= {v: of(s) for v, s in zip(let.vars, guarded, strict=True) if v.type == I64}
+                values_of |= {v: of(s) for v, s in zip(let.vars, guarded, strict=True) if v.type == I64}
             case If(_, then, otherwise):
-                arms = [(_values(arm, found, known, sizes), arm) for arm in (then, otherwise)]
+                arms = [(_values(arm, values_of, known, sizes), arm) for arm in (then, otherwise)]
                 for k, v in enumerate(let.vars):
                     if v.type == I64:
                         results = [(inside, arm.results[k]) for inside, arm in arms]
                         values = [s for inside, r in results for s in inside.get(r) or [poly(r).substitute(sizes.get)]]
                         if len(values) <= MOST_VALUES:
-                            found[v] = values
+                            values_of[v] = values
             case _:
                 pass
-    return found
+    return values_of
 
 
 # ---- by how much the state changes -----------------------------------------------------------------------------------
@@ -244,8 +246,8 @@ def _steps(op: For | While) -> dict[Var, _Step]:
     holds = _implied(op.body.results[0], True, op.body.lets) if op.early else {}
     holds.update(settled(op).items())
     after = _after(op.body, holds, numbers)
-    found = {p: after.get(r) for p, r in zip(op.params, op.body.results[op.early :], strict=True)}
-    return {p: step for p, step in found.items() if step is not None and step.param is p}
+    steps = {p: after.get(r) for p, r in zip(op.params, op.body.results[op.early :], strict=True)}
+    return {p: step for p, step in steps.items() if step is not None and step.param is p}
 
 
 def settled(op: For | While) -> dict[Var, bool]:
@@ -262,14 +264,14 @@ def _implied(atom: Atom, value: bool, lets: Sequence[Let]) -> dict[Atom, bool]:
     return implied(atom, value, {v: let for let in lets for v in let.vars})
 
 
-def implied(atom: Atom, value: bool, made: Mapping[Var, Let]) -> dict[Atom, bool]:
-    """The truth values that follow from one. made: the let of each variable."""
-    found: dict[Atom, bool] = {}
+def implied(atom: Atom, value: bool, makers: Mapping[Var, Let]) -> dict[Atom, bool]:
+    """The truth values that follow from one. makers: the let of each variable."""
+    truths: dict[Atom, bool] = {}
     work = [(atom, value)]
     while work:
         atom, value = work.pop()
-        found[atom] = value
-        match made.get(atom) if isinstance(atom, Var) else None:
+        truths[atom] = value
+        match makers.get(atom) if isinstance(atom, Var) else None:
             case Let(_, Prim("not", (x,))):
                 work.append((x, not value))
             case Let(_, Prim("and" | "or" as name, (x, y))) if value == (name == "and"):
@@ -281,29 +283,29 @@ def implied(atom: Atom, value: bool, made: Mapping[Var, Let]) -> dict[Atom, bool
                         work.append((condition, chosen))
             case _:
                 pass
-    return found
+    return truths
 
 
 def _after(block: Block, holds: Mapping[Atom, bool], around: Mapping[Atom, _Step]) -> dict[Atom, _Step]:
     """How far numbers are from the state, those of a block among them, in an iteration in which truth values are
     these."""
-    found = dict(around)
+    steps = dict(around)
     for let in block.lets:
         match let.op:
-            case Prim("add", (x, Lit(value))) | Prim("add", (Lit(value), x)) if x in found:
-                found[let.vars[0]] = found[x].further(int(value))
-            case Prim("sub", (x, Lit(value))) if x in found:
-                found[let.vars[0]] = found[x].further(-int(value))
-            case IndexExpr(size) if base := [a for a in size.atoms() if a in found]:
+            case Prim("add", (x, Lit(value))) | Prim("add", (Lit(value), x)) if x in steps:
+                steps[let.vars[0]] = steps[x].further(int(value))
+            case Prim("sub", (x, Lit(value))) if x in steps:
+                steps[let.vars[0]] = steps[x].further(-int(value))
+            case IndexExpr(size) if base := [a for a in size.atoms() if a in steps]:
                 if isinstance(apart := (size - poly(base[0])).constant, int):
-                    found[let.vars[0]] = found[base[0]].further(apart)
+                    steps[let.vars[0]] = steps[base[0]].further(apart)
             case Assert(guarded=guarded):
-                found |= {v: found[s] for v, s in zip(let.vars, guarded, strict=True) if s in found}
+                steps |= {v: steps[s] for v, s in zip(let.vars, guarded, strict=True) if s in steps}
             case If() as branch if any(v.type == I64 for v in let.vars):
-                found |= _after_branch(let.vars, branch, holds, found)
+                steps |= _after_branch(let.vars, branch, holds, steps)
             case _:
                 pass
-    return found
+    return steps
 
 
 def _after_branch(

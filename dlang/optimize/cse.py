@@ -51,9 +51,9 @@ class _Alike:
         if self.nests:
             for nest in self.nests[len(self.keyed) :]:
                 self.keyed[nest.key] = nest.vars
-            found = self.keyed.get(new.key)
-            if found is not None:
-                return found
+            equal = self.keyed.get(new.key)
+            if equal is not None:
+                return equal
         self.nests.append(new)
         return None
 
@@ -97,26 +97,26 @@ class _Values(Rewriter):
             op, vars = self.once(op, vars)
         vars = tuple([self.bind(v) for v in vars])
         if op_blocks(op):
-            found = self.nest(_Nest(op, vars))
+            equal = self.nest(_Nest(op, vars))
         else:
             key = _key(op, vars)
-            found = self.known.get(key)
-            if found is None:
+            equal = self.known.get(key)
+            if equal is None:
                 self.known[key] = vars
                 self.added.append(key)
-        if found is None:
+        if equal is None:
             self.write(with_op(let, vars, op))
         else:
-            self.env.update(zip(vars, found, strict=True))
+            self.env.update(zip(vars, equal, strict=True))
         self.resolve(let.vars)
 
     def nest(self, new: _Nest) -> tuple[anf.Var, ...] | None:
         """Returns the variables that an equal operation with blocks binds; records this one if there is none."""
         outline = _outline(new.op, len(new.vars))
-        found = self.nests.setdefault(outline, _Alike()).find(new)
-        if found is None:
+        equal = self.nests.setdefault(outline, _Alike()).find(new)
+        if equal is None:
             self.nested.append(outline)
-        return found
+        return equal
 
     def resolve(self, vars: tuple[anf.Var, ...]) -> None:
         """Replacements are never themselves replaced: follows each to its end."""

@@ -58,7 +58,7 @@ def merged(block: anf.Block, effectful: frozenset[str]) -> anf.Block:
     items, joined = Items(), False
     alike: dict[Key, int] = {}  # the comprehensions that have the same axes, a bit for each
     near: dict[anf.Var, int] = {}  # those that read or give an array
-    made: dict[int, _Merged] = {}
+    merging: dict[int, _Merged] = {}
     for let in block.lets:
         op = let.op
         effects = is_effectful(op, effectful)
@@ -73,19 +73,19 @@ def merged(block: anf.Block, effectful: frozenset[str]) -> anf.Block:
         for v in arrays:
             sharing |= near.get(v, 0)
         for k in bits(items.joinable(let, alike.get(key, 0) & sharing)):
-            if made[k].takes(let, op):
+            if merging[k].takes(let, op):
                 items.join(k, let)
                 joined = True
                 break
         else:
             k = items.append(let, effects)
-            made[k] = _Merged(let, op)
+            merging[k] = _Merged(let, op)
             alike[key] = alike.get(key, 0) | 1 << k
         for v in (*arrays, *let.vars):
             near[v] = near.get(v, 0) | 1 << k
     if not joined:
         return block
-    for k, whole in made.items():
+    for k, whole in merging.items():
         items.lets[k] = whole.let()
     return anf.Block(items.ordered(), block.results)
 
@@ -375,12 +375,12 @@ class _Uses:
 def _once(read: anf.Read, axes: Sequence[anf.Axis]) -> bool:
     """Says whether no element is read twice: every axis has an entry for itself."""
     names = {axis.var for axis in axes}
-    found: set[anf.Var] = set()
+    separate: set[anf.Var] = set()
     for entry in read.index:
         mine = {a for a in entry.atoms() if a in names}
         if len(mine) == 1 and _multiple(entry, *mine):
-            found |= mine
-    return found == names
+            separate |= mine
+    return separate == names
 
 
 def _multiple(entry: anf.Size, axis: anf.Var) -> bool:
@@ -396,20 +396,20 @@ class _Producer:
 
     def code(self, k: int, most: int | None = None) -> list[anf.Let] | None:
         """The lets of the body that a result needs; None if more than `most` of them compute something."""
-        found: set[int] = set()
+        positions: set[int] = set()
         work: list[anf.Atom] = [self.op.body.results[k]]
         count = 0
         while work:
             a = work.pop()
             n = self.at.get(a) if isinstance(a, anf.Var) else None
-            if n is not None and n not in found:
-                found.add(n)
+            if n is not None and n not in positions:
+                positions.add(n)
                 op = self.op.body.lets[n].op
                 work += mentioned(op)
                 count += not isinstance(op, anf.IndexExpr)
                 if most is not None and count > most:
                     return None
-        return [self.op.body.lets[n] for n in sorted(found)]
+        return [self.op.body.lets[n] for n in sorted(positions)]
 
 
 class _Inliner(Rewriter):

@@ -111,13 +111,13 @@ class Items:
         used = mentioned(let.op)
         for var in let.vars:
             used += type_vars(var.type)
-        found = {self.home[v] for v in used if v in self.home}
+        sources = {self.home[v] for v in used if v in self.home}
         for var in consumed_by(let.op):
-            found |= self.users.get(var, set())
-        if self.last_effect is not None and self.last_effect not in found:
+            sources |= self.users.get(var, set())
+        if self.last_effect is not None and self.last_effect not in sources:
             if not stands_alone(let.op, self.certified):
-                found.add(self.last_effect)
-        return found
+                sources.add(self.last_effect)
+        return sources
 
     def _needs(self, let: Let) -> _Needs:
         """Finds the lets that a let depends on.

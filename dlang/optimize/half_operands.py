@@ -25,8 +25,8 @@ def _block(block: Block) -> Block:
     lets: list[Let] = []
     for let in block.lets:
         op = map_blocks(let.op, _block)
-        if isinstance(op, Comp) and (found := _cast(op)) is not None:
-            casts[let.vars[0]] = found
+        if isinstance(op, Comp) and (cast := _cast(op)) is not None:
+            casts[let.vars[0]] = cast
         elif isinstance(op, Contract):
             op = _product(op, casts)
         lets.append(let if op is let.op else Let(let.vars, op, let.span))

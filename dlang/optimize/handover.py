@@ -27,13 +27,13 @@ def handed_over(program: anf.Program, entries: Sequence[str] = ()) -> anf.Progra
     inner = {f.name: f for f in program.functions.values() if f.name in called and f.name not in entries}
     if not any(_pairs(f) for f in inner.values()):
         return program
-    found = _candidates(inner)
+    continued = _candidates(inner)
     while True:
-        kept = {name: _confirmed(inner[name], found) for name in found}
-        if kept == found:
+        kept = {name: _confirmed(inner[name], continued) for name in continued}
+        if kept == continued:
             break
-        found = kept
-    functions = {name: replace(f, continues=found.get(name, ())) for name, f in program.functions.items()}
+        continued = kept
+    functions = {name: replace(f, continues=continued.get(name, ())) for name, f in program.functions.items()}
     return replace(program, functions=functions)
 
 
@@ -56,9 +56,9 @@ def _candidates(functions: dict[str, anf.Function]) -> Continues:
         grew = False
         for name, f in functions.items():
             for j, result in enumerate(f.body.results):
-                found = _params_behind(f, result, sources[name], reached)
-                grew |= found != reached[name][j]
-                reached[name][j] = found
+                origins = _params_behind(f, result, sources[name], reached)
+                grew |= origins != reached[name][j]
+                reached[name][j] = origins
     out: dict[str, tuple[tuple[int, int], ...]] = {}
     for name, f in functions.items():
         allowed = set(_pairs(f))
@@ -89,7 +89,7 @@ def _params_behind(
     reached: dict[str, list[set[int]]],
 ) -> set[int]:
     positions = {p: k for k, p in enumerate(f.params) if isinstance(p.type, anf.Array)}
-    found: set[int] = set()
+    origins: set[int] = set()
     seen: set[anf.Atom] = set()
     work = [result]
     while work:
@@ -98,18 +98,18 @@ def _params_behind(
             continue
         seen.add(atom)
         if atom in positions:
-            found.add(positions[atom])
+            origins.add(positions[atom])
         match sources.get(atom, ()):
             case (anf.Call() as call, int(j)):
                 if call.function in reached:
                     work += [call.args[k] for k in reached[call.function][j]]
             case atoms:
                 work += [a for a in atoms if isinstance(a, anf.Var)]
-    return found
+    return origins
 
 
-def _confirmed(f: anf.Function, found: Continues) -> tuple[tuple[int, int], ...]:
+def _confirmed(f: anf.Function, continued: Continues) -> tuple[tuple[int, int], ...]:
     """Returns the pairs that hold on every path if those of all functions do."""
-    chains = UpdateChains(continues=found)
+    chains = UpdateChains(continues=continued)
     chains.add(f.body)
-    return tuple([(j, k) for j, k in found[f.name] if chains.root(f.body.results[j], 0) is f.params[k]])
+    return tuple([(j, k) for j, k in continued[f.name] if chains.root(f.body.results[j], 0) is f.params[k]])

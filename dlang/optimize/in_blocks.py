@@ -116,9 +116,9 @@ class _Body:
             if way.gives[var] is None:
                 yield var, anf.Reduce(shape, (), monoid, into)
             else:
-                made = self.code.atom(var)
-                rest = d.index[1:] if d is not None and isinstance(made.type, anf.Scalar) else ()  # of one element
-                yield var, anf.Reduce(shape, (self.first, *rest), "set" if into is None else monoid, into)
+                part = self.code.atom(var)
+                places = d.index[1:] if d is not None and isinstance(part.type, anf.Scalar) else ()  # of one element
+                yield var, anf.Reduce(shape, (self.first, *places), "set" if into is None else monoid, into)
 
     @property
     def start(self) -> anf.Size | None:
@@ -127,19 +127,19 @@ class _Body:
 
     def shape(self, shape: Sequence[anf.Size], split: Split) -> tuple[anf.Size, ...]:
         """The sizes that a block has of an array of these sizes."""
-        rest = without(shape, split)
-        return rest if split is None or self.count is None else inserted(rest, split, self.count)
+        unsplit = without(shape, split)
+        return unsplit if split is None or self.count is None else inserted(unsplit, split, self.count)
 
     def index(self, index: Sequence[anf.Size], split: Split) -> tuple[anf.Size, ...]:
         """The index into what a block has of an array."""
         return tuple(map(self.code.size, within(index, split, self.start)))
 
-    def name(self, var: anf.Var, made: anf.Atom, split: Split) -> None:
+    def name(self, var: anf.Var, part: anf.Atom, split: Split) -> None:
         """Notes what a block has of an array, or of a scalar."""
         self.splits[var] = split
-        self.code.env[var] = made
+        self.code.env[var] = part
         if isinstance(var.type, anf.Array):
-            self.code.locations[var] = Location(made, axis=split, start=self.start)
+            self.code.locations[var] = Location(part, axis=split, start=self.start)
 
     def bind(self, var: anf.Var, split: Split) -> anf.Var:
         """A fresh variable for what a block has of an array."""
@@ -153,10 +153,10 @@ class _Body:
 
     def enter(self, axis: anf.Var | None) -> anf.Var:
         """Has the code be at a value of an axis in the block; returns the axis there, which one value has not."""
-        here = anf.fresh("i" if axis is None else axis.name, I64)
+        inner = anf.fresh("i" if axis is None else axis.name, I64)
         if axis is not None:
-            self.code.env[axis] = self.first if self.count is None else anf.poly(here) + self.first
-        return here
+            self.code.env[axis] = self.first if self.count is None else anf.poly(inner) + self.first
+        return inner
 
     def let(self, let: anf.Let, way: Way, split: Split) -> None:
         match let.op:
@@ -186,9 +186,9 @@ class _Body:
 
     # ---- arrays ------------------------------------------------------------------------------------------------------
     def array(self, array: anf.Var) -> anf.Var:
-        found = self.code.atom(array)
-        assert isinstance(found, anf.Var)
-        return found
+        part = self.code.atom(array)
+        assert isinstance(part, anf.Var)
+        return part
 
     def operand(self, array: anf.Var, names: Sequence[int], name: int) -> anf.Var:
         """An operand of a product: of one that is split, the part of the block."""
@@ -211,9 +211,9 @@ class _Body:
         (var,) = let.vars
         axis, split = way.axes[var], way.gives[var]
         assert axis is not None and split is not None
-        here = self.enter(axis)
-        own = [here if a is axis else self.code.bind(a) for a in op.axes]
-        axes = tuple([a for a in own if a is not here or self.count is not None])
+        inner = self.enter(axis)
+        view_axes = [inner if a is axis else self.code.bind(a) for a in op.axes]
+        axes = tuple([a for a in view_axes if a is not inner or self.count is not None])
         index = self.index(op.index, self.splits.get(op.array))
         new = anf.View(self.array(op.array), axes, self.shape(op.shape, split), index)
         self.lets.append(anf.Let((self.bind(var, split),), new, let.span))
@@ -221,13 +221,13 @@ class _Body:
     # ---- comprehensions ----------------------------------------------------------------------------------------------
     def comp(self, let: anf.Let, op: anf.Comp, axis: anf.Var | None) -> None:
         """A comprehension, of which an axis is split."""
-        here = self.enter(axis)
+        inner_axis = self.enter(axis)
         axes: list[anf.Axis] = []
         for a in op.axes:
             if a.var is not axis:
                 axes.append(self.code.axis(a))
             elif self.count is not None:
-                axes.append(anf.Axis(here, (anf.ZERO,), (self.count,)))
+                axes.append(anf.Axis(inner_axis, (anf.ZERO,), (self.count,)))
         self.code.numbers.clear()
         body = self.code.block(op.body)
         lets = (*self.code.numbers, *body.lets)
@@ -235,17 +235,17 @@ class _Body:
         destinations = tuple([self.destination(d, s) for d, s in zip(op.destinations, splits, strict=True)])
         if axes or any(d.index or d.into is not None for d in destinations):
             new = anf.Comp(tuple(axes), anf.Block(lets, body.results), destinations)
-            made: list[anf.Atom] = [anf.fresh(v.name, t) for v, t in zip(let.vars, comp_types(new), strict=True)]
-            self.lets.append(anf.Let(tuple([v for v in made if isinstance(v, anf.Var)]), new, let.span))
+            results: list[anf.Atom] = [anf.fresh(v.name, t) for v, t in zip(let.vars, comp_types(new), strict=True)]
+            self.lets.append(anf.Let(tuple([v for v in results if isinstance(v, anf.Var)]), new, let.span))
         else:
-            made = list(body.results)
+            results = list(body.results)
             self.lets += lets
         for k, (d, inner) in enumerate(zip(op.destinations, destinations, strict=True)):
             if d.into is not None and d.into in self.splits and not inner.shape:
-                both = anf.fresh("t", made[k].type)
-                self.lets.append(anf.Let((both,), anf.Prim("add", (self.code.atom(d.into), made[k])), let.span))
-                made[k] = both
-        for named in zip(let.vars, made, splits, strict=True):
+                both = anf.fresh("t", results[k].type)
+                self.lets.append(anf.Let((both,), anf.Prim("add", (self.code.atom(d.into), results[k])), let.span))
+                results[k] = both
+        for named in zip(let.vars, results, splits, strict=True):
             self.name(*named)
 
     def destination(self, d: anf.Destination, split: Split) -> anf.Destination:

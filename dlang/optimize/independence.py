@@ -39,8 +39,8 @@ def _alone(op: Op, known: Knowledge, certified: _Certified) -> bool:
         case Read(array, index) | Update(array, index, _):
             return _inside(index, _shape(array), known, certified)
         case View(array, axes, shape, index):
-            own = [Axis(v, (ZERO,), (size,)) for v, size in zip(axes, shape, strict=True)]
-            return _inside(index, _shape(array), known.within(own), certified)
+            view_axes = [Axis(v, (ZERO,), (size,)) for v, size in zip(axes, shape, strict=True)]
+            return _inside(index, _shape(array), known.within(view_axes), certified)
         case Comp(axes, body, destinations):
             inner = known.within(axes)
             if not _block_alone(body, inner, certified):

@@ -102,8 +102,8 @@ def _called(f: anf.Function, derivatives: bool) -> list[str]:
 
 def _callees_first(called: dict[str, list[str]], entries: Sequence[str]) -> tuple[list[str], set[str]]:
     """The functions that the entries reach, each after what it calls, and those that can reach themselves."""
-    found = components(called, entries)
-    return [name for component in found for name in reversed(component)], in_cycles(called, found)
+    cycles = components(called, entries)
+    return [name for component in cycles for name in reversed(component)], in_cycles(called, cycles)
 
 
 class _Inliner(Rewriter):

@@ -79,28 +79,28 @@ def _quick(op: anf.For | anf.While) -> tuple[anf.Block, list[bool]] | None:
 
 def _dependent(op: anf.For | anf.While, state: list[anf.Var]) -> set[anf.Var] | None:
     """Returns the variables that depend on scalars of the state, if an infinity or NaN in these reaches all of them."""
-    found = set(state)
+    dependent = set(state)
     results = op.body.results[1:] if op.early else op.body.results
     while True:
         for let in op.body.lets:
-            if found.isdisjoint(free_vars(let.op)):
+            if dependent.isdisjoint(free_vars(let.op)):
                 continue
             match let.op:
                 case anf.Prim("add" | "sub" | "neg" | "mul" | "zero_safe_mul" | "zero_safe_mul_both"):
-                    found.add(let.vars[0])
-                case anf.Prim("select", (condition, *_)) if condition not in found:
-                    found.add(let.vars[0])
+                    dependent.add(let.vars[0])
+                case anf.Prim("select", (condition, *_)) if condition not in dependent:
+                    dependent.add(let.vars[0])
                 case anf.Cast() if is_float(let.vars[0].type):
-                    found.add(let.vars[0])
+                    dependent.add(let.vars[0])
                 case _:
                     return None
-        handed_on = {p for p, r in zip(op.params, results, strict=True) if r in found} - found
+        handed_on = {p for p, r in zip(op.params, results, strict=True) if r in dependent} - dependent
         if not handed_on:
             break
-        found |= handed_on
-    if isinstance(op, anf.While) and not found.isdisjoint(free_vars(op.condition)):
+        dependent |= handed_on
+    if isinstance(op, anf.While) and not dependent.isdisjoint(free_vars(op.condition)):
         return None
-    return None if op.early and op.body.results[0] in found else found
+    return None if op.early and op.body.results[0] in dependent else dependent
 
 
 def _tried(let: anf.Let, op: anf.For | anf.While, body: anf.Block, dependent: list[bool]) -> Iterator[anf.Let]:
@@ -231,11 +231,11 @@ class _Linear:
             case anf.Prim("zero_safe_mul" | "zero_safe_mul_both", (c, d)) if (
                 form := self.form(c)
             ) is not None and self.form(d) is None:
-                rest = form.rest
-                if rest is not None:
-                    assert rest.atom is not None
-                    rest = _Signed(self.emit("mul", rest.atom, d), rest.negative)
-                return _Form({v: self.times(e, d) for v, e in form.entries.items()}, rest)
+                constant = form.rest
+                if constant is not None:
+                    assert constant.atom is not None
+                    constant = _Signed(self.emit("mul", constant.atom, d), constant.negative)
+                return _Form({v: self.times(e, d) for v, e in form.entries.items()}, constant)
             case anf.Prim("neg", (c,)) if (form := self.form(c)) is not None:
                 return _negated(form)
             case anf.Prim("add" | "sub" as name, (x, y)) if not (self.form(x) is self.form(y) is None):
@@ -254,18 +254,18 @@ class _Linear:
     def times(self, entry: _Signed, d: anf.Atom) -> _Signed:
         if entry.atom is None:
             return _Signed(d, entry.negative)
-        made = self.emit("mul", entry.atom, d)
-        self.composite.add(made)
-        return _Signed(made, entry.negative)
+        product = self.emit("mul", entry.atom, d)
+        self.composite.add(product)
+        return _Signed(product, entry.negative)
 
     def sum(self, x: _Signed, y: _Signed, dtype: str) -> _Signed:
         """x + y, whose sign is that of x unless only y is positive."""
         if x.negative and not y.negative:
             x, y = y, x
         one = anf.Lit(1.0, dtype)
-        made = self.emit("add" if x.negative == y.negative else "sub", x.atom or one, y.atom or one)
-        self.composite.add(made)
-        return _Signed(made, x.negative)
+        total = self.emit("add" if x.negative == y.negative else "sub", x.atom or one, y.atom or one)
+        self.composite.add(total)
+        return _Signed(total, x.negative)
 
     def emit(self, name: str, *args: anf.Atom) -> anf.Var:
         var = anf.fresh("t", anf.Scalar(dtype_of(args[0])))

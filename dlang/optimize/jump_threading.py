@@ -91,15 +91,15 @@ def _value(condition: Atom, first: Let, a: If, between: Sequence[Let], arm: Bloc
     if condition == a.condition:
         return taken
     known: dict[Var, Atom] = dict(zip(first.vars, arm.results, strict=True))
-    made = {let.vars[0]: let.op.variant.tag for let in arm.lets if isinstance(let.op, Construct)}
+    tags = {let.vars[0]: let.op.variant.tag for let in arm.lets if isinstance(let.op, Construct)}
     for let in between:
         match let.op:
             case Prim(name, args):
-                found = [known.get(x, x) if isinstance(x, Var) else x for x in args]
-                numbers = tuple([x for x in found if isinstance(x, Lit)])
-                value = fold(name, numbers) if len(numbers) == len(found) else None
-            case Tag(Var() as node) if isinstance(of := known.get(node), Var) and of in made:
-                value = Lit(made[of], "i64")
+                operands = [known.get(x, x) if isinstance(x, Var) else x for x in args]
+                numbers = tuple([x for x in operands if isinstance(x, Lit)])
+                value = fold(name, numbers) if len(numbers) == len(operands) else None
+            case Tag(Var() as node) if isinstance(of := known.get(node), Var) and of in tags:
+                value = Lit(tags[of], "i64")
             case _:
                 value = None
         if value is not None:
@@ -111,12 +111,12 @@ def _value(condition: Atom, first: Let, a: If, between: Sequence[Let], arm: Bloc
 def _slice(lets: Sequence[Let], user: Let) -> list[Let]:
     """Selects the lets that a later one needs."""
     needed = set(mentioned(user.op))
-    found: list[Let] = []
+    needed_lets: list[Let] = []
     for let in reversed(lets):
         if not needed.isdisjoint(let.vars):
-            found.append(let)
+            needed_lets.append(let)
             needed.update(mentioned(let.op))
-    return found[::-1]
+    return needed_lets[::-1]
 
 
 def _is_small(block: Block) -> bool:

@@ -114,11 +114,11 @@ def without(
     body: Sequence[anf.Let], code: Liftable, by: Mapping[anf.Var, anf.Op], used: Iterable[anf.Var]
 ) -> list[anf.Let]:
     """The body without code that was lifted, but for what is used elsewhere. by: what now gives what was stored."""
-    stored, own = set(code.stored), {v for let in code.lets for v in let.vars}
+    stored, lifted = set(code.stored), {v for let in code.lets for v in let.vars}
     replaced: list[tuple[anf.Let, bool]] = []  # with whether it has moved
     for k, let in enumerate(body):
         if stored.isdisjoint(let.vars):
-            replaced.append((let, own.issuperset(let.vars) if let.vars else k in code.places))
+            replaced.append((let, lifted.issuperset(let.vars) if let.vars else k in code.places))
         else:
             replaced += [(anf.Let((v,), by[v], let.span), True) for v in let.vars if v in by]
     wanted = set(used)

@@ -28,7 +28,7 @@ def merge_mutual(program: Program) -> Program:
 def _cycles(program: Program) -> list[list[str]]:
     """The sets of two functions or more that can reach one another by tail calls."""
     calls = {name: {c.function for c in tail_calls(f.body)} for name, f in program.functions.items()}
-    calls = {name: found for name, found in calls.items() if found - {name}}
+    calls = {name: callees for name, callees in calls.items() if callees - {name}}
     reach: dict[str, set[str]] = {}
     for name in calls:
         seen: set[str] = set()
@@ -126,16 +126,16 @@ class _Merger:
                 if position is None or last is None:
                     return block
                 lets = list(block.lets[:-1])
-                own: dict[Var, Atom] = {slot: slot for slot in self.slots}
-                call = Call(self.name, self._arguments(position, args, own, lets))
+                values: dict[Var, Atom] = {slot: slot for slot in self.slots}
+                call = Call(self.name, self._arguments(position, args, values, lets))
                 return Block((*lets, Let(last.vars, call, last.span)), block.results)
             case If(condition, then, otherwise) if last is not None:
                 op = If(condition, self._redirected(then), self._redirected(otherwise))
                 return Block((*block.lets[:-1], Let(last.vars, op, last.span)), block.results)
         return block
 
-    def _arguments(self, k: int, args: Sequence[Atom], own: dict[Var, Atom], lets: list[Let]) -> tuple[Atom, ...]:
-        """The arguments of the merged function for those of a member. own: values for slots that it does not use."""
+    def _arguments(self, k: int, args: Sequence[Atom], values: dict[Var, Atom], lets: list[Let]) -> tuple[Atom, ...]:
+        """The arguments of the merged function for those of a member. values: values for slots that it does not use."""
         given = {self.maps[k][p]: a for p, a in zip(self.members[k].params, args, strict=True)}
         env = Renaming({})
         out: list[Atom] = [Lit(k, "i64")]
@@ -143,7 +143,7 @@ class _Merger:
             value = given.get(slot)
             if value is None:
                 type = env.type(slot.type)
-                value = own.get(slot)
+                value = values.get(slot)
                 if value is None or (isinstance(type, Array) and type != value.type):
                     value = blank(Var(slot.name, type), lets)
             env.env[slot] = value

@@ -102,14 +102,14 @@ class _Versions:
 
     def made(self) -> dict[str, anf.Function]:
         """All versions, and those that they call."""
-        made: dict[str, anf.Function] = {}
-        while len(made) < len(self.names):
+        versions: dict[str, anf.Function] = {}
+        while len(versions) < len(self.names):
             for (function, lent), name in list(self.names.items()):
-                if name not in made:
-                    made[name] = _version(self.functions[function], name, lent, self)
+                if name not in versions:
+                    versions[name] = _version(self.functions[function], name, lent, self)
         order = {name: k for k, name in enumerate(self.functions)}
         places = {name: order[function] for (function, _), name in self.names.items()}
-        return {name: made[name] for name in sorted(made, key=places.__getitem__)}
+        return {name: versions[name] for name in sorted(versions, key=places.__getitem__)}
 
 
 def _version(function: anf.Function, name: str, lent: frozenset[int], versions: _Versions) -> anf.Function:
@@ -251,12 +251,12 @@ class _Owner:
 
     def canonical(self, root: anf.Var) -> anf.Var:
         """The root that stands for one."""
-        found = root
-        while found in self.one_with:
-            found = self.one_with[found]
-        while root is not found:
-            self.one_with[root], root = found, self.one_with[root]
-        return found
+        representative = root
+        while representative in self.one_with:
+            representative = self.one_with[representative]
+        while root is not representative:
+            self.one_with[root], root = representative, self.one_with[root]
+        return representative
 
     def until_last_use(self, var: anf.Var) -> None:
         """Notes that a variable holds what it holds until nothing in the block under way uses it."""
@@ -494,8 +494,8 @@ class _Owner:
         for j, k in self.versions.uses.continues.get(op.function, ()):
             arg = args[k]
             assert isinstance(arg, anf.Var)
-            args[k] = own = self.consume(arg, frame, others(k))
-            self.taken(let.vars[j], own)
+            args[k] = consumed = self.consume(arg, frame, others(k))
+            self.taken(let.vars[j], consumed)
         lent = [
             k
             for k in self.versions.uses.wanted.get(op.function, ())
@@ -529,13 +529,13 @@ class _Owner:
 
         Of several the product that was made last: the comprehension may run with it, block by block.
         """
-        found: list[anf.Var] = []
+        arrays: list[anf.Var] = []
         for array in arrays_at_own_points(op, position):
             roots = self.roots_of(array)
             others = {*mentioned(op)} - {array} | {*taken} | self.lent
             if array not in self.strided and self.own(roots, frame, others):
-                found.append(array)
-        return max(found, key=lambda array: self.products.get(array, -1), default=None)
+                arrays.append(array)
+        return max(arrays, key=lambda array: self.products.get(array, -1), default=None)
 
     def loop(self, let: anf.Let, op: anf.For | anf.While, frame: _Frame) -> None:
         carried = [_is_array(p) and p in self.wanted for p in op.params]

@@ -117,13 +117,15 @@ def _two(let: anf.Let, op: anf.Comp) -> list[anf.Let]:
     if None in shape or not scalars:
         return [let]
     sizes = tuple([s for s in shape if s is not None])
-    own = anf.Reduce(sizes, tuple([anf.poly(a.var) for a in op.axes]), "set")
+    destination = anf.Reduce(sizes, tuple([anf.poly(a.var) for a in op.axes]), "set")
     kept = tuple(
         [anf.fresh(v.name, type_of(dtype_of(r), sizes)) for v, r in zip(let.vars, op.body.results, strict=True)]
     )
-    first = Renaming({}, renew=True).let(anf.Let(kept, anf.Comp(op.axes, op.body, (own,) * len(kept)), let.span))
+    first = Renaming({}, renew=True).let(
+        anf.Let(kept, anf.Comp(op.axes, op.body, (destination,) * len(kept)), let.span)
+    )
     reads = [
-        anf.Let((anf.fresh("t", r.type),), anf.Read(v, own.index))
+        anf.Let((anf.fresh("t", r.type),), anf.Read(v, destination.index))
         for v, r in zip(first.vars, op.body.results, strict=True)
     ]
     body = anf.Block(tuple(reads), tuple([read.vars[0] for read in reads]))

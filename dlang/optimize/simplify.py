@@ -46,8 +46,8 @@ class _Simplifier(Elements):
             case anf.If() if isinstance(known := self.atom(op.condition), anf.Lit):
                 self.splice(op.then if known.value else op.otherwise, let.vars)
                 return
-            case anf.Fields(variant, node) if (made := self.made(self.atom(node), variant)) is not None:
-                self.env.update(zip(let.vars, made.args, strict=True))
+            case anf.Fields(variant, node) if (construct := self.made(self.atom(node), variant)) is not None:
+                self.env.update(zip(let.vars, construct.args, strict=True))
                 return
             case anf.For() | anf.While():
                 if self.loop(let, op):
@@ -83,8 +83,8 @@ class _Simplifier(Elements):
 
     def made(self, node: anf.Atom, variant: anf.Variant) -> anf.Construct | None:
         """The operation that makes a node, if it is known. An arm that is never reached may take it for another one."""
-        made = self.definition(node)
-        return made if isinstance(made, anf.Construct) and made.variant.tag == variant.tag else None
+        operation = self.definition(node)
+        return operation if isinstance(operation, anf.Construct) and operation.variant.tag == variant.tag else None
 
     # ---- operations of one result
     def simplest(self, op: anf.Op, let: anf.Let) -> anf.Op | anf.Atom:
@@ -103,8 +103,8 @@ class _Simplifier(Elements):
         if op.IS.scalar:
             return simpler(self, op)
         match op:
-            case anf.Tag(node) if isinstance(made := self.definition(node), anf.Construct):
-                return anf.Lit(made.variant.tag, "i64")
+            case anf.Tag(node) if isinstance(construct := self.definition(node), anf.Construct):
+                return anf.Lit(construct.variant.tag, "i64")
             case anf.Copy(array):
                 return array
             case anf.StopGradient(arg):
@@ -127,21 +127,21 @@ class _Simplifier(Elements):
             return {}
         reads = {let.vars[0]: let.op for let in op.body.lets if isinstance(let.op, anf.Read)}
         reduced = [d for d in op.destinations if isinstance(d, anf.Reduce)]
-        found = {}
+        copied = {}
         for k, (var, value, d) in enumerate(zip(vars, op.body.results, op.destinations, strict=True)):
             read = reads.get(value) if isinstance(value, anf.Var) else None
             if read is None or not isinstance(read.array.type, anf.Array):
                 continue
             if d.into is read.array and d.index == read.index and isinstance(d, anf.Reduce) and d.monoid == "set":
                 if d.after is None and all(other.after != k for other in reduced):
-                    found[k] = read.array
+                    copied[k] = read.array
                 continue
             if (entries := point_of(op, k)) is None:
                 continue
             whole = None not in entries and [i.atom for i in read.index] == list(entries)
             if whole and self.same_type(read.array.type, var.type) and read.array.type.shape == d.shape:
-                found[k] = read.array
-        return found
+                copied[k] = read.array
+        return copied
 
     def branch(self, op: anf.If) -> anf.Op | anf.Atom | None:
         """A branch of one result whose arms agree, or that is its condition."""
@@ -265,12 +265,12 @@ class _Simplifier(Elements):
 def _settled(op: anf.For) -> list[int]:
     """The state that no iteration reads and that each sets to one value, which is known before the loop."""
     inside = {op.index, *op.params, *[v for let in op.body.lets for v in let.vars]}
-    found = [] if op.early else [k for k, value in enumerate(op.body.results) if value not in inside]
-    if not found:
+    unread = [] if op.early else [k for k, value in enumerate(op.body.results) if value not in inside]
+    if not unread:
         return []
     read: set[anf.Atom] = {v for let in op.body.lets for v in mentioned(let.op)}
     read.update(v for k, value in enumerate(op.body.results) for v in [value, *type_vars(op.params[k].type)])
-    return [k for k in found if op.params[k] not in read]
+    return [k for k in unread if op.params[k] not in read]
 
 
 def _without_settled(let: anf.Let, op: anf.For, settled: list[int]) -> list[anf.Let]:

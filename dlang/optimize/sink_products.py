@@ -67,20 +67,20 @@ class _Sum:
 
 def _loop(let: anf.Let, op: anf.For, sizes: set[anf.Var], zeros: set[anf.Var]) -> list[anf.Let]:
     """The lets in the place of a loop."""
-    found = _Finder(op).sums()
-    if not found:
+    sums = _Finder(op).sums()
+    if not sums:
         return [let]
     b = Builder({}, let.span)
     with b.scope() as before:
         iterations = op.high - op.low
         if iterations.atom is None or iterations.atom not in sizes:
             iterations = anf.poly(b.prim("maximum", b.size(iterations), anf.Lit(0, "i64"), name="iterations"))
-    made = _Deferred(let, op, iterations, found, zeros)
-    after = made.products()
+    deferred = _Deferred(let, op, iterations, sums, zeros)
+    after = deferred.products()
     if after is None:
         return [let]
-    loop = made.loop()
-    return [*before, *made.before, loop, *after]
+    loop = deferred.loop()
+    return [*before, *deferred.before, loop, *after]
 
 
 class _Finder:
@@ -93,11 +93,11 @@ class _Finder:
         self.home = {v: at for at, let in enumerate(op.body.lets) for v in let.vars}
 
     def sums(self) -> list[_Sum]:
-        found = []
+        sums = []
         for state, (param, result) in enumerate(zip(self.op.params, self.op.body.results, strict=True)):
             if isinstance(param.type, anf.Array) and self.uses.get(param) == 1 and isinstance(result, anf.Var):
-                found += self.sum(state, param, result)
-        return found
+                sums += self.sum(state, param, result)
+        return sums
 
     def sum(self, state: int, param: anf.Var, result: anf.Var) -> list[_Sum]:
         at = self.home.get(result)
@@ -118,7 +118,7 @@ class _Finder:
     def kept(self, op: anf.Comp, code: Sequence[anf.Let], d: anf.Destination) -> tuple[anf.Var, ...] | None:
         """The arrays of an iteration that the code reads; None if it needs anything else of the iteration."""
         one = self.one
-        found: dict[anf.Var, None] = {}
+        arrays: dict[anf.Var, None] = {}
         if not one.is_fixed(*d.shape, *(s for a in op.axes for s in (*a.lows, *a.highs))) or not one.is_known(*d.index):
             return None
         growing = any(one.slope((entry,)) in (1, -1) for entry in d.index)  # a slice for each iteration
@@ -129,7 +129,7 @@ class _Finder:
                 case anf.Read(array, index) if array in one.computed:
                     if array in self.op.params or not one.is_fixed(*index, *array_type(array).shape):
                         return None
-                    found[array] = None
+                    arrays[array] = None
                 case anf.Read(array, index):
                     growing |= any(map(one.moves, index))
                 case anf.Prim() | anf.Cast():
@@ -137,7 +137,7 @@ class _Finder:
                         return None
                 case _:
                     return None
-        return tuple(found) if growing and found else None
+        return tuple(arrays) if growing and arrays else None
 
 
 class _Deferred:
@@ -164,14 +164,14 @@ class _Deferred:
 
     def products(self) -> list[anf.Let] | None:
         """The sums over all iterations at once; None if none of them is a product."""
-        made = []
+        products = []
         for s in list(self.sums):
             product = self.product(s)
             if product is None:
                 self.sums.remove(s)
             else:
-                made.append(product)
-        return made or None
+                products.append(product)
+        return products or None
 
     def product(self, s: _Sum) -> anf.Let | None:
         comp = self.op.body.lets[s.at].op
@@ -226,7 +226,7 @@ class _Deferred:
 
 def _stacks(let: anf.Let, op: anf.For, one: Iteration) -> dict[anf.Var, Location]:
     """The arrays of which each iteration keeps a copy in a slice of its own, and where that is after the loop."""
-    found = {}
+    stacks = {}
     uses = count_uses(op.body)
     for inner in op.body.lets:
         if not isinstance(inner.op, anf.Comp):
@@ -242,10 +242,10 @@ def _stacks(let: anf.Let, op: anf.For, one: Iteration) -> dict[anf.Var, Location
             at = [j for j, e in enumerate(d.index) if one.moves(e)]
             if op.body.results[state] is not var or uses[d.into] != 1 or uses[var] != 1 or len(at) != 1:
                 continue
-            entry, rest = d.index[at[0]], without(d.index, at[0])
-            axes = [e.atom for e in rest]
-            if one.slope((entry,)) == 0 or not one.is_known(entry) or read.index != rest or set(axes) != set(full):
+            entry, others = d.index[at[0]], without(d.index, at[0])
+            axes = [e.atom for e in others]
+            if one.slope((entry,)) == 0 or not one.is_known(entry) or read.index != others or set(axes) != set(full):
                 continue
             if len(axes) == len(full) and tuple([full[a] for a in axes if a]) == array_type(read.array).shape:
-                found[read.array] = Location(let.vars[state], (entry,), at[0])
-    return found
+                stacks[read.array] = Location(let.vars[state], (entry,), at[0])
+    return stacks

@@ -41,17 +41,17 @@ def _loop(let: Let, op: For, zeros: set[Var]) -> list[Let]:
         if op.init[k] not in zeros or uses.get(param) != 1 or not isinstance(result, Var) or uses.get(result) != 1:
             continue
         at = next((j for j, inner in enumerate(lets) if result in inner.vars), None)
-        made = None if at is None else lets[at]
-        if at is None or made is None or not isinstance(made.op, Comp):
+        write = None if at is None else lets[at]
+        if at is None or write is None or not isinstance(write.op, Comp):
             continue
-        position = made.vars.index(result)
-        whole = _set(made.op, position, op, param)
+        position = write.vars.index(result)
+        whole = _set(write.op, position, op, param)
         if whole is None:
             continue
-        destinations = list(made.op.destinations)
+        destinations = list(write.op.destinations)
         to = destinations[position]
         destinations[position] = Reduce(to.shape, to.index, "set", to.into)
-        lets[at] = Let(made.vars, Comp(made.op.axes, made.op.body, tuple(destinations)), made.span)
+        lets[at] = Let(write.vars, Comp(write.op.axes, write.op.body, tuple(destinations)), write.span)
         if whole:
             assert isinstance(param.type, Array)
             empty = fresh(param.name, let.vars[k].type)
@@ -69,9 +69,9 @@ def _set(comp: Comp, k: int, loop: For, param: Var) -> bool | None:
     if not isinstance(d, Reduce) or d.monoid != "sum" or d.into is not param or dtype_of(param) not in ("f64", "f32"):
         return None
     inside = {loop.index, *loop.params} | {v for let in loop.body.lets for v in let.vars}
-    own = sizes_named(loop.body)
+    sizes = sizes_named(loop.body)
     axes = (Axis(loop.index, (loop.low,), (loop.high,)), *comp.axes)
-    index = tuple([e.substitute(own.get) for e in d.index])
+    index = tuple([e.substitute(sizes.get) for e in d.index])
     if len(d.shape) == 1 or any(size.mentions(inside) for size in d.shape) or not determines(axes, index):
         return None
     if covers(axes, d.shape, index):

@@ -56,9 +56,9 @@ def units(block: anf.Block) -> list[Unit]:
     makers = {v: let for let in block.lets for v in let.vars}
     taken: dict[anf.Var, Unit] = {}  # by the variables that are bound
     for let in block.lets:
-        found = _checked(let, makers, uses)
-        if found is not None:
-            taken |= {v: found for inner in found.lets for v in inner.vars}
+        checked = _checked(let, makers, uses)
+        if checked is not None:
+            taken |= {v: checked for inner in checked.lets for v in inner.vars}
     out: list[Unit] = []
     for let in block.lets:
         unit = (taken.get(let.vars[0]) if let.vars else None) or Unit((let,))
@@ -74,17 +74,23 @@ def _checked(let: anf.Let, makers: Mapping[anf.Var, anf.Let], uses: Mapping[anf.
         return None
     (product,) = op.otherwise.results
     test = makers.get(op.condition) if isinstance(op.condition, anf.Var) else None
-    made = makers.get(product) if isinstance(product, anf.Var) else None
-    if test is None or made is None or len(test.vars) > 1 or len(made.vars) > 1 or not isinstance(product, anf.Var):
+    product_let = makers.get(product) if isinstance(product, anf.Var) else None
+    if (
+        test is None
+        or product_let is None
+        or len(test.vars) > 1
+        or len(product_let.vars) > 1
+        or not isinstance(product, anf.Var)
+    ):
         return None
-    if not isinstance(test.op, anf.Comp) or not isinstance(made.op, anf.Contract) or uses[test.vars[0]] != 1:
+    if not isinstance(test.op, anf.Comp) or not isinstance(product_let.op, anf.Contract) or uses[test.vars[0]] != 1:
         return None
     keep = test.op.destinations[0]
     reads = [inner.op.array for inner in walk(test.op.body) if isinstance(inner.op, anf.Read)]
     if not isinstance(keep, anf.Reduce) or keep.monoid != "any" or reads != [product]:
         return None
     inside = sum(v is product for v in (*mentioned(test.op), *mentioned(op)))
-    return Unit((made, test, let)) if uses[product] == inside else None
+    return Unit((product_let, test, let)) if uses[product] == inside else None
 
 
 def ways(unit: Unit, nested: bool = False) -> Iterator[Way]:
@@ -102,9 +108,9 @@ def ways(unit: Unit, nested: bool = False) -> Iterator[Way]:
             if nested or is_plain(op):
                 for axis in op.axes:
                     size = extent(axis)
-                    found = None if size is None else _comp(unit, op, axis.var, size)
-                    if found is not None:
-                        yield found
+                    by_axis = None if size is None else _comp(unit, op, axis.var, size)
+                    if by_axis is not None:
+                        yield by_axis
         case anf.View() as op:
             for k, (axis_var, size) in enumerate(zip(op.axes, op.shape, strict=True)):
                 at = _shared(op.array, op.index, axis_var, size)
@@ -116,8 +122,8 @@ def ways(unit: Unit, nested: bool = False) -> Iterator[Way]:
 
 def _position(index: Sequence[anf.Size], axis: anf.Var) -> int | None:
     """Returns the position of the entry of an index that is just an axis, if the axis is in no other entry."""
-    found = [k for k, entry in enumerate(index) if entry.mentions((axis,))]
-    return found[0] if len(found) == 1 and index[found[0]].atom is axis else None
+    positions = [k for k, entry in enumerate(index) if entry.mentions((axis,))]
+    return positions[0] if len(positions) == 1 and index[positions[0]].atom is axis else None
 
 
 def _shared(array: anf.Var, index: Sequence[anf.Size], axis: anf.Var, size: anf.Size) -> Split:
@@ -147,9 +153,9 @@ def _products(unit: Unit, let: anf.Let, op: anf.Contract) -> Iterator[Way]:
 
 def _again(way: Way) -> Way | None:
     """The way of a product with what does it again: each comprehension of that has to split as the product does."""
-    made, test, branch = way.unit.lets
+    product_let, test, branch = way.unit.lets
     assert isinstance(branch.op, anf.If) and isinstance(test.op, anf.Comp)
-    (product,), (result,) = made.vars, branch.op.then.results
+    (product,), (result,) = product_let.vars, branch.op.then.results
     split = way.gives[product]
     arm = _Arm(way.size, dict(way.needs), {product: split})
     if not isinstance(result, anf.Var):
@@ -178,17 +184,17 @@ class _Arm:
         if not isinstance(op, anf.Comp) or len(let.vars) > 1 or let.vars[0] not in self.splits:
             return False
         split = self.splits[let.vars[0]]
-        own = set(self.splits)
+        earlier = set(self.splits)
         axis = self.axis(op, split)
         if axis is None:
-            if split is not None or any(d.into not in (None, *own) for d in op.destinations):
+            if split is not None or any(d.into not in (None, *earlier) for d in op.destinations):
                 return False
             for inner in walk(op.body):
                 if isinstance(inner.op, anf.Read):  # of a part of a sum
                     self.splits.setdefault(inner.op.array, None)
             self.axes[let.vars[0]] = None
             return True
-        way = _comp(Unit((let,)), op, axis, self.size, own)
+        way = _comp(Unit((let,)), op, axis, self.size, earlier)
         if way is None or way.gives[let.vars[0]] != split:
             return False
         for array, at in way.needs:
@@ -215,8 +221,8 @@ class _Arm:
 
 
 # ---- comprehensions --------------------------------------------------------------------------------------------------
-def _comp(unit: Unit, op: anf.Comp, axis: anf.Var, size: anf.Size, own: Iterable[anf.Var] = ()) -> Way | None:
-    """A comprehension done by parts of one of its axes. own: arrays that it may continue whatever they are."""
+def _comp(unit: Unit, op: anf.Comp, axis: anf.Var, size: anf.Size, continued: Iterable[anf.Var] = ()) -> Way | None:
+    """A comprehension done by parts of one of its axes. continued: arrays that it may continue whatever they are."""
     if size.mentions({a.var for a in op.axes}):
         return None
     gives: dict[anf.Var, Split] = {}
@@ -234,7 +240,7 @@ def _comp(unit: Unit, op: anf.Comp, axis: anf.Var, size: anf.Size, own: Iterable
         if isinstance(inner.op, anf.Read):
             needs.append((inner.op.array, _shared(inner.op.array, inner.op.index, axis, size)))
     arrays = {v for v in mentioned(op) if isinstance(v.type, anf.Array)}
-    arrays -= {a for a, _ in needs} | {v for let in walk(op.body) for v in let.vars} | set(own)
+    arrays -= {a for a, _ in needs} | {v for let in walk(op.body) for v in let.vars} | set(continued)
     needs += [(a, None) for a in arrays]
     return Way(unit, size, tuple(dict.fromkeys(needs)), gives, {unit.vars[0]: axis})
 

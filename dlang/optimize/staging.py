@@ -37,11 +37,11 @@ def staged(program: anf.Program, name: str, given: Set[int]) -> anf.Program:
             params.append(p)
     early, late = _split(f.body, set(params))
     crossing, again = _crossing(early, late, f.body.results)
-    rest = anf.Block((*[let for let in early if let in again], *late), f.body.results)
+    remaining = anf.Block((*[let for let in early if let in again], *late), f.body.results)
     values = tuple([v for let in early for v in let.vars if v in crossing])
     first = _early(f, params, early, values)
     handed = _formals(values, early)
-    second = replace(f, params=(*f.params, *handed.values()), body=Renaming(handed).block(rest))
+    second = replace(f, params=(*f.params, *handed.values()), body=Renaming(handed).block(remaining))
     return replace(program, functions={**program.functions, name: second, first.name: first})
 
 
@@ -92,8 +92,8 @@ def _apart(let: anf.Let, known: Set[anf.Var]) -> tuple[list[anf.Let], anf.Let]:
         index = tuple([anf.poly(axis.var) for axis in axes])
         assert isinstance(v.type, anf.Scalar)
         array = anf.fresh(v.name, anf.Array(v.type.dtype, shape))
-        made = anf.Comp(axes, anf.Block(cone.lets, (v,)), (anf.Reduce(shape, index, "set"),))
-        new.append(anf.Let((array,), Renaming({}, renew=True).op(made), let.span))
+        comprehension = anf.Comp(axes, anf.Block(cone.lets, (v,)), (anf.Reduce(shape, index, "set"),))
+        new.append(anf.Let((array,), Renaming({}, renew=True).op(comprehension), let.span))
         reads[v] = anf.Read(array, index)
     lets = [replace(x, op=reads[x.vars[0]]) if reads.keys() & set(x.vars) else x for x in comp.body.lets]
     body = replace(comp.body, lets=tuple(lets))
@@ -120,10 +120,10 @@ def _cone(
 ) -> _Cone:
     below = [cones[v] for v in mentions if v in cones]
     lets = (*dict.fromkeys([x for c in below for x in c.lets]), let)
-    own = frozenset(v for v in mentions if v in axes).union(*[c.axes for c in below])
+    own_axes = frozenset(v for v in mentions if v in axes).union(*[c.axes for c in below])
     ranks = [len(v.type.shape) for v in mentions if isinstance(v.type, anf.Array)] + [c.rank for c in below]
     expensive = is_slow(let.op)
-    return _Cone(lets, own, max(ranks, default=0), expensive or any(c.expensive for c in below))
+    return _Cone(lets, own_axes, max(ranks, default=0), expensive or any(c.expensive for c in below))
 
 
 def _may_move(let: anf.Let) -> bool:
@@ -176,16 +176,16 @@ def _is_cheap(let: anf.Let) -> bool:
 
 def _early(f: anf.Function, params: list[anf.Var], lets: list[anf.Let], values: tuple[anf.Var, ...]) -> anf.Function:
     renaming = Renaming({}, renew=True)
-    own = tuple([renaming.bind(p) for p in params])
+    formals = tuple([renaming.bind(p) for p in params])
     body = renaming.block(anf.Block(tuple(lets), values))
     results = _formals([v for v in body.results if isinstance(v, anf.Var)], body.lets)
-    return anf.Function(anf.early_name(f.name), own, tuple(results.values()), body, f.label, f.span)
+    return anf.Function(anf.early_name(f.name), formals, tuple(results.values()), body, f.label, f.span)
 
 
 def _formals(values: Sequence[anf.Var], lets: Sequence[anf.Let]) -> dict[anf.Var, anf.Var]:
     """A variable for each value of some lets, of a type whose sizes mention those that stand for themselves."""
     sizes = defined_sizes(lets)
-    made: dict[anf.Var, anf.Var] = {}
+    formals: dict[anf.Var, anf.Var] = {}
     for v in values:
-        made[v] = anf.fresh(v.name, Renaming(made).type(opened(v.type, sizes)))
-    return made
+        formals[v] = anf.fresh(v.name, Renaming(formals).type(opened(v.type, sizes)))
+    return formals

@@ -30,16 +30,16 @@ def stored(
     operation makes are followed into it at once, so the nest inside is gone through once.
     """
     lets = list(lets)
-    uses, made = _uses(Block(tuple(lets), (*used, *(v for v, *_ in values)))), _made(lets)
+    uses, makers = _uses(Block(tuple(lets), (*used, *(v for v, *_ in values)))), _made(lets)
     groups: dict[int, dict[int, Place]] = {}
     for var, tape, where in values:
-        at = made.get(var)
+        at = makers.get(var)
         if at is not None and uses[var] == 1:  # this one
             groups.setdefault(at, {})[lets[at].vars.index(var)] = (tape, where)
     ends: dict[Var, Var] = {}
     for at, places in groups.items():
-        lets[at], found = _where_made(lets, made, lets[at], places, uses)
-        ends |= found
+        lets[at], tapes_after = _where_made(lets, makers, lets[at], places, uses)
+        ends |= tapes_after
     b = Builder({}, lets[-1].span if lets else None)
     with b.scope() as more:
         tapes = [ends[var] if var in ends else written(b, var, tape, where) for var, tape, where in values]
@@ -59,26 +59,26 @@ def written(b: Builder, var: Atom, tape: Var, where: Where) -> Var:
 
 def _uses(block: Block) -> dict[Var, int]:
     """How often a block uses variables: as results, and how many of its lets mention them."""
-    found: dict[Var, int] = {}
+    counts: dict[Var, int] = {}
     for v in (v for let in block.lets for v in free_vars(let.op)):
-        found[v] = found.get(v, 0) + 1
+        counts[v] = counts.get(v, 0) + 1
     for r in block.results:
         if isinstance(r, Var):
-            found[r] = found.get(r, 0) + 1
-    return found
+            counts[r] = counts.get(r, 0) + 1
+    return counts
 
 
 def _made(lets: Sequence[Let]) -> dict[Var, int]:
     """Returns the positions of the lets that make arrays which may be written into a tape as they are."""
-    found: dict[Var, int] = {}
+    positions: dict[Var, int] = {}
     for at, let in enumerate(lets):
         if isinstance(let.op, Empty | For | If):
-            found.update((v, at) for v in let.vars if isinstance(v.type, Array))
-    return found
+            positions.update((v, at) for v in let.vars if isinstance(v.type, Array))
+    return positions
 
 
 def _where_made(
-    lets: Sequence[Let], made: Mapping[Var, int], let: Let, places: dict[int, Place], uses: Mapping[Var, int]
+    lets: Sequence[Let], makers: Mapping[Var, int], let: Let, places: dict[int, Place], uses: Mapping[Var, int]
 ) -> tuple[Let, dict[Var, Var]]:
     """A let that writes some of the arrays that it makes into tapes, and the tapes afterwards of those that it can.
 
@@ -90,7 +90,7 @@ def _where_made(
         case For():
             init = let.op.init
             starts = {k: a for k, a in enumerate(init) if k in places and isinstance(a, Var) and uses[a] == 1}
-            left = {k: places[k] for k, a in starts.items() if a in made and isinstance(lets[made[a]].op, Empty)}
+            left = {k: places[k] for k, a in starts.items() if a in makers and isinstance(lets[makers[a]].op, Empty)}
             while left:
                 loop, done = _loop(let.op, left)
                 if done == left.keys():
@@ -128,8 +128,8 @@ def _loop(op: For, places: Mapping[int, Place]) -> tuple[For, set[int]]:
     """
     mine = {k: fresh(tape.name, tape.type) for k, (tape, _) in places.items()}
     starts = {op.params[k]: (mine[k], where) for k, (_, where) in places.items()}
-    body, found = _through(op.body, starts)
-    done = {k for k in places if op.params[k] in found and found[op.params[k]] == k + op.early}
+    body, reached = _through(op.body, starts)
+    done = {k for k in places if op.params[k] in reached and reached[op.params[k]] == k + op.early}
     return replace(
         op,
         params=tuple([mine.get(k, p) for k, p in enumerate(op.params)]),
@@ -147,23 +147,23 @@ def _through(block: Block, starts: Mapping[Var, Place]) -> tuple[Block, dict[Var
     now = {v: (v, place) for v, place in starts.items() if uses.get(v) == 1}
     lets = []
     for let in block.lets:
-        here = {v: now[v][1] for v in free_vars(let.op) if v in now}
-        if here:
-            let, moved = _step(let, here)
+        places = {v: now[v][1] for v in free_vars(let.op) if v in now}
+        if places:
+            let, moved = _step(let, places)
             for v, (was, then) in moved.items():
                 start, (_, where) = now[v]
                 if uses.get(was) == 1:
                     now[was] = start, (then, where)
-            for v in here:
+            for v in places:
                 del now[v]
         lets.append(let)
-    found: dict[Var, int] = {}
+    positions: dict[Var, int] = {}
     results = list(block.results)
     for k, r in enumerate(block.results):
         if isinstance(r, Var) and r in now:
             start, (results[k], _) = now[r]
-            found[start] = k
-    return Block(tuple(lets), tuple(results)), found
+            positions[start] = k
+    return Block(tuple(lets), tuple(results)), positions
 
 
 def _step(let: Let, places: Mapping[Var, Place]) -> tuple[Let, dict[Var, tuple[Var, Var]]]:

@@ -51,7 +51,7 @@ def _of_one_side(let: anf.Let, op: anf.Comp) -> list[anf.Let]:
         for q in op.axes[k + 1 :]:
             if _is_pair(op, p, q):
                 choices = [_twins(op, p.var, q.var), _twins(op, q.var, p.var)]
-                twins = max(choices, key=lambda found: _benefit(op, found))
+                twins = max(choices, key=lambda twins_there: _benefit(op, twins_there))
                 if twins:
                     return _without(let, op, p.var, q.var, twins)
     return [let]
@@ -129,8 +129,8 @@ def _without(let: anf.Let, op: anf.Comp, p: anf.Var, q: anf.Var, twins: Sequence
             body_lets.append(anf.Let((turned,), anf.Prim("neg", (value,)), let.span))
             value = turned
         destination = replace(a, index=tuple(map(code.size, a.index)))
-        made = anf.Comp(axes, anf.Block(tuple(body_lets), (value,)), (destination,))
-        lets.append(anf.Let((let.vars[t.position],), made, let.span))
+        one_side = anf.Comp(axes, anf.Block(tuple(body_lets), (value,)), (destination,))
+        lets.append(anf.Let((let.vars[t.position],), one_side, let.span))
     return lets
 
 
@@ -184,8 +184,8 @@ class _Numbers:
         match let.op:
             case anf.Prim(name, args):
                 values = [self.of(a) for a in args]
-                found = [v for v in values if v is not None]
-                return self.primitive(name, args, found, let) if len(found) == len(values) else None
+                known = [v for v in values if v is not None]
+                return self.primitive(name, args, known, let) if len(known) == len(values) else None
             case anf.Cast(dtype, arg):
                 x = self.of(arg)
                 if x is None:

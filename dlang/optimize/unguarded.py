@@ -45,8 +45,8 @@ def checked(let: Let, op: Comp, k: int, code: Sequence[Let], products: Callable[
     test = Block((Let((value,), Read(fast, index)), Let((nan,), Prim("isnan", (value,)))), (nan,))
     yield Let((wrong,), Comp(axes, test, (Reduce((), (), "any"),)), let.span)
     slow, copied = fresh(result.name, result.type), fresh(result.name, result.type)
-    made = Comp(op.axes, Block(tuple(code), (op.body.results[k],)), (plain,))
-    body = refresh(Block((Let((slow,), made, let.span), _stored(slow, fast, copied)), (copied,)), {})
+    product = Comp(op.axes, Block(tuple(code), (op.body.results[k],)), (plain,))
+    body = refresh(Block((Let((slow,), product, let.span), _stored(slow, fast, copied)), (copied,)), {})
     right = result if destination.into is None else fresh(result.name, result.type)
     yield Let((right,), If(wrong, body, Block((), (fast,)), cold=True), let.span)
     if destination.into is not None:

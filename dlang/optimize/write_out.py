@@ -162,8 +162,8 @@ class Writer(Rewriter):
         op = self.op(let.op)
         known = evaluated(op)
         if isinstance(op, anf.Read) and op.array in self.apart:
-            dimensions, found = self.apart[op.array]
-            part = found[tuple([int(op.index[k].constant or 0) for k in dimensions])]
+            dimensions, atoms = self.apart[op.array]
+            part = atoms[tuple([int(op.index[k].constant or 0) for k in dimensions])]
             if isinstance(part, anf.Var) and isinstance(part.type, anf.Array):
                 op = anf.Read(part, _without(op.index, dimensions))
             else:
@@ -179,9 +179,9 @@ class Writer(Rewriter):
         around = self.lets
         if axes:
             self.lets = []
-        made: list[dict[Place, anf.Atom]] = []
+        parts_of: list[dict[Place, anf.Atom]] = []
         for d in op.destinations:
-            made.append({} if d.into is None else dict(self.apart[d.into][1]))
+            parts_of.append({} if d.into is None else dict(self.apart[d.into][1]))
         extremes: list[Best] = [{} for _ in op.destinations]
         for point in short.points():
             self.env.update(point)
@@ -189,26 +189,26 @@ class Writer(Rewriter):
             for inner in op.body.lets:
                 self.rule(inner)
             self.renew = False
-            for value, d, dimensions, found, best in zip(
-                op.body.results, op.destinations, short.dimensions, made, extremes, strict=True
+            for value, d, dimensions, atoms, best in zip(
+                op.body.results, op.destinations, short.dimensions, parts_of, extremes, strict=True
             ):
                 assert isinstance(d, anf.Reduce)
                 place = tuple([int(self.size(d.index[k]).constant or 0) for k in dimensions])
                 atom = self.atom(value)
                 if d.monoid in STAYS:
-                    self.extreme(let, d.monoid, place, atom, best, found)
-                elif d.monoid == "set" or place not in found:
-                    found[place] = atom
+                    self.extreme(let, d.monoid, place, atom, best, atoms)
+                elif d.monoid == "set" or place not in atoms:
+                    atoms[place] = atom
                 else:
-                    found[place] = self.combined(let, d.monoid, found[place], atom)
+                    atoms[place] = self.combined(let, d.monoid, atoms[place], atom)
         body, self.lets = self.lets, around
         if axes:
-            made = self.longer(let, op, short, axes, body, made)
-        for var, dimensions, found in zip(let.vars, short.dimensions, made, strict=True):
+            parts_of = self.longer(let, op, short, axes, body, parts_of)
+        for var, dimensions, atoms in zip(let.vars, short.dimensions, parts_of, strict=True):
             if dimensions:
-                self.apart[var] = dimensions, found
-            elif found[()] is not var:
-                self.env[var] = found[()]
+                self.apart[var] = dimensions, atoms
+            elif atoms[()] is not var:
+                self.env[var] = atoms[()]
 
     def longer(
         self,
@@ -217,23 +217,23 @@ class Writer(Rewriter):
         short: Short,
         axes: tuple[anf.Axis, ...],
         body: Sequence[anf.Let],
-        made: Sequence[Mapping[Place, anf.Atom]],
+        parts_of: Sequence[Mapping[Place, anf.Atom]],
     ) -> list[dict[Place, anf.Atom]]:
         """Writes the comprehension over the longer axes; returns the parts of each of its results."""
         vars: list[anf.Var] = []
         results: list[anf.Atom] = []
         destinations: list[anf.Destination] = []
         out: list[dict[Place, anf.Atom]] = []
-        for var, d, dimensions, found in zip(let.vars, op.destinations, short.dimensions, made, strict=True):
+        for var, d, dimensions, atoms in zip(let.vars, op.destinations, short.dimensions, parts_of, strict=True):
             assert isinstance(d, anf.Reduce)
             shape = _without(d.shape, dimensions)
             type = type_of(dtype_of(var), shape)
-            named = {place: anf.fresh(var.name, type) if dimensions else var for place in found}
+            named = {place: anf.fresh(var.name, type) if dimensions else var for place in atoms}
             vars += named.values()
-            results += found.values()
+            results += atoms.values()
             reduced = any(not mentions(d.index, axis.var) for axis in axes)
             destination = anf.Reduce(shape, _without(d.index, dimensions), d.monoid if reduced else "set")
-            destinations += [destination] * len(found)
+            destinations += [destination] * len(atoms)
             out.append({**named})
         comp = anf.Comp(axes, anf.Block(tuple(body), tuple(results)), tuple(destinations))
         self.write(anf.Let(tuple(vars), comp, let.span))
@@ -245,18 +245,18 @@ class Writer(Rewriter):
         return self.prim(let, first.type, COMBINE[monoid], first, second)
 
     def extreme(
-        self, let: anf.Let, monoid: str, place: Place, atom: anf.Atom, best: Best, found: dict[Place, anf.Atom]
+        self, let: anf.Let, monoid: str, place: Place, atom: anf.Atom, best: Best, positions: dict[Place, anf.Atom]
     ) -> None:
         """Takes one more value: the first NaN is the extreme, else the first of the greatest or the least values."""
         if place not in best:
-            best[place], found[place] = (0, atom), anf.Lit(0, "i64")
+            best[place], positions[place] = (0, atom), anf.Lit(0, "i64")
             return
         last, old = best[place]
         better = self.prim(let, BOOL, "not", self.prim(let, BOOL, STAYS[monoid], atom, old))
         if dtype_of(atom) in anf.FLOATS:
             better = self.prim(let, BOOL, "and", better, self.prim(let, BOOL, "eq", old, old))
         best[place] = last + 1, self.prim(let, atom.type, "select", better, atom, old)
-        found[place] = self.prim(let, I64, "select", better, anf.Lit(last + 1, "i64"), found[place])
+        positions[place] = self.prim(let, I64, "select", better, anf.Lit(last + 1, "i64"), positions[place])
 
     def prim(self, let: anf.Let, type: anf.Type, name: str, *args: anf.Atom) -> anf.Var:
         return self.emit(anf.Prim(name, args), type, span=let.span)

@@ -322,8 +322,8 @@ def filtered(f: Frame, c: core.Comprehension) -> Value:
             index = grid.enter(f, axes[0].var)
         with inside(f, places, [e.atom(i) for i in index]):
             holds = f.bool(c.condition)
-    (found,) = e.comp(axes, lets, (holds,), (Reduce(sizes, point, "set"),), ("bool",), "mask")
-    mask = e.reshape(found, (grid.count,))
+    (holding,) = e.comp(axes, lets, (holds,), (Reduce(sizes, point, "set"),), ("bool",), "mask")
+    mask = e.reshape(holding, (grid.count,))
     k = fresh("k", I64)
     e.facts.size(k)
     where = fresh("at", Array("i64", (poly(k),)))

@@ -67,7 +67,7 @@ def _exact(loop: loops.Loop, shapes: Mapping[loops.Buffer, tuple[Size, ...]]) ->
     largest, added = _Iterations(arrays, sums, True), _Iterations(arrays, sums, False)
     first = replace(_without_results(replace(loop, stmts=largest.statements(loop.stmts))), reductions=())
     second = replace(loop, stmts=added.statements(loop.stmts))
-    if _nest(first) is None or (made := _nest(second)) is None or _targets(made):
+    if _nest(first) is None or (second_nest := _nest(second)) is None or _targets(second_nest):
         return None
     out: list[loops.Stmt] = [stmt for one in sums.values() for stmt in one.begins()]
     out += [first, *[stmt for one in sums.values() for stmt in one.units()]]

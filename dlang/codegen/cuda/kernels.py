@@ -230,12 +230,12 @@ def _computed(name: str, x: Atom, y: Atom, out: list[loops.Stmt], stem: str = "c
 
 def _extreme(name: str, sizes: Sequence[Size], out: list[loops.Stmt]) -> Size:
     """The largest or the smallest of some sizes."""
-    found = sizes[0]
+    extreme = sizes[0]
     for size in sizes[1:]:
         var = fresh("bound", I64)
-        out.append(loops.Compute(var, name, (_value(found, out), _value(size, out))))
-        found = poly(var)
-    return found
+        out.append(loops.Compute(var, name, (_value(extreme, out), _value(size, out))))
+        extreme = poly(var)
+    return extreme
 
 
 def _value(size: Size, out: list[loops.Stmt]) -> Atom:

@@ -207,8 +207,8 @@ def _keeps_apart(
         step = offset.coefficient(level.var)
     except ValueError:
         return False
-    rest = offset.without(level.var)
-    return step.constant not in (None, 0) and not rest.mentions([v for v in inside if isinstance(v, Var)])
+    remainder = offset.without(level.var)
+    return step.constant not in (None, 0) and not remainder.mentions([v for v in inside if isinstance(v, Var)])
 
 
 def _is_rows(stmts: Sequence[loops.Stmt]) -> bool:
@@ -328,10 +328,10 @@ def handed_on(outer: Sequence[Reduction], inner: Sequence[Reduction]) -> tuple[R
     """The reductions of two loops as one: each of the outer one's is that of what the inner one gives."""
     if len(outer) != len(inner):
         return None
-    made = {r.result: r for r in inner}
+    by_result = {r.result: r for r in inner}
     out = []
     for r in outer:
-        part = made.get(r.value) if isinstance(r.value, Var) else None
+        part = by_result.get(r.value) if isinstance(r.value, Var) else None
         if part is None or part.monoid != r.monoid or r.rank is not part.position:
             return None
         out.append(replace(r, value=part.value, rank=part.rank))

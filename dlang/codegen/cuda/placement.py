@@ -118,13 +118,13 @@ def _placed(program: loops.Program, to: Measured) -> loops.Program:
         placer = Placer(launches, kernels, spaces_of(f, launches, program.functions), measure)
         body = placer.block(f.body, {}, leaves=name not in called)
         functions[name] = replace(f, body=body if measure is None else measure.whole(body), device=True)
-    made = replace(program, functions=functions, kernels=tuple(kernels.made), careful=fails)
+    placed = replace(program, functions=functions, kernels=tuple(kernels.made), careful=fails)
     if measure is None:
         for name in sorted(launches.functions - called):
-            made = _with_numbers(made, program.functions[name], launches, kernels)
-        return only_launched(made)
+            placed = _with_numbers(placed, program.functions[name], launches, kernels)
+        return only_launched(placed)
     hosts = [f for name, f in program.functions.items() if name not in launches.functions]
-    return replace(made, functions=measure.with_parts(functions, hosts), nests=measure.all_nests())
+    return replace(placed, functions=measure.with_parts(functions, hosts), nests=measure.all_nests())
 
 
 def _with_numbers(program: loops.Program, f: loops.Function, launches: Launching, kernels: Kernels) -> loops.Program:
@@ -139,5 +139,5 @@ def _with_numbers(program: loops.Program, f: loops.Function, launches: Launching
     body = placer.block(f.body, {p: loops.Load(p, buffer, ZERO) for p, buffer in floats.items()}, leaves=True)
     params = tuple([floats[p] if isinstance(p, Var) and p in floats else p for p in f.params])
     functions = {**program.functions, f.name: replace(f, params=params, body=body, device=True)}
-    made = replace(program, functions=functions, kernels=tuple(kernels.made))
-    return made if is_repeatable(made, f.name) else program
+    numbered = replace(program, functions=functions, kernels=tuple(kernels.made))
+    return numbered if is_repeatable(numbered, f.name) else program

@@ -667,7 +667,7 @@ class Numbers:
             (b, self.made(b.stmts, there)) for b in (branch.then, branch.otherwise)
         ]
         slots = enumerate(branch.results)
-        return [k for k, slot in slots if any(_is_one(slot, arm.results[k], made) for arm, made in arms)]
+        return [k for k, slot in slots if any(_is_one(slot, arm.results[k], tried) for arm, tried in arms)]
 
 
 def _is_one(slot: loops.Slot, value: loops.Value, numbers_made: Set[Var]) -> bool:

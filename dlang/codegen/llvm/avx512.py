@@ -44,10 +44,10 @@ def looked_up(e: Emitter, index: str, table: Sequence[float]) -> str:
         for start in range(0, TABLE, lanes)
     ]
     name = "permvar.sf.512" if len(halves) == 1 else "vpermi2var.pd.512"
-    found = []
+    looked = []
     for part in _registers(e, e.format.integer, index, lanes):
-        found.append(e.call(type, f"llvm.x86.avx512.{name}", halves[0], (numbers, part), *halves[1:]))
-    return _whole(e, found, lanes)
+        looked.append(e.call(type, f"llvm.x86.avx512.{name}", halves[0], (numbers, part), *halves[1:]))
+    return _whole(e, looked, lanes)
 
 
 def _by_register(e: Emitter, name: str, operands: Sequence[str], selector: Sequence[tuple[str, str]] = ()) -> str:

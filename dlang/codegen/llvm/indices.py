@@ -102,12 +102,12 @@ def size_vector(w: Writer, size: Size) -> str:
         moving = [a for a in monomial if w.varies(a)]
         if not moving:
             continue
-        rest = Poly({tuple(a for a in monomial if not w.varies(a)): c})
+        factor = Poly({tuple(a for a in monomial if not w.varies(a)): c})
         term = w.lane.vectors[moving[0]]
         for a in moving[1:]:
             term = ops.binary("mul", "i64", term, w.lane.vectors[a])
-        if rest != 1:
-            term = ops.binary("mul", "i64", term, splat_size(w, rest))
+        if factor != 1:
+            term = ops.binary("mul", "i64", term, splat_size(w, factor))
         total = ops.binary("add", "i64", total, term) if total else term
     return total
 

@@ -148,12 +148,12 @@ def _jammed_loop(
 ) -> list[str]:
     """The loop with at least one iteration, several iterations at once and the last ones one by one; gives the
     totals."""
-    head, latch, rest, tail, over = (w.label(s) for s in ("rows", "latch", "rest", "tail", "over"))
+    head, latch, remaining, tail, over = (w.label(s) for s in ("rows", "latch", "rest", "tail", "over"))
     count = w.emit(f"sub i64 {high}, {low}")
     main = w.emit(f"and i64 {count}, {-jam.rows}")
     middle = w.emit(f"add i64 {low}, {main}")
-    w.fork(w.emit(f"icmp ne i64 {main}, 0"), head, rest)
-    totals = _rounds(w, stmt, jam, (head, latch, rest), low, middle, start, entering)
+    w.fork(w.emit(f"icmp ne i64 {main}, 0"), head, remaining)
+    totals = _rounds(w, stmt, jam, (head, latch, remaining), low, middle, start, entering)
     types = accumulator_types(w, stmt.reductions)
     edges = [("i64", low, middle), *zip(types, start, totals, strict=True)]
     merged = _merged(w, edges, entering, latch)
@@ -163,7 +163,7 @@ def _jammed_loop(
     after = w.block
     w.jump(over)
     w.begin(over)
-    return _merged(w, zip(types, merged[1:], last, strict=True), rest, after)
+    return _merged(w, zip(types, merged[1:], last, strict=True), remaining, after)
 
 
 def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str], entering: str) -> list[str]:
@@ -173,7 +173,7 @@ def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str
     if known is not None and known < width and _can_mask(stmt.stmts):
         return _one_partial(w, stmt, low, known)
     exact = known is not None and known > 0 and known % width == 0 and not _may_bail(stmt.stmts)
-    head, latch, rest, bail = (w.label(s) for s in ("vector", "latch", "rest", "bail"))
+    head, latch, remaining, bail = (w.label(s) for s in ("vector", "latch", "rest", "bail"))
     count = w.emit(f"sub i64 {high}, {low}")
     main = w.emit(f"and i64 {count}, {-width}")
     middle = w.emit(f"add i64 {low}, {main}")
@@ -182,7 +182,7 @@ def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str
     if exact:
         w.jump(head)
     else:
-        w.fork(w.emit(f"icmp ne i64 {main}, 0"), head, rest)
+        w.fork(w.emit(f"icmp ne i64 {main}, 0"), head, remaining)
 
     context = LaneContext(stmt.var, width, None, bail, {}, asks=has_room(w, stmt))
     w.lane = context
@@ -217,26 +217,26 @@ def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str
         w.begin(turn)
     more = w.emit(f"icmp slt i64 {following}, {middle}")
     if exact:
-        w.fork(more, head, rest)
-        w.begin(rest)
+        w.fork(more, head, remaining)
+        w.begin(remaining)
         totals = horizontal(w, stmt.reductions, totals)
         w.lane = None
         return totals
     if not context.bailed and _mask_is_cheap(stmt.stmts):
-        w.fork(more, head, rest)
-        return _masked_rest(w, stmt, low, high, middle, entering, rest, latch, types, first, totals)
+        w.fork(more, head, remaining)
+        return _masked_rest(w, stmt, low, high, middle, entering, remaining, latch, types, first, totals)
     done, tail = w.label("whole"), w.label("tail")
     w.fork(more, head, done)
     w.begin(done)
     reduced = horizontal(w, stmt.reductions, totals)
-    w.jump(rest)
+    w.jump(remaining)
     edges = [(low, list(start), entering), (middle, reduced, done)]
     if context.bailed:
         w.begin(bail)
         edges.append((index, horizontal(w, stmt.reductions, names), bail))
-        w.jump(rest)
+        w.jump(remaining)
     w.lane = None
-    w.begin(rest)
+    w.begin(remaining)
     merged = [w.emit("phi i64 " + ", ".join(f"[ {i}, %{block} ]" for i, _, block in edges))]
     for k, type in enumerate(accumulator_types(w, stmt.reductions)):
         merged.append(w.emit(f"phi {type} " + ", ".join(f"[ {xs[k]}, %{block} ]" for _, xs, block in edges)))
@@ -247,7 +247,7 @@ def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str
     after = w.block
     w.jump(over)
     w.begin(over)
-    return _merged(w, zip(accumulator_types(w, stmt.reductions), merged[1:], last, strict=True), rest, after)
+    return _merged(w, zip(accumulator_types(w, stmt.reductions), merged[1:], last, strict=True), remaining, after)
 
 
 def _one_partial(w: Writer, stmt: Loop, low: str, count: int) -> list[str]:
@@ -361,7 +361,7 @@ def _masked_rest(
     high: str,
     middle: str,
     entering: str,
-    rest: str,
+    remaining: str,
     latch: str,
     types: Sequence[str],
     first: Sequence[str],
@@ -370,7 +370,7 @@ def _masked_rest(
     """The iterations that do not fill a vector, with a mask: one, or several if fewer lanes than before go at once."""
     assert w.lane is not None
     partial, over = w.label("partial"), w.label("over")
-    w.begin(rest)
+    w.begin(remaining)
     edges = [("i64", low, middle), *zip(types, first, totals, strict=True)]
     index, *before = _merged(w, edges, entering, latch)
     fewer = 0 < stmt.tail < w.lane.width
@@ -390,7 +390,7 @@ def _masked_rest(
     leaving = w.block
     w.jump(over)
     w.begin(over)
-    merged = _merged(w, zip(types, before, after, strict=True), rest, leaving)
+    merged = _merged(w, zip(types, before, after, strict=True), remaining, leaving)
     out = horizontal(w, stmt.reductions, merged)
     w.lane = None
     return out

@@ -194,8 +194,8 @@ def _horizontal_position(w: Writer, monoid: str, dtype: str, values: str, ranks:
     every = w.splat(best, LLVM[dtype], w.depth)
     if dtype in FLOATS:
         nan = ops.compare("uno", dtype, values, values)
-        found = ops.binary("or", "bool", ops.compare("oeq", dtype, values, every), nan)
+        attained = ops.binary("or", "bool", ops.compare("oeq", dtype, values, every), nan)
     else:
-        found = ops.compare("eq", dtype, values, every)
-    candidates = ops.select(found, "i64", ranks, ops.constant(-1, "i64"))
+        attained = ops.compare("eq", dtype, values, every)
+    candidates = ops.select(attained, "i64", ranks, ops.constant(-1, "i64"))
     return [best, _of_all_lanes(w, "min", "u64", candidates, width)]  # -1 is the largest of all without a sign

@@ -65,10 +65,11 @@ def handler(
     arguments: Sequence[Constant | Buffer],
     outs: Sequence[Buffer | Constant],
     raw: int,
-    made: Sequence[Made],
+    allocated: Sequence[Made],
 ) -> str:
-    """The text of the function. outs: where the entry writes arrays; raw: how many words it gives; made: which of these
-    are results.
+    """The text of the function.
+
+    outs: where the entry writes arrays. raw: how many words it gives. allocated: which of these are results.
     """
     lines: list[str] = []
 
@@ -109,7 +110,7 @@ def handler(
     do(f"br i1 {failed}, label %failed, label %done")
     lines.append("done:")
     first = len(arguments) + len(outs)
-    for m in made:
+    for m in allocated:
         target, source = data(results, m.number), at("%words", 8 * (first + m.word))
         if m.bytes is not None:
             memory = emit(f"load ptr, ptr {source}")

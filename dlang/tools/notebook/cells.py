@@ -98,18 +98,18 @@ class Notebook:
 
     def _command(self, line: str) -> None:
         """Does what a command says; programs and pictures are shown."""
-        name, _, rest = line.partition(" ")
-        rest = rest.strip()
-        if name == ":graph" and with_file(rest, DRAWINGS)[1] is None:
-            self.show(Graph(graph_of(self.session, rest).text()))
-        elif name == ":plot" and ">" not in rest:
-            picture = picture_of(self.session, rest)
+        name, _, operand = line.partition(" ")
+        operand = operand.strip()
+        if name == ":graph" and with_file(operand, DRAWINGS)[1] is None:
+            self.show(Graph(graph_of(self.session, operand).text()))
+        elif name == ":plot" and ">" not in operand:
+            picture = picture_of(self.session, operand)
             self.show(Drawing(in_characters(picture, self.conversation.settings, False), image(picture)))
         elif name == ":ir":
-            stage = rest.rpartition(" ")[2]
-            self.show(Code(ir_of(self.session, rest), stage if stage in _LISTINGS else "ir"))
+            stage = operand.rpartition(" ")[2]
+            self.show(Code(ir_of(self.session, operand), stage if stage in _LISTINGS else "ir"))
         elif name[1:] in _LISTINGS:
-            self.show(Code(code_of(self.session, rest, name[1:], name), name[1:]))
+            self.show(Code(code_of(self.session, operand, name[1:], name), name[1:]))
         else:
             perform(self.conversation, line)
 
