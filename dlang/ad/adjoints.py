@@ -250,11 +250,11 @@ class Adjoints:
                 elif seed:
                     scope.add(atom, next(given))
             forward = scope.walk(body.lets)
-            found = [nodes.from_tangent(b, w, scope.pop(w)) if key.border else scope.take(w) for w in wrt]
+            wrt_bars = [nodes.from_tangent(b, w, scope.pop(w)) if key.border else scope.take(w) for w in wrt]
         assert not any(scope.bars.values()), "a contribution was made to what had been walked already"
         formals = Renaming(dict(zip(source.params, params, strict=True)), renew=True)
         outs = tuple([formals.bind(r) for r in source.results])
-        block = anf.Block(tuple(adjoint), tuple(found))
+        block = anf.Block(tuple(adjoint), tuple(wrt_bars))
         if self.residuals is not None:
             label = source.label or source.name
             self.residuals.append(residuals(label, params, forward, pruned_block(block), self.datatypes, scope.again))

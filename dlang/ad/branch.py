@@ -70,10 +70,10 @@ def vjp_if(let: Let, op: If, scope: Scope) -> list[Let]:
         bars = tuple([a.bar(v, scope) for v in outer])
         blocks.append(pruned_block(Block(tuple(a.lets), (*bars, *more))))
     forward, saved, (then, otherwise) = _save(scope, let, op, arms, blocks)
-    found = b.emit(If(op.condition, then, otherwise)) if then.results else ()
-    for v, bar in (*same.items(), *zip(outer, found, strict=False)):
+    cotangents = b.emit(If(op.condition, then, otherwise)) if then.results else ()
+    for v, bar in (*same.items(), *zip(outer, cotangents, strict=False)):
         scope.add(v, bar)
-    for (_, c), bar in zip(wanted, found[len(outer) :], strict=True):
+    for (_, c), bar in zip(wanted, cotangents[len(outer) :], strict=True):
         assert sink is not None
         sink.wanted.append(Contribution(c.array, c.index, bar, True))
     return [Let((*let.vars, *saved), forward, let.span)]
@@ -92,8 +92,8 @@ def _arm(
         for k, g in gs:
             inner.add(arm.results[k], g)
         forward = inner.walk(arm.lets)
-        found = {v: total for v in outer if (total := inner.pop(v)) is not None}
-    return _Arm(forward, arm.results, lets, found, sink)
+        totals = {v: total for v in outer if (total := inner.pop(v)) is not None}
+    return _Arm(forward, arm.results, lets, totals, sink)
 
 
 def _save(
@@ -180,9 +180,9 @@ def _only_saved(mine: Sequence[Var], arm: _Arm) -> dict[Var, Var]:
     used = {v for let in arm.forward for v in mentioned(let.op)} | set(arm.results)
     inside = {v for let in arm.forward for v in let.vars}
     free = [v for v in mine if v not in used and v.type != I64 and inside.isdisjoint(type_vars(v.type))]
-    found = {v: fresh(v.name, v.type) for v in free}
-    arm.forward[:] = [with_op(let, tuple([found.get(v, v) for v in let.vars]), let.op) for let in arm.forward]
-    return found
+    renamed = {v: fresh(v.name, v.type) for v in free}
+    arm.forward[:] = [with_op(let, tuple([renamed.get(v, v) for v in let.vars]), let.op) for let in arm.forward]
+    return renamed
 
 
 def _copies(b: Builder, arrays: Sequence[Var], arm: _Arm) -> dict[Var, Var]:

@@ -184,13 +184,13 @@ def vjp_body(
 
 def _merged(scope: Scope, back: list[anf.Let], wanted: Sequence[Contribution]) -> list[Contribution]:
     """Contributions to one element added up at the point."""
-    found: dict[tuple[anf.Var, tuple[anf.Size, ...], bool], anf.Atom] = {}
+    by_element: dict[tuple[anf.Var, tuple[anf.Size, ...], bool], anf.Atom] = {}
     with scope.b.scope() as more:
         for c in wanted:
             key = c.array, c.index, c.conditional
-            found[key] = scope.total([found[key], c.g]) if key in found else c.g
+            by_element[key] = scope.total([by_element[key], c.g]) if key in by_element else c.g
     back += more
-    return [Contribution(array, index, g, conditional) for (array, index, conditional), g in found.items()]
+    return [Contribution(array, index, g, conditional) for (array, index, conditional), g in by_element.items()]
 
 
 def vjp_view(op: anf.View, g: anf.Atom, scope: Scope) -> None:
@@ -220,8 +220,8 @@ def _vjp_view_of_nodes(op: anf.View, g: anf.Var, scope: Scope) -> None:
             (out,) = b.for_(0, op.shape[len(at)], [bar], lambda i, inner: nest(inner, (*at, i)))
             return out
         index = tuple(substitute(e, dict(zip(op.axes, at, strict=True))) for e in op.index)
-        here = b.one(anf.Read(g, tuple(map(anf.poly, at))))
-        return b.update(bar, index, scope.nodes.plus(b, b.one(anf.Read(bar, index)), here))
+        cotangent = b.one(anf.Read(g, tuple(map(anf.poly, at))))
+        return b.update(bar, index, scope.nodes.plus(b, b.one(anf.Read(bar, index)), cotangent))
 
     bar = scope.take(op.array)
     assert isinstance(bar, anf.Var)
@@ -264,13 +264,13 @@ def _vjp_extremum(let: anf.Let, k: int, g: anf.Atom, scope: Scope) -> tuple[anf.
             anf.Let((), anf.Comp(points.axes, anf.Block(tuple(body), ()), ()), let.span), scope
         )
         vjp_body(scope, points.axes, body, [(result, g, d.index if d.shape else None)], values, digits)
-        own = anf.Let(saving.vars, Renaming({}, renew=True).op(saving.op), let.span)
-        return forward, [*before, own] if saving.vars else before
+        saving_copy = anf.Let(saving.vars, Renaming({}, renew=True).op(saving.op), let.span)
+        return forward, [*before, saving_copy] if saving.vars else before
     renaming = Renaming({}, renew=True)
     copies = copied(scope.active, body, renaming)
     with b.scope() as back:
-        here = b.one(anf.Read(g, d.index)) if d.shape and isinstance(g, anf.Var) else g
-        scope.add(renaming.atom(result), here)
+        cotangent = b.one(anf.Read(g, d.index)) if d.shape and isinstance(g, anf.Var) else g
+        scope.add(renaming.atom(result), cotangent)
         point = scope.walk(copies)
     for inner in back:
         b.append(inner)
@@ -308,14 +308,14 @@ def attained(kept: Sequence[anf.Axis], reduced: Sequence[anf.Axis], known: Knowl
 def positions_of(rank: anf.Atom, reduced: Sequence[anf.Axis], b: Builder) -> dict[anf.Var, anf.Atom]:
     """The reduced axes at the point of a row-major rank in their box."""
     out: dict[anf.Var, anf.Atom] = {}
-    rest = rank
+    remaining = rank
     for n, reduced_axis in reversed(list(enumerate(reduced))):
         low = b.size(b.bound(reduced_axis.lows, "maximum"))
         if n:
             count = b.size(anf.poly(b.size(b.bound(reduced_axis.highs, "minimum"))) - anf.poly(low))
-            here: anf.Atom = b.prim("mod", rest, count)
-            rest = b.prim("floordiv", rest, count)
+            position: anf.Atom = b.prim("mod", remaining, count)
+            remaining = b.prim("floordiv", remaining, count)
         else:
-            here = rest
-        out[reduced_axis.var] = here if low == anf.Lit(0, "i64") else b.size(anf.poly(here) + anf.poly(low))
+            position = remaining
+        out[reduced_axis.var] = position if low == anf.Lit(0, "i64") else b.size(anf.poly(position) + anf.poly(low))
     return out

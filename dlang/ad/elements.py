@@ -103,18 +103,18 @@ def saved_values(let: Let, scope: Scope) -> tuple[list[Let], dict[Var, Read]]:
             values[inner.vars[0]] = last
             body.append(inner)
             continue
-        made, found = _with_reads(inner, scope)
-        body.append(made)
-        for v, result in found.items():
+        saving, given = _with_reads(inner, scope)
+        body.append(saving)
+        for v, result in given.items():
             axes = list(op.axes)
             if isinstance(read, Read) and not any(e.mentions(definitions) for e in read.index):
                 axes = [a for a in op.axes if any(e.mentions((a.var,)) for e in read.index)]
             points = product(box[a.var][1] - box[a.var][0] + 1 for a in axes)
             if isinstance(read, Read) and not far_fewer(points, product(array_type(read.array).shape)):
                 continue
-            rest = [a for a in op.axes if a not in axes]
-            if rest and any(bound.mentions(names) for a in op.axes for bound in (*a.lows, *a.highs)):
-                axes, rest = list(op.axes), []  # where there are points of the others is not known without them
+            others = [a for a in op.axes if a not in axes]
+            if others and any(bound.mentions(names) for a in op.axes for bound in (*a.lows, *a.highs)):
+                axes, others = list(op.axes), []  # where there are points of the others is not known without them
             if not axes:
                 one = axis(1)
                 axes, box = [one], {**box, one.var: (Poly({}), Poly({}))}
@@ -123,8 +123,8 @@ def saved_values(let: Let, scope: Scope) -> tuple[list[Let], dict[Var, Read]]:
             index = tuple(poly(a.var) - box[a.var][0] for a in axes)
             saved = fresh(f"{v.name}_read", type_of(dtype_of(v), shape))
             values[v] = Read(saved, tuple(e if e.mentions(names) else Poly[Var]({}) for e in index))
-            if rest:
-                change = Change(tuple(nonempty(axes, rest, box, scope.known)), {})
+            if others:
+                change = Change(tuple(nonempty(axes, others, box, scope.known)), {})
                 with scope.b.scope() as more:
                     emit_comp(scope.b, change, [inner], [(saved, v, Reduce(shape, index, "set"))])
                 before += [*emitted, *more]
@@ -151,11 +151,11 @@ def _with_reads(let: Let, scope: Scope) -> tuple[Let, dict[Var, Var]]:
             arms: list[tuple[list[Let], dict[Var, Var]]] = []
             for arm in (op.then, op.otherwise):
                 pairs = [_with_reads(inner, scope) for inner in arm.lets]
-                arms.append(([inner for inner, _ in pairs], {v: r for _, found in pairs for v, r in found.items()}))
-            given = {v: fresh(v.name, v.type) for _, found in arms for v in found}
+                arms.append(([inner for inner, _ in pairs], {v: r for _, results in pairs for v, r in results.items()}))
+            given = {v: fresh(v.name, v.type) for _, results in arms for v in results}
             blocks = []
-            for arm, (lets, found) in zip((op.then, op.otherwise), arms, strict=True):
-                more: list[Atom] = [found[v] if v in found else dummy(scope.b, v.type) for v in given]
+            for arm, (lets, results) in zip((op.then, op.otherwise), arms, strict=True):
+                more: list[Atom] = [results[v] if v in results else dummy(scope.b, v.type) for v in given]
                 blocks.append(Block(tuple(lets), (*arm.results, *more)))
             return Let((*let.vars, *given.values()), replace(op, then=blocks[0], otherwise=blocks[1]), let.span), given
         case _:
@@ -168,5 +168,5 @@ def from_there(lets: Sequence[Let], saved: Mapping[Atom, Read]) -> list[Let]:
     def inner(block: Block) -> Block:
         return Block(tuple(from_there(block.lets, saved)), block.results)
 
-    here = [saved.get(let.vars[0]) if len(let.vars) == 1 else None for let in lets]
-    return [replace(let, op=map_blocks(let.op, inner) if r is None else r) for let, r in zip(lets, here, strict=True)]
+    reads = [saved.get(let.vars[0]) if len(let.vars) == 1 else None for let in lets]
+    return [replace(let, op=map_blocks(let.op, inner) if r is None else r) for let, r in zip(lets, reads, strict=True)]

@@ -49,17 +49,19 @@ def interchanged(
         return None
     if not all(isinstance(v.type, anf.Scalar) and numeric(v.type) for v in (*stored, *loop.params)):
         return None
-    own = [k for k, p in enumerate(loop.params) if p in _differing(loop, local)]
-    if any(isinstance(x.op, anf.Assert) for x in _of_all(loop, own)):  # these are done where there is no point, too
+    differing = [k for k, p in enumerate(loop.params) if p in _differing(loop, local)]
+    if any(
+        isinstance(x.op, anf.Assert) for x in _of_all(loop, differing)
+    ):  # these are done where there is no point, too
         return None
-    with b.scope() as made:
-        init = [loop.init[k] for k in own]
+    with b.scope() as lets_made:
+        init = [loop.init[k] for k in differing]
         arrays = points.arrays([*stored, *init])
         points.comprehension({}, before, (*stored, *init), arrays)
         there = dict(zip(stored, arrays, strict=False))
-        results = points.loop(lets[at], loop, own, arrays[len(stored) :], there)
+        results = points.loop(lets[at], loop, differing, arrays[len(stored) :], there)
         points.comprehension({**there, **results}, (*points.again, *after), op.body.results, let.vars, op.destinations)
-    return made
+    return lets_made
 
 
 def _is_active_loop(op: anf.Op, active: Set[anf.Var]) -> bool:
@@ -102,21 +104,21 @@ def _sources(names: Iterable[anf.Var], lets: Sequence[anf.Let]) -> set[anf.Var]:
 
 def _differing(loop: anf.For, local: Set[anf.Var]) -> set[anf.Var]:
     """The parts of a loop's state that depend on variables: at the beginning, or after some iteration."""
-    found = {p for p, x in zip(loop.params, loop.init, strict=True) if x in local}
+    differing = {p for p, x in zip(loop.params, loop.init, strict=True) if x in local}
     while True:
-        depend = local | found
+        depend = local | differing
         for inner in loop.body.lets:
             if not depend.isdisjoint(mentioned(inner.op)):
                 depend |= set(inner.vars)
-        more = {p for p, x in zip(loop.params, loop.body.results, strict=True) if x in depend} - found
+        more = {p for p, x in zip(loop.params, loop.body.results, strict=True) if x in depend} - differing
         if not more:
-            return found
-        found |= more
+            return differing
+        differing |= more
 
 
-def _of_all(loop: anf.For, own: Sequence[int]) -> list[anf.Let]:
-    """The lets of an iteration that compute what is the same at all points. own: the positions of the rest."""
-    return pruned(loop.body.lets, [r for k, r in enumerate(loop.body.results) if k not in own])
+def _of_all(loop: anf.For, differing: Sequence[int]) -> list[anf.Let]:
+    """The lets of an iteration that compute what is the same at all points. differing: the positions of the rest."""
+    return pruned(loop.body.lets, [r for k, r in enumerate(loop.body.results) if k not in differing])
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,27 +169,37 @@ class _Points:
         carry(self.active, renaming)
 
     def loop(
-        self, let: anf.Let, loop: anf.For, own: Sequence[int], init: Sequence[anf.Var], elements: dict[anf.Var, anf.Var]
+        self,
+        let: anf.Let,
+        loop: anf.For,
+        differing: Sequence[int],
+        init: Sequence[anf.Var],
+        elements: dict[anf.Var, anf.Var],
     ) -> dict[anf.Var, anf.Var]:
         """Emits a loop whose iterations are those of all points; gives the arrays that its results are elements of.
 
-        own: the positions of what differs between points in its state. init: the arrays of the first values of that.
+        differing: the positions of what differs between points in its state. init: the arrays of its first values.
         """
-        before = self.arrays([loop.params[k] for k in own])
-        after = self.arrays([loop.params[k] for k in own])
-        last = self.arrays([let.vars[k] for k in own])
+        before = self.arrays([loop.params[k] for k in differing])
+        after = self.arrays([loop.params[k] for k in differing])
+        last = self.arrays([let.vars[k] for k in differing])
         with self.b.scope() as lets:
-            for inner in _of_all(loop, own):
+            for inner in _of_all(loop, differing):
                 self.b.append(inner)
-            state = {loop.params[k]: array for k, array in zip(own, before, strict=True)}
-            following = [loop.body.results[k] for k in own]
+            state = {loop.params[k]: array for k, array in zip(differing, before, strict=True)}
+            following = [loop.body.results[k] for k in differing]
             self.comprehension({**elements, **state}, (*self.again, *loop.body.lets), following, after)
-        body = anf.Block(tuple(lets), _with(loop.body.results, own, after))
+        body = anf.Block(tuple(lets), _with(loop.body.results, differing, after))
         whole = anf.For(
-            loop.index, loop.low, loop.high, _with(loop.params, own, before), _with(loop.init, own, init), body
+            loop.index,
+            loop.low,
+            loop.high,
+            _with(loop.params, differing, before),
+            _with(loop.init, differing, init),
+            body,
         )
-        self.b.emit_as(_with(let.vars, own, last), whole)
-        return {let.vars[k]: array for k, array in zip(own, last, strict=True)}
+        self.b.emit_as(_with(let.vars, differing, last), whole)
+        return {let.vars[k]: array for k, array in zip(differing, last, strict=True)}
 
 
 T = TypeVar("T")

@@ -76,7 +76,7 @@ def vjp_listed(let: anf.Let, op: anf.For | anf.While, scope: Scope) -> list[anf.
         # What the body passes on is handed to the parameter before the cotangent of the next state is asked for.
         results = [inner.take(op.params[k]) for k in state] + [inner.take(v) for v in outer]
     body = pruned_block(anf.Block(tuple(lets), (*[op.params[k] for k in sizes], *results)))
-    replacement, body, made, node = _save(let, op, forward, body, scope)
+    replacement, body, whole, node = _save(let, op, forward, body, scope)
     if scope.followed:
         body = against(body, op.body)
     params = (node, *now, *bars, *outer_bars)
@@ -84,11 +84,11 @@ def vjp_listed(let: anf.Let, op: anf.For | anf.While, scope: Scope) -> list[anf.
         more = b.prim("ne", b.one(anf.Tag(node)), anf.Lit(END, "i64"))
     outs = Renaming({}, renew=True)
     vars = [outs.bind(p) for p in params]
-    b.emit_as(vars, anf.While(params, (made, *init), anf.Block(tuple(test), (more,)), body))
-    found = vars[1 + len(sizes) :]
-    for k, bar in zip(state, found, strict=False):
+    b.emit_as(vars, anf.While(params, (whole, *init), anf.Block(tuple(test), (more,)), body))
+    cotangents = vars[1 + len(sizes) :]
+    for k, bar in zip(state, cotangents, strict=False):
         scope.add(op.init[k], bar)
-    for v, bar in zip(outer, found[len(state) :], strict=True):
+    for v, bar in zip(outer, cotangents[len(state) :], strict=True):
         scope.add(v, bar)
     return replacement
 
@@ -115,21 +115,21 @@ def _save(
     with b.scope() as lets:
         for inner in forward:
             b.append(inner)
-        made = b.one(anf.Construct(variant, (*saved, before)))
+        extended = b.one(anf.Construct(variant, (*saved, before)))
     with b.scope() as start:
         empty = b.one(anf.Construct(scope.nodes.datatypes[variant.datatype].variants[END], ()))
     loop = replace(
         op,
         params=(*op.params, before),
         init=(*op.init, empty),
-        body=anf.Block(tuple(lets), (*op.body.results, made)),
+        body=anf.Block(tuple(lets), (*op.body.results, extended)),
     )
     with b.scope() as opening:
-        *values, rest = b.emit(anf.Fields(variant, node))
+        *values, before_node = b.emit(anf.Fields(variant, node))
         renaming = Renaming({}, renew=True)
         Bundle(tuple(saved), variant, opened).opened(b, values, bound, renaming)
     copy = renaming.block(body)
-    backward = anf.Block((*opening, *copy.lets), (rest, *copy.results))
+    backward = anf.Block((*opening, *copy.lets), (before_node, *copy.results))
     return [*start, anf.Let((*let.vars, whole), loop, let.span)], backward, whole, node
 
 

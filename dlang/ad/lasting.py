@@ -129,49 +129,53 @@ class _Tracer:
 
     def versions(self, op: anf.For, k: int) -> dict[anf.Var, tuple[_Write, ...]]:
         """The writes after each version of an array that a loop carries; none if some of them are not known."""
-        found: dict[anf.Var, tuple[_Write, ...]] = {}
+        writes_after: dict[anf.Var, tuple[_Write, ...]] = {}
         if self._by_loop(op, k) is None:
-            return found
-        self._note_loop(op, k, (), found)
+            return writes_after
+        self._note_loop(op, k, (), writes_after)
         for let in walk(op.body):
             if isinstance(let.op, anf.Assert):
                 for v, guarded in zip(let.vars, let.op.guarded, strict=True):
-                    if guarded in found and isinstance(guarded, anf.Var):
-                        found.setdefault(v, found[guarded])
-        return found
+                    if guarded in writes_after and isinstance(guarded, anf.Var):
+                        writes_after.setdefault(v, writes_after[guarded])
+        return writes_after
 
     def _note_loop(
-        self, op: anf.For, k: int, after: tuple[_Write, ...], found: dict[anf.Var, tuple[_Write, ...]]
+        self, op: anf.For, k: int, after: tuple[_Write, ...], writes_after: dict[anf.Var, tuple[_Write, ...]]
     ) -> None:
-        here = self._by_block(op.body, op.body.results[k])
-        assert here is not None
+        writes_of_body = self._by_block(op.body, op.body.results[k])
+        assert writes_of_body is not None
         ahead = anf.Axis(anf.fresh(op.index.name, op.index.type), (anf.poly(op.index) + 1,), (self._size(op.high),))
-        renamed = _renamed(here[0], op, ahead)
-        self._note(op.body, op.body.results[k], (*renamed, *after), found)
+        renamed = _renamed(writes_of_body[0], op, ahead)
+        self._note(op.body, op.body.results[k], (*renamed, *after), writes_after)
 
     def _note(
-        self, block: anf.Block, end: anf.Atom, after: tuple[_Write, ...], found: dict[anf.Var, tuple[_Write, ...]]
+        self,
+        block: anf.Block,
+        end: anf.Atom,
+        after: tuple[_Write, ...],
+        writes_after: dict[anf.Var, tuple[_Write, ...]],
     ) -> None:
         """Notes the writes after each version in a block, where some follow the last one."""
         for let, k, before in self._steps(block, end):
-            found[let.vars[k]] = after
+            writes_after[let.vars[k]] = after
             match let.op:
                 case anf.For():
-                    self._note_loop(let.op, k, after, found)
+                    self._note_loop(let.op, k, after, writes_after)
                 case anf.If():
-                    self._note(let.op.then, let.op.then.results[k], after, found)
-                    self._note(let.op.otherwise, let.op.otherwise.results[k], after, found)
+                    self._note(let.op.then, let.op.then.results[k], after, writes_after)
+                    self._note(let.op.otherwise, let.op.otherwise.results[k], after, writes_after)
                 case _:
                     pass
             after = (*(self._writes(let, k) or ()), *after)
-            found[before] = after
+            writes_after[before] = after
 
     def _steps(self, block: anf.Block, end: anf.Atom) -> list[_Step]:
         """The lets of a block that make an array of a version before, the last first."""
-        made = {v: let for let in block.lets for v in let.vars}
+        makers = {v: let for let in block.lets for v in let.vars}
         steps: list[_Step] = []
-        while isinstance(end, anf.Var) and end in made:
-            let = made[end]
+        while isinstance(end, anf.Var) and end in makers:
+            let = makers[end]
             k = let.vars.index(end)
             before = self._before(let, k)
             if before is None:
@@ -217,11 +221,11 @@ class _Tracer:
 
     def _by_loop(self, op: anf.For, k: int) -> tuple[_Write, ...] | None:
         """The writes of a loop into an array that it carries, as far as they are known outside of it."""
-        here = self._by_block(op.body, op.body.results[k])
-        if op.early or here is None or here[1] is not op.params[k]:
+        writes_of_body = self._by_block(op.body, op.body.results[k])
+        if op.early or writes_of_body is None or writes_of_body[1] is not op.params[k]:
             return None
         axis = anf.Axis(anf.fresh(op.index.name, op.index.type), (self._size(op.low),), (self._size(op.high),))
-        return _renamed(here[0], op, axis)
+        return _renamed(writes_of_body[0], op, axis)
 
     def _writes(self, let: anf.Let, k: int) -> tuple[_Write, ...] | None:
         """The writes of a let into a version of an array; None if they are not known."""

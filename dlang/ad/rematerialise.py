@@ -77,7 +77,7 @@ def rematerialised(
 
 def _finals(lets: Sequence[anf.Let], lasting: Lasting, known: Knowledge) -> dict[anf.Var, anf.Let]:
     """The values that are elements of an array, or are set there, and stand in it when the loops around have ended."""
-    found: dict[anf.Var, anf.Let] = {}
+    reads: dict[anf.Var, anf.Let] = {}
     for let in lets if lasting.finals else ():
         match let.op:
             case anf.Read(array, index):
@@ -86,11 +86,11 @@ def _finals(lets: Sequence[anf.Let], lasting: Lasting, known: Knowledge) -> dict
                 array = let.vars[0]
             case _:
                 continue
-        if isinstance(value, anf.Var) and value not in found:
+        if isinstance(value, anf.Var) and value not in reads:
             read = lasting.element(array, index, known)
             if read is not None:
-                found[value] = anf.Let((value,), read, let.span)
-    return found
+                reads[value] = anf.Let((value,), read, let.span)
+    return reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,19 +132,19 @@ class _Chooser:
         self.wanted = [v for v in used if not self.free.get(v, False)]
         self.kept = _read_whole(block, _arrays(used))
         again = self.cut()
-        made: list[anf.Let] = []
+        recomputed: list[anf.Let] = []
         for let in self.lets:
             if all(self.free.get(v, False) for v in let.vars):
-                made += [self.finals.get(v, let) for v in let.vars[:1]]
+                recomputed += [self.finals.get(v, let) for v in let.vars[:1]]
             else:
-                made += [way.let for v in let.vars if v in again and (way := self.ways[v]) is not None]
+                recomputed += [way.let for v in let.vars if v in again and (way := self.ways[v]) is not None]
         if self.finals:
-            made = _in_order(made)
+            recomputed = _in_order(recomputed)
         spared = sum_of(bytes_of(v.type) for v in self.wanted if v in again)
         if spared.terms:
             operations = [_elements(v.type) * way.operations for v in again if (way := self.ways[v]) is not None]
             seen.append(Rematerialiser(spared, sum_of(operations), span))
-        first = pruned(made, [*free, *again])
+        first = pruned(recomputed, [*free, *again])
         if self.followed:
             first = [replace(let, span=None) for let in first]
         return anf.Block((*first, *block.lets), block.results)
@@ -185,23 +185,23 @@ class _Chooser:
 
     def cut(self) -> set[anf.Var]:
         """Returns the values to rematerialise in the backward pass."""
-        found: dict[anf.Var, int] = {}
+        numbers: dict[anf.Var, int] = {}
         work = list(self.wanted)
         while work:
             v = work.pop()
-            if v not in found:
-                found[v] = len(found)
+            if v not in numbers:
+                numbers[v] = len(numbers)
                 way = self.ways[v] = self.way(v)
                 work += () if way is None else way.operands
-        if all(self.ways[v] is None for v in found):
+        if all(self.ways[v] is None for v in numbers):
             return set()
         values = []
-        for v in found:
+        for v in numbers:
             way = self.ways[v]
-            again, operands = (None, ()) if way is None else (way.cost, tuple([found[a] for a in way.operands]))
+            again, operands = (None, ()) if way is None else (way.cost, tuple([numbers[a] for a in way.operands]))
             values.append(Value(self.saving(v), again, operands))
-        _, chosen = minimum_cut(values, [found[v] for v in self.wanted])
-        return {v for v, k in found.items() if k in chosen}
+        _, chosen = minimum_cut(values, [numbers[v] for v in self.wanted])
+        return {v for v, k in numbers.items() if k in chosen}
 
     def saving(self, v: anf.Var) -> int:
         """Returns the cost to save a value."""
@@ -246,14 +246,14 @@ class _Chooser:
 
 def _in_order(lets: Sequence[anf.Let]) -> list[anf.Let]:
     """The lets, each after those that it mentions: where an element was set may be computed after the element."""
-    made = {v: let for let in lets for v in let.vars}
+    makers = {v: let for let in lets for v in let.vars}
     out: dict[anf.Var, anf.Let] = {}
 
     def go(let: anf.Let) -> None:
         if let.vars[0] not in out:
             for v in (*free_vars(let.op), *(size for made_var in let.vars for size in type_vars(made_var.type))):
-                if v in made and made[v] is not let:
-                    go(made[v])
+                if v in makers and makers[v] is not let:
+                    go(makers[v])
             out[let.vars[0]] = let
 
     for let in lets:
@@ -293,15 +293,15 @@ def _elements(type: anf.Type) -> anf.Size:
 
 def _read_whole(block: anf.Block, arrays: set[anf.Var]) -> set[anf.Var]:
     """Finds those of some arrays that a block uses otherwise than each element once: by a product, a loop, a call."""
-    found: set[anf.Var] = set()
-    _whole(block, None, arrays, found)
-    return found & arrays
+    whole: set[anf.Var] = set()
+    _whole(block, None, arrays, whole)
+    return whole & arrays
 
 
-def _whole(block: anf.Block, axes: set[anf.Var] | None, arrays: set[anf.Var], found: set[anf.Var]) -> None:
+def _whole(block: anf.Block, axes: set[anf.Var] | None, arrays: set[anf.Var], whole: set[anf.Var]) -> None:
     if arrays.isdisjoint(mentioned(block)):
         return
-    found |= _arrays(block.results)
+    whole |= _arrays(block.results)
     for let in block.lets:
         op = let.op
         match op:
@@ -310,11 +310,11 @@ def _whole(block: anf.Block, axes: set[anf.Var] | None, arrays: set[anf.Var], fo
             case anf.Comp() | anf.If():
                 inner = (axes or set()) | {a.var for a in op.axes} if isinstance(op, anf.Comp) else axes
                 p = parts(op)
-                found |= _arrays(p.atoms)
+                whole |= _arrays(p.atoms)
                 for nested in p.blocks:
-                    _whole(nested, inner, arrays, found)
+                    _whole(nested, inner, arrays, whole)
             case _:
-                found |= _arrays(free_vars(op))
+                whole |= _arrays(free_vars(op))
 
 
 def _arrays(atoms: Iterable[anf.Atom]) -> set[anf.Var]:
@@ -430,14 +430,14 @@ class _Flow:
 
     def before(self, sink: int) -> set[int]:
         """The nodes from which something could still flow to the sink."""
-        found = {sink}
+        reached = {sink}
         work = [sink]
         while work:
             for e in self.edges[work.pop()]:
-                if self.room[e ^ 1] and self.to[e] not in found:
-                    found.add(self.to[e])
+                if self.room[e ^ 1] and self.to[e] not in reached:
+                    reached.add(self.to[e])
                     work.append(self.to[e])
-        return found
+        return reached
 
 
 # ---- arrays that cost little -----------------------------------------------------------------------------------------
@@ -452,19 +452,19 @@ def fleeting(block: anf.Block, params: Sequence[anf.Var]) -> frozenset[anf.Var]:
 
     params: what the block is given anew each time that it runs.
     """
-    found = {p for p in params if isinstance(p.type, anf.Array)}
+    arrays = {p for p in params if isinstance(p.type, anf.Array)}
     for let in walk(block):
         op = let.op
         match op:
             case anf.If() | anf.Update() | anf.Assert() | anf.Call() | anf.Fields() | anf.Empty():
-                made = let.vars
+                bound = let.vars
             case _ if op.IS.view:
-                made = let.vars
+                bound = let.vars
             case anf.For() | anf.While():
-                made = (*op.params, *let.vars)
+                bound = (*op.params, *let.vars)
             case anf.Comp():
-                made = tuple([v for v, d in zip(let.vars, op.destinations, strict=True) if d.into is not None])
+                bound = tuple([v for v, d in zip(let.vars, op.destinations, strict=True) if d.into is not None])
             case _:
                 continue
-        found.update(v for v in made if isinstance(v.type, anf.Array))
-    return frozenset(found)
+        arrays.update(v for v in bound if isinstance(v.type, anf.Array))
+    return frozenset(arrays)

@@ -77,11 +77,11 @@ def save(
         def tape(v: anf.Var, shape: tuple[anf.Size, ...]) -> anf.Var:
             name = f"{v.name}_tape"
             dtype = dtype_of(v)
-            made = b.empty(dtype, shape, name) if numeric(v.type) else b.full(shape, dummy(b, anf.Scalar(dtype)), name)
+            empty = b.empty(dtype, shape, name) if numeric(v.type) else b.full(shape, dummy(b, anf.Scalar(dtype)), name)
             if v in shared:
-                made = written(b, shared[v], made, lambda shape, index: (Poly({}), *index))
-            init.append(made)
-            state.append(anf.fresh(name, made.type))
+                empty = written(b, shared[v], empty, lambda shape, index: (Poly({}), *index))
+            init.append(empty)
+            state.append(anf.fresh(name, empty.type))
             return state[-1]
 
         for v in (*offsets.values(), *needed):
@@ -132,7 +132,7 @@ def _handed_on(
     op: anf.For, shapes: Mapping[anf.Var, tuple[anf.Size, ...] | None]
 ) -> dict[anf.Var, tuple[anf.Var, anf.Atom]]:
     """The states that are saved before and after an iteration, each with its value after it and its initial one."""
-    found: dict[anf.Var, tuple[anf.Var, anf.Atom]] = {}
+    handed_on: dict[anf.Var, tuple[anf.Var, anf.Atom]] = {}
     taken: set[anf.Var] = set()
     for param, start, after in zip(op.params, op.init, op.body.results, strict=True):
         if param not in shapes or not isinstance(after, anf.Var) or after not in shapes or after in op.params:
@@ -140,8 +140,8 @@ def _handed_on(
         fixed = shapes[param] is not None and shapes[param] == shapes[after] and param.type == after.type
         if fixed and after not in taken and not any(s.mentions((op.index,)) for s in shapes[param] or ()):
             taken.add(after)
-            found[param] = (after, start)
-    return found
+            handed_on[param] = (after, start)
+    return handed_on
 
 
 def _fixed_shape(v: anf.Var, op: anf.For, bound: set[anf.Var], scope: Scope) -> tuple[anf.Size, ...] | None:

@@ -57,11 +57,11 @@ def lane_arrays(loop: Loop) -> LaneArrays:
     """The arrays of numbers that each iteration of a loop makes and frees, all of one size."""
     freed = {s.buffer for s in loop.stmts if isinstance(s, Free)}
     local = {loop.var, *(v for s in loop.stmts for v in bound_by(s) if isinstance(v, Var))}
-    made = {
+    sizes = {
         s.buffer: product(s.shape)
         for s in loop.stmts
         if isinstance(s, Allocate) and s.buffer in freed and not (s.extra or is_reference(s.buffer.dtype))
         if not any(size.mentions(local) for size in s.shape)
     }
-    stmts = tuple([s for s in loop.stmts if not (isinstance(s, Allocate | Free) and s.buffer in made)])
-    return LaneArrays(stmts, made, fresh("first", I64), poly(loop.var))
+    stmts = tuple([s for s in loop.stmts if not (isinstance(s, Allocate | Free) and s.buffer in sizes)])
+    return LaneArrays(stmts, sizes, fresh("first", I64), poly(loop.var))

@@ -96,13 +96,13 @@ def unswitched(loop: Loop, conditions: int = figures.CONDITIONS_IN_FRONT) -> tup
         return None
     setup = _live(list(same.values()), {condition})
     moved = {v for s in setup for v in bound_by(s)}
-    rest = replace(loop, stmts=tuple([s for s in loop.stmts if moved.isdisjoint(bound_by(s))]))
-    made = {s.var: s for s in setup if isinstance(s, Compute)}
+    remaining = replace(loop, stmts=tuple([s for s in loop.stmts if moved.isdisjoint(bound_by(s))]))
+    makers = {s.var: s for s in setup if isinstance(s, Compute)}
     arms: list[Body] = []
     for value in (True, False):
-        copy = _Copy({}, Facts(), dict(made))
+        copy = _Copy({}, Facts(), dict(makers))
         with copy.where(condition, value):
-            arm = copy.loop(rest, (rest.lows, rest.highs))
+            arm = copy.loop(remaining, (remaining.lows, remaining.highs))
         inner = unswitched(arm, conditions - 1)
         arms.append(Body((arm,) if inner is None else (*inner[0], inner[1]), ()))
     return list(setup), Branch(condition, arms[0], arms[1], ())
@@ -282,9 +282,9 @@ class _Copy:
             return
         if slope not in (1, -1):
             return
-        rest = gap.without(axis)
+        offset = gap.without(axis)
         # of j + rest, the first that is at least 0 is -rest; of rest - j, the first that is not is rest + 1
-        turn = -rest if slope == 1 else rest + 1
+        turn = -offset if slope == 1 else offset + 1
         (low,), (high,) = self.part
         if isinstance(count := (turn - low).constant, int) and 0 < count <= figures.END_ITERATIONS:
             self.first.append(count)

@@ -24,10 +24,10 @@ def stack_arrays(function: loops.Function) -> frozenset[loops.Buffer]:
     """The arrays of a function that may lie on the stack; none of a recursive one, which would need many of each."""
     if function.recursive:
         return frozenset()
-    found = {a.buffer: bytes for a in _made_and_freed(function.body.stmts) if (bytes := _bytes(a)) is not None}
-    if not found:
+    sizes = {a.buffer: bytes for a in _made_and_freed(function.body.stmts) if (bytes := _bytes(a)) is not None}
+    if not sizes:
         return frozenset()
-    whole: dict[loops.Value, loops.Buffer] = {buffer: buffer for buffer in found}
+    whole: dict[loops.Value, loops.Buffer] = {buffer: buffer for buffer in sizes}
     handed = [r for r in function.body.results if r in whole]
     for stmt in walk(function.body.stmts):
         if isinstance(stmt, loops.Slice):
@@ -36,10 +36,10 @@ def stack_arrays(function: loops.Function) -> frozenset[loops.Buffer]:
         elif not _uses_in_place(stmt):
             handed += [v for v in mentions(stmt) if v in whole]
     for value in handed:
-        found.pop(whole[value], None)
+        sizes.pop(whole[value], None)
     room = figures.STACK_ROOM
     kept: list[loops.Buffer] = []
-    for buffer, bytes in found.items():
+    for buffer, bytes in sizes.items():
         if bytes <= room:
             room -= bytes
             kept.append(buffer)

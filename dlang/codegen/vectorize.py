@@ -170,14 +170,16 @@ def moving_state(loop: For, lane: Var, varying: AbstractSet[Var]) -> frozenset[S
 
 
 def survey(loop: Loop) -> Survey:
-    found = Survey(loop.var, {loop.var})
-    found.walk(loop.stmts)
-    if found.guarded and found.combined:  # an iteration that adds to memory can't be done again
-        found.refuse("a check may fail where results are added to memory")
+    survey_of_loop = Survey(loop.var, {loop.var})
+    survey_of_loop.walk(loop.stmts)
+    if survey_of_loop.guarded and survey_of_loop.combined:  # an iteration that adds to memory can't be done again
+        survey_of_loop.refuse("a check may fail where results are added to memory")
     for r in loop.reductions:
         assert isinstance(r.value.type, Scalar)
-        found.widest = max(found.widest, LANE_BITS.get(r.value.type.dtype, 8), 64 if r.position is not None else 8)
-    return found
+        survey_of_loop.widest = max(
+            survey_of_loop.widest, LANE_BITS.get(r.value.type.dtype, 8), 64 if r.position is not None else 8
+        )
+    return survey_of_loop
 
 
 def known_iterations(loop: Loop | Axis) -> int | None:
@@ -241,9 +243,9 @@ class Lanes:
         if not self.bits:
             return loop
         if any(isinstance(s, For) for s in loop.stmts):
-            found = self.without_branches(loop, inside=True)
-            if found.lanes > 1:
-                return found
+            inner = self.without_branches(loop, inside=True)
+            if inner.lanes > 1:
+                return inner
         return self.without_branches(loop)
 
     def without_branches(self, loop: Loop, inside: bool = False) -> Loop:
@@ -252,75 +254,77 @@ class Lanes:
         flat = selected(loop.stmts, inside)
         if flat is None:
             return self.with_lanes(loop)
-        found = self.with_lanes(replace(loop, stmts=flat))
-        gain = max(min(found.lanes, self.bits // 64) / 2, 1)  # on the safe side: accesses may be slower
+        flattened = self.with_lanes(replace(loop, stmts=flat))
+        gain = max(min(flattened.lanes, self.bits // 64) / 2, 1)  # on the safe side: accesses may be slower
         both, one = work(flat), work(loop.stmts)
         gains = both <= gain * one
         reason = "they take {} additions, branches {}, and lanes gain {} times"
         chosen = Decision("selections" if gains else "branches", reason, (both, one, gain))
-        return replace(found if gains else loop, why=(*loop.why, chosen, *(found.why if gains else ())))
+        return replace(flattened if gains else loop, why=(*loop.why, chosen, *(flattened.why if gains else ())))
 
     def with_lanes(self, loop: Loop) -> Loop:
         """The loop, with lanes if they gain."""
         arrays = lane_arrays(loop)
-        found = survey(replace(loop, stmts=arrays.elements(1)))
-        found.own = bool(arrays.made)
+        surveyed = survey(replace(loop, stmts=arrays.elements(1)))
+        surveyed.own = bool(arrays.made)
         width = 1
-        match self.obstacle(loop, found):
+        match self.obstacle(loop, surveyed):
             case None:
-                width = self.width(loop, found)
-                native = max(self.bits // found.widest, 1)
-                tail = native if width > native and not (found.loops or found.ordered) else 0
-                heavy = found.heavy >= figures.HEAVY_HIDES_MASK and self.bits > 128
-                masked = not found.scattered and (loop.short or heavy)
+                width = self.width(loop, surveyed)
+                native = max(self.bits // surveyed.widest, 1)
+                tail = native if width > native and not (surveyed.loops or surveyed.ordered) else 0
+                heavy = surveyed.heavy >= figures.HEAVY_HIDES_MASK and self.bits > 128
+                masked = not surveyed.scattered and (loop.short or heavy)
                 stmts = arrays.whole(_one_lane(arrays.elements(width)), width)
                 reason = "{} operations, {} of them heavy, and {} accesses that are not adjacent"
-                why = Decision(f"vectors of {width}", reason, (found.operations, found.heavy, found.cost))
+                why = Decision(f"vectors of {width}", reason, (surveyed.operations, surveyed.heavy, surveyed.cost))
                 return replace(loop, lanes=width, tail=tail, masked=masked, stmts=stmts, why=(*loop.why, why))
             case why:
                 return replace(loop, why=(*loop.why, why))
 
-    def obstacle(self, loop: Loop, found: Survey) -> Decision | None:
+    def obstacle(self, loop: Loop, surveyed: Survey) -> Decision | None:
         """The decision that a loop has one lane; None if it has several."""
 
         def one(reason: str, *figures: int) -> Decision:
             return Decision("one lane", reason, figures)
 
-        if found.obstacle:
-            return one(found.obstacle)
-        if found.own and (found.guarded or not found.ordered):
+        if surveyed.obstacle:
+            return one(surveyed.obstacle)
+        if surveyed.own and (surveyed.guarded or not surveyed.ordered):
             return one("each iteration has arrays of its own")
-        if (adds := work(loop.stmts)) < (least := figures.SCATTERED * found.scattered):
+        if (adds := work(loop.stmts)) < (least := figures.SCATTERED * surveyed.scattered):
             return one("{} additions are less than the {} for which lanes add to places one by one", adds, least)
-        if self.width(loop, found) == 1:
-            return one("its iterations are fewer than the {} elements of a register", self.bits // found.widest)
+        if self.width(loop, surveyed) == 1:
+            return one("its iterations are fewer than the {} elements of a register", self.bits // surveyed.widest)
         if _lanes_inside(loop.stmts):
-            inside = sum(survey(inner).cost for inner in found.loops if inner.lanes > 1)
-            if found.cost >= inside + found.ordered:
+            inside = sum(survey(inner).cost for inner in surveyed.loops if inner.lanes > 1)
+            if surveyed.cost >= inside + surveyed.ordered:
                 reason = "{} accesses are not adjacent here, {} with the lanes of a loop inside"
-                return one(reason, found.cost, inside)
+                return one(reason, surveyed.cost, inside)
         return None
 
-    def width(self, loop: Loop, found: Survey) -> int:
+    def width(self, loop: Loop, surveyed: Survey) -> int:
         """How many iterations fill a register; several registers where little is computed, to hide latencies."""
-        native = max(self.bits // found.widest, 1)
+        native = max(self.bits // surveyed.widest, 1)
         count = known_iterations(loop)
         if count is not None and count < native:
-            masked = count >= figures.MASKED_FROM and found.maskable and not loop.reductions
+            masked = count >= figures.MASKED_FROM and surveyed.maskable and not loop.reductions
             return 1 << (count - 1).bit_length() if masked else 1
-        several = self.several(loop, found)
+        several = self.several(loop, surveyed)
         while several > 1 and count is not None and native * several > count:
             several //= 2
-        return min(native * several, figures.MOST_LANES if found.widest < 32 else max(figures.MOST_LANES, 4 * native))
+        return min(
+            native * several, figures.MOST_LANES if surveyed.widest < 32 else max(figures.MOST_LANES, 4 * native)
+        )
 
-    def several(self, loop: Loop, found: Survey) -> int:
+    def several(self, loop: Loop, surveyed: Survey) -> int:
         """How many registers there are of each value. Iterations inside that wait for each other are a long chain, so
         that several of them take no longer than one."""
-        if found.loops or loop.short or any(r.position is not None for r in loop.reductions):
+        if surveyed.loops or loop.short or any(r.position is not None for r in loop.reductions):
             return 1
-        if found.ordered and found.operations <= figures.LIGHT_RECURRENCE and not found.scattered:
-            return 2 if found.heavy or found.own or self.bits < figures.WIDEST_REGISTER else 4
-        if found.operations > figures.LIGHT_BODY or found.heavy:
+        if surveyed.ordered and surveyed.operations <= figures.LIGHT_RECURRENCE and not surveyed.scattered:
+            return 2 if surveyed.heavy or surveyed.own or self.bits < figures.WIDEST_REGISTER else 4
+        if surveyed.operations > figures.LIGHT_BODY or surveyed.heavy:
             return 1
         return 4 if any(is_float(r.value) for r in loop.reductions) else 2
 

@@ -108,5 +108,7 @@ class _State:
         return True
 
     def _reached(self, index: Sequence[anf.Size]) -> None:
-        own = {(k, e) for k, e in enumerate(index) if slope(e, self.number) in (1, -1) and not e.mentions(self.inside)}
-        self.entries = own if self.entries is None else self.entries & own
+        by_iteration = {
+            (k, e) for k, e in enumerate(index) if slope(e, self.number) in (1, -1) and not e.mentions(self.inside)
+        }
+        self.entries = by_iteration if self.entries is None else self.entries & by_iteration

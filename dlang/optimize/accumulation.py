@@ -50,26 +50,26 @@ def accumulated(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] 
         if k in companions:
             terms.append(companions[k])
             continue
-        found = _elements(lets, param, result) if isinstance(param.type, anf.Array) else _total(lets, param, result)
-        if found is None:
+        split = _elements(lets, param, result) if isinstance(param.type, anf.Array) else _total(lets, param, result)
+        if split is None:
             return None
-        lets, term = found
+        lets, term = split
         terms.append(replace(term, axes=_opened(term.axes, sizes_named(loop.body))))
     if any(_depends_on(t.axes, {v for inner in loop.body.lets for v in inner.vars}) for t in terms):
         return None
     if not _keeps_little(lets):
         return None
-    made: list[anf.Let] = []
+    lets_made: list[anf.Let] = []
     if any(t.axes for t in terms) and any(map(_may_fail, lets)):
         apart = _checked_apart(loop, lets, known)
         if apart is None:
             return None
         check, lets = apart
-        made.append(check)
-    made += _comprehensions(let, loop, lets, terms, known)
+        lets_made.append(check)
+    lets_made += _comprehensions(let, loop, lets, terms, known)
     gone = {v for inner in loop.body.lets for v in inner.vars} - {v for inner in lets for v in inner.vars}
-    used = {v for inner in made for v in mentioned(inner.op)}
-    return made if used.isdisjoint(gone.union(loop.params)) else None
+    used = {v for inner in lets_made for v in mentioned(inner.op)}
+    return lets_made if used.isdisjoint(gone.union(loop.params)) else None
 
 
 def _opened(axes: Sequence[anf.Axis], named: Mapping[anf.Var, anf.Size]) -> tuple[anf.Axis, ...]:
@@ -108,11 +108,11 @@ def _checked_apart(loop: anf.For, lets: Lets, known: Knowledge) -> tuple[anf.Let
     last = max(k for k, let in enumerate(lets) if _may_fail(let))
     keep = anf.Reduce((loop.high - loop.low,), (anf.poly(loop.index) - loop.low,), "set")
     values: list[anf.Var] = []
-    rest: list[anf.Let] = []
+    unchecked: list[anf.Let] = []
     arrays: list[anf.Var] = []
     for let in lets:
         if not _may_fail(let):
-            rest.append(let)
+            unchecked.append(let)
             continue
         if not isinstance(let.op, anf.Assert):
             return None
@@ -121,10 +121,10 @@ def _checked_apart(loop: anf.For, lets: Lets, known: Knowledge) -> tuple[anf.Let
                 return None
             values.append(v)
             arrays.append(anf.fresh(v.name, anf.Array(v.type.dtype, keep.shape)))
-            rest.append(anf.Let((v,), anf.Read(arrays[-1], keep.index), let.span))
+            unchecked.append(anf.Let((v,), anf.Read(arrays[-1], keep.index), let.span))
     axis = anf.Axis(loop.index, (loop.low,), (loop.high,))
     checks = anf.Comp((axis,), anf.Block(lets[: last + 1], tuple(values)), tuple([keep] * len(values)))
-    return anf.Let(tuple(arrays), Renaming({}, renew=True).op(checks), lets[last].span), tuple(rest)
+    return anf.Let(tuple(arrays), Renaming({}, renew=True).op(checks), lets[last].span), tuple(unchecked)
 
 
 def _keeps_little(lets: Lets) -> bool:
@@ -197,10 +197,10 @@ def _total(lets: Lets, param: anf.Var, result: anf.Atom) -> tuple[Lets, _Term] |
     """The lets of an iteration without what adds to a scalar of the state, and what that adds."""
     if not isinstance(param.type, anf.Scalar) or param.type.dtype not in WHOLE:  # no halves, texts or nodes
         return None
-    found = _combined(lets, param, result)
-    if found is None:
+    combined = _combined(lets, param, result)
+    if combined is None:
         return None
-    lets, monoid, value = found
+    lets, monoid, value = combined
     return None if monoid is None else (lets, _Term(value, monoid))
 
 
@@ -224,7 +224,7 @@ def _combined(lets: Lets, param: anf.Var, result: anf.Atom) -> tuple[Lets, str |
         case anf.Prim(name, (a, b)) if name in COMBINED_BY:
             ways = [(a, b, ()), (b, a, ())]
             monoid = COMBINED_BY[name]
-        case anf.Prim("select", (condition, value, rest)) if rest is param:
+        case anf.Prim("select", (condition, value, partial)) if partial is param:
             return _extremum(lets, let, condition, value, param)
         case anf.If(condition, then, otherwise) if (
             len(let.vars) == 1 and otherwise.results == (param,) and not then.lets
@@ -234,11 +234,11 @@ def _combined(lets: Lets, param: anf.Var, result: anf.Atom) -> tuple[Lets, str |
             return _of_branch(before, let, let.op, behind, param, let.vars.index(result))
         case _:
             return None
-    for rest, value, more in ways:
-        found = _combined(before, param, rest) if isinstance(rest, anf.Var) else None
-        if found is None or found[1] not in (None, monoid):
+    for partial, value, more in ways:
+        combined = _combined(before, param, partial) if isinstance(partial, anf.Var) else None
+        if combined is None or combined[1] not in (None, monoid):
             continue
-        left, inner, earlier = found
+        left, inner, earlier = combined
         if inner is not None:
             both = anf.fresh("t", let.vars[0].type)
             more = (*more, anf.Let((both,), anf.Prim(COMBINE[monoid], (earlier, value)), let.span))
@@ -255,17 +255,17 @@ def _extremum(
     monoid = None if asked is None else _compared(asked.op, value, param)
     if monoid is None:
         return None
-    rest = tuple([inner for inner in lets if inner is not let and inner is not asked])
+    others = tuple([inner for inner in lets if inner is not let and inner is not asked])
     dtype = dtype_of(param)
     if dtype not in anf.FLOATS:
-        return rest, monoid, value
+        return others, monoid, value
     number, term = anf.fresh("t", anf.Scalar("bool")), anf.fresh("t", param.type)
     unit = anf.Lit(identity(monoid, dtype), dtype)
     more = (
         anf.Let((number,), anf.Prim("eq", (value, value)), let.span),
         anf.Let((term,), anf.Prim("select", (number, value, unit)), let.span),
     )
-    return (*rest, *more), monoid, term
+    return (*others, *more), monoid, term
 
 
 def _compared(op: anf.Op, value: anf.Atom, param: anf.Var) -> str | None:
@@ -284,16 +284,16 @@ def _of_branch(
 ) -> tuple[Lets, str | None, anf.Atom] | None:
     """As `_combined`, of a result of a branch: an arm that leaves the parameter as it is combines it with the unit."""
     arms = [_combined(arm.lets, param, arm.results[position]) for arm in (op.then, op.otherwise)]
-    monoids = {found[1] for found in arms if found is not None and found[1] is not None}
+    monoids = {combined[1] for combined in arms if combined is not None and combined[1] is not None}
     if None in arms or len(monoids) != 1:
         return None
     (monoid,) = monoids
     dtype = dtype_of(let.vars[position])
     blocks = []
-    for arm, found in zip((op.then, op.otherwise), arms, strict=True):
-        assert found is not None
-        value = anf.Lit(identity(monoid, dtype), dtype) if found[1] is None else found[2]
-        blocks.append(anf.Block(found[0], (*arm.results[:position], value, *arm.results[position + 1 :])))
+    for arm, combined in zip((op.then, op.otherwise), arms, strict=True):
+        assert combined is not None
+        value = anf.Lit(identity(monoid, dtype), dtype) if combined[1] is None else combined[2]
+        blocks.append(anf.Block(combined[0], (*arm.results[:position], value, *arm.results[position + 1 :])))
     term = anf.fresh("t", let.vars[position].type)
     vars = (*let.vars[:position], term, *let.vars[position + 1 :])
     branch = anf.Let(vars, replace(op, then=blocks[0], otherwise=blocks[1]), let.span)
@@ -322,7 +322,7 @@ def _companions(loop: anf.For) -> dict[int, _Term]:
                     conditions.setdefault(condition, []).append((k, op.then.results[position]))
             case _:
                 pass
-    found: dict[int, _Term] = {}
+    terms: dict[int, _Term] = {}
     for condition, replaced in conditions.items():
         asked = by.get(condition) if isinstance(condition, anf.Var) else None
         places = {k: named[v] for k, v in replaced if isinstance(v, anf.Var) and v in named}
@@ -333,8 +333,8 @@ def _companions(loop: anf.For) -> dict[int, _Term]:
         compared = _compared(asked.op, value, loop.params[extremum])
         if compared is not None:
             for k in places.keys() - values.keys():
-                found[k] = _Term(value, f"arg{compared}", (places[k],), beside=extremum)
-    return found
+                terms[k] = _Term(value, f"arg{compared}", (places[k],), beside=extremum)
+    return terms
 
 
 def _without(lets: Lets, loop: anf.For, companions: Mapping[int, _Term]) -> Lets:
@@ -362,7 +362,7 @@ def _elements(lets: Lets, param: anf.Var, result: anf.Atom) -> tuple[Lets, _Term
     match let.op:
         case anf.Update(array, index, anf.Var() as value) if array is param and value in by:
             total = by[value]
-            rest = tuple([inner for inner in lets if inner is not let and inner is not total])
+            others = tuple([inner for inner in lets if inner is not let and inner is not total])
             if not isinstance(total.op, anf.Prim) or total.op.name not in ("add", "sub"):
                 return None
             a, b = total.op.args
@@ -370,11 +370,11 @@ def _elements(lets: Lets, param: anf.Var, result: anf.Atom) -> tuple[Lets, _Term
                 read = by.get(old) if isinstance(old, anf.Var) else None
                 if read is None or read.op != anf.Read(param, index):
                     continue
-                rest = tuple([inner for inner in rest if inner is not read])
+                others = tuple([inner for inner in others if inner is not read])
                 if total.op.name == "add":
-                    return rest, _Term(other, "sum", index)
+                    return others, _Term(other, "sum", index)
                 opposite = anf.fresh("t", total.vars[0].type)
-                return (*rest, anf.Let((opposite,), anf.Prim("neg", (other,)), total.span)), _Term(
+                return (*others, anf.Let((opposite,), anf.Prim("neg", (other,)), total.span)), _Term(
                     opposite, "sum", index
                 )
             return None
@@ -397,7 +397,7 @@ def _elements(lets: Lets, param: anf.Var, result: anf.Atom) -> tuple[Lets, _Term
 def _rows_in_place(block: anf.Block) -> anf.Block:
     """The block, with rows that are made and then set in an array computed where they are set."""
     lets = list(block.lets)
-    made = {v: let.op for let in lets if isinstance(let.op, anf.Comp) for v in let.vars}
+    makers = {v: let.op for let in lets if isinstance(let.op, anf.Comp) for v in let.vars}
     gone: set[anf.Var] = set()
     uses = count_uses(block)
     for k, let in enumerate(lets):
@@ -407,12 +407,12 @@ def _rows_in_place(block: anf.Block) -> anf.Block:
                     body=anf.Block((anf.Let((value,), anf.Read(row, entries)),), (result,)),
                     destinations=(anf.Reduce(monoid="set", into=anf.Var()),),
                 ) as op
-            ) if row in made and uses[row] == 1 and value is result:
-                points = point_of(made[row], 0) if len(made[row].destinations) == 1 else None
+            ) if row in makers and uses[row] == 1 and value is result:
+                points = point_of(makers[row], 0) if len(makers[row].destinations) == 1 else None
                 atoms = [e.atom for e in entries]
                 if points is not None and None not in points and None not in atoms:
                     env = {p: a for p, a in zip(points, atoms, strict=True) if p is not None and a is not None}
-                    body = refresh(made[row].body, env)
+                    body = refresh(makers[row].body, env)
                     lets[k] = anf.Let(let.vars, replace(op, body=body), let.span)
                     gone.add(row)
     return anf.Block(tuple([let for let in lets if gone.isdisjoint(let.vars)]), block.results)
@@ -430,13 +430,13 @@ def _of_all_elements(lets: Lets, param: anf.Var, let: anf.Let, op: anf.Comp) -> 
         return None
     (old,) = reads[0].vars
     body = tuple([inner for inner in op.body.lets if inner is not reads[0]])
-    found = _combined(body, old, op.body.results[0])
-    if found is None or found[1] is None or old in mentioned(anf.Block(found[0], (found[2],))):
+    combined = _combined(body, old, op.body.results[0])
+    if combined is None or combined[1] is None or old in mentioned(anf.Block(combined[0], (combined[2],))):
         return None
-    if not whole and found[1] != "sum":
+    if not whole and combined[1] != "sum":
         return None
-    rest = tuple([inner for inner in lets if inner is not let])
-    return rest, _Term(found[2], found[1], d.index, op.axes, found[0])
+    others = tuple([inner for inner in lets if inner is not let])
+    return others, _Term(combined[2], combined[1], d.index, op.axes, combined[0])
 
 
 # ---- comprehensions --------------------------------------------------------------------------------------------------
@@ -505,9 +505,9 @@ def _combination(let: anf.Let, var: anf.Var, monoid: str, first: anf.Var, second
     """Combines two arrays, element by element; derivatives know that of a sum alone as a part of a reduction."""
     b = Builder(span=let.span)
     both = b.map(shape_of(first), lambda *i: b.prim(COMBINE[monoid], b.read(first, i), b.read(second, i)))
-    made = b.definition(both)
-    assert made is not None
-    return anf.Let((var,), made, let.span)
+    combination = b.definition(both)
+    assert combination is not None
+    return anf.Let((var,), combination, let.span)
 
 
 def without_scatters(op: anf.Comp, known: Knowledge) -> anf.Comp:
@@ -525,8 +525,8 @@ def _as_sum(
     op: anf.Comp, d: anf.Destination, named: Mapping[anf.Var, anf.Size], inside: Set[anf.Var], known: Knowledge
 ) -> anf.Destination:
     index = tuple([entry.substitute(named.get) for entry in d.index])
-    own = {axis.var for axis in op.axes}
-    of_entries = [own.intersection(entry.atoms()) for entry in index]
+    variables = {axis.var for axis in op.axes}
+    of_entries = [variables.intersection(entry.atoms()) for entry in index]
     kept = set().union(*of_entries)
     axes = [axis for axis in op.axes if axis.var in kept]
     if (
@@ -535,7 +535,7 @@ def _as_sum(
         or sum(map(len, of_entries)) > len(kept)
         or any(len(vars) > 1 for vars in of_entries)
         or any(slope(entry, v) not in (1, -1) for entry, vars in zip(index, of_entries, strict=True) for v in vars)
-        or any(end.mentions(own - kept) for axis in axes for end in (*axis.lows, *axis.highs))
+        or any(end.mentions(variables - kept) for axis in axes for end in (*axis.lows, *axis.highs))
         or not known.within(axes).inside(index, d.shape)
     ):
         return d

@@ -48,8 +48,8 @@ class _Chain:
 def changed_once(block: anf.Block) -> anf.Block:
     """The block, which changes an element once where it changed one several times, and reads no such change."""
     lets = block.lets
-    made = {v: let for let in lets for v, _ in _changes(let)}
-    if not made or not any(v in made for let in lets for v in _touched(let)):
+    makers = {v: let for let in lets for v, _ in _changes(let)}
+    if not makers or not any(v in makers for let in lets for v in _touched(let)):
         return block
     last: dict[anf.Var, int] = {}
     for k, let in enumerate(lets):
@@ -134,16 +134,16 @@ class _Cells:
                 new = let if first is array else anf.Let(let.vars, replace(let.op, array=first), let.span)
                 self._start(_Chain(first, let.vars[0], index, value, None, new), chain)
             case anf.Comp() as op:
-                found = {v: self._continued(k, array, index) for v, (array, index) in _changes(let)}
-                chains = [c for c in found.values() if c is not None]
+                continued = {v: self._continued(k, array, index) for v, (array, index) in _changes(let)}
+                chains = [c for c in continued.values() if c is not None]
                 inside = {v for block in op_blocks(op) for v in mentioned(block)}
                 if any(c.last in inside for c in chains):
-                    found, chains = {}, []
+                    continued, chains = {}, []
                 self._free(let, but=chains[0] if len(chains) == 1 else None)
                 if len(chains) == 1:
-                    (var,) = [v for v, c in found.items() if c is chains[0]]
+                    (var,) = [v for v, c in continued.items() if c is chains[0]]
                     self._add(let, op, var, chains[0])
-                elif len(let.vars) == 1 and let.vars[0] in found and self._goes_on(let):
+                elif len(let.vars) == 1 and let.vars[0] in continued and self._goes_on(let):
                     self._add(let, op, let.vars[0], None)
                 else:
                     self.lets.append(let)
@@ -162,9 +162,9 @@ class _Cells:
             chain = self.chains.get(v)
             if chain is None or chain.added is not None or self.last[v] != k:
                 continue
-            found = _branch_of_number(let, op, v, chain.index, chain.value)
-            if found is not None:
-                last, value, new = found
+            continued = _branch_of_number(let, op, v, chain.index, chain.value)
+            if continued is not None:
+                last, value, new = continued
                 written = anf.Let((last,), anf.Update(chain.first, chain.index, value), let.span)
                 return chain, _Chain(chain.first, last, chain.index, value, None, written), new
         return None
@@ -317,8 +317,8 @@ def _of_number(block: anf.Block, at: int, array: anf.Var, index: Index, number: 
     if results[at] is not array:
         return None
     results[at] = number
-    made = anf.Block(tuple(lets), tuple([renaming.atom(r) for r in results]))
-    return made if gone.isdisjoint(mentioned(made)) else None
+    renamed = anf.Block(tuple(lets), tuple([renaming.atom(r) for r in results]))
+    return renamed if gone.isdisjoint(mentioned(renamed)) else None
 
 
 def _branch_of_number(

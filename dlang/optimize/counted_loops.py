@@ -321,12 +321,12 @@ def _after_branch(
         if all(a.value == value for a, value in inside.items() if isinstance(a, Lit)):
             after = _after(arm, inside, around)
             ends.append([after.get(r) for r in arm.results])
-    found: dict[Atom, _Step] = {}
+    after_arms: dict[Atom, _Step] = {}
     for v, *steps in zip(vars, *ends, strict=True) if ends else ():
         each = [step for step in steps if step is not None]
         if len(each) == len(steps) and all(step.param is each[0].param for step in each):
-            found[v] = _Step(each[0].param, min(e.least for e in each), max(e.most for e in each))
-    return found
+            after_arms[v] = _Step(each[0].param, min(e.least for e in each), max(e.most for e in each))
+    return after_arms
 
 
 # ---- what the condition compares -------------------------------------------------------------------------------------
@@ -378,14 +378,14 @@ class _Count:
 
 def _counts(op: While, steps: Mapping[Var, _Step]) -> Iterator[_Count]:
     """Yields the comparisons of what counts that must all hold for the loop to go on."""
-    made = {let.vars[0]: let.op for let in op.condition.lets if let.vars}
+    operations = {let.vars[0]: let.op for let in op.condition.lets if let.vars}
     numbers = _after(op.condition, {}, {p: _Step(p, 0, 0) for p in steps})
     for test in _implied(op.condition.results[0], True, op.condition.lets):
-        compared = made.get(test) if isinstance(test, Var) else None
+        compared = operations.get(test) if isinstance(test, Var) else None
         if isinstance(compared, Prim) and compared.name in ORDERS:
             a, b = compared.args
             for x, end, order in ((a, b, compared.name), (b, a, SWAPPED[compared.name])):
-                if x in numbers and (end in op.params or end not in made):
+                if x in numbers and (end in op.params or end not in operations):
                     step = steps[numbers[x].param]
                     position, ahead = op.params.index(step.param), numbers[x].least
                     yield _Count(step.param, position, step.least, step.most, test, ahead, order, end)
@@ -397,7 +397,7 @@ def _as_for(let: Let, op: While, count: _Count, start: Size, end: Size) -> list[
     k, param = count.position, count.param
     first = op.init[k] if start.constant is None else i64(int(start.constant))
     b = Builder({}, let.span)
-    with b.scope() as made:
+    with b.scope() as before:
         iterations = _iterations(b, count, first) if count.wraps_alike else _exact_iterations(b, count, start, end)
         if not op.early:
             b.emit_as((let.vars[k],), _moved(b, count, first, b.prim("maximum", b.size(iterations), i64(0))))
@@ -408,7 +408,7 @@ def _as_for(let: Let, op: While, count: _Count, start: Size, end: Size) -> list[
     body = substitute(op.body, {param: number})
     body = Block((*lets, *body.lets), body.results)
     loop = replace(let, op=For(index, ZERO, iterations, op.params, op.init, body, op.early))
-    return [*made, loop if op.early else with_state(loop, [j for j in range(len(op.params)) if j != k])]
+    return [*before, loop if op.early else with_state(loop, [j for j in range(len(op.params)) if j != k])]
 
 
 def _without_counts(let: Let, op: For, known: Knowledge, sizes: Sizes) -> list[Let]:
@@ -424,7 +424,7 @@ def _without_counts(let: Let, op: For, known: Knowledge, sizes: Sizes) -> list[L
     if not by:
         return []
     b = Builder({}, let.span)
-    with b.scope() as made:
+    with b.scope() as before:
         iterations = b.prim("maximum", b.size(high - low), i64(0))
         for p, var in zip(op.params, let.vars, strict=True):
             if p in by:
@@ -433,7 +433,7 @@ def _without_counts(let: Let, op: For, known: Knowledge, sizes: Sizes) -> list[L
         numbers = {p: b.one(IndexExpr(starts[p] + (poly(op.index) - low) * step), p.name) for p, step in by.items()}
     body = substitute(op.body, numbers)
     loop = replace(let, op=replace(op, body=Block((*lets, *body.lets), body.results)))
-    return [*made, with_state(loop, [k for k, p in enumerate(op.params) if p not in by])]
+    return [*before, with_state(loop, [k for k, p in enumerate(op.params) if p not in by])]
 
 
 def _moved(b: Builder, count: _Count, first: Atom, iterations: Atom) -> Prim:

@@ -185,8 +185,8 @@ def _split(let: anf.Let, op: anf.Comp, known: Knowledge, depth: int) -> list[anf
     lifted = _lift(s, {v for v in (*results, *index_vars) if isinstance(v, anf.Var)}, depth)
     results = tuple(s.moved.atom(a) for a in results)
     if lifted and any(isinstance(inner.op, anf.Comp) for inner in s.body):  # what stayed for that may move now
-        rest = anf.Comp(op.axes, anf.Block(tuple(s.body), results), _renamed(s, op.destinations))
-        return [*s.before, *_split(anf.Let(let.vars, rest, let.span), rest, s.known, depth + 1)]
+        remaining = anf.Comp(op.axes, anf.Block(tuple(s.body), results), _renamed(s, op.destinations))
+        return [*s.before, *_split(anf.Let(let.vars, remaining, let.span), remaining, s.known, depth + 1)]
     index_vars = {v for d in op.destinations for e in d.index for v in s.moved.size(e).atoms()}
     _hoist(s, {*results, *index_vars}, depth)
     results = tuple(s.moved.atom(a) for a in results)
@@ -267,9 +267,13 @@ def _without_idle_axes(let: anf.Let, op: anf.Comp, known: Knowledge) -> tuple[an
     idle: dict[int, anf.Axis] = {}
     for k, (entry, size) in enumerate(zip(d.index, d.shape, strict=True)):
         for a in op.axes:
-            rest = [*d.index[:k], *d.index[k + 1 :], *[b for o in op.axes if o is not a for b in (*o.lows, *o.highs)]]
+            elsewhere = [
+                *d.index[:k],
+                *d.index[k + 1 :],
+                *[b for o in op.axes if o is not a for b in (*o.lows, *o.highs)],
+            ]
             alone = entry == anf.poly(a.var) and a.lows == (anf.ZERO,) and a.highs == (size,)
-            if alone and a.var not in needed and not any(e.mentions((a.var,)) for e in rest):
+            if alone and a.var not in needed and not any(e.mentions((a.var,)) for e in elsewhere):
                 idle[k] = a
     if not idle or len(op.axes) == len(d.index):  # what is no reduction is a value of fewer axes, as `_hoist` knows
         return None
@@ -333,10 +337,10 @@ def _dependence(let: anf.Let, s: _Split) -> dict[anf.Var, set[anf.Var]]:
 def _axes_of(op: anf.Op, s: _Split) -> set[anf.Var]:
     """The axes that an operation depends on."""
     names = {a.var for a in s.axes}
-    found: set[anf.Var] = set()
+    axes: set[anf.Var] = set()
     for v in free_vars(op):
-        found |= {v} if v in names else s.depends.get(v, set())
-    return found
+        axes |= {v} if v in names else s.depends.get(v, set())
+    return axes
 
 
 def _sees_all(let: anf.Let, s: _Split) -> bool:
@@ -364,20 +368,20 @@ def _stays(op: anf.Op, s: _Split, depends: Mapping[anf.Var, set[anf.Var]]) -> bo
 def _by_extent(args: Sequence[anf.Atom], s: _Split, depends: Mapping[anf.Var, set[anf.Var]]) -> bool:
     """Tells whether a number is divided by the length of an axis that it depends on, which is not 0 at any point."""
     x, y = args
-    found = depends.get(x, {x}) if isinstance(x, anf.Var) else set()
-    return any(a.var in found and a.lows == (anf.ZERO,) and a.highs == (anf.poly(y),) for a in s.axes)
+    axes = depends.get(x, {x}) if isinstance(x, anf.Var) else set()
+    return any(a.var in axes and a.lows == (anf.ZERO,) and a.highs == (anf.poly(y),) for a in s.axes)
 
 
 def _used_whole(body: anf.Block) -> set[anf.Var]:
     """The arrays that are used otherwise than element by element."""
-    found: set[anf.Var] = set()
+    whole: set[anf.Var] = set()
     for let in walk(body):
         for a in parts(let.op).atoms:
             if isinstance(a, anf.Var) and isinstance(a.type, anf.Array) and not isinstance(let.op, anf.Read):
-                found.add(a)
+                whole.add(a)
         for inner in parts(let.op).blocks:
-            found |= {a for a in inner.results if isinstance(a, anf.Var) and isinstance(a.type, anf.Array)}
-    return found
+            whole |= {a for a in inner.results if isinstance(a, anf.Var) and isinstance(a.type, anf.Array)}
+    return whole
 
 
 def _needed(body: Sequence[anf.Let], wanted: set[anf.Atom]) -> list[anf.Let]:
@@ -531,11 +535,11 @@ def _certify(s: _Split, op: anf.Comp, depth: int) -> None:
 
 def _tainted(body: Sequence[anf.Let]) -> set[anf.Var]:
     """Finds the variables of a body that depend on a check in it."""
-    found: set[anf.Var] = set()
+    tainted: set[anf.Var] = set()
     for let in body:
-        if isinstance(let.op, anf.Assert) or any(v in found for v in free_vars(let.op)):
-            found |= set(let.vars)
-    return found
+        if isinstance(let.op, anf.Assert) or any(v in tainted for v in free_vars(let.op)):
+            tainted |= set(let.vars)
+    return tainted
 
 
 # ---- what takes long -------------------------------------------------------------------------------------------------
@@ -549,10 +553,10 @@ def _lift(s: _Split, used: set[anf.Var], depth: int) -> bool:
     while any(takes_long(let.op) for let in s.body):
         s.depends = dependencies(s.body, s.axes)
         used = {a for v in used if isinstance(a := s.moved.env.get(v, v), anf.Var)}
-        found = [c for c in liftable(s.body, used, s.depends, [a.var for a in s.axes]) if c.over not in tried]
-        if not found:
+        codes = [c for c in liftable(s.body, used, s.depends, [a.var for a in s.axes]) if c.over not in tried]
+        if not codes:
             return lifted
-        code = found[0]
+        code = codes[0]
         tried.add(code.over)
         space = _project(s, code.over, code.lets)
         if code.over:
@@ -561,11 +565,11 @@ def _lift(s: _Split, used: set[anf.Var], depth: int) -> bool:
             if any(isinstance(v.type, anf.Array) for v in code.stored):
                 lets = stored_in_turn(code, space.axes, space.shape, space.index)
                 s.before += [*space.lets, *_normal(lets, s.known)]
-                made = lets[-1].vars
-                s.known.note_sizes(v.type for v in made)
+                lifted_arrays = lets[-1].vars
+                s.known.note_sizes(v.type for v in lifted_arrays)
             else:
-                made = tuple(_store(s, space, code.lets, code.stored, span_of(code), depth))
-            by = {v: from_store(v, a, space.read) for v, a in zip(code.stored, made, strict=True)}
+                lifted_arrays = tuple(_store(s, space, code.lets, code.stored, span_of(code), depth))
+            by = {v: from_store(v, a, space.read) for v, a in zip(code.stored, lifted_arrays, strict=True)}
             s.body = without(s.body, code, by, used)
             lifted = True
             continue
@@ -597,21 +601,21 @@ def _without_invariants(let: anf.Let, known: Knowledge) -> list[anf.Let]:
     for inner in op.body.lets:
         varies = any(depends.get(v) for v in free_vars(inner.op))
         depends.update({v: {iteration} if varies else set() for v in inner.vars})
-    found = liftable(op.body.lets, used, depends, (iteration,))
-    if not found:
+    codes = liftable(op.body.lets, used, depends, (iteration,))
+    if not codes:
         return [let]
-    (code,) = found
+    (code,) = codes
     if runs_anywhere(code.lets, known, set()):
         before, values = run_if(code, ())
     elif isinstance(op, anf.For) and may_go_first(op.body.lets, code):
         before, values = run_if(code, (op.high - op.low,))
     else:
         return [let]
-    rest = without(op.body.lets, code, {}, used)
-    if any(v in code.stored for inner in rest for v in consumed_by(inner.op)):
+    remaining = without(op.body.lets, code, {}, used)
+    if any(v in code.stored for inner in remaining for v in consumed_by(inner.op)):
         return [let]  # what is changed in an iteration would be copied in each
     renaming = Renaming(dict(zip(code.stored, values, strict=True)))
-    body = renaming.block(anf.Block(tuple(rest), op.body.results))
+    body = renaming.block(anf.Block(tuple(remaining), op.body.results))
     return [*_normal(before, known), anf.Let(let.vars, replace(op, body=body), let.span)]
 
 

@@ -160,10 +160,10 @@ class Elements(Rewriter):
                     return None
             array = below.array
         if value is None:
-            found = self.read(anf.Read(array, index)) if isinstance(below, anf.Comp) else None
-            if not isinstance(found, anf.Lit):
+            element = self.read(anf.Read(array, index)) if isinstance(below, anf.Comp) else None
+            if not isinstance(element, anf.Lit):
                 return None
-            value = found
+            value = element
         if not writes:
             return value
         if array not in self.local or len(index) > 1 or not is_atom(index[0]):
@@ -172,8 +172,8 @@ class Elements(Rewriter):
             return None  # a node is chosen by a branch
         at: anf.Atom = anf.Lit(int(index[0].constant or 0), "i64") if index[0].atom is None else index[0].atom
         for write in reversed(writes):
-            here = self.emit(anf.Prim("eq", (at, anf.Lit(int(write.index[0].constant or 0), "i64"))), BOOL)
-            value = self.emit(anf.Prim("select", (here, write.value, value)), value.type)
+            is_there = self.emit(anf.Prim("eq", (at, anf.Lit(int(write.index[0].constant or 0), "i64"))), BOOL)
+            value = self.emit(anf.Prim("select", (is_there, write.value, value)), value.type)
         return value
 
     def view(self, op: anf.View) -> anf.Op | anf.Atom | None:
@@ -204,5 +204,5 @@ def _without_units(
     entries = [(i, s) for i, s in zip(index, shown, strict=True) if s != one]
     if [s for _, s in entries] != [s for s in under if s != one]:
         return None
-    rest = iter(entries)
-    return tuple([anf.ZERO if s == one else next(rest)[0] for s in under])
+    remaining = iter(entries)
+    return tuple([anf.ZERO if s == one else next(remaining)[0] for s in under])

@@ -130,17 +130,17 @@ def _outgrown(m: _Member, needed: set[anf.Var], given: set[anf.Var]) -> bool:
     return any(all(far_fewer(size, large) for size in sizes) for large in between)
 
 
-def _by_rows(m: _Member, made: set[anf.Var], rows: Mapping[anf.Var, int]) -> bool:
+def _by_rows(m: _Member, shared: set[anf.Var], rows: Mapping[anf.Var, int]) -> bool:
     """Tells whether a comprehension mentions these arrays only to read the row at hand, or to continue it."""
-    reads = [op for op in _reads(m.op) if op.array in made]
-    intos = [(v, d) for v, d in zip(m.let.vars, m.op.destinations, strict=True) if d.into in made]
+    reads = [op for op in _reads(m.op) if op.array in shared]
+    intos = [(v, d) for v, d in zip(m.let.vars, m.op.destinations, strict=True) if d.into in shared]
     if any(r.index[rows[r.array]].atom is not m.axis.var for r in reads):
         return False
     if any(m.way.gives[v] is None or (is_element(d.shape[1:]) and not _is_sum(d)) for v, d in intos):
         return False
     if any(d.into is not None and m.way.gives[v] != rows[d.into] for v, d in intos):
         return False
-    return len(reads) + len(intos) == sum(v in made for v in mentioned(m.op))
+    return len(reads) + len(intos) == sum(v in shared for v in mentioned(m.op))
 
 
 def _reads(op: anf.Comp) -> list[anf.Read | anf.View]:
@@ -167,8 +167,8 @@ def _is_product(op: anf.Comp, row: anf.Axis) -> bool:
         reduced = [a.var for a in op.axes if a.var not in kept]
         for let in op.body.lets:
             if isinstance(let.op, anf.Read) and any(i.mentions(reduced) for i in let.op.index):
-                found = {axis: any(i.mentions((axis,)) for i in let.op.index) for axis in kept}
-                if any(found.values()) and not all(found.values()) and (few or not found.get(row.var, False)):
+                varying = {axis: any(i.mentions((axis,)) for i in let.op.index) for axis in kept}
+                if any(varying.values()) and not all(varying.values()) and (few or not varying.get(row.var, False)):
                     return True
     return False
 
@@ -187,12 +187,14 @@ def _members(unit: Unit, makers: Mapping[anf.Var, anf.Op], apart: Collection[anf
     for way in ways(Unit((let,)), nested=True):
         axis = next(a for a in op.axes if a.var is way.axes[let.vars[0]])
         inner = {a.var: extent(a) for a in op.axes if a is not axis}
-        own = {v: d for v, d in zip(let.vars, op.destinations, strict=True) if v not in apart or way.gives[v] is None}
-        if not all(_fits(d, way.gives[v], inner) for v, d in own.items()):
+        destinations = {
+            v: d for v, d in zip(let.vars, op.destinations, strict=True) if v not in apart or way.gives[v] is None
+        }
+        if not all(_fits(d, way.gives[v], inner) for v, d in destinations.items()):
             continue
         read = _reads(op)
         accesses = [r.index for r in read if r.array not in apart]
-        accesses += [d.index for d in own.values()]
+        accesses += [d.index for d in destinations.values()]
         if inner and any(_across(index, axis.var, inner) for index in accesses):
             continue
         if any(isinstance(r, anf.View) and r.index[-1].mentions((axis.var,)) for r in read):
@@ -231,8 +233,8 @@ def _as_sum(unit: Unit, op: anf.Contract) -> anf.Let | None:
     """The comprehension that does what a product does, with its guards if a NaN in it would have it done again."""
     let = unit.lets[-1]
     if isinstance(let.op, anf.If):
-        last, own = let.op.then.lets[-1], {v for part in unit.lets for v in part.vars}
-        arrays = [{v for v in mentioned(o) if isinstance(v.type, anf.Array)} - own for o in (op, last.op)]
+        last, bound = let.op.then.lets[-1], {v for part in unit.lets for v in part.vars}
+        arrays = [{v for v in mentioned(o) if isinstance(v.type, anf.Array)} - bound for o in (op, last.op)]
         if len(let.op.then.lets) > 1 or arrays[0] != arrays[1] or let.op.then.results != last.vars:
             return None
         return anf.Let(let.vars, Renaming({}, renew=True).op(last.op), let.span)
@@ -248,8 +250,8 @@ def _as_sum(unit: Unit, op: anf.Contract) -> anf.Let | None:
         value = b.mul(x, y)
     shape, index = (tuple([f(n) for n in op.out]) for f in (sizes.__getitem__, lambda n: anf.poly(axes[n].var)))
     first = [axes[n] for n in op.out]
-    rest = [axis for axis in axes.values() if axis not in first]
-    comp = anf.Comp((*first, *rest), anf.Block(tuple(lets), (value,)), (anf.Reduce(shape, index),))
+    summed = [axis for axis in axes.values() if axis not in first]
+    comp = anf.Comp((*first, *summed), anf.Block(tuple(lets), (value,)), (anf.Reduce(shape, index),))
     return anf.Let(let.vars, comp, let.span)
 
 
@@ -327,8 +329,8 @@ class _Blocks:
         parts = self.grouped(block, uses, makers)
         if kept := _outgrowing(block, _kept(parts, uses, makers)):
             makes = [unit for unit in units(block) if not kept.isdisjoint(unit.vars)]
-            found = [m.shared for unit in makes for m in _members(unit, makers, makers)]
-            for near in dict.fromkeys(found):
+            shared = [m.shared for unit in makes for m in _members(unit, makers, makers)]
+            for near in dict.fromkeys(shared):
                 apart = makers.keys() - _kept(self.grouped(block, uses, makers, near, makers), uses, makers)
                 others = self.grouped(block, uses, makers, near, apart)
                 whole = _kept(others, uses, makers)
@@ -356,26 +358,28 @@ class _Blocks:
         open_ones: dict[anf.Size, int] = {}  # the items that others may join, a bit for each
         for unit in units(block):
             effects = any(is_effectful(let.op, self.effectful) for let in unit.lets)
-            found = [] if effects else _members(unit, makers, apart)
-            found.sort(key=lambda m: m.shared.isdisjoint(first))
+            possible = [] if effects else _members(unit, makers, apart)
+            possible.sort(key=lambda m: m.shared.isdisjoint(first))
             # a loop that joins no others stays a loop, behind what it begins with
-            ordered_as = unit.lets[0] if len(unit.lets) == 1 else found[0].let if found else unit.lets[-1]
-            near = [(w, k) for w in found for k in bits(items.joinable(ordered_as, open_ones.get(w.axis.highs[0], 0)))]
+            ordered_as = unit.lets[0] if len(unit.lets) == 1 else possible[0].let if possible else unit.lets[-1]
+            near = [
+                (w, k) for w in possible for k in bits(items.joinable(ordered_as, open_ones.get(w.axis.highs[0], 0)))
+            ]
             for way, k in near:
                 if groups[k].takes(way):
                     groups[k].add(way)
                     items.join(k, ordered_as)
                     break
             else:
-                if not found:
+                if not possible:
                     for let in unit.lets:
                         items.append(let, is_effectful(let.op, self.effectful))
                     continue
                 k = items.append(ordered_as, effects)
                 groups[k] = _Group()
-                groups[k].add(found[0])
-                if not found[0].changed and not found[0].product:
-                    size = found[0].axis.highs[0]
+                groups[k].add(possible[0])
+                if not possible[0].changed and not possible[0].product:
+                    size = possible[0].axis.highs[0]
                     open_ones[size] = open_ones.get(size, 0) | 1 << k
         wholes = {items.lets[k].vars: g.members for k, g in groups.items()}
         out: list[anf.Let | list[_Member]] = []
@@ -416,8 +420,8 @@ def _kept(
 
 def _outgrowing(block: anf.Block, arrays: Iterable[anf.Var]) -> set[anf.Var]:
     """The arrays, of some that a block makes, that grow faster than all that it is given and gives."""
-    made = {v for let in block.lets for v in let.vars}
-    given = {v for v in mentioned(block) if v not in made} | {r for r in block.results if isinstance(r, anf.Var)}
+    bound = {v for let in block.lets for v in let.vars}
+    given = {v for v in mentioned(block) if v not in bound} | {r for r in block.results if isinstance(r, anf.Var)}
     sizes = [product(v.type.shape) for v in given if isinstance(v.type, anf.Array)]
     return {v for v in arrays if all(far_fewer(size, product(array_type(v).shape)) for size in sizes)}
 
@@ -433,7 +437,7 @@ def _used_outside(members: Sequence[_Member], uses: Mapping[anf.Var, int]) -> se
 
 def _made_in_parts(block: anf.Block) -> dict[anf.Var, anf.Op]:
     """The operations that make those arrays of a block of which nothing but products needs more than elements."""
-    made = {v: let.op for let in block.lets for v in let.vars if isinstance(v.type, anf.Array)}
+    makers = {v: let.op for let in block.lets for v in let.vars if isinstance(v.type, anf.Array)}
     whole = {v for v in block.results if isinstance(v, anf.Var)}
     for unit in units(block):
         for let in unit.lets:
@@ -447,7 +451,7 @@ def _made_in_parts(block: anf.Block) -> dict[anf.Var, anf.Op]:
                     whole |= {*mentioned(let.op)}
                 case _:
                     pass
-    return {v: op for v, op in made.items() if v not in whole}
+    return {v: op for v, op in makers.items() if v not in whole}
 
 
 def _peeled(members: Sequence[_Member]) -> tuple[list[_Member], list[_Member], list[_Member]]:
@@ -460,27 +464,27 @@ def _peeled(members: Sequence[_Member]) -> tuple[list[_Member], list[_Member], l
     home: dict[anf.Var, int] = {}
     users: dict[anf.Var, set[int]] = {}
     for k, m in enumerate(members):
-        found = {home[v] for v in mentioned(m.op) if v in home}
+        sources = {home[v] for v in mentioned(m.op) if v in home}
         for d in m.op.destinations:
-            found |= users.get(d.into, set()) if d.into is not None else set()
+            sources |= users.get(d.into, set()) if d.into is not None else set()
             if d.into in home:
                 continued[home[d.into]].add(k)
-        needs.append(found.union(*(needs[j] for j in found)))
+        needs.append(sources.union(*(needs[j] for j in sources)))
         home.update(dict.fromkeys(m.let.vars, k))
         for v in mentioned(m.op):
             users.setdefault(v, set()).add(k)
     if _narrow(members):
         return [], list(members), []
     wide = {k for k, m in enumerate(members) if m.wide}
-    made = {v for k in wide for v in members[k].let.vars}
-    given = {v for k in wide for v in mentioned(members[k].op.body)} - made
-    wide |= {k for k, m in enumerate(members) if _outgrown(m, made & {*mentioned(m.op.body)}, given)}  # by its loops
+    arrays = {v for k in wide for v in members[k].let.vars}
+    given = {v for k in wide for v in mentioned(members[k].op.body)} - arrays
+    wide |= {k for k, m in enumerate(members) if _outgrown(m, arrays & {*mentioned(m.op.body)}, given)}  # by its loops
     before = {k for k in range(len(members)) if k not in wide and not needs[k] & wide}
     while inside := {k for k in before if needs[k] - before or continued[k] - before}:
         before -= inside  # rows that are continued have to be there
     needed = wide.union(*(needs[k] for k in wide))
-    made = {v for k in wide for v in members[k].let.vars}
-    needed |= {k for k, m in enumerate(members) if any(d.into in made for d in m.op.destinations)}
+    arrays = {v for k in wide for v in members[k].let.vars}
+    needed |= {k for k, m in enumerate(members) if any(d.into in arrays for d in m.op.destinations)}
     needed = needed.union(*(needs[k] for k in needed))
     after = {k for k in range(len(members)) if k not in needed and k not in before}
     row = [m for k, m in enumerate(members) if k not in before and k not in after]

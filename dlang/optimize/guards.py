@@ -254,15 +254,15 @@ class _Zeros:
         """Tells whether a part that an array gets is all that was left of the older one that it goes on with."""
         if new is None:
             return False
-        found, count = self.parts.get(older, (None, 0)) if older is not None else (None, 0)
-        if found is None or len(found.all) > count:  # another array has more parts than the older one already
-            earlier = found.all[:count] if found is not None else []
-            found = Segments()
+        covered, count = self.parts.get(older, (None, 0)) if older is not None else (None, 0)
+        if covered is None or len(covered.all) > count:  # another array has more parts than the older one already
+            earlier = covered.all[:count] if covered is not None else []
+            covered = Segments()
             for one in earlier:
-                found.add(one)
-        found.add(new)
-        self.parts[var] = found, len(found.all)
-        return found.cover(shape)
+                covered.add(one)
+        covered.add(new)
+        self.parts[var] = covered, len(covered.all)
+        return covered.cover(shape)
 
     def has_points(self, size: anf.Size | None) -> bool:
         """Tells whether an axis has points if no array that is given is empty; its length may be 0 even so."""

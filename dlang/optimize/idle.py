@@ -168,9 +168,11 @@ class _Code:
             case anf.For(low=low, high=high):
                 ends = [(low, high)]
             case anf.Comp(axes=axes):
-                own = {a.var for a in axes}
+                variables = {a.var for a in axes}
                 pairs = [(low, high) for a in axes for low in a.lows for high in a.highs]
-                ends = [(low, high) for low, high in pairs if not low.mentions(own) and not high.mentions(own)]
+                ends = [
+                    (low, high) for low, high in pairs if not low.mentions(variables) and not high.mentions(variables)
+                ]
             case anf.While():
                 seen = any(isinstance(let.op, anf.Effect) for let in walk(op.condition))
                 twice = inner[0].costs and op.early
@@ -189,8 +191,8 @@ class _Code:
     def uses(self, op: anf.Op, inner: Sequence[_Inner]) -> dict[anf.Var, Needs]:
         """Maps the variables that an operation uses to the conditions under which they are needed."""
         p = parts(op)
-        found = {v: ALWAYS for size in p.sizes for v in size.atoms()}
-        found.update({a: ALWAYS for a in p.atoms if isinstance(a, anf.Var)})
+        needs_of = {v: ALWAYS for size in p.sizes for v in size.atoms()}
+        needs_of.update({a: ALWAYS for a in p.atoms if isinstance(a, anf.Var)})
         iterations = self.idle(op, inner)
         for k, block in enumerate(inner):
             around = iterations
@@ -199,8 +201,8 @@ class _Code:
             elif isinstance(op, anf.If):
                 around = self.positive.get(op.condition, ALWAYS) if k == 0 else ALWAYS
             for v, needs in block.needed.items():
-                found[v] = found[v] & (needs | around) if v in found else needs | around
-        return _outside(found, set(p.binds))
+                needs_of[v] = needs_of[v] & (needs | around) if v in needs_of else needs | around
+        return _outside(needs_of, set(p.binds))
 
     # ---- blocks ------------------------------------------------------------------------------------------------------
     def block(self, block: anf.Block) -> _Inner:
@@ -242,11 +244,11 @@ class _Code:
         for let, inner, moves in zip(reversed(lets), reversed(blocks), reversed(movable), strict=True):
             for var in let.vars:
                 needed.update(dict.fromkeys(type_vars(var.type), ALWAYS))
-            found = [needed[v] for v in let.vars if v in needed]
-            guard = found[0].intersection(*found[1:]) if moves and found else ALWAYS
-            own = self.iterations_alone(let, inner, needed) if moves and found else ALWAYS
-            if own - guard:
-                guard |= own
+            of_results = [needed[v] for v in let.vars if v in needed]
+            guard = of_results[0].intersection(*of_results[1:]) if moves and of_results else ALWAYS
+            of_iterations = self.iterations_alone(let, inner, needed) if moves and of_results else ALWAYS
+            if of_iterations - guard:
+                guard |= of_iterations
                 without = _without_iterations(let)
                 for v in let.vars:
                     if v in needed and not guard <= needed[v]:
@@ -350,7 +352,7 @@ def _heavy(op: anf.Op, inner: Sequence[_Inner]) -> bool:
 def _many(axes: Sequence[anf.Axis]) -> bool:
     """Tells whether there are, or may be, more points than a few."""
     counts = [[(high - low).constant for low in a.lows for high in a.highs] for a in axes]
-    least = [min([c for c in found if c is not None], default=None) for found in counts]
+    least = [min([c for c in differences if c is not None], default=None) for differences in counts]
     return any(c is None for c in least) or prod([int(c) for c in least if c is not None]) > figures.IDLE_UP_TO
 
 
@@ -469,14 +471,14 @@ class _Guarded:
     def branch(self, guard: Needs, lets: Sequence[anf.Let]) -> list[anf.Let]:
         """A branch that runs some lets if what is to hold does."""
         inside = count_uses(anf.Block(tuple(lets), ()))
-        made = [v for let in lets for v in let.vars]
-        given = [v for v in made if self.uses.get(v, 0) > inside.get(v, 0)]
+        bound = [v for let in lets for v in let.vars]
+        given = [v for v in bound if self.uses.get(v, 0) > inside.get(v, 0)]
         if not given:
             return []
         b = Builder(span=next((let.span for let in lets if let.span is not None), None))
 
         def otherwise() -> list[anf.Atom]:
-            return [self.otherwise(b, v, made) for v in given]
+            return [self.otherwise(b, v, bound) for v in given]
 
         with b.scope() as out:
             conditions = [self.condition(b, iterations) for iterations in sorted(guard, key=_Iterations.order)]
@@ -497,10 +499,10 @@ class _Guarded:
             self.first[iterations.params] = iterations.holds(b)
         return self.first[iterations.params]
 
-    def otherwise(self, b: Builder, v: anf.Var, made: Sequence[anf.Var]) -> anf.Atom:
+    def otherwise(self, b: Builder, v: anf.Var, bound: Sequence[anf.Var]) -> anf.Atom:
         """Returns the stand-in for a value that is not made."""
         value = self.instead.get(v)
-        while isinstance(value, anf.Var) and value in made:
+        while isinstance(value, anf.Var) and value in bound:
             value = self.instead.get(value)
         if value is not None:
             return (

@@ -148,10 +148,10 @@ class _Prover(Rewriter):
             if isinstance(op, anf.If):
                 self.arms.append(self.arm(op.condition, b is op.then))
             self.known = (before if b is condition else inside).copy()
-            made = self.block(b)
+            checked = self.block(b)
             self.known = known
             del self.arms[around:]
-            return made
+            return checked
 
         return rebuild(op, atom=self.atom, size=self.size, block=block, bind=self.bind)
 
@@ -381,8 +381,8 @@ class _Prover(Rewriter):
             far += [e for v in p.atoms() if v in bounds for e in bounds[v][1 - end]]
 
         def beyond(e: anf.Size, atom: anf.Atom) -> bool:
-            own = (self.polynomial(atom), *self.known_ends(atom)[1 - end])
-            return any(self.known.at_least_zero(sign * (e - p)) for p in own)
+            values = (self.polynomial(atom), *self.known_ends(atom)[1 - end])
+            return any(self.known.at_least_zero(sign * (e - p)) for p in values)
 
         near = [e for e in near if self.is_small(e)]
         past = [e for e in far if self.is_small(e) and beyond(e, x) and beyond(e, y)]
@@ -419,13 +419,13 @@ class _Prover(Rewriter):
         choice = max((v for v in gap.atoms() if v in self.choices), key=lambda v: v.serial, default=None)
         if choice is None:
             return gap
-        rest = gap.without(choice)
+        others = gap.without(choice)
         name, *two = self.choices[choice]
-        factor = (gap - rest).terms.get((choice,))
-        if factor is None or gap - rest != anf.poly(choice) * anf.poly(int(factor)):
+        factor = (gap - others).terms.get((choice,))
+        if factor is None or gap - others != anf.poly(choice) * anf.poly(int(factor)):
             return None
         both = (name == "minimum") == (factor > 0)
-        sides = dict.fromkeys([self.holds(rest + x * int(factor), known) for x in two])
+        sides = dict.fromkeys([self.holds(others + x * int(factor), known) for x in two])
         if (not both) in sides:
             return not both
         sides.pop(both, None)
@@ -439,16 +439,16 @@ def _computed(name: str, x: anf.Size, y: anf.Size) -> anf.Size:
 
 def _gap(name: str, x: anf.Size, y: anf.Size) -> anf.Size:
     """Returns the number that is at least 0 where two are in an order."""
-    sign, rest = GAPS[name]
-    return (y - x) * sign + rest
+    sign, offset = GAPS[name]
+    return (y - x) * sign + offset
 
 
 def _bounded(gap: anf.Size, known: Knowledge) -> Iterator[Bounded]:
     """The ends of a variable where a polynomial is at least 0: of the last one that is no size, if there is one."""
     for v in sorted(dict.fromkeys(gap.atoms()), key=lambda v: (v in known.facts.sizes, -v.serial)):
-        rest = gap.without(v)
-        if (part := gap - rest) in (anf.poly(v), -anf.poly(v)):
-            yield (v, -rest, None) if part == anf.poly(v) else (v, None, rest + 1)
+        others = gap.without(v)
+        if (part := gap - others) in (anf.poly(v), -anf.poly(v)):
+            yield (v, -others, None) if part == anf.poly(v) else (v, None, others + 1)
             return
 
 

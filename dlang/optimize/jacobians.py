@@ -143,45 +143,45 @@ class _Form:
 
 def _accumulated(body: anf.Block, state: list[anf.Var]) -> anf.Block:
     """The body of a loop without guards of what is linear in the state, in terms of Jacobians if that is shorter."""
-    found = _Linear({p: _Form({p: _Signed(None)}) for p in state})
+    linear = _Linear({p: _Form({p: _Signed(None)}) for p in state})
     plain = []
     for let in body.lets:
-        found.let(let)
-        if isinstance(let.op, anf.Prim) and let.op.name in GUARDS and found.form(let.op.args[0]) is not None:
+        linear.let(let)
+        if isinstance(let.op, anf.Prim) and let.op.name in GUARDS and linear.form(let.op.args[0]) is not None:
             let = anf.Let(let.vars, anf.Prim("mul", let.op.args), let.span)
         plain.append(let)
     for result in body.results:
-        found.build(result)
-    new = _pruned(anf.Block(tuple(found.lets), body.results))
-    return new if found.composed and _cost(new) <= _cost(_pruned(body)) else anf.Block(tuple(plain), body.results)
+        linear.build(result)
+    new = _pruned(anf.Block(tuple(linear.lets), body.results))
+    return new if linear.composed and _cost(new) <= _cost(_pruned(body)) else anf.Block(tuple(plain), body.results)
 
 
 def _multiplied(body: anf.Block) -> set[anf.Var]:
     """The tangents and cotangents that products of derivatives are linear in."""
-    found: set[anf.Var] = set()
+    factors: set[anf.Var] = set()
     for let in reversed(body.lets):
         match let.op:
             case anf.Prim("zero_safe_mul" | "zero_safe_mul_both", (c, _)):
-                found |= {c} if isinstance(c, anf.Var) else set()
-            case anf.Prim("add" | "sub" | "neg", args) if let.vars[0] in found:
-                found.update(a for a in args if isinstance(a, anf.Var))
+                factors |= {c} if isinstance(c, anf.Var) else set()
+            case anf.Prim("add" | "sub" | "neg", args) if let.vars[0] in factors:
+                factors.update(a for a in args if isinstance(a, anf.Var))
             case _:
                 pass
-    return found
+    return factors
 
 
 def _derivatives(body: anf.Block) -> set[anf.Var]:
     """The tangents and cotangents that are sums of products of derivatives."""
-    found: set[anf.Var] = set()
+    derivatives: set[anf.Var] = set()
     for let in body.lets:
         match let.op:
             case anf.Prim("zero_safe_mul" | "zero_safe_mul_both"):
-                found.add(let.vars[0])
-            case anf.Prim("add" | "sub" | "neg", args) if any(a in found for a in args if isinstance(a, anf.Var)):
-                found.add(let.vars[0])
+                derivatives.add(let.vars[0])
+            case anf.Prim("add" | "sub" | "neg", args) if any(a in derivatives for a in args if isinstance(a, anf.Var)):
+                derivatives.add(let.vars[0])
             case _:
                 pass
-    return found
+    return derivatives
 
 
 def _cost(block: anf.Block) -> int:

@@ -49,7 +49,7 @@ def log_summed(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] |
     if value is None or value in of_iteration or any(isinstance(v.type, anf.Array) for x in before for v in x.vars):
         return None
     b = Builder(span=let.span)
-    with b.scope() as made:
+    with b.scope() as replacement:
         axis = anf.Axis(loop.index, (loop.low,), (loop.high,))
         keep = anf.Reduce((loop.high - loop.low,), (anf.poly(loop.index) - loop.low,), "set")
         x = b.one(anf.Comp((axis,), anf.Block(before, (value,)), (keep,)), "x")
@@ -66,19 +66,19 @@ def log_summed(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] |
             lambda: top,
             results=let.vars,
         )
-    return made
+    return replacement
 
 
 def _independent(lets: Sequence[anf.Let], param: anf.Var) -> tuple[anf.Let, ...]:
     """The lets of an iteration that need nothing of the iteration before."""
     depend: set[anf.Atom] = {param}
-    rest: list[anf.Let] = []
+    independent: list[anf.Let] = []
     for let in lets:
         if depend.isdisjoint(mentioned(let.op)):
-            rest.append(let)
+            independent.append(let)
         else:
             depend.update(let.vars)
-    return tuple(rest)
+    return tuple(independent)
 
 
 def _summand(by: Mapping[anf.Var, anf.Let], param: anf.Var, result: anf.Var) -> anf.Atom | None:
@@ -95,8 +95,8 @@ def _summand(by: Mapping[anf.Var, anf.Let], param: anf.Var, result: anf.Var) -> 
         case anf.Prim("maximum", (a, b)) as maximum, anf.Prim("isfinite", (asked,)) if param in (a, b):
             value = b if a is param else a
             terms = _Terms(by, param, value, maximum)
-            found = terms.exponential(sum) if _behind(by, asked) == maximum else None
-            return value if found is not None and _is_the_sum(found) else None
+            exponentials = terms.exponential(sum) if _behind(by, asked) == maximum else None
+            return value if exponentials is not None and _is_the_sum(exponentials) else None
         case _:
             return None
 
@@ -107,11 +107,11 @@ def _behind(by: Mapping[anf.Var, anf.Let], x: anf.Atom) -> anf.Op | None:
     return _behind(by, op.arg) if isinstance(op, anf.StopGradient) else op
 
 
-def _is_the_sum(found: Sum) -> bool:
+def _is_the_sum(exponentials: Sum) -> bool:
     """Tells whether a polynomial is exp(l) + exp(v) where m is l, and where it is v."""
     for at in (0, 1):
         total: dict[Powers, float] = {}
-        for powers, factor in found.items():
+        for powers, factor in exponentials.items():
             both = [powers[0], powers[1]]
             both[at] += powers[2]
             key = (both[0], both[1], 0)

@@ -104,10 +104,10 @@ class _Cycle:
 
     def is_part(self, caller: str, arg: anf.Atom, handed: Set[Position]) -> bool:
         """Tells whether an argument is less than a parameter of its caller, or one that is a part itself."""
-        found = self.source(caller, arg)
-        assert found is not None and isinstance(arg, anf.Var)
-        param = self.members[caller].params[found[0]]
-        return (caller, found[0]) in handed or array_type(arg).shape != array_type(param).shape
+        source = self.source(caller, arg)
+        assert source is not None and isinstance(arg, anf.Var)
+        param = self.members[caller].params[source[0]]
+        return (caller, source[0]) in handed or array_type(arg).shape != array_type(param).shape
 
     def split(self) -> dict[str, anf.Function]:
         """The functions, and those which are given whole arrays in the place of parameters that are parts."""
@@ -115,17 +115,21 @@ class _Cycle:
         out: dict[str, anf.Function] = {}
         for name, f in self.members.items():
             body = self._body(f.body, name, parts)
-            own = {k: part for (owner, k), part in parts.items() if owner == name}
-            if not own:
+            parts_of_function = {k: part for (owner, k), part in parts.items() if owner == name}
+            if not parts_of_function:
                 out[name] = replace(f, body=body)
                 continue
-            params = [v for k, p in enumerate(f.params) for v in (own[k].params if k in own else (p,))]
-            views = tuple([part.view() for part in own.values()])
+            params = [
+                v
+                for k, p in enumerate(f.params)
+                for v in (parts_of_function[k].params if k in parts_of_function else (p,))
+            ]
+            views = tuple([part.view() for part in parts_of_function.values()])
             inner = _inner(name)
             out[inner] = replace(
                 f, name=inner, params=tuple(params), body=anf.Block((*views, *body.lets), body.results)
             )
-            out[name] = _entry(f, inner, own)
+            out[name] = _entry(f, inner, parts_of_function)
         return out
 
     def _body(self, block: anf.Block, caller: str, parts: Mapping[Position, _Part]) -> anf.Block:
@@ -147,9 +151,9 @@ class _Cycle:
 
     def _args(self, arg: anf.Atom, caller: str, parts: Mapping[Position, _Part], b: Builder) -> list[anf.Atom]:
         """The sizes of the whole array, itself, and where the part begins that an argument is."""
-        found = self.source(caller, arg)
-        assert found is not None
-        k, skipped = found
+        source = self.source(caller, arg)
+        assert source is not None
+        k, skipped = source
         part = parts.get((caller, k))
         if part is None:
             param = self.members[caller].params[k]

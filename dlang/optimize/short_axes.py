@@ -36,16 +36,16 @@ def _block(block: anf.Block) -> anf.Block:
     if writer is None:
         return block
     results = tuple(map(writer.atom, block.results))
-    made = {part for _, parts in writer.apart.values() for part in parts.values()}
-    return anf.Block(_of_use(writer.lets, results, made), results)
+    parts_made = {part for _, parts in writer.apart.values() for part in parts.values()}
+    return anf.Block(_of_use(writer.lets, results, parts_made), results)
 
 
-def _of_use(lets: Sequence[anf.Let], results: Sequence[anf.Atom], made: Set[anf.Atom]) -> tuple[anf.Let, ...]:
-    """The lets without the parts of arrays that nothing reads; made: all parts."""
+def _of_use(lets: Sequence[anf.Let], results: Sequence[anf.Atom], parts_made: Set[anf.Atom]) -> tuple[anf.Let, ...]:
+    """The lets without the parts of arrays that nothing reads; parts_made: all parts."""
     used: set[anf.Atom] = set(results)
     kept: list[anf.Let] = []
     for let in reversed(lets):
-        if not made.isdisjoint(let.vars):
+        if not parts_made.isdisjoint(let.vars):
             read = [k for k, v in enumerate(let.vars) if v in used]
             if not read:
                 continue
@@ -60,11 +60,11 @@ def _of_use(lets: Sequence[anf.Let], results: Sequence[anf.Atom], made: Set[anf.
 def _short(op: anf.Comp) -> Short | None:
     """The short axes of a comprehension, if it can be written out along them."""
     axes = tuple([axis for axis in op.axes if values(axis)])
-    own = [axis.var for axis in axes]
+    variables = [axis.var for axis in axes]
     longer = [axis for axis in op.axes if axis not in axes]
     if not axes or not longer or not are_few(axes, len(op.body.lets)):
         return None
-    if any(size.mentions(own) for axis in longer for size in (*axis.lows, *axis.highs)):
+    if any(size.mentions(variables) for axis in longer for size in (*axis.lows, *axis.highs)):
         return None
     if not all(let.op.IS.point for let in op.body.lets) or adds_products(op, longer):
         return None
@@ -81,15 +81,15 @@ def _dimensions(d: anf.Destination, value: anf.Atom, axes: Sequence[anf.Axis]) -
         return None
     if done_whole(value.type) or d.monoid not in (*COMBINE, "set") or is_choice(d):
         return None
-    own = {axis.var: axis for axis in axes}
-    found = []
+    by_variable = {axis.var: axis for axis in axes}
+    dimensions = []
     for k, (entry, size) in enumerate(zip(d.index, d.shape, strict=True)):
         atom = entry.atom
-        if isinstance(atom, anf.Var) and atom in own:
-            axis = own.pop(atom)
+        if isinstance(atom, anf.Var) and atom in by_variable:
+            axis = by_variable.pop(atom)
             if axis.lows[0].constant != 0 or axis.highs[0] != size:
                 return None
-            found.append(k)
+            dimensions.append(k)
         elif entry.mentions([axis.var for axis in axes]):
             return None
-    return None if d.monoid == "set" and own else tuple(found)
+    return None if d.monoid == "set" and by_variable else tuple(dimensions)

@@ -81,16 +81,16 @@ class _Calls:
 
 def _looped(f: anf.Function) -> anf.Function:
     windows = Windows.of(f.body)
-    own = [c for c in tail_calls(f.body) if c.function == f.name]
+    self_calls = [c for c in tail_calls(f.body) if c.function == f.name]
     parts = frozenset(
         k
         for k, p in enumerate(f.params)
         if isinstance(p.type, anf.Array)
-        and any(c.args[k] is not p for c in own)
-        and all(windows.start(c.args[k], p) is not None for c in own)
+        and any(c.args[k] is not p for c in self_calls)
+        and all(windows.start(c.args[k], p) is not None for c in self_calls)
     )
     calls = _Calls(f.name, parts, windows)
-    iterations = [c for c in own if calls.are_iterations(c)]
+    iterations = [c for c in self_calls if calls.are_iterations(c)]
     tokens = any(isinstance(r.type, anf.Token) for r in f.results)
     if not iterations or not (tokens or any(True for _ in _ends(f.body, calls))):
         return f
@@ -122,11 +122,11 @@ def _left_in(f: anf.Function, calls: _Calls) -> set[anf.Var]:
     chains = UpdateChains()
     chains.add(f.body)
     ends = list(_ends(f.body, calls))
-    found: set[anf.Var] = set()
+    state: set[anf.Var] = set()
     for k, formal in enumerate(f.results):
         roots = {chains.root(end.results[k], 0) for end in ends}
-        found |= {r for r in roots if len(roots) == 1 and isinstance(r, anf.Var) and r.type == formal.type}
-    return found & set(f.params)
+        state |= {r for r in roots if len(roots) == 1 and isinstance(r, anf.Var) and r.type == formal.type}
+    return state & set(f.params)
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,12 +91,12 @@ def _comprehension(let: anf.Let, op: anf.Comp, writer: Writer) -> list[anf.Let]:
 
 def _together(array: anf.Var, elements: Mapping[Place, anf.Atom]) -> Iterator[anf.Let]:
     """The lets that make an array of its elements."""
-    made = anf.fresh(array.name, array.type)
-    yield anf.Let((made,), anf.Empty(dtype_of(array), array_type(array).shape))
+    whole = anf.fresh(array.name, array.type)
+    yield anf.Let((whole,), anf.Empty(dtype_of(array), array_type(array).shape))
     for k, (place, value) in enumerate(elements.items()):
         new = array if k == len(elements) - 1 else anf.fresh(array.name, array.type)
-        yield anf.Let((new,), anf.Update(made, tuple(map(anf.poly, place)), value))
-        made = new
+        yield anf.Let((new,), anf.Update(whole, tuple(map(anf.poly, place)), value))
+        whole = new
 
 
 def _written(body: anf.Block, early: bool, kept: Sequence[anf.Atom] = ()) -> Writer | None:

@@ -85,14 +85,14 @@ def vectorised(block: anf.Block, known: Knowledge) -> anf.Block:
 
 def _done(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let]:
     """The loop, or what does the same, with numbers for elements that it changes time and again."""
-    made = _as_points(let, loop, known)
-    if made is not None:
-        return made
+    points = _as_points(let, loop, known)
+    if points is not None:
+        return points
     changed = with_numbers(let, loop, known)
     if len(changed) == 1:
         return changed
     done = [_as_points(new, new.op, known) if isinstance(new.op, anf.For) else None for new in changed]
-    return [new for let, made in zip(changed, done, strict=True) for new in (made or [let])]
+    return [new for let, points in zip(changed, done, strict=True) for new in (points or [let])]
 
 
 def _as_points(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] | None:
@@ -139,22 +139,24 @@ def _read_before(loop: anf.For, one: Iteration) -> dict[anf.Var, anf.Var] | None
 
     None if an iteration does anything else with an array than such reads, and one change.
     """
-    found: dict[anf.Var, anf.Var] = {}
+    reads_first: dict[anf.Var, anf.Var] = {}
     uses = count_uses(loop.body)
     entries = {array: index for let in loop.body.lets for array, index in _written(let)}
     reads = [let.op for let in walk(loop.body) if isinstance(let.op, anf.Read) and let.op.array in loop.params]
     for param, first in zip(loop.params, loop.init, strict=True):
-        own = [r for r in reads if r.array is param]
-        if uses.get(param) != len(own) + 1:
+        own_reads = [r for r in reads if r.array is param]
+        if uses.get(param) != len(own_reads) + 1:
             return None
-        if not own:
+        if not own_reads:
             continue
         index = tuple(map(one.opened, entries.get(param, ())))
         at = [k for k, e in enumerate(index) if slope(e, one.number) in (1, -1) and {*e.atoms()} == {one.number}]
-        if not isinstance(first, anf.Var) or not all(any(one.opened(r.index[k]) == index[k] for k in at) for r in own):
+        if not isinstance(first, anf.Var) or not all(
+            any(one.opened(r.index[k]) == index[k] for k in at) for r in own_reads
+        ):
             return None
-        found[param] = first
-    return found
+        reads_first[param] = first
+    return reads_first
 
 
 def _written(let: anf.Let) -> list[tuple[anf.Var, tuple[anf.Size, ...]]]:
@@ -297,8 +299,8 @@ class _Batch:
         assert isinstance(init, anf.Var)
         inside = self.one.computed | {a.var for a in op.axes} | set(bound_vars(op.body))
         entries = self._open(d.index)
-        own = [e for e in entries if slope(e, self.loop.index) in (1, -1)]
-        if all(e.mentions(inside) for e in own):
+        by_iteration = [e for e in entries if slope(e, self.loop.index) in (1, -1)]
+        if all(e.mentions(inside) for e in by_iteration):
             return None
         self.finished.add(v)
         if isinstance(d, anf.Reduce) and d.monoid == "set":
@@ -356,8 +358,8 @@ class _Batch:
         inner = [let.op for b in blocks for let in walk(b)]
         results = [a for o in inner for b in parts(o).blocks for a in b.results]
         used = [a for o in inner if not isinstance(o, anf.Read) for a in parts(o).atoms]
-        own = () if isinstance(op, anf.Read | anf.Comp) else parts(op).atoms
-        return any(a in self.arrays for a in (*own, *used, *results))
+        atoms = () if isinstance(op, anf.Read | anf.Comp) else parts(op).atoms
+        return any(a in self.arrays for a in (*atoms, *used, *results))
 
 
 def _scalar(let: anf.Let) -> bool:

@@ -81,11 +81,11 @@ def build(
     world = World(token[0] if token else None, Level(random[0]) if random else None)
     frame = Frame(e, world, instances, bindings)
     instance.captured = tuple([formal(c, translate) for _, c in closure.captured])
-    for (local, _), own in zip(closure.captured, instance.captured, strict=True):
-        frame.env[local] = own
-    for local, own in frame.env.items():
-        if isinstance(local, core.Local) and isinstance(own, ScalarV):
-            frame.define(local, own)
+    for (local, _), taken in zip(closure.captured, instance.captured, strict=True):
+        frame.env[local] = taken
+    for local, taken in frame.env.items():
+        if isinstance(local, core.Local) and isinstance(taken, ScalarV):
+            frame.define(local, taken)
     frame.name_sizes(frame.env.items())
     for local, a in zip(closure.params, args, strict=True):
         instance.args = (*instance.args, bind_parameter(instance, frame, local, a, translate))
@@ -93,7 +93,7 @@ def build(
     if decl is not None and decl.local:
         captured = tuple([(k, frame.env[k]) for k, _ in closure.captured])
         frame.env[decl] = replace(closure, captured=captured, bindings=dict(bindings))
-    leading = [v for own in (*instance.captured, *instance.args) for v in leaf_vars(own)]
+    leading = [v for taken in (*instance.captured, *instance.args) for v in leaf_vars(taken)]
     e.note_sizes(leading)
     params = (*instance.sizes, *token, *random, *leading)
     if decl is not None and decl.recursive:
