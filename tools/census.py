@@ -69,11 +69,22 @@ class Module:
         bodies = [n.body for n in self.nodes if isinstance(n, ast.Module | ast.ClassDef | ast.FunctionDef)]
         return frozenset(s.lineno for b in bodies for s in b if isinstance(s, ast.Expr))
 
-    @property
-    def strings(self) -> Iterator[tuple[str, int]]:
-        for node in self.nodes:
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield node.value, node.lineno
+    @cached_property
+    def strings(self) -> tuple[tuple[str, int], ...]:
+        """The texts in it, with their lines."""
+        constants = [n for n in self.nodes if isinstance(n, ast.Constant)]
+        return tuple([(n.value, n.lineno) for n in constants if isinstance(n.value, str)])
+
+    @cached_property
+    def classes(self) -> dict[str, str]:
+        """The classes and modules that names in it may stand for, classes with the modules that define them."""
+        imported = {
+            a.asname or a.name: f"{n.module}.{a.name}"
+            for n in self.nodes
+            if isinstance(n, ast.ImportFrom) and n.module is not None
+            for a in n.names
+        }
+        return imported | {n.name: f"{self.name}.{n.name}" for n in self.nodes if isinstance(n, ast.ClassDef)}
 
 
 @dataclass(frozen=True)
@@ -315,10 +326,10 @@ def _(package: Package) -> Iterable[str]:
         if isinstance(s, ast.AnnAssign) and ast.unparse(s.target) == "PASSES" and s.value is not None
     )
     names = {n.value for n in ast.walk(table) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
-    several = {n for n in names if len(n) > 3}
+    several = re.compile(rf"[`\"]({'|'.join(map(re.escape, names))})\b")
     for m in package.modules:
         for text, line in m.strings:
-            if len({n for n in several if re.search(rf"[`\"]{n}\b", text)}) >= 10:
+            if len({name for name in several.findall(text) if len(name) > 3}) >= 10:
                 yield f"{m.path}:{line}"
     yield "dlang/pipeline.py PASSES"
 
@@ -327,14 +338,10 @@ def _(package: Package) -> Iterable[str]:
 @question("import statements inside of functions", "≤ 150", limit=150)
 def _(package: Package) -> Iterable[str]:
     for m in package.modules:
-        inside = {
-            n.lineno
-            for f in m.nodes
-            if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef)
-            for n in ast.walk(f)
-            if isinstance(n, ast.Import | ast.ImportFrom)
-        }
-        yield from (f"{m.path}:{line}" for line in sorted(inside))
+        functions = [f for f in m.nodes if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef)]
+        lines = {n.lineno for n in m.nodes if isinstance(n, ast.Import | ast.ImportFrom)}
+        inside = [n for n in sorted(lines) if any(f.lineno <= n <= (f.end_lineno or 0) for f in functions)]
+        yield from (f"{m.path}:{line}" for line in inside)
 
 
 @question("lists of names from `ir/anf.py`, a name a line", "0", limit=0)
@@ -387,21 +394,13 @@ def _(package: Package) -> Iterable[str]:
 
 def classes_named(package: Package, module: Module, annotation: ast.AST) -> set[str]:
     """The classes of the package that an annotation in a module names, with the modules that define them."""
-    defined = {n.name: f"{module.name}.{n.name}" for n in module.nodes if isinstance(n, ast.ClassDef)}
-    imported = {
-        a.asname or a.name: f"{n.module}.{a.name}"
-        for n in module.nodes
-        if isinstance(n, ast.ImportFrom) and n.module is not None
-        for a in n.names
-    }
-    known = imported | defined
-    found = set()
+    known, found = module.classes, set()
     for n in ast.walk(annotation):
         match n:
             case ast.Name(name) if name in known:
                 found.add(known[name])
-            case ast.Attribute(ast.Name(name), attr) if imported.get(name) in package.by_name:
-                found.add(f"{imported[name]}.{attr}")
+            case ast.Attribute(ast.Name(name), attr) if known.get(name) in package.by_name:
+                found.add(f"{known[name]}.{attr}")
     return found
 
 
