@@ -174,37 +174,41 @@ def _is_product(op: anf.Comp, row: anf.Axis) -> bool:
 
 
 # ---- what can be done by rows ----------------------------------------------------------------------------------------
-def _members(unit: Unit, makers: Mapping[anf.Var, anf.Op], apart: Collection[anf.Var]) -> list[_Member]:
-    """The ways in which a unit can be done a row at a time.
+def _members(unit: Unit, makers: Mapping[anf.Var, anf.Op]) -> list[_Member]:
+    """The ways in which a unit can be done a row at a time, if it may be.
 
-    makers: what makes arrays that nothing needs as a whole. apart: those of which only a row is to be there, along
-    whichever axis.
+    makers: what makes arrays that nothing needs as a whole.
     """
     let = _as_comprehension(unit, makers)
     if let is None or not isinstance(op := let.op, anf.Comp):
         return []
     out = []
+    read = _reads(op)
     for way in ways(Unit((let,)), nested=True):
         axis = next(a for a in op.axes if a.var is way.axes[let.vars[0]])
-        inner = {a.var: extent(a) for a in op.axes if a is not axis}
-        destinations = {
-            v: d for v, d in zip(let.vars, op.destinations, strict=True) if v not in apart or way.gives[v] is None
-        }
-        if not all(_fits(d, way.gives[v], inner) for v, d in destinations.items()):
-            continue
-        read = _reads(op)
-        accesses = [r.index for r in read if r.array not in apart]
-        accesses += [d.index for d in destinations.values()]
-        if inner and any(_across(index, axis.var, inner) for index in accesses):
-            continue
         if any(isinstance(r, anf.View) and r.index[-1].mentions((axis.var,)) for r in read):
             continue
+        inner = {a.var: extent(a) for a in op.axes if a is not axis}
         shared = frozenset(r.array for r in read if r.index[0].atom is axis.var)
         splits = [way.gives[v] for v in let.vars]
         changed = frozenset(_changed(op, splits, inner))
         product = unit.is_product or _is_product(op, axis)
         out.append(_Member(unit.lets, let, op, axis, way, shared, changed, product))
     return out
+
+
+def _is_possible(m: _Member, apart: Collection[anf.Var]) -> bool:
+    """Tells whether a unit may be done so. apart: arrays of which only a row is to be there, along whichever axis."""
+    inner = {a.var: extent(a) for a in m.op.axes if a is not m.axis}
+    given = [
+        (m.way.gives[v], d)
+        for v, d in zip(m.let.vars, m.op.destinations, strict=True)
+        if v not in apart or m.way.gives[v] is None
+    ]
+    if not all(_fits(d, split, inner) for split, d in given):
+        return False
+    accesses = [*[r.index for r in _reads(m.op) if r.array not in apart], *[d.index for _, d in given]]
+    return not inner or not any(_across(index, m.axis.var, inner) for index in accesses)
 
 
 def _as_comprehension(unit: Unit, makers: Mapping[anf.Var, anf.Op]) -> anf.Let | None:
@@ -317,6 +321,27 @@ def _dense(index: Sequence[anf.Size], shape: Sequence[anf.Size], axes: Mapping[a
 
 # ---- grouping --------------------------------------------------------------------------------------------------------
 @dataclass(slots=True)
+class _Trials:
+    """A block, and what is the same in all trials to group its lets.
+
+    makers: as for `_members`. alone: as for `Items`.
+    """
+
+    block: anf.Block
+    uses: Mapping[anf.Var, int]
+    makers: Mapping[anf.Var, anf.Op]
+    alone: dict[tuple[anf.Var, ...], bool] = field(default_factory=dict)
+    known: dict[tuple[anf.Var, ...], list[_Member]] = field(default_factory=dict)
+
+    def members(self, unit: Unit) -> list[_Member]:
+        """As `_members`, of a unit of the block."""
+        members = self.known.get(unit.vars)
+        if members is None:
+            members = self.known[unit.vars] = _members(unit, self.makers)
+        return members
+
+
+@dataclass(slots=True)
 class _Blocks:
     effectful: frozenset[str]
 
@@ -326,13 +351,14 @@ class _Blocks:
             return block
         uses = count_uses(block)
         makers = _made_in_parts(block)
-        parts = self.grouped(block, uses, makers)
+        trials = _Trials(block, uses, makers)
+        parts = self.grouped(trials)
         if kept := _outgrowing(block, _kept(parts, uses, makers)):
             makes = [unit for unit in units(block) if not kept.isdisjoint(unit.vars)]
-            shared = [m.shared for unit in makes for m in _members(unit, makers, makers)]
+            shared = [m.shared for unit in makes for m in trials.members(unit) if _is_possible(m, makers)]
             for near in dict.fromkeys(shared):
-                apart = makers.keys() - _kept(self.grouped(block, uses, makers, near, makers), uses, makers)
-                others = self.grouped(block, uses, makers, near, apart)
+                apart = makers.keys() - _kept(self.grouped(trials, near, makers), uses, makers)
+                others = self.grouped(trials, near, apart)
                 whole = _kept(others, uses, makers)
                 if whole.isdisjoint(apart) and (fewer := _outgrowing(block, whole)) < kept:
                     parts, kept = others, fewer
@@ -342,23 +368,18 @@ class _Blocks:
         return anf.Block(tuple(out), block.results)
 
     def grouped(
-        self,
-        block: anf.Block,
-        uses: Mapping[anf.Var, int],
-        makers: Mapping[anf.Var, anf.Op],
-        first: Collection[anf.Var] = (),
-        apart: Collection[anf.Var] = (),
+        self, trials: _Trials, first: Collection[anf.Var] = (), apart: Collection[anf.Var] = ()
     ) -> list[anf.Let | list[_Member]]:
         """The lets, with those that are to be joined as one.
 
-        makers, apart: as for `_members`. first: arrays; the axes along which they are read are tried first.
+        first: arrays; the axes along which they are read are tried first. apart: as for `_is_possible`.
         """
-        items = Items()
+        items = Items(trials.alone)
         groups: dict[int, _Group] = {}
         open_ones: dict[anf.Size, int] = {}  # the items that others may join, a bit for each
-        for unit in units(block):
+        for unit in units(trials.block):
             effects = any(is_effectful(let.op, self.effectful) for let in unit.lets)
-            possible = [] if effects else _members(unit, makers, apart)
+            possible = [] if effects else [m for m in trials.members(unit) if _is_possible(m, apart)]
             possible.sort(key=lambda m: m.shared.isdisjoint(first))
             # a loop that joins no others stays a loop, behind what it begins with
             ordered_as = unit.lets[0] if len(unit.lets) == 1 else possible[0].let if possible else unit.lets[-1]
@@ -387,10 +408,11 @@ class _Blocks:
             members = wholes.get(let.vars, [])
             before, row, after = _peeled(members)
             if len(members) > 1 and _useful(row):
-                whole = _used_outside(row, uses)
-                kept = {v for m in row if m.of_product for v in mentioned(m.op) if v in whole and v in makers}
+                whole = _used_outside(row, trials.uses)
+                kept = {v for m in row if m.of_product for v in mentioned(m.op) if v in whole and v in trials.makers}
                 if kept:  # a matrix that is there as a whole is multiplied as a whole
-                    return self.grouped(block, uses, {v: op for v, op in makers.items() if v not in kept}, first, apart)
+                    makers = {v: op for v, op in trials.makers.items() if v not in kept}
+                    return self.grouped(replace(trials, makers=makers, known={}), first, apart)
                 out += [*_apart(before), row, *_apart(after)]
             else:
                 out += _apart(members) or [let]

@@ -17,9 +17,14 @@ from dlang.optimize.independence import stands_alone
 
 
 class Items:
-    """Lets in their first order; those that were merged stand together."""
+    """Lets in their first order; those that were merged stand together.
 
-    def __init__(self) -> None:
+    alone: which lets need none of those before them that may end the run, by what they bind. That does not depend on
+    what is merged, so several trials with one block share it.
+    """
+
+    def __init__(self, alone: dict[tuple[Var, ...], bool] | None = None) -> None:
+        self.alone = {} if alone is None else alone
         self.lets: list[Let] = []
         self.above: list[int] = []  # for each: all that it depends on, through others too
         self.below: list[list[int]] = []  # and what depends on it itself
@@ -115,9 +120,17 @@ class Items:
         for var in consumed_by(let.op):
             sources |= self.users.get(var, set())
         if self.last_effect is not None and self.last_effect not in sources:
-            if not stands_alone(let.op, self.certified):
+            if not self._stands_alone(let):
                 sources.add(self.last_effect)
         return sources
+
+    def _stands_alone(self, let: Let) -> bool:
+        alone = self.alone.get(let.vars)
+        if alone is None:
+            alone = stands_alone(let.op, self.certified)
+            if let.vars:
+                self.alone[let.vars] = alone
+        return alone
 
     def _needs(self, let: Let) -> _Needs:
         """Finds the lets that a let depends on.
