@@ -88,7 +88,14 @@ class Adjoints:
             again = anf.Rules(checkpoint=True) if source.rules is not None and source.rules.checkpoint else None
             rules = None if key.border else again
             function = anf.Function(
-                name, (*w.params, *w.more), (*w.results, *w.bars), block, source.label, source.span, rules
+                name,
+                (*w.params, *w.more),
+                (*w.results, *w.bars),
+                block,
+                source.label,
+                source.span,
+                rules,
+                sizes=w.sizes,
             )
             self.functions[name] = function
         return self._fused[key]
@@ -116,7 +123,8 @@ class Adjoints:
             outs = [renaming.bind(r) for r in both.results[results:]]
             name = unused(f"{source.name}_back", self.functions)
             block = refresh(anf.Block(tuple(lets), bars), renaming.env)
-            rerun = replace(both, name=name, params=tuple(formals), results=tuple(outs), body=block)
+            sizes = renaming.size_params(both).intersection(formals)
+            rerun = replace(both, name=name, params=tuple(formals), results=tuple(outs), body=block, sizes=sizes)
             self.functions[name] = rerun
             self._rerun[key] = Rerun(name, passed, fused.cotangents, 0)
         return self._rerun[key]
@@ -227,13 +235,13 @@ class Adjoints:
         else:
             body = refresh(source.body, renaming.env)
         body = inlined_where_active(self.program, body, wrt, seeded, self._kept, nodes.held)
-        body = distribute_function(anf.Function(source.name, params, source.results, body)).body
+        sizes = renaming.size_params(source)
+        walked = anf.Function(source.name, params, source.results, body, sizes=sizes)
+        body = distribute_function(walked).body
         more, cotangents = self._cotangents(key, source, renaming, wrt)
         bars = more[len(cotangents.sizes) : len(more) - len(cotangents.into)]
         b = Builder(self.functions, source.span)
-        known = Knowledge()
-        known.note_sizes(p.type for p in params)
-        scope = BackwardScope(b, active_vars(body, wrt, seeded, nodes.held), known, nodes, self)
+        scope = BackwardScope(b, active_vars(body, wrt, seeded, nodes.held), Knowledge.of(walked), nodes, self)
         scope.followed = has_marks(source.body)
         scope.cycle = self._cycles[source.name]
         if passed is not None and not key.border:
@@ -259,7 +267,16 @@ class Adjoints:
             label = source.label or source.name
             self.residuals.append(residuals(label, params, forward, pruned_block(block), self.datatypes, scope.again))
         return Walked(
-            params, outs, forward, body.results, block, tuple(more), self._bars(key, params), cotangents, scope.again
+            params,
+            outs,
+            forward,
+            body.results,
+            block,
+            tuple(more),
+            self._bars(key, params),
+            cotangents,
+            scope.again,
+            sizes,
         )
 
 
@@ -284,6 +301,7 @@ class Walked:
     bars: tuple[anf.Var, ...]  # formal, of the parameters
     cotangents: Cotangents
     again: list[Rematerialiser]
+    sizes: frozenset[anf.Var]
 
 
 def split(
@@ -303,7 +321,8 @@ def split(
     body = s.forward(w.forward, w.values, pruned_block(w.backward), [])
     datatypes[halves.tape] = anf.Datatype(halves.tape, tuple([arm.variant for arm in s.arms]), label)
     formal = anf.fresh("tape", anf.Scalar(halves.tape))
-    forward = anf.Function(halves.forward, w.params, (*w.results, formal), body, source.label, source.span)
+    results = (*w.results, formal)
+    forward = anf.Function(halves.forward, w.params, results, body, source.label, source.span, sizes=w.sizes)
     return forward, s.backward(functions)
 
 
@@ -400,7 +419,11 @@ class _Split:
             tag = b.one(anf.Tag(node)) if len(self.arms) > 1 else None
             results = self.choice(b, tag, self.arms, node, r, params)
         body = anf.Block(backward(lets, source.span) if has_marks(source.body) else tuple(lets), results)
-        return anf.Function(halves.backward, (node, *params, *more), bars, body, source.label, source.span)
+        sizes = frozenset(
+            [v for p, v in zip([w.params[k] for k in halves.params], params, strict=True) if p in w.sizes]
+        )
+        formals = (node, *params, *more)
+        return anf.Function(halves.backward, formals, bars, body, source.label, source.span, sizes=sizes)
 
     def choice(
         self,

@@ -451,7 +451,8 @@ class Duals:
         seeded = [self.nodes.carries(r.type) for r in source.results]
         held = self.nodes.held
         body = inlined_where_active(self.program, body, seeds, seeded, self._kept, held)
-        body = distribute_function(Function(source.name, params, source.results, body)).body
+        sizes = renaming.size_params(source)
+        body = distribute_function(Function(source.name, params, source.results, body, sizes=sizes)).body
         b = Builder(self.nodes.functions, source.span)
         active = active_vars(body, seeds, seeded, held) | {p for p in seeds if self.nodes.carries(p.type)}
         kind = tangent_kind(body) if has_marks(source.body) else TANGENT
@@ -463,7 +464,7 @@ class Duals:
             s.walk(body.lets)
             tangents = [self._result(s, key, r) for r in body.results if self._dotted(key, r.type)]
         block = Block(tuple(lets), (*body.results, *tangents))
-        return Function(name, (*params, *dots), outs, block, source.label, source.span)
+        return Function(name, (*params, *dots), outs, block, source.label, source.span, sizes=sizes)
 
     def _result(self, s: Dual, key: _Key, value: Atom) -> Atom:
         return self.nodes.from_tangent(s.b, value, s.dot(value)) if key.border else s.built(value)

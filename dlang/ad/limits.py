@@ -227,7 +227,8 @@ def _copy(
     fresh_params = tuple(map(renaming.bind, f.params if params is None else params))
     formals = Renaming(renaming.env, renew=True)
     fresh_results = tuple(map(formals.bind, f.results if results is None else results))
-    return replace(f, name=name, params=fresh_params, results=fresh_results, body=renaming.block(body))
+    sizes = renaming.size_params(f).intersection(fresh_params)
+    return replace(f, name=name, params=fresh_params, results=fresh_results, body=renaming.block(body), sizes=sizes)
 
 
 def _noted(lets: Sequence[anf.Let], logarithms: Set[anf.Var]) -> tuple[list[anf.Let], anf.Atom]:

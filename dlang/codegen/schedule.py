@@ -152,6 +152,8 @@ def _function(
     if nodes.makers:
         s.nodes = replace(nodes, held=held_arrays(f, s.chains), arrays=set())
     s.note_sizes(f.params)
+    for size in f.sizes:
+        s.facts.size(size)
     params: list[loops.Slot] = []
     for k, param in enumerate(f.params):
         match param.type:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import permutations
 
 from dlang.inequalities import Facts
-from dlang.ir.anf import Array, Axis, Let, Lit, Scalar, Size, Type, Var, fresh, poly
+from dlang.ir.anf import Array, Axis, Function, Let, Lit, Scalar, Size, Type, Var, fresh, poly
 from dlang.ir.builder import Builder
 from dlang.ir.traverse import free_vars
 from dlang.polynomials import Coefficient, Poly, TooManyTerms
@@ -25,6 +25,15 @@ class Knowledge:
 
     facts: Facts[Var] = field(default_factory=Facts)
     nonnegative: dict[Size, None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, function: Function) -> Knowledge:
+        """The knowledge where a function begins."""
+        known = cls()
+        known.note_sizes(p.type for p in function.params)
+        for size in function.sizes:
+            known.facts.size(size)
+        return known
 
     def copy(self) -> Knowledge:
         return Knowledge(self.facts.copy(), dict(self.nonnegative))

@@ -580,7 +580,8 @@ class Function:
 
     label: how a person calls it, as in a stack of calls. continues: results that are array parameters, changed in their
     place, as pairs of positions: a call consumes the argument. consumes: the positions of further array parameters that
-    a call consumes: the function may change them, and who calls it frees them.
+    a call consumes: the function may change them, and who calls it frees them. sizes: parameters that are at least 0,
+    because who calls it has checked them, though no parameter is an array of such a size.
     """
 
     name: str
@@ -592,6 +593,7 @@ class Function:
     rules: Rules | None = None
     continues: tuple[tuple[int, int], ...] = ()
     consumes: tuple[int, ...] = ()
+    sizes: frozenset[Var] = frozenset()
 
     @property
     def consumed(self) -> tuple[int, ...]:

@@ -193,7 +193,9 @@ class Printer(FormPrinter):
         pairs = ", ".join([f"{j} {k}" for j, k in function.continues])
         continues = f" continues ({pairs})" if pairs else ""
         consumes = f" consumes ({', '.join(map(str, function.consumes))})" if function.consumes else ""
-        head = f"fn {name_text(function.name)}{label}({params}) -> ({results}){rules}{continues}{consumes} {{"
+        named = ", ".join([printer.var(p) for p in function.params if p in function.sizes])
+        sizes = f" sizes ({named})" if named else ""
+        head = f"fn {name_text(function.name)}{label}({params}) -> ({results}){rules}{continues}{consumes}{sizes} {{"
         printer.line(head, function.span)
         printer.block(function.body)
         printer.line("}")

@@ -274,7 +274,8 @@ class _Reader(FormReader):
             self.tokens.several(lambda: (self.integer(), self.integer())) if self.tokens.accept("continues") else ()
         )
         consumes = self.tokens.several(self.integer) if self.tokens.accept("consumes") else ()
-        return anf.Function(name, params, results, self.block(), label, None, rules, continues, consumes)
+        sizes = frozenset(self.tokens.several(self.var)) if self.tokens.accept("sizes") else frozenset()
+        return anf.Function(name, params, results, self.block(), label, None, rules, continues, consumes, sizes)
 
     def rules(self) -> anf.Rules:
         wrt = self.tokens.several(self.integer)

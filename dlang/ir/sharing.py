@@ -182,8 +182,7 @@ def verify_sharing(program: anf.Program, since: anf.Program | None = None) -> No
     for function in program.functions.values():
         if kept.get(function.name) is function:
             continue
-        known = Knowledge()
-        known.note_sizes(p.type for p in function.params)
+        known = Knowledge.of(function)
         for code in _unshared(function.body, known):
             names = ", ".join(str(v) for v in code.stored) or "what may fail"
             axes = ", ".join(str(v) for v in code.over) or "no axis"

@@ -92,6 +92,10 @@ class Renaming:
         self.env[var] = new
         return new
 
+    def size_params(self, function: anf.Function) -> frozenset[anf.Var]:
+        """The sizes among the parameters of a function, where these have been replaced by others."""
+        return frozenset([new for v in function.sizes if isinstance(new := self.atom(v), anf.Var)])
+
     def axis(self, axis: anf.Axis) -> anf.Axis:
         lows, highs = tuple(map(self.size, axis.lows)), tuple(map(self.size, axis.highs))
         return anf.Axis(self.bind(axis.var), lows, highs)

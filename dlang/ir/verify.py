@@ -72,7 +72,7 @@ def _changed(program: anf.Program, since: anf.Program, ownership: bool) -> list[
 
 def _signature(f: anf.Function) -> tuple[object, ...]:
     """Returns the parts of a function on which its callers rely."""
-    return f.params, f.results, f.continues, f.consumes
+    return f.params, f.results, f.continues, f.consumes, f.sizes
 
 
 class _Verifier(Checker):
@@ -102,6 +102,8 @@ class _Verifier(Checker):
         for k in function.consumes:
             if not isinstance(function.params[k].type, anf.Array):
                 raise IRError(f"the parameter {k} cannot be consumed: it is no array")
+        if not function.sizes.issubset([p for p in function.params if p.type == I64]):
+            raise IRError("a size is no i64 among the parameters")
 
     # ---- blocks ------------------------------------------------------------------------------------------------------
     def block(self, block: anf.Block) -> None:

@@ -30,8 +30,7 @@ def branch_reads(program: anf.Program) -> anf.Program:
     """The program with such reads ahead of their branches, in comprehensions."""
 
     def function(f: anf.Function) -> anf.Function:
-        known = Knowledge()
-        known.note_sizes(p.type for p in f.params)
+        known = Knowledge.of(f)
         return with_body(f, _block(f.body, known, False))
 
     return map_functions(program, function)

@@ -34,8 +34,7 @@ def coalesce_writes(program: anf.Program) -> anf.Program:
     effectful = effectful_functions(program)
 
     def function(f: anf.Function) -> anf.Function:
-        known = Knowledge()
-        known.note_sizes(p.type for p in f.params)
+        known = Knowledge.of(f)
         return with_body(f, _block(f.body, effectful, known))
 
     return map_functions(program, function)

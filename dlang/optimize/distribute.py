@@ -52,8 +52,7 @@ def distribute(program: anf.Program) -> anf.Program:
 
 def distribute_function(function: anf.Function) -> anf.Function:
     """The function with every comprehension in normal form."""
-    known = Knowledge()
-    known.note_sizes(p.type for p in function.params)
+    known = Knowledge.of(function)
     body = _block(function.body, known)
     return with_body(function, body)
 

@@ -113,7 +113,7 @@ def idle(program: anf.Program, last: bool = False) -> anf.Program:
 
 
 def _function(function: anf.Function, effectful: Set[str], last: bool) -> anf.Function:
-    sizes = {v for p in function.params for v in type_vars(p.type)}
+    sizes = {*function.sizes, *[v for p in function.params for v in type_vars(p.type)]}
     indices: set[anf.Var] = set()
     named: dict[anf.Var, anf.Size] = {}
     positive: dict[anf.Atom, Needs] = {}

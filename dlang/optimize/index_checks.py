@@ -44,8 +44,7 @@ def remove_index_checks(program: anf.Program) -> anf.Program:
 
 
 def _function(function: anf.Function) -> anf.Function:
-    known = Knowledge()
-    known.note_sizes(p.type for p in function.params)
+    known = Knowledge.of(function)
     return with_body(function, _Prover(known).block(function.body))
 
 

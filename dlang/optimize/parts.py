@@ -183,7 +183,8 @@ def _entry(f: anf.Function, inner: str, parts: Mapping[int, _Part]) -> anf.Funct
         ends = Renaming(renaming.env, renew=True)
         results = tuple([ends.bind(r) for r in f.results])
         b.emit_as(results, anf.Call(inner, tuple(args)))
-    return replace(f, params=params, results=formals, body=anf.Block(tuple(lets), results))
+    body = anf.Block(tuple(lets), results)
+    return replace(f, params=params, results=formals, body=body, sizes=renaming.size_params(f))
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,7 +179,8 @@ def _early(f: anf.Function, params: list[anf.Var], lets: list[anf.Let], values: 
     formals = tuple([renaming.bind(p) for p in params])
     body = renaming.block(anf.Block(tuple(lets), values))
     results = _formals([v for v in body.results if isinstance(v, anf.Var)], body.lets)
-    return anf.Function(anf.early_name(f.name), formals, tuple(results.values()), body, f.label, f.span)
+    sizes = renaming.size_params(f).intersection(formals)
+    return anf.Function(anf.early_name(f.name), formals, tuple(results.values()), body, f.label, f.span, sizes=sizes)
 
 
 def _formals(values: Sequence[anf.Var], lets: Sequence[anf.Let]) -> dict[anf.Var, anf.Var]:

@@ -56,8 +56,7 @@ def vectorise_loops(program: anf.Program) -> anf.Program:
     """The program with comprehensions in the place of loops whose iterations need nothing of each other."""
 
     def function(f: anf.Function) -> anf.Function:
-        known = Knowledge()
-        known.note_sizes(p.type for p in f.params)
+        known = Knowledge.of(f)
         return with_body(f, vectorised(f.body, known))
 
     return map_functions(program, function)

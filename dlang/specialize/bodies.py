@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.anf import Atom, Block, Function, Size, Var, fresh, poly
+from dlang.ir.traverse import type_vars
 from dlang.ir.types import I64
 from dlang.polynomials import Poly
 from dlang.specialize.analysis import WORLD, effects_of, escapes
@@ -60,9 +61,9 @@ def build(
     name = decl.name if decl is not None else "lambda"
     e = Emitter(span=closure.span)
     formals = {s: fresh("n", I64) for s in sizes}
-    for s in existing_sizes(closure, args):
-        if s in formals:
-            e.facts.size(formals[s])
+    existing = [formals[s] for s in existing_sizes(closure, args) if s in formals]
+    for size in existing:
+        e.facts.size(size)
 
     def translate(s: Size) -> Size:
         return s if s.constant is not None else poly(formals[s])
@@ -107,8 +108,15 @@ def build(
     results = results_of(instance, frame, decl, value, params)
     label = f"{decl.module}.{name}" if decl is not None and decl.module else name
     block = Block(tuple(e.lets), results)
-    instances.functions[instance.name] = Function(instance.name, params, instance.results, block, label, closure.span)
+    instances.functions[instance.name] = Function(
+        instance.name, params, instance.results, block, label, closure.span, sizes=without_arrays(existing, leading)
+    )
     return known
+
+
+def without_arrays(sizes: Iterable[Var], params: Iterable[Var]) -> frozenset[Var]:
+    """Those of some sizes that no parameter is an array of."""
+    return frozenset(sizes).difference([v for p in params for v in type_vars(p.type)])
 
 
 def existing_sizes(closure: ClosureV, args: Sequence[Value]) -> Iterator[Size]:

@@ -13,6 +13,7 @@ from dlang.ir.signatures import Signature, ValueLayout
 from dlang.ir.traverse import walk
 from dlang.ir.types import I64
 from dlang.specialize.analysis import RANDOM, WORLD, effects_of
+from dlang.specialize.bodies import without_arrays
 from dlang.specialize.emitter import Emitter
 from dlang.specialize.expressions import Lowering
 from dlang.specialize.foreign import value_layout
@@ -156,6 +157,7 @@ class Specializer:
             Block(tuple(e.lets), tuple(flat)),
             decl.name,
             decl.span,
+            sizes=without_arrays(sizes, [v for p in params for v in leaf_vars(p)]),
         )
         layout = value_layout(frame, [mono_of(p) for p in params], mono_of(result))
         complete(self.instances)

@@ -11,6 +11,8 @@ import pytest
 from dlang.host.errors import RunError
 from dlang.interpret.interpreter import Interpreter
 from dlang.ir.anf import Contract, If, Program
+from dlang.ir.printer import print_program
+from dlang.ir.reader import read_program
 from dlang.pipeline import optimise
 from tests.optimize.programs import count
 from tests.specialize.support import lowered
@@ -158,6 +160,34 @@ def test_what_sizes_say_has_points_has_no_branch() -> None:
     body = f"sum([p[i] * {ROW} for i < n]) + sum([sum(a @ a) * p[j] for i < n, j < i])"
     _, optimised, _, _ = compiled(body, "f")
     assert count(optimised, If) == 0
+
+
+BY_NUMBER = """
+fn inner(x: f64[n], number: i64[n], k: size) -> f64 =
+  sum(sum(where(bit_and(number == g, x > 0.0), x, 0.0)) ** 2 for g < k)
+fn f(x: f64[n], number: i64[n], k: size) -> f64 = inner(x, number, k)
+fn slope(x: f64[n], number: i64[n], k: size) -> f64[n] = grad(|x| inner(x, number, k))(x)
+fn product(x: f64[n], number: i64[n], k: size) -> f64 = jvp(|x| inner(x, number, k), x, x).1
+"""
+
+
+@pytest.mark.parametrize("name", ["f", "slope", "product"])
+def test_a_parameter_that_is_a_size_counts_as_one(name: str) -> None:
+    """No array has k elements, but who calls the function has checked that k is no negative number."""
+    lowering = lowered(BY_NUMBER, name)
+    optimised = optimise(lowering.program, [lowering.entry.name])
+    assert count(optimised, If) == 0
+    sizes = optimised.functions[lowering.entry.name].sizes
+    assert len(sizes) == 1
+    read = read_program(print_program(optimised))
+    assert [len(f.sizes) for f in read.functions.values()] == [1]
+    run, x, number = Interpreter(optimised).run, np.array([0.5, -1.0, 2.0, 0.25]), np.array([0, 1, 2, 0])
+    for k in (0, 2, 3):
+        totals = [x[(number == g) & (x > 0.0)].sum() for g in range(k)]
+        value = sum(t * t for t in totals)
+        slope = [2.0 * totals[g] if v > 0.0 and g < k else 0.0 for v, g in zip(x, number, strict=True)]
+        (computed,) = run(lowering.entry.name, [4, k, x, number, k])
+        np.testing.assert_allclose(computed, {"f": value, "slope": slope, "product": 2.0 * value}[name], rtol=1e-12)
 
 
 def test_what_fails_does_so_only_if_there_is_a_point() -> None:
