@@ -135,7 +135,7 @@ PASSES: tuple[CorePass, ...] = (
     # before a product with 1 is simplified: then it is a tangent without a factor
     Pass("guards", lambda program, to: guards(program, to.entries), NORMAL,
          "makes zero-safe products plain where no zero meets what is not finite"),
-    _plain("simplify", simplify, NORMAL, _SIMPLIFY, exact=True),
+    _plain("simplify", partial(simplify, nests=False), NORMAL, _SIMPLIFY, exact=True),
     _plain("cse", cse, NORMAL, _CSE, exact=True),
     _plain("jump_threading", jump_threading, NORMAL, "joins branches whose conditions another has decided",
            exact=True),

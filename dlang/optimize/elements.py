@@ -6,14 +6,16 @@ The rules are those of a walk that knows what it has written; `simplify.py` is i
 
 from __future__ import annotations
 
+from collections.abc import Container, Sequence, Set
 from dataclasses import dataclass, field, replace
 from operator import is_
 
 from dlang.ir import anf
+from dlang.ir.affine import far_fewer
 from dlang.ir.comprehension_queries import point_of
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.substitution import substitute
-from dlang.ir.types import BOOL, array_type, dtype_of
+from dlang.ir.types import BOOL, array_type, dtype_of, product
 from dlang.ops import figures
 from dlang.polynomials import Poly
 
@@ -43,11 +45,13 @@ class Elements(Rewriter):
     """A walk that knows elements of the arrays that it has written.
 
     sums: i64 variables that are polynomials in others. histories: of arrays that were changed in an element. points:
-    the number of comprehensions around. local: the variables bound at each point of one.
+    the number of comprehensions around. local: the variables bound at each point of one. changing: arrays that
+    something consumes; None where elements of copies are read as they lie there.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, changing: Container[anf.Var] | None = None) -> None:
         super().__init__()
+        self.changing = changing
         self.sums: dict[anf.Var, anf.Size] = {}
         self.histories: dict[anf.Var, _History] = {}
         self.points = 0
@@ -131,9 +135,29 @@ class Elements(Rewriter):
                     if entry is value:
                         return anf.IndexExpr(at_entry)
                 inside = {a.var for a in comp.axes} | {v for let in comp.body.lets for v in let.vars}
-                return None if value in inside else value
+                if value not in inside:
+                    return value
+                copied = self.definition(value)
+                return self.original(op, copied, entries, inside) if isinstance(copied, anf.Read) else None
             case _:
                 return None
+
+    def original(
+        self, op: anf.Read, copied: anf.Read, entries: Sequence[anf.Var | None], inside: Set[anf.Var]
+    ) -> anf.Read | None:
+        """The read of what a comprehension copies in another order, or repeats along axes, for a read of the copy.
+
+        None where the original is far larger: what keeps it for the sake of these elements would keep all of it. None,
+        too, where something changes it, which would have to copy it first. inside: the variables of the comprehension.
+        """
+        if self.changing is None or copied.array in self.changing or copied.array in inside:
+            return None
+        if far_fewer(product(array_type(op.array).shape), product(array_type(copied.array).shape)):
+            return None
+        at = {axis: entry for axis, entry in zip(entries, op.index, strict=True) if axis is not None}
+        if any(v in inside and v not in at for entry in copied.index for v in entry.atoms()):
+            return None
+        return anf.Read(copied.array, tuple([substitute(entry, at) for entry in copied.index]))
 
     def stored(self, array: anf.Var, index: tuple[anf.Size, ...]) -> anf.Atom | None:
         """Returns the element of an array just changed at an index, if that is known without reading an array.

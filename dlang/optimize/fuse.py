@@ -265,10 +265,10 @@ def inlined_producers(block: anf.Block, fewer: bool = False) -> anf.Block:
     uses = _Uses(block)
     stored: set[anf.Var] = set()
     while True:
-        chosen: dict[anf.Var, tuple[_Producer, int]] = {}
+        chosen: dict[anf.Var, tuple[Producer, int]] = {}
         for let in block.lets:
             if isinstance(let.op, anf.Comp):
-                producer = _Producer(let.op)
+                producer = Producer(let.op)
                 for k, var in enumerate(let.vars):
                     if var in stored or (fewer and not uses.at_fewer_points(var)):
                         continue
@@ -276,7 +276,7 @@ def inlined_producers(block: anf.Block, fewer: bool = False) -> anf.Block:
                         chosen[var] = producer, k
         if not chosen:
             return block
-        new = _Inliner(chosen).block(block)
+        new = Inliner(chosen).block(block)
         before = {let.vars[0]: let for let in block.lets if let.vars}
         pairs = [(before[let.vars[0]], let) for let in new.lets if let.vars and let.vars[0] in before]
         worse = [old for old, let in pairs if let is not old and repeated(let.op) > repeated(old.op)]
@@ -288,7 +288,7 @@ def inlined_producers(block: anf.Block, fewer: bool = False) -> anf.Block:
         stored.update([v for v in read if _is_narrow(*chosen[v])] or read)
 
 
-def _is_narrow(producer: _Producer, k: int) -> bool:
+def _is_narrow(producer: Producer, k: int) -> bool:
     """Says whether the code of an element depends on fewer axes than its place in the array."""
     used = {v for let in producer.code(k) or () for v in free_vars(let.op)} | {producer.op.body.results[k]}
     return not used.issuperset(point_of(producer.op, k) or ())
@@ -340,7 +340,7 @@ class _Uses:
                 return False
         return True
 
-    def inlinable(self, producer: _Producer, k: int, var: anf.Var, chosen: Container[anf.Var]) -> bool:
+    def inlinable(self, producer: Producer, k: int, var: anf.Var, chosen: Container[anf.Var]) -> bool:
         """Tells whether a result is better computed at its reads, given those chosen before it."""
         op = producer.op
         reads = self.reads.get(var, [])
@@ -387,7 +387,7 @@ def _multiple(entry: anf.Size, axis: anf.Var) -> bool:
     return all(axis not in m or len(m) == 1 for m in entry.terms)
 
 
-class _Producer:
+class Producer:
     """A comprehension, and where the values of its body are defined."""
 
     def __init__(self, op: anf.Comp) -> None:
@@ -412,10 +412,10 @@ class _Producer:
         return [self.op.body.lets[n] for n in sorted(positions)]
 
 
-class _Inliner(Rewriter):
+class Inliner(Rewriter):
     """Replaces reads of chosen results by the code that computes the element."""
 
-    def __init__(self, chosen: dict[anf.Var, tuple[_Producer, int]]) -> None:
+    def __init__(self, chosen: dict[anf.Var, tuple[Producer, int]]) -> None:
         super().__init__()
         self.chosen = chosen
 
@@ -425,7 +425,7 @@ class _Inliner(Rewriter):
             self.env[let.vars[0]] = self.element(op)
             return
         if isinstance(op, anf.Comp):  # what is inlined later must be the code as it is now
-            producer = _Producer(op)
+            producer = Producer(op)
             self.chosen.update({v: (producer, k) for k, v in enumerate(let.vars) if v in self.chosen})
         self.keep(let, op)
 

@@ -8,22 +8,28 @@ becomes unused is left to `dce`.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 
 from dlang.ir import anf
 from dlang.ir.comprehension_queries import arms_giving, giving, point_of, with_state, without_replaced
-from dlang.ir.traverse import map_functions, mentioned, type_vars, walk, with_body
+from dlang.ir.traverse import map_functions, mentioned, own_consumed, type_vars, walk, with_body
 from dlang.ops.monoids import STAYS
 from dlang.optimize.algebra import same, simpler
 from dlang.optimize.elements import Elements, is_atom
 
 
-def simplify(program: anf.Program) -> anf.Program:
-    """The program with every operation in its simplest form."""
+def simplify(program: anf.Program, nests: bool = True) -> anf.Program:
+    """The program with every operation in its simplest form.
+
+    nests: whether comprehensions are perfect nests. Before, elements of copies are read where they come from: what then
+    depends on fewer axes has its place among these when the nests are made.
+    """
     derivatives = any(isinstance(let.op, anf.Derivative) for f in program.functions.values() for let in walk(f.body))
 
     def function(f: anf.Function) -> anf.Function:
-        return with_body(f, _Simplifier(keep_stops=derivatives).block(f.body))
+        changing = None if nests else {v for let in walk(f.body) for v in own_consumed(let.op)}
+        return with_body(f, _Simplifier(derivatives, changing).block(f.body))
 
     return map_functions(program, function)
 
@@ -31,8 +37,8 @@ def simplify(program: anf.Program) -> anf.Program:
 class _Simplifier(Elements):
     """The walk of a function. keep_stops: whether it is still to be differentiated."""
 
-    def __init__(self, keep_stops: bool) -> None:
-        super().__init__()
+    def __init__(self, keep_stops: bool, changing: Container[anf.Var] | None) -> None:
+        super().__init__(changing)
         self.keep_stops = keep_stops
 
     def same_type(self, a: anf.Type, b: anf.Type) -> bool:

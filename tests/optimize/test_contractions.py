@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -344,4 +345,29 @@ def test_a_sum_of_products_with_an_axis_of_one_element_is_products_too() -> None
     assert count(after, Contract) == 2
     rng = np.random.default_rng(4)
     args = [7, *[rng.normal(size=(k, 20)) for k in (7, 7, 1, 1)]]
+    assert_same(run(p, args), run(after, args), exact=False)
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_sum_of_an_array_of_products_is_a_product(changed: bool) -> None:
+    """`sum(reshape(x, n, d, 1) * w * v, axis = 1)`; what is changed in between would have to be copied for that."""
+    b = Builder()
+    n, d, k = [b.param(name, I64) for name in "ndk"]
+    x, w, v = [
+        b.param(name, Array("f64", tuple(map(poly, s)))) for name, s in (("x", (n, d)), ("w", (d, k)), ("v", (k,)))
+    ]
+    first = b.map([n, d, k], lambda i, l, j: b.mul(b.read(x, [i, l]), b.read(w, [l, j])))
+    terms = b.map([n, d, k], lambda i, l, j: b.mul(b.read(first, [i, l, j]), b.read(v, [j])))
+    results = [b.update(x, [0, 0], f64(2.0))] if changed else []
+    keep = Reduce((poly(n), poly(k)), (), "sum")
+    results += b.comp(
+        [n, k, d],
+        lambda i, j, l: b.read(terms, [i, l, j]),
+        lambda i, j, _: [replace(keep, index=(poly(i), poly(j)))],
+    )
+    p = Program({"f": b.function("f", results)})
+    after = through(p, contractions, dce)
+    assert count(after, Contract) == (0 if changed else 1), print_program(after)
+    rng = np.random.default_rng(5)
+    args = [7, 8, 9, rng.normal(size=(7, 8)), rng.normal(size=(8, 9)), rng.normal(size=9)]
     assert_same(run(p, args), run(after, args), exact=False)

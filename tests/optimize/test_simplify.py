@@ -322,6 +322,26 @@ def test_a_comprehension_that_copies_is_the_array() -> None:
     assert count(p, Comp, Copy) == 0
 
 
+@pytest.mark.parametrize("use", ["read", "changed", "far larger", "in nests"])
+def test_elements_of_a_copy_in_another_order_are_read_where_they_come_from(use: str) -> None:
+    """Not where that is changed, or far larger, or the axes that an element depends on no longer choose its place."""
+    b = Builder()
+    n, m = b.param("n", I64), b.param("m", I64)
+    x = b.param("x", Array("f64", (poly(n), poly(m))))
+    if use == "far larger":
+        copied, size = b.map([m], lambda j: b.read(x, [0, poly(m) - 1 - j])), [m]
+    else:
+        copied, size = b.map([m, 3, n], lambda j, _, i: b.read(x, [i, poly(m) - 1 - j])), [m, n]
+    results = [b.map(size, lambda *at: b.prim("exp", b.read(copied, at if len(at) == 1 else [at[0], 1, at[1]])))]
+    if use == "changed":
+        results.append(b.update(x, [0, 0], f64(2.0)))
+    p = Program({"f": b.function("f", results)})
+    after = through(p, lambda q: simplify(q, nests=use == "in nests"), dce)
+    assert count(after, Comp) == (1 if use == "read" else 2)
+    args = [2, 3, np.arange(6.0).reshape(2, 3)]
+    assert_same(run(p, args), run(after, args))
+
+
 def test_a_result_that_is_a_copy_is_the_array_beside_others_too() -> None:
     b = Builder()
     n = b.param("n", I64)
