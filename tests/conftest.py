@@ -23,6 +23,8 @@ sys.dont_write_bytecode = False
 
 gc.set_threshold(2_000_000, 20, 20)
 """Trees and programs hold no cycles, so there is little garbage, and looking for it seldom is enough."""
+MANY = 500_000
+"""Objects that files of tests may leave behind until it is looked which of them are garbage."""
 
 
 def pytest_collection_finish() -> None:
@@ -32,8 +34,8 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """What a file of tests leaves behind is garbage, or stays until the end as well."""
-    if nextitem is None or nextitem.path != item.path:
+    """What files of tests leave behind is garbage, or stays until the end as well."""
+    if (nextitem is None or nextitem.path != item.path) and gc.get_count()[0] >= MANY:
         collect_and_keep()
 
 

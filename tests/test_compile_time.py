@@ -36,7 +36,7 @@ PROGRAMS: dict[str, tuple[Program, int]] = {}
 CHECKED: dict[str, tuple[Program, int]] = {}  # those of which more than the check says nothing more
 
 
-def program(name: str, n: int = 8, programs: dict[str, tuple[Program, int]] = PROGRAMS) -> Callable[[Program], Program]:
+def program(name: str, n: int = 6, programs: dict[str, tuple[Program, int]] = PROGRAMS) -> Callable[[Program], Program]:
     """Registers a function that writes a program, and how often the smallest repeats the construct."""
 
     def register(write: Program) -> Program:
