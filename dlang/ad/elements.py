@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from dlang.ad.scope import Scope, dummy, numeric
@@ -107,7 +107,7 @@ def saved_values(let: Let, scope: Scope) -> tuple[list[Let], dict[Var, Read]]:
         body.append(saving)
         for v, result in given.items():
             axes = list(op.axes)
-            if isinstance(read, Read) and not any(e.mentions(definitions) for e in read.index):
+            if isinstance(read, Read) and not _within(read, definitions):
                 axes = [a for a in op.axes if any(e.mentions((a.var,)) for e in read.index)]
             points = product(box[a.var][1] - box[a.var][0] + 1 for a in axes)
             if isinstance(read, Read) and not far_fewer(points, product(array_type(read.array).shape)):
@@ -136,6 +136,11 @@ def saved_values(let: Let, scope: Scope) -> tuple[list[Let], dict[Var, Read]]:
     if len(vars) > len(let.vars):
         let = Let(tuple(vars), Comp(op.axes, Block(tuple(body), tuple(results)), tuple(destinations)), let.span)
     return [*before, let], values
+
+
+def _within(read: Read, definitions: Collection[Var]) -> bool:
+    """Tells whether a read is of an array, or at an index, that is defined at each point."""
+    return read.array in definitions or any(e.mentions(definitions) for e in read.index)
 
 
 def _with_reads(let: Let, scope: Scope) -> tuple[Let, dict[Var, Var]]:

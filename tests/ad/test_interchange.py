@@ -97,3 +97,19 @@ fn main(c: f64[k], x: f64[n], to: i64[m]) -> f64[k] = grad(f)(c, x, to)"""
             Interpreter(program).run(made.entry.name, values)
     else:
         Interpreter(program).run(made.entry.name, values)
+
+
+OWN_ARRAYS = {
+    "with numbers of its own": "w = [{ var a = [0.5, w[i]]; for j < 3 { a[j % 2] += 0.5 }; a[0] * a[1] * c[0] } for i]",
+    "and add to them": "w = [{ var a = [0.5, w[i]]; for j < 3 { a[j % 2] += x[i] * a[1] }; a[0] * a[1] * c[0] } for i]",
+    "along two axes": (
+        "let m = [{ var a = [0.5, w[i]]; for j < 3 { a[j % 2] += 0.5 }; sin(a[0] * a[1]) * c[l] } for i < n, l < k]; "
+        "w = [sum(m[i]) for i]"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OWN_ARRAYS)
+def test_points_in_a_loop_read_elements_of_arrays_of_their_own(name: str) -> None:
+    text = f"fn f(c: f64[k], x: f64[n]) -> f64 {{ var w = x; for t < 2 {{ {OWN_ARRAYS[name]} }}; sum(w * x) }}"
+    assert all(np.any(e) for e in four_ways(text, [3, 5, C, X]))
