@@ -18,9 +18,11 @@ from dlang.tools.report import report
 from dlang.typecheck import core
 
 if TYPE_CHECKING:
+    from dlang.ad import residuals
     from dlang.tools import law
     from dlang.tools.law import Breach, Counted, Scan, Way
 else:
+    residuals = lazy_module("dlang.ad.residuals")
     law = lazy_module("dlang.tools.law")
 
 SHOWN = 3  # lines of a surplus
@@ -80,6 +82,9 @@ def show_costs(path: str, name: str, ways: Sequence[Way], sizes: Sequence[str], 
         return 1
     for scan in scans_made:
         _print_json(name, scan) if as_json else _print(name, scan)
+    if not as_json and ways[-1] == "gradient":
+        for saved in function.residuals:
+            print(residuals.written(saved))
     broken = any(scan.breaches for scan in scans_made)
     if not as_json:
         print("the law of cost is broken" if broken else "the law of cost holds")

@@ -34,6 +34,7 @@ from dlang.typecheck import core
 from dlang.typecheck.core import FnDecl
 
 if TYPE_CHECKING:
+    from dlang.ad.residuals import Residuals
     from dlang.pipeline import Observer
     from dlang.specialize import values
 else:
@@ -96,7 +97,8 @@ class Counted:
     """A function with its derivatives in all of its floats, optimised, and as it was written.
 
     leaves: what is drawn; names: of the sizes; seeded: the results that have cotangents, but for those whose sizes are
-    known only when it has run. written: None where it holds derivatives, so that it can't be run.
+    known only when it has run. written: None where it holds derivatives, so that it can't be run. residuals: of each
+    derivative in reverse mode.
     """
 
     program: Program
@@ -108,6 +110,7 @@ class Counted:
     seeded: Sequence[int]
     ways: Sequence[Way]
     variables: Sequence[object] = field(default_factory=tuple)
+    residuals: Sequence[Residuals] = ()
 
     @property
     def numbers(self) -> list[str]:
@@ -207,7 +210,8 @@ def counted(
         if observe is not None:
             observe(step, program)
 
-    program, (entry,) = lower([wanted], observe=saw, extend=extend)
+    saved: list[Residuals] = []
+    program, (entry,) = lower([wanted], observe=saw, extend=extend, residuals=saved)
     wrt, seeded = kept[0]
     f = seen["mono"].functions[entry.name]
     wrt, seeded = _without_tokens(wrt, f.params), _without_tokens(seeded, f.results)
@@ -215,7 +219,9 @@ def counted(
     runs = not any(isinstance(let.op, Derivative) for g in written.functions.values() for let in walk(g.body))
     possible = [way for way in ways if way not in FUNCTIONS or (wrt and seeded)]
     leaves = leaves_of(decl, entry, variables)
-    return Counted(program, written if runs else None, entry, leaves, names, wrt, seeded, possible, tuple(variables))
+    return Counted(
+        program, written if runs else None, entry, leaves, names, wrt, seeded, possible, tuple(variables), saved
+    )
 
 
 def _reverse(functions: dict[str, Function], f: Function, wrt: Sequence[int], seeded: Sequence[int], name: str) -> None:

@@ -41,6 +41,21 @@ def test_each_size_grows_for_itself_and_a_surplus_is_found_in_its_line(costs):
     assert out.endswith("the law of cost is broken\n")
 
 
+def test_the_bytes_that_a_loop_saves_stand_with_its_line_below_the_gradient(costs):
+    text = """
+        fn f(x: f64[n]) -> f64 {
+            var s = 0.0
+            for i < n {
+                s = sin(s * x[i]) + x[i]
+            }
+            s
+        }
+    """
+    code, out, _ = costs(text, "--fn", "f", "--grad", "--size", "8")
+    assert code == 0 and "8 bytes in each of n.0 iterations of a loop  # p.dl:4:5\n" in out
+    assert "bytes in each" not in costs(text, "--fn", "f", "--jvp", "--size", "8")[1]
+
+
 def test_a_function_within_the_law_ends_with_0(costs):
     code, out, err = costs(SUMS.format(rule=LINEAR), "--fn", "total", "--size", "n=16", "--hessian")
     assert (code, err) == (0, "")
