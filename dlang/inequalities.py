@@ -89,7 +89,7 @@ class Facts(Generic[A]):
         """Tells whether p >= 0 follows."""
         if self._obvious(p):
             return True
-        if depth > 6:
+        if depth > 6 or p.constant is not None:
             return False
         atoms = [v for v in dict.fromkeys(p.atoms()) if all(m.count(v) <= 1 for m in p.terms)]
         bounded = [v for v in atoms if v in self.bounds]

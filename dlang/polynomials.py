@@ -66,12 +66,19 @@ class Poly(Generic[A]):
         self._hash: int | None = None
 
     @staticmethod
+    def _of_reduced(terms: dict[Monomial[A], Coefficient]) -> Poly[A]:
+        """The polynomial of terms of which none is 0, each a number that is reduced: those of other polynomials."""
+        p = Poly.__new__(Poly)
+        p.terms, p._hash = terms, None
+        return p
+
+    @staticmethod
     def of(value: int | A | Poly[A]) -> Poly[A]:
         if isinstance(value, Poly):
             return value
         if isinstance(value, int):
-            return Poly({(): value})
-        return Poly({(value,): 1})
+            return Poly._of_reduced({(): value} if value else {})
+        return Poly._of_reduced({(value,): 1})
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, int):
@@ -95,7 +102,7 @@ class Poly(Generic[A]):
         return Poly(total)
 
     def __neg__(self) -> Poly[A]:
-        return Poly({m: -c for m, c in self.terms.items()})
+        return Poly._of_reduced({m: -c for m, c in self.terms.items()})
 
     def __sub__(self, other: int | A | Poly[A]) -> Poly[A]:
         right = Poly.of(other)
@@ -195,16 +202,16 @@ class Poly(Generic[A]):
             if k > 1:
                 raise ValueError(f"not linear in {atom}")
             if k:
-                out[tuple(a for a in m if a is not atom)] = c
-        return Poly(out)
+                out[tuple([a for a in m if a is not atom])] = c
+        return Poly._of_reduced(out)
 
     def without(self, atom: A) -> Poly[A]:
         """The terms that do not mention `atom`."""
-        return Poly({m: c for m, c in self.terms.items() if atom not in m})
+        return Poly._of_reduced({m: c for m, c in self.terms.items() if atom not in m})
 
     def without_constant(self) -> Poly[A]:
         """The terms that mention an atom."""
-        return Poly({m: c for m, c in self.terms.items() if m})
+        return Poly._of_reduced({m: c for m, c in self.terms.items() if m})
 
     def substitute(self, replace: Callable[[A], Poly[A] | None]) -> Poly[A]:
         """Each atom replaced by `replace(atom)`; None keeps it. Returns self if nothing is replaced."""
@@ -214,7 +221,7 @@ class Poly(Generic[A]):
         total: dict[Monomial[A], Coefficient] = {}
         for m, c in self.terms.items():
             replaced = [replacements[a] for a in m if a in replacements]
-            term: Poly[A] = Poly({tuple([a for a in m if a not in replacements]): c})
+            term: Poly[A] = Poly._of_reduced({tuple([a for a in m if a not in replacements]): c})
             for r in replaced:
                 term = term * r
             for n, d in term.terms.items():

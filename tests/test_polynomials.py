@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from random import Random
 
 from dlang.polynomials import Poly
@@ -56,3 +57,13 @@ def test_a_quotient_with_too_many_terms_is_not_looked_for() -> None:
     quotient = power.quotient(x - 1)
     assert quotient is not None and len(quotient.terms) == 60
     assert (x * x).quotient(Poly({})) is None
+
+
+def test_polynomials_that_are_equal_have_the_same_terms_however_they_were_computed() -> None:
+    random, half = Random(2), Poly[Unknown]({(): Fraction(1, 2)})
+    for _ in range(300):
+        p, atom = made(random, 4, 1), random.choice(ATOMS)
+        exact = [-p, p.without(atom), p.without_constant(), p.coefficient(atom), (p * half).substitute({atom: p}.get)]
+        for q in (*exact, Poly.of(random.randint(-1, 1)), Poly.of(atom)):
+            assert q.terms == Poly(q.terms).terms and hash(q) == hash(Poly(q.terms))
+            assert all(c and (isinstance(c, int) or c.denominator != 1) for c in q.terms.values())

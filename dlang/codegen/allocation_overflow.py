@@ -14,7 +14,7 @@ from dlang.codegen.loops import Assert, Compute, Convert
 from dlang.diagnostics import Span
 from dlang.inequalities import LARGEST
 from dlang.ir.anf import Atom, Comp, For, Lit, Scalar, Size, Var, fresh, poly
-from dlang.ir.types import BOOL, product
+from dlang.ir.types import BOOL
 
 LIMIT = 2.0**62  # of what may be computed as an i64; an estimate is near enough to tell
 F64 = Scalar("f64")
@@ -45,14 +45,8 @@ def _may_wrap(s: Scheduler, size: Size) -> bool:
     products = [(m, c) for m, c in factors.items() if len(m) > 1 or c > 1]
     if not products:
         return False
-    known = _sizes(s)
+    known = s.memory.sizes
     return size not in known and any(len(m) > 1 or c * LARGEST > LIMIT or poly(m[0]) not in known for m, c in products)
-
-
-def _sizes(s: Scheduler) -> set[Size]:
-    """The sizes of arrays that there are, and their numbers of elements."""
-    shapes = {place.shape for place in s.memory.places.values()}
-    return {size for shape in shapes for size in (*shape, product(shape))}
 
 
 def _check(s: Scheduler, size: Size, span: Span | None) -> None:

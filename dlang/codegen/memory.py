@@ -13,7 +13,7 @@ from dlang.codegen.loops import Buffer
 from dlang.ir.anf import Block, Size, Var, fresh, poly
 from dlang.ir.terms import ZERO
 from dlang.ir.traverse import free_vars
-from dlang.ir.types import I64
+from dlang.ir.types import I64, product
 from dlang.ir.update_chains import last_uses
 
 
@@ -106,16 +106,21 @@ def frame_of(body: Block) -> Frame:
 
 @dataclass(slots=True)
 class Memory:
-    """The state of the walk over one function: open blocks, places, and who lives in which buffer and may be used."""
+    """The state of the walk over one function: open blocks, places, and who lives in which buffer and may be used.
+
+    sizes: of the axes of the arrays that have a place, and their numbers of elements.
+    """
 
     frames: list[Frame] = field(default_factory=list)
     places: dict[Var, Place] = field(default_factory=dict)
+    sizes: set[Size] = field(default_factory=set)
     holders: dict[Buffer, dict[Var, None]] = field(default_factory=dict)
     writable: set[Buffer] = field(default_factory=set)
 
     def settle(self, var: Var, place: Place) -> None:
         """Says where an array lives."""
         self.places[var] = place
+        self.sizes.update(place.shape, (product(place.shape),))
         self.holders.setdefault(place.buffer, {})[var] = None
         if self.frames:
             frame = self.frames[-1]
