@@ -142,6 +142,8 @@ WRITTEN_OUT_AXIS = 4
 """Points of an axis that is written out: what is longer fills vectors of its own."""
 WRITTEN_OUT_POINTS = 16
 """Points of all such axes."""
+STATE_IN_NUMBERS = 9
+"""Elements of an array that a loop carries as numbers, in registers: those of a 3 × 3 matrix."""
 IDLE_UP_TO = 16
 """Iterations, or points, that are done as they stand, idle ones among them."""
 POINTS_FOR_ELEMENT = 8

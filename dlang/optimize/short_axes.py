@@ -21,7 +21,7 @@ from dlang.ir.comprehension_queries import done_whole, taken_apart
 from dlang.ir.traverse import map_bodies, map_inner, mentioned
 from dlang.ops.monoids import COMBINE
 from dlang.optimize.unroll import unrolled
-from dlang.optimize.write_out import Short, adds_products, are_few, is_choice, values, written
+from dlang.optimize.write_out import Around, Short, adds_products, are_few, is_choice, values, written
 
 
 def short_axes(program: anf.Program) -> anf.Program:
@@ -32,7 +32,7 @@ def short_axes(program: anf.Program) -> anf.Program:
 def _block(block: anf.Block) -> anf.Block:
     block = map_inner(block, _block)
     short = {let.vars: s for let in block.lets if isinstance(let.op, anf.Comp) and (s := _short(let.op)) is not None}
-    writer = written(block, short, block.results)
+    writer = written(block, short, Around(block.results))
     if writer is None:
         return block
     results = tuple(map(writer.atom, block.results))

@@ -7,19 +7,30 @@ points at once. This comes after `fuse_outer_axis.py`, which brings together wha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from math import prod
 from typing import TypeVar
 
 from dlang.ir import anf
-from dlang.ir.substitution import Renaming
+from dlang.ir.substitution import Renaming, substitute
 from dlang.ir.traverse import map_blocks, map_bodies, with_lets, with_op
 from dlang.ir.types import array_type, dtype_of, name_of
 from dlang.ops import figures
 from dlang.ops.monoids import COMBINE, STAYS
-from dlang.optimize.write_out import Place, Short, Writer, adds_products, are_few, is_choice, written
+from dlang.optimize.write_out import (
+    Around,
+    Place,
+    Short,
+    Writer,
+    adds_products,
+    are_few,
+    is_choice,
+    places,
+    with_arms,
+    written,
+)
 
 Loop = TypeVar("Loop", bound=anf.For | anf.While)
 
@@ -39,24 +50,63 @@ def unrolled(block: anf.Block, early: bool = False) -> anf.Block:
     for let in block.lets:
         op = map_blocks(let.op, partial(unrolled, early=early))
         match op:
-            case anf.Comp(axes=(_, *_)) if (writer := _written(op.body, early)) is not None:
+            case anf.Comp(axes=(_, *_)) if (writer := _written(op.body, early, Around())) is not None:
                 lets += _comprehension(let, op, writer)
                 continue
             case anf.For() | anf.While():
-                op = of_loop(op, early)
+                lets += of_loop(with_op(let, let.vars, op), op, early)
+                continue
             case _:
                 pass
         lets.append(with_op(let, let.vars, op))
     return with_lets(block, lets, block.results)
 
 
-def of_loop(op: Loop, early: bool = False) -> Loop:
-    """A loop with the small comprehensions of its iterations written out; `early` as for `unrolled`."""
-    writer = _written(op.body, early, op.body.results)
+def of_loop(let: anf.Let, op: Loop, early: bool = False) -> list[anf.Let]:
+    """A loop with the small comprehensions of its iterations written out; `early` as for `unrolled`.
+
+    Small arrays of its state whose every use is of elements at known places are numbers; what else it carries stays an
+    array, made where it lies.
+    """
+    results = op.body.results[op.early :]
+    state = {p: r for p, r in zip(op.params, results, strict=True) if places(p.type)}
+    whole = tuple([r for p, r in zip(op.params, results, strict=True) if p not in state])
+    beside = (op.condition,) if isinstance(op, anf.While) else ()
+    writer = _written(op.body, early, Around(whole, state, beside))
     if writer is None:
-        return op
-    # what a loop carries stays an array, made where it lies
-    return replace(op, body=anf.Block(tuple(writer.lets), tuple(map(writer.atom, op.body.results))))
+        return [let]
+    in_front = Writer({})
+    behind: list[anf.Let] = []
+    params: list[anf.Var] = []
+    init: list[anf.Atom] = []
+    vars: list[anf.Var] = []
+    unchanged: dict[anf.Var, anf.Atom] = {}
+    after = [writer.atom(r) for r in op.body.results[: op.early]]
+    for var, param, first, result in zip(let.vars, op.params, op.init, results, strict=True):
+        if param not in writer.apart:
+            params.append(param)
+            init.append(first)
+            vars.append(var)
+            after.append(writer.atom(result))
+            continue
+        begun, next = in_front.elements(first), writer.elements(result)
+        last: dict[Place, anf.Atom] = {}
+        for place, number in writer.apart[param][1].items():
+            assert isinstance(number, anf.Var)
+            if next[place] is number:
+                unchanged[number] = last[place] = begun[place]
+                continue
+            params.append(number)
+            init.append(begun[place])
+            after.append(next[place])
+            vars.append(anf.fresh(var.name, number.type))
+            last[place] = vars[-1]
+        behind += _together(var, last)
+    body = substitute(anf.Block(tuple(writer.lets), tuple(after)), unchanged)
+    new = replace(op, params=tuple(params), init=tuple(init), body=body)
+    if isinstance(new, anf.While):
+        new = replace(new, condition=substitute(writer.block(new.condition), unchanged))
+    return [*in_front.lets, anf.Let(tuple(vars), new, let.span), *behind]
 
 
 def _comprehension(let: anf.Let, op: anf.Comp, writer: Writer) -> list[anf.Let]:
@@ -99,14 +149,15 @@ def _together(array: anf.Var, elements: Mapping[Place, anf.Atom]) -> Iterator[an
         whole = new
 
 
-def _written(body: anf.Block, early: bool, kept: Sequence[anf.Atom] = ()) -> Writer | None:
-    """A body with its small comprehensions written out, but for those of arrays that are to be kept; None without."""
+def _written(body: anf.Block, early: bool, around: Around) -> Writer | None:
+    """A body with its small comprehensions written out, but for those of arrays that are used whole; None without."""
     small = {
         let.vars: Short(op.axes, tuple([tuple(range(len(d.shape))) for d in op.destinations]))
-        for let in body.lets
+        for block in (body, *around.beside)
+        for let in with_arms(block)
         if isinstance(op := let.op, anf.Comp) and _is_small(op, early)
     }
-    return written(body, small, kept)
+    return written(body, small, around)
 
 
 def _is_small(op: anf.Comp, early: bool) -> bool:

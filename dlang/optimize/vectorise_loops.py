@@ -74,10 +74,10 @@ def vectorised(block: anf.Block, known: Knowledge) -> anf.Block:
         op = map_blocks(let.op, partial(vectorised, known=inner))
         if isinstance(op, anf.Comp):
             op = without_scatters(op, known)
-        elif isinstance(op, anf.For):
-            op = of_loop(op, early=True)  # a short inner loop is a comprehension by now
         new = with_op(let, let.vars, op)
-        lets += _done(new, op, known) if isinstance(op, anf.For) else [new]
+        # a short inner loop is a comprehension by now
+        for part in of_loop(new, op, early=True) if isinstance(op, anf.For) else [new]:
+            lets += _done(part, part.op, known) if isinstance(part.op, anf.For) else [part]
         known.note_sizes(v.type for v in let.vars)
     return changed_once(with_lets(block, lets, block.results))
 

@@ -1,23 +1,25 @@
 """Axes of few known values, written out: the code of a comprehension at each of them, one after another.
 
 An array whose every use is of elements at known places along such axes is taken apart: it is its elements, or arrays
-along what other axes it has. `short_axes.py` and `unroll.py` say which comprehensions are written out.
+along what other axes it has. So is a small array that is changed element by element, comes out of a branch, or is the
+state of a loop. `short_axes.py` and `unroll.py` say which comprehensions are written out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
 
 from dlang.ir import anf
 from dlang.ir.rewriting import Rewriter
-from dlang.ir.traverse import op_blocks, parts
+from dlang.ir.traverse import op_blocks, parts, with_lets, with_op
 from dlang.ir.types import BOOL, I64, dtype_of, type_of
 from dlang.ops import figures
 from dlang.ops.monoids import COMBINE, MONOIDS, STAYS
 from dlang.optimize.constants import evaluated
+from dlang.optimize.lifting import zero
 
 Place = tuple[int, ...]
 Best = dict[Place, tuple[int, anf.Atom]]
@@ -26,7 +28,10 @@ Best = dict[Place, tuple[int, anf.Atom]]
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """The axes along which a comprehension is written out, and of each of its results the dimensions along them."""
+    """The axes along which an operation is written out, and of each of its results the dimensions along them.
+
+    What is no comprehension has no axes: all dimensions of the small arrays that it gives are known.
+    """
 
     axes: tuple[anf.Axis, ...]
     dimensions: tuple[tuple[int, ...], ...]
@@ -38,7 +43,20 @@ class Short:
 
 
 Chosen = Mapping[tuple[anf.Var, ...], Short]
-"""The comprehensions to write out, by what they bind."""
+"""The operations to write out, by what they bind; and the state of a loop, of one variable each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """The uses that a block has around it.
+
+    whole: what is used as a whole. state: small arrays that may be the elements of a loop's state, each with what it is
+    in the next iteration. beside: other blocks that use these.
+    """
+
+    whole: tuple[anf.Atom, ...] = ()
+    state: Mapping[anf.Var, anf.Atom] = field(default_factory=dict)
+    beside: tuple[anf.Block, ...] = ()
 
 
 # ---- questions -------------------------------------------------------------------------------------------------------
@@ -78,41 +96,102 @@ def mentions(index: Sequence[anf.Size], var: anf.Var) -> bool:
 
 
 # ---- what can be written out -----------------------------------------------------------------------------------------
-def written(block: anf.Block, candidates: Chosen, whole: Collection[anf.Atom]) -> Writer | None:
-    """The writer that has gone through a block, if it has written out some of the candidates; None if not.
-
-    whole: what is used as a whole outside of the block.
-    """
-    chosen = _apart(block, candidates, whole) if candidates else {}
-    if not chosen:
+def written(block: anf.Block, candidates: Chosen, around: Around) -> Writer | None:
+    """The writer that has gone through a block, if it has written out some of the candidates; None if not."""
+    if not candidates and not around.state:
         return None
+    chosen = _apart(block, {**candidates, **_by_elements(block)}, around)
+    if not any(short.axes or vars[0] in around.state for vars, short in chosen.items()):
+        return None  # elements of what is only filled are known where they are read
     writer = Writer(chosen)
+    writer.open(around.state)
     for let in block.lets:
         writer.rule(let)
     return writer
 
 
-def _apart(block: anf.Block, candidates: Chosen, whole: Collection[anf.Atom]) -> dict[tuple[anf.Var, ...], Short]:
-    """The comprehensions of a block to write out: all that is made of what they bind is known to be apart, too."""
-    left = dict(candidates)
-    ops = {let.vars: let.op for let in block.lets if isinstance(let.op, anf.Comp) and let.vars in left}
+def places(type: anf.Type) -> list[Place]:
+    """The places of the elements of a small array of numbers; none of anything else."""
+    if not isinstance(type, anf.Array) or type.dtype in anf.HALF or anf.is_handle(type.dtype):
+        return []
+    sizes = [s.constant for s in type.shape]
+    if None in sizes or not 0 < prod([int(s or 0) for s in sizes]) <= figures.STATE_IN_NUMBERS:
+        return []
+    return list(product(*[range(int(s or 0)) for s in sizes]))
+
+
+def _by_elements(block: anf.Block) -> dict[tuple[anf.Var, ...], Short]:
+    """The operations of a block, and of the arms in it, that give small arrays and are no comprehensions."""
+    out: dict[tuple[anf.Var, ...], Short] = {}
+    for let in with_arms(block):
+        match let.op:
+            case anf.Empty() | anf.If():
+                pass
+            case anf.Update(index=index) if all(entry.constant is not None for entry in index):
+                pass
+            case _:
+                continue
+        if any(dimensions := tuple([_all_dimensions(v) if places(v.type) else () for v in let.vars])):
+            out[let.vars] = Short((), dimensions)
+    return out
+
+
+def with_arms(block: anf.Block) -> Iterator[anf.Let]:
+    """The lets of a block and of the arms of branches in it, in order."""
+    for let in block.lets:
+        if isinstance(let.op, anf.If):
+            yield from with_arms(let.op.then)
+            yield from with_arms(let.op.otherwise)
+        yield let
+
+
+def _all_dimensions(var: anf.Var) -> tuple[int, ...]:
+    return tuple(range(len(var.type.shape))) if isinstance(var.type, anf.Array) else ()
+
+
+def _apart(block: anf.Block, candidates: Chosen, around: Around) -> dict[tuple[anf.Var, ...], Short]:
+    """The operations to write out: all that is made of what they bind is known to be apart, too."""
+    left = dict(candidates) | {(v,): Short((), (_all_dimensions(v),)) for v in around.state}
+    changes = [change for part in (block, *around.beside) for change in _changes(part, left)]
     while left:
         apart: dict[anf.Atom, tuple[int, ...]] = {
             v: d for vars, short in left.items() for v, d in zip(vars, short.dimensions, strict=True) if d
         }
-        wrong = {a for a in whole if a in apart}
-        _used_whole(block, apart, left, frozenset(), wrong)
-        bad = [
-            vars
-            for vars in left
-            if not wrong.isdisjoint(vars)
-            or any(d.into is not None and d.into not in apart for d in ops[vars].destinations)
-        ]
+        wrong = {a for a in around.whole if a in apart}
+        wrong.update([a for v, a in around.state.items() if a in apart and apart[a] != apart.get(v)])
+        for used in (block, *around.beside):
+            _used_whole(used, apart, left, frozenset(), wrong)
+        for vars, before in changes:
+            if vars not in left:
+                continue
+            if before in apart and before not in wrong:
+                one_form = apart[before] in left[vars].dimensions
+            else:
+                one_form = bool(places(before.type))  # whose elements are read
+            if not one_form:
+                wrong.update(vars)
+        # what is changed in place stays whole
+        for vars, before in reversed(changes):
+            if before in apart and (vars not in left or not wrong.isdisjoint(vars)):
+                wrong.add(before)
+        bad = [vars for vars in left if not wrong.isdisjoint(vars)]
         if not bad:
             break
         for vars in bad:
             del left[vars]
     return left
+
+
+def _changes(block: anf.Block, chosen: Chosen) -> Iterator[tuple[tuple[anf.Var, ...], anf.Var]]:
+    """What is chosen in a block and changes an array, and that array, in order."""
+    for let in with_arms(block):
+        match let.op:
+            case anf.Update(array) if let.vars in chosen:
+                yield let.vars, array
+            case anf.Comp(destinations=destinations) if let.vars in chosen:
+                yield from [(let.vars, d.into) for d in destinations if d.into is not None]
+            case _:
+                pass
 
 
 def _used_whole(
@@ -134,7 +213,10 @@ def _used_whole(
             whole.update([a for a in parts(op).atoms if a in apart])
         inside = known if short is None else known.union([a.var for a in short.axes])
         for inner in op_blocks(op):
-            whole.update([r for r in inner.results if r in apart])
+            if short is None or not isinstance(op, anf.If):
+                whole.update([r for r in inner.results if r in apart])
+            else:
+                whole.update([r for r, d in zip(inner.results, short.dimensions, strict=True) if apart.get(r, d) != d])
             _used_whole(inner, apart, chosen, inside, whole)
 
 
@@ -150,15 +232,51 @@ class Writer(Rewriter):
         self.chosen = chosen
         self.apart: dict[anf.Var, tuple[tuple[int, ...], Mapping[Place, anf.Atom]]] = {}
 
+    def open(self, state: Mapping[anf.Var, anf.Atom]) -> None:
+        """Begins with the numbers that are the chosen arrays of a loop's state."""
+        for var in state:
+            if (short := self.chosen.get((var,))) is not None:
+                (dimensions,) = short.dimensions
+                self.apart[var] = dimensions, {**_numbers(var)}
+
     def block(self, block: anf.Block) -> anf.Block:
         return block if self.untouched(block, self.apart) else super().block(block)
 
+    def elements(self, array: anf.Atom) -> dict[Place, anf.Atom]:
+        """The elements of a small array, in order: its parts, or what is read of it."""
+        if isinstance(array, anf.Var) and array in self.apart:
+            parts_of = self.apart[array][1]
+            unset = zero(array)  # of an empty array, which is set before it is read
+            return {place: parts_of.get(place, unset) for place in places(array.type)}
+        source = self.atom(array)
+        assert isinstance(source, anf.Var)
+        scalar = anf.Scalar(dtype_of(source))
+        return {
+            place: self.emit(anf.Read(source, tuple(map(anf.poly, place))), scalar) for place in places(source.type)
+        }
+
+    def known(self, array: anf.Var) -> Mapping[Place, anf.Atom]:
+        """The parts of an array that is gone, or the elements of a small one."""
+        return self.apart[array][1] if array in self.apart else self.elements(array)
+
     def rule(self, let: anf.Let) -> None:
         short = self.chosen.get(let.vars)
-        if short is not None:
-            assert isinstance(let.op, anf.Comp)
-            self.comprehension(let, let.op, short)
-            return
+        match let.op:
+            case anf.If() as branch:
+                self.branch(let, branch, ((),) * len(let.vars) if short is None else short.dimensions)
+                return
+            case anf.Comp() as comp if short is not None:
+                self.comprehension(let, comp, short)
+                return
+            case anf.Empty() if short is not None:
+                self.apart[let.vars[0]] = short.dimensions[0], {}
+                return
+            case anf.Update(array, index, value) if short is not None:
+                place = tuple([int(entry.constant or 0) for entry in index])
+                self.apart[let.vars[0]] = short.dimensions[0], {**self.known(array), place: self.atom(value)}
+                return
+            case _:
+                pass
         op = self.op(let.op)
         known = evaluated(op)
         if isinstance(op, anf.Read) and op.array in self.apart:
@@ -173,15 +291,42 @@ class Writer(Rewriter):
         else:
             self.env[let.vars[0]] = known
 
+    def branch(self, let: anf.Let, op: anf.If, dimensions: Sequence[tuple[int, ...]]) -> None:
+        """Writes a branch; results with dimensions are the numbers that the arms give in their places."""
+        condition = self.atom(op.condition)
+        arms: list[anf.Block] = []
+        for arm in (op.then, op.otherwise):
+            outer, self.lets = self.lets, []
+            for inner in arm.lets:
+                self.rule(inner)
+            results: list[anf.Atom] = []
+            for result, known in zip(arm.results, dimensions, strict=True):
+                results += self.elements(result).values() if known else [self.atom(result)]
+            arms.append(
+                with_lets(arm, self.lets, results)
+                if len(results) == len(arm.results)
+                else anf.Block(tuple(self.lets), tuple(results))
+            )
+            self.lets = outer
+        vars: list[anf.Var] = []
+        for var, known in zip(let.vars, dimensions, strict=True):
+            if known:
+                numbers = _numbers(var)
+                self.apart[var] = known, {**numbers}
+                vars += numbers.values()
+            else:
+                vars.append(self.bind(var))
+        self.write(with_op(let, tuple(vars), replace(op, condition=condition, then=arms[0], otherwise=arms[1])))
+
     def comprehension(self, let: anf.Let, op: anf.Comp, short: Short) -> None:
         """The code at each point; what is left of the comprehension, if it has longer axes, is around all of it."""
         axes = tuple([axis for axis in op.axes if axis not in short.axes])
+        parts_of: list[dict[Place, anf.Atom]] = []
+        for d in op.destinations:
+            parts_of.append({} if d.into is None else {**self.known(d.into)})
         around = self.lets
         if axes:
             self.lets = []
-        parts_of: list[dict[Place, anf.Atom]] = []
-        for d in op.destinations:
-            parts_of.append({} if d.into is None else dict(self.apart[d.into][1]))
         extremes: list[Best] = [{} for _ in op.destinations]
         for point in short.points():
             self.env.update(point)
@@ -260,6 +405,11 @@ class Writer(Rewriter):
 
     def prim(self, let: anf.Let, type: anf.Type, name: str, *args: anf.Atom) -> anf.Var:
         return self.emit(anf.Prim(name, args), type, span=let.span)
+
+
+def _numbers(array: anf.Var) -> dict[Place, anf.Var]:
+    """Variables for the elements of a small array, in order."""
+    return {place: anf.fresh(array.name, anf.Scalar(dtype_of(array))) for place in places(array.type)}
 
 
 def _is_zero(atom: anf.Atom) -> bool:
