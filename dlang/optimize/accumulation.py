@@ -30,7 +30,7 @@ from dlang.ir.types import BOOL, I64, dtype_of
 from dlang.ops import figures
 from dlang.ops.dtypes import SCATTERED, WHOLE
 from dlang.ops.monoids import COMBINE, COMBINED_BY, EXTREMA, STAYS, identity
-from dlang.optimize.fuse import inlined_producers
+from dlang.optimize.fuse import Inliner, Producer, inlined_producers
 from dlang.optimize.log_sums import log_summed
 
 Lets = tuple[anf.Let, ...]
@@ -40,7 +40,7 @@ def accumulated(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] 
     """Returns lets that replace a loop; None if it does anything else than accumulate."""
     if loop.early or not loop.params or not _may_be_points(loop):
         return None
-    loop = replace(loop, body=inlined_producers(_rows_in_place(loop.body)))
+    loop = replace(loop, body=inlined_producers(_rows_in_place(_cheap_where_read(loop))))
     logarithm = log_summed(let, loop, known)
     if logarithm is not None:
         return logarithm
@@ -392,6 +392,31 @@ def _elements(lets: Lets, param: anf.Var, result: anf.Atom) -> tuple[Lets, _Term
             )
         case _:
             return None
+
+
+def _cheap_where_read(loop: anf.For) -> anf.Block:
+    """The body, with arrays of cheap elements computed where these are read, however often.
+
+    They are those of which all iterations have no more elements than an array that an iteration reads its own part of:
+    the law of sharing keeps them where that pays.
+    """
+    chosen: dict[anf.Var, tuple[Producer, int]] = {}
+    inside = {v for let in loop.body.lets for v in let.vars}.union(loop.params)
+    for let in loop.body.lets:
+        op = let.op
+        if not isinstance(op, anf.Comp) or len(let.vars) != 1 or point_of(op, 0) is None:
+            continue
+        reads = [inner.op for inner in op.body.lets if isinstance(inner.op, anf.Read)]
+        own = {loop.index, *[a.var for a in op.axes]}
+        cheap = Producer(op).code(0, figures.COPIED_CODE) is not None and _is_cheap(let)
+        pure = all(inner.op.IS.point for inner in op.body.lets) and inside.isdisjoint(r.array for r in reads)
+        if cheap and pure and any(own == {e.atom for e in r.index} for r in reads):
+            chosen[let.vars[0]] = Producer(op), 0
+    if not chosen:
+        return loop.body
+    body = Inliner(chosen).block(loop.body)
+    gone = chosen.keys() - {*mentioned(body), *body.results}
+    return anf.Block(tuple([let for let in body.lets if gone.isdisjoint(let.vars)]), body.results)
 
 
 def _rows_in_place(block: anf.Block) -> anf.Block:

@@ -170,7 +170,7 @@ def _added(products: list[_Product], result: anf.Var, like: anf.Let) -> Iterator
             total = new
     assert total is not None
     into = destination if destination.into is not None else None
-    yield anf.Let((result,), slice.over(kept, [total], code, into, "t").lets[0].op, like.span)
+    yield anf.Let((result,), slice.over(kept, _Factor(frozenset(kept), [total]), code, into, "t").lets[0].op, like.span)
 
 
 def _sum(let: anf.Let, op: anf.Comp) -> Iterator[anf.Let]:
@@ -193,10 +193,11 @@ def _sum(let: anf.Let, op: anf.Comp) -> Iterator[anf.Let]:
 
 @dataclass(slots=True)
 class _Factor:
-    """A product of atoms of the body that depend on the same axes."""
+    """A product of atoms of the body that depend on the same axes, divided by others."""
 
     axes: frozenset[anf.Var]
     atoms: list[anf.Atom]
+    divisors: list[anf.Atom] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -232,14 +233,17 @@ class _Slice:
     def axes_of(self, atom: anf.Atom) -> frozenset[anf.Var]:
         return self.depends.get(atom, frozenset()) if isinstance(atom, anf.Var) else frozenset()
 
-    def factors(self, atom: anf.Atom, out: list[anf.Atom]) -> bool:
-        """Collects the factors of a value; gives whether their product is to be negated."""
+    def factors(self, atom: anf.Atom, out: list[anf.Atom], divisors: list[anf.Atom] | None = None) -> bool:
+        """Collects the factors of a value, and its divisors if wanted; tells whether their product is to be negated."""
         match self.defined.get(atom) if isinstance(atom, anf.Var) else None:
             case anf.Prim("mul" | "zero_safe_mul" | "zero_safe_mul_both", (x, y)):
-                left = self.factors(x, out)
-                return left ^ self.factors(y, out)
+                left = self.factors(x, out, divisors)
+                return left ^ self.factors(y, out, divisors)
             case anf.Prim("neg", (x,)):
-                return not self.factors(x, out)
+                return not self.factors(x, out, divisors)
+            case anf.Prim("div", (x, y)) if divisors is not None:
+                divisors.append(y)
+                return self.factors(x, out, divisors)
             case _:
                 out.append(atom)
                 return False
@@ -249,7 +253,7 @@ class _Slice:
         match self.defined.get(atom) if isinstance(atom, anf.Var) else None:
             case anf.Prim("zero_safe_mul" | "zero_safe_mul_both"):
                 return True
-            case anf.Prim("mul" | "add" | "sub" | "neg", args):
+            case anf.Prim("mul" | "add" | "sub" | "neg" | "div", args):
                 return any(map(self.guarded, args))
             case _:
                 return False
@@ -261,7 +265,7 @@ class _Slice:
         while open:
             value = open.pop()
             op = self.defined.get(value) if isinstance(value, anf.Var) else None
-            if isinstance(op, anf.Prim) and op.name in (*GUARDS, "mul", "add", "sub", "neg"):
+            if isinstance(op, anf.Prim) and op.name in (*GUARDS, "mul", "add", "sub", "neg", "div"):
                 assert isinstance(value, anf.Var)
                 products.add(value)
                 open += op.args
@@ -293,7 +297,13 @@ class _Slice:
         return products
 
     def product(self, value: anf.Atom, destination: anf.Destination) -> _Product | None:
-        """The product that a result is, if it is a worthwhile one."""
+        """The product that a result is, if it is a worthwhile one: perhaps with a divisor that belongs to a factor."""
+        return self.product_of(value, destination, None) or self.product_of(value, destination, [])
+
+    def product_of(
+        self, value: anf.Atom, destination: anf.Destination, divisors: list[anf.Atom] | None
+    ) -> _Product | None:
+        """The product that a result is. divisors: gets the divisors of factors; None where quotients are factors."""
         if not isinstance(destination, anf.Reduce) or destination.monoid != "sum" or value not in self.pure:
             return None
         kept: list[anf.Var] = []
@@ -307,7 +317,9 @@ class _Slice:
             return None
         out_axes = tuple(kept)
         atoms: list[anf.Atom] = []
-        negate = self.factors(value, atoms)
+        negate = self.factors(value, atoms, divisors)
+        if divisors == []:
+            return None
         groups: dict[frozenset[anf.Var], _Factor] = {}
         for atom in atoms:
             axes = self.axes_of(atom)
@@ -319,6 +331,12 @@ class _Slice:
         if pair is None:
             return None
         a, b = pair
+        for divisor in divisors or ():
+            # of the smaller one that serves several times: each of its elements is divided once
+            homes = [f for f, g in ((a, b), (b, a)) if self.axes_of(divisor) <= f.axes and g.axes - f.axes]
+            if not homes:
+                return None
+            min(homes, key=lambda f: len(f.axes)).divisors.append(divisor)
         if not self.worthwhile(a.axes, b.axes, outside):
             return None
         left = self.operand(a, reused=bool(b.axes - a.axes))
@@ -362,7 +380,7 @@ class _Slice:
 
     def operand(self, factor: _Factor, reused: bool) -> _Operand | None:
         """The array of a factor; None if it is not worth computing or may not be."""
-        if len(factor.atoms) == 1 and isinstance(factor.atoms[0], anf.Var):
+        if len(factor.atoms) == 1 and not factor.divisors and isinstance(factor.atoms[0], anf.Var):
             op = self.defined.get(factor.atoms[0])
             if isinstance(op, anf.Read) and op.array not in self.depends:
                 array = self.direct(op, factor.axes) or self.viewed(op, factor.axes)
@@ -400,20 +418,25 @@ class _Slice:
         return _Operand(array, tuple(order), [anf.Let((array,), view)])
 
     def computed(self, factor: _Factor) -> _Operand | None:
-        code = self.code(factor.atoms)
+        code = self.code([*factor.atoms, *factor.divisors])
         if not all(self.total(let.op, factor.axes) for let in code):
             return None
         order = tuple([axis.var for axis in self.op.axes if axis.var in factor.axes])
-        return self.over(order, factor.atoms, code, None, "factor")
+        return self.over(order, factor, code, None, "factor")
 
     def over(
-        self, order: tuple[anf.Var, ...], atoms: list[anf.Atom], code: list[anf.Let], into: anf.Reduce | None, name: str
+        self, order: tuple[anf.Var, ...], factor: _Factor, code: list[anf.Let], into: anf.Reduce | None, name: str
     ) -> _Operand:
-        """An array of the product of `atoms` over some of the axes."""
+        """An array of a factor over some of the axes."""
         shape = tuple([self.extents[axis] for axis in order])
-        dtype = dtype_of(atoms[0])
+        dtype = dtype_of(factor.atoms[0])
         lets = list(code)
-        value = _multiplied(atoms, dtype, lets)
+        value = factor.atoms[0]
+        others = [*[("mul", a) for a in factor.atoms[1:]], *[("div", a) for a in factor.divisors]]
+        for operation, atom in others:
+            new = anf.fresh("t", anf.Scalar(dtype))
+            lets.append(anf.Let((new,), anf.Prim(operation, (value, atom))))
+            value = new
         block = refresh(
             anf.Block(tuple(lets), (value,)), names := {axis: anf.fresh(axis.name, axis.type) for axis in order}
         )
@@ -476,7 +499,7 @@ class _Product:
             code.append(anf.Let((negated,), anf.Prim("neg", (value,))))
             value = negated
         into = self.destination if self.destination.into is not None else None
-        scaled = self.slice.over(self.kept, [*self.after, value], code, into, "t")
+        scaled = self.slice.over(self.kept, _Factor(frozenset(self.kept), [*self.after, value]), code, into, "t")
         yield anf.Let((result,), scaled.lets[0].op, like.span)
 
 
@@ -498,12 +521,3 @@ def _pair(factors: list[_Factor]) -> tuple[_Factor, _Factor] | None:
 def _linear(entry: anf.Size, axes: set[anf.Var]) -> bool:
     """Tells whether an entry is a sum of multiples of axes, and of terms that do not change."""
     return all(len(m) == 1 or not any(a in axes for a in m) for m in entry.terms)
-
-
-def _multiplied(atoms: list[anf.Atom], dtype: str, lets: list[anf.Let]) -> anf.Atom:
-    value = atoms[0]
-    for atom in atoms[1:]:
-        new = anf.fresh("t", anf.Scalar(dtype))
-        lets.append(anf.Let((new,), anf.Prim("mul", (value, atom))))
-        value = new
-    return value

@@ -10,9 +10,10 @@ import pytest
 
 from dlang.host.errors import RunError
 from dlang.interpret.interpreter import Interpreter
-from dlang.ir.anf import For, Program
+from dlang.ir.anf import Contract, For, Program
 from dlang.ir.traverse import walk
 from dlang.pipeline import optimise
+from tests.optimize.programs import count
 from tests.specialize.support import lowered
 
 X = np.array([0.5, -1.25, 2.0, 0.75, -0.5])
@@ -220,3 +221,24 @@ def test_checks_beside_a_row_stay() -> None:
     after = optimise(made.program, [made.entry.name], verify=True)
     with pytest.raises(RunError, match="index 3 is out of range"):
         Interpreter(after).run(made.entry.name, [2, np.ones((2, 2)), np.array([0, 3])])
+
+
+@pytest.mark.parametrize("row", ["x[i] - m", "2.0 * x[i]", "sin(x[i])"])
+def test_outer_products_of_rows_that_are_computed_are_one_product(row: str) -> None:
+    """An array of the rows is as large as x; where an element is expensive, each iteration computes its row once."""
+    text = f"""fn f(x: f64[n, d], m: f64[d]) -> f64[d, d] {{
+  var c = zeros(d, d)
+  for i < n {{
+    let y = {row}
+    c += reshape(y, d, 1) * y
+  }}
+  c
+}}"""
+    made = lowered(text, "f")
+    after = optimise(made.program, [made.entry.name], verify=True)
+    kept = "sin" in row
+    assert loops(after) == kept and count(after, Contract) == (not kept)
+    for n in (0, 3, 11):
+        args = [n, 2, np.linspace(0.0, 1.0, 2 * n).reshape(n, 2), np.array([0.5, 0.25])]
+        wanted, found = (Interpreter(p).run(made.entry.name, args) for p in (made.program, after))
+        np.testing.assert_allclose(wanted[0], found[0], rtol=1e-13)

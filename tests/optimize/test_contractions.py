@@ -371,3 +371,15 @@ def test_a_sum_of_an_array_of_products_is_a_product(changed: bool) -> None:
     rng = np.random.default_rng(5)
     args = [7, 8, 9, rng.normal(size=(7, 8)), rng.normal(size=(8, 9)), rng.normal(size=9)]
     assert_same(run(p, args), run(after, args), exact=False)
+
+
+@pytest.mark.parametrize("by", ["", "i", "j", "k", "ij"])
+def test_a_quotient_is_a_product_with_a_factor_that_is_divided(by: str) -> None:
+    """So a sum of no terms is 0 where the divisor is 0, too. by: the axes of the divisor."""
+
+    def element(b: Builder, a: Var, c: Var, v: Var, i: Var, j: Var, k: Var) -> Atom:
+        divisors = {"": lambda: b.read(v, [0]), "i": lambda: b.read(a, [i, 0]), "j": lambda: b.read(c, [0, j])}
+        divisors |= {"k": lambda: b.read(v, [k]), "ij": lambda: b.add(b.read(a, [i, 0]), b.read(c, [0, j]))}
+        return b.prim("div", b.mul(b.read(a, [i, k]), b.read(c, [k, j])), divisors[by]())
+
+    check(product(element), {Contract: 0 if by == "ij" else 1})
