@@ -49,6 +49,7 @@ from dlang.optimize.inline import inline
 from dlang.optimize.jacobians import jacobians
 from dlang.optimize.jump_threading import jump_threading
 from dlang.optimize.narrow import narrow
+from dlang.optimize.one_element import one_element
 from dlang.optimize.ownership import ownership
 from dlang.optimize.parts import parts
 from dlang.optimize.reads_first import early_reads
@@ -146,6 +147,7 @@ PASSES: tuple[CorePass, ...] = (
     _plain("hoist", hoist, NORMAL, _HOIST, exact=True),
     # a state that no longer depends on the iterations leaves its loop before that is put where it depends on axes
     _plain("simplify", simplify, NORMAL, _SIMPLIFY, exact=True, again=True),
+    _plain("one_element", one_element, NORMAL, "computes what is 0 but for one element of a row for that element"),
     _plain("short_axes", short_axes, NORMAL, "writes out short axes of known length"),
     _plain("vectorise_loops", vectorise_loops, NORMAL,
            "does loops at once whose iterations are independent or only accumulate"),
