@@ -192,3 +192,5 @@ LENT_VERSIONS = 4
 """Versions of a function, besides that to which nothing is lent."""
 SHARED_VARIANTS, SHARED_BACKWARD = 8, 30
 """Variants of a node, and lets of a backward half, which stand in the arm of every variant."""
+RESCALED_TERMS = 16
+"""Terms of a sum that a loop rescales, up to which it is followed through an iteration."""

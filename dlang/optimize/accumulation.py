@@ -32,6 +32,7 @@ from dlang.ops.dtypes import SCATTERED, WHOLE
 from dlang.ops.monoids import COMBINE, COMBINED_BY, EXTREMA, STAYS, identity
 from dlang.optimize.fuse import Inliner, Producer, inlined_producers
 from dlang.optimize.log_sums import log_summed
+from dlang.optimize.rescaled_sums import rescaled
 
 Lets = tuple[anf.Let, ...]
 
@@ -41,9 +42,9 @@ def accumulated(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] 
     if loop.early or not loop.params or not _may_be_points(loop):
         return None
     loop = replace(loop, body=inlined_producers(_rows_in_place(_cheap_where_read(loop))))
-    logarithm = log_summed(let, loop, known)
-    if logarithm is not None:
-        return logarithm
+    scaled = log_summed(let, loop, known) or rescaled(let, loop, known)
+    if scaled is not None:
+        return scaled
     companions = _companions(loop)
     lets, terms = _without(loop.body.lets, loop, companions), []
     for k, (param, result) in enumerate(zip(loop.params, loop.body.results, strict=True)):

@@ -71,7 +71,11 @@ def vectorised(block: anf.Block, known: Knowledge) -> anf.Block:
         if isinstance(let.op, anf.For):
             inner = known.copy()
             inner.facts.between(let.op.index, (let.op.low,), (let.op.high,))
-        op = map_blocks(let.op, partial(vectorised, known=inner))
+        if isinstance(let.op, anf.If) and let.op.cold:  # what hardly ever runs stays as it is
+            otherwise = vectorised(let.op.otherwise, inner)
+            op: anf.Op = let.op if otherwise is let.op.otherwise else replace(let.op, otherwise=otherwise)
+        else:
+            op = map_blocks(let.op, partial(vectorised, known=inner))
         if isinstance(op, anf.Comp):
             op = without_scatters(op, known)
         new = with_op(let, let.vars, op)
