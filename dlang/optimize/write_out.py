@@ -183,7 +183,7 @@ def _apart(block: anf.Block, candidates: Chosen, around: Around) -> dict[tuple[a
 
 
 def _changes(block: anf.Block, chosen: Chosen) -> Iterator[tuple[tuple[anf.Var, ...], anf.Var]]:
-    """What is chosen in a block and changes an array, and that array, in order."""
+    """The chosen lets of a block that change an array, each with that array, in order."""
     for let in with_arms(block):
         match let.op:
             case anf.Update(array) if let.vars in chosen:

@@ -115,7 +115,7 @@ def build(
 
 
 def without_arrays(sizes: Iterable[Var], params: Iterable[Var]) -> frozenset[Var]:
-    """Those of some sizes that no parameter is an array of."""
+    """The sizes, among some, that no parameter is an array of."""
     return frozenset(sizes).difference([v for p in params for v in type_vars(p.type)])
 
 
