@@ -49,7 +49,8 @@ class Scheduler(ABC):
     at: the block under way and the position of the let at hand; finished: what lets after it make, done already.
     outside: of the loops in order under way, the innermost last. device: whether loops and products are for one.
     sizes: the variables so far that are names of polynomials; facts: sizes so far, and between which ends the axes
-    around are. holds: conditions whose value is known here. flats: the variables so far whose texts are in one piece.
+    around are. checked: numbers that a check certifies. holds: conditions whose value is known here. flats: the
+    variables so far whose texts are in one piece.
     """
 
     program: anf.Program
@@ -72,6 +73,7 @@ class Scheduler(ABC):
     device: bool = False
     sizes: dict[Var, Size] = field(default_factory=dict)
     facts: Facts[Var] = field(default_factory=Facts)
+    checked: set[Var] = field(default_factory=set)
     holds: dict[Atom, bool] = field(default_factory=dict)
     flats: set[Var] = field(default_factory=set)
     out: list[loops.Stmt] = field(default_factory=list)
@@ -214,6 +216,21 @@ class Scheduler(ABC):
                 for size in var.type.shape:
                     if size.atom is not None:
                         self.facts.size(size.atom)
+
+    def is_inside(self, axes: Sequence[anf.Axis], index: Sequence[Size], shape: Sequence[Size]) -> bool:
+        """Tells whether an index is in range wherever axes have a point, by what is known here or was checked."""
+        ends: dict[Var | None, tuple[Size, ...]] = {axis.var: axis.highs for axis in axes if axis.lows == (ZERO,)}
+        unsure = [(e, n) for e, n in zip(index, shape, strict=False) if n not in ends.get(e.atom, ())]
+        unsure = [(e, n) for e, n in unsure if self.checked.isdisjoint(e.atoms())]
+        if not unsure:
+            return True
+        mark = self.facts.mark()
+        for axis in axes:
+            self.facts.between(axis.var, axis.lows, axis.highs)
+        opened = [(e.substitute(self.sizes.get), n.substitute(self.sizes.get)) for e, n in unsure]
+        inside = all(self.facts.proves_nonnegative(e) and self.facts.proves_less(e, n) for e, n in opened)
+        self.facts.undo(mark)
+        return inside
 
     # ---- arrays ------------------------------------------------------------------------------------------------------
     def allocate(self, name: str, type: Array, own: bool = True, extra: int = 0) -> loops.Buffer:

@@ -139,7 +139,11 @@ def repeat(s: Scheduler, op: anf.For | anf.While, vars: Sequence[Var]) -> None:
     for param, buffer in owned:
         frame.given(param, buffer)
     s.outside.append(Outside(repeated, frame, s.memory.frames[-1]))
+    mark = s.facts.mark()
+    if isinstance(op, anf.For):
+        s.facts.between(op.index, (op.low,), (op.high,))
     body = s.block(op.body, wanted, frame, region=True)
+    s.facts.undo(mark)
     outside = s.outside.pop()
     s.out += outside.before
     for var, place in settled:

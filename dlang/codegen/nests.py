@@ -8,17 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import permutations
+from itertools import permutations, product
 
 from dlang.codegen.blocks import Scheduler
-from dlang.codegen.loops import Buffer, Compute, Convert, Evaluate, Free, Load, Reduction, Slice, Stmt, Store, Value
+from dlang.codegen.loops import (
+    Body,
+    Branch,
+    Buffer,
+    Compute,
+    Convert,
+    Evaluate,
+    Free,
+    Load,
+    Reduction,
+    Slice,
+    Stmt,
+    Store,
+    Value,
+)
 from dlang.codegen.memory import Place, frame_of, whole
 from dlang.diagnostics import DlangError, Span, error
 from dlang.ir import anf
 from dlang.ir.anf import Size
 from dlang.ir.terms import ZERO
 from dlang.ir.traverse import mentioned, walk
-from dlang.ir.types import I64
+from dlang.ir.types import BOOL, I64
 from dlang.ir.writes import covers, is_replaced
 from dlang.ops import figures, monoids
 
@@ -28,8 +42,8 @@ class Target:
     """A destination: where it goes, and after which loops (counted from outside) its value is complete.
 
     meets: points may meet in an element. data: the index mentions values of the body, known only there.
-    combine: the value joins what is in memory already. row: the sizes of the value, if it is an array; of several rows
-    if it is a block.
+    combine: the value joins what is in memory already. unsure: the element may be there only if there is a point.
+    row: the sizes of the value, if it is an array; of several rows if it is a block.
     """
 
     var: anf.Var
@@ -42,6 +56,7 @@ class Target:
     place: Place | None = None
     depth: int = 0
     combine: bool = False
+    unsure: bool = False
     rank: anf.Size | None = None
     row: tuple[anf.Size, ...] = ()
     is_block: bool = False
@@ -76,7 +91,7 @@ def comprehension(s: Scheduler, op: anf.Comp, vars: Sequence[anf.Var], span: Spa
     order = _order(s, op, targets, span)
     for k, (target, destination) in enumerate(zip(targets, op.destinations, strict=True)):
         if isinstance(destination, anf.Reduce) and destination.after is not None:
-            _go_on(s, target, targets[destination.after], order)
+            _go_on(s, target, targets[destination.after], destination.shape, order)
         else:
             _settle(s, target, destination.into, destination.shape, axes, order, is_replaced(op, k))
     _Nest(s, op, order, targets).level(0)
@@ -116,8 +131,7 @@ def _settle(
     replaced: bool,
 ) -> None:
     """Finds the target's depth and its memory, and brings that to its first state."""
-    positions = {axis.var: k for k, axis in enumerate(order)}
-    t.depth = len(order) if t.data or t.row else 1 + max((positions[a] for a in t.kept), default=-1)
+    _find_depth(s, t, shape, order)
     reduced_outside = any(axis.var not in t.kept for axis in order[: t.depth])
     if not shape:
         if t.depth:
@@ -138,10 +152,22 @@ def _settle(
         s.fill(t.place, identity(t.monoid, t.place.buffer.dtype))
 
 
-def _go_on(s: Scheduler, t: Target, earlier: Target, order: tuple[anf.Axis, ...]) -> None:
-    """Gives a target the memory of an earlier one, in which it has other elements."""
+def _find_depth(s: Scheduler, t: Target, shape: tuple[anf.Size, ...], order: tuple[anf.Axis, ...]) -> None:
+    """Finds the depth of a target, and whether its element is there even if the loops inside have no iteration."""
     positions = {axis.var: k for k, axis in enumerate(order)}
-    t.depth = 1 + max((positions[a] for a in t.kept), default=-1)
+    t.depth = len(order) if t.data or t.row else 1 + max((positions[a] for a in t.kept), default=-1)
+    inside = {axis.var for axis in order[t.depth :]}
+    if not inside or s.is_inside(order[: t.depth], t.index, shape):
+        return
+    if any(end.mentions(inside) for axis in order[t.depth :] for end in (*axis.lows, *axis.highs)):
+        t.depth = len(order)
+    else:
+        t.unsure = True
+
+
+def _go_on(s: Scheduler, t: Target, earlier: Target, shape: tuple[anf.Size, ...], order: tuple[anf.Axis, ...]) -> None:
+    """Gives a target the memory of an earlier one, in which it has other elements."""
+    _find_depth(s, t, shape, order)
     assert earlier.place is not None
     s.wanted.pop(t.var, None)
     s.memory.settle(t.var, earlier.place)
@@ -283,11 +309,21 @@ class _Nest:
                 if not self.order or t.positional:
                     s.out.append(Convert(t.var, self._complete(c)))
             elif t.place is not None and t.depth == depth:
-                value = self._complete(c)
-                s.out.append(Store(t.place.buffer, t.place.at(t.index), value, t.monoid if t.combine else "set"))
+                self._store(t, self._complete(c), depth)
             else:
                 open_ones.append(c)
         return open_ones
+
+    def _store(self, t: Target, value: anf.Atom, depth: int) -> None:
+        """Emits a store of a value: if the loops inside had an iteration, where there may be no such element."""
+        assert t.place is not None
+        stmts: list[Stmt] = [Store(t.place.buffer, t.place.at(t.index), value, t.monoid if t.combine else "set")]
+        for axis in self.order[depth:] if t.unsure else ():
+            for low, high in product(axis.lows, axis.highs):
+                first, end, some = anf.fresh("first", I64), anf.fresh("end", I64), anf.fresh("some", BOOL)
+                branch = Branch(some, Body(tuple(stmts), ()), Body((), ()), ())
+                stmts = [Evaluate(first, low), Evaluate(end, high), Compute(some, "lt", (first, end)), branch]
+        self.s.out += stmts
 
     def _disjoint(self, axis: anf.Var) -> tuple[Buffer, ...]:
         """The buffers in which points join what is there, but those that differ in an axis never in one element."""

@@ -34,7 +34,7 @@ from dlang.codegen.verify import verify_loops
 from dlang.ir import anf
 from dlang.ir.anf import Array, Let, Lit, Scalar, Token
 from dlang.ir.call_graph import recursive_functions
-from dlang.ir.types import dtype_of, product
+from dlang.ir.types import I64, dtype_of, product
 from dlang.ir.update_chains import last_uses
 from dlang.passes import Form, Pass, Step, run_phase, same_functions, verifying
 from dlang.timings import timed
@@ -215,6 +215,8 @@ class FunctionScheduler(Scheduler):
                 self.out.append(loops.Convert(vars[0], Lit(self.holds[vars[0]], "bool")))
             case anf.Prim(name, args):
                 self.out.append(loops.Compute(vars[0], name, args))
+                if name == "maximum" and vars[0].type == I64:  # the size of an array, perhaps
+                    self.facts.between(vars[0], tuple([anf.poly(a).substitute(self.sizes.get) for a in args]), ())
             case anf.Cast(_, arg):
                 self.out.append(loops.Convert(vars[0], arg))
             case anf.IndexExpr(size):
@@ -234,6 +236,7 @@ class FunctionScheduler(Scheduler):
                 self.holds[op.condition] = True
                 for var, value in zip(vars, op.guarded, strict=True):
                     self.alias(var, value)
+                self.checked.update(vars)
             case anf.Format(parts, args):
                 formatted(self, parts, args, vars[0], let.span)
             case anf.Effect():

@@ -84,6 +84,8 @@ def plan_of(s: Scheduler, op: Comp) -> Plan | None:
     height = _rows(
         known_iterations(row), max(1, lanes * LANE_BITS[dtype] // s.lanes.bits) * len(op.destinations), s.lanes.bits
     )
+    if not s.is_inside([axis for axis in op.axes if axis.var in kept], index, op.destinations[0].shape):
+        return None
     outer = [axis for axis in op.axes if axis.var in kept and axis is not row and axis is not column]
     if any(_mentions(axis, other.var) for axis in outer for other in reduced):
         return None

@@ -45,8 +45,11 @@ class _Chain:
     written: anf.Let
 
 
-def changed_once(block: anf.Block) -> anf.Block:
-    """The block, which changes an element once where it changed one several times, and reads no such change."""
+def changed_once(block: anf.Block, known: Knowledge) -> anf.Block:
+    """The block, which changes an element once where it changed one several times, and reads no such change.
+
+    known: what is known before the block.
+    """
     lets = block.lets
     makers = {v: let for let in lets for v, _ in _changes(let)}
     if not makers or not any(v in makers for let in lets for v in _touched(let)):
@@ -55,9 +58,10 @@ def changed_once(block: anf.Block) -> anf.Block:
     for k, let in enumerate(lets):
         last.update(dict.fromkeys(mentioned(let.op), k))
     last.update({r: len(lets) for r in block.results if isinstance(r, anf.Var)})
-    cells = _Cells(lets, last)
+    cells = _Cells(lets, last, known.copy())
     for k, let in enumerate(lets):
         cells.take(k, let)
+        cells.known.note_sizes(v.type for v in let.vars)
     for chain in [*cells.chains.values()]:
         cells.end(chain)
     return with_lets(block, cells.lets, [cells.renaming.atom(r) for r in block.results])
@@ -111,11 +115,13 @@ def _accesses(let: anf.Let) -> list[tuple[anf.Var, Index]]:
 class _Cells:
     """A block whose changes are put together.
 
-    last: the position of the last let that mentions a variable. chains: by the array after their last change.
+    last: the position of the last let that mentions a variable. known: what is known after the lets so far. chains: by
+    the array after their last change.
     """
 
     source: Sequence[anf.Let]
     last: Mapping[anf.Var, int]
+    known: Knowledge
     lets: list[anf.Let] = field(default_factory=list)
     chains: dict[anf.Var, _Chain] = field(default_factory=dict)
     renaming: Renaming = field(default_factory=lambda: Renaming({}))
@@ -203,12 +209,17 @@ class _Cells:
         self.chains[new.last] = new
 
     def _goes_on(self, let: anf.Let) -> bool:
-        """Tells whether what adds to an element is followed by what changes it as well."""
+        """Tells whether what adds to an element is followed by what changes it as well, and the element is there.
+
+        Where neither has a point, nothing may be changed, and the index may be out of range.
+        """
         ((v, (_, index)),) = _changes(let)
         k = self.last.get(v, len(self.source))
         if k == len(self.source):
             return False
-        return any(array is v and at == index for _, (array, at) in _changes(self.source[k]))
+        change = self.source[k]
+        there = isinstance(change.op, anf.Update) or self.known.inside(index, array_shape(v))
+        return there and any(array is v and at == index for _, (array, at) in _changes(change))
 
     def _add(self, let: anf.Let, op: anf.Comp, var: anf.Var, chain: _Chain | None) -> None:
         """Adds up what a comprehension adds to an element, and continues a chain with that, or begins one."""

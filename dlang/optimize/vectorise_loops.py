@@ -64,7 +64,7 @@ def vectorise_loops(program: anf.Program) -> anf.Program:
 
 def vectorised(block: anf.Block, known: Knowledge) -> anf.Block:
     """Inner loops first: a loop over comprehensions may become one itself."""
-    known = known.copy()
+    before, known = known, known.copy()
     lets: list[anf.Let] = []
     for let in block.lets:
         inner = known
@@ -83,7 +83,7 @@ def vectorised(block: anf.Block, known: Knowledge) -> anf.Block:
         for part in of_loop(new, op, early=True) if isinstance(op, anf.For) else [new]:
             lets += _done(part, part.op, known) if isinstance(part.op, anf.For) else [part]
         known.note_sizes(v.type for v in let.vars)
-    return changed_once(with_lets(block, lets, block.results))
+    return changed_once(with_lets(block, lets, block.results), before)
 
 
 def _done(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let]:

@@ -24,7 +24,8 @@ from dlang.diagnostics import DlangError, Source
 from dlang.driver import Request, check, errors_of, lower
 from dlang.host.effects import Host
 from dlang.host.errors import RunError
-from dlang.ir.anf import fresh, poly
+from dlang.interpret.interpreter import Interpreter
+from dlang.ir.anf import Program, fresh, poly
 from dlang.ir.types import I64
 from dlang.runtime import build
 from dlang.runtime.engine import CHECKS, CompiledProgram, Engine
@@ -160,17 +161,22 @@ class Compiled:
         return sum(context.in_use for context in self.program.engine.contexts)
 
 
-def compiled(text: str, name: str, engine: Engine | None = None) -> Compiled:
-    """A function of a text."""
+def lowered(text: str, name: str) -> tuple[Program, str, tuple[str, ...]]:
+    """The program of a function of a text, what the function is called there, and its sizes."""
     checked = check(Source("program.dl", text))
     if errors := errors_of(checked):
         raise DlangError(errors)
     decl = checked.module.functions[name]
-    program, (entry,) = lower([Request(decl, {v: poly(0) for v in decl.variables if not v.opened})])
+    sizes = [v for v in decl.variables if not v.opened]
+    program, (entry,) = lower([Request(decl, {v: poly(0) for v in sizes})])
+    return program, entry.name, tuple([v.name for v in sizes])
+
+
+def compiled(text: str, name: str, engine: Engine | None = None) -> Compiled:
+    """A function of a text."""
+    program, entry, sizes = lowered(text, name)
     engine = engine or Engine(Host(io.StringIO()), level=0, sanitize=True)
-    return Compiled(
-        engine.compile(program, [entry.name]), entry.name, tuple([v.name for v in decl.variables if not v.opened])
-    )
+    return Compiled(engine.compile(program, [entry]), entry, sizes)
 
 
 def same_bits(found: list[Any], wanted: list[Any]) -> bool:
@@ -203,6 +209,32 @@ def test_an_array_that_is_an_element_short_is_noticed(name: str, monkeypatch: py
     monkeypatch.setattr(Context, "lend", whole)
     f.run(*args, **sizes)
     assert not f.in_use
+
+
+# ---- elements that are there only where a loop has an iteration ------------------------------------------------------
+ENDS = """
+fn first(x: f64[n]) -> f64[n] { var z = zeros(n); for k < n { z[0] += x[k] }; for k < n { z[0] += sin(x[k]) }; z }
+fn last(x: f64[n]) -> f64[n] { var z = zeros(n); for k < n { z[n - 1] = maximum(z[n - 1], x[k]) }; z }
+fn rows(x: f64[n]) -> f64[n, n] {
+  var z = zeros(n, n)
+  for i < n { for k in i..n - 1 { z[i, n - 2] += x[k] } }
+  for i < n, k in 0..n - 2 { z[i, n - 3] += x[k] }
+  z
+}
+fn middle(x: f64[n]) -> f64[n] = grad(|x: f64[n]| sum(x[i] * x[n - 2] for i < n - 1))(x)
+fn ends(x: f64[n]) -> f64[n] = grad(|x: f64[n]| sum((x[i] - x[0]) ** 2 * x[n - 1] for i < n))(x)
+"""
+
+
+@pytest.mark.parametrize("name", ["first", "last", "rows", "middle", "ends"])
+def test_elements_are_touched_only_where_a_loop_has_an_iteration(name: str) -> None:
+    f = compiled(ENDS, name)
+    program, entry, _ = lowered(ENDS, name)
+    for n in range(5):
+        x = np.arange(1.0, n + 1)
+        (got,) = f.run(x, n=n)
+        (wanted,) = Interpreter(program).run(entry, [n, x])
+        assert np.allclose(np.asarray(got), np.asarray(wanted))
 
 
 # ---- programs that were broken on the way ----------------------------------------------------------------------------
