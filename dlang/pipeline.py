@@ -33,6 +33,7 @@ from dlang.optimize.blocking import blocking
 from dlang.optimize.branch_reads import branch_reads
 from dlang.optimize.coalesce_writes import coalesce_writes
 from dlang.optimize.common_calls import common_calls
+from dlang.optimize.compared_axes import compared_axes
 from dlang.optimize.contractions import contractions
 from dlang.optimize.cse import cse
 from dlang.optimize.dce import dce
@@ -185,6 +186,8 @@ PASSES: tuple[CorePass, ...] = (
     # before fusion, which would mix what is early with the rest
     Pass("staging", _split, PRODUCTS, "makes functions of their own of what is known early", exact=True),
     _plain("fuse", fuse, AFTER, "computes arrays where they are read", needs=_NESTS | _CONTRACTED),
+    _plain("compared_axes", compared_axes, AFTER, "visits one point of an axis that is compared with data",
+           ends=_NESTS),
     _plain("simplify", simplify, AFTER, _SIMPLIFY, exact=True),
     _plain("cse", cse, AFTER, _CSE, exact=True),
     _plain("dce", dce, AFTER, _DCE, exact=True, tidies=True),

@@ -50,7 +50,7 @@ def contractions(program: anf.Program) -> anf.Program:
 
 def _block(block: anf.Block, around: _Loops) -> anf.Block:
     lets: list[anf.Let] = []
-    terms = _Terms(block)
+    terms = LightElements(block)
     for let in block.lets:
         if isinstance(let.op, anf.Comp):
             opened = terms.opened(let.op)
@@ -64,7 +64,7 @@ def _block(block: anf.Block, around: _Loops) -> anf.Block:
 
 
 def _comp(let: anf.Let, op: anf.Comp, opened: anf.Comp, around: _Loops) -> Iterator[anf.Let]:
-    """The comprehension without the results that are products, and these. opened: as `_Terms` gives it."""
+    """The comprehension without the results that are products, and these. opened: as `LightElements` gives it."""
     extents = _extents(op)
     if extents is None:
         yield from _sum(let, op)
@@ -91,7 +91,7 @@ def _comp(let: anf.Let, op: anf.Comp, opened: anf.Comp, around: _Loops) -> Itera
         yield from _sum(let, op)
 
 
-class _Terms:
+class LightElements:
     """The arrays of a block of which each element is a light term, and no array that the block changes is read for it.
 
     A sum of such elements may be a product of arrays: then they need not be there.

@@ -149,6 +149,9 @@ fn main(x: f64) -> f64 = h(if x > 0.5 { A(x) } else { B(2.0 * x) })
     "dce": "fn main(x: f64[3, n]) -> f64[3] = [sum(x[i]) for i < 3]",
     "early_reads": "fn main(x: f64[2]) -> f64[2] { var a = x; let old = a; a[0] = 2.0; a[1] *= old[0]; a }",
     "hoist": "fn main(x: f64[n], w: f64[n]) -> f64 { let y = [sum(w) * v + w[0] for v in x]; y[2] }",
+    "compared_axes": (
+        "fn main(x: f64[n], label: i64[n], k: size) -> f64[k] = [sum(where(label == g, x, 0.0)) for g < k]"
+    ),
     "one_element": (
         "fn main(x: f64[n, d], c: f64[k, d]) -> f64[n, d] ="
         " grad(|x: f64[n, d]| sum(min(sum((x[i, a] - c[j, a]) ** 2 for a) for j) for i))(x)"

@@ -1,0 +1,218 @@
+"""Axes that are compared with data: where a value counts only if an axis is a number, that is all of the axis.
+
+    r = comp g, i { l = read label[i]; c = eq(l, g); v = read x[i]; t = select(c, v, 0.0); yield t } to keep [k] [g] sum
+
+becomes
+
+    r = comp i { l = read label[i]; g = l within 0..k; c = eq(l, g); v = …; t = select(c, v, 0.0); … } to add [k] [g]
+
+So sums over masks, over filters by a label and over rows of a one-hot matrix are scatters, and their adjoints gathers,
+whose operations do not grow with the number of labels. Where the number is no value of the axis, the comparison with
+the nearest one does not hold, and the value is 0 as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from dlang.ir import anf
+from dlang.ir.affine import Knowledge, hull, nonempty
+from dlang.ir.builder import Builder
+from dlang.ir.comprehension_queries import without_results
+from dlang.ir.pruning import pruned
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import free_vars, map_functions, map_inner, with_body, with_lets
+from dlang.ir.types import I64
+from dlang.ops import figures
+from dlang.optimize.contractions import LightElements
+
+
+def compared_axes(program: anf.Program) -> anf.Program:
+    """The program with comprehensions over such axes done at the numbers that they are compared with."""
+
+    def function(f: anf.Function) -> anf.Function:
+        return with_body(f, _block(f.body, Knowledge.of(f)))
+
+    return map_functions(program, function)
+
+
+def _block(block: anf.Block, known: Knowledge) -> anf.Block:
+    known = known.copy()
+    elements = LightElements(block)
+    lets: list[anf.Let] = []
+    block = map_inner(block, lambda inner: _block(inner, known))
+    for let in block.lets:
+        if isinstance(let.op, anf.Comp):
+            opened = elements.opened(let.op)
+            lets += _comp(let, let.op, opened, known)
+            elements.note(let, opened)
+        else:
+            lets.append(let)
+        known.note_sizes(v.type for v in let.vars)
+    return with_lets(block, lets, block.results)
+
+
+def _comp(let: anf.Let, op: anf.Comp, opened: anf.Comp, known: Knowledge) -> Iterator[anf.Let]:
+    """A comprehension without the results that need only some points of an axis, and these."""
+    apart: dict[int, list[anf.Let]] = {}
+    if len(op.axes) > 1 and not any(isinstance(d, anf.Reduce) and d.after is not None for d in op.destinations):
+        for k in range(len(op.destinations)):
+            for each in (op,) if opened is op else (op, opened):
+                new = _at_numbers(each, k, known, let)
+                if new:
+                    apart[k] = new
+                    break
+    if apart:
+        yield from without_results(let, apart)
+        for lets in apart.values():
+            yield from lets
+    else:
+        yield let
+
+
+def _at_numbers(op: anf.Comp, k: int, known: Knowledge, let: anf.Let) -> list[anf.Let]:
+    """The lets that give a result of a comprehension without an axis that is compared; none if it has none."""
+    value, destination = op.body.results[k], op.destinations[k]
+    if not isinstance(destination, anf.Reduce) or destination.monoid != "sum":
+        return []
+    code = pruned(op.body.lets, [value])
+    if not all(_is_plain(inner.op) for inner in code):
+        return []
+    made: dict[anf.Atom, anf.Op] = {v: inner.op for inner in code for v in inner.vars}
+    for x, y in _equal(value, made):
+        gap = _size(x, made) - _size(y, made)
+        for axis in op.axes:
+            place = _place(gap, axis, op.axes, code)
+            if place is not None and (lets := _without(op, axis, place, code, k, known, let)):
+                return lets
+    return []
+
+
+def _is_plain(op: anf.Op) -> bool:
+    """Tells whether an operation computes numbers of a point, and can't end the run."""
+    if isinstance(op, anf.If):
+        return all(_is_plain(inner.op) for arm in (op.then, op.otherwise) for inner in arm.lets)
+    return op.IS.point
+
+
+def _size(atom: anf.Atom, made: Mapping[anf.Atom, anf.Op]) -> anf.Size:
+    """A number as a polynomial of others, which it is also where both wrap."""
+    match made.get(atom):
+        case anf.IndexExpr(size):
+            return size
+        case anf.Prim("add", (x, y)):
+            return _size(x, made) + _size(y, made)
+        case anf.Prim("sub", (x, y)):
+            return _size(x, made) - _size(y, made)
+        case _:
+            return anf.poly(atom)
+
+
+def _equal(value: anf.Atom, made: Mapping[anf.Atom, anf.Op]) -> list[tuple[anf.Atom, anf.Atom]]:
+    """The numbers that are equal wherever a value is not 0."""
+    match made.get(value):
+        case anf.Prim("select", (condition, x, y)) if _is_zero(y):
+            return [*_held(condition, made), *_equal(x, made)]
+        case anf.Prim("zero_safe_mul", (x, _)) | anf.Prim("neg", (x,)):
+            return _equal(x, made)
+        case anf.Prim("zero_safe_mul_both", (x, y)):
+            return [*_equal(x, made), *_equal(y, made)]
+        case anf.Cast(arg=x):
+            return [*_held(x, made), *_equal(x, made)]
+        case anf.If(condition, _, otherwise) if len(otherwise.results) == 1 and _is_zero(otherwise.results[0]):
+            return _held(condition, made)
+        case _:
+            return []
+
+
+def _held(condition: anf.Atom, made: Mapping[anf.Atom, anf.Op]) -> list[tuple[anf.Atom, anf.Atom]]:
+    """The numbers that are equal wherever a condition holds."""
+    match made.get(condition):
+        case anf.Prim("eq", (x, y)) if x.type == I64:
+            return [(x, y)]
+        case anf.Prim("and" | "bit_and", (x, y)) if x.type == anf.Scalar("bool"):
+            return [*_held(x, made), *_held(y, made)]
+        case _:
+            return []
+
+
+def _is_zero(atom: anf.Atom) -> bool:
+    return isinstance(atom, anf.Lit) and not isinstance(atom.value, str) and atom.value == 0
+
+
+def _place(gap: anf.Size, axis: anf.Axis, axes: Sequence[anf.Axis], code: Sequence[anf.Let]) -> anf.Size | None:
+    """Where an axis makes a difference 0: a number that the other axes determine, and none that is known as such."""
+    if not gap.mentions((axis.var,)) or len(axis.lows) != 1 or len(axis.highs) != 1:
+        return None
+    count = (axis.highs[0] - axis.lows[0]).constant
+    if count is not None and count <= figures.WRITTEN_OUT_AXIS:
+        return None
+    if any(b.mentions((axis.var,)) for other in axes for b in (*other.lows, *other.highs)):
+        return None
+    others = gap.without(axis.var)
+    slope = gap - others
+    if slope != anf.poly(axis.var) and slope != -anf.poly(axis.var):
+        return None
+    place = -others if slope == anf.poly(axis.var) else others
+    varying = {axis.var}
+    for inner in code:
+        if not varying.isdisjoint(free_vars(inner.op)):
+            varying.update(inner.vars)
+    data = {v for inner in code for v in inner.vars}
+    return None if place.mentions(varying) or not place.mentions(data) else place
+
+
+def _without(
+    op: anf.Comp, axis: anf.Axis, place: anf.Size, code: Sequence[anf.Let], k: int, known: Knowledge, let: anf.Let
+) -> list[anf.Let]:
+    """The lets that give a result of a comprehension without an axis, which is at a place instead; none if they can't.
+
+    code: that of the result's value.
+    """
+    destination = op.destinations[k]
+    others = [a for a in op.axes if a is not axis]
+    entries = [n for n, e in enumerate(destination.index) if e.mentions((axis.var,))]
+    kept = {e.atom for e in destination.index}
+    if len(entries) > 1 or any(destination.index[n] != anf.poly(axis.var) for n in entries):
+        return []
+    if entries and all(a.var in kept for a in others):
+        return []  # each element is set once: it may be a matrix of zeros and ones
+    box, count = hull(op.axes, known), axis.highs[0] - axis.lows[0]
+    if box is None or count.mentions([a.var for a in op.axes]):
+        return []
+    b = Builder(span=let.span)
+    with b.scope() as lets:
+        some = b.prim("minimum", b.size(count), anf.Lit(1, "i64"), name="some")
+        left = nonempty(others, [anf.Axis(axis.var, (anf.ZERO,), (anf.poly(some),))], box, known)
+        if known.positive(count):
+            left = others
+        renaming = Renaming({}, renew=True)
+        points = tuple([renaming.axis(a) for a in left])
+        with b.scope() as body:
+            _emit_at(b, renaming, axis, place, code)
+        index = tuple(map(renaming.size, destination.index))
+        to = (
+            anf.ScatterAdd(destination.shape, index, destination.into) if entries else replace(destination, index=index)
+        )
+        new = anf.Comp(points, anf.Block(tuple(body), (renaming.atom(op.body.results[k]),)), (to,))
+        b.emit_as([let.vars[k]], new)
+    return lets
+
+
+def _emit_at(b: Builder, renaming: Renaming, axis: anf.Axis, place: anf.Size, code: Sequence[anf.Let]) -> None:
+    """Emits code with an axis at the number in its range that is nearest to a place."""
+    needed, numbers = {*place.atoms()}, set[tuple[anf.Var, ...]]()
+    for inner in reversed(code):
+        if not needed.isdisjoint(inner.vars):
+            numbers.add(inner.vars)
+            needed.update(free_vars(inner.op))
+    for inner in code:
+        if inner.vars in numbers:
+            b.append(renaming.let(inner))
+    low, last = b.size(renaming.size(axis.lows[0])), b.size(renaming.size(axis.highs[0]) - 1)
+    number = b.prim("maximum", b.size(renaming.size(place)), low)
+    renaming.env[axis.var] = b.prim("minimum", number, last)
+    for inner in code:
+        if inner.vars not in numbers:
+            b.append(renaming.let(inner))

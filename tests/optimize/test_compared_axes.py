@@ -1,0 +1,92 @@
+"""An axis that is compared with data is visited where the comparison holds, in values and in gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dlang
+from dlang.interpret.interpreter import Interpreter
+from dlang.ir.anf import Comp
+from dlang.ir.traverse import walk
+from dlang.pipeline import optimise
+from tests.specialize.support import lowered
+
+SCATTERS = {
+    "a mask": "[sum(where(label == g, x, 0.0)) for g < k]",
+    "two masks": "[sum(where(bit_and(label == g, x > 0.0), x * x, 0.0)) for g < k]",
+    "a filter": "[sum(v * v for (v, l) in zip(x, label) if l == g) for g < k]",
+    "two filters": "[sum(v for (v, l) in zip(x, label) if v > 0.0 and g == l) for g < k]",
+    "a number next to the axis": "[sum(where(label == g + 1, x, 0.0)) for g < k]",
+    "an axis that runs down": "[sum(where(label == k - 1 - g, x, 0.0)) for g < k]",
+    "counts": "[sum(f64(label == g)) for g < k]",
+    "what depends on the axis": "[sum(where(label == g, x * f64(g + 2), 0.0)) for g < k]",
+}
+GATHERS = {
+    "elements": "[sum(where(label[i] == g, y[i, g], 0.0) for g < k) for i < n]",
+    "rows": "[sum(where(label[i] == g, y[j, g] * x[i], 0.0) for i < n, g < k) for j < n]",
+}
+NEITHER = {
+    "one of two": "[sum(if label[i] == g { x[i] } else { 1.0 } for i < n) for g < k]",
+    "either of two": "[sum(where(bit_or(label == g, x > 0.0), x, 0.0)) for g < k]",
+    "a number of the axes alone": "[sum(where(i == g, x[i], 0.0) for i < n) for g < k]",
+    "a power of the axis": "[sum(where(label == g * g, x, 0.0)) for g < k]",
+    "a check": "[sum(if label[i] == g { x[label[i] + i] } else { 0.0 } for i < n) for g < k]",
+}
+X = np.array([0.5, -1.0, 2.0, 0.25, 3.0, 1.5])
+LABELS = [np.array(values) for values in ([0, 1, 2, 0, 1, 5], [-1, 9, 4, 4, 4, -(2**63)], [2**63 - 1, 0, 0, 0, 0, 0])]
+Y = np.arange(36.0).reshape(6, 6) - 9.5
+
+
+def text(body: str) -> str:
+    return f"""
+fn f(x: f64[n], label: i64[n], y: f64[n, k]) -> f64[?m] = {body}
+fn total(x: f64[n], label: i64[n], y: f64[n, k]) -> f64 = sum(f(x, label, y) ** 2)
+"""
+
+
+def points(body: str) -> list[int]:
+    """How many axes the comprehensions of a function have."""
+    lowering = lowered(text(body))
+    program = optimise(lowering.program, [lowering.entry.name])
+    lets = [let for f in program.functions.values() for let in walk(f.body)]
+    return [len(let.op.axes) for let in lets if isinstance(let.op, Comp)]
+
+
+@pytest.mark.parametrize("body", [*SCATTERS.values(), *GATHERS.values()], ids=[*SCATTERS, *GATHERS])
+def test_the_axis_is_gone(body: str) -> None:
+    assert max(points(body)) == 1 + ("y[j, g]" in body)
+
+
+@pytest.mark.parametrize("body", NEITHER.values(), ids=NEITHER)
+def test_an_axis_of_which_more_counts_stays(body: str) -> None:
+    assert max(points(body)) == 2 or len(points(body)) > 1
+
+
+@pytest.mark.parametrize("body", [*SCATTERS.values(), *GATHERS.values()], ids=[*SCATTERS, *GATHERS])
+def test_values_are_those_of_the_program_as_written(body: str) -> None:
+    lowering = lowered(text(body))
+    optimised = optimise(lowering.program, [lowering.entry.name])
+    for label in LABELS:
+        for k in (0, 1, 5, 6):
+            args: list[Any] = [6, k, X, label, Y[:, :k].copy()]
+            expected, computed = [Interpreter(p).run(lowering.entry.name, args) for p in (lowering.program, optimised)]
+            np.testing.assert_allclose(computed[-1], expected[-1], rtol=1e-12)
+
+
+def test_gradients_are_those_of_forward_mode() -> None:
+    for body in (*SCATTERS.values(), *GATHERS.values()):
+        module = dlang.compile(
+            text(body)
+            + """
+fn back(x: f64[n], label: i64[n], y: f64[n, k]) -> f64[n] = grad(|x| total(x, label, y))(x)
+fn ahead(x: f64[n], label: i64[n], y: f64[n, k]) -> f64[n] =
+  [jvp(|x| total(x, label, y), x, [f64(j == i) for j < n]).1 for i < n]
+"""
+        )
+        for label in LABELS[:2]:
+            for k in (0, 3, 6):
+                slope = module.back(X, label, Y[:, :k])
+                np.testing.assert_allclose(slope, module.ahead(X, label, Y[:, :k]), rtol=1e-12, atol=1e-12)
