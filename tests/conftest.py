@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 
 from dlang.passes import VARIABLE
@@ -20,6 +21,10 @@ os.environ.setdefault(VARIABLE, "1")  # in every test, and in the processes that
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+
+# the suite tries the same examples each time, so that it passes where it has passed; `make fuzz` tries new ones
+hypothesis.settings.register_profile("suite", derandomize=True)
+hypothesis.settings.load_profile("suite")
 
 gc.set_threshold(2_000_000, 20, 20)
 """Trees and programs hold no cycles, so there is little garbage, and looking for it seldom is enough."""

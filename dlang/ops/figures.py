@@ -138,6 +138,8 @@ COPIED_CODE = 3
 """Primitives and reads of a body that may be computed at several reads, and how many reads these may be."""
 LIGHT_TERM = 4
 """Primitives of a term; more take so long that it does not matter how often operands are read."""
+ROUNDS_OF_REFUSALS = 8
+"""Rounds in which small arrays are refused to be numbers; each goes through all code once."""
 WRITTEN_OUT_AXIS = 4
 """Points of an axis that is written out: what is longer fills vectors of its own."""
 WRITTEN_OUT_POINTS = 16

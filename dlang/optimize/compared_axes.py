@@ -142,7 +142,7 @@ def _is_zero(atom: anf.Atom) -> bool:
 
 
 def _place(gap: anf.Size, axis: anf.Axis, axes: Sequence[anf.Axis], code: Sequence[anf.Let]) -> anf.Size | None:
-    """Where an axis makes a difference 0: a number that the other axes determine, and none that is known as such."""
+    """The value of an axis at which a difference is 0, if data and the other axes alone determine it."""
     if not gap.mentions((axis.var,)) or len(axis.lows) != 1 or len(axis.highs) != 1:
         return None
     count = (axis.highs[0] - axis.lows[0]).constant

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 
 from dlang.ir import anf
-from dlang.ir.comprehension_queries import done_whole, taken_apart
+from dlang.ir.comprehension_queries import arms_giving, done_whole, taken_apart
 from dlang.ir.traverse import map_bodies, map_inner, mentioned
 from dlang.ops.monoids import COMBINE
 from dlang.optimize.unroll import unrolled
@@ -49,8 +49,13 @@ def _of_use(lets: Sequence[anf.Let], results: Sequence[anf.Atom], parts_made: Se
             read = [k for k, v in enumerate(let.vars) if v in used]
             if not read:
                 continue
-            if len(read) < len(let.vars):
-                (let,) = taken_apart(let, (read,))
+            match let.op:
+                case anf.Comp() if len(read) < len(let.vars):
+                    (let,) = taken_apart(let, (read,))
+                case anf.If() as branch if len(read) < len(let.vars):
+                    let = anf.Let(tuple([let.vars[k] for k in read]), arms_giving(branch, read), let.span)
+                case _:
+                    pass  # what a loop carries it may need itself
         used.update(mentioned(let.op))
         kept.append(let)
     return tuple(reversed(kept))

@@ -112,7 +112,7 @@ def written(block: anf.Block, candidates: Chosen, around: Around) -> Writer | No
 
 def places(type: anf.Type) -> list[Place]:
     """The places of the elements of a small array of numbers; none of anything else."""
-    if not isinstance(type, anf.Array) or type.dtype in anf.HALF or anf.is_handle(type.dtype):
+    if not isinstance(type, anf.Array) or type.dtype in anf.HALF or anf.is_reference(type.dtype):
         return []
     sizes = [s.constant for s in type.shape]
     if None in sizes or not 0 < prod([int(s or 0) for s in sizes]) <= figures.STATE_IN_NUMBERS:
@@ -136,13 +136,19 @@ def _by_elements(block: anf.Block) -> dict[tuple[anf.Var, ...], Short]:
     return out
 
 
-def with_arms(block: anf.Block) -> Iterator[anf.Let]:
+def with_arms(block: anf.Block) -> list[anf.Let]:
     """The lets of a block and of the arms of branches in it, in order."""
-    for let in block.lets:
-        if isinstance(let.op, anf.If):
-            yield from with_arms(let.op.then)
-            yield from with_arms(let.op.otherwise)
-        yield let
+    lets: list[anf.Let] = []
+
+    def visit(inner: anf.Block) -> None:
+        for let in inner.lets:
+            if isinstance(let.op, anf.If):
+                visit(let.op.then)
+                visit(let.op.otherwise)
+            lets.append(let)
+
+    visit(block)
+    return lets
 
 
 def _all_dimensions(var: anf.Var) -> tuple[int, ...]:
@@ -150,10 +156,13 @@ def _all_dimensions(var: anf.Var) -> tuple[int, ...]:
 
 
 def _apart(block: anf.Block, candidates: Chosen, around: Around) -> dict[tuple[anf.Var, ...], Short]:
-    """The operations to write out: all that is made of what they bind is known to be apart, too."""
+    """The operations to write out: all that is made of what they bind is known to be apart, too.
+
+    None if that is not known after some rounds, each of which refuses what the one before shows to be used as a whole.
+    """
     left = dict(candidates) | {(v,): Short((), (_all_dimensions(v),)) for v in around.state}
     changes = [change for part in (block, *around.beside) for change in _changes(part, left)]
-    while left:
+    for _ in range(figures.ROUNDS_OF_REFUSALS):
         apart: dict[anf.Atom, tuple[int, ...]] = {
             v: d for vars, short in left.items() for v, d in zip(vars, short.dimensions, strict=True) if d
         }
@@ -176,10 +185,10 @@ def _apart(block: anf.Block, candidates: Chosen, around: Around) -> dict[tuple[a
                 wrong.add(before)
         bad = [vars for vars in left if not wrong.isdisjoint(vars)]
         if not bad:
-            break
+            return left
         for vars in bad:
             del left[vars]
-    return left
+    return {}
 
 
 def _changes(block: anf.Block, chosen: Chosen) -> Iterator[tuple[tuple[anf.Var, ...], anf.Var]]:

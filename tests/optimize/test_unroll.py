@@ -343,3 +343,24 @@ def test_a_loop_carries_as_an_array_what_it_reads_at_any_place() -> None:
 def test_the_end_of_a_loop_that_changes_one_element_has_the_others_of_its_begin() -> None:
     text = "fn value(x: f64[n], a: f64[3]) -> f64[3] { var a = a; for i < n { a[1] = a[1] * x[i] + 1.0 }; a }"
     assert carried(optimised(text, "value")) == [1]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # a loop and a branch that give small arrays of which not all elements are read, beside a longer axis
+        "{ var s = [0.0, 1.0]\n for k < n { s = [s[0] + x[k, 0], s[1] * x[k, 1]] }\n sum(x[i, 0] * s[0] for i) }",
+        "{ let s = if x[0, 0] > 0.0 { [x[0, 0], x[1, 1]] } else { [1.0, 2.0] }\n sum(x[i, 1] * s[1] for i) }",
+        # arrays of texts are no numbers
+        '{ var s = ["a", "b"]\n for k < n { s[0] = if x[k, 0] > 0.0 { s[1] } else { "c" } }\n f64(len(s)) * x[0, 0] }',
+    ],
+)
+def test_arrays_of_which_some_elements_are_read_mean_the_same(body: str) -> None:
+    module = dlang.compile(f"fn f(x: f64[n, 2]) -> f64 = {body}\nfn g(x: f64[n, 2]) -> f64[n, 2] = grad(f)(x)")
+    x = np.array([[0.5, 1.5], [-2.0, 0.25], [1.0, 3.0]])
+    value, slope, step = module.f(x), module.g(x), 1e-6
+    for at in np.ndindex(x.shape):
+        above, below = x.copy(), x.copy()
+        above[at] += step
+        below[at] -= step
+        assert abs((module.f(above) - module.f(below)) / (2 * step) - slope[at]) < 1e-6 * max(1.0, abs(value))
