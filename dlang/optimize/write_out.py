@@ -139,15 +139,11 @@ def _by_elements(block: anf.Block) -> dict[tuple[anf.Var, ...], Short]:
 def with_arms(block: anf.Block) -> list[anf.Let]:
     """The lets of a block and of the arms of branches in it, in order."""
     lets: list[anf.Let] = []
-
-    def visit(inner: anf.Block) -> None:
-        for let in inner.lets:
-            if isinstance(let.op, anf.If):
-                visit(let.op.then)
-                visit(let.op.otherwise)
-            lets.append(let)
-
-    visit(block)
+    for let in block.lets:
+        if isinstance(let.op, anf.If):
+            lets += with_arms(let.op.then)
+            lets += with_arms(let.op.otherwise)
+        lets.append(let)
     return lets
 
 
