@@ -79,7 +79,7 @@ def _at_numbers(op: anf.Comp, k: int, known: Knowledge, let: anf.Let) -> list[an
     code = pruned(op.body.lets, [value])
     if not all(_is_plain(inner.op) for inner in code):
         return []
-    made: dict[anf.Atom, anf.Op] = {v: inner.op for inner in code for v in inner.vars}
+    made: dict[anf.Atom, anf.Op] = {v: _giving(inner.op, n) for inner in code for n, v in enumerate(inner.vars)}
     for x, y in _equal(value, made):
         gap = _size(x, made) - _size(y, made)
         for axis in op.axes:
@@ -87,6 +87,14 @@ def _at_numbers(op: anf.Comp, k: int, known: Knowledge, let: anf.Let) -> list[an
             if place is not None and (lets := _without(op, axis, place, code, k, known, let)):
                 return lets
     return []
+
+
+def _giving(op: anf.Op, n: int) -> anf.Op:
+    """A branch with one of its results alone, as a value and its tangent come of one; any other operation as it is."""
+    if not isinstance(op, anf.If):
+        return op
+    then, otherwise = (replace(arm, results=(arm.results[n],)) for arm in (op.then, op.otherwise))
+    return replace(op, then=then, otherwise=otherwise)
 
 
 def _is_plain(op: anf.Op) -> bool:
@@ -120,7 +128,7 @@ def _equal(value: anf.Atom, made: Mapping[anf.Atom, anf.Op]) -> list[tuple[anf.A
             return [*_equal(x, made), *_equal(y, made)]
         case anf.Cast(arg=x):
             return [*_held(x, made), *_equal(x, made)]
-        case anf.If(condition, _, otherwise) if len(otherwise.results) == 1 and _is_zero(otherwise.results[0]):
+        case anf.If(condition, _, otherwise) if _is_zero(otherwise.results[0]):
             return _held(condition, made)
         case _:
             return []

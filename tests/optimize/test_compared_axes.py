@@ -44,12 +44,13 @@ def text(body: str) -> str:
     return f"""
 fn f(x: f64[n], label: i64[n], y: f64[n, k]) -> f64[?m] = {body}
 fn total(x: f64[n], label: i64[n], y: f64[n, k]) -> f64 = sum(f(x, label, y) ** 2)
+fn both(x: f64[n], label: i64[n], y: f64[n, k]) -> (f64[?m], f64[?m]) = jvp(|x| f(x, label, y), x, 0.5 * x)
 """
 
 
-def points(body: str) -> list[int]:
+def points(body: str, name: str = "f") -> list[int]:
     """How many axes the comprehensions of a function have."""
-    lowering = lowered(text(body))
+    lowering = lowered(text(body), name)
     program = optimise(lowering.program, [lowering.entry.name])
     lets = [let for f in program.functions.values() for let in walk(f.body)]
     return [len(let.op.axes) for let in lets if isinstance(let.op, Comp)]
@@ -58,6 +59,18 @@ def points(body: str) -> list[int]:
 @pytest.mark.parametrize("body", [*SCATTERS.values(), *GATHERS.values()], ids=[*SCATTERS, *GATHERS])
 def test_the_axis_is_gone(body: str) -> None:
     assert max(points(body)) == 1 + ("y[j, g]" in body)
+
+
+@pytest.mark.parametrize("body", SCATTERS.values(), ids=SCATTERS)
+def test_the_axis_is_gone_from_values_with_tangents(body: str) -> None:
+    assert max(points(body, "both")) == 1
+    values, both = lowered(text(body)), lowered(text(body), "both")
+    for label in LABELS:
+        for k in (0, 1, 6):
+            value, low, high = [values.run(6, k, scale * X, label, Y[:, :k].copy())[-1] for scale in (1.0, 0.5, 1.5)]
+            *_, computed, tangent = both.run(6, k, X, label, Y[:, :k].copy(), optimised=True)
+            np.testing.assert_allclose(computed, value, rtol=1e-12)
+            np.testing.assert_allclose(tangent, (high - low) / 2.0, rtol=1e-12)  # of values that are squares at most
 
 
 @pytest.mark.parametrize("body", NEITHER.values(), ids=NEITHER)
