@@ -39,7 +39,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """What files of tests leave behind is garbage, or stays until the end as well."""
+    """Collects what files of tests leave behind when it is much; what is no garbage stays until the end as well."""
     if (nextitem is None or nextitem.path != item.path) and gc.get_count()[0] >= MANY:
         collect_and_keep()
 

@@ -54,14 +54,14 @@ def interchanged(
         isinstance(x.op, anf.Assert) for x in _of_all(loop, differing)
     ):  # these are done where there is no point, too
         return None
-    with b.scope() as lets_made:
+    with b.scope() as emitted:
         init = [loop.init[k] for k in differing]
         arrays = points.arrays([*stored, *init])
         points.comprehension({}, before, (*stored, *init), arrays)
         there = dict(zip(stored, arrays, strict=False))
         results = points.loop(lets[at], loop, differing, arrays[len(stored) :], there)
         points.comprehension({**there, **results}, (*points.again, *after), op.body.results, let.vars, op.destinations)
-    return lets_made
+    return emitted
 
 
 def _is_active_loop(op: anf.Op, active: Set[anf.Var]) -> bool:

@@ -10,22 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations, product
 
+from dlang.codegen import loops
 from dlang.codegen.blocks import Scheduler
-from dlang.codegen.loops import (
-    Body,
-    Branch,
-    Buffer,
-    Compute,
-    Convert,
-    Evaluate,
-    Free,
-    Load,
-    Reduction,
-    Slice,
-    Stmt,
-    Store,
-    Value,
-)
 from dlang.codegen.memory import Place, frame_of, whole
 from dlang.diagnostics import DlangError, Span, error
 from dlang.ir import anf
@@ -276,7 +262,7 @@ class _Nest:
     op: anf.Comp
     order: tuple[anf.Axis, ...]
     targets: list[Target]
-    rows: list[Buffer] = field(default_factory=list)  # each of one point alone
+    rows: list[loops.Buffer] = field(default_factory=list)  # each of one point alone
 
     def level(self, depth: int) -> list[Contribution]:
         """Emits the loops from a depth on; gives what they contribute to targets that are not complete there."""
@@ -292,14 +278,16 @@ class _Nest:
             s.facts.undo(mark)
             contributions = [self._result(c, depth == 0) for c in inner]
             reductions = [
-                Reduction(c.target.monoid, r.value, c.value, r.rank if isinstance(r.rank, anf.Var) else None, c.rank)
+                loops.Reduction(
+                    c.target.monoid, r.value, c.value, r.rank if isinstance(r.rank, anf.Var) else None, c.rank
+                )
                 for c, r in zip(inner, contributions, strict=True)
                 if isinstance(r.value, anf.Var)
             ]
             low_trip_count = any(isinstance(let.op, anf.Contract) for let in self.op.body.lets)
             body = without_addresses(stmts)
             if body is not stmts:
-                gone = {stmt.result for stmt in stmts if isinstance(stmt, Slice)}
+                gone = {stmt.result for stmt in stmts if isinstance(stmt, loops.Slice)}
                 self.rows = [row for row in self.rows if row not in gone]
             s.loop(axis.var, axis.lows, axis.highs, body, reductions, self._disjoint(axis.var), low_trip_count)
         open_ones = []
@@ -307,7 +295,7 @@ class _Nest:
             t = c.target
             if t.place is None and depth == 0:
                 if not self.order or t.positional:
-                    s.out.append(Convert(t.var, self._complete(c)))
+                    s.out.append(loops.Convert(t.var, self._complete(c)))
             elif t.place is not None and t.depth == depth:
                 self._store(t, self._complete(c), depth)
             else:
@@ -317,18 +305,25 @@ class _Nest:
     def _store(self, t: Target, value: anf.Atom, depth: int) -> None:
         """Emits a store of a value: if the loops inside had an iteration, where there may be no such element."""
         assert t.place is not None
-        stmts: list[Stmt] = [Store(t.place.buffer, t.place.at(t.index), value, t.monoid if t.combine else "set")]
+        stmts: list[loops.Stmt] = [
+            loops.Store(t.place.buffer, t.place.at(t.index), value, t.monoid if t.combine else "set")
+        ]
         for axis in self.order[depth:] if t.unsure else ():
             for low, high in product(axis.lows, axis.highs):
                 first, end, some = anf.fresh("first", I64), anf.fresh("end", I64), anf.fresh("some", BOOL)
-                branch = Branch(some, Body(tuple(stmts), ()), Body((), ()), ())
-                stmts = [Evaluate(first, low), Evaluate(end, high), Compute(some, "lt", (first, end)), branch]
+                branch = loops.Branch(some, loops.Body(tuple(stmts), ()), loops.Body((), ()), ())
+                stmts = [
+                    loops.Evaluate(first, low),
+                    loops.Evaluate(end, high),
+                    loops.Compute(some, "lt", (first, end)),
+                    branch,
+                ]
         self.s.out += stmts
 
-    def _disjoint(self, axis: anf.Var) -> tuple[Buffer, ...]:
+    def _disjoint(self, axis: anf.Var) -> tuple[loops.Buffer, ...]:
         """The buffers in which points join what is there, but those that differ in an axis never in one element."""
         inside = {a.var for a in self.order if a.var is not axis} | _bound_in(self.op.body)
-        disjoint: dict[Buffer, bool] = {}
+        disjoint: dict[loops.Buffer, bool] = {}
         for t in self.targets:
             if t.combine and t.place is not None:
                 apart = any(_moves_with(e, axis, inside) for e in t.index) if t.meets else axis in t.kept
@@ -340,7 +335,7 @@ class _Nest:
         if c.rank is None:
             return c.value
         position = anf.fresh("position", I64)
-        self.s.out.append(Compute(position, "maximum", (c.rank, anf.Lit(0, "i64"))))
+        self.s.out.append(loops.Compute(position, "maximum", (c.rank, anf.Lit(0, "i64"))))
         return position
 
     def _body(self) -> list[Contribution]:
@@ -356,12 +351,12 @@ class _Nest:
             rank: anf.Atom | None = None
             if t.rank is not None:
                 position = anf.fresh("rank", I64)
-                s.out.append(Evaluate(position, t.rank))
+                s.out.append(loops.Evaluate(position, t.rank))
                 rank = position
             out.append(Contribution(t, value, rank))
         return out
 
-    def _inside(self) -> list[Value]:
+    def _inside(self) -> list[loops.Value]:
         """Emits the body with its rows in their places; gives its scalars."""
         s = self.s
         wanted: list[Place | None] = []
@@ -377,14 +372,14 @@ class _Nest:
                 if joined:
                     s.joined[t.value] = t.monoid
         results = iter(s.inline(self.op.body, wanted, frame_of(self.op.body)))
-        scalars: list[Value] = []
+        scalars: list[loops.Value] = []
         for t, place in zip(self.targets, wanted, strict=True):
             if place is not None:
                 continue
             value = next(results)
-            if isinstance(value, Buffer):
+            if isinstance(value, loops.Buffer):
                 s.combine(whole(value, t.row), self._row(t), t.monoid)
-                s.out.append(Free(value))
+                s.out.append(loops.Free(value))
             else:
                 scalars.append(s.flat(value) if t.place is not None else value)
         return scalars
@@ -415,21 +410,21 @@ def unsupported(what: str, span: Span | None, *help: str) -> DlangError:
     return error(UNSUPPORTED, f"{what} not supported on the CPU", span, help=help)
 
 
-_PLAIN = (Compute, Convert, Evaluate, Load, Store, Slice)
+_PLAIN = (loops.Compute, loops.Convert, loops.Evaluate, loops.Load, loops.Store, loops.Slice)
 
 
-def without_addresses(stmts: Sequence[Stmt]) -> Sequence[Stmt]:
+def without_addresses(stmts: Sequence[loops.Stmt]) -> Sequence[loops.Stmt]:
     """Scalar code in which loads and stores go to whole arrays; anything else as it is."""
-    if not any(isinstance(s, Slice) for s in stmts) or not all(isinstance(s, _PLAIN) for s in stmts):
+    if not any(isinstance(s, loops.Slice) for s in stmts) or not all(isinstance(s, _PLAIN) for s in stmts):
         return stmts
-    at: dict[Buffer, tuple[Buffer, Size]] = {}
-    out: list[Stmt] = []
+    at: dict[loops.Buffer, tuple[loops.Buffer, Size]] = {}
+    out: list[loops.Stmt] = []
     for stmt in stmts:
         match stmt:
-            case Slice(result, source, offset):
+            case loops.Slice(result, source, offset):
                 base = at.get(source)
                 at[result] = (source, offset) if base is None else (base[0], base[1] + offset)
-            case Load(buffer=buffer, offset=offset) | Store(buffer=buffer, offset=offset) if buffer in at:
+            case loops.Load(buffer=buffer, offset=offset) | loops.Store(buffer=buffer, offset=offset) if buffer in at:
                 source, start = at[buffer]
                 out.append(replace(stmt, buffer=source, offset=start + offset))
             case _:

@@ -30,8 +30,9 @@ from dlang.ir.types import BOOL, I64, dtype_of
 from dlang.ops import figures
 from dlang.ops.dtypes import SCATTERED, WHOLE
 from dlang.ops.monoids import COMBINE, COMBINED_BY, EXTREMA, STAYS, identity
-from dlang.optimize.fuse import Inliner, Producer, inlined_producers
+from dlang.optimize.fuse import inlined_producers
 from dlang.optimize.log_sums import log_summed
+from dlang.optimize.producers import Inliner, Producer
 from dlang.optimize.rescaled_sums import rescaled
 
 Lets = tuple[anf.Let, ...]
@@ -60,17 +61,17 @@ def accumulated(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] 
         return None
     if not _keeps_little(lets):
         return None
-    lets_made: list[anf.Let] = []
+    replacement: list[anf.Let] = []
     if any(t.axes for t in terms) and any(map(_may_fail, lets)):
         apart = _checked_apart(loop, lets, known)
         if apart is None:
             return None
         check, lets = apart
-        lets_made.append(check)
-    lets_made += _comprehensions(let, loop, lets, terms, known)
+        replacement.append(check)
+    replacement += _comprehensions(let, loop, lets, terms, known)
     gone = {v for inner in loop.body.lets for v in inner.vars} - {v for inner in lets for v in inner.vars}
-    used = {v for inner in lets_made for v in mentioned(inner.op)}
-    return lets_made if used.isdisjoint(gone.union(loop.params)) else None
+    used = {v for inner in replacement for v in mentioned(inner.op)}
+    return replacement if used.isdisjoint(gone.union(loop.params)) else None
 
 
 def _opened(axes: Sequence[anf.Axis], named: Mapping[anf.Var, anf.Size]) -> tuple[anf.Axis, ...]:

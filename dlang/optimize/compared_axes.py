@@ -25,7 +25,7 @@ from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars, map_functions, map_inner, with_body, with_lets
 from dlang.ir.types import I64
 from dlang.ops import figures
-from dlang.optimize.contractions import LightElements
+from dlang.optimize.producers import LightElements
 
 
 def compared_axes(program: anf.Program) -> anf.Program:
@@ -79,9 +79,9 @@ def _at_numbers(op: anf.Comp, k: int, known: Knowledge, let: anf.Let) -> list[an
     code = pruned(op.body.lets, [value])
     if not all(_is_plain(inner.op) for inner in code):
         return []
-    made: dict[anf.Atom, anf.Op] = {v: _giving(inner.op, n) for inner in code for n, v in enumerate(inner.vars)}
-    for x, y in _equal(value, made):
-        gap = _size(x, made) - _size(y, made)
+    operations: dict[anf.Atom, anf.Op] = {v: _giving(inner.op, n) for inner in code for n, v in enumerate(inner.vars)}
+    for x, y in _equal(value, operations):
+        gap = _size(x, operations) - _size(y, operations)
         for axis in op.axes:
             place = _place(gap, axis, op.axes, code)
             if place is not None and (lets := _without(op, axis, place, code, k, known, let)):
@@ -104,43 +104,43 @@ def _is_plain(op: anf.Op) -> bool:
     return op.IS.point
 
 
-def _size(atom: anf.Atom, made: Mapping[anf.Atom, anf.Op]) -> anf.Size:
+def _size(atom: anf.Atom, operations: Mapping[anf.Atom, anf.Op]) -> anf.Size:
     """A number as a polynomial of others, which it is also where both wrap."""
-    match made.get(atom):
+    match operations.get(atom):
         case anf.IndexExpr(size):
             return size
         case anf.Prim("add", (x, y)):
-            return _size(x, made) + _size(y, made)
+            return _size(x, operations) + _size(y, operations)
         case anf.Prim("sub", (x, y)):
-            return _size(x, made) - _size(y, made)
+            return _size(x, operations) - _size(y, operations)
         case _:
             return anf.poly(atom)
 
 
-def _equal(value: anf.Atom, made: Mapping[anf.Atom, anf.Op]) -> list[tuple[anf.Atom, anf.Atom]]:
+def _equal(value: anf.Atom, operations: Mapping[anf.Atom, anf.Op]) -> list[tuple[anf.Atom, anf.Atom]]:
     """The numbers that are equal wherever a value is not 0."""
-    match made.get(value):
+    match operations.get(value):
         case anf.Prim("select", (condition, x, y)) if _is_zero(y):
-            return [*_held(condition, made), *_equal(x, made)]
+            return [*_held(condition, operations), *_equal(x, operations)]
         case anf.Prim("zero_safe_mul", (x, _)) | anf.Prim("neg", (x,)):
-            return _equal(x, made)
+            return _equal(x, operations)
         case anf.Prim("zero_safe_mul_both", (x, y)):
-            return [*_equal(x, made), *_equal(y, made)]
+            return [*_equal(x, operations), *_equal(y, operations)]
         case anf.Cast(arg=x):
-            return [*_held(x, made), *_equal(x, made)]
+            return [*_held(x, operations), *_equal(x, operations)]
         case anf.If(condition, _, otherwise) if _is_zero(otherwise.results[0]):
-            return _held(condition, made)
+            return _held(condition, operations)
         case _:
             return []
 
 
-def _held(condition: anf.Atom, made: Mapping[anf.Atom, anf.Op]) -> list[tuple[anf.Atom, anf.Atom]]:
+def _held(condition: anf.Atom, operations: Mapping[anf.Atom, anf.Op]) -> list[tuple[anf.Atom, anf.Atom]]:
     """The numbers that are equal wherever a condition holds."""
-    match made.get(condition):
+    match operations.get(condition):
         case anf.Prim("eq", (x, y)) if x.type == I64:
             return [(x, y)]
         case anf.Prim("and" | "bit_and", (x, y)) if x.type == anf.Scalar("bool"):
-            return [*_held(x, made), *_held(y, made)]
+            return [*_held(x, operations), *_held(y, operations)]
         case _:
             return []
 
@@ -186,15 +186,16 @@ def _without(
         return []
     if entries and all(a.var in kept for a in others):
         return []  # each element is set once: it may be a matrix of zeros and ones
-    box, count = hull(op.axes, known), axis.highs[0] - axis.lows[0]
+    count = axis.highs[0] - axis.lows[0]
+    box = hull(op.axes, known)
     if box is None or count.mentions([a.var for a in op.axes]):
         return []
     b = Builder(span=let.span)
     with b.scope() as lets:
-        some = b.prim("minimum", b.size(count), anf.Lit(1, "i64"), name="some")
-        left = nonempty(others, [anf.Axis(axis.var, (anf.ZERO,), (anf.poly(some),))], box, known)
-        if known.positive(count):
-            left = others
+        left = others
+        if not known.positive(count):
+            some = b.prim("minimum", b.size(count), anf.Lit(1, "i64"), name="some")
+            left = nonempty(others, [anf.Axis(axis.var, (anf.ZERO,), (anf.poly(some),))], box, known)
         renaming = Renaming({}, renew=True)
         points = tuple([renaming.axis(a) for a in left])
         with b.scope() as body:

@@ -19,15 +19,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from dlang.ir import anf
-from dlang.ir.comprehension_queries import extent, point_of, surely_total, without_results
+from dlang.ir.comprehension_queries import extent, surely_total, without_results
 from dlang.ir.pruning import pruned
 from dlang.ir.substitution import refresh, substitute
 from dlang.ir.traverse import map_blocks, map_bodies, mentioned, with_lets, with_op
 from dlang.ir.types import dtype_of
 from dlang.ops import figures
 from dlang.ops.primitives import GUARDS
-from dlang.optimize.effects import consumed_by
-from dlang.optimize.fuse import Inliner, Producer
+from dlang.optimize.producers import LightElements
 from dlang.optimize.unguarded import adds_many, checked
 
 
@@ -89,36 +88,6 @@ def _comp(let: anf.Let, op: anf.Comp, opened: anf.Comp, around: _Loops) -> Itera
         yield from without_results(let, products_at)
     else:
         yield from _sum(let, op)
-
-
-class LightElements:
-    """The arrays of a block of which each element is a light term, and no array that the block changes is read for it.
-
-    A sum of such elements may be a product of arrays: then they need not be there.
-    """
-
-    def __init__(self, block: anf.Block) -> None:
-        self.consumed = {v for let in block.lets for v in consumed_by(let.op)}
-        self.producers: dict[anf.Var, tuple[Producer, int]] = {}
-
-    def note(self, let: anf.Let, op: anf.Comp) -> None:
-        """Notes which results of a comprehension are such arrays. op: it, as `opened` gives it."""
-        producer = Producer(op)
-        for k, var in enumerate(let.vars):
-            code = producer.code(k, 2 * figures.LIGHT_TERM) if point_of(op, k) is not None else None
-            if code is None or not any(isinstance(inner.op, anf.Prim) for inner in code):
-                continue
-            read = {inner.op.array for inner in code if isinstance(inner.op, anf.Read)}
-            if all(inner.op.IS.point for inner in code) and self.consumed.isdisjoint(read):
-                self.producers[var] = producer, k
-
-    def opened(self, op: anf.Comp) -> anf.Comp:
-        """The comprehension with such elements computed where it reads them."""
-        read = {let.op.array for let in op.body.lets if isinstance(let.op, anf.Read)}
-        chosen = {v: self.producers[v] for v in read if v in self.producers}
-        new = Inliner(chosen).op(op) if chosen else op
-        assert isinstance(new, anf.Comp)
-        return new
 
 
 def is_product(op: anf.Comp) -> bool:

@@ -19,7 +19,6 @@ from dataclasses import replace
 
 from dlang.ir import anf
 from dlang.ir.affine import grows_less
-from dlang.ir.axes import Relocation
 from dlang.ir.comprehension_queries import extent, point_of
 from dlang.ir.costs import additions
 from dlang.ir.rewriting import Rewriter
@@ -31,6 +30,7 @@ from dlang.ir.writes import own_elements
 from dlang.ops import figures
 from dlang.optimize.effects import consumed_by, effectful_functions, is_effectful
 from dlang.optimize.fusion_order import Items, bits
+from dlang.optimize.producers import Inliner, Producer
 from dlang.optimize.structural_hash import Key, Keys
 
 
@@ -385,61 +385,3 @@ def _once(read: anf.Read, axes: Sequence[anf.Axis]) -> bool:
 
 def _multiple(entry: anf.Size, axis: anf.Var) -> bool:
     return all(axis not in m or len(m) == 1 for m in entry.terms)
-
-
-class Producer:
-    """A comprehension, and where the values of its body are defined."""
-
-    def __init__(self, op: anf.Comp) -> None:
-        self.op = op
-        self.at = {v: k for k, let in enumerate(op.body.lets) for v in let.vars}
-
-    def code(self, k: int, most: int | None = None) -> list[anf.Let] | None:
-        """The lets of the body that a result needs; None if more than `most` of them compute something."""
-        positions: set[int] = set()
-        work: list[anf.Atom] = [self.op.body.results[k]]
-        count = 0
-        while work:
-            a = work.pop()
-            n = self.at.get(a) if isinstance(a, anf.Var) else None
-            if n is not None and n not in positions:
-                positions.add(n)
-                op = self.op.body.lets[n].op
-                work += mentioned(op)
-                count += not isinstance(op, anf.IndexExpr)
-                if most is not None and count > most:
-                    return None
-        return [self.op.body.lets[n] for n in sorted(positions)]
-
-
-class Inliner(Rewriter):
-    """Replaces reads of chosen results by the code that computes the element."""
-
-    def __init__(self, chosen: dict[anf.Var, tuple[Producer, int]]) -> None:
-        super().__init__()
-        self.chosen = chosen
-
-    def rule(self, let: anf.Let) -> None:
-        op = self.op(let.op)
-        if isinstance(op, anf.Read) and op.array in self.chosen:
-            self.env[let.vars[0]] = self.element(op)
-            return
-        if isinstance(op, anf.Comp):  # what is inlined later must be the code as it is now
-            producer = Producer(op)
-            self.chosen.update({v: (producer, k) for k, v in enumerate(let.vars) if v in self.chosen})
-        self.keep(let, op)
-
-    def block(self, block: anf.Block) -> anf.Block:
-        return block if self.untouched(block, self.chosen) else super().block(block)
-
-    def element(self, read: anf.Read) -> anf.Atom:
-        """Writes the code of one element and gives its value."""
-        producer, k = self.chosen[read.array]
-        op = producer.op
-        value = op.body.results[k]
-        point = zip(point_of(op, k) or (), read.index, strict=True)
-        copy = Relocation({axis: entry for axis, entry in point if axis is not None}, {}, renew=True)
-        code = copy.block(anf.Block(tuple(producer.code(k) or ()), (value,)))
-        for let in (*copy.numbers, *code.lets):
-            self.write(let)
-        return code.results[0]

@@ -103,3 +103,15 @@ fn ahead(x: f64[n], label: i64[n], y: f64[n, k]) -> f64[n] =
             for k in (0, 3, 6):
                 slope = module.back(X, label, Y[:, :k])
                 np.testing.assert_allclose(slope, module.ahead(X, label, Y[:, :k]), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "i64", "i8", "u32"])
+def test_sums_by_label_are_right_in_every_dtype(dtype: str) -> None:
+    """Sums of half precision are rounded once, and those of short integers wrap, as without labels."""
+    module = dlang.compile(f"""
+fn f(x: {dtype}[n], label: i64[n], k: size) -> {dtype}[k] = [sum(where(label == g, x, {dtype}(0))) for g < k]
+""")
+    x = (np.arange(600) % 97 + 1).astype({"f32": "f4", "f16": "f2", "i64": "i8", "i8": "i1", "u32": "u4"}[dtype])
+    label = np.arange(600) % 7 - 1
+    expected = [x[label == g].sum(dtype=x.dtype if dtype[0] in "iu" else "f8").astype(x.dtype) for g in range(5)]
+    np.testing.assert_array_equal(module.f(x, label, 5), np.array(expected))

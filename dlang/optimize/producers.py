@@ -1,0 +1,99 @@
+"""Comprehensions as producers of elements, whose code passes put where elements are read."""
+
+from __future__ import annotations
+
+from dlang.ir import anf
+from dlang.ir.axes import Relocation
+from dlang.ir.comprehension_queries import point_of
+from dlang.ir.rewriting import Rewriter
+from dlang.ir.traverse import mentioned
+from dlang.ops import figures
+from dlang.optimize.effects import consumed_by
+
+
+class Producer:
+    """A comprehension, and where the values of its body are defined."""
+
+    def __init__(self, op: anf.Comp) -> None:
+        self.op = op
+        self.at = {v: k for k, let in enumerate(op.body.lets) for v in let.vars}
+
+    def code(self, k: int, most: int | None = None) -> list[anf.Let] | None:
+        """The lets of the body that a result needs; None if more than `most` of them compute something."""
+        positions: set[int] = set()
+        work: list[anf.Atom] = [self.op.body.results[k]]
+        count = 0
+        while work:
+            a = work.pop()
+            n = self.at.get(a) if isinstance(a, anf.Var) else None
+            if n is not None and n not in positions:
+                positions.add(n)
+                op = self.op.body.lets[n].op
+                work += mentioned(op)
+                count += not isinstance(op, anf.IndexExpr)
+                if most is not None and count > most:
+                    return None
+        return [self.op.body.lets[n] for n in sorted(positions)]
+
+
+class Inliner(Rewriter):
+    """Replaces reads of chosen results by the code that computes the element."""
+
+    def __init__(self, chosen: dict[anf.Var, tuple[Producer, int]]) -> None:
+        super().__init__()
+        self.chosen = chosen
+
+    def rule(self, let: anf.Let) -> None:
+        op = self.op(let.op)
+        if isinstance(op, anf.Read) and op.array in self.chosen:
+            self.env[let.vars[0]] = self.element(op)
+            return
+        if isinstance(op, anf.Comp):  # what is inlined later must be the code as it is now
+            producer = Producer(op)
+            self.chosen.update({v: (producer, k) for k, v in enumerate(let.vars) if v in self.chosen})
+        self.keep(let, op)
+
+    def block(self, block: anf.Block) -> anf.Block:
+        return block if self.untouched(block, self.chosen) else super().block(block)
+
+    def element(self, read: anf.Read) -> anf.Atom:
+        """Writes the code of one element and gives its value."""
+        producer, k = self.chosen[read.array]
+        op = producer.op
+        value = op.body.results[k]
+        point = zip(point_of(op, k) or (), read.index, strict=True)
+        copy = Relocation({axis: entry for axis, entry in point if axis is not None}, {}, renew=True)
+        code = copy.block(anf.Block(tuple(producer.code(k) or ()), (value,)))
+        for let in (*copy.numbers, *code.lets):
+            self.write(let)
+        return code.results[0]
+
+
+class LightElements:
+    """The arrays of a block of which each element is a light term, and no array that the block changes is read for it.
+
+    A sum of such elements may be a product of arrays: then they need not be there.
+    """
+
+    def __init__(self, block: anf.Block) -> None:
+        self.consumed = {v for let in block.lets for v in consumed_by(let.op)}
+        self.producers: dict[anf.Var, tuple[Producer, int]] = {}
+
+    def note(self, let: anf.Let, op: anf.Comp) -> None:
+        """Notes which results of a comprehension are such arrays. op: it, as `opened` gives it."""
+        producer = Producer(op)
+        for k, var in enumerate(let.vars):
+            code = producer.code(k, 2 * figures.LIGHT_TERM) if point_of(op, k) is not None else None
+            if code is None or not any(isinstance(inner.op, anf.Prim) for inner in code):
+                continue
+            read = {inner.op.array for inner in code if isinstance(inner.op, anf.Read)}
+            if all(inner.op.IS.point for inner in code) and self.consumed.isdisjoint(read):
+                self.producers[var] = producer, k
+
+    def opened(self, op: anf.Comp) -> anf.Comp:
+        """The comprehension with such elements computed where it reads them."""
+        read = {let.op.array for let in op.body.lets if isinstance(let.op, anf.Read)}
+        chosen = {v: self.producers[v] for v in read if v in self.producers}
+        new = Inliner(chosen).op(op) if chosen else op
+        assert isinstance(new, anf.Comp)
+        return new
