@@ -468,7 +468,7 @@ def placed(p: Printer, sign: Doc, part: Part, *, below_first: bool) -> Doc:
         options = [Concat([sign, Nest(Concat([HARD, form]))]) for form in (forms.line, forms.chain) if form]
         if forms.line:
             options.insert(0, Concat([sign, " ", forms.line]))
-        return choice(*options, Either(Concat([sign, " ", forms.long]), below))
+        return choice(*options, Either(Concat([sign, " ", choice(forms.long, forms.longest)]), below))
     if closed(p, part):
         hugged = Either(on_this_line, below)
         if kind in ("lambda_", "lambda_typed"):  # its body may open a bracket on this line, its parameters no line

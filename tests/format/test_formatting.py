@@ -44,6 +44,17 @@ def test_a_scrambled_program_is_formatted_once_and_loses_nothing(seed):
     assert numbers == [str(n) for n in range(count)]
 
 
+def test_a_condition_behind_a_broken_one_takes_the_lines_it_needs():
+    narrow, wide = "a" * 30, "b" * 65
+    head = f"fn f({narrow}: f64, {wide}: f64) -> f64"
+    branches = (
+        f"if {narrow} * {narrow} <=  # a comment\n  0.0 {{ 0.0 }} else if {wide} < {wide} {{ 1.0 }} else {{ 2.0 }}"
+    )
+    once = formatted(f"{head} = {branches}\n")
+    assert formatted(once) == once
+    assert max(map(len, once.splitlines())) <= 120
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32))
 def test_a_random_program_is_formatted_once(seed):
