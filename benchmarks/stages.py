@@ -79,7 +79,7 @@ def stages(case: Case, round: int) -> dict[str, float]:
         )
         nests = schedule(reachable(program, [entry.name]), Lanes(objects.vector_bits()), GRAIN)
         mark("loops")
-        text = modules.emit(nests, [entry.name], fuses=objects.has_fma(), avx512=objects.has_avx512())
+        text = modules.emit(nests, [entry.name], objects.this_processor())
         mark("text")
     code = bytes(objects.machine().emit_object(objects.prepared(text.llvm)))
     mark("LLVM")

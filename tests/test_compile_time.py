@@ -358,7 +358,7 @@ def compiled(text: str) -> None:
     made, entries = lower([request(functions["f"]), request(functions["slope"])], verify=False)
     names = [e.name for e in entries]
     nests = schedule(reachable(made, names), Lanes(256), GRAIN)
-    emit(nests, names, False, True, False, False)
+    emit(nests, names)
 
 
 def calls(work: Callable[[], object]) -> Counter[str]:

@@ -421,7 +421,8 @@ class Scheduler(ABC):
     def _in_lanes(self, loop: loops.Loop) -> list[loops.Stmt]:
         """A loop with lanes, if it can have some: behind the choice between two loops perhaps."""
         lanes_loop = self.lanes.chosen(loop)
-        if lanes_loop.lanes == 1 and self.lanes.bits and not self.device and (split := unswitched(loop)) is not None:
+        asks = lanes_loop.lanes == 1 or any(isinstance(s, loops.Branch) for s in lanes_loop.stmts)
+        if asks and self.lanes.bits and not self.device and (split := unswitched(loop)) is not None:
             setup, choice = split
             chosen = map_inside(choice, self._loops_in_lanes)
             if any(isinstance(s, loops.Loop) and s.lanes > 1 for s in walk((chosen,))):

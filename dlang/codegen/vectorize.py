@@ -4,7 +4,8 @@ A loop of independent iterations can if its body is scalar code: every value of 
 each iteration. Loops inside may stay, if their bounds are the same for all iterations; so the choice is between a loop
 and the ones inside it, and the one whose accesses are adjacent in memory wins. One whose iterations go one by one has a
 state of vectors where that differs between lanes: a recurrence at many points is done for several points at once. A
-branch becomes a selection where that costs less than the lanes, or no branch, gain (`selections.py`).
+branch becomes a selection where that costs less than the lanes, or no branch, gain (`selections.py`). Where its arms
+read or write memory, both arms are done one after the other, each for the lanes that take it: a mask says which.
 
 The compiler writes explicit vectors because it knows that iterations are independent, which LLVM would have to find
 out. A check in such a loop stops the vectors, and the iterations are done one by one to find the first that fails. Long
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from dlang.codegen.decisions import Decision
 from dlang.codegen.lane_arrays import lane_arrays
 from dlang.codegen.loops import Assert, Branch, Compute, For, Load, Loop, Slot, Stmt, Store
-from dlang.codegen.selections import selected
+from dlang.codegen.selections import is_total, selected
 from dlang.codegen.traverse import bound_by, map_inside, mentions, walk
 from dlang.ir.anf import FLOATS, HALF, Atom, Axis, Scalar, Size, Var, is_handle
 from dlang.ir.terms import WIDTHS
@@ -38,7 +39,8 @@ class Survey:
     a store joins what is in memory; scattered: how many of these have places that may be the same. cost: how many
     accesses are not adjacent. operations, and heavy ones among them; widest: bits of a value; narrow: some elements in
     memory have less than 32. loops: those of independent iterations inside; ordered: whether there are others, without
-    such in them. own: whether each iteration has arrays of its own.
+    such in them. own: whether each iteration has arrays of its own. forked: whether lanes take different arms of a
+    branch.
     """
 
     var: Var
@@ -55,6 +57,7 @@ class Survey:
     loops: list[Loop] = field(default_factory=list)
     ordered: bool = False
     own: bool = False
+    forked: bool = False
 
     def refuse(self, obstacle: str) -> None:
         """Notes why there is no vector form; the first reason stays."""
@@ -136,8 +139,24 @@ class Survey:
                         self.bind(r.position, True)
             case For():
                 self.in_order(stmt)
+            case Branch():
+                self.branch(stmt)
             case _:
                 self.refuse(f"`{type(stmt).__name__}` is done for one iteration at a time")
+
+    def branch(self, stmt: Branch) -> None:
+        """Arms of which each lane takes one; where these differ, both are done, for some of the lanes each."""
+        differs = self.atoms((stmt.condition,))
+        self.forked = self.forked or differs
+        for body in (stmt.then, stmt.otherwise):
+            self.walk(body.stmts)
+            if differs and (obstacle := _unmaskable(body.stmts)):
+                self.refuse(obstacle)
+        for slot, *values in zip(stmt.results, stmt.then.results, stmt.otherwise.results, strict=True):
+            if isinstance(slot, Var):
+                self.bind(slot, differs or self.atoms(values))
+            else:
+                self.refuse("a branch chooses an array")
 
     def in_order(self, loop: For) -> None:
         """Iterations one after another in each lane: as many in all of them, with a state of scalars."""
@@ -169,6 +188,34 @@ def moving_state(loop: For, lane: Var, varying: AbstractSet[Var]) -> frozenset[S
         moving |= more
 
 
+def differing_results(stmt: Branch, lane: Var, varying: AbstractSet[Var]) -> frozenset[Slot]:
+    """The results of a branch that differ between lanes, of those that all lanes agree on included.
+
+    lane: the variable of the loop of lanes around. varying: the variables that differ before the branch.
+    """
+    inside = Survey(lane, set(varying))
+    inside.branch(stmt)
+    return frozenset(r for r in stmt.results if r in inside.varying)
+
+
+def _unmaskable(stmts: Sequence[Stmt]) -> str:
+    """The reason why statements can't be done for some of the lanes; empty if they can."""
+    for stmt in walk(stmts):
+        match stmt:
+            case Load(_, buffer, _) | Store(buffer, _, _, _):
+                if LANE_BITS.get(buffer.dtype, 8) < 32 or buffer.dtype in HALF:
+                    return "an arm of a branch reads or writes elements of less than 32 bits"
+            case Compute(_, name, args) if not is_total(name, args):
+                return "an arm of a branch divides integers"
+            case Compute() | Assert() | Branch() | Loop() | For():
+                pass
+            case _ if stmt.IS.scalar:
+                pass
+            case _:
+                return f"`{type(stmt).__name__}` in an arm of a branch is done for one iteration at a time"
+    return ""
+
+
 def survey(loop: Loop) -> Survey:
     survey_of_loop = Survey(loop.var, {loop.var})
     survey_of_loop.walk(loop.stmts)
@@ -190,19 +237,22 @@ def known_iterations(loop: Loop | Axis) -> int | None:
     return None if count is None else int(count)
 
 
-def work(stmts: Sequence[Stmt]) -> int:
-    """About how many additions one iteration of straight code takes at least: a branch, that and its cheaper arm."""
+def work(stmts: Sequence[Stmt], lanes: bool = False) -> int:
+    """About how many additions one iteration takes at least: a branch, that and its cheaper arm. lanes: or in lanes,
+    which have the other arm as well unless it is long: that is jumped over where no lane takes it."""
     total = 0
     for stmt in stmts:
         match stmt:
             case Compute(name=name):
                 total += COST[name]
             case Branch(then=then, otherwise=otherwise):
-                total += figures.BRANCH + min(work(then.stmts), work(otherwise.stmts))
+                cheaper, other = sorted((work(then.stmts, lanes), work(otherwise.stmts, lanes)))
+                jumps = not lanes or other >= figures.ARM_WORTH_A_JUMP
+                total += cheaper + (figures.BRANCH if jumps else other + len(stmt.results))
             case _ if stmt.IS.scalar or isinstance(stmt, Load | Store):
                 total += 1
             case For():
-                total += work(stmt.body.stmts)
+                total += work(stmt.body.stmts, lanes)
             case _:
                 pass
     return total
@@ -252,14 +302,15 @@ class Lanes:
         """The loop, with selections in place of branches where they gain. inside: of those in loops with a state, too,
         which wait for what they choose."""
         flat = selected(loop.stmts, inside)
-        if flat is None:
-            return self.with_lanes(loop)
-        flattened = self.with_lanes(replace(loop, stmts=flat))
+        kind = "masks" if flat is None else "selections"
+        flattened = self.with_lanes(loop if flat is None else replace(loop, stmts=flat))
+        if flat is None and (flattened.lanes == 1 or not any(isinstance(s, Branch) for s in walk(loop.stmts))):
+            return flattened
         gain = max(min(flattened.lanes, self.bits // 64) / 2, 1)  # on the safe side: accesses may be slower
-        both, one = work(flat), work(loop.stmts)
+        both, one = work(flattened.stmts, lanes=True), work(loop.stmts)
         gains = both <= gain * one
         reason = "they take {} additions, branches {}, and lanes gain {} times"
-        chosen = Decision("selections" if gains else "branches", reason, (both, one, gain))
+        chosen = Decision(kind if gains else "branches", reason, (both, one, gain))
         return replace(flattened if gains else loop, why=(*loop.why, chosen, *(flattened.why if gains else ())))
 
     def with_lanes(self, loop: Loop) -> Loop:
@@ -290,6 +341,8 @@ class Lanes:
 
         if surveyed.obstacle:
             return one(surveyed.obstacle)
+        if surveyed.forked and self.bits < figures.MASKED_REGISTER:
+            return one("registers of {} bits have no masks, and lanes take different arms of a branch", self.bits)
         if surveyed.own and (surveyed.guarded or not surveyed.ordered):
             return one("each iteration has arrays of its own")
         if (adds := work(loop.stmts)) < (least := figures.SCATTERED * surveyed.scattered):

@@ -19,6 +19,8 @@ PREDICATED_ARMS = 24
 """Additions that the arms of a branch may take together where both run: half of what a misprediction costs, about."""
 PREDICATED_ACCESSES = 8
 """Accesses to memory in these arms together, a combination of an element with a value counted twice."""
+ARM_WORTH_A_JUMP = 24
+"""Additions of an arm that is jumped over where no lane takes it: what a misprediction costs, about."""
 ARM_WITHOUT_BRANCH = 32
 """Additions that both arms of a branch may take where doing without it lets a loop have lanes."""
 
@@ -67,6 +69,8 @@ REGISTER = 256
 """Bits of a register, where time is estimated."""
 WIDEST_REGISTER = 512
 """Bits of registers of which there are twice as many."""
+MASKED_REGISTER = 256
+"""Bits of the shortest registers of which a mask can choose what is read and written."""
 MASKED_FROM = 3
 """Iterations that are worth a vector with a mask."""
 HEAVY_HIDES_MASK = 3

@@ -58,10 +58,8 @@ def build(
             lanes, least = Lanes(bits), GRAIN if grain is None else grain
             nests = schedule(reached, lanes, least, places=debug or sanitizes, profile=operations if profile else None)
     with timed("text for LLVM"):
-        if made_for is None:
-            text = modules.emit(nests, entries, debug, objects.has_fma(), objects.has_avx512(), sanitizes)
-        else:
-            text = modules.emit(nests, entries, debug, made_for.fma, made_for.avx512)
+        processor = objects.this_processor() if made_for is None else made_for
+        text = modules.emit(nests, entries, processor, debug, sanitizes)
     recursive = recursive_functions(reached)
     points = {}
     for name in entries:

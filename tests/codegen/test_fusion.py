@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from dlang.codegen.llvm.assembly import Arithmetic, Label, Line
 from dlang.codegen.llvm.fusion import fused
 from dlang.codegen.llvm.modules import emit
+from dlang.codegen.llvm.processors import LEVELS, USUAL
 from dlang.codegen.schedule import schedule
 from dlang.codegen.vectorize import Lanes
 from dlang.host.effects import Host
@@ -109,7 +111,7 @@ def test_without_the_operation_nothing_is_fused() -> None:
 def test_no_text_leaves_a_choice_of_bits_to_llvm(fuses: bool) -> None:
     for case in CASES:
         program = schedule(optimise(case.program, ["f"]), Lanes(256))
-        text = emit(program, ["f"], fuses=fuses).llvm
+        text = emit(program, ["f"], replace(LEVELS[USUAL], fma=fuses)).llvm
         assert re.search(r" (?:contract|reassoc|fast|arcp|afn|nsz|nnan|ninf) ", text) is None
 
 

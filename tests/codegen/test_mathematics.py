@@ -16,7 +16,7 @@ from dlang.codegen.llvm.coefficients import LN2, PI, POLYNOMIALS
 from dlang.codegen.llvm.erf_pieces import ERF_CENTRES, ERF_PIECES, ERF_STEP
 from dlang.codegen.llvm.mathematics import FUNCTIONS, routine
 from dlang.codegen.llvm.modules import print_llvm
-from dlang.codegen.llvm.objects import has_avx512
+from dlang.codegen.llvm.objects import this_processor
 from dlang.host.effects import Host
 from dlang.ir.reader import read_program
 from dlang.ops.primitives import PRIMITIVES
@@ -38,7 +38,7 @@ LARGEST_ERROR = 3.0  # units in the last place
 
 @pytest.fixture(params=[False, True], ids=["portable", "avx512"])
 def kernels(request: pytest.FixtureRequest) -> Kernels:
-    if request.param and not has_avx512():
+    if request.param and not this_processor().avx512:
         pytest.skip("a processor without AVX-512")
     return _kernels(request.param)
 
@@ -420,7 +420,7 @@ def test_the_pieces_of_erf_are_fitted_around_their_centres(dtype: str) -> None:
     assert ERF_PIECES[dtype] == erf_pieces(dtype)
 
 
-@pytest.mark.skipif(not has_avx512(), reason="a processor without AVX-512")
+@pytest.mark.skipif(not this_processor().avx512, reason="a processor without AVX-512")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_instructions_of_avx512_give_the_same_bits_for_any_number_of_lanes(dtype: str) -> None:
     names, widths = ("exp", "log", "rsqrt", "erf"), (1, 2, 8, 16, 32)

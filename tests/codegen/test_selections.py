@@ -102,7 +102,8 @@ def test_the_scalar_code_of_a_program_without_lanes_keeps_its_branches() -> None
 @pytest.mark.parametrize("arm", ["q.14: i64 = floordiv(x.8, y.9)", "q.14: i64 = read x.1[y.9]"])
 def test_what_may_fail_where_its_arm_is_not_taken_stays_in_a_branch(arm: str) -> None:
     loop = only_loop(scheduled(WITH_ARM.replace("ARM", arm)))
-    assert loop.lanes == 1 and any(isinstance(s, Branch) for s in loop.stmts)
+    assert (loop.lanes == 1) == ("floordiv" in arm)  # what is read can have a mask
+    assert any(isinstance(s, Branch) for s in loop.stmts)
 
 
 def test_a_division_that_a_branch_guards_is_not_done_elsewhere() -> None:

@@ -187,6 +187,20 @@ def _mask(w: Writer) -> str:
     return w.lane.mask or "splat (i1 true)"
 
 
+def _one_by_one_or_masked(w: Writer, addresses: str, other: str) -> tuple[str, str]:
+    """Addresses of elements anywhere, and the mask under which they are accessed: where the processor accesses them one
+    by one, LLVM would have a jump for each lane of a mask, so lanes that are not in use have another cell instead.
+    Code that is sanitised has no such cell."""
+    assert w.lane is not None
+    mask = w.lane.mask
+    if mask is None or w.module.processor.gathers or w.module.sanitizes:
+        return addresses, _mask(w)
+    w.spare = True
+    pointers = f"<{w.lane.width} x ptr>"
+    chosen = f"<{w.lane.width} x i1> {mask}, {pointers} {addresses}, {pointers} {w.splat(other, 'ptr', 0)}"
+    return w.emit(f"select {chosen}"), "splat (i1 true)"
+
+
 def _suffix(dtype: str, width: int) -> str:
     return f"v{width}" + (dtype if dtype in ("f64", "f32") else memory_type(dtype))
 
@@ -242,7 +256,8 @@ def _lanes_load(w: Writer, buffer: Buffer, offset: Size, step: Size | None) -> s
     sanitizer.anywhere(w, READ, buffer, addresses, width, _mask(w))
     name = f"llvm.masked.gather.{_suffix(buffer.dtype, width)}.v{width}p0"
     w.module.declare(name, type, f"<{width} x ptr>", f"<{width} x i1>", type)
-    pointers, lanes = f"<{width} x ptr> align {align} {addresses}", f"<{width} x i1> {_mask(w)}"
+    addresses, mask = _one_by_one_or_masked(w, addresses, "%nothing")
+    pointers, lanes = f"<{width} x ptr> align {align} {addresses}", f"<{width} x i1> {mask}"
     return w.emit(f"call {type} @{name}({pointers}, {lanes}, {type} zeroinitializer)")
 
 
@@ -275,7 +290,8 @@ def _vector_store(w: Writer, stmt: loops.Store) -> None:
     sanitizer.anywhere(w, WRITE, buffer, addresses, width, _mask(w))
     name = f"llvm.masked.scatter.{_suffix(buffer.dtype, width)}.v{width}p0"
     w.module.declare(name, "void", type, f"<{width} x ptr>", f"<{width} x i1>")
-    pointers, lanes = f"<{width} x ptr> align {align} {addresses}", f"<{width} x i1> {_mask(w)}"
+    addresses, mask = _one_by_one_or_masked(w, addresses, "%nowhere")
+    pointers, lanes = f"<{width} x ptr> align {align} {addresses}", f"<{width} x i1> {mask}"
     w.code.append(f"  call void @{name}({type} {value}, {pointers}, {lanes})")
 
 

@@ -2,38 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dlang.codegen import loops
-from dlang.codegen.llvm.indices import bounds
+from dlang.codegen.llvm.indices import bounds, size_varies
 from dlang.codegen.llvm.safepoints import chunk, look_every
 from dlang.codegen.llvm.scalars import register_type
 from dlang.codegen.llvm.writer import Writer, slot_type
-from dlang.codegen.vectorize import moving_state
+from dlang.codegen.traverse import walk
+from dlang.codegen.vectorize import differing_results, moving_state, work
 from dlang.ir.anf import Var
 from dlang.ir.types import dtype_of
+from dlang.ops import figures
 
 
 def branch(w: Writer, stmt: loops.Branch) -> None:
     """Code that is sanitised has jumps, so that an access of an arm is compared only where it happens."""
+    if w.varies(stmt.condition):
+        _in_lanes(w, stmt)
+        return
     if stmt.predicated and not w.module.sanitizes:
         _in_one_path(w, stmt)
         return
+    moving = [False] * len(stmt.results)
+    if w.lane is not None:
+        differing = differing_results(stmt, w.lane.var, w.lane.vectors.keys())
+        moving = [r in differing for r in stmt.results]
     then, otherwise, done = w.label("then"), w.label("else"), w.label("done")
     w.fork(w.scalar(stmt.condition), then, otherwise, stmt.cold)
     arms = []
     w.conditional += 1
     for label, body in ((then, stmt.then), (otherwise, stmt.otherwise)):
         w.begin(label)
-        results = w.body(body)
-        arms.append((results, w.block))
+        w.statements(body.stmts)
+        arms.append(([_value(w, r, m) for r, m in zip(body.results, moving, strict=True)], w.block))
         w.jump(done)
     w.conditional -= 1
     w.begin(done)
-    for k, slot in enumerate(stmt.results):
+    for k, (slot, m) in enumerate(zip(stmt.results, moving, strict=True)):
         incoming = ", ".join(f"[ {results[k]}, %{block} ]" for results, block in arms)
-        w.bind(slot, w.emit(f"phi {slot_type(slot)} {incoming}"))
+        _bind(w, slot, w.emit(f"phi {_type(w, slot, m)} {incoming}"), m)
+
+
+def _in_lanes(w: Writer, stmt: loops.Branch) -> None:
+    """Both arms, one behind the other, each for the lanes that take it."""
+    assert w.lane is not None
+    condition, around = w.vector(stmt.condition), w.lane.mask
+    mask = f"<{w.lane.width} x i1>"
+    arms = []
+    w.conditional += 1
+    for negated, body in ((False, stmt.then), (True, stmt.otherwise)):
+        if body.stmts:
+            holds = w.emit(f"xor {mask} {condition}, splat (i1 true)") if negated else condition
+            if around is not None:
+                holds = w.emit(f"select {mask} {around}, {mask} {holds}, {mask} zeroinitializer")
+            w.lane.mask = holds
+        arms.append(_arm_of_lanes(w, body, stmt.results, stmt.cold and not negated))
+        w.lane.mask = around
+    w.conditional -= 1
+    for slot, a, b in zip(stmt.results, *arms, strict=True):
+        type = _type(w, slot, True)
+        _bind(w, slot, w.emit(f"select {mask} {condition}, {type} {a}, {type} {b}"), True)
+
+
+def _arm_of_lanes(w: Writer, body: loops.Body, slots: Sequence[loops.Slot], cold: bool) -> list[str]:
+    """An arm for the lanes of the mask: not at all where there is none, if it is long, or has what all lanes share."""
+    assert w.lane is not None
+    over = w.label("over")
+    before = w.block
+    jumps = cold or _is_done_for_some(w, body)
+    if jumps:
+        width, arm = w.lane.width, w.label("arm")
+        w.module.declare(f"llvm.vector.reduce.or.v{width}i1", "i1", f"<{width} x i1>")
+        some = w.emit(f"call i1 @llvm.vector.reduce.or.v{width}i1(<{width} x i1> {w.lane.mask})")
+        w.fork(some, arm, over, cold)
+        w.begin(arm)
+    w.statements(body.stmts)
+    results = [_value(w, r, True) for r in body.results]
+    if not jumps:
+        return results
+    leaving = w.block
+    w.jump(over)
+    w.begin(over)
+    edges = [f"[ {r}, %{leaving} ], [ zeroinitializer, %{before} ]" for r in results]
+    return [w.emit(f"phi {_type(w, slot, True)} {edge}") for slot, edge in zip(slots, edges, strict=True)]
+
+
+def _is_done_for_some(w: Writer, body: loops.Body) -> bool:
+    """Tells whether an arm must not, or need not, be done for no lane."""
+    for stmt in walk(body.stmts):
+        match stmt:
+            case loops.Assert() | loops.Loop() | loops.For():
+                return True
+            case loops.Load(_, _, offset) if not size_varies(w, offset):
+                return True  # unless it depends on a load of the arm; a jump more then
+    return work(body.stmts) >= figures.ARM_WORTH_A_JUMP
 
 
 def _in_one_path(w: Writer, stmt: loops.Branch) -> None:

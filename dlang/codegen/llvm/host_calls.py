@@ -40,9 +40,12 @@ def leave_if(w: Writer, bad: str, site: int, values: Sequence[Operand]) -> None:
 def guard(w: Writer, stmt: loops.Assert) -> None:
     if w.varies(stmt.condition):
         assert w.lane is not None
-        width = w.lane.width
+        width, holds = w.lane.width, w.vector(stmt.condition)
+        if w.lane.mask is not None:
+            type = f"<{width} x i1>"
+            holds = w.emit(f"select {type} {w.lane.mask}, {type} {holds}, {type} splat (i1 true)")
         w.module.declare(f"llvm.vector.reduce.and.v{width}i1", "i1", f"<{width} x i1>")
-        fine = w.emit(f"call i1 @llvm.vector.reduce.and.v{width}i1(<{width} x i1> {w.vector(stmt.condition)})")
+        fine = w.emit(f"call i1 @llvm.vector.reduce.and.v{width}i1(<{width} x i1> {holds})")
         _bail_unless(w, fine)
         return
     condition = w.scalar(stmt.condition)

@@ -13,6 +13,7 @@ from dlang.codegen.llvm.calls import result_type, symbol
 from dlang.codegen.llvm.functions import StatementWriter, function_text
 from dlang.codegen.llvm.host_calls import flat, from_word, put, to_word
 from dlang.codegen.llvm.lines import Lines
+from dlang.codegen.llvm.processors import LEVELS, USUAL, Processor
 from dlang.codegen.llvm.scalars import Module
 from dlang.codegen.llvm.sites import Site
 from dlang.codegen.llvm.symbols import entry_symbol
@@ -43,17 +44,15 @@ class Text:
 def emit(
     program: loops.Program,
     entries: Sequence[str],
+    processor: Processor = LEVELS[USUAL],
     debug: bool = False,
-    fuses: bool = True,
-    avx512: bool = False,
     sanitizes: bool = False,
 ) -> Text:
-    """The text of a program. debug: with the places that its statements say that they come from.
+    """The text of a program, for a processor. debug: with the places that its statements say that they come from.
 
-    fuses: products and the sums that they are for become one operation (`fusion.py`), which the processor has to have.
-    avx512: whether it has the instructions of `avx512.py`. sanitizes: accesses to memory are checked (`sanitizer.py`).
+    sanitizes: accesses to memory are checked (`sanitizer.py`).
     """
-    module = Module(lines=Lines() if debug else None, fuses=fuses, avx512=avx512, sanitizes=sanitizes)
+    module = Module(processor, lines=Lines() if debug else None, sanitizes=sanitizes)
     sites = [Site("memory", "E0806"), Site("stack", "E0805"), Site("interrupt", "")]
     parts = []
     for function in program.functions.values():
@@ -76,7 +75,7 @@ def print_llvm(program: anf.Program, entries: Sequence[str] = ()) -> str:
 
 def print_nests(program: loops.Program, entries: Sequence[str]) -> str:
     """The text of loop nests, for this processor."""
-    return emit(program, entries, fuses=objects.has_fma(), avx512=objects.has_avx512()).llvm
+    return emit(program, entries, objects.this_processor()).llvm
 
 
 def _entry(module: Module, program: loops.Program, f: loops.Function, sites: list[Site]) -> str:

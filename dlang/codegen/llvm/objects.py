@@ -54,7 +54,7 @@ def _machine(level: int, made_for: Processor | None) -> Any:
 def _machine_ahead(level: int, made_for: Processor) -> Any:
     """For code that a linker of the system puts together."""
     return target().create_target_machine(
-        cpu=made_for.cpu, features=made_for.features, opt=level, reloc="pic", codemodel="small"
+        cpu=made_for.cpu, features=made_for.target_features, opt=level, reloc="pic", codemodel="small"
     )
 
 
@@ -63,22 +63,14 @@ def _new_machine(level: int) -> Any:
     near = sys.platform == "linux" and platform.machine() == "x86_64"
     model = {"reloc": "pic", "codemodel": "small"} if near else {}
     processor = this_processor()
-    return target().create_target_machine(cpu=processor.cpu, features=processor.features, opt=level, jit=True, **model)
+    return target().create_target_machine(
+        cpu=processor.cpu, features=processor.target_features, opt=level, jit=True, **model
+    )
 
 
 def vector_bits() -> int:
     """The width of the vector registers that code for this process uses."""
     return this_processor().bits
-
-
-def has_avx512() -> bool:
-    """Tells whether code for this process uses AVX-512, on registers of each width."""
-    return this_processor().avx512
-
-
-def has_fma() -> bool:
-    """Tells whether code for this process multiplies and adds in one operation."""
-    return this_processor().fma
 
 
 @cache
@@ -114,16 +106,16 @@ def _the_one_here() -> processors.Processor:
     bits = 512 if avx512 else 256 if features.get("avx2") else 128
     # of the processors in use only those of the x86 family may multiply and add in two operations alone
     fma = platform.machine() not in ("x86_64", "AMD64", "i686", "x86") or bool(features.get("fma"))
-    return processors.Processor(
-        processors.NATIVE, llvm.get_host_cpu_name(), features.flatten(), names, bits, fma, avx512
-    )
+    cpu = llvm.get_host_cpu_name()
+    gathers = bits > 128 and not cpu.startswith("znver")  # those are microcode, and wait for each other
+    return processors.Processor(processors.NATIVE, cpu, features.flatten(), names, bits, fma, avx512, gathers)
 
 
 @cache
 def processor() -> str:
     """Identifies what machine code depends on beside its text: the processor, and the compiler behind this file."""
-    made_by = Path(__file__).read_text(encoding="utf-8")
-    return digest(_features(), _asked_for(), _library(), made_by)
+    made_by = [Path(file).read_text(encoding="utf-8") for file in (__file__, processors.__file__)]
+    return digest(_features(), _asked_for(), _library(), *made_by)
 
 
 def _features() -> str:

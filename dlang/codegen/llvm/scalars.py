@@ -12,6 +12,7 @@ from dlang.codegen.llvm.assembly import TERM, Arithmetic, Line
 from dlang.codegen.llvm.half import register_dtype
 from dlang.codegen.llvm.lines import Lines
 from dlang.codegen.llvm.mathematics import Routine, circle, routine
+from dlang.codegen.llvm.processors import LEVELS, USUAL, Processor
 from dlang.ir.anf import FLOATS, HALF, SIGNED, UNSIGNED, Lit
 from dlang.ir.rounding import rounded
 from dlang.ops.dtypes import DTYPES
@@ -88,10 +89,11 @@ class Module:
     foreign: the targets of C functions, by the symbols that stand for them. called: the declarations
     of what helpers call. texts: those in the program, numbered.
     expansions: the calls of mathematics so far in the function under way. lines: where instructions come from, if that
-    is to be known. fuses: whether products and sums become one operation. avx512: whether there are
-    the instructions of `avx512.py`. sanitizes: whether each access to memory is checked (`sanitizer.py`).
+    is to be known. processor: that the code is for: only one that multiplies and adds in one operation has products and
+    sums fused (`fusion.py`). sanitizes: whether each access to memory is checked (`sanitizer.py`).
     """
 
+    processor: Processor = LEVELS[USUAL]
     declared: dict[str, str] = field(default_factory=dict)
     helpers: dict[str, str] = field(default_factory=dict)
     called: dict[str, str] = field(default_factory=dict)
@@ -101,8 +103,6 @@ class Module:
     expansions: int = 0
     names: int = 0
     lines: Lines | None = None
-    fuses: bool = True
-    avx512: bool = False
     sanitizes: bool = False
 
     def memory(self, name: str, result: str, *args: str) -> str:
@@ -404,7 +404,7 @@ class Scalars:
         return self.emit(f"call {type} @{function.symbol}({', '.join(f'{type} {a}' for a in args)}){kept}")
 
     def _routine(self, name: str, dtype: str) -> Routine:
-        function = routine(name, dtype, self.width, self.module.avx512)
+        function = routine(name, dtype, self.width, self.module.processor.avx512)
         assert function is not None, f"{name} of {dtype}"
         return function
 

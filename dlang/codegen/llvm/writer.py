@@ -183,7 +183,7 @@ class Writer(ABC):
                 '  %nothing = call ptr asm "", "=r,0"(ptr %spare)',
                 "  %nowhere = getelementptr i64, ptr %nothing, i64 1",
             ]
-        lines, types = fused([*room, *self.code, *self.cold], self.module.fuses)
+        lines, types = fused([*room, *self.code, *self.cold], self.module.processor.fma)
         for type in sorted(types):
             self.module.declare(types[type], type, type, type, type)
         if self.module.lines is not None and self.function is not None and self.start is not None:
