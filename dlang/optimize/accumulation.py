@@ -11,13 +11,14 @@
 So its points may be done side by side, and its derivatives need nothing of the iterations before. A part of the state
 accumulates if each iteration combines it with a value by one monoid, on every path, and reads it nowhere else. The
 terms of a sum are added in the order of a sum, and not in that of the loop. Arrays of an iteration that are as well
-computed where they are read are no obstacle; others, which would be there for all iterations at once, are one.
+computed where they are read are no obstacle; others, which would be there for all iterations at once, are one, unless
+all iterations together are a product of matrices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
@@ -42,7 +43,7 @@ def accumulated(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] 
     """Returns lets that replace a loop; None if it does anything else than accumulate."""
     if loop.early or not loop.params or not _may_be_points(loop):
         return None
-    loop = replace(loop, body=inlined_producers(_rows_in_place(_cheap_where_read(loop))))
+    loop = replace(loop, body=inlined_producers(rows_in_place(_cheap_where_read(loop))))
     scaled = log_summed(let, loop, known) or rescaled(let, loop, known)
     if scaled is not None:
         return scaled
@@ -52,14 +53,15 @@ def accumulated(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] 
         if k in companions:
             terms.append(companions[k])
             continue
-        split = _elements(lets, param, result) if isinstance(param.type, anf.Array) else _total(lets, param, result)
+        array = isinstance(param.type, anf.Array)
+        split = _elements(lets, param, result, loop) if array else _total(lets, param, result)
         if split is None:
             return None
         lets, term = split
         terms.append(replace(term, axes=_opened(term.axes, sizes_named(loop.body))))
     if any(_depends_on(t.axes, {v for inner in loop.body.lets for v in inner.vars}) for t in terms):
         return None
-    if not _keeps_little(lets):
+    if not (_keeps_little(lets) or _has_a_product(lets, loop)):
         return None
     replacement: list[anf.Let] = []
     if any(t.axes for t in terms) and any(map(_may_fail, lets)):
@@ -139,6 +141,83 @@ def _keeps_little(lets: Lets) -> bool:
         return False
     comps = [let for let in lets if isinstance(let.op, anf.Comp)]
     return all(_may_be_terms(let) or not any(map(_has_comps, op_blocks(let.op))) for let in comps)
+
+
+def _has_a_product(lets: Lets, loop: anf.For) -> bool:
+    """Tells whether iterations multiply something by a matrix that is the same for all of them, so that all of them
+    together are one product of matrices: there is a sum with a factor that is computed from elements along an axis of
+    the sum and another, but from nothing that differs between iterations."""
+    search = _Products()
+    search.depends.update((v, frozenset((v,))) for v in (loop.index, *loop.params))
+    return search.multiplies(lets, frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class _Products:
+    """depends: the axes, and the index and the state of the loop, that variables are computed from. read: the axes in
+    each index with which an element was read that a variable is computed from."""
+
+    depends: dict[anf.Var, frozenset[anf.Var]] = field(default_factory=dict)
+    read: dict[anf.Var, frozenset[frozenset[anf.Var]]] = field(default_factory=dict)
+
+    def multiplies(self, lets: Lets, axes: frozenset[anf.Var]) -> bool:
+        """Tells whether lets have such a sum; axes: of the comprehensions around."""
+        return any(self._let(let, axes) for let in lets)
+
+    def _let(self, let: anf.Let, axes: frozenset[anf.Var]) -> bool:
+        own: frozenset[anf.Var] = frozenset()
+        if isinstance(let.op, anf.Comp):
+            own = frozenset(a.var for a in let.op.axes)
+            self.depends.update((v, frozenset((v,))) for v in own)
+        if any(self.multiplies(block.lets, axes | own) for block in op_blocks(let.op)):
+            return True
+        if isinstance(let.op, anf.Comp) and self._is_product(let.op, axes | own):
+            return True
+        used = mentioned(let.op)
+        on = frozenset[anf.Var]().union(*(self.depends.get(v, frozenset()) for v in used))
+        read = frozenset[frozenset[anf.Var]]().union(*(self.read.get(v, frozenset()) for v in used))
+        if isinstance(let.op, anf.Read):
+            read |= {axes.intersection(v for size in let.op.index for v in size.atoms())}
+        self.depends.update(dict.fromkeys(let.vars, on))
+        self.read.update(dict.fromkeys(let.vars, read))
+        return False
+
+    def _is_product(self, op: anf.Comp, axes: frozenset[anf.Var]) -> bool:
+        if not all(isinstance(d, anf.Reduce) and d.monoid == "sum" for d in op.destinations):
+            return False
+        kept = {v for d in op.destinations for size in d.index for v in size.atoms()}
+        summed = frozenset(a.var for a in op.axes) - kept
+        return any(
+            self.depends.get(factor, frozenset()) <= axes
+            and any(index & summed and index - summed for index in self.read.get(factor, frozenset()))
+            for factor in _factors(op.body)
+        )
+
+
+def _factors(block: anf.Block) -> set[anf.Var]:
+    """The factors of the products that the results of a block are, or are sums of."""
+    by = {v: let.op for let in block.lets for v in let.vars}
+    factors: set[anf.Var] = set()
+    waiting, seen = list(block.results), set[anf.Atom]()
+    while waiting:
+        atom = waiting.pop()
+        if not isinstance(atom, anf.Var) or atom in seen:
+            continue
+        seen.add(atom)
+        match by.get(atom):
+            case anf.Prim("mul" | "zero_safe_mul" | "zero_safe_mul_both", args):
+                factors.update(a for a in args if isinstance(a, anf.Var))
+                waiting += args
+            case anf.Prim("add" | "sub" | "neg" | "div", args):
+                waiting += args
+            case anf.Prim("select", (_, *values)):
+                waiting += values
+            case anf.If() as op:
+                for arm in op_blocks(op):
+                    factors |= _factors(arm)
+            case _:
+                pass
+    return factors
 
 
 def _may_be_terms(let: anf.Let) -> bool:
@@ -355,7 +434,7 @@ def _without(lets: Lets, loop: anf.For, companions: Mapping[int, _Term]) -> Lets
 
 
 # ---- elements --------------------------------------------------------------------------------------------------------
-def _elements(lets: Lets, param: anf.Var, result: anf.Atom) -> tuple[Lets, _Term] | None:
+def _elements(lets: Lets, param: anf.Var, result: anf.Atom, loop: anf.For) -> tuple[Lets, _Term] | None:
     """The lets of an iteration without what adds to an element of an array of the state, and what that adds."""
     by = {var: let for let in lets for var in let.vars}
     let = by.get(result) if isinstance(result, anf.Var) else None
@@ -380,6 +459,10 @@ def _elements(lets: Lets, param: anf.Var, result: anf.Atom) -> tuple[Lets, _Term
                     opposite, "sum", index
                 )
             return None
+        case anf.If(_, then, otherwise) as op if len(let.vars) == 1:
+            arms = [arm for arm in (then, otherwise) if arm.results != (param,) or arm.lets]
+            term = _of_an_arm(op, arms[0], param, loop) if len(arms) == 1 else None
+            return None if term is None else (tuple([inner for inner in lets if inner is not let]), term)
         case anf.Comp(destinations=(anf.Reduce(monoid="set"),)) as op:
             return _of_all_elements(lets, param, let, op)
         case anf.Comp() as op:
@@ -394,6 +477,35 @@ def _elements(lets: Lets, param: anf.Var, result: anf.Atom) -> tuple[Lets, _Term
             )
         case _:
             return None
+
+
+def _of_an_arm(op: anf.If, arm: anf.Block, param: anf.Var, loop: anf.For) -> _Term | None:
+    """What one arm of a branch adds at each point of a comprehension, and 0 where the other is taken.
+
+    The places have to be in range whatever the condition is, and what the arm computes is computed at each point.
+    """
+    split = _elements(arm.lets, param, arm.results[0], loop)
+    if split is None:
+        return None
+    others, term = split
+    code = (*others, *term.lets)
+    if not term.axes or not all(inner.op.IS.point and not _may_fail(inner) for inner in code):
+        return None
+    if _depends_on(term.axes, bound := {v for inner in code for v in inner.vars}):
+        return None
+    if any(entry.mentions(bound) for entry in term.index):
+        return None
+    assert isinstance(param.type, anf.Array)
+    known = Knowledge()
+    known.note_sizes([param.type])
+    points = (anf.Axis(loop.index, (loop.low,), (loop.high,)), *term.axes)
+    if not known.within(points).inside(term.index, param.type.shape):
+        return None
+    dtype = param.type.dtype
+    unit = anf.Block((), (anf.Lit(identity("sum", dtype), dtype),))
+    value, body = anf.fresh("t", anf.Scalar(dtype)), anf.Block(code, (term.value,))
+    then, otherwise = (body, unit) if arm is op.then else (unit, body)
+    return replace(term, value=value, lets=(anf.Let((value,), anf.If(op.condition, then, otherwise)),))
 
 
 def _cheap_where_read(loop: anf.For) -> anf.Block:
@@ -421,7 +533,7 @@ def _cheap_where_read(loop: anf.For) -> anf.Block:
     return anf.Block(tuple([let for let in body.lets if gone.isdisjoint(let.vars)]), body.results)
 
 
-def _rows_in_place(block: anf.Block) -> anf.Block:
+def rows_in_place(block: anf.Block) -> anf.Block:
     """The block, with rows that are made and then set in an array computed where they are set."""
     lets = list(block.lets)
     makers = {v: let.op for let in lets if isinstance(let.op, anf.Comp) for v in let.vars}

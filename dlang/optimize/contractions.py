@@ -5,7 +5,8 @@ where a and b are functions of different sets of axes that share a reduced one, 
 its own. A factor is used where it stands if it is a read by plain axes; a read by entries that are linear in the axes
 becomes a view, so a convolution is a product with the windows of its input; any other is computed first, into an array
 over its axes, if each of its elements serves several times. Factors of kept axes alone multiply the product afterwards.
-Dot products and products of small literal sizes stay loops.
+Dot products and products of small literal sizes stay loops. A choice between a value and 0, by a condition, is that
+value times 1 or 0: so a mask is a factor like others.
 
 In an adjoint a product `zero_safe_mul(c, d)` is 0 where c is 0, though d may be infinite. A product of arrays knows
 nothing of that, and gives NaN there, which is found out (`unguarded.py`). A sum that stays a comprehension goes without
@@ -68,7 +69,9 @@ def _comp(let: anf.Let, op: anf.Comp, opened: anf.Comp, around: _Loops) -> Itera
     if extents is None:
         yield from _sum(let, op)
         return
-    slices = [_Slice(each, extents, around) for each in ((op,) if opened is op else (op, opened))]
+    forms = [op, *([] if opened is op else [opened])]
+    masked = _with_masks(opened, around)
+    slices = [_Slice(each, extents, around) for each in (*forms, *([] if masked is opened else [masked]))]
     products_at = set()
     for k, destination in enumerate(op.destinations):
         recognised = ((s, s.products(s.op.body.results[k], destination)) for s in slices)
@@ -105,6 +108,48 @@ def _extents(op: anf.Comp) -> dict[anf.Var, anf.Size] | None:
             return None
         extents[axis.var] = size
     return extents
+
+
+def _with_masks(op: anf.Comp, around: _Loops) -> anf.Comp:
+    """The comprehension, in which a choice between a value and 0 is that value times 1 or 0: `zero_safe_mul` of both.
+
+    What an arm of a branch computes is computed at all points then, so that has to be possible.
+    """
+    points = [*around.indices, *op.axes]
+    lets: list[anf.Let] = []
+    for let in op.body.lets:
+        match let.op:
+            case anf.Prim("select", (condition, x, y)):
+                lets += _masked(let, condition, [(x, y)]) or [let]
+            case anf.If(condition, then, otherwise) if all(
+                surely_total(inner.op, points) for inner in (*then.lets, *otherwise.lets)
+            ):
+                masked = _masked(let, condition, list(zip(then.results, otherwise.results, strict=True)))
+                lets += [*then.lets, *otherwise.lets, *masked] if masked else [let]
+            case _:
+                lets.append(let)
+    if all(a is b for a, b in zip(lets, op.body.lets, strict=False)):
+        return op
+    return replace(op, body=anf.Block(tuple(lets), op.body.results))
+
+
+def _masked(let: anf.Let, condition: anf.Atom, pairs: list[tuple[anf.Atom, anf.Atom]]) -> list[anf.Let]:
+    """The lets that bind choices between a value and 0, of each the values where the condition holds and where it does
+    not, as products; none if one is no such choice."""
+    lets: list[anf.Let] = []
+    for var, (x, y) in zip(let.vars, pairs, strict=True):
+        chosen = x if _is_zero(y) else y if _is_zero(x) else None
+        if chosen is None or not isinstance(var.type, anf.Scalar) or var.type.dtype not in ("f32", "f64"):
+            return []
+        one, zero = anf.Lit(1.0, var.type.dtype), anf.Lit(0.0, var.type.dtype)
+        mask = anf.fresh("mask", var.type)
+        lets.append(anf.Let((mask,), anf.Prim("select", (condition, *((one, zero) if chosen is x else (zero, one))))))
+        lets.append(anf.Let((var,), anf.Prim("zero_safe_mul", (mask, chosen)), let.span))
+    return lets
+
+
+def _is_zero(atom: anf.Atom) -> bool:
+    return isinstance(atom, anf.Lit) and repr(atom.value) in ("0", "0.0")
 
 
 def _added(products: list[_Product], result: anf.Var, like: anf.Let) -> Iterator[anf.Let]:

@@ -28,6 +28,7 @@ from dlang.ir.traverse import (
     free_vars,
     map_blocks,
     map_functions,
+    mentioned,
     parts,
     type_vars,
     walk,
@@ -157,7 +158,8 @@ def _split(let: anf.Let, op: anf.Comp, known: Knowledge, depth: int) -> list[anf
         return [let if body is op.body else anf.Let(let.vars, anf.Comp(op.axes, body, op.destinations), let.span)]
     s = _Split(op.axes, known.copy(), box)
     whole = _used_whole(op.body)
-    for inner in (part for original in op.body.lets for part in _apart(s.rewritten(original), s)):
+    lets = (new for original in op.body.lets for new in _begun_apart(original))
+    for inner in (part for new in lets for part in _apart(s.rewritten(new), s)):
         s.depends |= _dependence(inner, s)
         if inner.op.IS.view and not s.depends[inner.vars[0]] and _sees_all(inner, s):
             moved = Renaming({}, renew=True).let(inner)
@@ -294,6 +296,25 @@ def _without_idle_axes(let: anf.Let, op: anf.Comp, known: Knowledge) -> tuple[an
         b.comp(over, lambda *_: b.one(anf.Read(once, places)) if places else once, [keep])
     (last,) = spread
     return first, anf.Let((v,), last.op, let.span)
+
+
+def _begun_apart(let: anf.Let) -> list[anf.Let]:
+    """A sum that begins with the elements of an array as that sum, which no longer changes the array, and an addition.
+
+    So what points of a comprehension add to copies of one array, each point to its own, is a sum over all of them.
+    """
+    match let.op:
+        case anf.Comp(destinations=(anf.Reduce(monoid="sum", into=anf.Var() as first, after=None) as d,)) as op if all(
+            isinstance(e.type, anf.Scalar) for e in op.body.results if isinstance(e, anf.Var)
+        ) and first not in mentioned(op.body):
+            b = Builder(span=let.span)
+            with b.scope() as lets:
+                total = b.one(replace(op, destinations=(replace(d, into=None),)), let.vars[0].name)
+                both = b.map(d.shape, lambda *i: b.add(b.read(first, i), b.read(total, i)))
+            assert lets[-1].vars == (both,)
+            return [*lets[:-1], anf.Let(let.vars, lets[-1].op, let.span)]
+        case _:
+            return [let]
 
 
 def _apart(let: anf.Let, s: _Split) -> list[anf.Let]:

@@ -10,17 +10,19 @@
 
 Each iteration of the first waits for two exponentials and a logarithm. It may write down log(exp(l) + exp(v)) in any
 way: what it computes is followed as the logarithm of a polynomial in exp(l), exp(v) and exp(m), which has to be
-exp(l) + exp(v) both where m is l and where m is v. Infinities and NaN are what the maximum makes of them.
+exp(l) + exp(v) both where m is l and where m is v. Infinities and NaN are what the maximum makes of them; where an
+iteration asks for none, a loop that meets them runs as it is written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
-from dlang.ir.builder import Builder
+from dlang.ir.builder import Builder, shape_of
+from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import mentioned
 from dlang.ir.types import dtype_of
 from dlang.ops.dtypes import WHOLE
@@ -38,35 +40,74 @@ def log_summed(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] |
 
     What an iteration does may be done at a point of a comprehension.
     """
-    if len(loop.params) != 1 or not known.at_least_zero(loop.high - loop.low):
+    if len(loop.params) != 1:
         return None
     (param,), (result,), (first,) = loop.params, loop.body.results, loop.init
     if not isinstance(result, anf.Var) or dtype_of(param) not in anf.FLOATS or dtype_of(param) not in WHOLE:
         return None
     before = _independent(loop.body.lets, param)
-    value = _summand({v: x for x in loop.body.lets for v in x.vars}, param, result)
-    of_iteration = {v for x in loop.body.lets for v in x.vars} - {v for x in before for v in x.vars}
+    by = {v: x for x in loop.body.lets for v in x.vars}
+    guarded = _guarded_summand(by, param, result)
+    value = guarded or _summand(by, param, result)
+    of_iteration = by.keys() - {v for x in before for v in x.vars}
     if value is None or value in of_iteration or any(isinstance(v.type, anf.Array) for x in before for v in x.vars):
         return None
     b = Builder(span=let.span)
     with b.scope() as replacement:
-        axis = anf.Axis(loop.index, (loop.low,), (loop.high,))
-        keep = anf.Reduce((loop.high - loop.low,), (anf.poly(loop.index) - loop.low,), "set")
-        x = b.one(anf.Comp((axis,), anf.Block(before, (value,)), (keep,)), "x")
+        count = iterations(b, loop, known)
+        axis = anf.Axis(loop.index, (loop.low,), (loop.low + count,))
+        keep = anf.Reduce((count,), (anf.poly(loop.index) - loop.low,), "set")
+        points = anf.Comp((axis,), anf.Block(before, (value,)), (keep,))
+        x = b.one(points if guarded else Renaming({}, renew=True).op(points), "x")
         largest: anf.Var = b.reduce(keep.shape, lambda i: b.read(x, (i,)), "max")
         top = b.prim("maximum", first, largest)
+
+        def at_once(shift: anf.Atom) -> anf.Atom:
+            total = b.reduce(keep.shape, lambda i: b.prim("exp", b.sub(b.read(x, (i,)), shift)))
+            beside = b.prim("exp", b.sub(first, shift))
+            return b.add(shift, b.prim("log", b.add(beside, total)))
+
+        if not guarded:
+            as_written_unless_ordinary(b, let, loop, (first, x, top), lambda: (at_once(b.stop(top)),))
+            return replacement
         finite = b.prim("isfinite", top)
         zero = anf.Lit(0.0, dtype_of(param))
         shift = b.stop(b.select(finite, top, zero))  # no ∞ - ∞, where the sum is not used
-        total = b.reduce(keep.shape, lambda i: b.prim("exp", b.sub(b.read(x, (i,)), shift)))
-        beside = b.prim("exp", b.sub(first, shift))
-        b.if_(
-            finite,
-            lambda: b.add(shift, b.prim("log", b.add(beside, total))),
-            lambda: top,
-            results=let.vars,
-        )
+        b.if_(finite, lambda: at_once(shift), lambda: top, results=let.vars)
     return replacement
+
+
+def iterations(b: Builder, loop: anf.For, known: Knowledge) -> anf.Size:
+    """The number of iterations of a loop, as a size."""
+    count = loop.high - loop.low
+    if known.at_least_zero(count):
+        return count
+    return b.as_poly(b.prim("maximum", b.size(count), anf.Lit(0, "i64")))
+
+
+def as_written_unless_ordinary(
+    b: Builder,
+    let: anf.Let,
+    loop: anf.For,
+    exponents: tuple[anf.Atom, anf.Var, anf.Atom],
+    at_once: Callable[[], tuple[anf.Atom, ...]],
+) -> None:
+    """Emits what replaces a loop, or where its exponents are not ordinary the loop.
+
+    exponents: the first, the array of the others, and the largest of all. They are ordinary if the largest is finite,
+    and the larger one of the first two.
+    """
+    first, x, top = exponents
+    count, lowest = shape_of(x)[0], anf.Lit(float("-inf"), dtype_of(x))
+    (head,) = b.if_(b.prim("lt", anf.Lit(0, "i64"), b.size(count)), lambda: b.read(x, (0,)), lambda: lowest)
+    ordinary = b.prim("isfinite", b.sub(top, b.prim("maximum", first, head)))
+    b.if_(
+        b.prim("not", ordinary),
+        lambda: b.emit(Renaming({}, renew=True).op(loop)),
+        at_once,
+        results=let.vars,
+        cold=True,
+    )
 
 
 def _independent(lets: Sequence[anf.Let], param: anf.Var) -> tuple[anf.Let, ...]:
@@ -82,7 +123,22 @@ def _independent(lets: Sequence[anf.Let], param: anf.Var) -> tuple[anf.Let, ...]
 
 
 def _summand(by: Mapping[anf.Var, anf.Let], param: anf.Var, result: anf.Var) -> anf.Atom | None:
-    """The v of which a result is log(exp(l) + exp(v)), of a parameter l; None if there is none."""
+    """The v of which a result is log(exp(l) + exp(v)), of a parameter l, by way of the maximum of both; None if it is
+    no such sum."""
+    for let in by.values():
+        match let.op:
+            case anf.Prim("maximum", (a, b)) as maximum if param in (a, b):
+                value = b if a is param else a
+                exponentials = _Terms(by, param, value, maximum).exponential(result)
+                if exponentials is not None and _is_the_sum(exponentials):
+                    return value
+            case _:
+                pass
+    return None
+
+
+def _guarded_summand(by: Mapping[anf.Var, anf.Let], param: anf.Var, result: anf.Var) -> anf.Atom | None:
+    """As `_summand`, where the result is the maximum if that is not finite."""
     match by[result].op if result in by else None:
         case anf.If(condition, then, otherwise) if len(by[result].vars) == 1 and not otherwise.lets:
             by = {**by, **{v: x for x in then.lets for v in x.vars}}

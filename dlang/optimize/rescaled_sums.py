@@ -25,6 +25,7 @@ from dlang.ir.traverse import mentioned, walk
 from dlang.ir.types import dtype_of
 from dlang.ops import figures
 from dlang.ops.dtypes import WHOLE
+from dlang.optimize.log_sums import as_written_unless_ordinary, iterations
 
 Factors = tuple[anf.Atom, ...]
 Term = tuple[int, int, Factors]
@@ -207,9 +208,7 @@ def _replacement(
     first = loop.init[loop.params.index(compared[0])]
     dtype = dtype_of(compared[0])
     with b.scope() as replacement:
-        count = loop.high - loop.low
-        if not known.at_least_zero(count):
-            count = b.as_poly(b.prim("maximum", b.size(count), anf.Lit(0, "i64")))
+        count = iterations(b, loop, known)
         keep = anf.Reduce((count,), (anf.poly(loop.index) - loop.low,), "set")
         axis = anf.Axis(loop.index, (loop.low,), (loop.low + count,))
 
@@ -223,12 +222,6 @@ def _replacement(
         x, *factors = b.emit(Renaming({}, renew=True).op(kept))
         largest = b.reduce(keep.shape, lambda i: b.read(x, (i,)), "max")
         top = b.prim("maximum", first, largest)
-        lowest = anf.Lit(float("-inf"), dtype)
-        (head,) = b.if_(b.prim("lt", anf.Lit(0, "i64"), b.size(count)), lambda: b.read(x, (0,)), lambda: lowest)
-        ordinary = b.prim("isfinite", b.sub(top, b.prim("maximum", first, head)))
-
-        def as_written() -> tuple[anf.Atom, ...]:
-            return b.emit(Renaming({}, renew=True).op(loop))
 
         def at_once() -> tuple[anf.Atom, ...]:
             def terms(i: anf.Var) -> tuple[anf.Atom, ...]:
@@ -244,7 +237,7 @@ def _replacement(
                 ]
             )
 
-        b.if_(b.prim("not", ordinary), as_written, at_once, results=let.vars, cold=True)
+        as_written_unless_ordinary(b, let, loop, (first, x, top), at_once)
     return replacement
 
 

@@ -10,7 +10,8 @@ Each array that an iteration makes becomes one of all iterations, with one more 
 are arrays made by functions (attention, of several heads) is in the normal form that derivatives and the passes on
 products know, and its adjoint saves what that of the same code with indices would.
 
-An iteration may write the slice of a state that its number determines, and may read no state. What it does is
+An iteration may write the slice of a state that its number determines, and may read no state. One that writes it in
+several steps is taken apart first: all iterations do one step before any does the next. What it does is
 comprehensions, views, checks and scalar code; scalars are computed again in each comprehension that needs them. A loop
 in an iteration, a call, a library's operation or an effect leaves the loop as it is.
 
@@ -28,7 +29,7 @@ from dlang.ir import anf
 from dlang.ir.affine import Knowledge
 from dlang.ir.axes import Location, Relocation, stacked
 from dlang.ir.builder import shape_of
-from dlang.ir.comprehension_queries import slope
+from dlang.ir.comprehension_queries import sizes_named, slope
 from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import (
@@ -46,7 +47,7 @@ from dlang.ir.traverse import (
 )
 from dlang.ir.types import dtype_of, type_of
 from dlang.ir.writes import covers, determines, reads_its_place
-from dlang.optimize.accumulation import accumulated, without_scatters
+from dlang.optimize.accumulation import accumulated, rows_in_place, without_scatters
 from dlang.optimize.cells import changed_once, with_numbers
 from dlang.optimize.iterations import Iteration, Rows
 from dlang.optimize.unroll import of_loop
@@ -91,6 +92,9 @@ def _done(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let]:
     points = _as_points(let, loop, known)
     if points is not None:
         return points
+    steps = [_as_points(step, step.op, known) for step in _in_steps(let, loop) if isinstance(step.op, anf.For)]
+    if steps and None not in steps:
+        return [new for step in steps for new in step or ()]
     changed = with_numbers(let, loop, known)
     if len(changed) == 1:
         return changed
@@ -124,6 +128,64 @@ def _at_once(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] | N
     done = all(batch.takes(inner) for inner in loop.body.lets) and batch.sets_elements()
     done = done and len(batch.finished) == len(let.vars) and all(_in_place(batch.lets, v) for v in read.values())
     return batch.lets if done else None
+
+
+def _in_steps(let: anf.Let, loop: anf.For) -> list[anf.Let]:
+    """A loop whose iterations change parts of arrays several times, as a loop for each of these changes; none if it is
+    no such loop.
+
+        for i (a) {                               for i (a) { set row i of a }
+          set row i of a; add to row i of a   →   for i (a) { add to row i of a }
+        }
+
+    So all iterations do one step before any does the next: an iteration neither reads the state nor changes what
+    another does.
+    """
+    loop = replace(loop, body=rows_in_place(loop.body))
+    named = sizes_named(loop.body)
+    state: dict[anf.Atom, int] = {p: k for k, p in enumerate(loop.params)}
+    steps: list[tuple[int, anf.Let, anf.Var]] = []
+    places: dict[int, set[tuple[int, anf.Size]]] = {}
+    others: list[anf.Let] = []
+    for inner in loop.body.lets:
+        written = _written(inner)
+        used = [v for v in mentioned(inner.op) if v in state or v in loop.params]
+        if not used:
+            others.append(inner)
+            continue
+        if len(written) != 1 or len(inner.vars) != 1 or {*used} != {written[0][0]} or used[0] not in state:
+            return []
+        ((array, index),) = written
+        if isinstance(inner.op, anf.Comp) and array in mentioned(inner.op.body) and not reads_its_place(inner.op, 0):
+            return []
+        entries = [(k, e.substitute(named.get)) for k, e in enumerate(index)]
+        own = {(k, e) for k, e in entries if slope(e, loop.index) in (1, -1)}
+        number = state.pop(array)
+        steps.append((number, inner, array))
+        state[inner.vars[0]] = number
+        places[number] = places.get(number, own) & own
+    if loop.early or len(steps) < 2 or len(places) < len(loop.params) or not all(places.values()):
+        return []
+    if any(state.get(r) != k for k, r in enumerate(loop.body.results)):
+        return []
+    inside = {v for inner in loop.body.lets for v in inner.vars}
+    if any(e.mentions(inside) for own in places.values() for _, e in own):
+        return []
+    needs = [pruned(others, mentioned(step.op)) for _, step, _ in steps]
+    if any(part.op.IS.fails for inner in loop.body.lets for part in walk(anf.Block((inner,), ()))):
+        return []
+    if any(inner.op.IS.long and sum(inner in need for need in needs) > 1 for inner in others):
+        return []
+    last = {number: k for k, (number, _, _) in enumerate(steps)}
+    current: dict[int, anf.Atom] = dict(enumerate(loop.init))
+    out: list[anf.Let] = []
+    for k, ((number, step, array), need) in enumerate(zip(steps, needs, strict=True)):
+        result = let.vars[number] if last[number] == k else anf.fresh(let.vars[number].name, let.vars[number].type)
+        body = anf.Block((*need, step), step.vars)
+        one = replace(loop, params=(array,), init=(current[number],), body=body)
+        out.append(anf.Let((result,), Renaming({}, renew=True).op(one), step.span))
+        current[number] = result
+    return out
 
 
 def _in_place(lets: Sequence[anf.Let], array: anf.Var) -> bool:
