@@ -43,7 +43,7 @@ def accumulated(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] 
     """Returns lets that replace a loop; None if it does anything else than accumulate."""
     if loop.early or not loop.params or not _may_be_points(loop):
         return None
-    loop = replace(loop, body=inlined_producers(rows_in_place(_cheap_where_read(loop))))
+    loop = replace(loop, body=_sums_where_read(inlined_producers(rows_in_place(_cheap_where_read(loop)))))
     scaled = log_summed(let, loop, known) or rescaled(let, loop, known)
     if scaled is not None:
         return scaled
@@ -531,6 +531,60 @@ def _cheap_where_read(loop: anf.For) -> anf.Block:
     body = Inliner(chosen).block(loop.body)
     gone = chosen.keys() - {*mentioned(body), *body.results}
     return anf.Block(tuple([let for let in body.lets if gone.isdisjoint(let.vars)]), body.results)
+
+
+def _sums_where_read(block: anf.Block) -> anf.Block:
+    """The block, with reductions of which each element is read once, at a point of its own, computed at that point."""
+    lets = list(block.lets)
+    uses = count_uses(block)
+    makers = {let.vars[0]: k for k, let in enumerate(lets) if _is_reduction(let) and uses[let.vars[0]] == 1}
+    gone: set[int] = set()
+    for k, let in enumerate(lets):
+        if not isinstance(let.op, anf.Comp):
+            continue
+        own = {a.var for a in let.op.axes}
+        body: list[anf.Let] = []
+        for inner in let.op.body.lets:
+            made = makers.get(inner.op.array) if isinstance(inner.op, anf.Read) else None
+            if made is not None and isinstance(inner.op, anf.Read):
+                places = [a for e in inner.op.index if (a := e.atom) is not None]
+                if len(places) == len(inner.op.index) == len(own) and {*places} == own:
+                    inner = anf.Let(inner.vars, _element(lets[made].op, places), inner.span)
+                    gone.add(made)
+            body.append(inner)
+        if any(a is not b for a, b in zip(body, let.op.body.lets, strict=True)):
+            op = replace(let.op, body=anf.Block(tuple(body), let.op.body.results))
+            lets[k] = anf.Let(let.vars, op, let.span)
+    return anf.Block(tuple([let for k, let in enumerate(lets) if k not in gone]), block.results) if gone else block
+
+
+def _is_reduction(let: anf.Let) -> bool:
+    """Tells whether a let makes an array whose elements are reductions over axes, of scalars that always exist."""
+    match let.op:
+        case anf.Comp(destinations=(anf.Reduce(index=index, monoid=monoid, into=None, after=None, shape=shape),)) as op:
+            kept = [e.atom for e in index]
+            ends = {a.var: a for a in op.axes}
+            whole = all(
+                a in ends and ends[a].lows == (anf.ZERO,) and ends[a].highs == (size,)
+                for a, size in zip(kept, shape, strict=True)
+            )
+            plain = whole and len({*kept}) == len(kept) and 0 < len(kept) < len(ends)
+            return plain and monoid in COMBINE and not _may_fail(let) and not _has_comps(op.body)
+        case _:
+            return False
+
+
+def _element(op: anf.Op, places: Sequence[anf.Atom]) -> anf.Comp:
+    """The reduction that gives one element of such an array."""
+    assert isinstance(op, anf.Comp)
+    (d,) = op.destinations
+    kept = {e.atom: place for e, place in zip(d.index, places, strict=True)}
+    axes = tuple([a for a in op.axes if a.var not in kept])
+    monoid = d.monoid if isinstance(d, anf.Reduce) else "sum"
+    env = {v: place for v, place in kept.items() if isinstance(v, anf.Var)}
+    one = Renaming(env, renew=True).op(anf.Comp(axes, op.body, (anf.Reduce((), (), monoid),)))
+    assert isinstance(one, anf.Comp)
+    return one
 
 
 def rows_in_place(block: anf.Block) -> anf.Block:
