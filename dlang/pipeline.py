@@ -54,6 +54,7 @@ from dlang.optimize.one_element import one_element
 from dlang.optimize.ownership import ownership
 from dlang.optimize.parts import parts
 from dlang.optimize.reads_first import early_reads
+from dlang.optimize.running_powers import running_powers
 from dlang.optimize.short_axes import short_axes
 from dlang.optimize.simplify import simplify
 from dlang.optimize.sink_products import sink_products
@@ -152,6 +153,7 @@ PASSES: tuple[CorePass, ...] = (
     _plain("short_axes", short_axes, NORMAL, "writes out short axes of known length"),
     _plain("vectorise_loops", vectorise_loops, NORMAL,
            "does loops at once whose iterations are independent or only accumulate"),
+    _plain("running_powers", running_powers, NORMAL, "keeps powers of one number from one term of a sum to the next"),
     _plain("distribute", distribute, NORMAL, "splits comprehensions into perfect nests", gives=_NESTS),
     _plain("narrow", narrow, NORMAL, "computes where they are read elements of which few are read", needs=_NESTS,
            exact=True),

@@ -158,6 +158,7 @@ fn main(x: f64) -> f64 = h(if x > 0.5 { A(x) } else { B(2.0 * x) })
     ),
     "short_axes": ("fn main(x: f64[n, 3]) -> f64 { let d = x[..n] * 2.0; sum(sin(d), axis = 1)[0] }"),
     "vectorise_loops": "fn main(r: f64[n]) -> f64[n, 2] = [[a * 2.0, sin(a)] for a in r]",
+    "running_powers": "fn main(c: f64[k], x: f64[n]) -> f64[n] = [sum(c[j] * x[i] ** j for j) for i]",
     "distribute": "fn main(x: f64[3, n]) -> f64[3] = [sum(x[i]) for i < 3]",
     "narrow": "fn main(x: f64[n, n]) -> f64 { let a = exp(x); sum(a[i, i] for i < n) }",
     "limits": SUM_OF_EXPONENTIALS,

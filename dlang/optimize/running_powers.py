@@ -1,0 +1,170 @@
+"""Sums over powers of one number keep the power from one term to the next.
+
+    y[i] = sum(c[j] * x[i] ** j for j < k)    becomes    for j < k (p = 1, s = 0) { s += c[j] * p; p *= x[i] }
+
+for each i: a recurrence at many points, whose terms take two multiplications however large j is. The exponent grows by
+one from term to term, from 0 or more, and what is raised depends on all axes around the sum: where another factor has
+an axis of its own, the powers are a matrix that many rows share, and their sums a product (`contractions.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from dlang.ir import anf
+from dlang.ir.comprehension_queries import sizes_named, slope
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import map_blocks, map_bodies, mentioned, parts, walk, with_lets, with_op
+from dlang.ir.types import dtype_of
+from dlang.ops.dtypes import WHOLE
+
+Depends = Mapping[anf.Var, frozenset[anf.Var]]
+"""The axes of comprehensions around that variables depend on, axes themselves included."""
+
+
+def running_powers(program: anf.Program) -> anf.Program:
+    """The program with such sums as loops at each point of the axes around them."""
+
+    def body(block: anf.Block) -> anf.Block:
+        raised = any(isinstance(let.op, anf.Prim) and let.op.name == "powi" for let in walk(block))
+        return _Search().block(block)[0] if raised else block
+
+    return map_bodies(program, body)
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """around: the axes of comprehensions around what is looked at."""
+
+    depends: dict[anf.Var, frozenset[anf.Var]] = field(default_factory=dict)
+    around: frozenset[anf.Var] = frozenset()
+
+    def block(self, block: anf.Block) -> tuple[anf.Block, frozenset[anf.Var]]:
+        """A block with loops for such sums, and the axes that it depends on."""
+        lets: list[anf.Let] = []
+        every = frozenset[anf.Var]()
+        for let in block.lets:
+            inner, own = self, frozenset[anf.Var]()
+            if isinstance(let.op, anf.Comp):
+                own = frozenset(a.var for a in let.op.axes)
+                self.depends.update((v, frozenset((v,))) for v in own)
+                inner = replace(self, around=self.around | own)
+            on = _axes(_mentioned_outside_of_blocks(let.op), self.depends)
+
+            def done(b: anf.Block, inner: _Search = inner) -> anf.Block:
+                nonlocal on
+                new, axes = inner.block(b)
+                on |= axes
+                return new
+
+            op = map_blocks(let.op, done)
+            new = with_op(let, let.vars, op)
+            looped = _looped(new, op, self.depends, inner.around) if isinstance(op, anf.Comp) else None
+            lets += looped or [new]
+            self.depends.update(dict.fromkeys(let.vars, on - own))
+            every |= on - own
+        return with_lets(block, lets, block.results), every | _axes(block.results, self.depends)
+
+
+def _mentioned_outside_of_blocks(op: anf.Op) -> list[anf.Atom]:
+    """What an operation uses outside of its blocks."""
+    of_op = parts(op)
+    return [*of_op.atoms, *(v for size in of_op.sizes for v in size.atoms())]
+
+
+def _axes(used: Iterable[anf.Atom], depends: Depends) -> frozenset[anf.Var]:
+    return frozenset[anf.Var]().union(*(depends.get(v, frozenset()) for v in used if isinstance(v, anf.Var)))
+
+
+def _looped(let: anf.Let, op: anf.Comp, depends: Depends, around: frozenset[anf.Var]) -> list[anf.Let] | None:
+    """The lets of a sum over powers with a loop in the place of its axis; None if it is no such sum."""
+    if not all(isinstance(d, anf.Reduce) and d.monoid == "sum" and d.after is None for d in op.destinations):
+        return None
+    if not all(isinstance(inner.op, anf.Prim | anf.Cast | anf.IndexExpr | anf.Read) for inner in op.body.lets):
+        return None
+    if any(dtype_of(v) not in WHOLE for inner in op.body.lets for v in inner.vars):
+        return None
+    if len(op.axes) == 1 and any(d.shape for d in op.destinations):
+        return None
+    for axis in op.axes:
+        powers = _powers(op, axis, depends, around - {axis.var})
+        if powers:
+            return _as_loop(let, op, axis, powers)
+    return None
+
+
+def _powers(op: anf.Comp, axis: anf.Axis, depends: Depends, around: frozenset[anf.Var]) -> list[anf.Let]:
+    """The powers whose exponent grows by one along an axis, of numbers that depend on all others around; none if the
+    axis can't be a loop."""
+    others = [a for a in op.axes if a is not axis]
+    ends = [e for a in others for e in (*a.lows, *a.highs)] + [e for d in op.destinations for e in d.index]
+    if len(axis.lows) != 1 or len(axis.highs) != 1 or any(e.mentions((axis.var,)) for e in ends):
+        return []
+    named = {axis.var: anf.poly(axis.var), **sizes_named(op.body)}
+    powers: list[anf.Let] = []
+    for let in op.body.lets:
+        match let.op:
+            case anf.Prim("powi", (anf.Var() as x, anf.Var() as exponent)) if exponent in named:
+                first = named[exponent].substitute({axis.var: axis.lows[0]}.get).constant
+                grows = slope(named[exponent], axis.var) == 1
+                if (
+                    grows
+                    and first is not None
+                    and first >= 0
+                    and dtype_of(x) in anf.FLOATS
+                    and around
+                    and depends.get(x) == around
+                ):
+                    powers.append(let)
+            case _:
+                pass
+    return powers
+
+
+def _as_loop(let: anf.Let, op: anf.Comp, axis: anf.Axis, powers: Sequence[anf.Let]) -> list[anf.Let]:
+    named = {axis.var: anf.poly(axis.var), **sizes_named(op.body)}
+    changing: set[anf.Var] = {axis.var}
+    before: list[anf.Let] = []
+    terms: list[anf.Let] = []
+    for inner in op.body.lets:
+        if changing.isdisjoint(mentioned(inner.op)):
+            before.append(inner)
+        else:
+            changing.update(inner.vars)
+            if not any(inner is p for p in powers):
+                terms.append(inner)
+    init: list[anf.Atom] = []
+    following: list[anf.Atom] = []
+    for power in powers:
+        assert isinstance(power.op, anf.Prim)
+        (x, exponent), (var,) = power.op.args, power.vars
+        assert isinstance(exponent, anf.Var)
+        start = named[exponent].substitute({axis.var: axis.lows[0]}.get).constant
+        first, again = anf.fresh(var.name, var.type), anf.fresh(var.name, var.type)
+        before.append(anf.Let((first,), anf.Prim("powi", (x, anf.Lit(int(start or 0), "i64"))), power.span))
+        terms.append(anf.Let((again,), anf.Prim("mul", (var, x)), power.span))
+        init.append(first)
+        following.append(again)
+    totals = [anf.fresh("s", anf.Scalar(dtype_of(r))) for r in op.body.results]
+    for total, value in zip(totals, op.body.results, strict=True):
+        new = anf.fresh("s", total.type)
+        terms.append(anf.Let((new,), anf.Prim("add", (total, value)), let.span))
+        init.append(anf.Lit(0.0, dtype_of(total)) if dtype_of(total) in anf.FLOATS else anf.Lit(0, dtype_of(total)))
+        following.append(new)
+    params = (*(p.vars[0] for p in powers), *totals)
+    loop = anf.For(
+        axis.var, axis.lows[0], axis.highs[0], params, tuple(init), anf.Block(tuple(terms), tuple(following))
+    )
+    results = tuple([anf.fresh(p.name, p.type) for p in params])
+    block = anf.Block((*before, anf.Let(results, loop, let.span)), results[len(powers) :])
+    axes = tuple([a for a in op.axes if a is not axis])
+    if not axes:
+        return [*before, anf.Let((*results[: len(powers)], *let.vars), loop, let.span)]
+    kept = {v for d in op.destinations for e in d.index for v in e.atoms()}
+    whole = {a.var for a in axes} <= kept
+    destinations = [
+        replace(d, monoid="set") if whole and isinstance(d, anf.Reduce) and d.into is None else d
+        for d in op.destinations
+    ]
+    return [anf.Let(let.vars, Renaming({}, renew=True).op(anf.Comp(axes, block, tuple(destinations))), let.span)]
