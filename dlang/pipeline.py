@@ -35,6 +35,7 @@ from dlang.optimize.coalesce_writes import coalesce_writes
 from dlang.optimize.common_calls import common_calls
 from dlang.optimize.compared_axes import compared_axes
 from dlang.optimize.contractions import contractions
+from dlang.optimize.counted_calls import counted_calls
 from dlang.optimize.cse import cse
 from dlang.optimize.dce import dce
 from dlang.optimize.dead_fill import dead_fill
@@ -131,6 +132,9 @@ PASSES: tuple[CorePass, ...] = (
     _plain("common_calls", common_calls, NORMAL, "calls once what both arms of a branch call last", exact=True),
     Pass("inline", lambda program, to: inline(program, to.entries), NORMAL,
          "puts bodies of functions in the place of calls, callees before callers", exact=True),
+    _plain("counted_calls", counted_calls, NORMAL, "makes loops of recursion that counts", exact=True),
+    Pass("inline", lambda program, to: inline(program, to.entries), NORMAL,
+         "puts bodies of functions in the place of calls, callees before callers", exact=True, again=True),
     _plain("parts", parts, NORMAL, "hands recursive functions a whole array and an offset in place of a part",
            exact=True),
     _plain("index_checks", remove_index_checks, NORMAL, "removes checks of indices that loops and conditions prove",

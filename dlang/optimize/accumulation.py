@@ -480,7 +480,7 @@ def _elements(lets: Lets, param: anf.Var, result: anf.Atom, loop: anf.For) -> tu
 
 
 def _of_an_arm(op: anf.If, arm: anf.Block, param: anf.Var, loop: anf.For) -> _Term | None:
-    """What one arm of a branch adds at each point of a comprehension, and 0 where the other is taken.
+    """The term that one arm of a branch adds at each point of a comprehension, and 0 where the other is taken.
 
     The places have to be in range whatever the condition is, and what the arm computes is computed at each point.
     """

@@ -68,7 +68,7 @@ class _Search:
 
 
 def _mentioned_outside_of_blocks(op: anf.Op) -> list[anf.Atom]:
-    """What an operation uses outside of its blocks."""
+    """The atoms that an operation uses outside of its blocks."""
     of_op = parts(op)
     return [*of_op.atoms, *(v for size in of_op.sizes for v in size.atoms())]
 

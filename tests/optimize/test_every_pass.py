@@ -148,6 +148,10 @@ fn main(x: f64) -> f64 = h(if x > 0.5 { A(x) } else { B(2.0 * x) })
     "jump_threading": "fn main(x: f64, k: i64) -> f64 {\n  if k < 2 { return x }\n  let y = sin(x)\n  y * y + 1.0\n}",
     "dce": "fn main(x: f64[3, n]) -> f64[3] = [sum(x[i]) for i < 3]",
     "early_reads": "fn main(x: f64[2]) -> f64[2] { var a = x; let old = a; a[0] = 2.0; a[1] *= old[0]; a }",
+    "counted_calls": (
+        "fn p(c: f64[k], x: f64, j: i64) -> f64 = if j == k { 0.0 } else { c[j] + x * p(c, x, j + 1) }\n"
+        "fn main(c: f64[k], x: f64) -> f64 = p(c, x, 0)"
+    ),
     "hoist": "fn main(x: f64[n], w: f64[n]) -> f64 { let y = [sum(w) * v + w[0] for v in x]; y[2] }",
     "compared_axes": (
         "fn main(x: f64[n], label: i64[n], k: size) -> f64[k] = [sum(where(label == g, x, 0.0)) for g < k]"

@@ -114,7 +114,8 @@ def _the_one_here() -> processors.Processor:
 @cache
 def processor() -> str:
     """Identifies what machine code depends on beside its text: the processor, and the compiler behind this file."""
-    made_by = [Path(file).read_text(encoding="utf-8") for file in (__file__, processors.__file__)]
+    here = Path(__file__)
+    made_by = [file.read_text(encoding="utf-8") for file in (here, here.with_name("processors.py"))]
     return digest(_features(), _asked_for(), _library(), *made_by)
 
 

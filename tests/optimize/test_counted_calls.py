@@ -1,0 +1,136 @@
+"""Recursion that counts becomes a loop: which does, and that values, derivatives and refusals stay."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dlang
+from dlang.ir.call_graph import recursive_functions
+from dlang.pipeline import NAMED, optimise, run_passes
+from tests.specialize.support import lowered
+
+PROGRAM = """
+fn horner(c: f64[k], x: f64, j: i64) -> f64 = if j == k { 0.0 } else { c[j] + x * horner(c, x, j + 1) }
+fn by_horner(c: f64[k], x: f64) -> f64 = horner(c, x, 0)
+
+fn added(c: f64[k], i: i64, n: i64) -> f64 = if i >= n { 0.0 } else { sin(c[i]) + added(c, i + 1, n) }
+fn by_order(c: f64[k], x: f64) -> f64 = x * added(c, 0, k)
+
+fn less(c: f64[k], x: f64, i: i64) -> f64 = if i < k { less(c, x * c[i] + 0.5, i + 1) } else { x }
+fn by_state(c: f64[k], x: f64) -> f64 = less(c, x, 0)
+
+fn down(c: f64[k], x: f64, i: i64) -> f64 = if i > 0 { cos(x) * down(c, x, i - 1) + c[i - 1] } else { x }
+fn by_descent(c: f64[k], x: f64) -> f64 = down(c, x, k)
+
+fn to_a_bound(x: f64, i: i64) -> f64 = if i <= 3 { x } else { x * to_a_bound(x, i - 1) + f64(i) }
+fn by_bound(c: f64[k], x: f64) -> f64 = to_a_bound(x, k + 2) + sum(c)
+
+fn mapped(v: f64[n], i: i64) -> f64[n] = if i == 0 { v } else { mapped(sin(v) * 1.5, i - 1) }
+fn by_array(c: f64[k], x: f64) -> f64 = sum(mapped(c * x, 5))
+
+fn array_after(v: f64[n], i: i64) -> f64[n] = if i == 0 { v } else { array_after(v, i - 1) * v + f64(i) }
+fn by_array_after(c: f64[k], x: f64) -> f64 = sum(array_after(c * x, 4))
+
+struct Point { x: f64, v: f64 }
+fn moved(p: Point, i: i64) -> Point =
+  if 0 == i { p } else { moved(Point(x = p.x + 0.1 * p.v, v = p.v - 0.1 * sin(p.x)), i - 1) }
+fn by_struct(c: f64[k], x: f64) -> f64 = sum(moved(Point(x = v, v = x), 6).x ** 2 for v in c)
+
+fn twice(c: f64[k], x: f64, i: i64) -> f64 = if i == 0 { x } else { twice(c, x, i - 1) * 0.5 + twice(c, x, i - 1) }
+fn two_calls(c: f64[k], x: f64) -> f64 = twice(c, x, 3)
+
+fn halved(x: f64, i: i64) -> f64 = if i == 0 { x } else { sin(halved(x, i // 2)) }
+fn by_halves(c: f64[k], x: f64) -> f64 = halved(x, k)
+
+fn other(x: f64, i: i64) -> f64 = if i == 0 { x } else { x * other(sin(x), i - 1) }
+fn with_state_after(c: f64[k], x: f64) -> f64 = other(x, k)
+
+fn second(c: f64[k], x: f64) -> f64[k] = grad(by_horner)(c, x)
+fn curved(c: f64[k], x: f64) -> f64 = sum(second(c, x) ** 2)
+"""
+LOOPS = [
+    "by_horner", "by_order", "by_state", "by_descent", "by_bound", "by_array", "by_array_after", "by_struct",
+]  # fmt: skip
+CALLS = ["two_calls", "by_halves", "with_state_after"]
+COMPILED, MEANING = dlang.compile(PROGRAM), dlang.compile(PROGRAM, backend="interp")
+
+
+def recursion(name: str) -> frozenset[str]:
+    """The functions that call themselves when recursion that counts has become loops."""
+    found = lowered(PROGRAM, name)
+    program = run_passes(found.program, [found.entry.name], [NAMED["inline"], NAMED["counted_calls"]])
+    return frozenset(recursive_functions(program))
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_recursion_that_counts_is_a_loop(name: str) -> None:
+    assert not recursion(name)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_other_recursion_stays(name: str) -> None:
+    assert recursion(name)
+
+
+@pytest.mark.parametrize("name", [*LOOPS, *CALLS, "curved"])
+def test_values_and_gradients_stay(name: str) -> None:
+    rng = np.random.default_rng(0)
+    for k in (1, 2, 5, 9):
+        c, x = rng.normal(size=k), rng.normal()
+        f, g = getattr(COMPILED, name), getattr(MEANING, name)
+        np.testing.assert_allclose(f(c, x), g(c, x), rtol=1e-12)
+        for wrt in "cx":
+            got, wanted = (dlang.grad(h, wrt=wrt)(c, x) for h in (f, g))
+            np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-12)
+
+
+def refusal(program: Any, *args: Any) -> str:
+    with pytest.raises(dlang.DlangError) as failure:
+        program(*args)
+    return str(failure.value)
+
+
+CHECKED = """
+fn down(c: f64[k], j: i64, n: i64) -> f64 = if j == n { c[j] } else { c[j] * down(c, j + 1, n) / c[j + 1] }
+fn main(c: f64[k], n: i64) -> f64 = down(c, 0, n)
+"""
+
+
+def test_what_a_call_checks_is_checked() -> None:
+    c = np.arange(1.0, 5.0)
+    compiled, meaning = dlang.compile(CHECKED).main, dlang.compile(CHECKED, backend="interp").main
+    np.testing.assert_allclose(compiled(c, 3), meaning(c, 3), rtol=1e-14)
+    for program in (compiled, meaning):  # one of the checks that fail is reported
+        assert "is out of range for axis 0 of size 4" in refusal(program, c, 9)
+
+
+ENDLESS = """
+fn to_zero(x: f64, i: i64) -> f64 = if i == 0 { x } else { 0.5 * to_zero(x, i - 1) }
+fn past(x: f64, i: i64) -> f64 = if i > 4 { x } else { 0.5 * past(x, i + 1) }
+"""
+
+
+def test_a_number_that_never_comes_to_its_end_is_refused() -> None:
+    program = dlang.compile(ENDLESS)
+    assert program.to_zero(1.0, 3) == 0.125
+    message = refusal(program.to_zero, 1.0, -1)
+    assert message.startswith("error[E0805]: the stack is exhausted: `")
+    assert "to_zero` never comes to its end from -1" in message
+
+
+def test_recursion_that_counts_needs_no_stack() -> None:
+    program = dlang.compile(ENDLESS)
+    assert program.to_zero(1.0, 3_000_000) == 0.0
+    assert program.past(1.0, -3_000_000) == 0.0 and program.past(1.0, 7) == 1.0
+    assert dlang.grad(program.to_zero, wrt="x")(1.0, 20) == 0.5**20
+
+
+def test_points_of_a_recursion_that_counts_go_at_once() -> None:
+    text = PROGRAM + "fn all(c: f64[k], x: f64[n]) -> f64[n] = [horner(c, v, 0) for v in x]"
+    found = lowered(text, "all")
+    assert not recursive_functions(optimise(found.program, [found.entry.name], verify=True))
+    assert re.search(r"loop \S+ in \S+ by \d+", dlang.compile(text).all.ir("loops"))
