@@ -536,8 +536,11 @@ def _cheap_where_read(loop: anf.For) -> anf.Block:
 def _sums_where_read(block: anf.Block) -> anf.Block:
     """The block, with reductions of which each element is read once, at a point of its own, computed at that point."""
     lets = list(block.lets)
+    reductions = [k for k, let in enumerate(lets) if _is_reduction(let)]
+    if not reductions:
+        return block
     uses = count_uses(block)
-    makers = {let.vars[0]: k for k, let in enumerate(lets) if _is_reduction(let) and uses[let.vars[0]] == 1}
+    makers = {v: k for k in reductions for v in lets[k].vars if uses[v] == 1}
     gone: set[int] = set()
     for k, let in enumerate(lets):
         if not isinstance(let.op, anf.Comp):

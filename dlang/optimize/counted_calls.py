@@ -17,7 +17,7 @@ Other recursion stays until derivatives are expanded (`tailcalls.py`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dlang.ir import anf
@@ -26,13 +26,14 @@ from dlang.ir.call_graph import recursive_functions
 from dlang.ir.substitution import refresh
 from dlang.ir.traverse import type_vars, walk
 from dlang.ir.types import I64
-from dlang.ops.primitives import SWAPPED
+from dlang.ops.primitives import GAPS, OPPOSITE, SWAPPED
+from dlang.optimize.inline import inline
 
 STACK_EXHAUSTED = "E0805"
 
 
-def counted_calls(program: anf.Program) -> anf.Program:
-    """The program with loops in the place of recursion that counts."""
+def counted_calls(program: anf.Program, entries: Sequence[str]) -> anf.Program:
+    """The program with loops in the place of recursion that counts, and of calls of these functions."""
     recursive = recursive_functions(program)
     if not recursive:
         return program
@@ -41,7 +42,9 @@ def counted_calls(program: anf.Program) -> anf.Program:
         name: _looped(f) if name in recursive and finished(name) is not f else f
         for name, f in program.functions.items()
     }
-    return replace(program, functions=functions)
+    if all(f is program.functions[name] for name, f in functions.items()):
+        return program
+    return inline(replace(program, functions=functions), entries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ def _recursion(f: anf.Function) -> _Recursion | None:
     asked, last = f.body.lets
     match asked.op, last.op:
         case anf.Prim(name, (a, b)), anf.If(condition, then, otherwise) if (
-            asked.vars == (condition,) and last.vars == f.body.results and name in _ENDS
+            asked.vars == (condition,) and last.vars == f.body.results and name in OPPOSITE
         ):
             pass
         case _:
@@ -114,29 +117,31 @@ def _recursion(f: anf.Function) -> _Recursion | None:
     base = otherwise if arm is then else then
     for x, end, test in ((a, b, name), (b, a, SWAPPED.get(name, name))):
         if arm is then:
-            test = _OPPOSITE.get(test, "")
+            test = OPPOSITE[test]
         position = next((k for k, p in enumerate(f.params) if p is x and p.type == I64), None)
         call = arm.lets[at].op
         assert isinstance(call, anf.Call)
         if position is None or not _stays(end, call, f):
             continue
         step = _step(call.args[position], x, arm)
-        if step is None or (step, test) not in _PAST:
+        past = None if step is None else _past(step, test)
+        if step is None or past is None:
             continue
-        made = _Recursion(f, position, step, end, _PAST[step, test], test == "eq", asked.op, arm, base, at)
+        made = _Recursion(f, position, step, end, past, test == "eq", asked.op, arm, base, at)
         changing = {x, *(f.params[k] for k in made.changing)}
+        changing.update(f.results)
         if any(v in changing for p in (*f.params, *f.results) for v in type_vars(p.type)):
             return None
         return made if made.is_last or not made.changing else None
     return None
 
 
-_ENDS = ("eq", "ne", "lt", "le", "gt", "ge")
-_OPPOSITE = {"ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
-_PAST: Mapping[tuple[int, str], int] = {
-    (1, "eq"): 0, (-1, "eq"): 0, (1, "ge"): 0, (1, "gt"): 1, (-1, "le"): 0, (-1, "lt"): 1
-}  # fmt: skip
-"""By the step, and the comparison of the number with the end that ends the recursion: how far beyond that is."""
+def _past(step: int, test: str) -> int | None:
+    """How far beyond its end a number is with which a comparison first holds; None if steps do not come to that."""
+    if test == "eq":
+        return 0
+    sign, rest = GAPS.get(test, (step, 0))
+    return -rest if sign == -step else None
 
 
 def _is_reference(var: anf.Var) -> bool:

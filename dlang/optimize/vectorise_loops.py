@@ -141,6 +141,8 @@ def _in_steps(let: anf.Let, loop: anf.For) -> list[anf.Let]:
     So all iterations do one step before any does the next: an iteration neither reads the state nor changes what
     another does.
     """
+    if loop.early or sum(bool(_written(inner)) for inner in loop.body.lets) < 2:
+        return []
     loop = replace(loop, body=rows_in_place(loop.body))
     named = sizes_named(loop.body)
     state: dict[anf.Atom, int] = {p: k for k, p in enumerate(loop.params)}
@@ -164,7 +166,7 @@ def _in_steps(let: anf.Let, loop: anf.For) -> list[anf.Let]:
         steps.append((number, inner, array))
         state[inner.vars[0]] = number
         places[number] = places.get(number, own) & own
-    if loop.early or len(steps) < 2 or len(places) < len(loop.params) or not all(places.values()):
+    if len(steps) < 2 or len(places) < len(loop.params) or not all(places.values()):
         return []
     if any(state.get(r) != k for k, r in enumerate(loop.body.results)):
         return []

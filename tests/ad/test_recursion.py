@@ -13,7 +13,7 @@ from dlang.tools.dlc import main
 from tests.ad.recursive import check, cost
 from tests.specialize.support import lowered
 
-POWER = "fn power(x: f64, n: i64) -> f64 = if n == 0 { 1.0 } else { x * power(x, n - 1) }\n"
+POWER = "fn power(x: f64, n: i64) -> f64 = if n == 0 or n < 0 { 1.0 } else { x * power(x, n - 1) }\n"
 VALUES = np.array([0.7, 1.3, -0.4, 2.1, 0.9])
 
 CASES: dict[str, tuple[str, list[Any], list[int]]] = {

@@ -170,7 +170,7 @@ fn main(x: f64) -> f64 = h(if x > 0.5 { A(x) } else { B(2.0 * x) })
     "cofactors": "import linalg { det }\nfn main(a: f64[n, n]) -> f64[n, n] = grad(|a: f64[n, n]| det(a))(a)",
     "batch_outer_products": TREES,
     "tail_calls": (
-        "fn main(d: i64, x: f64[n], w: f64[n]) -> f64[n] = if d == 0 { x } else { main(d - 1, sin(x) * w, w) }"
+        "fn main(d: i64, x: f64[n], w: f64[n]) -> f64[n] = if d == 0 or d < 0 { x } else { main(d - 1, sin(x) * w, w) }"
     ),
     "slice_writes": RECURRENT,
     "sink_products": RECURRENT,

@@ -21,7 +21,7 @@ SOURCE = """fn checked(x: f64) -> f64 {
 fn middle(x: f64) -> f64 = checked(x) + 1.0
 fn outer(x: f64[n]) -> f64 = sum(middle(v) for v in x)
 fn twice(x: f64[n]) -> f64 = outer(x) + outer([2.0 * v for v in x])
-fn down(n: i64) -> f64 = if n == 0 { middle(9.0) } else { 1.0 + down(n - 1) }
+fn down(n: i64) -> f64 = if n == 0 or n < 0 { middle(9.0) } else { 1.0 + down(n - 1) }
 fn one() -> f64 = outer([1.0, 5.0])
 fn two() -> f64 = twice([1.0, 2.0])
 fn slope(x: f64[n]) -> f64[n] = grad(outer)(x)
