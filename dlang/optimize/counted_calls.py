@@ -24,7 +24,7 @@ from dlang.ir import anf
 from dlang.ir.builder import Builder, i64
 from dlang.ir.call_graph import recursive_functions
 from dlang.ir.substitution import refresh
-from dlang.ir.traverse import type_vars, walk
+from dlang.ir.traverse import mentioned, type_vars, walk
 from dlang.ir.types import I64
 from dlang.ops.primitives import GAPS, OPPOSITE, SWAPPED
 from dlang.optimize.inline import inline
@@ -108,6 +108,8 @@ def _recursion(f: anf.Function) -> _Recursion | None:
         case _:
             return None
     if not all(isinstance(v.type, anf.Scalar | anf.Array) and not _is_reference(v) for v in (*f.params, *f.results)):
+        return None
+    if condition in {*mentioned(then), *mentioned(otherwise), *then.results, *otherwise.results}:
         return None
     calls = [(arm, k) for arm in (then, otherwise) for k, let in enumerate(arm.lets) if _calls(let, f.name)]
     every = sum(_calls(let, f.name) for let in walk(f.body))

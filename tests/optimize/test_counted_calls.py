@@ -49,13 +49,19 @@ fn by_halves(c: f64[k], x: f64) -> f64 = halved(x, k)
 fn other(x: f64, i: i64) -> f64 = if i == 0 { x } else { x * other(sin(x), i - 1) }
 fn with_state_after(c: f64[k], x: f64) -> f64 = other(x, k)
 
+fn asked(x: f64, i: i64) -> f64 {
+  let ends = i == 0
+  if ends { x } else { x * asked(x, i - 1) + (if ends { 1.0 } else { 2.0 }) }
+}
+fn condition_used(c: f64[k], x: f64) -> f64 = asked(x, k)
+
 fn second(c: f64[k], x: f64) -> f64[k] = grad(by_horner)(c, x)
 fn curved(c: f64[k], x: f64) -> f64 = sum(second(c, x) ** 2)
 """
 LOOPS = [
     "by_horner", "by_order", "by_state", "by_descent", "by_bound", "by_array", "by_array_after", "by_struct",
 ]  # fmt: skip
-CALLS = ["two_calls", "by_halves", "with_state_after"]
+CALLS = ["two_calls", "by_halves", "with_state_after", "condition_used"]
 COMPILED, MEANING = dlang.compile(PROGRAM), dlang.compile(PROGRAM, backend="interp")
 
 
