@@ -105,9 +105,10 @@ def _the_one_here() -> processors.Processor:
     avx512 = bool(features.get("avx512f") and features.get("avx512vl"))
     bits = 512 if avx512 else 256 if features.get("avx2") else 128
     # of the processors in use only those of the x86 family may multiply and add in two operations alone
-    fma = platform.machine() not in ("x86_64", "AMD64", "i686", "x86") or bool(features.get("fma"))
+    x86 = platform.machine() in ("x86_64", "AMD64", "i686", "x86")
+    fma = not x86 or bool(features.get("fma"))
     cpu = llvm.get_host_cpu_name()
-    gathers = bits > 128 and not cpu.startswith("znver")  # those are microcode, and wait for each other
+    gathers = not (x86 and cpu.startswith("znver"))  # which are microcode there, and wait for each other
     return processors.Processor(processors.NATIVE, cpu, features.flatten(), names, bits, fma, avx512, gathers)
 
 
