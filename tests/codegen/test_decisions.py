@@ -32,7 +32,7 @@ fn logistic(x: f64, n: i64) -> f64 {
   for i < n { y = 3.2 * y * (1.0 - y) }
   y
 }
-fn power(x: f64, k: i64) -> f64 = if k == 0 { 1.0 } else { x * power(x, k - 1) }
+fn power(x: f64, k: i64) -> f64 = if k == 0 or k < 0 { 1.0 } else { x * power(x, k - 1) }
 fn powers(x: f64[n]) -> f64[n] = [power(v, 9) for v in x]
 fn counts(k: size, at: i64[n]) -> f64[k] {
   var c = zeros(k)

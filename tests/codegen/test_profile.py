@@ -48,7 +48,7 @@ fn until(x: f64) -> f64 {
   y
 }
 
-fn power(x: f64, n: i64) -> f64 = if n == 0 { 1.0 } else { x * power(x, n - 1) }
+fn power(x: f64, n: i64) -> f64 = if n == 0 or n < 0 { 1.0 } else { x * power(x, n - 1) }
 
 fn powers(x: f64[n], k: i64) -> f64[n] = [power(v, k) for v in x]
 

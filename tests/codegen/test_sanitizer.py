@@ -350,11 +350,11 @@ def test_a_program_that_measures_itself_is_checked(monkeypatch: pytest.MonkeyPat
     assert found.powers.profile(floats(10), 5).rows
 
 
-POWER = "fn power(x: f64, n: i64) -> f64 = if n == 0 { 1.0 } else { x * power(x, n - 1) }\n"
+POWER = "fn power(x: f64, n: i64) -> f64 = if n == 0 or n < 0 { 1.0 } else { x * power(x, n - 1) }\n"
 
 
 HANDED_ON = """
-fn total(x: f64[n], k: i64) -> f64 = if k <= 0 { sum(x) } else { total(x, k - 1) }
+fn total(x: f64[n], k: i64) -> f64 = if k == 0 or k < 0 { sum(x) } else { total(x, k - 1) }
 fn rest(x: f64[n], y: f64[m]) -> f64 = total(x[1..], 1) + y[0]
 """
 

@@ -13,7 +13,7 @@ fn short(x: f64[n]) -> f64 = sum(x * x)
 fn table(x: f64[n]) -> f64[n, n] = [[exp(x[i] * x[j]) for j] for i]
 fn number(x: f64) -> f64 = x * x + 1.0
 fn halved(x: f64) -> f64 { var y = x; while y > 1.0 { y = 0.5 * y }; y }
-fn deep(n: i64) -> i64 = if n == 0 { 0 } else { 1 + deep(n - 1) }
+fn deep(n: i64) -> i64 = if n == 0 or n < 0 { 0 } else { 1 + deep(n - 1) }
 fn shown(x: f64) { print("{x}") }
 fn triangle(x: f64[n]) -> f64 { var s = 0.0; for i < n { for j < i { s = sin(s + x[j]) } }; s }
 fn rows(x: f64[n, n], w: f64[n, n]) -> f64[n, n] = tanh(x @ w)

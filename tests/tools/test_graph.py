@@ -18,7 +18,7 @@ fn steps(x: f64[n], k: i64) -> f64[n] {
   y
 }
 fn choose(x: f64[n]) -> f64 = if sum(x) > 0.0 { sum(exp(x)) } else { 0.0 }
-fn depth(n: i64) -> i64 = if n == 0 { 0 } else { 1 + depth(n - 1) }
+fn depth(n: i64) -> i64 = if n == 0 or n < 0 { 0 } else { 1 + depth(n - 1) }
 fn pick(x: f64[n], k: i64) -> f64 = x[k]
 """
 
