@@ -73,20 +73,32 @@ def _comp(let: anf.Let, op: anf.Comp, opened: anf.Comp, known: Knowledge) -> Ite
 
 def _at_numbers(op: anf.Comp, k: int, known: Knowledge, let: anf.Let) -> list[anf.Let]:
     """The lets that give a result of a comprehension without an axis that is compared; none if it has none."""
+    code = pruned(op.body.lets, [op.body.results[k]])
+    for axis, place in _places(op, k, code):
+        if lets := _without(op, axis, place, code, k, known, let):
+            return lets
+    return []
+
+
+def is_compared(op: anf.Comp, k: int) -> bool:
+    """Tells whether a result is a sum of which an axis counts only where it is a number that data give."""
+    return any(True for _ in _places(op, k, pruned(op.body.lets, [op.body.results[k]])))
+
+
+def _places(op: anf.Comp, k: int, code: Sequence[anf.Let]) -> Iterator[tuple[anf.Axis, anf.Size]]:
+    """The axes that a result is compared with, and at which value each counts. code: that of the result."""
     value, destination = op.body.results[k], op.destinations[k]
     if not isinstance(destination, anf.Reduce) or destination.monoid != "sum":
-        return []
-    code = pruned(op.body.lets, [value])
+        return
     if not all(_is_plain(inner.op) for inner in code):
-        return []
+        return
     operations: dict[anf.Atom, anf.Op] = {v: _giving(inner.op, n) for inner in code for n, v in enumerate(inner.vars)}
     for x, y in _equal(value, operations):
         gap = _size(x, operations) - _size(y, operations)
         for axis in op.axes:
             place = _place(gap, axis, op.axes, code)
-            if place is not None and (lets := _without(op, axis, place, code, k, known, let)):
-                return lets
-    return []
+            if place is not None:
+                yield axis, place
 
 
 def _giving(op: anf.Op, n: int) -> anf.Op:

@@ -6,7 +6,7 @@ its own. A factor is used where it stands if it is a read by plain axes; a read 
 becomes a view, so a convolution is a product with the windows of its input; any other is computed first, into an array
 over its axes, if each of its elements serves several times. Factors of kept axes alone multiply the product afterwards.
 Dot products and products of small literal sizes stay loops. A choice between a value and 0, by a condition, is that
-value times 1 or 0: so a mask is a factor like others.
+value times 1 or 0: so a mask is a factor like others, unless it leaves one point of an axis (`compared_axes.py`).
 
 In an adjoint a product `zero_safe_mul(c, d)` is 0 where c is 0, though d may be infinite. A product of arrays knows
 nothing of that, and gives NaN there, which is found out (`unguarded.py`). A sum that stays a comprehension goes without
@@ -27,6 +27,7 @@ from dlang.ir.traverse import map_blocks, map_bodies, mentioned, with_lets, with
 from dlang.ir.types import dtype_of
 from dlang.ops import figures
 from dlang.ops.primitives import GUARDS
+from dlang.optimize.compared_axes import is_compared
 from dlang.optimize.producers import LightElements
 from dlang.optimize.unguarded import adds_many, checked
 
@@ -70,7 +71,8 @@ def _comp(let: anf.Let, op: anf.Comp, opened: anf.Comp, around: _Loops) -> Itera
         yield from _sum(let, op)
         return
     forms = [op, *([] if opened is op else [opened])]
-    masked = _with_masks(opened, around)
+    compared = any(is_compared(each, k) for each in forms for k in range(len(op.destinations)))
+    masked = opened if compared else _with_masks(opened, around)
     slices = [_Slice(each, extents, around) for each in (*forms, *([] if masked is opened else [masked]))]
     products_at = set()
     for k, destination in enumerate(op.destinations):

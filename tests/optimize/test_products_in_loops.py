@@ -103,8 +103,22 @@ fn what_another_row_is(x: f64[n], y: f64[k]) -> f64 {
   sum(z)
 }
 """
-COMPILED = {text: dlang.compile(text) for text in (PRODUCTS, OTHERS)}
-MEANING = {text: dlang.compile(text, backend="interp") for text in (PRODUCTS, OTHERS)}
+LABELS = """
+fn by_mask(x: f64[n, d], label: i64[n], k: size) -> f64[k, d] =
+  [sum(where(label[i] == g, x[i, j], 0.0) for i) for g < k, j < d]
+
+fn by_filter(x: f64[n, d], label: i64[n], k: size) -> f64[k, d] =
+  [sum(x[i, j] for i if label[i] == g) for g < k, j < d]
+
+fn by_branch(x: f64[n, d], label: i64[n], k: size) -> f64[k, d] =
+  [sum(if label[i] == g { x[i, j] ** 2 } else { 0.0 } for i) for g < k, j < d]
+
+fn slope_by_mask(x: f64[n, d], label: i64[n]) -> f64[n, d] = grad(|y: f64[n, d]| sum(by_mask(y, label, 9) ** 3))(x)
+
+fn slope_by_branch(x: f64[n, d], label: i64[n]) -> f64[n, d] = grad(|y: f64[n, d]| sum(by_branch(y, label, 9) ** 3))(x)
+"""
+COMPILED = {text: dlang.compile(text) for text in (PRODUCTS, OTHERS, LABELS)}
+MEANING = {text: dlang.compile(text, backend="interp") for text in (PRODUCTS, OTHERS, LABELS)}
 
 
 @cache
@@ -170,4 +184,14 @@ def test_other_loops_stay(name: str) -> None:
     for n in (0, 1, 6):
         args = rng.normal(size=n), rng.normal(size=4)
         got, wanted = (getattr(module[OTHERS], name)(*args) for module in (COMPILED, MEANING))
+        np.testing.assert_allclose(got, wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["by_mask", "by_filter", "by_branch", "slope_by_mask", "slope_by_branch"])
+def test_a_mask_that_leaves_one_point_of_an_axis_makes_no_product(name: str) -> None:
+    assert number(LABELS, name, Contract) == 0 and number(LABELS, name, Comp) == 0
+    rng = np.random.default_rng(0)
+    for n in (0, 1, 20):
+        args = rng.normal(size=(n, 3)), rng.integers(-1, 10, n), *([7] if name.startswith("by") else [])
+        got, wanted = (getattr(module[LABELS], name)(*args) for module in (COMPILED, MEANING))
         np.testing.assert_allclose(got, wanted, rtol=1e-12)
