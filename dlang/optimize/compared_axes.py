@@ -132,7 +132,7 @@ def _size(atom: anf.Atom, operations: Mapping[anf.Atom, anf.Op]) -> anf.Size:
 def _equal(value: anf.Atom, operations: Mapping[anf.Atom, anf.Op]) -> list[tuple[anf.Atom, anf.Atom]]:
     """The numbers that are equal wherever a value is not 0."""
     match operations.get(value):
-        case anf.Prim("select", (condition, x, y)) if _is_zero(y):
+        case anf.Prim("select", (condition, x, y)) if is_zero(y):
             return [*_held(condition, operations), *_equal(x, operations)]
         case anf.Prim("zero_safe_mul", (x, _)) | anf.Prim("neg", (x,)):
             return _equal(x, operations)
@@ -140,7 +140,7 @@ def _equal(value: anf.Atom, operations: Mapping[anf.Atom, anf.Op]) -> list[tuple
             return [*_equal(x, operations), *_equal(y, operations)]
         case anf.Cast(arg=x):
             return [*_held(x, operations), *_equal(x, operations)]
-        case anf.If(condition, _, otherwise) if _is_zero(otherwise.results[0]):
+        case anf.If(condition, _, otherwise) if is_zero(otherwise.results[0]):
             return _held(condition, operations)
         case _:
             return []
@@ -157,7 +157,8 @@ def _held(condition: anf.Atom, operations: Mapping[anf.Atom, anf.Op]) -> list[tu
             return []
 
 
-def _is_zero(atom: anf.Atom) -> bool:
+def is_zero(atom: anf.Atom) -> bool:
+    """Tells whether an atom is a literal 0, of either sign."""
     return isinstance(atom, anf.Lit) and not isinstance(atom.value, str) and atom.value == 0
 
 

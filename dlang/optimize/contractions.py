@@ -27,7 +27,7 @@ from dlang.ir.traverse import map_blocks, map_bodies, mentioned, with_lets, with
 from dlang.ir.types import dtype_of
 from dlang.ops import figures
 from dlang.ops.primitives import GUARDS
-from dlang.optimize.compared_axes import is_compared
+from dlang.optimize.compared_axes import is_compared, is_zero
 from dlang.optimize.producers import LightElements
 from dlang.optimize.unguarded import adds_many, checked
 
@@ -71,9 +71,10 @@ def _comp(let: anf.Let, op: anf.Comp, opened: anf.Comp, around: _Loops) -> Itera
         yield from _sum(let, op)
         return
     forms = [op, *([] if opened is op else [opened])]
-    compared = any(is_compared(each, k) for each in forms for k in range(len(op.destinations)))
-    masked = opened if compared else _with_masks(opened, around)
-    slices = [_Slice(each, extents, around) for each in (*forms, *([] if masked is opened else [masked]))]
+    masked = _with_masks(opened, around)
+    if masked is not opened and not any(is_compared(each, k) for each in forms for k in range(len(op.destinations))):
+        forms.append(masked)
+    slices = [_Slice(each, extents, around) for each in forms]
     products_at = set()
     for k, destination in enumerate(op.destinations):
         recognised = ((s, s.products(s.op.body.results[k], destination)) for s in slices)
@@ -140,7 +141,7 @@ def _masked(let: anf.Let, condition: anf.Atom, pairs: list[tuple[anf.Atom, anf.A
     not, as products; none if one is no such choice."""
     lets: list[anf.Let] = []
     for var, (x, y) in zip(let.vars, pairs, strict=True):
-        chosen = x if _is_zero(y) else y if _is_zero(x) else None
+        chosen = x if is_zero(y) else y if is_zero(x) else None
         if chosen is None or not isinstance(var.type, anf.Scalar) or var.type.dtype not in ("f32", "f64"):
             return []
         one, zero = anf.Lit(1.0, var.type.dtype), anf.Lit(0.0, var.type.dtype)
@@ -148,10 +149,6 @@ def _masked(let: anf.Let, condition: anf.Atom, pairs: list[tuple[anf.Atom, anf.A
         lets.append(anf.Let((mask,), anf.Prim("select", (condition, *((one, zero) if chosen is x else (zero, one))))))
         lets.append(anf.Let((var,), anf.Prim("zero_safe_mul", (mask, chosen)), let.span))
     return lets
-
-
-def _is_zero(atom: anf.Atom) -> bool:
-    return isinstance(atom, anf.Lit) and repr(atom.value) in ("0", "0.0")
 
 
 def _added(products: list[_Product], result: anf.Var, like: anf.Let) -> Iterator[anf.Let]:
