@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from itertools import permutations
 
 from dlang.inequalities import Facts
-from dlang.ir.anf import Array, Axis, Function, Let, Lit, Scalar, Size, Type, Var, fresh, poly
+from dlang.ir.anf import Array, Atom, Axis, Block, Comp, Function, Let, Lit, Scalar, Size, Type, Var, fresh, poly
 from dlang.ir.builder import Builder
-from dlang.ir.traverse import free_vars
+from dlang.ir.traverse import free_vars, parts
 from dlang.polynomials import Coefficient, Poly, TooManyTerms
 
 Box = Mapping[Var, tuple[Size, Size]]  # axis -> least and greatest value, in what is not an axis
@@ -448,6 +448,38 @@ def dependencies(lets: Sequence[Let], axes: Sequence[Axis]) -> dict[Var, set[Var
         for v in let.vars:
             depends[v] = axes_of_let
     return depends
+
+
+Depends = dict[Var, frozenset[Var]]
+"""The axes that variables depend on, an axis on itself."""
+
+
+def axes_behind(block: Block, others: Iterable[Var] = ()) -> Depends:
+    """The axes of comprehensions around them that all variables of a block depend on, those in its blocks too.
+
+    others: variables from outside that are told like axes.
+    """
+    depends = {v: frozenset((v,)) for v in others}
+    _note_axes(block, depends)
+    return depends
+
+
+def _note_axes(block: Block, depends: Depends) -> frozenset[Var]:
+    """Notes on which axes the variables of a block depend; gives those that the block does."""
+    every = frozenset[Var]()
+    for let in block.lets:
+        own = frozenset(a.var for a in let.op.axes) if isinstance(let.op, Comp) else frozenset[Var]()
+        depends.update((v, frozenset((v,))) for v in own)
+        p = parts(let.op)
+        used = [*p.atoms, *(v for size in p.sizes for v in size.atoms())]
+        on = _axes_of(used, depends).union(*(_note_axes(inner, depends) for inner in p.blocks)) - own
+        depends.update(dict.fromkeys(let.vars, on))
+        every |= on
+    return every | _axes_of(block.results, depends)
+
+
+def _axes_of(used: Iterable[Atom], depends: Depends) -> frozenset[Var]:
+    return frozenset[Var]().union(*(depends.get(v, frozenset()) for v in used if isinstance(v, Var)))
 
 
 def far_fewer(points: Size, elements: Size) -> bool:

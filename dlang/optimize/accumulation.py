@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from dlang.ir import anf
-from dlang.ir.affine import Knowledge
+from dlang.ir.affine import Depends, Knowledge, axes_behind
 from dlang.ir.builder import Builder, shape_of
 from dlang.ir.comprehension_queries import point_of, sizes_named, slope
 from dlang.ir.costs import additions
@@ -147,9 +147,8 @@ def _has_a_product(lets: Lets, loop: anf.For) -> bool:
     """Tells whether iterations multiply something by a matrix that is the same for all of them, so that all of them
     together are one product of matrices: there is a sum with a factor that is computed from elements along an axis of
     the sum and another, but from nothing that differs between iterations."""
-    search = _Products()
-    search.depends.update((v, frozenset((v,))) for v in (loop.index, *loop.params))
-    return search.multiplies(lets, frozenset())
+    depends = axes_behind(anf.Block(lets, ()), (loop.index, *loop.params))
+    return _Products(depends).multiplies(lets, frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +156,7 @@ class _Products:
     """depends: the axes, and the index and the state of the loop, that variables are computed from. read: the axes in
     each index with which an element was read that a variable is computed from."""
 
-    depends: dict[anf.Var, frozenset[anf.Var]] = field(default_factory=dict)
+    depends: Depends
     read: dict[anf.Var, frozenset[frozenset[anf.Var]]] = field(default_factory=dict)
 
     def multiplies(self, lets: Lets, axes: frozenset[anf.Var]) -> bool:
@@ -168,17 +167,14 @@ class _Products:
         own: frozenset[anf.Var] = frozenset()
         if isinstance(let.op, anf.Comp):
             own = frozenset(a.var for a in let.op.axes)
-            self.depends.update((v, frozenset((v,))) for v in own)
         if any(self.multiplies(block.lets, axes | own) for block in op_blocks(let.op)):
             return True
         if isinstance(let.op, anf.Comp) and self._is_product(let.op, axes | own):
             return True
         used = mentioned(let.op)
-        on = frozenset[anf.Var]().union(*(self.depends.get(v, frozenset()) for v in used))
         read = frozenset[frozenset[anf.Var]]().union(*(self.read.get(v, frozenset()) for v in used))
         if isinstance(let.op, anf.Read):
             read |= {axes.intersection(v for size in let.op.index for v in size.atoms())}
-        self.depends.update(dict.fromkeys(let.vars, on))
         self.read.update(dict.fromkeys(let.vars, read))
         return False
 

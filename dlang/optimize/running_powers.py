@@ -9,18 +9,17 @@ an axis of its own, the powers are a matrix that many rows share, and their sums
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
 from dlang.ir import anf
+from dlang.ir.affine import Depends, axes_behind
 from dlang.ir.comprehension_queries import sizes_named, slope
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import map_blocks, map_bodies, mentioned, parts, walk, with_lets, with_op
+from dlang.ir.traverse import map_blocks, map_bodies, mentioned, walk, with_lets, with_op
 from dlang.ir.types import dtype_of
 from dlang.ops.dtypes import WHOLE
-
-Depends = Mapping[anf.Var, frozenset[anf.Var]]
-"""The axes of comprehensions around that variables depend on, axes themselves included."""
 
 
 def running_powers(program: anf.Program) -> anf.Program:
@@ -28,53 +27,21 @@ def running_powers(program: anf.Program) -> anf.Program:
 
     def body(block: anf.Block) -> anf.Block:
         raised = any(isinstance(let.op, anf.Prim) and let.op.name == "powi" for let in walk(block))
-        return _Search().block(block)[0] if raised else block
+        return _block(block, axes_behind(block), frozenset()) if raised else block
 
     return map_bodies(program, body)
 
 
-@dataclass(frozen=True, slots=True)
-class _Search:
-    """around: the axes of comprehensions around what is looked at."""
-
-    depends: dict[anf.Var, frozenset[anf.Var]] = field(default_factory=dict)
-    around: frozenset[anf.Var] = frozenset()
-
-    def block(self, block: anf.Block) -> tuple[anf.Block, frozenset[anf.Var]]:
-        """A block with loops for such sums, and the axes that it depends on."""
-        lets: list[anf.Let] = []
-        every = frozenset[anf.Var]()
-        for let in block.lets:
-            inner, own = self, frozenset[anf.Var]()
-            if isinstance(let.op, anf.Comp):
-                own = frozenset(a.var for a in let.op.axes)
-                self.depends.update((v, frozenset((v,))) for v in own)
-                inner = replace(self, around=self.around | own)
-            on = _axes(_mentioned_outside_of_blocks(let.op), self.depends)
-
-            def done(b: anf.Block, inner: _Search = inner) -> anf.Block:
-                nonlocal on
-                new, axes = inner.block(b)
-                on |= axes
-                return new
-
-            op = map_blocks(let.op, done)
-            new = with_op(let, let.vars, op)
-            looped = _looped(new, op, self.depends, inner.around) if isinstance(op, anf.Comp) else None
-            lets += looped or [new]
-            self.depends.update(dict.fromkeys(let.vars, on - own))
-            every |= on - own
-        return with_lets(block, lets, block.results), every | _axes(block.results, self.depends)
-
-
-def _mentioned_outside_of_blocks(op: anf.Op) -> list[anf.Atom]:
-    """The atoms that an operation uses outside of its blocks."""
-    of_op = parts(op)
-    return [*of_op.atoms, *(v for size in of_op.sizes for v in size.atoms())]
-
-
-def _axes(used: Iterable[anf.Atom], depends: Depends) -> frozenset[anf.Var]:
-    return frozenset[anf.Var]().union(*(depends.get(v, frozenset()) for v in used if isinstance(v, anf.Var)))
+def _block(block: anf.Block, depends: Depends, around: frozenset[anf.Var]) -> anf.Block:
+    """around: the axes of comprehensions around the block."""
+    lets: list[anf.Let] = []
+    for let in block.lets:
+        within = around.union(a.var for a in let.op.axes) if isinstance(let.op, anf.Comp) else around
+        op = map_blocks(let.op, partial(_block, depends=depends, around=within))
+        new = with_op(let, let.vars, op)
+        looped = _looped(new, op, depends, within) if isinstance(op, anf.Comp) else None
+        lets += looped or [new]
+    return with_lets(block, lets, block.results)
 
 
 def _looped(let: anf.Let, op: anf.Comp, depends: Depends, around: frozenset[anf.Var]) -> list[anf.Let] | None:
