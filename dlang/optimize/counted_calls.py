@@ -107,7 +107,8 @@ def _recursion(f: anf.Function) -> _Recursion | None:
             pass
         case _:
             return None
-    if not all(isinstance(v.type, anf.Scalar | anf.Array) and not _is_reference(v) for v in (*f.params, *f.results)):
+    types = [v.type for v in (*f.params, *f.results)]
+    if not all(isinstance(t, anf.Scalar | anf.Array) and not anf.is_reference(t.dtype) for t in types):
         return None
     if condition in {*mentioned(then), *mentioned(otherwise), *then.results, *otherwise.results}:
         return None
@@ -132,7 +133,7 @@ def _recursion(f: anf.Function) -> _Recursion | None:
         made = _Recursion(f, position, step, end, past, test == "eq", asked.op, arm, base, at)
         changing = {x, *(f.params[k] for k in made.changing)}
         changing.update(f.results)
-        if any(v in changing for p in (*f.params, *f.results) for v in type_vars(p.type)):
+        if any(v in changing for t in types for v in type_vars(t)):
             return None
         return made if made.is_last or not made.changing else None
     return None
@@ -144,10 +145,6 @@ def _past(step: int, test: str) -> int | None:
         return 0
     sign, rest = GAPS.get(test, (step, 0))
     return -rest if sign == -step else None
-
-
-def _is_reference(var: anf.Var) -> bool:
-    return not isinstance(var.type, anf.Scalar | anf.Array) or var.type.dtype not in anf.DTYPES
 
 
 def _calls(let: anf.Let, name: str) -> bool:
