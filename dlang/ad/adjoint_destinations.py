@@ -17,6 +17,9 @@ In y[o] = Σ f(… x[i] …) the adjoint of the read is x̄[i] += g at every poi
 
 Adjoints with equal axes are results of one comprehension. A contribution is added into an earlier one where that is
 cheaper than a pass of its own.
+
+Where elements of an array were set, its cotangent is that of the result, changed in place at them (`Setting`): a loop
+that sets a few elements in each iteration has an adjoint that changes as few in each.
 """
 
 from __future__ import annotations
@@ -64,6 +67,19 @@ class _Group:
     results: list[tuple[anf.Var, anf.Atom, anf.Destination]] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Elements that were set in an array at `index`: in the cotangent `bar` of the result they become g.
+
+    So that is the cotangent of the array before: g is what the values read of the same elements, or 0.
+    """
+
+    array: anf.Var
+    index: tuple[anf.Size, ...]
+    bar: anf.Var
+    g: anf.Atom
+
+
 @dataclass(slots=True)
 class _Placement:
     scope: Scope
@@ -88,6 +104,7 @@ def place_adjoint(
     lets: Sequence[anf.Let],
     wanted: Sequence[Contribution],
     digits: Box | None = None,
+    settings: Sequence[Setting] = (),
 ) -> None:
     """Emits the comprehensions that compute contributions; `lets` is the body that computes their cotangents.
 
@@ -107,6 +124,7 @@ def place_adjoint(
             _decide(p, contribution)
     for contribution, beyond in p.ends:
         _add_end(p, contribution, beyond)
+    _set_elements(p, settings)
     for change, body_lets, var, atom, destination in p.before:
         emit_comp(scope.b, change, body_lets, [(var, atom, destination)])
     for group in (*p.groups.values(), *p.later.values()):
@@ -117,6 +135,20 @@ def place_adjoint(
         if not isinstance(array.type, anf.Array):
             bars = [scope.total(bars)]
         scope.bars[array] = bars
+
+
+def _set_elements(p: _Placement, settings: Sequence[Setting]) -> None:
+    """Sets elements in cotangents: in the only pass that there is, or behind all that read them as they were."""
+    alone = len(p.groups) <= 1 and not (p.before or p.after or p.later)
+    for s in settings:
+        bar = anf.fresh(s.bar.name, s.bar.type)
+        keep = anf.Reduce(array_type(s.bar).shape, s.index, "set", s.bar)
+        change = Change(p.axes, {})
+        if alone and all(group.change.axes == p.axes for group in p.groups.values()):
+            _join(p, next(iter(p.groups), None), change, p.lets, bar, s.g, keep)
+        else:
+            p.after.append((change, p.lets, bar, s.g, keep))
+        p.bars.setdefault(s.array, list(p.scope.bars.get(s.array, []))).append(bar)
 
 
 def _decide(p: _Placement, c: Contribution) -> None:
@@ -446,7 +478,8 @@ def _summed(p: _Placement, over: set[anf.Var], g: anf.Atom) -> tuple[Change, Seq
     space = _over(p, over)
     if space is None:
         return None
-    if len(space) == len(p.axes) and not any(isinstance(let.op, anf.Prim) for let in pruned(p.lets, [g])):
+    computed = any(isinstance(let.op, anf.Prim) or let.op.IS.long for let in pruned(p.lets, [g]))
+    if len(space) == len(p.axes) and not computed:
         return None
     read = _read_of_sums(p, space, g)
     if not space:
@@ -468,7 +501,7 @@ def _is_expensive(lets: Sequence[anf.Let]) -> bool:
     """Tells whether code is so expensive that it is better to store and read sums of its results."""
     names = [let.op.name for let in lets if isinstance(let.op, anf.Prim) and let.op.name not in GUARDS]
     times = [1 if COST[name] <= figures.ROUNDING else figures.RECOMPUTED_OP for name in names]
-    return sum(times) > figures.RECOMPUTED_BODY
+    return sum(times) > figures.RECOMPUTED_BODY or any(let.op.IS.long for let in lets)
 
 
 def _clipped(

@@ -10,20 +10,20 @@ adjoint is differentiated with the loop in it around comprehensions (`interchang
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from dlang.ad.adjoint_destinations import place_adjoint
+from dlang.ad.adjoint_destinations import Setting, place_adjoint
 from dlang.ad.elements import emit_comp, from_there, saved_values
 from dlang.ad.interchange import interchanged
 from dlang.ad.scope import Contribution, NoParallelAdjoint, Scope, Sink, carry, copied
 from dlang.ad.sequential import sequential
 from dlang.ir import anf
-from dlang.ir.affine import Change, Knowledge, hull, nonempty
+from dlang.ir.affine import Change, Knowledge, extent, far_fewer, hull, nonempty
 from dlang.ir.builder import Builder
 from dlang.ir.substitution import Renaming, substitute
 from dlang.ir.terms import ZERO
-from dlang.ir.traverse import bound_vars
-from dlang.ir.types import I64, dtype_of, is_float, type_of
+from dlang.ir.traverse import bound_vars, mentioned
+from dlang.ir.types import I64, dtype_of, is_float, product, type_of
 from dlang.ir.writes import determines, missing
 from dlang.ops.monoids import CHOOSING
 from dlang.polynomials import Poly
@@ -119,23 +119,62 @@ def _vjp_linear(let: anf.Let, gs: dict[int, anf.Atom], scope: Scope) -> list[anf
         else:
             seeds.append((op.body.results[k], g, None))
     lets, known_values = saved_values(let, scope)
-    vjp_body(scope, op.axes, op.body.lets, seeds, known_values)
-    for k, g in gs.items():
-        into = op.destinations[k].into
-        if into is not None and into in scope.active:
-            # y = into with values added: īnto = ȳ. With elements set: these are cleared.
-            d = op.destinations[k]
-            if isinstance(d, anf.Reduce) and d.monoid == "set":
-                assert isinstance(g, anf.Var)
-                cleared = anf.fresh(g.name, g.type)
-                keep = anf.Reduce(d.shape, d.index, "set", g)
-                body = copied(scope.active, op.body.lets, renaming := Renaming({}, renew=True))
-                moved = anf.Reduce(d.shape, tuple(map(renaming.size, d.index)), "set", g) if d.index else keep
-                nothing = scope.nodes.zero(scope.b, anf.Scalar(dtype_of(let.vars[k])))
-                emit_comp(scope.b, Change(op.axes, {}), body, [(cleared, nothing, moved)])
-                g = cleared
-            scope.add(into, g)
+    added: list[tuple[anf.Var, anf.Atom]] = []
+    settings: list[Setting] = []
+    for n, (k, g) in enumerate(gs.items()):
+        d = op.destinations[k]
+        if d.into is None or d.into not in scope.active:
+            continue
+        if not isinstance(d, anf.Reduce) or d.monoid != "set":
+            added.append((d.into, g))  # y = into with values added: īnto = ȳ
+            continue
+        assert isinstance(g, anf.Var)
+        if scope.sink is None and not _reads_others(op, d):
+            settings.append(Setting(d.into, d.index, g, scope.nodes.zero(scope.b, anf.Scalar(dtype_of(g)))))
+        elif (elements := _elements(op, d, g, scope)) is not None:
+            seeds[n] = (seeds[n][0], *elements)
+            scope.add(d.into, _cleared(op, d, g, scope))
+        else:
+            added.append((d.into, _cleared(op, d, g, scope)))
+    vjp_body(scope, op.axes, op.body.lets, seeds, known_values, settings=settings)
+    for into, g in added:
+        scope.add(into, g)
     return lets
+
+
+def _reads_others(op: anf.Comp, d: anf.Reduce) -> bool:
+    """Tells whether points may read elements of an array that are set at others."""
+    using = [let.op for let in op.body.lets if d.into in mentioned(let.op)]
+    own = all(isinstance(o, anf.Read) and o.index == d.index for o in using)
+    return not own or not determines(op.axes, d.index)
+
+
+def _elements(op: anf.Comp, d: anf.Reduce, g: anf.Var, scope: Scope) -> tuple[anf.Var, tuple[anf.Size, ...]] | None:
+    """The elements of a cotangent at all points, in an array of their own, and where that of a point is there.
+
+    None if there are about as many as the cotangent has, so that it is as cheap to make a copy of it.
+    """
+    box = hull(op.axes, scope.known.within(op.axes))
+    if box is None or not far_fewer(product(high - low + 1 for low, high in box.values()), product(d.shape)):
+        return None
+    shape = tuple([extent(scope.b, box[a.var], scope.known) for a in op.axes])
+    at = tuple([anf.poly(a.var) - box[a.var][0] for a in op.axes])
+    body = copied(scope.active, op.body.lets, renaming := Renaming({}, renew=True))
+    element = anf.fresh("element", anf.Scalar(dtype_of(g)))
+    read = anf.Let((element,), anf.Read(g, tuple(map(renaming.size, d.index))))
+    elements = anf.fresh("elements", type_of(dtype_of(g), shape))
+    emit_comp(scope.b, Change(op.axes, {}), [*body, read], [(elements, element, anf.Reduce(shape, at, "set"))])
+    return elements, at
+
+
+def _cleared(op: anf.Comp, d: anf.Reduce, g: anf.Var, scope: Scope) -> anf.Var:
+    """A cotangent of which the elements that are set are 0."""
+    body = copied(scope.active, op.body.lets, renaming := Renaming({}, renew=True))
+    cleared = anf.fresh(g.name, g.type)
+    keep = anf.Reduce(d.shape, tuple(map(renaming.size, d.index)), "set", g)
+    nothing = scope.nodes.zero(scope.b, anf.Scalar(dtype_of(g)))
+    emit_comp(scope.b, Change(op.axes, {}), body, [(cleared, nothing, keep)])
+    return cleared
 
 
 def vjp_body(
@@ -145,11 +184,13 @@ def vjp_body(
     seeds: Sequence[tuple[anf.Atom, anf.Atom, tuple[anf.Size, ...] | None]],
     values: dict[anf.Var, anf.Read],
     digits: dict[anf.Var, tuple[anf.Size, anf.Size]] | None = None,
+    settings: Sequence[Setting] = (),
 ) -> None:
     """Runs a body forward and back at every point of `axes` and places what its reads contribute.
 
     seeds: a value of the body, and its cotangent: a scalar, or the element of an array at an index. values: those of
-    the body that are read instead of being computed again.
+    the body that are read instead of being computed again. settings: elements of cotangents that become what the reads
+    of the same elements contribute.
     """
     b = scope.b
     renaming = Renaming({}, renew=True)
@@ -176,10 +217,18 @@ def vjp_body(
                 bar = inner.take(v)
             back += more
             wanted.append(Contribution(v, (), bar, False))
-    if wanted:
+    own: list[Setting] = []
+    for s in settings:
+        index = tuple(map(renaming.size, s.index))
+        with b.scope() as more:
+            read = [c.g for c in wanted if c.array is s.array]
+            own.append(replace(s, index=index, g=scope.total(read) if read else s.g))
+        back += more
+        wanted = [c for c in wanted if c.array is not s.array]
+    if wanted or own:
         moved = {renaming.atom(d): ends for d, ends in (digits or {}).items()}
         within = {d: ends for d, ends in moved.items() if isinstance(d, anf.Var)}
-        place_adjoint(scope, axes, [*body, *back], wanted, within)
+        place_adjoint(scope, axes, [*body, *back], wanted, within, own)
 
 
 def _merged(scope: Scope, back: list[anf.Let], wanted: Sequence[Contribution]) -> list[Contribution]:

@@ -92,6 +92,10 @@ class Elements(Rewriter):
         if self.sums and isinstance(op, anf.Read | anf.Update | anf.View):
             index = tuple([self.opened(i) for i in op.index])
             return op if all(map(is_, index, op.index)) else replace(op, index=index)
+        if self.sums and isinstance(op, anf.Comp):
+            indices = [tuple(map(self.opened, d.index)) for d in op.destinations]
+            to = [replace(d, index=index) for d, index in zip(op.destinations, indices, strict=True)]
+            return op if all(map(is_, to, op.destinations)) else replace(op, destinations=tuple(to))
         return op
 
     def element(self, op: anf.Op) -> anf.Op | anf.Atom | None:

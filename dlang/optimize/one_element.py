@@ -21,6 +21,7 @@ from dlang.ir.affine import at_most_one
 from dlang.ir.comprehension_queries import extent
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import count_uses, map_bodies, map_inner, with_lets
+from dlang.ir.types import I64
 from dlang.ops import figures
 from dlang.optimize.effects import consumed_by
 
@@ -53,7 +54,7 @@ def _block(block: anf.Block) -> anf.Block:
 class _Sparse:
     """A result of a comprehension that sets one element in each row: value, at an index of axes but for one entry.
 
-    position: of that entry, which is a number that the body computes. single: axes of at most one point.
+    position: of that entry, which the body computes. single: axes of at most one point.
     """
 
     op: anf.Comp
@@ -79,10 +80,10 @@ class _Sparse:
         if rows.count(None) != 1 or len(set(d.index)) < len(rows) or not all(let.op.IS.point for let in op.body.lets):
             return None
         position = rows.index(None)
-        entry, bound = d.index[position].atom, {v for let in op.body.lets for v in let.vars}
+        bound = {v for let in op.body.lets for v in let.vars}
         kept = tuple([a for a in rows if a is not None])
         single = tuple([a for a in op.axes if a not in kept])
-        if entry not in bound or not all(map(at_most_one, single)):
+        if not d.index[position].mentions(bound) or not all(map(at_most_one, single)):
             return None
         return _Sparse(op, op.body.results[k], d.index, position, kept, single)
 
@@ -159,7 +160,9 @@ def _joined(op: anf.Comp, array: anf.Var, one: _Sparse, gone: anf.Axis, rows: Se
     code = [first.let(let) for let in one.op.body.lets]
     value, place = first.atom(one.value), first.size(one.index[one.position])
     at = place.atom
-    assert isinstance(at, anf.Var)
+    if not isinstance(at, anf.Var):
+        at = anf.fresh("at", I64)
+        code.append(anf.Let((at,), anf.IndexExpr(place)))
     body = []
     second = Renaming({gone.var: at})
     for let in op.body.lets:

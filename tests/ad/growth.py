@@ -29,6 +29,27 @@ fn go(q: f64[m], low: i64, high: i64) -> f64[m] {
 """
 
 CASES = {
+    "elements of rows that data chooses": Case("""
+fn f(x: f64[n], k: i64[n]) -> f64 {
+  var q = [x[i] * f64(j + 1) for i < n, j < 6]
+  for i < n, j < 6 { q[k[i], j] = q[k[i], j] * x[i] + x[k[n - 1 - i]] }
+  sum(q ** 2)
+}
+"""),
+    "elements of rows that are made of others": Case("""
+fn f(x: f64[n], k: i64[n]) -> f64 {
+  var q = [x[i] * f64(j + 1) for i < n, j < 6]
+  for i < n, j < 6 { q[k[i], j] = q[k[i], j] + x[i] * q[k[(i + 1) % n], j] ** 2 }
+  sum(q ** 2)
+}
+"""),
+    "columns that data chooses": Case("""
+fn f(x: f64[n], k: i64[n]) -> f64 {
+  var q = [x[i] * f64(j + 1) for j < 6, i < n]
+  for i < n, j < 6 { q[j, k[i]] = sin(q[j, k[i]]) }
+  sum(q ** 2)
+}
+"""),
     "a scatter under a condition": Case("""
 fn f(x: f64[n], k: i64[n]) -> f64 {
   var q = x * 0.5
