@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import permutations
 
-from dlang.inequalities import Facts
+from dlang.inequalities import LARGEST, Facts
 from dlang.ir.anf import Array, Atom, Axis, Block, Comp, Function, Let, Lit, Scalar, Size, Type, Var, fresh, poly
 from dlang.ir.builder import Builder
 from dlang.ir.traverse import free_vars, parts
@@ -71,7 +71,9 @@ class Knowledge:
             return p.constant >= 0
         if self.facts.proves_nonnegative(p):
             return True
-        return any(self.facts.proves_nonnegative(p - size) for size in self.nonnegative)
+        if any(self.facts.proves_nonnegative(p - size) for size in self.nonnegative):
+            return True
+        return p.terms.get((), 0) >= LARGEST and self.facts.ends(p)[0] >= 0
 
     def exact(self, p: Size) -> bool:
         """Tells whether p, computed with i64s that wrap, is known to be the number that it is in mathematics."""

@@ -2,6 +2,8 @@
 
 Only total code moves, as the loop may not run at all: arithmetic, reads that are in range whatever runs, products,
 factors of matrices, and comprehensions made of these; of a comprehension the results that do not change, if others do.
+A check that is the same in every iteration moves out of a loop of numbered iterations, and holds if there are none,
+where nothing that an iteration does before may fail, act or go on for ever: the first iteration would have failed so.
 Out of comprehensions only scalars move. What is consumed in the loop stays, or it would be copied in every iteration.
 An element of an array of which all elements have become one value is that value, which may leave the next loop.
 """
@@ -9,11 +11,25 @@ An element of an array of which all elements have become one value is that value
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dlang.ir import anf
 from dlang.ir.comprehension_queries import point_of, surely_total, taken_apart
+from dlang.ir.marks import is_mark
 from dlang.ir.rewriting import Rewriter
-from dlang.ir.traverse import bound_vars, map_blocks, map_bodies, mentioned, parts, type_vars, with_lets
+from dlang.ir.traverse import (
+    bound_vars,
+    map_blocks,
+    map_bodies,
+    mentioned,
+    named_function,
+    parts,
+    type_vars,
+    walk,
+    with_lets,
+    with_op,
+)
+from dlang.ir.types import BOOL, I64
 from dlang.optimize.effects import consumed_by
 
 
@@ -60,7 +76,8 @@ class _Hoister(Rewriter):
         new = self.op(op)
         self.around = outer
         bound, arrays = parts(new).binds, not isinstance(op, anf.Comp)
-        return map_blocks(new, lambda block: self.split(block, set(bound), arrays))
+        numbered = new if isinstance(new, anf.For) else None
+        return map_blocks(new, lambda block: self.split(block, set(bound), arrays, numbered))
 
     def axes(self, op: anf.For | anf.While | anf.Comp) -> Sequence[anf.Axis]:
         """The indices of a loop, in terms of what replaces variables."""
@@ -74,10 +91,11 @@ class _Hoister(Rewriter):
                     return op.axes
                 return [anf.Axis(a.var, tuple(map(self.size, a.lows)), tuple(map(self.size, a.highs))) for a in op.axes]
 
-    def split(self, block: anf.Block, inside: set[anf.Var], arrays: bool) -> anf.Block:
-        """Writes the lets of a body that depend on nothing bound `inside`; returns the rest."""
+    def split(self, block: anf.Block, inside: set[anf.Var], arrays: bool, loop: anf.For | None) -> anf.Block:
+        """Writes the lets of a body that depend on nothing bound `inside`; returns the rest. loop: of whose body."""
         consumed = {v for let in block.lets for v in consumed_by(let.op)}
         stay: list[anf.Let] = []
+        calm = True
         for let in (
             part for whole in block.lets for part in (_apart(whole, inside, self.around) if arrays else [whole])
         ):
@@ -85,11 +103,39 @@ class _Hoister(Rewriter):
             free = inside.isdisjoint(used)
             if free and _total(let.op, arrays, self.around) and consumed.isdisjoint(let.vars):
                 self.write(let)
+            elif free and loop is not None and isinstance(let.op, anf.Assert) and _is_plain(let, let.op) and calm:
+                self.check_once(let, let.op, loop)
             else:
+                calm = calm and not _acts(let)
                 inside.update(let.vars)
                 inside.update(bound_vars(let.op))
                 stay.append(let)
         return with_lets(block, stay, block.results)
+
+    def check_once(self, let: anf.Let, check: anf.Assert, loop: anf.For) -> None:
+        """Writes a check of each iteration in front of the loop; if it has none, the check holds."""
+        count = loop.high - loop.low
+        if count.constant is None or count.constant < 1:
+            number = self.emit(anf.IndexExpr(count), I64, "count", let.span)
+            none = self.emit(anf.Prim("le", (number, anf.Lit(0, "i64"))), BOOL, "none", let.span)
+            holds = self.emit(anf.Prim("or", (check.condition, none)), BOOL, "holds", let.span)
+            check = replace(check, condition=holds)
+        self.write(with_op(let, let.vars, check))
+
+
+def _is_plain(let: anf.Let, check: anf.Assert) -> bool:
+    """Tells whether a check asks something, and certifies numbers alone: an array has other sizes behind it."""
+    asks = isinstance(check.condition, anf.Var) and not is_mark(check)
+    return asks and all(isinstance(v.type, anf.Scalar) for v in let.vars)
+
+
+def _acts(let: anf.Let) -> bool:
+    """Tells whether a let may end the run, be seen by the world, or not end."""
+    inner = list(walk(anf.Block((let,), ())))
+    return any(
+        part.op.IS.fails or part.op.IS.stays or part.op.IS.endless or named_function(part.op) is not None
+        for part in inner
+    )
 
 
 def _apart(let: anf.Let, inside: set[anf.Var], around: tuple[anf.Axis, ...]) -> list[anf.Let]:
