@@ -8,6 +8,8 @@ The cotangents of the gates of a recurrent cell are segments of that of one prod
 weights. Done in one pass over the points, what they have in common is computed once and not kept. Where the segments
 are all of the array, it is not filled before.
 
+A row whose elements each point computes one by one is such segments, too, a column each: no row is made at a point.
+
 This comes late: no pass before it expects destinations that go on with others.
 """
 
@@ -20,8 +22,9 @@ from dataclasses import dataclass, replace
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
 from dlang.ir.comprehension_queries import sizes_named, taken_apart
+from dlang.ir.pruning import pruned
 from dlang.ir.traverse import map_blocks, map_functions, mentioned, with_body, with_lets, with_op
-from dlang.ir.types import dtype_of
+from dlang.ir.types import dtype_of, product
 from dlang.ir.writes import apart, determines, elements, ranges, read_at, write_all
 from dlang.optimize.effects import effectful_functions, is_effectful
 from dlang.optimize.fuse import PointReader, renamed, sum_at_point
@@ -45,7 +48,7 @@ def _block(block: anf.Block, effectful: frozenset[str], known: Knowledge) -> anf
     lets = []
     for let in block.lets:
         op = map_blocks(let.op, lambda b: _block(b, effectful, known))
-        lets.append(with_op(let, let.vars, op))
+        lets += _by_columns(with_op(let, let.vars, op))
         known.note_sizes(v.type for v in let.vars)
     block = with_lets(block, lets, block.results)
     merged = _merged(block, effectful, known)
@@ -210,6 +213,60 @@ def _only_own(op: anf.Comp, d: anf.Destination, sizes: Mapping[anf.Var, anf.Size
     if not mentions or d.into is None:
         return True
     return isinstance(d, anf.Reduce) and read_at(op.body, d.index, sizes)[d.into] == mentions
+
+
+# ---- rows of known elements ------------------------------------------------------------------------------------------
+def _by_columns(let: anf.Let) -> list[anf.Let]:
+    """A comprehension that sets the elements of its rows one by one, each row in an array of which that is all."""
+    op = let.op
+    if not isinstance(op, anf.Comp) or not op.axes:
+        return [let]
+    rows = {k: row for k in range(len(let.vars)) if (row := _elements_of_row(op, k))}
+    if not rows or any(isinstance(d, anf.Reduce) and d.after is not None for d in op.destinations):
+        return [let]
+    before: list[anf.Let] = []
+    made = _Made(op.axes, [], [], [], [])
+    for k, (var, value, d) in enumerate(zip(let.vars, op.body.results, op.destinations, strict=True)):
+        if k not in rows:
+            made.add(var, value, d)
+            continue
+        whole: anf.Var | None = anf.fresh(var.name, var.type)
+        assert whole is not None
+        before.append(anf.Let((whole,), anf.Empty(dtype_of(var), d.shape), let.span))
+        for n, (place, element) in enumerate(rows[k].items()):
+            last = n == len(rows[k]) - 1
+            to = anf.Reduce(d.shape, (*d.index, *place), "set", whole, None if whole else len(made.vars) - 1)
+            made.add(var if last else anf.fresh(var.name, var.type), element, to)
+            whole = None
+    made.lets += pruned(op.body.lets, made.values, [e for d in made.destinations for e in d.index])
+    return [*before, anf.Let(tuple(made.vars), made.comp(), let.span)]
+
+
+def _elements_of_row(op: anf.Comp, k: int) -> dict[tuple[anf.Size, ...], anf.Atom]:
+    """The elements of a row that each point makes of numbers, by their places; none if it is not made so."""
+    d, row = op.destinations[k], op.body.results[k]
+    if not isinstance(row.type, anf.Array) or dtype_of(row) not in ("f64", "f32"):
+        return {}
+    if not isinstance(d, anf.Reduce) or d.into is not None or d.monoid not in ("set", "sum"):
+        return {}
+    if not determines(op.axes, d.index) or len(d.index) + len(row.type.shape) != len(d.shape):
+        return {}
+    made = {let.vars[0]: let.op for let in op.body.lets if isinstance(let.op, anf.Update | anf.Empty)}
+    uses = Counter([v for let in op.body.lets for v in mentioned(let.op)])
+    uses.update(r for r in op.body.results if isinstance(r, anf.Var))
+    elements_of: dict[tuple[anf.Size, ...], anf.Atom] = {}
+    array: anf.Atom = row
+    while isinstance(array, anf.Var) and uses[array] == 1:
+        match made.get(array):
+            case anf.Update(below, place, value) if all(e.constant is not None for e in place):
+                elements_of.setdefault(place, value)
+                array = below
+            case anf.Empty():
+                all_of_them = product(row.type.shape) == anf.poly(len(elements_of))
+                return dict(reversed(elements_of.items())) if all_of_them else {}
+            case _:
+                break
+    return {}
 
 
 # ---- what is left ----------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ points at once. This comes after `fuse_outer_axis.py`, which brings together wha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -15,8 +15,9 @@ from typing import TypeVar
 
 from dlang.ir import anf
 from dlang.ir.substitution import Renaming, substitute
-from dlang.ir.traverse import map_blocks, map_bodies, with_lets, with_op
+from dlang.ir.traverse import map_blocks, map_bodies, mentioned, with_lets, with_op
 from dlang.ir.types import array_type, dtype_of, name_of
+from dlang.ir.writes import determines
 from dlang.ops import figures
 from dlang.ops.monoids import COMBINE, STAYS
 from dlang.optimize.write_out import (
@@ -102,11 +103,17 @@ def of_loop(let: anf.Let, op: Loop, early: bool = False) -> list[anf.Let]:
             vars.append(anf.fresh(var.name, number.type))
             last[place] = vars[-1]
         behind += _together(var, last)
-    body = substitute(anf.Block(tuple(writer.lets), tuple(after)), unchanged)
+    body = substitute(anf.Block(_without_unread_views(writer.lets, after), tuple(after)), unchanged)
     new = replace(op, params=tuple(params), init=tuple(init), body=body)
     if isinstance(new, anf.While):
         new = replace(new, condition=substitute(writer.block(new.condition), unchanged))
     return [*in_front.lets, anf.Let(tuple(vars), new, let.span), *behind]
+
+
+def _without_unread_views(lets: Sequence[anf.Let], results: Sequence[anf.Atom]) -> tuple[anf.Let, ...]:
+    """The lets without views of which all elements that are needed have been read elsewhere."""
+    used = {*results, *[v for let in lets for v in mentioned(let.op)]}
+    return tuple([let for let in lets if not isinstance(let.op, anf.View) or let.vars[0] in used])
 
 
 def _comprehension(let: anf.Let, op: anf.Comp, writer: Writer) -> list[anf.Let]:
@@ -151,19 +158,58 @@ def _together(array: anf.Var, elements: Mapping[Place, anf.Atom]) -> Iterator[an
 
 def _written(body: anf.Block, early: bool, around: Around) -> Writer | None:
     """A body with its small comprehensions written out, but for those of arrays that are used whole; None without."""
+    lets = [let for block in (body, *around.beside) for let in with_arms(block)]
     small = {
-        let.vars: Short(op.axes, tuple([tuple(range(len(d.shape))) for d in op.destinations]))
-        for block in (body, *around.beside)
-        for let in with_arms(block)
-        if isinstance(op := let.op, anf.Comp) and _is_small(op, early)
+        let.vars: short for let in lets if isinstance(let.op, anf.Comp) and (short := _short(let.vars, let.op, early))
     }
     return written(body, small, around)
 
 
-def _is_small(op: anf.Comp, early: bool) -> bool:
-    """Tells whether a comprehension has few points, plain code and result elements at known indices."""
+def _short(vars: Sequence[anf.Var], op: anf.Comp, early: bool) -> Short | None:
+    """How a comprehension can be written out; None if it can't."""
+    if not op.axes:
+        return _one_point(vars, op)
     if not are_few(op.axes, len(op.body.lets)) or not all(let.op.IS.point for let in op.body.lets):
-        return False
+        return None
+    if _changes_elements(op):
+        return Short(op.axes, ((),) * len(op.destinations))
+    return (
+        Short(op.axes, tuple([tuple(range(len(d.shape))) for d in op.destinations])) if _is_small(op, early) else None
+    )
+
+
+def _one_point(vars: Sequence[anf.Var], op: anf.Comp) -> Short | None:
+    """How a comprehension of one point is code as any other: its results are numbers, or change elements of arrays."""
+    dimensions: list[tuple[int, ...]] = []
+    for var, d, value in zip(vars, op.destinations, op.body.results, strict=True):
+        if not isinstance(d, anf.Reduce) or d.monoid not in ("set", "sum") or isinstance(value.type, anf.Array):
+            return None
+        known = places(var.type) and all(e.constant is not None for e in d.index)
+        if d.after is not None or (d.into is None and d.shape and not known):
+            return None
+        dimensions.append(tuple(range(len(d.shape))) if known else ())
+    return Short((), tuple(dimensions))
+
+
+def _changes_elements(op: anf.Comp) -> bool:
+    """Tells whether all that a comprehension does is to change elements of large arrays that it does not read."""
+    read = mentioned(op.body)
+    return bool(op.destinations) and all(
+        isinstance(d, anf.Reduce)
+        and d.monoid in ("set", "sum")
+        and d.after is None
+        and d.into is not None
+        and d.into not in read
+        and not places(d.into.type)
+        and determines(op.axes, d.index)
+        and isinstance(value.type, anf.Scalar)
+        and value.type.dtype not in anf.HALF
+        for d, value in zip(op.destinations, op.body.results, strict=True)
+    )
+
+
+def _is_small(op: anf.Comp, early: bool) -> bool:
+    """Tells whether a comprehension of few points has result elements at known indices."""
     points = [Renaming(point) for point in Short(op.axes, ()).points()]
     many = len(points) > figures.WRITTEN_OUT_AXIS
     if early and (any(map(is_choice, op.destinations)) or (many and adds_products(op, op.axes))):

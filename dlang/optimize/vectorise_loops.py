@@ -28,8 +28,9 @@ from functools import partial
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
 from dlang.ir.axes import Location, Relocation, stacked
-from dlang.ir.builder import shape_of
+from dlang.ir.builder import Builder, shape_of
 from dlang.ir.comprehension_queries import sizes_named, slope
+from dlang.ir.marks import is_mark
 from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import (
@@ -50,6 +51,7 @@ from dlang.ir.writes import covers, determines, reads_its_place
 from dlang.optimize.accumulation import accumulated, rows_in_place, without_scatters
 from dlang.optimize.cells import changed_once, with_numbers
 from dlang.optimize.iterations import Iteration, Rows
+from dlang.optimize.loop_fission import split_by_state
 from dlang.optimize.unroll import of_loop
 
 
@@ -95,11 +97,22 @@ def _done(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let]:
     steps = [_as_points(step, step.op, known) for step in _in_steps(let, loop) if isinstance(step.op, anf.For)]
     if steps and None not in steps:
         return [new for step in steps for new in step or ()]
+    parts = split_by_state(let, loop, False)
+    split = [_done(part, _loop_of(part), known) for part in parts]
+    left = [part.vars for part, done in zip(parts, split, strict=True) if any(isinstance(d.op, anf.For) for d in done)]
+    arrays = any(isinstance(v.type, anf.Array) for vars in left for v in vars)
+    if parts and not arrays and (not left or split_by_state(let, loop, True)):
+        return [new for done in split for new in done]
     changed = with_numbers(let, loop, known)
     if len(changed) == 1:
         return changed
     done = [_as_points(new, new.op, known) if isinstance(new.op, anf.For) else None for new in changed]
     return [new for let, points in zip(changed, done, strict=True) for new in (points or [let])]
+
+
+def _loop_of(let: anf.Let) -> anf.For:
+    assert isinstance(let.op, anf.For)
+    return let.op
 
 
 def _as_points(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] | None:
@@ -122,11 +135,15 @@ def _at_once(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] | N
         loop = replace(loop, body=_with_reads(loop.body, read))
     uses = count_uses(loop.body)
     rows = Rows(one, loop.low, loop.high - loop.low)
-    batch = _Batch(loop, one, rows, dict(zip(loop.body.results, let.vars, strict=True)))
+    results = dict(zip(loop.body.results, let.vars, strict=True))
+    state = {p: (k, first) for k, (p, first) in enumerate(zip(loop.params, loop.init, strict=True))}
+    if read and len(set(loop.init)) < len(loop.init):
+        return None
+    batch = _Batch(loop, one, rows, known, results, uses, state, {first: state[p][0] for p, first in read.items()})
     if any(uses.get(r) != 1 for r in batch.results if isinstance(r, anf.Var)):
         return None
     done = all(batch.takes(inner) for inner in loop.body.lets) and batch.sets_elements()
-    done = done and len(batch.finished) == len(let.vars) and all(_in_place(batch.lets, v) for v in read.values())
+    done = done and len(batch.finished) == len(let.vars) and all(_in_place(batch.lets, v) for v in batch.read)
     return batch.lets if done else None
 
 
@@ -252,18 +269,27 @@ def _with_reads(block: anf.Block, of: Mapping[anf.Var, anf.Var]) -> anf.Block:
 class _Batch:
     """A loop being done at once.
 
-    results: what the last state is called outside of the loop. lets: what takes its place. scalars: the scalar code of
-    an iteration. arrays: those of an iteration, and those of all iterations. updates: those of elements of the state.
+    results: what the last state is called outside of the loop. uses: of each variable in the body. state: the arrays
+    that an iteration changes next, by which of the state they are, and what they are when all iterations have come so
+    far. places: the entries of indices by which iterations keep apart in each. lets: what takes the loop's place.
+    scalars: the scalar code of an iteration. arrays: those of an iteration, and those of all iterations. updates: those
+    of elements of the state, the first ones of each array, the second ones, and so on.
     """
 
     loop: anf.For
     one: Iteration
     rows: Rows
+    known: Knowledge
     results: dict[anf.Atom, anf.Var]
+    uses: Mapping[anf.Var, int]
+    state: dict[anf.Var, tuple[int, anf.Atom]]
+    read: dict[anf.Var, int]
+    places: dict[int, set[tuple[int, anf.Size]]] = field(default_factory=dict)
+    written: dict[int, list[tuple[anf.Size, ...]]] = field(default_factory=dict)
     lets: list[anf.Let] = field(default_factory=list)
     scalars: list[anf.Let] = field(default_factory=list)
     arrays: dict[anf.Var, anf.Var] = field(default_factory=dict)
-    updates: list[tuple[anf.Let, anf.Update]] = field(default_factory=list)
+    updates: list[list[tuple[anf.Let, anf.Update]]] = field(default_factory=list)
     finished: set[anf.Var] = field(default_factory=set)
 
     def takes(self, let: anf.Let) -> bool:
@@ -272,15 +298,17 @@ class _Batch:
             case anf.Prim() | anf.Cast() | anf.IndexExpr() | anf.Read() | anf.If() | anf.StopGradient() if _scalar(let):
                 self.scalars.append(let)
                 return not self._whole(let.op)
-            case anf.Assert():
-                return self._stored(let)
+            case anf.Assert() as check:
+                return self._checked_once(let, check) or self._stored(let)
             case anf.For() as loop if _is_recurrence(let, loop):
                 return self._stored(let)
             case anf.Comp():
                 return self._comprehension(let, let.op)
             case anf.Update(array, index, value) as update:
-                if array in self.loop.params:
-                    self.updates.append((let, update))
+                if (turn := self._turn(array)) is not None:
+                    if turn == len(self.updates):
+                        self.updates.append([])
+                    self.updates[turn].append((let, update))
                     return True
                 keep = anf.Reduce(shape_of(array), index, "set", array)
                 return self._comprehension(let, anf.Comp((), anf.Block((), (value,)), (keep,)))
@@ -297,15 +325,64 @@ class _Batch:
 
     def sets_elements(self) -> bool:
         """Does the changes of elements together, so that what they need is read before; False if that can't be done."""
-        if not self.updates:
-            return True
-        vars = tuple([v for let, _ in self.updates for v in let.vars])
-        values = tuple([update.value for _, update in self.updates])
-        keeps = [anf.Reduce(shape_of(u.array), u.index, "set", u.array) for _, u in self.updates]
+        return all(self._set_together(updates, turn > 0) for turn, updates in enumerate(self.updates))
+
+    def _turn(self, array: anf.Var) -> int | None:
+        """How many elements of an array of the state have been changed so far; None of another array."""
+        if array in self.loop.params:
+            return 0
+        return next((k + 1 for k, u in enumerate(self.updates) if any(array in let.vars for let, _ in u)), None)
+
+    def _set_together(self, updates: Sequence[tuple[anf.Let, anf.Update]], later: bool) -> bool:
+        """Makes one change of each of some arrays; `later`: others have been made, so other elements are read there."""
+        scalars = self.scalars
+        if later and self.read:
+            now = self._reading_now(pruned(scalars, {u.value for _, u in updates}))
+            if now is None:
+                return False
+            self.scalars = now
+        vars = tuple([v for let, _ in updates for v in let.vars])
+        values = tuple([update.value for _, update in updates])
+        keeps = [anf.Reduce(shape_of(u.array), u.index, "set", u.array) for _, u in updates]
         together = anf.Comp((), anf.Block((), values), tuple(keeps))
-        return self._comprehension(anf.Let(vars, together, self.updates[-1][0].span), together)
+        done = self._comprehension(anf.Let(vars, together, updates[-1][0].span), together)
+        self.scalars = scalars
+        return done
+
+    def _reading_now(self, lets: Sequence[anf.Let]) -> list[anf.Let] | None:
+        """The lets, which read the arrays of the state as they are now; None if that has changed what they read."""
+        now = {k: array for k, array in self.state.values() if isinstance(array, anf.Var)}
+        out: list[anf.Let] = []
+        for let in lets:
+            if isinstance(let.op, anf.Read) and (k := self.read.get(let.op.array)) is not None and k in now:
+                index = self._open(let.op.index)
+                if any(not _apart(index, changed) for changed in self.written.get(k, ())):
+                    return None
+                self.read.setdefault(now[k], k)
+                let = anf.Let(let.vars, replace(let.op, array=now[k]), let.span)
+            elif any(v in self.read for v in mentioned(let.op)):
+                return None
+            out.append(let)
+        return out
 
     # ---- operations --------------------------------------------------------------------------------------------------
+    def _checked_once(self, let: anf.Let, check: anf.Assert) -> bool:
+        """A check that is the same in every iteration stands before all; it holds if there is none."""
+        own = {self.loop.index, *self.one.computed}
+        if is_mark(check) or isinstance(check.condition, anf.Lit) or not own.isdisjoint(free_vars(check)):
+            return False
+        if not all(isinstance(v.type, anf.Scalar) for v in let.vars):
+            return False
+        b = Builder(span=let.span)
+        with b.scope() as lets:
+            if not self.known.positive(self.rows.count):
+                none = b.prim("le", b.size(self.rows.count), anf.Lit(0, "i64"))
+                check = replace(check, condition=b.prim("or", check.condition, none))
+            b.emit_as(let.vars, check)
+        self.lets += lets
+        self.one = replace(self.one, computed=self.one.computed.difference(let.vars))
+        return True
+
     def _stored(self, let: anf.Let) -> bool:
         """A check, or a recurrence, of each iteration; what it certifies, or comes to, is stored."""
         if self._whole(let.op) or not all(_storable(v) and isinstance(v.type, anf.Scalar) for v in let.vars):
@@ -331,12 +408,12 @@ class _Batch:
             shape = self._open(d.shape)
             if not self.one.is_fixed(*shape) or not _storable(v):
                 return False
-            if d.into in self.loop.params:
+            if d.into in self.state:
                 to = self._slice(op, v, d)
                 if to is None:
                     return False
                 destinations.append(to)
-                vars.append(self.results[v])
+                vars.append(self._next(v, d.into))
                 continue
             if d.into is not None and d.into not in self.arrays:
                 return False
@@ -356,26 +433,34 @@ class _Batch:
     def _slice(self, op: anf.Comp, v: anf.Var, d: anf.Destination) -> anf.Destination | None:
         """Returns the destination of all iterations' writes to slices of a state; None if slices may share an
         element."""
-        if v not in self.results:
-            return None
         assert d.into is not None
-        k = self.loop.params.index(d.into)
-        if self.loop.body.results[k] is not v:
+        k, before = self.state[d.into]
+        assert isinstance(before, anf.Var)
+        if not (self.loop.body.results[k] is v or (v not in self.results and self.uses.get(v) == 1)):
             return None
-        init = self.loop.init[k]
-        assert isinstance(init, anf.Var)
         inside = self.one.computed | {a.var for a in op.axes} | set(bound_vars(op.body))
         entries = self._open(d.index)
-        by_iteration = [e for e in entries if slope(e, self.loop.index) in (1, -1)]
-        if all(e.mentions(inside) for e in by_iteration):
+        own = {(n, e) for n, e in enumerate(entries) if slope(e, self.loop.index) in (1, -1) and not e.mentions(inside)}
+        self.written.setdefault(k, []).append(entries)
+        self.places[k] = self.places.get(k, own) & own
+        if not self.places[k]:
             return None
-        self.finished.add(v)
         if isinstance(d, anf.Reduce) and d.monoid == "set":
             iteration = anf.Axis(self.loop.index, (self.loop.low,), (self.loop.high,))
             axes = (iteration, *self._open_axes(op.axes))
             if covers(axes, d.shape, entries) and determines(axes, entries):
                 return replace(d, index=entries, into=None)
-        return replace(d, index=entries, into=init)
+        return replace(d, index=entries, into=before)
+
+    def _next(self, v: anf.Var, before: anf.Var) -> anf.Var:
+        """The variable that is an array of the state when all iterations have made a change, which gives v."""
+        k, _ = self.state.pop(before)
+        if v in self.results:
+            self.finished.add(v)
+            return self.results[v]
+        after = anf.fresh(v.name, v.type)
+        self.state[v] = k, after
+        return after
 
     def _view(self, let: anf.Let, view: anf.View) -> bool:
         shape, index = self._open(view.shape), self._open(view.index)
@@ -427,6 +512,11 @@ class _Batch:
         used = [a for o in inner if not isinstance(o, anf.Read) for a in parts(o).atoms]
         atoms = () if isinstance(op, anf.Read | anf.Comp) else parts(op).atoms
         return any(a in self.arrays for a in (*atoms, *used, *results))
+
+
+def _apart(a: Sequence[anf.Size], b: Sequence[anf.Size]) -> bool:
+    """Tells whether two indices surely differ."""
+    return any((x - y).constant not in (None, 0) for x, y in zip(a, b, strict=True))
 
 
 def _scalar(let: anf.Let) -> bool:

@@ -14,7 +14,8 @@ from math import prod
 
 from dlang.ir import anf
 from dlang.ir.rewriting import Rewriter
-from dlang.ir.traverse import op_blocks, parts, with_lets, with_op
+from dlang.ir.substitution import substitute
+from dlang.ir.traverse import mentioned, op_blocks, parts, with_lets, with_op
 from dlang.ir.types import BOOL, I64, dtype_of, type_of
 from dlang.ops import figures
 from dlang.ops.monoids import COMBINE, MONOIDS, STAYS
@@ -30,7 +31,8 @@ Best = dict[Place, tuple[int, anf.Atom]]
 class Short:
     """The axes along which an operation is written out, and of each of its results the dimensions along them.
 
-    What is no comprehension has no axes: all dimensions of the small arrays that it gives are known.
+    What is no comprehension has no axes: all dimensions of the small arrays that it gives are known. A result that is
+    a large array, of which elements are changed, has no dimensions, and each change becomes an update (`stores`).
     """
 
     axes: tuple[anf.Axis, ...]
@@ -82,8 +84,9 @@ def is_choice(d: anf.Destination) -> bool:
 
 
 def adds_products(op: anf.Comp, axes: Sequence[anf.Axis]) -> bool:
-    """Tells whether a result is a sum of products over one of some axes."""
-    products = {let.vars[0] for let in op.body.lets if isinstance(let.op, anf.Prim) and let.op.name == "mul"}
+    """Tells whether a result is a sum of products over one of some axes; squares are no products of two matrices."""
+    code = [(let.vars[0], let.op) for let in op.body.lets if isinstance(let.op, anf.Prim)]
+    products = {v for v, prim in code if prim.name == "mul" and prim.args[0] is not prim.args[1]}
     return any(
         value in products and any(not mentions(d.index, axis.var) for axis in axes)
         for value, d in zip(op.body.results, op.destinations, strict=True)
@@ -100,8 +103,8 @@ def written(block: anf.Block, candidates: Chosen, around: Around) -> Writer | No
     """The writer that has gone through a block, if it has written out some of the candidates; None if not."""
     if not candidates and not around.state:
         return None
-    chosen = _apart(block, {**candidates, **_by_elements(block)}, around)
-    if not any(short.axes or vars[0] in around.state for vars, short in chosen.items()):
+    chosen = _of_use(block, _apart(block, {**candidates, **_by_elements(block)}, around), around)
+    if not any(vars in candidates or vars[0] in around.state for vars in chosen):
         return None  # elements of what is only filled are known where they are read
     writer = Writer(chosen)
     writer.open(around.state)
@@ -128,6 +131,8 @@ def _by_elements(block: anf.Block) -> dict[tuple[anf.Var, ...], Short]:
             case anf.Empty() | anf.If():
                 pass
             case anf.Update(index=index) if all(entry.constant is not None for entry in index):
+                pass
+            case anf.Concat(arrays) if all(places(a.type) for a in arrays):
                 pass
             case _:
                 continue
@@ -187,6 +192,26 @@ def _apart(block: anf.Block, candidates: Chosen, around: Around) -> dict[tuple[a
     return {}
 
 
+def stores(d: anf.Destination, dimensions: tuple[int, ...]) -> bool:
+    """Tells whether a result is a large array of which elements are changed."""
+    return d.into is not None and not dimensions
+
+
+def _of_use(block: anf.Block, chosen: Chosen, around: Around) -> Chosen:
+    """The chosen operations, but those that only change large arrays just where they read what is taken apart."""
+    gone = {v for vars, short in chosen.items() for v, d in zip(vars, short.dimensions, strict=True) if d}
+    out = dict(chosen)
+    for let in (let for part in (block, *around.beside) for let in with_arms(part)):
+        short = chosen.get(let.vars)
+        if short is None or not short.axes or not isinstance(let.op, anf.Comp):
+            continue
+        if not all(map(stores, let.op.destinations, short.dimensions)):
+            continue
+        if gone.isdisjoint(mentioned(let.op)):
+            del out[let.vars]
+    return out
+
+
 def _changes(block: anf.Block, chosen: Chosen) -> Iterator[tuple[tuple[anf.Var, ...], anf.Var]]:
     """The chosen lets of a block that change an array, each with that array, in order."""
     for let in with_arms(block):
@@ -194,7 +219,8 @@ def _changes(block: anf.Block, chosen: Chosen) -> Iterator[tuple[tuple[anf.Var, 
             case anf.Update(array) if let.vars in chosen:
                 yield let.vars, array
             case anf.Comp(destinations=destinations) if let.vars in chosen:
-                yield from [(let.vars, d.into) for d in destinations if d.into is not None]
+                known = zip(destinations, chosen[let.vars].dimensions, strict=True)
+                yield from [(let.vars, d.into) for d, k in known if d.into is not None and not stores(d, k)]
             case _:
                 pass
 
@@ -216,6 +242,9 @@ def _used_whole(
         short = chosen.get(let.vars)
         if short is None:
             whole.update([a for a in parts(op).atoms if a in apart])
+        elif isinstance(op, anf.Comp):
+            changed = zip(op.destinations, short.dimensions, strict=True)
+            whole.update([d.into for d, k in changed if d.into is not None and stores(d, k) and d.into in apart])
         inside = known if short is None else known.union([a.var for a in short.axes])
         for inner in op_blocks(op):
             if short is None or not isinstance(op, anf.If):
@@ -256,9 +285,16 @@ class Writer(Rewriter):
         source = self.atom(array)
         assert isinstance(source, anf.Var)
         scalar = anf.Scalar(dtype_of(source))
-        return {
-            place: self.emit(anf.Read(source, tuple(map(anf.poly, place))), scalar) for place in places(source.type)
-        }
+        view = self.definition(source)
+        reads: dict[Place, anf.Read] = {}
+        for place in places(source.type):
+            index = tuple(map(anf.poly, place))
+            if isinstance(view, anf.View):
+                at = dict(zip(view.axes, index, strict=True))
+                reads[place] = anf.Read(view.array, tuple([substitute(entry, at) for entry in view.index]))
+            else:
+                reads[place] = anf.Read(source, index)
+        return {place: self.emit(read, scalar) for place, read in reads.items()}
 
     def known(self, array: anf.Var) -> Mapping[Place, anf.Atom]:
         """The parts of an array that is gone, or the elements of a small one."""
@@ -279,6 +315,11 @@ class Writer(Rewriter):
             case anf.Update(array, index, value) if short is not None:
                 place = tuple([int(entry.constant or 0) for entry in index])
                 self.apart[let.vars[0]] = short.dimensions[0], {**self.known(array), place: self.atom(value)}
+                return
+            case anf.Concat(arrays) if short is not None:
+                rows = [row for a in arrays for row in _rows(self.known(a))]
+                elements = {(k, *place): atom for k, row in enumerate(rows) for place, atom in row.items()}
+                self.apart[let.vars[0]] = short.dimensions[0], elements
                 return
             case _:
                 pass
@@ -327,8 +368,10 @@ class Writer(Rewriter):
         """The code at each point; what is left of the comprehension, if it has longer axes, is around all of it."""
         axes = tuple([axis for axis in op.axes if axis not in short.axes])
         parts_of: list[dict[Place, anf.Atom]] = []
-        for d in op.destinations:
-            parts_of.append({} if d.into is None else {**self.known(d.into)})
+        large = list(map(stores, op.destinations, short.dimensions))
+        changes: list[list[tuple[tuple[anf.Size, ...], anf.Atom]]] = [[] for _ in op.destinations]
+        for d, store in zip(op.destinations, large, strict=True):
+            parts_of.append({} if d.into is None or store else {**self.known(d.into)})
         around = self.lets
         if axes:
             self.lets = []
@@ -339,10 +382,13 @@ class Writer(Rewriter):
             for inner in op.body.lets:
                 self.rule(inner)
             self.renew = False
-            for value, d, dimensions, atoms, best in zip(
-                op.body.results, op.destinations, short.dimensions, parts_of, extremes, strict=True
+            for k, (value, d, dimensions, atoms, best) in enumerate(
+                zip(op.body.results, op.destinations, short.dimensions, parts_of, extremes, strict=True)
             ):
                 assert isinstance(d, anf.Reduce)
+                if large[k]:
+                    changes[k].append((tuple(map(self.size, d.index)), self.atom(value)))
+                    continue
                 place = tuple([int(self.size(d.index[k]).constant or 0) for k in dimensions])
                 atom = self.atom(value)
                 if d.monoid in STAYS:
@@ -354,11 +400,30 @@ class Writer(Rewriter):
         body, self.lets = self.lets, around
         if axes:
             parts_of = self.longer(let, op, short, axes, body, parts_of)
-        for var, dimensions, atoms in zip(let.vars, short.dimensions, parts_of, strict=True):
-            if dimensions:
+        for k, (var, dimensions, atoms) in enumerate(zip(let.vars, short.dimensions, parts_of, strict=True)):
+            if large[k]:
+                self.env[var] = self.changed(let, op.destinations[k], changes[k])
+            elif dimensions:
                 self.apart[var] = dimensions, atoms
             elif atoms[()] is not var:
                 self.env[var] = atoms[()]
+
+    def changed(
+        self, let: anf.Let, d: anf.Destination, changes: Sequence[tuple[tuple[anf.Size, ...], anf.Atom]]
+    ) -> anf.Atom:
+        """A large array with elements changed, one after another; all are read before."""
+        assert isinstance(d, anf.Reduce) and d.into is not None
+        array = self.atom(d.into)
+        assert isinstance(array, anf.Var)
+        if d.monoid != "set":
+            old = [self.emit(anf.Read(array, index), value.type, span=let.span) for index, value in changes]
+            changes = [
+                (index, self.prim(let, value.type, COMBINE[d.monoid], before, value))
+                for (index, value), before in zip(changes, old, strict=True)
+            ]
+        for index, value in changes:
+            array = self.emit(anf.Update(array, index, value), array.type, array.name, let.span)
+        return array
 
     def longer(
         self,
@@ -415,6 +480,12 @@ class Writer(Rewriter):
 def _numbers(array: anf.Var) -> dict[Place, anf.Var]:
     """Variables for the elements of a small array, in order."""
     return {place: anf.fresh(array.name, anf.Scalar(dtype_of(array))) for place in places(array.type)}
+
+
+def _rows(elements: Mapping[Place, anf.Atom]) -> Iterator[dict[Place, anf.Atom]]:
+    """The elements of each row of a small array, by their places in the row."""
+    for k in range(max(place[0] for place in elements) + 1):
+        yield {place[1:]: atom for place, atom in elements.items() if place[0] == k}
 
 
 def _is_zero(atom: anf.Atom) -> bool:

@@ -214,7 +214,7 @@ fn main(k: i64[n]) -> i64[n] = [fib(j) for j in k]
         ("fn main(x: f64[n]) -> f64[n] = cumsum(x)", ["for"]),
         (
             "fn main(x: f64[n]) -> f64[n, 2] = [{ var p = [v, v]; for _ < 9 { p = [p[1], sin(p[0])] }; p } for v in x]",
-            ["pieces", "pieces"],
+            ["pieces"],
         ),
         (
             "fn main(x: f64[n], k: i64) -> f64[n] { var s = x; for t < k { s = [sin(v) for v in s] }; s }",

@@ -1,36 +1,24 @@
-extern "C" __global__ void __launch_bounds__(256) dl_map_0(dl_run *run, i64 site, dl_index iterations, bool v1) {
-  // map
-  if (dl_failed(run, site, 1)) return;
-  for (dl_index t = dl_first(); t < iterations; t += dl_stride()) {
-    const dl_index v2 = t;
-    if (!v1) {
-      dl_fail(run, t, site + 0, 0, nullptr);
-      return;
-    }
-  }
-}
-
-struct dl_rows_1_totals0 {
+struct dl_rows_0_totals0 {
   enum { count = 1 };
   f32 a0 = (-dl_infinity_f32());
-  __device__ void join(const dl_rows_1_totals0 &later) {
+  __device__ void join(const dl_rows_0_totals0 &later) {
     a0 = dl_maximum(a0, later.a0);
   }
-  __device__ dl_rows_1_totals0 shuffled(i32 d) const { dl_rows_1_totals0 other; other.a0 = dl_shuffle(a0, d); return other; }
+  __device__ dl_rows_0_totals0 shuffled(i32 d) const { dl_rows_0_totals0 other; other.a0 = dl_shuffle(a0, d); return other; }
   template <class W> __device__ void put(W &&words, i64 at) const { words[at + 0] = dl_word(a0); }
   template <class W> __device__ void get(W &&words, i64 at) { a0 = dl_of_word<f32>(words[at + 0]); }
 };
-struct dl_rows_1_totals1 {
+struct dl_rows_0_totals1 {
   enum { count = 1 };
   f32 a0 = 0.0f;
-  __device__ void join(const dl_rows_1_totals1 &later) {
+  __device__ void join(const dl_rows_0_totals1 &later) {
     a0 = a0 + later.a0;
   }
-  __device__ dl_rows_1_totals1 shuffled(i32 d) const { dl_rows_1_totals1 other; other.a0 = dl_shuffle(a0, d); return other; }
+  __device__ dl_rows_0_totals1 shuffled(i32 d) const { dl_rows_0_totals1 other; other.a0 = dl_shuffle(a0, d); return other; }
   template <class W> __device__ void put(W &&words, i64 at) const { words[at + 0] = dl_word(a0); }
   template <class W> __device__ void get(W &&words, i64 at) { a0 = dl_of_word<f32>(words[at + 0]); }
 };
-extern "C" __global__ void __launch_bounds__(512) dl_rows_1(dl_run *run, i64 site, dl_index iterations, DL_GLOBAL(f32) p1, dl_index v2, DL_GLOBAL(f32) p3) {
+extern "C" __global__ void __launch_bounds__(512) dl_rows_0(dl_run *run, i64 site, dl_index iterations, DL_GLOBAL(f32) p1, dl_index v2, DL_GLOBAL(f32) p3) {
   // rows
   if (dl_failed(run, site, 0)) return;
   const i32 width = dl_width(v2, 8), rank = (i32)threadIdx.x % width;
@@ -38,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(512) dl_rows_1(dl_run *run, i64 sit
   for (dl_index t = dl_first_row(width); t < iterations; t += dl_rows(width)) {
     const dl_index v5 = t;
     DL_GLOBAL(f32) p6 = p1 + (v2*v5);
-    dl_rows_1_totals0 a7;
+    dl_rows_0_totals0 a7;
     f32 a8[2][4];
     #pragma unroll 1
     for (dl_index base = 0; base < v2; base += width * 8) {
@@ -62,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(512) dl_rows_1(dl_run *run, i64 sit
       }
     }
     dl_fold_group(a7, width);
-    dl_rows_1_totals1 a13;
+    dl_rows_0_totals1 a13;
     f32 a14[2][4];
     #pragma unroll 1
     for (dl_index base = 0; base < v2; base += width * 8) {

@@ -1,0 +1,173 @@
+"""Loop fission: the arrays of a loop's state that need nothing of the rest of it get a loop of their own.
+
+    for j (a = z, top = first) {             for j (a = z) { a' = update a[j] = f(j); yield a' }
+      a' = update a[j] = f(j)            →   for j (top = first) {
+      t = read a'[j]                           t = read a[j]
+      yield a', max(top, t)                    yield max(top, t)
+    }                                        }
+
+An iteration sets, and reads, only the part of such an array that its number determines. So what the rest of the
+iteration reads is there when all iterations have set theirs, or before any has, and each of both loops may be done for
+all iterations at once, where the loop as it was may not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+
+from dlang.ir import anf
+from dlang.ir.comprehension_queries import sizes_named, slope, with_state
+from dlang.ir.costs import additions
+from dlang.ir.pruning import needed
+from dlang.ir.substitution import Renaming
+from dlang.ir.traverse import map_blocks, mentioned, walk, with_lets, with_op
+from dlang.ops import figures
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """An array of the state, in the loop: what it is before and behind it, and the index entries of an iteration."""
+
+    first: anf.Var
+    last: anf.Var
+    own: frozenset[tuple[int, anf.Size]]
+
+
+def split_by_state(let: anf.Let, loop: anf.For, cheaply: bool) -> list[anf.Let]:
+    """The loop that sets arrays, and that of the rest of the state, in order; none if the loop is not of that kind.
+
+    cheaply: both may do nothing that costs more than an addition. It would be done twice, unless both are done at once
+    and so together.
+    """
+    if loop.early or len(loop.params) < 2 or any(isinstance(p.type, anf.Token) for p in loop.params):
+        return []
+    lets = loop.body.lets
+    apart = _closed(loop)
+    if not 0 < len(apart) < len(loop.params):
+        return []
+    rest = [k for k in range(len(loop.params)) if k not in apart]
+    named = sizes_named(loop.body)
+    by = {v: inner.op for inner in lets for v in inner.vars}
+    parts = {k: part for k in apart if (part := _part(let, loop, k, by, named)) is not None}
+    if len(parts) < len(apart):
+        return []
+    fails = {n for n, inner in enumerate(lets) if any(part.op.IS.fails for part in walk(anf.Block((inner,), ())))}
+    of_rest = {loop.params[k] for k in rest}
+    early = {n for n in fails if of_rest.isdisjoint(_free(lets, n))}
+    code = [lets[n] for n in needed(lets, [loop.body.results[k] for k in apart], stay=early)]
+    first = with_state(anf.Let(let.vars, replace(loop, body=replace(loop.body, lets=tuple(code))), let.span), apart)
+    updates = [inner.op for inner in code if isinstance(inner.op, anf.Update) and inner.op.array in loop.params]
+    stored = {update.value: update for update in updates if isinstance(update.value, anf.Var)}
+    before: dict[anf.Atom, _Part] = {loop.params[k]: part for k, part in parts.items()}
+    behind: dict[anf.Atom, _Part] = {loop.body.results[k]: part for k, part in parts.items()}
+    block = _Moved(before, behind, loop).rest(rest, stored, fails - early)
+    if block is None:
+        return []
+    both = {v for inner in code for v in inner.vars} & {v for inner in block.lets for v in inner.vars} - set(stored)
+    twice = [inner for inner in code if not both.isdisjoint(inner.vars) and not isinstance(inner.op, anf.Update)]
+    if any(inner.op.IS.long or (cheaply and additions(inner.op) > figures.ADDITION) for inner in twice):
+        return []
+    params, init = tuple([loop.params[k] for k in rest]), tuple([loop.init[k] for k in rest])
+    second = Renaming({}, renew=True).op(replace(loop, params=params, init=init, body=block))
+    others = anf.Let(tuple([let.vars[k] for k in rest]), second, let.span)
+    read = {inner.op.array for inner in walk(block) if isinstance(inner.op, anf.Read)}
+    if read.isdisjoint(part.first for part in parts.values()):
+        return [first, others]
+    # what reads an array as it was goes first: it would be copied
+    return [others, first] if read.isdisjoint(part.last for part in parts.values()) else []
+
+
+def _free(lets: Sequence[anf.Let], position: int) -> set[anf.Var]:
+    """The variables that a let of a body is computed from."""
+    return {v for n in needed(lets, lets[position].vars, stay={position}) for v in mentioned(lets[n].op)}
+
+
+def _closed(loop: anf.For) -> list[int]:
+    """The arrays of the state that are computed from no other state than such arrays."""
+    of: dict[anf.Atom, int] = {p: 1 << k for k, p in enumerate(loop.params)}  # the state behind a value, a bit each
+    for let in loop.body.lets:
+        behind = 0
+        for v in mentioned(let.op):
+            behind |= of.get(v, 0)
+        if behind:
+            of.update(dict.fromkeys(let.vars, behind))
+    apart = sum(1 << k for k, p in enumerate(loop.params) if isinstance(p.type, anf.Array))
+    uses = [of.get(result, 0) for result in loop.body.results]
+    while wrong := sum(1 << k for k, used in enumerate(uses) if apart >> k & 1 and used & ~apart):
+        apart &= ~wrong
+    return [k for k in range(len(loop.params)) if apart >> k & 1]
+
+
+def _part(
+    let: anf.Let, loop: anf.For, k: int, by: Mapping[anf.Var, anf.Op], named: Mapping[anf.Var, anf.Size]
+) -> _Part | None:
+    """An array of the state, of which each iteration sets in one place what its number determines; None if not.
+
+    by: what binds each variable of the body. named: those that name sizes.
+    """
+    first, result = loop.init[k], loop.body.results[k]
+    if not isinstance(first, anf.Var) or not isinstance(result, anf.Var) or result not in by:
+        return None
+    axes: set[anf.Var] = set()
+    match by[result]:
+        case anf.Update(array, index, _) if array is loop.params[k]:
+            pass
+        case anf.Comp(destinations=destinations) as op:
+            mine = [d for d in destinations if d.into is loop.params[k]]
+            if len(mine) != 1:
+                return None
+            index, axes = mine[0].index, {a.var for a in op.axes}
+        case _:
+            return None
+    opened = [e.substitute(named.get) for e in index]
+    outside = [all(v not in by and v not in axes for v in e.atoms()) for e in opened]
+    own = [(n, e) for n, e in enumerate(opened) if outside[n] and slope(e, loop.index) in (1, -1)]
+    return _Part(first, let.vars[k], frozenset(own)) if own else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """The body of a loop, for the state that has to wait for some arrays, which it knows before and after a change."""
+
+    before: Mapping[anf.Atom, _Part]
+    after: Mapping[anf.Atom, _Part]
+    loop: anf.For
+
+    def rest(
+        self,
+        state: Sequence[int],
+        stored: Mapping[anf.Var, anf.Update],
+        fails: Set[int],
+    ) -> anf.Block | None:
+        """The body that computes the rest of the state; None if it needs more of the arrays than an iteration's part.
+
+        stored: what is stored in the arrays, which is read there instead of being computed once more.
+        """
+        results = tuple([self.loop.body.results[k] for k in state])
+        lets: list[anf.Let] = []
+        for inner in self.loop.body.lets:
+            update = stored.get(inner.vars[0]) if len(inner.vars) == 1 else None
+            if update is None or set(inner.vars) & {v for e in update.index for v in e.atoms()}:
+                lets.append(inner)
+            else:
+                lets.append(anf.Let(inner.vars, anf.Read(self.before[update.array].last, update.index), inner.span))
+        moved = self.block(anf.Block(tuple(lets), results), sizes_named(self.loop.body)).lets
+        block = anf.Block(tuple([moved[n] for n in needed(moved, results, stay=fails)]), results)
+        wrong = {*self.before, *self.after}
+        if not wrong.isdisjoint(results) or any(not wrong.isdisjoint(mentioned(inner.op)) for inner in walk(block)):
+            return None
+        return block
+
+    def block(self, block: anf.Block, named: Mapping[anf.Var, anf.Size]) -> anf.Block:
+        """The block, which reads parts of the arrays as they are when the loop has ended, or before it."""
+        lets = []
+        for let in block.lets:
+            op = map_blocks(let.op, lambda b: self.block(b, named))
+            if isinstance(op, anf.Read) and (op.array in self.before or op.array in self.after):
+                part = self.before.get(op.array) or self.after[op.array]
+                entries = [(n, e.substitute(named.get)) for n, e in enumerate(op.index)]
+                if not part.own.isdisjoint(entries):
+                    op = anf.Read(part.first if op.array in self.before else part.last, op.index)
+            lets.append(with_op(let, let.vars, op))
+        return with_lets(block, lets, block.results)
