@@ -49,6 +49,7 @@ from dlang.optimize.idle import idle
 from dlang.optimize.index_checks import remove_index_checks
 from dlang.optimize.inline import inline
 from dlang.optimize.jacobians import jacobians
+from dlang.optimize.joined_arrays import joined_arrays
 from dlang.optimize.jump_threading import jump_threading
 from dlang.optimize.narrow import narrow
 from dlang.optimize.one_element import one_element
@@ -154,6 +155,8 @@ PASSES: tuple[CorePass, ...] = (
     _plain("simplify", simplify, NORMAL, _SIMPLIFY, exact=True, again=True),
     _plain("one_element", one_element, NORMAL, "computes what is 0 but for one element of a row for that element"),
     _plain("short_axes", short_axes, NORMAL, "writes out short axes of known length"),
+    _plain("joined_arrays", joined_arrays, NORMAL, "computes the elements of joined arrays where they are read",
+           exact=True),
     _plain("vectorise_loops", vectorise_loops, NORMAL,
            "does loops at once whose iterations are independent or only accumulate"),
     _plain("running_powers", running_powers, NORMAL, "keeps powers of one number from one term of a sum to the next"),

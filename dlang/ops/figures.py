@@ -182,6 +182,8 @@ INLINED_ARRAYS = 1000
 """Lets of a function of arrays; above, only a function called once is inlined."""
 DOUBLED = 8
 """Lets that may stand twice to jump over a branch."""
+JOINED_PIECES = 3
+"""Pieces of a joined array whose elements are computed where they are read: each more is another comparison."""
 WRITTEN_OUT = 256
 """Operations of all points of axes that are written out."""
 PEELED_BODY = 256

@@ -24,7 +24,7 @@ from dlang.ir.costs import additions
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.sharing import repeated, takes_long
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import free_vars, map_bodies, map_inner, mentioned, parts, walk, with_lets, with_op
+from dlang.ir.traverse import free_vars, map_bodies, map_inner, mentioned, op_blocks, parts, walk, with_lets, with_op
 from dlang.ir.types import I64, array_type, product
 from dlang.ir.writes import own_elements
 from dlang.ops import figures
@@ -348,18 +348,21 @@ class _Uses:
             return False
         single = len(reads) == 1 and len(op.destinations) == 1
         code = producer.code(k, None if single else figures.COPIED_CODE)
-        if code is None or not all(let.op.IS.point for let in code):
+        if code is None or not all(map(_is_point, code)):
             return False
         if any(let.op.IS.fails for let in walk(op.body)):  # a check that the result does not need would be gone
             return False
-        used = [let.op.array for let in code if isinstance(let.op, anf.Read)]
+        everything = list(walk(anf.Block(tuple(code), ())))
+        used = [let.op.array for let in everything if isinstance(let.op, anf.Read)]
         if any(array in self.consumed for array in used):
             return False
         if any(array in chosen for array in used):
             return single and all(_once(read, axes) for read, axes in reads)
         count = len([let for let in code if not isinstance(let.op, anf.IndexExpr)])
-        inside = {v for let in code for v in let.vars}
-        gathers = any(isinstance(let.op, anf.Read) and any(i.mentions(inside) for i in let.op.index) for let in code)
+        inside = {v for let in everything for v in let.vars}
+        gathers = any(
+            isinstance(o := let.op, anf.Read) and any(i.mentions(inside) for i in o.index) for let in everything
+        )
         moves = (
             count <= 1 and all(isinstance(let.op, anf.Read | anf.Cast | anf.IndexExpr) for let in code) and not gathers
         )
@@ -370,6 +373,13 @@ class _Uses:
         cheap = count <= figures.COPIED_CODE and not gathers
         cheap = cheap and all(additions(let.op) <= figures.ADDITION for let in code)
         return single or (cheap and len(reads) <= figures.COPIED_CODE)
+
+
+def _is_point(let: anf.Let) -> bool:
+    """Tells whether a let is the code of one point: scalar code, reads, and branches over these."""
+    if isinstance(let.op, anf.If):
+        return all(_is_point(inner) for arm in op_blocks(let.op) for inner in arm.lets)
+    return let.op.IS.point
 
 
 def _once(read: anf.Read, axes: Sequence[anf.Axis]) -> bool:
