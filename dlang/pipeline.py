@@ -51,6 +51,7 @@ from dlang.optimize.inline import inline
 from dlang.optimize.jacobians import jacobians
 from dlang.optimize.joined_arrays import joined_arrays
 from dlang.optimize.jump_threading import jump_threading
+from dlang.optimize.loop_points import loop_points
 from dlang.optimize.narrow import narrow
 from dlang.optimize.one_element import one_element
 from dlang.optimize.ownership import ownership
@@ -209,6 +210,9 @@ PASSES: tuple[CorePass, ...] = (
          "does chains of products and comprehensions a block of rows at a time", needs=_CONTRACTED, ends=_NESTS),
     _plain("fuse_outer_axis", fuse_outer_axis, AFTER,
            "makes one loop of comprehensions that share an outer axis", needs=_CONTRACTED, ends=_NESTS),
+    # a device does the comprehensions of an iteration with all that it has
+    _plain("loop_points", loop_points, AFTER,
+           "does iterations that only add up, or set parts of arrays, as points", ends=_NESTS, device=False),
     _plain("unroll", unroll, AFTER, "writes out comprehensions over a few known points as scalar code"),
     # a device has no lanes to gain, and reads no more than it has to
     _plain("branch_reads", branch_reads, AFTER, "reads ahead of light branches what their arms read", exact=True,

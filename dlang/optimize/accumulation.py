@@ -54,7 +54,7 @@ def accumulated(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let] 
             terms.append(companions[k])
             continue
         array = isinstance(param.type, anf.Array)
-        split = _elements(lets, param, result, loop) if array else _total(lets, param, result)
+        split = _elements(lets, param, result, loop) if array else total(lets, param, result)
         if split is None:
             return None
         lets, term = split
@@ -97,7 +97,7 @@ def _may_be_points(loop: anf.For) -> bool:
             changing.update(let.vars)
         elif let.op.IS.long and not own_consumed(let.op) and not _may_fail(let):
             continue  # it is done once
-        if not _may_be_a_point(let):
+        if not may_be_a_point(let):
             return False
     return True
 
@@ -234,11 +234,11 @@ def _may_fail(let: anf.Let) -> bool:
     return any(inner.op.IS.fails for inner in walk(anf.Block((let,), ())))
 
 
-def _may_be_a_point(let: anf.Let) -> bool:
+def may_be_a_point(let: anf.Let) -> bool:
     """Tells whether a let of an iteration may be done at a point of a comprehension, among others."""
     match let.op:
         case anf.If() | anf.Comp():
-            return all(_may_be_a_point(inner) for block in op_blocks(let.op) for inner in block.lets)
+            return all(may_be_a_point(inner) for block in op_blocks(let.op) for inner in block.lets)
         case anf.For() as loop:
             return _is_recurrence(loop)
         case anf.Assert() | anf.StopGradient() | anf.Update():
@@ -250,7 +250,7 @@ def _may_be_a_point(let: anf.Let) -> bool:
 def _is_recurrence(loop: anf.For) -> bool:
     """Tells whether a loop computes numbers from numbers, one iteration after another, in as many for all points."""
     state = all(isinstance(p.type, anf.Scalar) and p.type.dtype in anf.DTYPES for p in loop.params)
-    return state and not loop.early and all(map(_may_be_a_point, loop.body.lets))
+    return state and not loop.early and all(map(may_be_a_point, loop.body.lets))
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +270,7 @@ class _Term:
 
 
 # ---- totals ----------------------------------------------------------------------------------------------------------
-def _total(lets: Lets, param: anf.Var, result: anf.Atom) -> tuple[Lets, _Term] | None:
+def total(lets: Lets, param: anf.Var, result: anf.Atom) -> tuple[Lets, _Term] | None:
     """The lets of an iteration without what adds to a scalar of the state, and what that adds."""
     if not isinstance(param.type, anf.Scalar) or param.type.dtype not in WHOLE:  # no halves, texts or nodes
         return None

@@ -10,7 +10,7 @@ import pytest
 
 from dlang.host.errors import RunError
 from dlang.interpret.interpreter import Interpreter
-from dlang.ir.anf import Contract, For, Program
+from dlang.ir.anf import Array, Contract, For, Program
 from dlang.ir.traverse import walk
 from dlang.pipeline import optimise
 from tests.optimize.programs import count
@@ -98,14 +98,6 @@ STAY = {
         "var (m, o) = (-9.0, 0.0); for i < n { if x[i] > m { (m, o) = (x[i], sin(x[i])) } }; (m, o)",
     ),
     "the first of texts": ("str", 'var m = "z"; for v in x { if "{v}" < m { m = "{v}" } }; m'),
-    "a row in each iteration": (
-        "f64",
-        "var s = 0.0; for i < n { let r = exp(x * x[i]); s += sum(r * r[0 as Idx<n>] / sum(r)) }; s",
-    ),
-    "sums of what sums are made into": (
-        "f64",
-        "var s = 0.0; for i < n { s += sum(exp(sum(v * w * x[i] for w in x)) for v in x) }; s",
-    ),
     "at as many points as data say": ("f64[n]", "var a = x; for i < n { for j < k[i] { a[i] += x[i] } }; a"),
     "what is checked beside rows": (
         "f64[n]",
@@ -118,7 +110,17 @@ STAY = {
     "until it ends": ("f64", "var s = 0.0; for v in x { if v < -1.0 { break }; s += v }; s"),
     "an element that is read": ("f64[n]", "var a = x; for i < n - 1 { a[i + 1] += 0.5 * a[i] }; a"),
 }
-CASES = {**ACCUMULATE, **RECURRENCES, **STAY}
+ROWS = {
+    "a row in each iteration": (
+        "f64",
+        "var s = 0.0; for i < n { let r = exp(x * x[i]); s += sum(r * r[0 as Idx<n>] / sum(r)) }; s",
+    ),
+    "sums of what sums are made into": (
+        "f64",
+        "var s = 0.0; for i < n { s += sum(exp(sum(v * w * x[i] for w in x)) for v in x) }; s",
+    ),
+}
+CASES = {**ACCUMULATE, **RECURRENCES, **STAY, **ROWS}
 
 
 @cache
@@ -162,8 +164,15 @@ def test_a_recurrence_is_done_at_all_points(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", STAY)
-def test_what_depends_on_earlier_iterations_or_makes_arrays_stays_a_loop(case: str) -> None:
+def test_what_depends_on_earlier_iterations_stays_a_loop(case: str) -> None:
     assert loops(program(case, False)[1]) == 1
+
+
+@pytest.mark.parametrize("case", ROWS)
+def test_the_arrays_of_an_iteration_are_never_there_for_all_at_once(case: str) -> None:
+    (f,) = program(case, False)[1].functions.values()
+    assert loops(program(case, False)[1]) == 0
+    assert not any(isinstance(v.type, Array) for let in f.body.lets for v in let.vars)
 
 
 @pytest.mark.parametrize("case", [c for c, (r, _) in CASES.items() if r.startswith("f64")])

@@ -161,6 +161,10 @@ fn main(x: f64) -> f64 = h(if x > 0.5 { A(x) } else { B(2.0 * x) })
         " grad(|x: f64[n, d]| sum(min(sum((x[i, a] - c[j, a]) ** 2 for a) for j) for i))(x)"
     ),
     "short_axes": ("fn main(x: f64[n, 3]) -> f64 { let d = x[..n] * 2.0; sum(sin(d), axis = 1)[0] }"),
+    "loop_points": (
+        "fn main(x: f64[n, d], c: f64[k, d]) -> f64 { var s = 0.0\n"
+        " for i < n { let t = [sin(sum((x[i] - c[j]) ** 2)) for j]; s += max(t) / sum(t ** 2) }; s }"
+    ),
     "joined_arrays": "fn main(x: f64[n]) -> f64[n] = [concat([0.0], x)[i] * x[i] for i < n]",
     "vectorise_loops": "fn main(r: f64[n]) -> f64[n, 2] = [[a * 2.0, sin(a)] for a in r]",
     "running_powers": "fn main(c: f64[k], x: f64[n]) -> f64[n] = [sum(c[j] * x[i] ** j for j) for i]",
