@@ -117,6 +117,8 @@ def place_adjoint(
                 raise NoParallelAdjoint
     body = with_axes_as_values(lets, [a.var for a in axes])
     known = scope.known.within(axes)
+    for digit, (low, high) in (digits or {}).items():
+        known.facts.between(digit, (low,), (high + 1,))
     p = _Placement(scope, axes, body, known, hull(axes, known), dependencies(body, axes), digits or {})
     for contribution in wanted:
         p.bars.setdefault(contribution.array, list(scope.bars.get(contribution.array, [])))

@@ -502,7 +502,7 @@ def reduction(f: Frame, monoid: str, c: core.Comprehension, nested: bool = False
     """
     e = f.emitter
     element = f.erasing().mono(c.element.type)
-    filters = MONOIDS[monoid].has_empty and isinstance(element, Scalar)
+    filters = (MONOIDS[monoid].has_empty or monoid in CHOOSING) and isinstance(element, Scalar)
     if acts(f, c) or (c.condition is not None and not filters) or element == Scalar("str"):
         return None
     if nested and monoid in CHOOSING:
@@ -522,21 +522,26 @@ def reduction(f: Frame, monoid: str, c: core.Comprehension, nested: bool = False
     binders = bounds(f, c.binders)
     axes = axes_of(f, binders)
     places = places_of(f, c)
+    holds: Atom | None = None
     with f.block() as lets, inside(f, places, [a.var for a in axes]):
         bind_all(f, binders, [poly(a.var) for a in axes])
         if c.condition is None:
             value = f.eval(c.element)
         else:
-            value = conditional(f, c, monoid)
+            value, holds = conditional(f, c, monoid)
     if not isinstance(value, ScalarV):
         value = collect(f, axes, lets, value)
         assert isinstance(value, ArrayV)
         (out,) = reduce_axes(e, value, range(len(value.shape)), (monoid,))
         assert isinstance(out, ScalarV)
         return out.atom
+    dtype = result_dtype(monoid, value.dtype)
+    if not MONOIDS[monoid].has_empty and check and holds is not None:
+        keep = (Reduce((), (), monoid), Reduce((), (), "any"))
+        result, some = e.comp(axes, lets, (value.atom, holds), keep, (dtype, "bool"), "r")
+        return e.check(some, "E0808", (f"`{monoid}` of nothing",), (), (result,))[0]
     if not MONOIDS[monoid].has_empty and check:
         nonempty(f, tuple([b.size for b in binders]), monoid)
-    dtype = result_dtype(monoid, value.dtype)
     return e.comp(axes, lets, (value.atom,), (Reduce((), (), monoid),), (dtype,), "r")[0]
 
 
@@ -565,8 +570,8 @@ def largest_or_identity(f: Frame, monoid: str, c: core.Comprehension) -> Atom:
     return e.emit(anf.If(some, anf.Block(tuple(then), (value,)), anf.Block((), (otherwise,))), value.type)[0]
 
 
-def conditional(f: Frame, c: core.Comprehension, monoid: str) -> Value:
-    """The element where the condition holds, else the identity."""
+def conditional(f: Frame, c: core.Comprehension, monoid: str) -> tuple[Value, Atom]:
+    """The element where the condition holds, else the identity; and whether it holds."""
     e = f.emitter
     assert c.condition is not None
     holds = f.bool(c.condition)
@@ -576,7 +581,7 @@ def conditional(f: Frame, c: core.Comprehension, monoid: str) -> Value:
         raise unsupported("a reduction with `if` over arrays", e.span)
     otherwise = Lit(identity(monoid, value.dtype), value.dtype)
     op = anf.If(holds, anf.Block(tuple(then), (value.atom,)), anf.Block((), (otherwise,)))
-    return ScalarV(e.emit(op, value.atom.type)[0])
+    return ScalarV(e.emit(op, value.atom.type)[0]), holds
 
 
 def nonempty(f: Frame, shape: tuple[Size, ...], what: str, *guarded: Atom) -> tuple[Atom, ...]:
