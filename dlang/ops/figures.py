@@ -184,6 +184,8 @@ DOUBLED = 8
 """Lets that may stand twice to jump over a branch."""
 JOINED_PIECES = 3
 """Pieces of a joined array whose elements are computed where they are read: each more is another comparison."""
+POINTWISE_BODY = 64
+"""Operations of an iteration of a loop over arrays that is a loop over numbers at each point, in registers."""
 LOOP_POINTS = 64
 """Iterations of a loop with comprehensions that are done side by side, rather than the points of these."""
 WRITTEN_OUT = 256

@@ -52,6 +52,7 @@ from dlang.optimize.accumulation import accumulated, rows_in_place, without_scat
 from dlang.optimize.cells import changed_once, with_numbers
 from dlang.optimize.iterations import Iteration, Rows
 from dlang.optimize.loop_fission import split_by_state
+from dlang.optimize.pointwise_loops import pointwise
 from dlang.optimize.unroll import of_loop
 
 
@@ -103,6 +104,8 @@ def _done(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let]:
     arrays = any(isinstance(v.type, anf.Array) for vars in left for v in vars)
     if parts and not arrays and (not left or split_by_state(let, loop, True)):
         return [new for done in split for new in done]
+    if (at_points := pointwise(let, loop)) is not None:
+        return [at_points]
     changed = with_numbers(let, loop, known)
     if len(changed) == 1:
         return changed

@@ -218,6 +218,10 @@ fn main(k: i64[n]) -> i64[n] = [fib(j) for j in k]
         ),
         (
             "fn main(x: f64[n], k: i64) -> f64[n] { var s = x; for t < k { s = [sin(v) for v in s] }; s }",
+            ["pieces"],
+        ),
+        (
+            "fn main(x: f64[n], k: i64) -> f64[n] { var s = x; for t < k { s = [sin(s[n - 1 - i]) for i < n] }; s }",
             ["for", "pieces"],
         ),
         (SCATTERED, ["pieces", "pieces", "pieces adding to 1"]),

@@ -31,8 +31,11 @@ fn positive(x: f64[n]) -> f64[n] {
 fn product(x: f64[n, m], y: f64[m, k]) -> f64[n, k] = x @ y
 
 fn repeated(x: f64[n], steps: i64) -> f64[n] {
-  var y = x
-  for k < steps { y = 0.5 * y + x }
+  var (y, c) = (x, 0.5)
+  for k < steps {
+    y = c * y + x
+    c = 1.0 - c
+  }
   y
 }
 

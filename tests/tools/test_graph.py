@@ -13,7 +13,7 @@ TEXT = """
 fn loss(w: f64[k], x: f64[n, k], y: f64[n]) -> f64 = mean((x @ w - y) ** 2)
 fn steps(x: f64[n], k: i64) -> f64[n] {
   var y = x
-  for i < k { y = 0.5 * y + x }
+  for i < k { y = [0.5 * y[n - 1 - j] + x[j] for j < n] }
   while sum(y) > 100.0 { y = y / 2.0 }
   y
 }
