@@ -210,6 +210,8 @@ PASSES: tuple[CorePass, ...] = (
          "does chains of products and comprehensions a block of rows at a time", needs=_CONTRACTED, ends=_NESTS),
     _plain("fuse_outer_axis", fuse_outer_axis, AFTER,
            "makes one loop of comprehensions that share an outer axis", needs=_CONTRACTED, ends=_NESTS),
+    # what a row is made of, in one pass over it
+    _plain("fuse", fuse, AFTER, "computes arrays where they are read", needs=_CONTRACTED, again=True),
     # a device does the comprehensions of an iteration with all that it has
     _plain("loop_points", loop_points, AFTER,
            "does iterations that only add up, or set parts of arrays, as points", ends=_NESTS, device=False),
