@@ -52,7 +52,8 @@ def vjp_if(let: Let, op: If, scope: Scope) -> list[Let]:
     gs = [(k, g) for k, v in enumerate(let.vars) if v in scope.active and (g := scope.pop(v)) is not None]
     if not gs:
         return [let]
-    outer = [v for v in dict.fromkeys((*free_vars(op.then), *free_vars(op.otherwise))) if v in scope.active]
+    used = scope.with_chosen((*free_vars(op.then), *free_vars(op.otherwise)))
+    outer = [v for v in used if v in scope.active]
     if sink is not None:  # arrays outside of a comprehension are the business of its sink
         outer = [v for v in outer if not isinstance(v.type, Array) or v in sink.inside]
     coming = {v: g for v in outer if (g := scope.pop(v)) is not None}

@@ -130,6 +130,17 @@ class Scope(ABC):
                 ):
                     self.chosen[v] = let.op.condition, a, b
 
+    def with_chosen(self, vars: Sequence[anf.Var]) -> list[anf.Var]:
+        """The variables, each once, and the arrays that they may be: what adds to one of these may add to those."""
+        out = dict.fromkeys(vars)
+        waiting = list(out)
+        while waiting:
+            _, *arrays = self.chosen.get(waiting.pop(), (None,))
+            new = [a for a in arrays if a not in out]
+            out.update(dict.fromkeys(new))
+            waiting += new
+        return list(out)
+
     def _add_chosen(
         self, condition: anf.Atom, a: anf.Var, b: anf.Var, index: tuple[anf.Size, ...], g: anf.Atom
     ) -> None:
