@@ -327,7 +327,7 @@ class Writer(Rewriter):
         known = evaluated(op)
         if isinstance(op, anf.Read) and op.array in self.apart:
             dimensions, atoms = self.apart[op.array]
-            part = atoms[tuple([int(op.index[k].constant or 0) for k in dimensions])]
+            part = atoms.get(tuple([int(op.index[k].constant or 0) for k in dimensions]), zero(op.array))
             if isinstance(part, anf.Var) and isinstance(part.type, anf.Array):
                 op = anf.Read(part, _without(op.index, dimensions))
             else:
