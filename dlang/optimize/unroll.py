@@ -126,7 +126,7 @@ def _comprehension(let: anf.Let, op: anf.Comp, writer: Writer) -> list[anf.Let]:
     destinations: list[anf.Destination] = []
     after: list[anf.Let] = []
     for var, value, d in zip(let.vars, op.body.results, op.destinations, strict=True):
-        elements = writer.apart[value][1] if isinstance(value, anf.Var) and value in writer.apart else None
+        elements = writer.elements(value) if isinstance(value, anf.Var) and value in writer.apart else None
         if elements is None or not (
             isinstance(d, anf.Reduce) and not d.index and d.into is None and d.monoid in COMBINE
         ):
