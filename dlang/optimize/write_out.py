@@ -16,7 +16,7 @@ from dlang.ir import anf
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.substitution import substitute
 from dlang.ir.traverse import mentioned, op_blocks, parts, with_lets, with_op
-from dlang.ir.types import BOOL, I64, dtype_of, type_of
+from dlang.ir.types import BOOL, I64, array_type, dtype_of, type_of
 from dlang.ops import figures
 from dlang.ops.monoids import COMBINE, MONOIDS, STAYS
 from dlang.optimize.constants import evaluated
@@ -120,7 +120,12 @@ def places(type: anf.Type) -> list[Place]:
     sizes = [s.constant for s in type.shape]
     if None in sizes or not 0 < prod([int(s or 0) for s in sizes]) <= figures.STATE_IN_NUMBERS:
         return []
-    return list(product(*[range(int(s or 0)) for s in sizes]))
+    return _all_places(type)
+
+
+def _all_places(type: anf.Array) -> list[Place]:
+    """The places of the elements of an array of known sizes, in order."""
+    return list(product(*[range(int(s.constant or 0)) for s in type.shape]))
 
 
 def _by_elements(block: anf.Block) -> dict[tuple[anf.Var, ...], Short]:
@@ -277,11 +282,11 @@ class Writer(Rewriter):
         return block if self.untouched(block, self.apart) else super().block(block)
 
     def elements(self, array: anf.Atom) -> dict[Place, anf.Atom]:
-        """The elements of a small array, in order: its parts, or what is read of it."""
+        """The elements of a small array, in order: its parts, 0 where nothing is set, or what is read of it."""
         if isinstance(array, anf.Var) and array in self.apart:
             parts_of = self.apart[array][1]
-            unset = zero(array)  # of an empty array, which is set before it is read
-            return {place: parts_of.get(place, unset) for place in places(array.type)}
+            unset = zero(array)
+            return {place: parts_of.get(place, unset) for place in _all_places(array_type(array))}
         source = self.atom(array)
         assert isinstance(source, anf.Var)
         scalar = anf.Scalar(dtype_of(source))
@@ -317,7 +322,7 @@ class Writer(Rewriter):
                 self.apart[let.vars[0]] = short.dimensions[0], {**self.known(array), place: self.atom(value)}
                 return
             case anf.Concat(arrays) if short is not None:
-                rows = [row for a in arrays for row in _rows(self.known(a))]
+                rows = [row for a in arrays for row in _rows(self.elements(a))]
                 elements = {(k, *place): atom for k, row in enumerate(rows) for place, atom in row.items()}
                 self.apart[let.vars[0]] = short.dimensions[0], elements
                 return
