@@ -2,7 +2,12 @@
 
     y[o] = Σ f(x[i], w[j])        at every point: g = ȳ[o];  x̄[i] += g ∂f/∂x[i];  w̄[j] += g ∂f/∂w[j]
 
-Sums, scatters and plain stores share this rule: the cotangent of a value is that of the element that it goes to. `max`
+Sums, scatters and plain stores share this rule: the cotangent of a value is that of the element that it goes to. Where
+elements are set in an array, y = z but for y[o] = f(z[o], …) at the points, the array before has
+
+    z̄ = ȳ,  but  z̄[o] = ȳ[o] ∂f/∂z[o]        which is 0 where f does not read what it replaces,
+
+and ȳ is changed in place to be that; what f reads of other elements, z[i], adds ȳ[o] ∂f/∂z[i] to it afterwards. `max`
 and `min` save the position of their first extremum, and their adjoint visits just that point. What has no parallel
 adjoint is differentiated with the loop in it around comprehensions (`interchange.py`), or, as products are, as loops.
 """
@@ -159,22 +164,24 @@ def _elements(op: anf.Comp, d: anf.Reduce, g: anf.Var, scope: Scope) -> tuple[an
         return None
     shape = tuple([extent(scope.b, box[a.var], scope.known) for a in op.axes])
     at = tuple([anf.poly(a.var) - box[a.var][0] for a in op.axes])
-    body = copied(scope.active, op.body.lets, renaming := Renaming({}, renew=True))
     element = anf.fresh("element", anf.Scalar(dtype_of(g)))
-    read = anf.Let((element,), anf.Read(g, tuple(map(renaming.size, d.index))))
-    elements = anf.fresh("elements", type_of(dtype_of(g), shape))
-    emit_comp(scope.b, Change(op.axes, {}), [*body, read], [(elements, element, anf.Reduce(shape, at, "set"))])
-    return elements, at
+    read = anf.Let((element,), anf.Read(g, d.index))
+    return _beside(op, [read], element, anf.Reduce(shape, at, "set"), scope), at
 
 
 def _cleared(op: anf.Comp, d: anf.Reduce, g: anf.Var, scope: Scope) -> anf.Var:
     """A cotangent of which the elements that are set are 0."""
-    body = copied(scope.active, op.body.lets, renaming := Renaming({}, renew=True))
-    cleared = anf.fresh(g.name, g.type)
-    keep = anf.Reduce(d.shape, tuple(map(renaming.size, d.index)), "set", g)
     nothing = scope.nodes.zero(scope.b, anf.Scalar(dtype_of(g)))
-    emit_comp(scope.b, Change(op.axes, {}), body, [(cleared, nothing, keep)])
-    return cleared
+    return _beside(op, [], nothing, anf.Reduce(d.shape, d.index, "set", g), scope)
+
+
+def _beside(op: anf.Comp, more: list[anf.Let], value: anf.Atom, to: anf.Reduce, scope: Scope) -> anf.Var:
+    """Emits a comprehension over the same points that sets a value, which the body and more code behind it compute."""
+    body = copied(scope.active, [*op.body.lets, *more], renaming := Renaming({}, renew=True))
+    array = anf.fresh("bar", type_of(dtype_of(value), to.shape))
+    moved = replace(to, index=tuple(map(renaming.size, to.index)))
+    emit_comp(scope.b, Change(op.axes, {}), body, [(array, renaming.atom(value), moved)])
+    return array
 
 
 def vjp_body(

@@ -177,6 +177,11 @@ def _once(runs: Iterable[Range | None]) -> bool:
     return len(set(axes)) == len(axes)
 
 
+def differ(a: Sequence[anf.Size], b: Sequence[anf.Size]) -> bool:
+    """Tells whether two indices of one array surely differ, at one point."""
+    return any((x - y).constant not in (None, 0) for x, y in zip(a, b, strict=True))
+
+
 def apart(one: Iterable[Range | None], other: Iterable[Range | None], known: Knowledge) -> bool:
     """Tells whether two indices never give the same element, at whatever points."""
     pairs = [(a, b) for a, b in zip(one, other, strict=True) if a is not None and b is not None]

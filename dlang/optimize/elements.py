@@ -16,6 +16,7 @@ from dlang.ir.comprehension_queries import point_of
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.substitution import substitute
 from dlang.ir.types import BOOL, array_type, dtype_of, product
+from dlang.ir.writes import differ
 from dlang.ops import figures
 from dlang.polynomials import Poly
 
@@ -182,7 +183,7 @@ class Elements(Rewriter):
             if below.index == index:
                 value = below.value
                 break
-            if not _apart(below.index, index):
+            if not differ(below.index, index):
                 writes.append(below)
                 if len(writes) > figures.ENTRY_OF_SMALL_ARRAY:
                     return None
@@ -217,11 +218,6 @@ class Elements(Rewriter):
 def is_atom(size: anf.Size) -> bool:
     """Tells whether a polynomial may stand where an atom is wanted."""
     return isinstance(size.constant, int) or size.atom is not None
-
-
-def _apart(a: tuple[anf.Size, ...], b: tuple[anf.Size, ...]) -> bool:
-    """Tells whether two indices surely differ."""
-    return any((x - y).constant not in (None, 0) for x, y in zip(a, b, strict=True))
 
 
 def _without_units(

@@ -11,11 +11,9 @@ An element of an array of which all elements have become one value is that value
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from dlang.ir import anf
 from dlang.ir.comprehension_queries import point_of, surely_total, taken_apart
-from dlang.ir.marks import is_mark
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.traverse import (
     bound_vars,
@@ -27,10 +25,9 @@ from dlang.ir.traverse import (
     type_vars,
     walk,
     with_lets,
-    with_op,
 )
-from dlang.ir.types import BOOL, I64
 from dlang.optimize.effects import consumed_by
+from dlang.optimize.lifting import asked_before, asks
 
 
 def hoist(program: anf.Program) -> anf.Program:
@@ -103,30 +100,17 @@ class _Hoister(Rewriter):
             free = inside.isdisjoint(used)
             if free and _total(let.op, arrays, self.around) and consumed.isdisjoint(let.vars):
                 self.write(let)
-            elif free and loop is not None and isinstance(let.op, anf.Assert) and _is_plain(let, let.op) and calm:
-                self.check_once(let, let.op, loop)
+            elif free and loop is not None and isinstance(let.op, anf.Assert) and asks(let, let.op) and calm:
+                count = loop.high - loop.low
+                some = count.constant is not None and count.constant > 0
+                for new in asked_before(let, let.op, count, some):
+                    self.write(new)
             else:
                 calm = calm and not _acts(let)
                 inside.update(let.vars)
                 inside.update(bound_vars(let.op))
                 stay.append(let)
         return with_lets(block, stay, block.results)
-
-    def check_once(self, let: anf.Let, check: anf.Assert, loop: anf.For) -> None:
-        """Writes a check of each iteration in front of the loop; if it has none, the check holds."""
-        count = loop.high - loop.low
-        if count.constant is None or count.constant < 1:
-            number = self.emit(anf.IndexExpr(count), I64, "count", let.span)
-            none = self.emit(anf.Prim("le", (number, anf.Lit(0, "i64"))), BOOL, "none", let.span)
-            holds = self.emit(anf.Prim("or", (check.condition, none)), BOOL, "holds", let.span)
-            check = replace(check, condition=holds)
-        self.write(with_op(let, let.vars, check))
-
-
-def _is_plain(let: anf.Let, check: anf.Assert) -> bool:
-    """Tells whether a check asks something, and certifies numbers alone: an array has other sizes behind it."""
-    asks = isinstance(check.condition, anf.Var) and not is_mark(check)
-    return asks and all(isinstance(v.type, anf.Scalar) for v in let.vars)
 
 
 def _acts(let: anf.Let) -> bool:

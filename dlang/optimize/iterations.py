@@ -7,7 +7,7 @@ all iterations compute has to be kept in an array, a row for each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dlang.ir import anf
@@ -53,6 +53,12 @@ class Iteration:
         """By how much the only entry that moves grows with each iteration; 0 if there is no such number."""
         moving = [e for e in map(self.opened, index) if e.mentions((self.number,))]
         return slope(moving[0], self.number) if len(moving) == 1 else 0
+
+    def apart(self, index: Sequence[anf.Size], inner: Collection[anf.Var] = ()) -> frozenset[tuple[int, anf.Size]]:
+        """The entries of an index, each with its position, in which no two iterations are alike. inner: axes inside."""
+        opened = list(enumerate(map(self.opened, index)))
+        own = [(n, e) for n, e in opened if not any(v in self.computed or v in inner for v in e.atoms())]
+        return frozenset([(n, e) for n, e in own if slope(e, self.number) in (1, -1)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,13 @@ is used of them. `distribute.py` says over which axes, and does what becomes of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.axes import at_point
 from dlang.ir.builder import Builder, axis as fresh_axis
+from dlang.ir.marks import is_mark
 from dlang.ir.sharing import Liftable, may_matter
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import free_vars
@@ -128,3 +130,21 @@ def without(
             out.append(let)
             wanted |= set(free_vars(let.op))
     return out[::-1]
+
+
+# ---- checks that are the same in every iteration ---------------------------------------------------------------------
+def asks(let: anf.Let, check: anf.Assert) -> bool:
+    """Tells whether a check asks something, and certifies numbers alone: an array has other sizes behind it."""
+    plain = isinstance(check.condition, anf.Var) and not is_mark(check)
+    return plain and all(isinstance(v.type, anf.Scalar) for v in let.vars)
+
+
+def asked_before(let: anf.Let, check: anf.Assert, iterations: anf.Size, some: bool) -> list[anf.Let]:
+    """The check of each iteration before all of them; it holds if there is none. some: whether there surely is one."""
+    b = Builder(span=let.span)
+    with b.scope() as lets:
+        if not some:
+            none = b.prim("le", b.size(iterations), anf.Lit(0, "i64"), name="none")
+            check = replace(check, condition=b.prim("or", check.condition, none, name="holds"))
+        b.emit_as(let.vars, check)
+    return lets

@@ -17,12 +17,13 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from dlang.ir import anf
-from dlang.ir.comprehension_queries import sizes_named, slope, with_state
+from dlang.ir.comprehension_queries import with_state
 from dlang.ir.costs import additions
 from dlang.ir.pruning import needed
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import map_blocks, mentioned, walk, with_lets, with_op
 from dlang.ops import figures
+from dlang.optimize.iterations import Iteration
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +48,9 @@ def split_by_state(let: anf.Let, loop: anf.For, cheaply: bool) -> list[anf.Let]:
     if not 0 < len(apart) < len(loop.params):
         return []
     rest = [k for k in range(len(loop.params)) if k not in apart]
-    named = sizes_named(loop.body)
+    one = Iteration.of(loop)
     by = {v: inner.op for inner in lets for v in inner.vars}
-    parts = {k: part for k in apart if (part := _part(let, loop, k, by, named)) is not None}
+    parts = {k: part for k in apart if (part := _part(let, loop, k, by, one)) is not None}
     if len(parts) < len(apart):
         return []
     fails = {n for n, inner in enumerate(lets) if any(part.op.IS.fails for part in walk(anf.Block((inner,), ())))}
@@ -61,7 +62,7 @@ def split_by_state(let: anf.Let, loop: anf.For, cheaply: bool) -> list[anf.Let]:
     stored = {update.value: update for update in updates if isinstance(update.value, anf.Var)}
     before: dict[anf.Atom, _Part] = {loop.params[k]: part for k, part in parts.items()}
     behind: dict[anf.Atom, _Part] = {loop.body.results[k]: part for k, part in parts.items()}
-    block = _Moved(before, behind, loop).rest(rest, stored, fails - early)
+    block = _Moved(before, behind, loop, one).rest(rest, stored, fails - early)
     if block is None:
         return []
     both = {v for inner in code for v in inner.vars} & {v for inner in block.lets for v in inner.vars} - set(stored)
@@ -99,31 +100,23 @@ def _closed(loop: anf.For) -> list[int]:
     return [k for k in range(len(loop.params)) if apart >> k & 1]
 
 
-def _part(
-    let: anf.Let, loop: anf.For, k: int, by: Mapping[anf.Var, anf.Op], named: Mapping[anf.Var, anf.Size]
-) -> _Part | None:
+def _part(let: anf.Let, loop: anf.For, k: int, by: Mapping[anf.Var, anf.Op], one: Iteration) -> _Part | None:
     """An array of the state, of which each iteration sets in one place what its number determines; None if not.
 
-    by: what binds each variable of the body. named: those that name sizes.
+    by: what binds each variable of the body.
     """
     first, result = loop.init[k], loop.body.results[k]
     if not isinstance(first, anf.Var) or not isinstance(result, anf.Var) or result not in by:
         return None
-    axes: set[anf.Var] = set()
     match by[result]:
         case anf.Update(array, index, _) if array is loop.params[k]:
-            pass
-        case anf.Comp(destinations=destinations) as op:
+            own = one.apart(index)
+        case anf.Comp(axes, _, destinations):
             mine = [d for d in destinations if d.into is loop.params[k]]
-            if len(mine) != 1:
-                return None
-            index, axes = mine[0].index, {a.var for a in op.axes}
+            own = one.apart(mine[0].index, {a.var for a in axes}) if len(mine) == 1 else frozenset()
         case _:
             return None
-    opened = [e.substitute(named.get) for e in index]
-    outside = [all(v not in by and v not in axes for v in e.atoms()) for e in opened]
-    own = [(n, e) for n, e in enumerate(opened) if outside[n] and slope(e, loop.index) in (1, -1)]
-    return _Part(first, let.vars[k], frozenset(own)) if own else None
+    return _Part(first, let.vars[k], own) if own else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +126,7 @@ class _Moved:
     before: Mapping[anf.Atom, _Part]
     after: Mapping[anf.Atom, _Part]
     loop: anf.For
+    one: Iteration
 
     def rest(
         self,
@@ -152,21 +146,21 @@ class _Moved:
                 lets.append(inner)
             else:
                 lets.append(anf.Let(inner.vars, anf.Read(self.before[update.array].last, update.index), inner.span))
-        moved = self.block(anf.Block(tuple(lets), results), sizes_named(self.loop.body)).lets
+        moved = self.block(anf.Block(tuple(lets), results)).lets
         block = anf.Block(tuple([moved[n] for n in needed(moved, results, stay=fails)]), results)
         wrong = {*self.before, *self.after}
         if not wrong.isdisjoint(results) or any(not wrong.isdisjoint(mentioned(inner.op)) for inner in walk(block)):
             return None
         return block
 
-    def block(self, block: anf.Block, named: Mapping[anf.Var, anf.Size]) -> anf.Block:
+    def block(self, block: anf.Block) -> anf.Block:
         """The block, which reads parts of the arrays as they are when the loop has ended, or before it."""
         lets = []
         for let in block.lets:
-            op = map_blocks(let.op, lambda b: self.block(b, named))
+            op = map_blocks(let.op, self.block)
             if isinstance(op, anf.Read) and (op.array in self.before or op.array in self.after):
                 part = self.before.get(op.array) or self.after[op.array]
-                entries = [(n, e.substitute(named.get)) for n, e in enumerate(op.index)]
+                entries = list(enumerate(map(self.one.opened, op.index)))
                 if not part.own.isdisjoint(entries):
                     op = anf.Read(part.first if op.array in self.before else part.last, op.index)
             lets.append(with_op(let, let.vars, op))

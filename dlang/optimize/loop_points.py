@@ -15,17 +15,16 @@ side by side, in vectors and by threads; so are iterations of which a derivative
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from dlang.ir import anf
-from dlang.ir.comprehension_queries import sizes_named, slope
 from dlang.ir.substitution import substitute
 from dlang.ir.traverse import map_blocks, map_bodies, map_inner, mentioned, with_lets, with_op
-from dlang.ir.types import dtype_of, type_of
+from dlang.ir.types import array_type, dtype_of, type_of
 from dlang.ops import figures
 from dlang.ops.monoids import COMBINE, identity
 from dlang.optimize.accumulation import Lets, may_be_a_point, total
+from dlang.optimize.iterations import Iteration
 
 Placed = tuple[Lets, anf.Atom, anf.Destination]
 
@@ -54,7 +53,7 @@ def _points(let: anf.Let, loop: anf.For) -> list[anf.Let]:
     makes = any(isinstance(v.type, anf.Array) for inner in loop.body.lets for v in inner.vars)
     if count is not None and count < figures.LOOP_POINTS and makes:
         return []  # the comprehensions in it have more points to do side by side
-    named = sizes_named(loop.body)
+    one = Iteration.of(loop)
     lets: Lets = loop.body.lets
     values: list[anf.Atom] = []
     destinations: list[anf.Destination] = []
@@ -62,7 +61,7 @@ def _points(let: anf.Let, loop: anf.For) -> list[anf.Let]:
     after: list[anf.Let] = []
     for var, param, first, result in zip(let.vars, loop.params, loop.init, loop.body.results, strict=True):
         if isinstance(param.type, anf.Array):
-            placed = _part(lets, param, first, result, loop, named)
+            placed = _part(lets, param, first, result, one)
             if placed is None:
                 return []
             lets, value, to = placed
@@ -116,65 +115,35 @@ def _is_local(let: anf.Let) -> bool:
     return isinstance(let.op, anf.Empty) or (not isinstance(let.op, anf.Copy | anf.View) and may_be_a_point(let))
 
 
-def _part(
-    lets: Lets,
-    param: anf.Var,
-    first: anf.Atom,
-    result: anf.Atom,
-    loop: anf.For,
-    named: Mapping[anf.Var, anf.Size],
-) -> Placed | None:
+def _part(lets: Lets, param: anf.Var, first: anf.Atom, result: anf.Atom, one: Iteration) -> Placed | None:
     """The lets without the one that sets a part of an array, what it sets, and where; None if it does anything else."""
     at = next((k for k, let in enumerate(lets) if result in let.vars), None)
-    if at is None or not isinstance(first, anf.Var) or not isinstance(result, anf.Var):
+    if at is None or not isinstance(first, anf.Var):
         return None
-    let = lets[at]
-    inside = {*loop.params, *[v for inner in loop.body.lets for v in inner.vars]}
-
-    def own(entries: Sequence[anf.Size]) -> bool:
-        return any(slope(e, loop.index) in (1, -1) and not e.mentions(inside) for e in entries)
-
-    def opened(entries: Sequence[anf.Size]) -> tuple[anf.Size, ...]:
-        return tuple([e.substitute(named.get) for e in entries])
-
-    match let.op:
-        case anf.Update(array, index, value) if array is param and own(index := opened(index)):
-            assert isinstance(param.type, anf.Array)
-            return (*lets[:at], *lets[at + 1 :]), value, anf.Reduce(param.type.shape, index, "set", first)
-        case anf.Comp(destinations=(anf.Reduce(shape, index, "set", into, None),)) as op if into is param:
-            return _row(lets, at, op, first, shape, opened(index), own)
+    match lets[at].op:
+        case anf.Update(array, index, value) if array is param and one.apart(index):
+            index = tuple(map(one.opened, index))
+            to = anf.Reduce(array_type(param).shape, index, "set", first)
+            return (*lets[:at], *lets[at + 1 :]), value, to
+        case anf.Comp(destinations=(anf.Reduce(_, index, "set", into, None) as d,)) as op if into is param:
+            return _row(lets, at, op, replace(d, index=tuple(map(one.opened, index)), into=first), one)
         case _:
             return None
 
 
-def _row(
-    lets: Lets,
-    at: int,
-    op: anf.Comp,
-    first: anf.Var,
-    shape: tuple[anf.Size, ...],
-    index: tuple[anf.Size, ...],
-    own: Callable[[Sequence[anf.Size]], bool],
-) -> Placed | None:
-    """The same of a comprehension that sets a whole row of an array."""
+def _row(lets: Lets, at: int, op: anf.Comp, d: anf.Reduce, one: Iteration) -> Placed | None:
+    """The same of a comprehension that sets a whole row of an array, of an iteration's own."""
     axes = {a.var: a for a in op.axes}
-    inner = len(axes)
-    rows = [axes.get(e.atom) if isinstance(e.atom, anf.Var) else None for e in index[len(index) - inner :]]
-    outer = index[: len(index) - inner]
-    if (
-        not inner
-        or None in rows
-        or len(set(index)) < len(index)
-        or any(e.mentions(axes) for e in outer)
-        or not own(outer)
-    ):
-        return None
+    outer, inner = d.index[: -len(axes)], d.index[-len(axes) :]
+    rows = [axes.get(e.atom) if isinstance(e.atom, anf.Var) else None for e in inner]
     ends = [(a.lows, a.highs) for a in rows if a is not None]
-    whole = ends == [((anf.ZERO,), (size,)) for size in shape[-inner:]]
+    whole = ends == [((anf.ZERO,), (size,)) for size in d.shape[-len(axes) :]] and len(set(inner)) == len(axes)
     (value,) = op.body.results
-    if not whole or isinstance(value.type, anf.Array):
+    if not axes or not whole or not one.apart(outer, axes) or isinstance(value.type, anf.Array):
         return None
-    row = anf.fresh("row", type_of(dtype_of(value), shape[-inner:]))
-    made = replace(op, destinations=(anf.Reduce(shape[-inner:], index[-inner:], "set"),))
+    if any(e.mentions(axes) for e in outer):
+        return None
+    row = anf.fresh("row", type_of(dtype_of(value), d.shape[-len(axes) :]))
+    made = replace(op, destinations=(anf.Reduce(d.shape[-len(axes) :], inner, "set"),))
     changed = (*lets[:at], anf.Let((row,), made, lets[at].span), *lets[at + 1 :])
-    return changed, row, anf.Reduce(shape, outer, "set", first)
+    return changed, row, replace(d, index=outer)

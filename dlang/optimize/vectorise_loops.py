@@ -28,9 +28,8 @@ from functools import partial
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
 from dlang.ir.axes import Location, Relocation, stacked
-from dlang.ir.builder import Builder, shape_of
+from dlang.ir.builder import shape_of
 from dlang.ir.comprehension_queries import sizes_named, slope
-from dlang.ir.marks import is_mark
 from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import (
@@ -47,10 +46,11 @@ from dlang.ir.traverse import (
     with_op,
 )
 from dlang.ir.types import dtype_of, type_of
-from dlang.ir.writes import covers, determines, reads_its_place
+from dlang.ir.writes import covers, determines, differ, reads_its_place
 from dlang.optimize.accumulation import accumulated, rows_in_place, without_scatters
 from dlang.optimize.cells import changed_once, with_numbers
 from dlang.optimize.iterations import Iteration, Rows
+from dlang.optimize.lifting import asked_before, asks
 from dlang.optimize.loop_fission import split_by_state
 from dlang.optimize.pointwise_loops import pointwise
 from dlang.optimize.unroll import of_loop
@@ -287,7 +287,7 @@ class _Batch:
     uses: Mapping[anf.Var, int]
     state: dict[anf.Var, tuple[int, anf.Atom]]
     read: dict[anf.Var, int]
-    places: dict[int, set[tuple[int, anf.Size]]] = field(default_factory=dict)
+    places: dict[int, frozenset[tuple[int, anf.Size]]] = field(default_factory=dict)
     written: dict[int, list[tuple[anf.Size, ...]]] = field(default_factory=dict)
     lets: list[anf.Let] = field(default_factory=list)
     scalars: list[anf.Let] = field(default_factory=list)
@@ -359,7 +359,7 @@ class _Batch:
         for let in lets:
             if isinstance(let.op, anf.Read) and (k := self.read.get(let.op.array)) is not None and k in now:
                 index = self._open(let.op.index)
-                if any(not _apart(index, changed) for changed in self.written.get(k, ())):
+                if any(not differ(index, changed) for changed in self.written.get(k, ())):
                     return None
                 self.read.setdefault(now[k], k)
                 let = anf.Let(let.vars, replace(let.op, array=now[k]), let.span)
@@ -370,19 +370,11 @@ class _Batch:
 
     # ---- operations --------------------------------------------------------------------------------------------------
     def _checked_once(self, let: anf.Let, check: anf.Assert) -> bool:
-        """A check that is the same in every iteration stands before all; it holds if there is none."""
+        """Writes a check that is the same in every iteration once, before all."""
         own = {self.loop.index, *self.one.computed}
-        if is_mark(check) or isinstance(check.condition, anf.Lit) or not own.isdisjoint(free_vars(check)):
+        if not asks(let, check) or not own.isdisjoint(free_vars(check)):
             return False
-        if not all(isinstance(v.type, anf.Scalar) for v in let.vars):
-            return False
-        b = Builder(span=let.span)
-        with b.scope() as lets:
-            if not self.known.positive(self.rows.count):
-                none = b.prim("le", b.size(self.rows.count), anf.Lit(0, "i64"))
-                check = replace(check, condition=b.prim("or", check.condition, none))
-            b.emit_as(let.vars, check)
-        self.lets += lets
+        self.lets += asked_before(let, check, self.rows.count, self.known.positive(self.rows.count))
         self.one = replace(self.one, computed=self.one.computed.difference(let.vars))
         return True
 
@@ -441,9 +433,8 @@ class _Batch:
         assert isinstance(before, anf.Var)
         if not (self.loop.body.results[k] is v or (v not in self.results and self.uses.get(v) == 1)):
             return None
-        inside = self.one.computed | {a.var for a in op.axes} | set(bound_vars(op.body))
         entries = self._open(d.index)
-        own = {(n, e) for n, e in enumerate(entries) if slope(e, self.loop.index) in (1, -1) and not e.mentions(inside)}
+        own = self.one.apart(entries, {a.var for a in op.axes}.union(bound_vars(op.body)))
         self.written.setdefault(k, []).append(entries)
         self.places[k] = self.places.get(k, own) & own
         if not self.places[k]:
@@ -515,11 +506,6 @@ class _Batch:
         used = [a for o in inner if not isinstance(o, anf.Read) for a in parts(o).atoms]
         atoms = () if isinstance(op, anf.Read | anf.Comp) else parts(op).atoms
         return any(a in self.arrays for a in (*atoms, *used, *results))
-
-
-def _apart(a: Sequence[anf.Size], b: Sequence[anf.Size]) -> bool:
-    """Tells whether two indices surely differ."""
-    return any((x - y).constant not in (None, 0) for x, y in zip(a, b, strict=True))
 
 
 def _scalar(let: anf.Let) -> bool:
