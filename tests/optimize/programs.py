@@ -14,6 +14,8 @@ from dlang.ir.builder import Builder, boolean, f64, i64
 from dlang.ir.reader import read_program
 from dlang.ir.traverse import walk
 from dlang.ir.verify import verify
+from dlang.pipeline import optimise
+from tests.specialize.support import lowered
 
 F64, I64 = Scalar("f64"), Scalar("i64")
 Pass = Callable[[Program], Program]
@@ -201,3 +203,12 @@ class _Random:
 def programs(draw: Callable[[Any], Any]) -> Program:
     """A random program `f(n, m, a, x: f64[n], y: f64[n], w: f64[n, m])` of scalars, comprehensions, branches, loops."""
     return _Random(draw).function()
+
+
+def same_in_the_end(text: str, name: str, args: Sequence[Any], rtol: float = 1e-12) -> Any:
+    """Fails unless a function gives what it gave before all passes; returns that. args: the sizes first."""
+    made = lowered(text, name)
+    (expected,) = Interpreter(made.program).run(made.entry.name, list(args))
+    (found,) = Interpreter(optimise(made.program, [made.entry.name], verify=True)).run(made.entry.name, list(args))
+    np.testing.assert_allclose(found, expected, rtol=rtol, equal_nan=True)
+    return expected

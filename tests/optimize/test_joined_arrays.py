@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import dlang
-from dlang.interpret.interpreter import Interpreter
 from dlang.ir import anf
 from dlang.ir.traverse import walk
 from dlang.pipeline import optimise
 from tests.ad.four_ways import four_ways
+from tests.optimize.programs import same_in_the_end
 from tests.specialize.support import lowered
 
 READ = {
@@ -50,11 +50,7 @@ def test_only_arrays_that_are_used_as_a_whole_are_made(name: str) -> None:
 @pytest.mark.parametrize("name", [*READ, *WHOLE])
 @pytest.mark.parametrize("size", [(1, 1), (2, 3), (17, 9)])
 def test_the_result_is_that_of_the_program_as_it_was(name: str, size: tuple[int, int]) -> None:
-    made = lowered(HEAD + {**READ, **WHOLE}[name], "f")
-    args = arguments(*size)
-    (expected,) = Interpreter(made.program).run(made.entry.name, list(args))
-    (found,) = Interpreter(optimise(made.program, [made.entry.name], verify=True)).run(made.entry.name, list(args))
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    same_in_the_end(HEAD + {**READ, **WHOLE}[name], "f", arguments(*size))
 
 
 @pytest.mark.parametrize("name", [*READ, *WHOLE])

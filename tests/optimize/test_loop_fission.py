@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dlang.interpret.interpreter import Interpreter
 from dlang.ir import anf
 from dlang.ir.traverse import walk
 from dlang.pipeline import optimise
 from tests.ad.four_ways import four_ways
+from tests.optimize.programs import same_in_the_end
 from tests.specialize.support import lowered
 
 SPLIT = {
@@ -98,11 +98,7 @@ def test_the_arrays_are_set_before(name: str) -> None:
 @pytest.mark.parametrize("name", [*SPLIT, *WHOLE])
 @pytest.mark.parametrize("size", [(0, 2), (1, 1), (7, 3)])
 def test_the_result_is_that_of_the_loop_as_it_was(name: str, size: tuple[int, int]) -> None:
-    made = lowered(text({**SPLIT, **WHOLE}[name]), "f")
-    args = arguments(*size)
-    (expected,) = Interpreter(made.program).run(made.entry.name, list(args))
-    (found,) = Interpreter(optimise(made.program, [made.entry.name], verify=True)).run(made.entry.name, list(args))
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    same_in_the_end(text({**SPLIT, **WHOLE}[name]), "f", arguments(*size))
 
 
 @pytest.mark.parametrize("name", [*SPLIT, *WHOLE])

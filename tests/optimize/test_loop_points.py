@@ -7,11 +7,11 @@ import pytest
 
 import dlang
 from dlang.diagnostics import DlangError
-from dlang.interpret.interpreter import Interpreter
 from dlang.ir import anf
 from dlang.ir.traverse import walk
 from dlang.pipeline import optimise
 from tests.ad.four_ways import four_ways
+from tests.optimize.programs import same_in_the_end
 from tests.specialize.support import lowered
 
 POINTS = {
@@ -104,11 +104,8 @@ def test_loops_of_independent_iterations_are_gone(name: str) -> None:
 @pytest.mark.parametrize("name", [*POINTS, *LOOPS])
 @pytest.mark.parametrize("size", [(0, 1, 2), (1, 3, 1), (21, 2, 5)])
 def test_the_result_is_that_of_the_loop(name: str, size: tuple[int, int, int]) -> None:
-    made = lowered(text(name), "f")
     args = arguments(*size)
-    (expected,) = Interpreter(made.program).run(made.entry.name, list(args))
-    (found,) = Interpreter(optimise(made.program, [made.entry.name], verify=True)).run(made.entry.name, list(args))
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    expected = same_in_the_end(text(name), "f", args, rtol=1e-9)
     f = dlang.compile(text(name)).f
     np.testing.assert_allclose(f(*args[3:]), expected, rtol=1e-9)
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import dlang
-from dlang.interpret.interpreter import Interpreter
 from dlang.ir import anf
 from dlang.ir.traverse import walk
 from dlang.pipeline import optimise
 from tests.ad.four_ways import four_ways
+from tests.optimize.programs import same_in_the_end
 from tests.specialize.support import lowered
 
 POINTS = {
@@ -76,11 +76,8 @@ def test_the_state_of_a_loop_is_numbers(name: str) -> None:
 @pytest.mark.parametrize("name", [*POINTS, *LOOPS])
 @pytest.mark.parametrize("size", [(1, 0), (1, 3), (21, 1), (37, 4)])
 def test_the_result_is_that_of_the_loop(name: str, size: tuple[int, int]) -> None:
-    made = lowered(text(name), "f")
     args = [*size, *(RNG.uniform(0.1, 0.9, k) for k in size)]
-    (expected,) = Interpreter(made.program).run(made.entry.name, list(args))
-    (found,) = Interpreter(optimise(made.program, [made.entry.name], verify=True)).run(made.entry.name, list(args))
-    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    expected = same_in_the_end(text(name), "f", args, rtol=1e-10)
     np.testing.assert_allclose(dlang.compile(text(name)).f(*args[2:]), expected, rtol=1e-10)
 
 

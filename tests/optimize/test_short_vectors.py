@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dlang.interpret.interpreter import Interpreter
 from dlang.ir import anf
 from dlang.ir.traverse import walk
 from dlang.pipeline import optimise
 from tests.ad.four_ways import four_ways
+from tests.optimize.programs import same_in_the_end
 from tests.specialize.support import lowered
 
 PROGRAM = """
@@ -107,11 +107,7 @@ def test_all_points_are_done_at_once(name: str, derivative: bool) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("n", [0, 1, 19])
 def test_the_result_is_that_of_the_program_as_it_was(name: str, n: int) -> None:
-    args = [n, RNG.normal(size=(n, 3)), 0.7]
-    made = lowered(PROGRAM, name)
-    (expected,) = Interpreter(made.program).run(made.entry.name, list(args))
-    (found,) = Interpreter(optimised(name, name)).run(made.entry.name, list(args))
-    np.testing.assert_allclose(found, expected, rtol=1e-12, equal_nan=True)
+    same_in_the_end(PROGRAM, name, [n, RNG.normal(size=(n, 3)), 0.7])
 
 
 @pytest.mark.parametrize("name", NAMES)
