@@ -33,6 +33,16 @@ def point_of(comp: anf.Comp, k: int) -> tuple[anf.Var | None, ...] | None:
     return own_elements(comp.axes, d) if d.into is None else None
 
 
+def filled(comp: anf.Comp, vars: Sequence[anf.Var]) -> dict[anf.Atom, anf.Atom]:
+    """The results of which all elements are one value that is there before, each with that value."""
+    inside = {*[a.var for a in comp.axes], *[v for let in comp.body.lets for v in let.vars]}
+    return {
+        var: value
+        for k, (var, value) in enumerate(zip(vars, comp.body.results, strict=True))
+        if value not in inside and not isinstance(value.type, anf.Array) and point_of(comp, k) is not None
+    }
+
+
 def without_replaced(comp: anf.Comp) -> anf.Comp:
     """A comprehension that goes on from no array of which it leaves nothing."""
     replaced = [is_replaced(comp, k) for k in range(len(comp.destinations))]

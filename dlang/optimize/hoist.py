@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlang.ir import anf
-from dlang.ir.comprehension_queries import point_of, surely_total, taken_apart
+from dlang.ir.comprehension_queries import filled, surely_total, taken_apart
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.traverse import (
     bound_vars,
@@ -57,14 +57,7 @@ class _Hoister(Rewriter):
                 op = self.op(op)
         self.keep(let, op)
         if isinstance(op, anf.Comp):
-            self.fill(op, self.lets[-1].vars)
-
-    def fill(self, op: anf.Comp, vars: Sequence[anf.Var]) -> None:
-        inside = {*[a.var for a in op.axes], *[v for let in op.body.lets for v in let.vars]}
-        for k, (var, value) in enumerate(zip(vars, op.body.results, strict=True)):
-            row = isinstance(value, anf.Var) and isinstance(value.type, anf.Array)
-            if value not in inside and not row and point_of(op, k) is not None:
-                self.fills[var] = value
+            self.fills.update(filled(op, self.lets[-1].vars))
 
     def loop(self, op: anf.For | anf.While | anf.Comp) -> anf.Op:
         """A loop without what does not change in it, which is written in front of it."""

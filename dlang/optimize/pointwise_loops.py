@@ -12,7 +12,7 @@ a table of both would be read down its columns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from dlang.ir import anf
 from dlang.ir.builder import axis
@@ -26,19 +26,27 @@ from dlang.ops.dtypes import WHOLE
 from dlang.optimize.accumulation import may_be_a_point
 
 
-def pointwise(let: anf.Let, loop: anf.For) -> anf.Let | None:
-    """The comprehension of loops over numbers that a loop over arrays is; None if it is none."""
+def pointwise(let: anf.Let, loop: anf.For, fills: Set[anf.Atom]) -> anf.Let | None:
+    """The comprehension of loops over numbers that a loop over arrays is; None if it is none.
+
+    fills: arrays of which all elements are one value. A loop that is the same at all points is none.
+    """
     if loop.early or not loop.params or len(set(loop.body.results)) < len(loop.params):
         return None
     if not all(isinstance(p.type, anf.Array) and p.type.dtype in WHOLE for p in loop.params):
         return None
     shape = array_type(loop.params[0]).shape
-    few = (points := product(shape)).constant is not None and points.constant <= figures.WRITTEN_OUT_POINTS
+    elements = product(shape).constant
+    few = elements is not None and elements <= figures.WRITTEN_OUT_POINTS
     if few or any(array_type(p).shape != shape for p in loop.params):
         return None
     body = _Point(loop, shape)
     lets = [new for inner in loop.body.lets for new in body.code(inner)]
     if body.failed or not all(r in body.values for r in loop.body.results):
+        return None
+    points = {a.var for a in body.axes}
+    read = [let.op for let in walk(anf.Block(tuple(lets), ())) if isinstance(let.op, anf.Read)]
+    if all(first in fills for first in loop.init) and not any(e.mentions(points) for op in read for e in op.index):
         return None
     if len(list(walk(anf.Block(tuple(lets), ())))) > figures.POINTWISE_BODY:
         return None

@@ -21,7 +21,7 @@ too, becomes the products of all of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -29,7 +29,7 @@ from dlang.ir import anf
 from dlang.ir.affine import Knowledge
 from dlang.ir.axes import Location, Relocation, stacked
 from dlang.ir.builder import shape_of
-from dlang.ir.comprehension_queries import sizes_named, slope
+from dlang.ir.comprehension_queries import filled, sizes_named, slope
 from dlang.ir.pruning import pruned
 from dlang.ir.substitution import Renaming
 from dlang.ir.traverse import (
@@ -66,9 +66,10 @@ def vectorise_loops(program: anf.Program) -> anf.Program:
     return map_functions(program, function)
 
 
-def vectorised(block: anf.Block, known: Knowledge) -> anf.Block:
-    """Inner loops first: a loop over comprehensions may become one itself."""
+def vectorised(block: anf.Block, known: Knowledge, around: frozenset[anf.Atom] = frozenset()) -> anf.Block:
+    """Inner loops first: a loop over comprehensions may become one itself. around: the arrays there of one value."""
     before, known = known, known.copy()
+    fills = set[anf.Atom](around)
     lets: list[anf.Let] = []
     for let in block.lets:
         inner = known
@@ -76,22 +77,27 @@ def vectorised(block: anf.Block, known: Knowledge) -> anf.Block:
             inner = known.copy()
             inner.facts.between(let.op.index, (let.op.low,), (let.op.high,))
         if isinstance(let.op, anf.If) and let.op.cold:  # what hardly ever runs stays as it is
-            otherwise = vectorised(let.op.otherwise, inner)
+            otherwise = vectorised(let.op.otherwise, inner, frozenset(fills))
             op: anf.Op = let.op if otherwise is let.op.otherwise else replace(let.op, otherwise=otherwise)
         else:
-            op = map_blocks(let.op, partial(vectorised, known=inner))
+            op = map_blocks(let.op, partial(vectorised, known=inner, around=frozenset(fills)))
         if isinstance(op, anf.Comp):
             op = without_scatters(op, known)
         new = with_op(let, let.vars, op)
         # a short inner loop is a comprehension by now
         for part in of_loop(new, op, early=True) if isinstance(op, anf.For) else [new]:
-            lets += _done(part, part.op, known) if isinstance(part.op, anf.For) else [part]
+            lets += _done(part, part.op, known, fills) if isinstance(part.op, anf.For) else [part]
+        if isinstance(op, anf.Comp):
+            fills.update(filled(op, new.vars))
         known.note_sizes(v.type for v in let.vars)
     return changed_once(with_lets(block, lets, block.results), before)
 
 
-def _done(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let]:
-    """The loop, or what does the same, with numbers for elements that it changes time and again."""
+def _done(let: anf.Let, loop: anf.For, known: Knowledge, fills: Set[anf.Atom]) -> list[anf.Let]:
+    """The loop, or what does the same, with numbers for elements that it changes time and again.
+
+    fills: arrays of which all elements are one value.
+    """
     points = _as_points(let, loop, known)
     if points is not None:
         return points
@@ -99,12 +105,12 @@ def _done(let: anf.Let, loop: anf.For, known: Knowledge) -> list[anf.Let]:
     if steps and None not in steps:
         return [new for step in steps for new in step or ()]
     parts = split_by_state(let, loop, False)
-    split = [_done(part, _loop_of(part), known) for part in parts]
+    split = [_done(part, _loop_of(part), known, fills) for part in parts]
     left = [part.vars for part, done in zip(parts, split, strict=True) if any(isinstance(d.op, anf.For) for d in done)]
     arrays = any(isinstance(v.type, anf.Array) for vars in left for v in vars)
     if parts and not arrays and (not left or split_by_state(let, loop, True)):
         return [new for done in split for new in done]
-    if (at_points := pointwise(let, loop)) is not None:
+    if (at_points := pointwise(let, loop, fills)) is not None:
         return [at_points]
     changed = with_numbers(let, loop, known)
     if len(changed) == 1:

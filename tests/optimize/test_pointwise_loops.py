@@ -49,6 +49,7 @@ LOOPS = {
     "a table of both": "let z = [sin(c[t] * x[i]) for t < m, i < n]\n  var y = x\n  for t < m { y = y * 0.5 + z[t] }\n"
     "  let w = z @ y\n  sum(y ** 2) + sum(w)",
     "sums at each point": "var y = x\n  for t < m { y = [y[i] + 0.1 * sum(sin(y[i] * v) for v in c) for i] }\n  sum(y)",
+    "the same at all points": "var y = zeros(n)\n  for t < m { y = 0.5 * y + sin(c[t]) }\n  sum(y * x)",
     "a number beside": """var (y, s) = (x, 0.5)
   for t < m {
     y = y * s
