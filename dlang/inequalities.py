@@ -18,7 +18,7 @@ Bounds = tuple[tuple[Poly[A], ...], tuple[Poly[A], ...]]
 
 LEAST, GREATEST = -(2**63), 2**63 - 1  # of an i64
 LARGEST = 2**47  # the greatest size of an axis: no processor has more memory, and sums of a few such sizes are i64s
-SUM = 2**62  # what sums of sizes are below
+SUM = 2**62  # what sums of sizes are below; a size that is not ends the run where it is used
 DEPTH = 6  # of bounds in terms of bounds
 
 

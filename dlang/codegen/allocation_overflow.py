@@ -12,11 +12,10 @@ from collections.abc import Iterable, Iterator
 from dlang.codegen.blocks import Scheduler
 from dlang.codegen.loops import Assert, Compute, Convert
 from dlang.diagnostics import Span
-from dlang.inequalities import LARGEST
+from dlang.inequalities import LARGEST, SUM
 from dlang.ir.anf import Atom, Comp, For, Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.types import BOOL
 
-LIMIT = 2.0**62  # of what may be computed as an i64; an estimate is near enough to tell
 F64 = Scalar("f64")
 
 
@@ -40,13 +39,13 @@ def check_sizes(s: Scheduler, sizes: Iterable[Size], span: Span | None) -> None:
 def _may_wrap(s: Scheduler, size: Size) -> bool:
     """Tells whether a size may wrap: it is neither that of an array nor a sum of variables, which no run can exceed."""
     factors = {m: abs(float(c)) for m, c in size.terms.items()}
-    if factors.pop((), 0.0) >= LIMIT:
+    if factors.pop((), 0.0) >= SUM:
         return True
     products = [(m, c) for m, c in factors.items() if len(m) > 1 or c > 1]
     if not products:
         return False
     known = s.memory.sizes
-    return size not in known and any(len(m) > 1 or c * LARGEST > LIMIT or poly(m[0]) not in known for m, c in products)
+    return size not in known and any(len(m) > 1 or c * LARGEST > SUM or poly(m[0]) not in known for m, c in products)
 
 
 def _check(s: Scheduler, size: Size, span: Span | None) -> None:
@@ -60,7 +59,7 @@ def _check(s: Scheduler, size: Size, span: Span | None) -> None:
                 term = _computed(s, "mul", term, factor)
             total = _computed(s, "add", total, term)
     estimate, fine = _computed(s, "abs", total), fresh("fine", BOOL)
-    s.out.append(Compute(fine, "lt", (estimate, Lit(LIMIT, "f64"))))
+    s.out.append(Compute(fine, "lt", (estimate, Lit(float(SUM), "f64"))))
     s.out.append(Assert(fine, "E0806", ("the memory is exhausted",), (), span))
 
 

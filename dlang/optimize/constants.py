@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from dlang.inequalities import SUM
 from dlang.ir.anf import FLOATS, INTEGERS, UNSIGNED, Atom, Cast, IndexExpr, Lit, Op, Prim
 from dlang.ir.rounding import rounded
 from dlang.ops.dtypes import DTYPES
@@ -60,8 +61,8 @@ def evaluated(op: Op) -> Atom | None:
             return fold(name, literals) if len(literals) == len(args) else None
         case Cast(dtype, Lit() as arg):
             return convert(arg, dtype)
-        case IndexExpr(size) if size.constant is not None:
-            return Lit(int(size.constant), "i64")
+        case IndexExpr(size) if (number := size.constant) is not None and -SUM < number < SUM:
+            return Lit(int(number), "i64")
         case _:
             return None
 

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from dlang.diagnostics import Span
+from dlang.inequalities import SUM
 from dlang.ir import anf
 from dlang.ir.affine import Box, Knowledge, at_most_one, dependencies, extent, hull, projected, shadow
 from dlang.ir.axes import Location, Relocation, stacked
@@ -36,7 +38,7 @@ from dlang.ir.traverse import (
 )
 from dlang.ir.types import I64, dtype_of, is_float, type_of
 from dlang.ops import figures
-from dlang.ops.monoids import identity
+from dlang.ops.monoids import MONOIDS, STAYS, identity
 from dlang.optimize.algebra import same
 from dlang.optimize.effects import consumed_by
 from dlang.optimize.lifting import from_store, run_if, span_of, stored_in_turn, without
@@ -143,6 +145,8 @@ def _split(let: anf.Let, op: anf.Comp, known: Knowledge, depth: int) -> list[anf
     straight = _straightened(op)
     if straight is not op:
         let, op = anf.Let(let.vars, straight, let.span), straight
+    if (counted := _without_repeats(let, op, known)) is not None:
+        let, op = counted
     if (narrow := _without_idle_axes(let, op, known)) is not None:
         once, spread = narrow
         assert isinstance(once.op, anf.Comp)
@@ -296,6 +300,58 @@ def _without_idle_axes(let: anf.Let, op: anf.Comp, known: Knowledge) -> tuple[an
         b.comp(over, lambda *_: b.one(anf.Read(once, places)) if places else once, [keep])
     (last,) = spread
     return first, anf.Let((v,), last.op, let.span)
+
+
+def _without_repeats(let: anf.Let, op: anf.Comp, known: Knowledge) -> tuple[anf.Let, anf.Comp] | None:
+    """Reductions along axes on which nothing depends, by how many points these have.
+
+        sum(e(i) for i, j < n)    becomes    sum(n * e(i) for i)
+
+    None if there are no such axes, or the body may not run where such an axis has no points.
+    """
+    for value, d in zip(op.body.results, op.destinations, strict=True):
+        if not isinstance(d, anf.Reduce) or d.monoid == "set" or d.monoid in STAYS:
+            return None
+        if not MONOIDS[d.monoid].idempotent and dtype_of(value) not in ("f64", "f32", "i64"):
+            return None  # integers that wrap elsewhere than their number of points, and halves, which are rounded once
+    needed = set(op.body.results).union(*[mentioned(inner.op) for inner in walk(op.body)])
+    needed.update(v for d in op.destinations for e in d.index for v in e.atoms())
+    needed.update(v for a in op.axes for e in (*a.lows, *a.highs) for v in e.atoms())
+    idle = [a for a in op.axes if a.var not in needed and len(a.lows) == len(a.highs) == 1]
+    axes = tuple([a for a in op.axes if a not in idle])
+    inside = known.within(axes)
+    if not idle or any(inner.op.IS.fails for inner in walk(op.body)) or not runs_anywhere(op.body.lets, inside, set()):
+        return None
+    b = Builder(span=let.span)
+    with b.scope() as repeated:
+        lengths = [extent(b, (a.lows[0], a.highs[0] - 1), inside) for a in idle]
+        points = prod(lengths, start=anf.poly(1))
+        if points.constant is not None and points.constant >= SUM:
+            return None
+        count = b.size(points)
+        monoids = [d.monoid for d in op.destinations if isinstance(d, anf.Reduce)]
+        results = tuple([_repeated(b, m, value, count) for m, value in zip(monoids, op.body.results, strict=True)])
+    destinations = tuple([_set(d, axes) for d in op.destinations])
+    new = anf.Comp(axes, anf.Block((*op.body.lets, *repeated), results), destinations)
+    return anf.Let(let.vars, new, let.span), new
+
+
+def _set(d: anf.Destination, axes: Sequence[anf.Axis]) -> anf.Destination:
+    """A destination of sums as one of single values, where each element is the sum of one."""
+    if not isinstance(d, anf.Reduce) or d.monoid != "sum" or d.into is not None or d.after is not None:
+        return d
+    alone = d.shape and all(any(e.mentions((a.var,)) for e in d.index) for a in axes)
+    return replace(d, monoid="set") if alone else d
+
+
+def _repeated(b: Builder, monoid: str, value: anf.Atom, count: anf.Atom) -> anf.Atom:
+    """A value that comes several times, combined with itself; if it comes never, the identity of the monoid."""
+    dtype = dtype_of(value)
+    if MONOIDS[monoid].idempotent:
+        return b.select(b.prim("gt", count, anf.Lit(0, "i64")), value, anf.Lit(identity(monoid, dtype), dtype))
+    if monoid == "prod":
+        return b.prim("powi", value, count)
+    return b.prim("zero_safe_mul" if is_float(value.type) else "mul", b.cast(dtype, count), value)
 
 
 def _begun_apart(let: anf.Let) -> list[anf.Let]:
@@ -460,6 +516,10 @@ def _project(s: _Split, over: Set[anf.Var], lets: Sequence[anf.Let]) -> _Space:
     b = Builder()
     with b.scope() as emitted:
         shape = [extent(b, s.box[a.var], s.known) for a in axes if a.var in s.box]
+    sizes = dict(zip([a.var for a in axes if a.var in s.box], shape, strict=True))
+    covering = [_covering(a, s.box[a.var], sizes[a.var]) if a.var in sizes else a for a in axes]
+    if runs_anywhere(lets, s.known.within(covering), set(s.depends)) or not emitted:
+        axes = covering
     index = [anf.poly(a.var) - s.box[a.var][0] for a in axes if a.var in s.box]
     single = [a.var for a in axes if a.var not in s.box]
     return _Space(
@@ -470,6 +530,12 @@ def _project(s: _Split, over: Set[anf.Var], lets: Sequence[anf.Let]) -> _Space:
         lets=tuple(emitted),
         whole={a.var for a in axes} == {a.var for a in s.axes},
     )
+
+
+def _covering(axis: anf.Axis, ends: tuple[anf.Size, anf.Size], size: anf.Size) -> anf.Axis:
+    """An axis from end to end, with the end of an array over it, so that it is seen to reach each element."""
+    low, high = ends
+    return replace(axis, highs=(low + size,)) if (axis.lows, axis.highs) == ((low,), (high + 1,)) else axis
 
 
 def _with_open_bounds(op: anf.Comp, lets: Sequence[anf.Let]) -> anf.Comp:

@@ -83,7 +83,7 @@ def test_the_sizes_of_arrays_are_not_checked(name: str) -> None:
 
 
 def test_a_size_is_checked_once_in_front_of_its_loop() -> None:
-    lines = dlang.compile(TEXT).square.ir("loops").splitlines()
+    lines = dlang.compile(TEXT).product.ir("loops").splitlines()
     (guard,) = [k for k, line in enumerate(lines) if "guard" in line]
     assert guard < min(k for k, line in enumerate(lines) if line.strip().startswith(("loop", "parallel")))
 

@@ -243,7 +243,7 @@ class _Program:
             takes = w.has("functions") and w.chance(15)
             params.append(w.function_type() if takes else w.type(1))
         result = F64 if w.chance(40) else w.type(1)
-        names = ["p", "q", *[f"y{k}" for k in range(len(params) - 2)]]
+        names = ["p", "q", *[f"w{k}" for k in range(len(params) - 2)]]
         for own, t in zip(names, params, strict=True):
             w.bind(own, t)
         head = f"fn {name}({', '.join([f'{n}: {t}' for n, t in zip(names, params, strict=True)])}) -> {result}"

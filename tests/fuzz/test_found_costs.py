@@ -127,6 +127,11 @@ MAIN {
   sum(sin(u))
 }
 """,
+    "a sum of what does not change along its axes": """
+MAIN {
+  sum(sum([v for i < n, j < n + 1]) for v in q) + max(max([v for i < n, j < n]) for v in p)
+}
+""",
 }
 
 
