@@ -214,7 +214,7 @@ class Sink:
             self.base = np.cumsum(sizes) - sizes
             size = int(sizes.sum())
         self.kind = kind  # of what is combined
-        self.first = self  # whose array it fills
+        self.earlier: Sink | None = None  # whose array it fills, if that is not one of its own
         self.version: Version | None = None  # of `into`, where it is one array: updated in place
         self.copied = False  # for that
         if into is None:
@@ -238,7 +238,12 @@ class Sink:
             self.written = self.moved = 0
         if earlier.version is not None:
             earlier.data, earlier.version = earlier.version.read().reshape(-1).copy(), None
-        self.first, self.fresh = earlier.first, False
+        self.earlier, self.fresh = earlier.filled, False
+
+    @property
+    def filled(self) -> Sink:
+        """The destination whose array this one fills: not in a field, as an array would outlive a circle."""
+        return self if self.earlier is None else self.earlier
 
     def accumulate(self, batch: Batch, value: Any, index: Sequence[Any], whole: bool) -> None:
         """Takes the values of a batch. whole: no other batch has points that go to the same elements."""
@@ -269,7 +274,7 @@ class Sink:
         elif not self.fresh and not self.row:
             self.written += len(slots) if self.monoid == "set" else 3 * len(slots)
             self.moved += (1 if self.monoid == "set" else 2) * len(slots) * self.width
-        first = self.first
+        first = self.filled
         data = first.data if self.version is None else self.version.read().reshape(-1)
         if self.monoid != "set" and not (self.fresh and whole):
             values = self.algebra.combined(self.monoid, data[slots], values, self.kind)
@@ -307,7 +312,7 @@ class Sink:
         """The array, or scalar, at each outer point."""
         if self.version is not None:
             return self.version
-        data = self.first.data
+        data = self.filled.data
         data = self.algebra.convert(data, self.kind, self.dtype) if self.wide else data
         if self.outer is None:
             return data.reshape(self.shape) if self.shape else data[0]

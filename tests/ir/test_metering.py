@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -89,6 +91,22 @@ def test_operations_are_shared_by_the_points_on_which_they_do_not_depend(element
     run = metered(f"fn main(x: f64[n]) -> f64[n, n] = [{element} + x[j] for i < n, j < n]", X, stage="mono")
     assert run.operations > 64**3
     assert (run.shared < 10 * 64**2) == shared
+
+
+def test_memory_is_let_go_without_a_collector_of_circles() -> None:
+    text = """
+        fn main(x: f64[n]) -> f64 {
+          var g = x
+          for s < STEPS { g = tanh(concat([g[n - 1]], g[..n - 1]) - g) }
+          sum(g)
+        }
+    """
+    gc.disable()
+    try:
+        peaks = {metered(text.replace("STEPS", steps), X).peak for steps in ("10", "40")}
+    finally:
+        gc.enable()
+    assert len(peaks) == 1
 
 
 def test_a_run_ends_after_as_many_steps_as_it_may_take() -> None:
