@@ -34,10 +34,12 @@ from dlang.typecheck import core
 from dlang.typecheck.core import FnDecl
 
 if TYPE_CHECKING:
+    from dlang import pipeline
     from dlang.ad.residuals import Residuals
     from dlang.pipeline import Observer
     from dlang.specialize import values
 else:
+    pipeline = lazy_module("dlang.pipeline")
     values = lazy_module("dlang.specialize.values")
 
 
@@ -217,6 +219,9 @@ def counted(
     wrt, seeded = _without_tokens(wrt, f.params), _without_tokens(seeded, f.results)
     written = reachable(seen["mono"], [entry.name])
     runs = not any(isinstance(let.op, Derivative) for g in written.functions.values() for let in walk(g.body))
+    if runs:  # an array that is held is copied before it is changed
+        owned = [p for p in pipeline.PASSES if p.name == "ownership"]
+        written = pipeline.run_passes(written, [entry.name], owned)
     possible = [way for way in ways if way not in FUNCTIONS or (wrt and seeded)]
     leaves = leaves_of(decl, entry, variables)
     return Counted(
