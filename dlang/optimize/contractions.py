@@ -15,7 +15,7 @@ its guards in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -24,7 +24,8 @@ from dlang.ir.comprehension_queries import extent, surely_total, without_results
 from dlang.ir.pruning import pruned
 from dlang.ir.substitution import refresh, substitute
 from dlang.ir.traverse import map_blocks, map_bodies, mentioned, with_lets, with_op
-from dlang.ir.types import dtype_of
+from dlang.ir.types import dtype_of, type_of
+from dlang.ir.writes import elements
 from dlang.ops import figures
 from dlang.ops.primitives import GUARDS
 from dlang.optimize.compared_axes import is_compared, is_zero
@@ -55,7 +56,7 @@ def _block(block: anf.Block, around: _Loops) -> anf.Block:
     for let in block.lets:
         if isinstance(let.op, anf.Comp):
             opened = terms.opened(let.op)
-            lets += _comp(let, let.op, opened, around)
+            lets += _comp(let, let.op, [terms.uncopied(let.op), let.op, opened], around)
             terms.note(let, opened)
         else:
             inner = around.inside(let.op) if isinstance(let.op, anf.For) else around
@@ -64,15 +65,18 @@ def _block(block: anf.Block, around: _Loops) -> anf.Block:
     return with_lets(block, lets, block.results)
 
 
-def _comp(let: anf.Let, op: anf.Comp, opened: anf.Comp, around: _Loops) -> Iterator[anf.Let]:
-    """The comprehension without the results that are products, and these. opened: as `LightElements` gives it."""
+def _comp(let: anf.Let, op: anf.Comp, given: Sequence[anf.Comp], around: _Loops) -> Iterator[anf.Let]:
+    """The comprehension without the results that are products, and these.
+
+    given: forms of it, with what they read of arrays that `LightElements` knows; the last with all light terms.
+    """
     extents = _extents(op)
     if extents is None:
         yield from _sum(let, op)
         return
-    forms = [op, *([] if opened is op else [opened])]
-    masked = _with_masks(opened, around)
-    if masked is not opened and not any(is_compared(each, k) for each in forms for k in range(len(op.destinations))):
+    forms = [form for k, form in enumerate(given) if not any(form is other for other in given[:k])]
+    masked = _with_masks(given[-1], around)
+    if masked is not given[-1] and not any(is_compared(each, k) for each in forms for k in range(len(op.destinations))):
         forms.append(masked)
     slices = [_Slice(each, extents, around) for each in forms]
     products_at = set()
@@ -198,10 +202,38 @@ def _sum(let: anf.Let, op: anf.Comp) -> Iterator[anf.Let]:
     if any(entry.mentions(computed) for entry in destination.index):  # which is not among the code of the value
         yield let
         return
-    plain = replace(destination, into=None)
+    if (part := _part(let, op, destination)) is None:
+        yield let
+        return
+    sum, store = part
+    assert isinstance(sum.op, anf.Comp)
+    plain = replace(sum.op.destinations[0], into=None)
     body = refresh(anf.Block(tuple(slice.unguarded(first)), (first,)), {})
     fast = anf.Comp(op.axes, body, (plain,))
-    yield from checked(let, op, 0, slice.code([first]), lambda var: iter([anf.Let((var,), fast, let.span)]))
+    yield from checked(sum, sum.op, 0, slice.code([first]), lambda var: iter([anf.Let((var,), fast, let.span)]))
+    yield from store
+
+
+def _part(let: anf.Let, op: anf.Comp, d: anf.Reduce) -> tuple[anf.Let, list[anf.Let]] | None:
+    """A sum over an array of just the elements that its points reach, and what adds these to the array.
+
+    The array may be far larger than what is added to it in one iteration of a loop. None if the elements are no box.
+    """
+    kept = [axis for axis in op.axes if any(e.mentions((axis.var,)) for e in d.index)]
+    if elements(kept, d.shape, d.index) is not None:
+        return let, []
+    shape = tuple([size for axis in kept if (size := extent(axis)) is not None])
+    if not shape or len(shape) < len(kept) or any(size.mentions(a.var for a in op.axes) for size in shape):
+        return None
+    part = anf.fresh(let.vars[0].name, type_of(dtype_of(let.vars[0]), shape))
+    compact = anf.Reduce(shape, tuple([anf.poly(axis.var) for axis in kept]))
+    names = {axis.var: anf.fresh(axis.var.name, axis.var.type) for axis in kept}
+    value = anf.fresh("t", anf.Scalar(dtype_of(part)))
+    read = anf.Let((value,), anf.Read(part, tuple(map(anf.poly, names.values()))))
+    axes = tuple([replace(axis, var=names[axis.var]) for axis in kept])
+    to = replace(d, index=tuple([substitute(e, names) for e in d.index]))
+    store = anf.Let(let.vars, anf.Comp(axes, anf.Block((read,), (value,)), (to,)), let.span)
+    return anf.Let((part,), replace(op, destinations=(compact,)), let.span), [store]
 
 
 @dataclass(slots=True)

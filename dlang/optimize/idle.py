@@ -279,9 +279,8 @@ class _Code:
         if isinstance(let.op, anf.If):
             return guard <= self.positive.get(let.op.condition, ALWAYS) and not inner[1].costs
         shapes = [v.type.shape for v in let.vars if isinstance(v.type, anf.Array)]
-        return bool(self.idle(let.op, inner) & guard) and all(
-            any(_Iterations(anf.ZERO, size) in guard for size in s) for s in shapes
-        )
+        empty = all(any(_Iterations(anf.ZERO, size) in guard for size in s) for s in shapes)
+        return empty and (isinstance(let.op, anf.Contract) or bool(self.idle(let.op, inner) & guard))
 
     def movable(self, lets: Sequence[anf.Let], heavy: Sequence[bool], uses: Mapping[anf.Var, int]) -> list[bool]:
         """Tells which lets may run only where needed: pure ones that cost something, and those that depend on them."""

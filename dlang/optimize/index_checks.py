@@ -17,16 +17,18 @@ loop saves the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 from dlang.diagnostics import Span
 from dlang.inequalities import GREATEST, SUM
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
+from dlang.ir.errors import IRError
 from dlang.ir.rewriting import Rewriter
-from dlang.ir.traverse import map_functions, rebuild, with_body
+from dlang.ir.traverse import map_functions, rebuild, walk, with_body
 from dlang.ir.types import BOOL, I64
+from dlang.ir.verify import verify
 from dlang.ops.primitives import GAPS, OPPOSITE, SWAPPED
 from dlang.optimize.counted_loops import counted, implied, kept_between, settled, within_condition, within_iteration
 from dlang.polynomials import Poly
@@ -39,13 +41,75 @@ Ends = tuple[list[anf.Size], list[anf.Size]]  # what a number is not below, and 
 
 
 def remove_index_checks(program: anf.Program) -> anf.Program:
-    """The program without comparisons of which the outcome is known."""
-    return map_functions(program, _function)
+    """The program without comparisons of which the outcome is known, and without checks that were made before."""
+    proven = map_functions(program, _function)
+    return map_functions(proven, lambda f: _without_repeated_checks(proven, f))
 
 
 def _function(function: anf.Function) -> anf.Function:
     known = Knowledge.of(function)
     return with_body(function, _Prover(known).block(function.body))
+
+
+# ---- checks that were made before ------------------------------------------------------------------------------------
+def _without_repeated_checks(program: anf.Program, function: anf.Function) -> anf.Function:
+    """A function without checks of what was checked before, where accesses are in range without what they certify."""
+    indices: set[anf.Atom] = set()
+    for let in walk(function.body):
+        match let.op:
+            case anf.Comp(axes=axes):
+                indices.update([axis.var for axis in axes])
+            case anf.For(index=index):
+                indices.add(index)
+            case _:
+                pass
+    new = with_body(function, _Repeats(indices).block(function.body))
+    if new is function:
+        return function
+    try:
+        verify(anf.Program({**program.functions, function.name: new}, program.datatypes), since=program)
+    except IRError:
+        return function
+    return new
+
+
+class _Repeats(Rewriter):
+    """The walk of a function that takes for its guarded values each check whose condition was checked around it.
+
+    Only of indices of loops and axes the verifier knows the bounds; what is data it takes for checked. checked: what
+    holds; indices: of the loops and axes of the function.
+    """
+
+    def __init__(self, indices: Set[anf.Atom]) -> None:
+        super().__init__()
+        self.checked: set[anf.Atom] = set()
+        self.indices = indices
+
+    def rule(self, let: anf.Let) -> None:
+        match let.op:
+            case anf.Assert(condition, guarded=guarded):
+                parts = set(self.parts(self.atom(condition)))
+                if guarded and parts <= self.checked and self.indices >= set(guarded):
+                    self.env.update({v: self.atom(x) for v, x in zip(let.vars, guarded, strict=True)})
+                    return
+                self.checked |= parts
+            case _:
+                pass
+        self.keep(let, self.op(let.op))
+
+    def parts(self, condition: anf.Atom) -> Iterator[anf.Atom]:
+        """Yields what holds where a condition does, itself left out if that says it all."""
+        match self.definition(condition):
+            case anf.Prim("and", (x, y)):
+                yield from (*self.parts(x), *self.parts(y))
+            case _ if condition != anf.Lit(True, "bool"):
+                yield condition
+
+    def block(self, block: anf.Block) -> anf.Block:
+        around = set(self.checked)
+        new = super().block(block)
+        self.checked = around
+        return new
 
 
 @dataclass(frozen=True, slots=True)

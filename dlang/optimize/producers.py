@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dlang.ir import anf
 from dlang.ir.axes import Relocation
 from dlang.ir.comprehension_queries import point_of
@@ -72,28 +74,41 @@ class Inliner(Rewriter):
 class LightElements:
     """The arrays of a block of which each element is a light term, and no array that the block changes is read for it.
 
-    A sum of such elements may be a product of arrays: then they need not be there.
+    A sum of such elements may be a product of arrays: then they need not be there. copies: the arrays that only hold
+    elements of another one, as the windows that move over it do.
     """
 
     def __init__(self, block: anf.Block) -> None:
         self.consumed = {v for let in block.lets for v in consumed_by(let.op)}
         self.producers: dict[anf.Var, tuple[Producer, int]] = {}
+        self.copies: dict[anf.Var, tuple[Producer, int]] = {}
 
     def note(self, let: anf.Let, op: anf.Comp) -> None:
         """Notes which results of a comprehension are such arrays. op: it, as `opened` gives it."""
         producer = Producer(op)
         for k, var in enumerate(let.vars):
             code = producer.code(k, 2 * figures.LIGHT_TERM) if point_of(op, k) is not None else None
-            if code is None or not any(isinstance(inner.op, anf.Prim) for inner in code):
+            if code is None or not all(inner.op.IS.point for inner in code):
                 continue
             read = {inner.op.array for inner in code if isinstance(inner.op, anf.Read)}
-            if all(inner.op.IS.point for inner in code) and self.consumed.isdisjoint(read):
+            if not self.consumed.isdisjoint(read):
+                continue
+            if any(isinstance(inner.op, anf.Prim) for inner in code):
                 self.producers[var] = producer, k
+            elif len(code) == 1 and read:
+                self.copies[var] = producer, k
 
     def opened(self, op: anf.Comp) -> anf.Comp:
         """The comprehension with such elements computed where it reads them."""
+        return self._inlined(op, self.producers)
+
+    def uncopied(self, op: anf.Comp) -> anf.Comp:
+        """The comprehension with elements of copies read where they come from."""
+        return self._inlined(op, self.copies)
+
+    def _inlined(self, op: anf.Comp, producers: Mapping[anf.Var, tuple[Producer, int]]) -> anf.Comp:
         read = {let.op.array for let in op.body.lets if isinstance(let.op, anf.Read)}
-        chosen = {v: self.producers[v] for v in read if v in self.producers}
+        chosen = {v: producers[v] for v in read if v in producers}
         new = Inliner(chosen).op(op) if chosen else op
         assert isinstance(new, anf.Comp)
         return new

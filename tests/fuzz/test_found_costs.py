@@ -132,6 +132,24 @@ MAIN {
   sum(sum([v for i < n, j < n + 1]) for v in q) + max(max([v for i < n, j < n]) for v in p)
 }
 """,
+    "rows that a product takes and that are used beside it, in a loop whose cotangents are data": """
+MAIN {
+  let w = [sin(x * f64(a + b)) for a < k, b < k]
+  var h = sqrt(abs(q))
+  for v in m { h = sin(h + w @ v) / sqrt(abs(h)) + v }
+  sum(h)
+}
+""",
+    "an array that is held while it is changed": """
+MAIN {
+  var d = p
+  for r < n {
+    let old = d
+    for i < 3 { d[i % n] += old[(i + 1) % n] }
+  }
+  sum(d)
+}
+""",
 }
 
 

@@ -1,0 +1,75 @@
+"""A check of what was checked before is left out where its accesses are in range without it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dlang
+from dlang.ir.anf import Assert, Comp, Contract, For, If
+from dlang.ir.traverse import walk
+from dlang.pipeline import optimise
+from tests.optimize.programs import same_in_the_end
+from tests.specialize.support import lowered
+
+CONVOLUTIONS = {
+    "slices in a loop": """
+fn f(x: f64[n], w: f64[k]) -> f64 {
+  var y = zeros(n - k + 1)
+  for j < k { y += w[j] * x[j..j + (n - k + 1)] }
+  sum(y ** 2)
+}
+""",
+    "windows": """
+fn f(x: f64[n], w: f64[k]) -> f64 {
+  let windows = [x[i..i + k] for i < n - k + 1]
+  sum((windows @ w) ** 2)
+}
+""",
+    "sums": """
+fn f(x: f64[n], w: f64[k]) -> f64 {
+  let y = [sum(w[j] * x[i + j] for j) for i < n - k + 1]
+  sum(y ** 2)
+}
+""",
+}
+
+
+@pytest.mark.parametrize("text", CONVOLUTIONS.values(), ids=CONVOLUTIONS)
+def test_convolutions_are_one_product_however_they_are_written(text: str) -> None:
+    made = lowered(text, "f")
+    body = optimise(made.program, [made.entry.name]).functions[made.entry.name].body
+    ops = [let.op for let in walk(body)]
+    assert sum(isinstance(op, Contract) for op in ops) == 1 and not any(isinstance(op, For | If) for op in ops)
+    assert not any(op.guarded for op in ops if isinstance(op, Assert))
+    assert all(not d.shape for op in ops if isinstance(op, Comp) for d in op.destinations)
+    random = np.random.default_rng(0)
+    for n, k in ((5, 5), (9, 2), (3, 1)):
+        same_in_the_end(text, "f", [n, k, random.normal(size=n), random.normal(size=k)])
+
+
+@pytest.mark.parametrize("text", CONVOLUTIONS.values(), ids=CONVOLUTIONS)
+def test_what_was_refused_is_refused(text: str) -> None:
+    with pytest.raises(dlang.DlangError, match="negative"):
+        dlang.compile(text).f(np.ones(2), np.ones(5))
+
+
+PLACES = """
+fn f(x: f64[n], at: i64[m], k: i64) -> f64 {
+  assert k < n
+  var s = 0.0
+  for i < m {
+    assert at[i] < n
+    s += x[at[i]] + x[k]
+  }
+  s
+}
+"""
+
+
+@pytest.mark.parametrize(("at", "k"), [([-1, 0], 0), ([0, 1], -1), ([0, 2], 0), ([0, 1], 3)])
+def test_numbers_from_data_are_checked(at: list[int], k: int) -> None:
+    f = dlang.compile(PLACES).f
+    assert f(np.array([1.0, 2.0]), np.array([0, 1]), 0) == 5.0
+    with pytest.raises(dlang.DlangError):
+        f(np.array([1.0, 2.0]), np.array(at), k)
