@@ -12,7 +12,7 @@ from dlang.codegen.decisions import Decision
 from dlang.codegen.invariants import Outside
 from dlang.codegen.memory import Frame, Memory, Place, fresh_axes, whole
 from dlang.codegen.node_layout import holds_references
-from dlang.codegen.peeling import peeled, unswitched
+from dlang.codegen.peeling import peeled, unswitched, with_even_middle
 from dlang.codegen.regions import Nodes
 from dlang.codegen.stacks import Part, offset, parts_of, without_copies
 from dlang.codegen.traverse import map_inside, walk
@@ -416,6 +416,13 @@ class Scheduler(ABC):
                 return
         elif parts is not None:
             loop = parts.between
+        elif self.lanes.bits and (parts := with_even_middle(loop, self.facts)) is not None:
+            middle = self.lanes.chosen(parts.between)
+            if middle.lanes > 1:
+                split = Decision("ends split off", "loops inside have the same bounds in all iterations between")
+                ends = [stmt for end in (*parts.before, *parts.after) for stmt in self._in_lanes(end)]
+                self.out += [*ends, replace(middle, why=(split, *middle.why))]
+                return
         self.out += self._in_lanes(loop)
 
     def _in_lanes(self, loop: loops.Loop) -> list[loops.Stmt]:

@@ -110,6 +110,8 @@ class Loop:
     tail: how many of what the lanes leave go at once; all if 0. masked: the lanes have a mask in all iterations, where
     they can. short: little code, as it hardly ever runs. low_trip_count: iterations may be few, with much work in each.
     scratch: memory that iterations use one after another, each for values of its own. why: the decisions on the loop.
+
+    The lanes of a loop inside of one with lanes are for the iterations of the outer one that are too few for its own.
     """
 
     FORM: ClassVar[str] = (
@@ -139,10 +141,12 @@ class Pieces:
     it.
 
     work: an estimate of the time of all iterations, in picoseconds; grain: the least that a piece should have. A piece
-    has a multiple of `align` iterations, unless it is the only one.
+    has a multiple of `align` iterations, unless it is the only one. loose: or it has less, and then any number.
     """
 
-    FORM: ClassVar[str] = "{length:typed} = pieces of {lows:max}..{highs:min}, work {work}, each {grain}, by {align}"
+    FORM: ClassVar[str] = (
+        "{length:typed} = pieces of {lows:max}..{highs:min}, work {work}, each {grain}, by {align}⟨loose? or less⟩"
+    )
     IS: ClassVar[Properties] = Properties(time=0)
     length: Result
     lows: tuple[Low, ...]
@@ -150,6 +154,7 @@ class Pieces:
     work: Size
     grain: Size
     align: int
+    loose: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from dlang.codegen.costs import Costs, whole
 from dlang.codegen.decisions import Decision
 from dlang.codegen.loops import Buffer, Partial, Slice, Stmt, Store
 from dlang.codegen.traverse import blocks, callee, captures, kept, map_inside, rebuild, walk, with_stmts
-from dlang.codegen.vectorize import in_flight, known_iterations
+from dlang.codegen.vectorize import in_flight, known_iterations, lanes_inside
 from dlang.ir.anf import Size, fresh, poly
 from dlang.ir.types import I64, product
 from dlang.ops import figures
@@ -134,7 +134,9 @@ class _Cutter:
             rank = None if r.position is None else fresh("rank", I64)
             inner.append(loops.Reduction(r.monoid, part, r.value, rank, r.rank))
             outer.append(loops.Reduction(r.monoid, r.result, part, r.position, rank))
-        if loop.low_trip_count:  # one piece: the loops in it are cut; inside of several they run in one thread
+        if (
+            loop.low_trip_count and loop.lanes == 1
+        ):  # one piece: the loops in it are cut; inside of several they are not
             stmts = self.statements(stmts)
         grain = poly(self.grain)
         for p in partials:
@@ -148,7 +150,7 @@ class _Cutter:
         )  # fmt: skip
         bounds, used = (loop.lows, loop.highs), captures(iterations, (number, first, last, *[p.own for p in partials]))
         return [
-            loops.Pieces(length, *bounds, whole(work), grain, loop.lanes),
+            loops.Pieces(length, *bounds, whole(work), grain, loop.lanes, loop.lanes > 1 and lanes_inside(loop.stmts)),
             loops.Parallel(number, first, last, *bounds, length, used, iterations, tuple(outer), partials),
         ]
 

@@ -5,19 +5,20 @@
 
 A comparison of the loop's variable that is decided after a few first iterations, or up to a few last ones, is decided
 in all between: what was gathered there, lies in a row, an arm of a branch on it is all that is left of that, and a
-of an index is none. What decides is the prover, from the bounds of each part. A condition that is the same in all
-iterations is asked once, in front of two loops (`unswitched`).
+check of an index is none. Loops inside whose bounds differ from iteration to iteration, as those of a window do at the
+ends of an array, have the same ones in between. What decides is the prover, from the bounds of each part. A condition
+that is the same in all iterations is asked once, in front of two loops (`unswitched`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dlang.codegen.loops import Assert, Body, Branch, Compute, Convert, Evaluate, Load, Loop, Slot, Stmt, Store
-from dlang.codegen.traverse import bound_by, mentions, rebuild, walk
+from dlang.codegen.loops import Assert, Body, Branch, Buffer, Compute, Convert, Evaluate, Load, Loop, Slot, Stmt, Store
+from dlang.codegen.traverse import binds, bound_by, kept, map_inside, mentions, rebuild, walk
 from dlang.inequalities import Facts
 from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, poly
 from dlang.ir.types import BOOL, I64
@@ -351,3 +352,93 @@ def _live(stmts: Sequence[Stmt], needed: set[object]) -> tuple[Stmt, ...]:
             continue
         out.append(stmt)
     return tuple(out[::-1])
+
+
+# ---- bounds of loops inside ------------------------------------------------------------------------------------------
+def with_even_middle(loop: Loop, facts: Facts[Var]) -> Peeled | None:
+    """A loop in three, of which the one between has loops inside that have the same bounds in all its iterations.
+
+        for t in 0..n { for j in max(0, t - m)..min(k, t + 1) { … } }
+
+    has all of 0..k in the iterations k - 1 to m. None where no bounds differ, or some differ in all iterations.
+    """
+    if loop.short or loop.reductions or loop.scratch:
+        return None
+    inside = {loop.var, *[v for s in walk(loop.stmts) for v in binds(s) if isinstance(v, Var)]}
+    turns = _Turns(loop.var, inside, [], [])
+    stmts = turns.block(loop.stmts)
+    if not (turns.first or turns.last) or not all(map(facts.exact, (*turns.first, *turns.last))):
+        return None
+    first, last = tuple(dict.fromkeys(turns.first)), tuple(dict.fromkeys(turns.last))
+    before = [replace(loop, lows=(*loop.lows, *first[:k]), highs=(f, *loop.highs)) for k, f in enumerate(first)]
+    between = replace(loop, lows=(*first, *loop.lows), highs=(*last, *loop.highs), stmts=stmts)
+    behind = (*first, *loop.lows)
+    after = [replace(loop, lows=(f, *behind), highs=(*loop.highs, *last[:k])) for k, f in enumerate(last)]
+    return Peeled(list(map(_renamed, before)), between, list(map(_renamed, after)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Turns:
+    """Finds from which iteration on, and up to which, one bound of each loop inside is the tightest.
+
+    var: of the loop. inside: what it binds. first, last: of the iterations between, no less and less.
+    """
+
+    var: Var
+    inside: Set[Var]
+    first: list[Size]
+    last: list[Size]
+
+    def block(self, stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        return kept(stmts, [self.stmt(s) for s in stmts])
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        new = map_inside(stmt, self.block)
+        if not isinstance(new, Loop):
+            return new
+        lows, highs = self.tightest(new.lows, 1), self.tightest(new.highs, -1)
+        return new if (lows, highs) == (new.lows, new.highs) else replace(new, lows=lows, highs=highs)
+
+    def tightest(self, bounds: tuple[Size, ...], sign: int) -> tuple[Size, ...]:
+        """The bound that is the greatest (sign 1) or the least (-1) in the iterations between, which are noted."""
+        moving = [b for b in bounds if b.mentions((self.var,))]
+        fixed = [b for b in bounds if not b.mentions(self.inside)]
+        if not moving or len(fixed) != 1 or len(moving) + 1 != len(bounds):
+            return bounds
+        turns: list[tuple[list[Size], Size]] = []
+        for bound in moving:
+            offset = bound.without(self.var)
+            slope = (bound - offset).terms.get((self.var,))
+            if offset.mentions(self.inside) or slope not in (1, -1):
+                return bounds
+            # sign * (fixed - bound), which is to be at least 0, falls with the variable, or rises
+            if slope == sign:
+                turns.append((self.last, sign * (fixed[0] - offset) + 1))
+            else:
+                turns.append((self.first, sign * (offset - fixed[0])))
+        for ends, turn in turns:
+            ends.append(turn)
+        return (fixed[0],)
+
+
+def _renamed(loop: Loop) -> Loop:
+    """A loop with variables and buffers of its own."""
+    names: dict[object, Any] = {}
+
+    def bind(slot: Any) -> Any:
+        new = fresh(slot.name, slot.type) if isinstance(slot, Var) else Buffer(slot.name, slot.dtype)
+        names[slot] = new
+        return new
+
+    def value(x: Any) -> Any:
+        return names.get(x, x)
+
+    def size(s: Size) -> Size:
+        return s.substitute(lambda v: poly(names[v]) if v in names else None)
+
+    def block(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        return tuple([rebuild(s, value=value, size=size, block=block, bind=bind) for s in stmts])
+
+    (new,) = block((loop,))
+    assert isinstance(new, Loop)
+    return new

@@ -278,8 +278,14 @@ def in_flight(loop: Loop) -> Loop:
     return replace(loop, lanes=2 * loop.lanes)
 
 
-def _lanes_inside(stmts: Sequence[Stmt]) -> bool:
+def lanes_inside(stmts: Sequence[Stmt]) -> bool:
+    """Tells whether a loop in statements has lanes."""
     return any(isinstance(s, Loop) and s.lanes > 1 for s in walk(stmts))
+
+
+def _cost_inside(surveyed: Survey) -> int:
+    """How many accesses are not adjacent with the lanes of the loops inside."""
+    return sum(survey(inner).cost for inner in surveyed.loops if inner.lanes > 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,8 +331,9 @@ class Lanes:
                 native = max(self.bits // surveyed.widest, 1)
                 tail = native if width > native and not (surveyed.loops or surveyed.ordered) else 0
                 heavy = surveyed.heavy >= figures.HEAVY_HIDES_MASK and self.bits > 128
-                masked = not surveyed.scattered and (loop.short or heavy)
-                stmts = arrays.whole(_one_lane(arrays.elements(width)), width)
+                alone = lanes_inside(loop.stmts) and self.ties(loop, surveyed)
+                masked = not surveyed.scattered and (loop.short or heavy) and not alone
+                stmts = loop.stmts if alone else arrays.whole(_one_lane(arrays.elements(width)), width)
                 reason = "{} operations, {} of them heavy, and {} accesses that are not adjacent"
                 why = Decision(f"vectors of {width}", reason, (surveyed.operations, surveyed.heavy, surveyed.cost))
                 return replace(loop, lanes=width, tail=tail, masked=masked, stmts=stmts, why=(*loop.why, why))
@@ -349,12 +356,22 @@ class Lanes:
             return one("{} additions are less than the {} for which lanes add to places one by one", adds, least)
         if self.width(loop, surveyed) == 1:
             return one("its iterations are fewer than the {} elements of a register", self.bits // surveyed.widest)
-        if _lanes_inside(loop.stmts):
-            inside = sum(survey(inner).cost for inner in surveyed.loops if inner.lanes > 1)
-            if surveyed.cost >= inside + surveyed.ordered:
+        if lanes_inside(loop.stmts):
+            inside = _cost_inside(surveyed)
+            if surveyed.cost >= inside + surveyed.ordered and not self.ties(loop, surveyed):
                 reason = "{} accesses are not adjacent here, {} with the lanes of a loop inside"
                 return one(reason, surveyed.cost, inside)
         return None
+
+    def ties(self, loop: Loop, surveyed: Survey) -> bool:
+        """Tells whether all accesses are adjacent here and in the loops inside, whose lanes are to be added up.
+
+        Whole vectors of iterations need no such sums. The iterations that are left, which may be all there are, keep
+        the lanes of the loops inside.
+        """
+        inner = [i for i in surveyed.loops if i.lanes > 1]
+        light = not (surveyed.ordered or surveyed.own or surveyed.scattered or loop.short)
+        return light and surveyed.cost == _cost_inside(surveyed) == 0 and all(i.reductions for i in inner)
 
     def width(self, loop: Loop, surveyed: Survey) -> int:
         """How many iterations fill a register; several registers where little is computed, to hide latencies."""
@@ -373,13 +390,18 @@ class Lanes:
     def several(self, loop: Loop, surveyed: Survey) -> int:
         """How many registers there are of each value. Iterations inside that wait for each other are a long chain, so
         that several of them take no longer than one."""
-        if surveyed.loops or loop.short or any(r.position is not None for r in loop.reductions):
+        totals = [r for l in (loop, *surveyed.loops) for r in l.reductions]
+        if (
+            (surveyed.loops and not lanes_inside(loop.stmts))
+            or loop.short
+            or any(r.position is not None for r in totals)
+        ):
             return 1
         if surveyed.ordered and surveyed.operations <= figures.LIGHT_RECURRENCE and not surveyed.scattered:
             return 2 if surveyed.heavy or surveyed.own or self.bits < figures.WIDEST_REGISTER else 4
         if surveyed.operations > figures.LIGHT_BODY or surveyed.heavy:
             return 1
-        return 4 if any(is_float(r.value) for r in loop.reductions) else 2
+        return 4 if any(is_float(r.value) for r in totals) else 2
 
 
 def is_float(atom: Atom) -> bool:

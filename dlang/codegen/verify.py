@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from dlang.codegen import loops
 from dlang.codegen.instructions import width
 from dlang.codegen.printing import head_of
-from dlang.codegen.traverse import binds_inside, blocks, bound_by, operands, sizes
+from dlang.codegen.traverse import binds_inside, blocks, bound_by, operands, sizes, walk
 from dlang.ir.anf import Atom, Lit, Scalar, Size, Var, fresh, is_handle, is_reference
 from dlang.ir.errors import IRError
 from dlang.ir.rules import primitive_dtype
@@ -217,6 +217,8 @@ class _Verifier:
             case loops.Loop():
                 if stmt.var.type != I64 or not stmt.lows or not stmt.highs or stmt.lanes < 1:
                     raise IRError(f"{stmt.var!r} is no variable of a loop, or has no bounds")
+                if stmt.lanes > 1 and any(isinstance(s, loops.Parallel) for s in walk(stmt.stmts)):
+                    raise IRError(f"the lanes of the loop over {stmt.var!r} have pieces inside")
                 self.iterations(stmt.stmts, (stmt.var, *[s.buffer for s in stmt.scratch]), stmt.reductions)
             case loops.Parallel():
                 self.parallel(stmt)

@@ -143,6 +143,9 @@ BROKEN: list[tuple[str, list[Stmt], list[Value]]] = [
     ("a position for", [iterations(reductions=(Reduction("argmax", t, s),))], []),
     ("no variable of a loop", [Loop(i, (), (poly(n),), ())], []),
     # pieces
+    ("have pieces inside", [
+        Loop(m, (ZERO,), (poly(n),), (Parallel(i, j, k, (ZERO,), (poly(n),), n, (), ()),), lanes=8),
+    ], []),
     ("is not in scope", [Parallel(i, j, m, (ZERO,), (poly(n),), n, (out,), (Store(out, poly(j), s),))], []),
     ("of another dtype", [
         Parallel(i, j, m, (ZERO,), (poly(n),), n, (), (), (), (Partial(out, whole, poly(n)),)),

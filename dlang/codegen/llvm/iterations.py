@@ -24,7 +24,7 @@ from dlang.codegen.llvm.sites import WRITE
 from dlang.codegen.llvm.writer import LaneContext, Writer
 from dlang.codegen.loops import Loop, Stmt
 from dlang.codegen.traverse import walk
-from dlang.codegen.vectorize import known_iterations
+from dlang.codegen.vectorize import known_iterations, lanes_inside
 from dlang.ir.anf import Lit, Var, poly
 
 NARROW = 8  # lanes for whose mask numbers of 64 bits are compared
@@ -222,7 +222,7 @@ def _vector_loop(w: Writer, stmt: Loop, low: str, high: str, start: Sequence[str
         totals = horizontal(w, stmt.reductions, totals)
         w.lane = None
         return totals
-    if not context.bailed and _mask_is_cheap(stmt.stmts):
+    if not context.bailed and _mask_is_cheap(stmt.stmts) and not lanes_inside(stmt.stmts):
         w.fork(more, head, remaining)
         return _masked_rest(w, stmt, low, high, middle, entering, remaining, latch, types, first, totals)
     done, tail = w.label("whole"), w.label("tail")

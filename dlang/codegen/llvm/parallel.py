@@ -30,7 +30,8 @@ def pieces(w: Writer, stmt: Pieces) -> None:
     low, high = bounds(w, stmt.lows, stmt.highs)
     iterations = w.emit(f"sub i64 {high}, {low}")
     work, grain = size_value(w, stmt.work), size_value(w, stmt.grain)
-    w.bind(stmt.length, w.emit(f"call i64 @dl_length(i64 {iterations}, i64 {work}, i64 {grain}, i64 {stmt.align})"))
+    numbers = f"i64 {iterations}, i64 {work}, i64 {grain}, i64 {stmt.align}, i1 {str(stmt.loose).lower()}"
+    w.bind(stmt.length, w.emit(f"call i64 @dl_length({numbers})"))
 
 
 def parallel(w: Writer, stmt: Parallel) -> None:

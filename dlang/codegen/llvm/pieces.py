@@ -13,7 +13,7 @@ NAMES = ("dl_length", "dl_further", *(f"dl_add_{dtype}" for dtype in PARTIAL))
 
 DECLARATIONS = "\n".join(
     [
-        "\ndeclare i64 @dl_length(i64, i64, i64, i64)",
+        "\ndeclare i64 @dl_length(i64, i64, i64, i64, i1)",
         "declare i64 @dl_further(i64, i64)",
         *[f"declare void @dl_add_{dtype}(ptr, ptr, i64, i64)" for dtype in PARTIAL],
         "",
@@ -28,8 +28,8 @@ def text() -> str:
 
 LENGTHS = f"""
 ; how many iterations a piece has: all of them if the work, in picoseconds, is less than that of two pieces.
-; A multiple of `align` otherwise
-define i64 @dl_length(i64 %iterations, i64 %work, i64 %grain, i64 %align) nounwind {{
+; A multiple of `align` otherwise, or any number below it if `loose`
+define i64 @dl_length(i64 %iterations, i64 %work, i64 %grain, i64 %align, i1 %loose) nounwind {{
 entry:
   %twice = shl i64 %grain, 1
   %little = icmp slt i64 %work, %twice
@@ -45,7 +45,10 @@ split:
   %next = add i64 %even, %align
   %last = sub i64 %next, 1
   %count = udiv i64 %last, %align
-  %length = mul i64 %count, %align
+  %whole_vectors = mul i64 %count, %align
+  %few = icmp ult i64 %even, %align
+  %as_is = and i1 %few, %loose
+  %length = select i1 %as_is, i64 %even, i64 %whole_vectors
   ret i64 %length
 }}
 

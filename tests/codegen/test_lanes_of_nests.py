@@ -1,0 +1,94 @@
+"""Which loop of a nest has the lanes: where all accesses are adjacent, the one whose lanes are not to be added up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dlang
+from dlang.codegen.loops import Loop
+from dlang.codegen.schedule import schedule
+from dlang.codegen.traverse import walk
+from dlang.codegen.vectorize import Lanes
+from dlang.pipeline import optimise
+from tests.specialize.support import lowered
+
+TEXT = """
+fn sums(x: f64[n], y: f64[m]) -> f64[n] = [sum(exp(-(x[i] - y[j]) ** 2) for j) for i]
+fn nearest(x: f64[n], y: f64[m]) -> f64 = sum(min(abs(x[i] - y[j]) for j) for i)
+fn places(x: f64[n], y: f64[m]) -> i64[n] = [argmin([(x[i] - y[j]) ** 2 for j]) for i]
+fn counts(x: f64[n], y: f64[m]) -> i64[n] = [sum(if x[i] > y[j] { 1 } else { 0 } for j) for i]
+fn window(x: f64[n], y: f64[m]) -> f64[n] = [sum(y[j] * x[(i + j) % n] for j) for i < n]
+fn moving(x: f64[n], y: f64[m]) -> f64[n] = [sum(x[j] for j in maximum(i - m, 0)..minimum(i + m + 1, n)) for i < n]
+fn convolved(x: f64[n], y: f64[m]) -> f64 = sum(sin(sum(y[j] * x[i + j] for j)) for i < n - m + 1)
+fn strided(x: f64[n], y: f64[m]) -> f64 = sum(tanh(sum(y[j] * x[2 * i + j] for j)) for i < (n - m) // 2 + 1)
+fn slopes(x: f64[n], y: f64[m]) -> (f64[n], f64[m]) = grad(convolved, wrt = (x, y))(x, y)
+fn steps(x: f64[n], y: f64[m]) -> (f64[n], f64[m]) = grad(strided, wrt = (x, y))(x, y)
+fn plane(x: f64[n, k], y: f64[m, l]) -> f64 =
+  sum(sin(sum(x[i + p, j + q] * y[p, q] for p, q)) for i < n - m + 1, j < k - l + 1)
+fn planes(x: f64[n, k], y: f64[m, l]) -> (f64[n, k], f64[m, l]) = grad(plane, wrt = (x, y))(x, y)
+"""
+NARROWER = ("convolved", "strided", "slopes", "steps", "planes")
+
+
+@cache
+def module(backend: str) -> Any:
+    return dlang.compile(TEXT, backend=backend)
+
+
+def same(name: str, *args: Any) -> None:
+    found, expected = (getattr(module(backend), name)(*args) for backend in ("cpu", "interp"))
+    pairs = zip(found, expected, strict=True) if isinstance(found, tuple) else [(found, expected)]
+    for a, b in pairs:
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("n", [1, 3, 8, 33, 70])
+@pytest.mark.parametrize(
+    "name", ["sums", "nearest", "places", "counts", "window", "moving", "convolved", "strided", "slopes", "steps"]
+)
+def test_values_are_right_for_any_number_of_iterations(name: str, n: int) -> None:
+    random = np.random.default_rng(n)
+    for m in (1, 2, 8, 19, 40):
+        if m <= n or name not in NARROWER:
+            same(name, random.normal(size=n), random.normal(size=m))
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (3, 4, 3, 4), (5, 40, 2, 3), (12, 9, 3, 9)])
+def test_windows_in_two_directions(sizes: tuple[int, ...]) -> None:
+    random = np.random.default_rng(0)
+    same("planes", random.normal(size=sizes[:2]), random.normal(size=sizes[2:]))
+
+
+def nests(name: str) -> Iterator[tuple[Loop, list[Loop]]]:
+    """The loops of a function with those inside of each."""
+    made = lowered(TEXT, name)
+    program = schedule(optimise(made.program, [made.entry.name]), lanes=Lanes(512))
+    for stmt in walk(program.functions[made.entry.name].body.stmts):
+        if isinstance(stmt, Loop) and (inside := [s for s in walk(stmt.stmts) if isinstance(s, Loop)]):
+            yield stmt, inside
+
+
+@pytest.mark.parametrize("name", ["sums", "nearest", "counts"])
+def test_the_outer_loop_has_lanes_and_the_inner_one_those_for_what_is_left(name: str) -> None:
+    ((loop, inside),) = nests(name)
+    assert loop.lanes > 1 and all(inner.lanes > 1 for inner in inside)
+    assert not loop.masked
+
+
+def test_between_the_ends_of_an_array_windows_are_whole() -> None:
+    of_array = [(loop, inside) for loop, inside in nests("slopes") if not loop.short]
+    whole = [loop for loop, (inner,) in of_array if loop.lanes > 1 and len(inner.lows) == len(inner.highs) == 1]
+    ends = [loop for loop, (inner,) in of_array if len(inner.lows) > 1]
+    assert len(whole) >= 3 and len(ends) == 2 and all(loop.lanes == 1 for loop in ends)
+
+
+def test_columns_that_are_set_in_a_loop_are_no_pieces_inside_of_lanes() -> None:
+    text = "fn f(m0: f64[n, n], x: f64[n]) -> f64[n, n] {\n  var m = m0\n  for i in 1..n { m[.., i] = x }\n  m\n}\n"
+    f, g = (dlang.compile(text, backend=backend).f for backend in ("cpu", "interp"))
+    for n in (1, 3, 40):
+        np.testing.assert_array_equal(f(np.zeros((n, n)), np.arange(n) * 1.0), g(np.zeros((n, n)), np.arange(n) * 1.0))
