@@ -69,6 +69,11 @@ def _(n: int) -> str:
     return body(["let a0 = x", *(f"let a{k + 1} = sin(a{k}) * x + sum(a{k})" for k in range(n))], f"sum(a{n})")
 
 
+@program("halves of an array", 16)
+def _(n: int) -> str:
+    return body(["var y = x", *("y[..n // 2] = y[..n // 2] * 7.0" for _ in range(n))], "sum(y)").replace("[8]", "[n]")
+
+
 @program("products", 4)
 def _(n: int) -> str:
     lines = [f"let a{k + 1} = tanh(w @ a{k})" for k in range(n)]

@@ -206,3 +206,5 @@ SHARED_VARIANTS, SHARED_BACKWARD = 8, 30
 """Variants of a node, and lets of a backward half, which stand in the arm of every variant."""
 RESCALED_TERMS = 16
 """Terms of a sum that a loop rescales, up to which it is followed through an iteration."""
+ORDERS_TRIED = 8
+"""Arrays along whose axes loops are tried in turn, so that none of a block's arrays is there as a whole."""

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from dlang.ir import anf
 from dlang.ir.affine import far_fewer
@@ -356,7 +357,7 @@ class _Blocks:
         if kept := _outgrowing(block, _kept(parts, uses, makers)):
             makes = [unit for unit in units(block) if not kept.isdisjoint(unit.vars)]
             shared = [m.shared for unit in makes for m in trials.members(unit) if _is_possible(m, makers)]
-            for near in dict.fromkeys(shared):
+            for near in islice(dict.fromkeys(shared), figures.ORDERS_TRIED):
                 apart = makers.keys() - _kept(self.grouped(trials, near, makers), uses, makers)
                 others = self.grouped(trials, near, apart)
                 whole = _kept(others, uses, makers)
