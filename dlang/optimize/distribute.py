@@ -203,7 +203,11 @@ def _split(let: anf.Let, op: anf.Comp, known: Knowledge, depth: int) -> list[anf
         and len(left) == len(op.body.lets)
     ):
         return [let]
-    return [*s.before, anf.Let(let.vars, anf.Comp(op.axes, anf.Block(tuple(left), results), destinations), let.span)]
+    remaining = anf.Comp(op.axes, anf.Block(tuple(left), results), destinations)
+    last = anf.Let(let.vars, remaining, let.span)
+    if (counted := _without_repeats(last, remaining, s.known)) is not None:  # what depended on an axis did so no more
+        return [*s.before, *_split(*counted, s.known, depth + 1)]
+    return [*s.before, last]
 
 
 def _renamed(s: _Split, destinations: Sequence[anf.Destination]) -> tuple[anf.Destination, ...]:
