@@ -17,18 +17,18 @@ loop saves the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, field, replace
 
 from dlang.diagnostics import Span
 from dlang.inequalities import GREATEST, SUM
 from dlang.ir import anf
 from dlang.ir.affine import Knowledge
-from dlang.ir.errors import IRError
+from dlang.ir.marks import is_mark
 from dlang.ir.rewriting import Rewriter
-from dlang.ir.traverse import map_functions, rebuild, walk, with_body
-from dlang.ir.types import BOOL, I64
-from dlang.ir.verify import verify
+from dlang.ir.sizes import learn
+from dlang.ir.traverse import map_functions, mentioned, op_blocks, rebuild, type_vars, with_body
+from dlang.ir.types import BOOL, I64, array_type
 from dlang.ops.primitives import GAPS, OPPOSITE, SWAPPED
 from dlang.optimize.counted_loops import counted, implied, kept_between, settled, within_condition, within_iteration
 from dlang.polynomials import Poly
@@ -41,9 +41,8 @@ Ends = tuple[list[anf.Size], list[anf.Size]]  # what a number is not below, and 
 
 
 def remove_index_checks(program: anf.Program) -> anf.Program:
-    """The program without comparisons of which the outcome is known, and without checks that were made before."""
-    proven = map_functions(program, _function)
-    return map_functions(proven, lambda f: _without_repeated_checks(proven, f))
+    """The program without comparisons of which the outcome is known, and without what checks certify needlessly."""
+    return map_functions(map_functions(program, _function), _without_certificates)
 
 
 def _function(function: anf.Function) -> anf.Function:
@@ -51,48 +50,121 @@ def _function(function: anf.Function) -> anf.Function:
     return with_body(function, _Prover(known).block(function.body))
 
 
-# ---- checks that were made before ------------------------------------------------------------------------------------
-def _without_repeated_checks(program: anf.Program, function: anf.Function) -> anf.Function:
-    """A function without checks of what was checked before, where accesses are in range without what they certify."""
-    indices: set[anf.Atom] = set()
-    for let in walk(function.body):
-        match let.op:
-            case anf.Comp(axes=axes):
-                indices.update([axis.var for axis in axes])
-            case anf.For(index=index):
-                indices.add(index)
-            case _:
-                pass
-    new = with_body(function, _Repeats(indices).block(function.body))
-    if new is function:
+# ---- checks that certify what is known -------------------------------------------------------------------------------
+def _without_certificates(function: anf.Function) -> anf.Function:
+    """A function without what checks certify, where all accesses are in range without that, wherever they stand.
+
+    So `x[1..]` is known to begin at 1, and a loop over slices only adds.
+    """
+    accesses = _Accesses()
+    accesses.block(function.body, Knowledge())
+    if not (needless := accesses.certified - accesses.needed):
         return function
-    try:
-        verify(anf.Program({**program.functions, function.name: new}, program.datatypes), since=program)
-    except IRError:
-        return function
-    return new
+    return with_body(function, _Uncertified(needless).block(function.body))
 
 
-class _Repeats(Rewriter):
-    """The walk of a function that takes for its guarded values each check whose condition was checked around it.
+@dataclass(slots=True)
+class _Accesses:
+    """The accesses of a function that depend on what checks certify.
 
-    Only of indices of loops and axes the verifier knows the bounds; what is data it takes for checked. checked: what
-    holds; indices: of the loops and axes of the function.
+    certified: the numbers that checks certify. needed: those of them but for which some access may be out of range.
+    behind: from which of them other numbers are computed. sizes: the numbers that are polynomials, in what is none.
     """
 
-    def __init__(self, indices: Set[anf.Atom]) -> None:
+    certified: set[anf.Var] = field(default_factory=set)
+    needed: set[anf.Var] = field(default_factory=set)
+    behind: dict[anf.Var, frozenset[anf.Var]] = field(default_factory=dict)
+    sizes: dict[anf.Var, anf.Size] = field(default_factory=dict)
+
+    def block(self, block: anf.Block, known: Knowledge) -> None:
+        for let in block.lets:
+            self.op(let.op, known)
+            for size in (v for var in let.vars for v in type_vars(var.type)):  # of an array that is made
+                self.needed |= self.of((size,))
+            learn(let, self.sizes)
+            behind = self.of(mentioned(let.op))
+            match let.op:
+                case anf.Assert() as check if not is_mark(check):
+                    numbers = [v for v in let.vars if v.type == I64]
+                    self.certified.update(numbers)
+                    self.behind.update({v: behind | {v} for v in numbers})
+                    self.needed.update([v for v in let.vars if len(numbers) < len(let.vars)])  # it certifies arrays
+                case anf.For(init=init) | anf.While(init=init):
+                    self.needed |= self.of(init)
+                case anf.Comp(body=body):
+                    self.needed |= self.of(body.results)
+                case anf.Update(value=value):
+                    self.needed |= self.of((value,))
+                case anf.View():
+                    pass
+                case op if op.IS.point or isinstance(op, anf.If):
+                    self.behind.update(dict.fromkeys([v for v in let.vars if v.type == I64], behind))
+                case _:  # what becomes of it there is not followed
+                    self.needed |= behind
+
+    def of(self, atoms: Iterable[anf.Atom]) -> frozenset[anf.Var]:
+        """The certified numbers from which some are computed."""
+        return frozenset[anf.Var]().union(
+            *[self.behind[a] for a in atoms if isinstance(a, anf.Var) and a in self.behind]
+        )
+
+    def op(self, op: anf.Op, known: Knowledge) -> None:
+        match op:
+            case anf.Read(array, index) | anf.Update(array, index):
+                self.access(index, array_type(array).shape, known)
+            case anf.View(array, axes, shape, index):
+                ends = [anf.Axis(v, (anf.ZERO,), (size,)) for v, size in zip(axes, shape, strict=True)]
+                self.access(index, array_type(array).shape, self.within(known, ends))
+            case anf.Comp(axes, body, destinations):
+                inner = self.within(known, axes)
+                self.block(body, inner)
+                for d in destinations:
+                    self.access(d.index, d.shape, inner)
+            case anf.For(index, low, high):
+                self.block(op.body, self.within(known, [anf.Axis(index, (low,), (high,))]))
+            case _:
+                for block in op_blocks(op):
+                    self.block(block, known)
+
+    def access(self, index: Sequence[anf.Size], shape: Sequence[anf.Size], known: Knowledge) -> None:
+        for entry, size in zip(index, shape, strict=False):
+            behind = self.of((*entry.atoms(), *size.atoms()))
+            if behind and not known.inside((self.opened(entry),), (self.opened(size),)):
+                self.needed |= behind
+
+    def within(self, known: Knowledge, axes: Sequence[anf.Axis]) -> Knowledge:
+        for axis in axes:
+            self.behind[axis.var] = self.of(v for end in (*axis.lows, *axis.highs) for v in end.atoms())
+        return known.within(
+            [anf.Axis(a.var, tuple(map(self.opened, a.lows)), tuple(map(self.opened, a.highs))) for a in axes]
+        )
+
+    def opened(self, size: anf.Size) -> anf.Size:
+        return size.substitute(self.sizes.get)
+
+
+class _Uncertified(Rewriter):
+    """The walk of a function that takes for what they were before the numbers that are certified needlessly.
+
+    A check of what was checked around it goes, if it certifies nothing then. checked: what holds.
+    """
+
+    def __init__(self, needless: Set[anf.Var]) -> None:
         super().__init__()
+        self.needless = needless
         self.checked: set[anf.Atom] = set()
-        self.indices = indices
 
     def rule(self, let: anf.Let) -> None:
         match let.op:
-            case anf.Assert(condition, guarded=guarded):
+            case anf.Assert(condition, guarded=guarded) as check if not is_mark(check):
                 parts = set(self.parts(self.atom(condition)))
-                if guarded and parts <= self.checked and self.indices >= set(guarded):
-                    self.env.update({v: self.atom(x) for v, x in zip(let.vars, guarded, strict=True)})
-                    return
+                repeated = parts <= self.checked
                 self.checked |= parts
+                if guarded and self.needless >= set(let.vars):
+                    self.env.update({v: self.atom(x) for v, x in zip(let.vars, guarded, strict=True)})
+                    if not repeated:
+                        self.keep(let, self.op(replace(check, guarded=())), ())
+                    return
             case _:
                 pass
         self.keep(let, self.op(let.op))

@@ -73,3 +73,37 @@ def test_numbers_from_data_are_checked(at: list[int], k: int) -> None:
     assert f(np.array([1.0, 2.0]), np.array([0, 1]), 0) == 5.0
     with pytest.raises(dlang.DlangError):
         f(np.array([1.0, 2.0]), np.array(at), k)
+
+
+def certificates(text: str) -> int:
+    made = lowered(text, "f")
+    body = optimise(made.program, [made.entry.name]).functions[made.entry.name].body
+    return sum(len(let.op.guarded) for let in walk(body) if isinstance(let.op, Assert))
+
+
+@pytest.mark.parametrize(
+    ("value", "needed"),
+    [
+        ("sum(x[1..] * x[..n - 1])", 0),
+        ("sum(x[2..n - 2])", 0),
+        ("sum(x[..1])", 1),
+        ("sum(x[n - 1..])", 1),
+        ("x[0] + sum(x[1..])", 1),
+        ("sum(x[k..])", 1),
+        ("sum({ let z = x[1..]; z[k] * v } for v in x)", 1),
+    ],
+)
+def test_a_number_is_certified_where_an_access_needs_it(value: str, needed: int) -> None:
+    text = f"fn f(x: f64[n], k: i64) -> f64 = {value}\n"
+    assert certificates(text) == needed
+    f, g = (dlang.compile(text, backend=backend).f for backend in ("cpu", "interp"))
+    for n, k in ((0, 0), (1, 0), (1, 1), (2, -1), (5, 3), (5, 5), (5, 9)):
+        x = np.arange(n) + 1.0
+        try:
+            expected = g(x, k)
+        except dlang.DlangError as refusal:
+            with pytest.raises(dlang.DlangError) as refused:
+                f(x, k)
+            assert refused.value.diagnostics[0].code == refusal.diagnostics[0].code
+        else:
+            assert f(x, k) == expected
