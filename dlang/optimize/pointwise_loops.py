@@ -12,14 +12,14 @@ a table of both would be read down its columns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 
 from dlang.ir import anf
 from dlang.ir.builder import axis
 from dlang.ir.comprehension_queries import sizes_named
 from dlang.ir.costs import additions
 from dlang.ir.substitution import Renaming
-from dlang.ir.traverse import map_blocks, mentioned, walk, with_lets, with_op
+from dlang.ir.traverse import free_vars, map_blocks, mentioned, walk, with_lets, with_op
 from dlang.ir.types import array_type, dtype_of, product
 from dlang.ops import figures
 from dlang.ops.dtypes import WHOLE
@@ -29,7 +29,7 @@ from dlang.optimize.accumulation import may_be_a_point
 def pointwise(let: anf.Let, loop: anf.For, fills: Set[anf.Atom]) -> anf.Let | None:
     """The comprehension of loops over numbers that a loop over arrays is; None if it is none.
 
-    fills: arrays of which all elements are one value. A loop that is the same at all points is none.
+    fills: arrays of which all elements are one value. A loop that is the same along an axis of its points is none.
     """
     if loop.early or not loop.params or len(set(loop.body.results)) < len(loop.params):
         return None
@@ -44,9 +44,7 @@ def pointwise(let: anf.Let, loop: anf.For, fills: Set[anf.Atom]) -> anf.Let | No
     lets = [new for inner in loop.body.lets for new in body.code(inner)]
     if body.failed or not all(r in body.values for r in loop.body.results):
         return None
-    points = {a.var for a in body.axes}
-    read = [let.op for let in walk(anf.Block(tuple(lets), ())) if isinstance(let.op, anf.Read)]
-    if all(first in fills for first in loop.init) and not any(e.mentions(points) for op in read for e in op.index):
+    if not _differs_everywhere(loop, body, lets, fills):
         return None
     if len(list(walk(anf.Block(tuple(lets), ())))) > figures.POINTWISE_BODY:
         return None
@@ -65,6 +63,27 @@ def pointwise(let: anf.Let, loop: anf.For, fills: Set[anf.Atom]) -> anf.Let | No
     at_point = anf.Block((*reads, anf.Let(tuple(ended), inner_loop, let.span)), tuple(ended))
     keep = anf.Reduce(shape, body.at, "set")
     return anf.Let(let.vars, anf.Comp(body.axes, at_point, (keep,) * len(ended)), let.span)
+
+
+def _differs_everywhere(loop: anf.For, body: _Point, lets: Sequence[anf.Let], fills: Set[anf.Atom]) -> bool:
+    """Tells whether each part of the state differs along all axes of the points, as far as can be seen."""
+    points = frozenset([a.var for a in body.axes])
+    depends: dict[anf.Atom, frozenset[anf.Var]] = {v: frozenset([v]) for v in points}
+    for p, first in zip(loop.params, loop.init, strict=True):
+        depends[body.values[p]] = frozenset() if first in fills else points
+
+    def of(atoms: Iterable[anf.Atom]) -> frozenset[anf.Var]:
+        return frozenset[anf.Var]().union(*[depends.get(a, frozenset()) for a in atoms])
+
+    while True:
+        for let in lets:
+            depends.update(dict.fromkeys(let.vars, of(free_vars(let.op))))
+        following = [of([body.values[r]]) for r in loop.body.results]
+        before = [depends[body.values[p]] for p in loop.params]
+        state = [one | other for one, other in zip(before, following, strict=True)]
+        if state == before:
+            return all(axes == points for axes in following)
+        depends.update(zip([body.values[p] for p in loop.params], state, strict=True))
 
 
 class _Point:

@@ -85,3 +85,10 @@ def test_the_result_is_that_of_the_loop(name: str, size: tuple[int, int]) -> Non
 @pytest.mark.parametrize("name", [*POINTS, *LOOPS])
 def test_derivatives(name: str) -> None:
     four_ways(text(name), [4, 3, RNG.uniform(0.1, 0.9, 4), RNG.uniform(0.1, 0.9, 3)])
+
+
+def test_what_an_iteration_makes_of_few_axes_is_made_for_these() -> None:
+    head = "fn f(x: f64[n, k], s: f64) -> f64 {\n  var y = 1.0 - [s for i < n, j < n]\n"
+    text = f"{head}  for t < k {{ y = tanh([x[j, 0] for i < n, j < n]) }}\n  sum(y)\n}}\n"
+    for k in (0, 1, 4):
+        same_in_the_end(text, "f", [3, k, np.linspace(-1.0, 2.0, 3 * k).reshape(3, k), 0.5])
