@@ -134,9 +134,8 @@ class _Cutter:
             rank = None if r.position is None else fresh("rank", I64)
             inner.append(loops.Reduction(r.monoid, part, r.value, rank, r.rank))
             outer.append(loops.Reduction(r.monoid, r.result, part, r.position, rank))
-        if (
-            loop.low_trip_count and loop.lanes == 1
-        ):  # one piece: the loops in it are cut; inside of several they are not
+        # in one piece the loops in it are cut; inside of several, and of lanes, they run in one thread
+        if loop.low_trip_count and loop.lanes == 1:
             stmts = self.statements(stmts)
         grain = poly(self.grain)
         for p in partials:

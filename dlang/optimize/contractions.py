@@ -205,12 +205,12 @@ def _sum(let: anf.Let, op: anf.Comp) -> Iterator[anf.Let]:
     if (part := _part(let, op, destination)) is None:
         yield let
         return
-    sum, store = part
-    assert isinstance(sum.op, anf.Comp)
-    plain = replace(sum.op.destinations[0], into=None)
+    total, store = part
+    assert isinstance(total.op, anf.Comp)
+    plain = replace(total.op.destinations[0], into=None)
     body = refresh(anf.Block(tuple(slice.unguarded(first)), (first,)), {})
     fast = anf.Comp(op.axes, body, (plain,))
-    yield from checked(sum, sum.op, 0, slice.code([first]), lambda var: iter([anf.Let((var,), fast, let.span)]))
+    yield from checked(total, total.op, 0, slice.code([first]), lambda var: iter([anf.Let((var,), fast, let.span)]))
     yield from store
 
 

@@ -7,7 +7,7 @@ such an index has to stay behind what ended the run if it failed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
 from dlang.ir.affine import Knowledge
@@ -34,24 +34,39 @@ class _Certified:
         return var in self.around or var in self.inside
 
 
-def _alone(op: Op, known: Knowledge, certified: _Certified) -> bool:
+def accesses(op: Op, inner: Knowledge) -> Iterator[tuple[Sequence[Size], Sequence[Size], Knowledge]]:
+    """Yields each index that an operation itself reads, writes or shows, with the shape, and what is known there.
+
+    inner: what is known in the blocks of the operation, as `known_inside` gives it.
+    """
     match op:
         case Read(array, index) | Update(array, index, _):
-            return _inside(index, _shape(array), known, certified)
+            yield index, _shape(array), inner
         case View(array, axes, shape, index):
-            view_axes = [Axis(v, (ZERO,), (size,)) for v, size in zip(axes, shape, strict=True)]
-            return _inside(index, _shape(array), known.within(view_axes), certified)
-        case Comp(axes, body, destinations):
-            inner = known.within(axes)
-            if not _block_alone(body, inner, certified):
-                return False
-            return all(_inside(d.index, d.shape, inner, certified) for d in destinations)
-        case For():
-            inner = known.copy()
-            inner.facts.between(op.index, (op.low,), (op.high,))
-            return _block_alone(op.body, inner, certified)
+            yield index, _shape(array), inner.within([Axis(v, (ZERO,), (n,)) for v, n in zip(axes, shape, strict=True)])
+        case Comp():
+            for d in op.destinations:
+                yield d.index, d.shape, inner
         case _:
-            return all(_block_alone(block, known, certified) for block in op_blocks(op))
+            pass
+
+
+def known_inside(op: Op, known: Knowledge) -> Knowledge:
+    """The knowledge in the blocks of an operation: of the axes of a comprehension, or the index of a loop."""
+    match op:
+        case Comp(axes):
+            return known.within(axes)
+        case For(index, low, high):
+            return known.within([Axis(index, (low,), (high,))])
+        case _:
+            return known
+
+
+def _alone(op: Op, known: Knowledge, certified: _Certified) -> bool:
+    inner = known_inside(op, known)
+    if not all(_block_alone(block, inner, certified) for block in op_blocks(op)):
+        return False
+    return all(_inside(index, shape, there, certified) for index, shape, there in accesses(op, inner))
 
 
 def _block_alone(block: Block, known: Knowledge, certified: _Certified) -> bool:

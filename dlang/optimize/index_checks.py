@@ -11,6 +11,9 @@ The least and the greatest of two indices, and remainders, are bounded too: `cli
 are in range. Which one it is may be known, and a remainder of what is a few lengths off is no division. So are the
 numbers by which loops count, and a `while` that counts is a `for` (`counted_loops.py`).
 
+What a check certifies is certified no more where the accesses that depend on it are in range by the bounds of axes and
+loops alone: `x[1..]` begins at 1.
+
 So the count of `if x[i] > 0.0 { out[count] = x[i]; count += 1 }` needs no check, and the derivative of either form of a
 loop saves the same.
 """
@@ -28,9 +31,10 @@ from dlang.ir.marks import is_mark
 from dlang.ir.rewriting import Rewriter
 from dlang.ir.sizes import learn
 from dlang.ir.traverse import map_functions, mentioned, op_blocks, rebuild, type_vars, with_body
-from dlang.ir.types import BOOL, I64, array_type
+from dlang.ir.types import BOOL, I64
 from dlang.ops.primitives import GAPS, OPPOSITE, SWAPPED
 from dlang.optimize.counted_loops import counted, implied, kept_between, settled, within_condition, within_iteration
+from dlang.optimize.independence import accesses, known_inside
 from dlang.polynomials import Poly
 
 MOST_ARMS = 8  # of conditions that are known at once, beyond which no assertion is one
@@ -110,34 +114,20 @@ class _Accesses:
 
     def op(self, op: anf.Op, known: Knowledge) -> None:
         match op:
-            case anf.Read(array, index) | anf.Update(array, index):
-                self.access(index, array_type(array).shape, known)
-            case anf.View(array, axes, shape, index):
-                ends = [anf.Axis(v, (anf.ZERO,), (size,)) for v, size in zip(axes, shape, strict=True)]
-                self.access(index, array_type(array).shape, self.within(known, ends))
-            case anf.Comp(axes, body, destinations):
-                inner = self.within(known, axes)
-                self.block(body, inner)
-                for d in destinations:
-                    self.access(d.index, d.shape, inner)
-            case anf.For(index, low, high):
-                self.block(op.body, self.within(known, [anf.Axis(index, (low,), (high,))]))
+            case anf.Comp(axes=axes):
+                self.behind.update({a.var: self.of(v for e in (*a.lows, *a.highs) for v in e.atoms()) for a in axes})
+            case anf.For(counter, low, high):
+                self.behind[counter] = self.of((*low.atoms(), *high.atoms()))
             case _:
-                for block in op_blocks(op):
-                    self.block(block, known)
-
-    def access(self, index: Sequence[anf.Size], shape: Sequence[anf.Size], known: Knowledge) -> None:
-        for entry, size in zip(index, shape, strict=False):
-            behind = self.of((*entry.atoms(), *size.atoms()))
-            if behind and not known.inside((self.opened(entry),), (self.opened(size),)):
-                self.needed |= behind
-
-    def within(self, known: Knowledge, axes: Sequence[anf.Axis]) -> Knowledge:
-        for axis in axes:
-            self.behind[axis.var] = self.of(v for end in (*axis.lows, *axis.highs) for v in end.atoms())
-        return known.within(
-            [anf.Axis(a.var, tuple(map(self.opened, a.lows)), tuple(map(self.opened, a.highs))) for a in axes]
-        )
+                pass
+        inner = known_inside(op, known)
+        for block in op_blocks(op):
+            self.block(block, inner)
+        for index, shape, there in accesses(op, inner):
+            for entry, size in zip(index, shape, strict=False):
+                behind = self.of((*entry.atoms(), *size.atoms()))
+                if behind and not there.inside((self.opened(entry),), (self.opened(size),)):
+                    self.needed |= behind
 
     def opened(self, size: anf.Size) -> anf.Size:
         return size.substitute(self.sizes.get)

@@ -1,4 +1,4 @@
-"""Which loop of a nest has the lanes: where all accesses are adjacent, the one whose lanes are not to be added up."""
+"""The outer loop of a nest has the lanes where all accesses are adjacent, and those inside would be added up."""
 
 from __future__ import annotations
 
