@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dlang.diagnostics import Span
+from dlang.host import interruptions
 from dlang.host.effects import Host
 from dlang.host.errors import RunError
 from dlang.host.platform.machine import spare_memory
@@ -105,26 +106,31 @@ class Interpreter:
         if isinstance(around, _Thread):  # a function of Python that this calls has called a program again
             return self._run_on(around, function, args)
         outcome: list[Any] = []
+        done = threading.Event()
 
         def work() -> None:
             try:
                 outcome.append(self._run_on(thread, function, args))
             except BaseException as error:  # handed to the thread that waits
                 outcome.append(error)
+            finally:
+                done.set()
 
+        interruptions.watch()
         self._interrupted, self._calls = False, 0
         thread = _Thread(target=work, name="interpreter")
         with recursion(min(40 * self.depth, 2**31 - 1)):
             try:
                 start(thread, _STACK)
-                thread.join()
+                interruptions.wait(done)
             except BaseException:
                 self._interrupted = True
                 for interpreter in list(thread.running):
                     interpreter._interrupted = True
                 if thread.ident is not None:
-                    thread.join()
+                    interruptions.wait(done)
                 raise
+        interruptions.check()
         if isinstance(outcome[0], BaseException):
             raise outcome[0]
         results: list[Any] = outcome[0]

@@ -24,6 +24,7 @@ import numpy as np
 from dlang.codegen.entry_points import EntryPoint
 from dlang.codegen.llvm import capi, dispatch, jit, objects, support
 from dlang.codegen.llvm.call_needs import Class, Constant, Dtype, Need, Number
+from dlang.host import interruptions
 from dlang.host.classes import fields_of, same_class
 from dlang.host.conversion import tag_of
 from dlang.host.errors import RunError
@@ -36,7 +37,6 @@ from dlang.ir.signatures import Signature, Terms
 from dlang.ir.terms import Array
 from dlang.lazy_modules import lazy_module
 from dlang.ops.dtypes import FLOATS, WHOLE
-from dlang.runtime import memory
 from dlang.runtime.compiled import Entry
 from dlang.runtime.engine import CompiledProgram, Run, is_on_device
 from dlang.runtime.memory import INTERVAL, KEPT, NEVER, Context
@@ -76,7 +76,7 @@ class Owner:
         self.state[capi.CONTEXT] = context.address
         self.state[capi.OWNER] = address_of(self)
         self.state[capi.MAIN] = ctypes.addressof(_MAIN)
-        self.state[capi.DROPPED] = ctypes.addressof(memory.DROPPED)
+        self.state[capi.DROPPED] = ctypes.addressof(interruptions.DROPPED)
         self.state[capi.CELL] = cell
         self._absorb = absorb
         owner_ref, state = (
@@ -345,7 +345,7 @@ def direct_entry(
     def tidy() -> None:
         context.close_stack()
         context.close_arena()
-        memory.check()
+        interruptions.check()
 
     state[capi.FAILED], state[capi.TIDY] = address_of(failed), address_of(tidy)
     params = tuple([p for k, p in enumerate(signature.layout.params) if k not in terms.bound])

@@ -21,6 +21,7 @@ from dlang.codegen.llvm import support
 from dlang.codegen.llvm.sites import DEVICE, Site
 from dlang.codegen.llvm.symbols import PROFILE, entry_symbol
 from dlang.gc_pause import gc_paused
+from dlang.host import interruptions
 from dlang.host.errors import negative_size
 from dlang.host.foreign import call_python
 from dlang.host.lapack import perform
@@ -30,7 +31,6 @@ from dlang.ir.crossing import PythonFunction
 from dlang.ir.errors import IRError
 from dlang.ir.terms import Array, Scalar, Size, Token, Var, is_reference
 from dlang.lazy_modules import lazy_module
-from dlang.runtime import memory
 from dlang.runtime.compiled import Compiled, Entry
 from dlang.runtime.failures import device_failure, host_failure, out_of_memory
 from dlang.runtime.marshalling import Marshal, NodeMemory, lasting_text, memory_dtype
@@ -254,7 +254,7 @@ class CompiledProgram:
                 run.device.end()
             context.close_arena()
             self.engine.contexts.append(context)
-            memory.check()
+            interruptions.check()
 
     def words_of(self, name: str, args: Sequence[Any]) -> list[tuple[int, list[Any]]]:
         """Gives the words for arguments, none of them nodes or arrays of texts, each with what holds it."""
@@ -456,7 +456,7 @@ class Run:
         """Does what compiled code asks for; whether that was possible. May raise what then ends the run."""
         match number:
             case support.LOOK:  # by now Python has run the handlers of signals, unless one of them has ended the run
-                memory.check()
+                interruptions.check()
                 return self.error is None
             case support.START:
                 self.context.pool.start()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -12,10 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from platform import machine
 from threading import get_ident, main_thread
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from dlang.codegen.llvm import jit, registry, support
+from dlang.host import interruptions
 from dlang.host.platform.stack import Reservation, Stack, new_stack, reserve
 from dlang.lazy_modules import np
 from dlang.runtime.threads import Pool
@@ -24,64 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
-
-
-# ---- Ctrl-C ----------------------------------------------------------------------------------------------------------
-# Ctrl-C is not lost.
-#
-# Python drops an exception that is raised in a finalizer, in the callback of a weak reference or in a function that C
-# calls: it prints it and goes on. An interruption that is dropped so, while a call of this package is under way, is
-# noted here instead and raised at the next safe point: where compiled code asks whether to go on, and at the end of
-# each call. Whatever handles the signal stays as it is.
-
-DROPPED = ctypes.c_int64(0)
-"""1 if one has been dropped and not been raised yet; machine code reads it."""
-_PACKAGE = __name__.removesuffix("runtime.interruptions")
-
-
-def check() -> None:
-    """Raises `KeyboardInterrupt` if one has been dropped; for the main thread, where handlers of signals run."""
-    if DROPPED.value and threading.current_thread() is threading.main_thread():
-        DROPPED.value = 0
-        raise KeyboardInterrupt
-
-
-def watch() -> None:
-    """Notes what is dropped from now on."""
-    if not isinstance(sys.unraisablehook, _Hook):
-        sys.unraisablehook = _Hook(sys.unraisablehook)
-
-
-class _Hook:
-    """Receives exceptions that Python drops. before: the hook that received them until now."""
-
-    __slots__ = ("before",)
-
-    def __init__(self, before: Callable[[Any], Any]) -> None:
-        self.before = before
-
-    def __call__(self, dropped: Any) -> None:
-        main = threading.current_thread() is threading.main_thread()
-        if main and issubclass(dropped.exc_type, KeyboardInterrupt) and (_is_called() or _is_running()):
-            DROPPED.value = 1
-        else:
-            self.before(dropped)
-
-
-def _is_called() -> bool:
-    """Tells whether a function of this package is being called."""
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None:
-        if str(frame.f_globals.get("__name__")).startswith(_PACKAGE):
-            return True
-        frame = frame.f_back
-    return False
-
-
-def _is_running() -> bool:
-    """Tells whether compiled code, which has no frame of Python, is under way."""
-    memory = sys.modules.get(f"{_PACKAGE}runtime.memory")
-    return memory is not None and not all(context.idle for context in list(memory.CONTEXTS))
 
 
 # ---- contexts and arrays ---------------------------------------------------------------------------------------------
@@ -130,7 +71,8 @@ class Context:
         self.checked = checked
         self._release = _functions.get(self._named("dl_release"), None, ctypes.c_void_p)
         CONTEXTS.add(self)
-        watch()
+        interruptions.RUNNERS.add(self)
+        interruptions.watch()
 
     def take(self, bytes: int) -> int:
         """Room in memory, outside of the chain of a run; 0 if there is none."""

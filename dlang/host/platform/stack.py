@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from dlang.host.interruptions import wait
 from dlang.host.platform import portable
 from dlang.host.platform.machine import physical_memory, spare_memory
 
@@ -196,7 +197,7 @@ def call_on_thread(
     interruption: BaseException | None = None
     while not done.is_set():
         try:
-            done.wait()
+            wait(done)
         except BaseException as error:
             interruption = error
             cancel(error)
