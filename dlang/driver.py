@@ -16,10 +16,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from dlang.diagnostics import Diagnostic, DlangError, Source, Span, error
+from dlang.diagnostics import Diagnostic, Source, Span
 from dlang.gc_pause import gc_paused
 from dlang.lazy_modules import lazy_module
 from dlang.passes import verifying
+from dlang.recursion import compiling
 from dlang.runtime import devices
 from dlang.runtime.failures import Runner as Runner, call as call, failure as failure
 from dlang.timings import timed
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from dlang.specialize.specialize import Entry
     from dlang.specialize.structs import StructClasses
     from dlang.specialize.types import Bindings
-    from dlang.typecheck import core, limits, modules
+    from dlang.typecheck import core, modules
     from dlang.typecheck.foreign import Primitive
     from dlang.typecheck.program import Checked
     from dlang.typecheck.types import DataDecl
@@ -53,7 +54,6 @@ else:
     anf = lazy_module("dlang.ir.anf")
     pipeline = lazy_module("dlang.pipeline")
     specialize = lazy_module("dlang.specialize.specialize")
-    limits = lazy_module("dlang.typecheck.limits")
     modules = lazy_module("dlang.typecheck.modules")
 
 Backend = Literal["interp", "cpu", "cuda", "cuda-emulated"]
@@ -115,20 +115,17 @@ def lower(
     whether it is for one.
     """
     specializer = specialize.Specializer(runs=runs) if structs is None else specialize.Specializer(structs, runs=runs)
-    try:
-        with limits.room(), gc_paused():
-            with timed("specialise"):
-                entries = [specializer.entry(r.decl, r.bindings) for r in requests]
-            program, names = specializer.program, [e.name for e in entries]
-            if extend is not None:
-                program, more = extend(program, entries)
-                names += more
-            given = {names[len(entries) - 1]: _early(entries[-1], bound)} if bound else None
-            return pipeline.optimise(
-                program, names, verify=verify, observe=observe, residuals=residuals, given=given, device=device
-            ), entries
-    except RecursionError:
-        raise too_deep(requests) from None
+    with compiling(requests[0].decl.span), gc_paused():
+        with timed("specialise"):
+            entries = [specializer.entry(r.decl, r.bindings) for r in requests]
+        program, names = specializer.program, [e.name for e in entries]
+        if extend is not None:
+            program, more = extend(program, entries)
+            names += more
+        given = {names[len(entries) - 1]: _early(entries[-1], bound)} if bound else None
+        return pipeline.optimise(
+            program, names, verify=verify, observe=observe, residuals=residuals, given=given, device=device
+        ), entries
 
 
 def _early(entry: Entry, bound: Sequence[int]) -> frozenset[int]:
@@ -160,16 +157,13 @@ def expanded(request: Request) -> tuple[anf.Program, Entry]:
 
 def _expanded(request: Request, names: Names | None) -> tuple[anf.Program, Entry, Instances]:
     specializer = specialize.Specializer(names=names)
-    try:
-        with limits.room(), gc_paused():
-            entry = specializer.entry(request.decl, request.bindings)
-            program = expand.expand(derivative_limits.with_limits(specializer.program))
-            if verifying():
-                before = pipeline.verified(specializer.program, "specialisation")
-                pipeline.verified(program, "the expansion of derivatives", before)
-            return program, entry, specializer.instances
-    except RecursionError:
-        raise too_deep([request]) from None
+    with compiling(request.decl.span), gc_paused():
+        entry = specializer.entry(request.decl, request.bindings)
+        program = expand.expand(derivative_limits.with_limits(specializer.program))
+        if verifying():
+            before = pipeline.verified(specializer.program, "specialisation")
+            pipeline.verified(program, "the expansion of derivatives", before)
+        return program, entry, specializer.instances
 
 
 def split(
@@ -194,12 +188,6 @@ def split(
         return interpreter.Interpreter(program, host), entry.signature
     engine = _engine(backend, host, profile, deterministic)
     return engine.compile(program, [entry.name, anf.early_name(entry.name)]), entry.signature
-
-
-def too_deep(requests: Sequence[Request]) -> DlangError:
-    """Functions that call one another thousands deep, each at another type, exhaust the compiler's stack."""
-    message = "the calls in this are nested too deeply to be compiled"
-    return error("E0290", message, requests[0].decl.span, help=("use a loop, or a recursive function",))
 
 
 def load(

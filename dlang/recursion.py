@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
 
+from dlang.diagnostics import Span, error
+
 
 @dataclass(slots=True)
 class _Limit:
@@ -33,11 +35,27 @@ class _Limit:
 _LIMIT = _Limit()  # like the setting itself, one for the process
 
 
+ROOM = 30_000
+"""Frames of Python: enough for every stage on a tree of the depth that the parser lets through."""
+
+
 @contextmanager
-def recursion(frames: int) -> Iterator[None]:
-    """Lets Python recurse at least so deep."""
+def recursion(frames: int = ROOM) -> Iterator[None]:
+    """Lets Python recurse at least so deep, or else as deep as the stages of the compiler need."""
     _LIMIT.add(frames)
     try:
         yield
     finally:
         _LIMIT.remove(frames)
+
+
+@contextmanager
+def compiling(span: Span | None) -> Iterator[None]:
+    """Lets stages of the compiler recurse as deep as they need. Raises E0290 at `span` where that is too deep."""
+    try:
+        with recursion():
+            yield
+    except RecursionError:
+        message = "the calls and blocks in this are nested too deeply to be compiled"
+        help = ("use a loop, or a recursive function, and divide the rest into several functions",)
+        raise error("E0290", message, span, help=help) from None

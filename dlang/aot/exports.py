@@ -16,6 +16,7 @@ from dlang.lazy_modules import lazy_module
 from dlang.python.derivatives import grad, value_and_grad
 from dlang.python.function import Function
 from dlang.python.instances import Program, terms_of
+from dlang.recursion import compiling
 from dlang.runtime.compiled import Compiled
 from dlang.runtime.sizes import Step, Unsolvable, plan
 from dlang.spelling import closest, plural
@@ -210,7 +211,9 @@ def build(
         functions = kept  # code that nobody can call is not compiled
     if not exports:
         raise DlangError([*left_out.values()])
-    compiled = runtime.build(program, [e.signature.name for e in exports], made_for=processor)
+    names = [e.signature.name for e in exports]
+    with compiling(program.functions[names[0]].span):
+        compiled = runtime.build(program, names, made_for=processor)
     why = tuple([(name, d.message) for name, d in left_out.items()])
     return Built(checked, tuple(exports), program, compiled, processor, why)
 

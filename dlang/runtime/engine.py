@@ -31,6 +31,7 @@ from dlang.ir.crossing import PythonFunction
 from dlang.ir.errors import IRError
 from dlang.ir.terms import Array, Scalar, Size, Token, Var, is_reference
 from dlang.lazy_modules import lazy_module
+from dlang.recursion import compiling
 from dlang.runtime.compiled import Compiled, Entry
 from dlang.runtime.failures import device_failure, host_failure, out_of_memory
 from dlang.runtime.marshalling import Marshal, NodeMemory, lasting_text, memory_dtype
@@ -131,7 +132,7 @@ class Engine:
         from dlang.runtime.build import build
 
         self.compilations += 1
-        with gc_paused():
+        with compiling(program.functions[entries[0]].span), gc_paused():
             level = self.level if self.tiers is None else None
             device = self.driver is not None
             return build(

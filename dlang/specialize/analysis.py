@@ -84,6 +84,22 @@ def tails(e: core.Match) -> list[core.Match]:
     return tails_reversed[::-1]
 
 
+def rests_of(e: core.BlockExpr) -> dict[int, core.BlockExpr]:
+    """The rests of a block behind the statements by which it may be left, by the number of their statements.
+
+    Each knows its facts by the next one, so no statement is looked at for each that stands before it.
+    """
+    rests: dict[int, core.BlockExpr] = {}
+    facts, count = facts_of(e.result), len(e.statements)
+    for k in range(count - 1, -1, -1):
+        statement = facts_of(e.statements[k])
+        if statement.leaves:
+            rest = rests[count - 1 - k] = core.BlockExpr(e.type, e.span, e.statements[k + 1 :], e.result)
+            object.__setattr__(rest, "facts", facts)
+        facts = _joined([statement, facts])
+    return rests
+
+
 def _inside(t: Tree) -> core.Facts:
     return _joined(map(facts_of, children(t)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import assert_never
 
@@ -12,7 +12,7 @@ from dlang.ir import anf
 from dlang.ir.anf import Atom, Lit, poly
 from dlang.ops.primitives import COMPARISONS
 from dlang.polynomials import Poly
-from dlang.specialize.analysis import acts_in, effects_of, escapes
+from dlang.specialize.analysis import acts_in, effects_of, escapes, rests_of
 from dlang.specialize.arith import nothing
 from dlang.specialize.bodies import result_span
 from dlang.specialize.dynamic import dynamic, with_effects
@@ -44,19 +44,21 @@ def sequence(f: Frame, e: core.BlockExpr) -> Value:
     return run(f, separated_block(e))
 
 
-def run(f: Frame, e: core.BlockExpr) -> Value:
+def run(f: Frame, e: core.BlockExpr, rests: Mapping[int, core.BlockExpr] | None = None) -> Value:
+    """Runs a block. rests: `rests_of` of a block that ends with this one, if they are known."""
     for k, s in enumerate(e.statements):
         statement(f, s)
         if isinstance(s, core.Break | core.Continue | core.Return):
             return unreached(f, e.type)
         flags = f.exits.of(escapes(s))
         if flags:
-            return guarded(f, flags, core.BlockExpr(e.type, e.span, e.statements[k + 1 :], e.result))
+            return guarded(f, flags, len(e.statements) - k - 1, rests_of(e) if rests is None else rests)
     return f.eval(e.result)
 
 
-def guarded(f: Frame, flags: Sequence[core.Local], remainder: core.BlockExpr) -> Value:
-    """Runs the rest of a block behind a statement that may have set one of the flags."""
+def guarded(f: Frame, flags: Sequence[core.Local], count: int, rests: Mapping[int, core.BlockExpr]) -> Value:
+    """Runs the last statements of a block, so many, behind one that may have set one of the flags."""
+    remainder = rests[count]
     if not remainder.statements and remainder.result == core.TupleExpr(
         remainder.result.type, remainder.result.span, ()
     ):
@@ -65,7 +67,7 @@ def guarded(f: Frame, flags: Sequence[core.Local], remainder: core.BlockExpr) ->
 
     def goes_on() -> Value:
         f.env.update(dict.fromkeys(flags, ScalarV(FALSE)))
-        return run(f, remainder)
+        return run(f, remainder, rests)
 
     return branches(f, remainder, left, lambda: unreached(f, remainder.type), goes_on, ())
 

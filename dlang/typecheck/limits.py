@@ -1,22 +1,13 @@
-"""Limits of a program: the size of a type, and the depth to which the stages recurse."""
+"""Limits of the size of a type."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-
 from dlang.diagnostics import DlangError, Span, error
 from dlang.polynomials import MOST_FACTORS, MOST_PRODUCTS
-from dlang.recursion import recursion
 from dlang.typecheck.types import Type, TypeArray, TypeCon, TypeData, TypeFn, TypeTuple, TypeVar, children, resolve
 
 _PARTS = 10_000  # of a type; a chain of pairs of pairs gets there in 13 steps and would never end otherwise
 _AXES = 32  # of an array, as in NumPy
-_RECURSION = 30_000  # frames of Python: enough for every stage on a tree of the depth that the parser lets through
-
-
-def room() -> AbstractContextManager[None]:
-    """Lets a stage recurse over a tree as deep as the parser allows."""
-    return recursion(_RECURSION)
 
 
 def within_size(t: Type, span: Span | None) -> None:

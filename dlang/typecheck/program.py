@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from dlang.diagnostics import Diagnostic, Source, Span, error
 from dlang.gc_pause import gc_paused
 from dlang.lazy_modules import lazy_module
+from dlang.recursion import recursion
 from dlang.timings import timed
 from dlang.typecheck.cache import Cache, CachedModule, Observed
 from dlang.typecheck.headers import CoreModule, FnDecl
-from dlang.typecheck.limits import room
 from dlang.typecheck.modules import Finder, read
 from dlang.typecheck.scope import BuiltinEntry, Entry, FnEntry, ModuleTable, TypeEntry
 from dlang.typecheck.state import Scheme
@@ -221,7 +221,7 @@ def check_source(
     if primitives:
         given = checking.primitives_of(program, primitives)
     name = name or Path(source.path).stem
-    with room(), gc_paused(), timed("check"):
+    with recursion(), gc_paused(), timed("check"):
         kept = recall(program, source.path, name, source.text) if alone else None
         table = kept or _check_module(program, source, name, given)
         keep(program, [c for c in program.checked if alone or c[0] is not table])
@@ -295,7 +295,7 @@ def check_item(
         entries={**table.entries, **(values or {})},
         types={**table.types, **(types or {})},
     )
-    with room():
+    with recursion():
         diagnostics = declarations.check_functions(checked.program, scratch, [item.name], trusted=trusted)
     entry = scratch.entries[item.name]
     return (entry.decl if isinstance(entry, FnEntry) and not diagnostics else None), diagnostics

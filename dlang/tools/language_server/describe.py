@@ -10,13 +10,13 @@ from lsprotocol import types as lsp
 from dlang.diagnostics import Span
 from dlang.grammar import syntax as s
 from dlang.grammar.syntax import walk
+from dlang.recursion import recursion
 from dlang.tools.assistance import signatures
 from dlang.tools.assistance.signatures import Signature, as_written, flat, inferred, of_builtin, pattern_text
 from dlang.tools.language_server.documents import Document
 from dlang.tools.language_server.names import FieldOf, Global, Local, Occurrence
 from dlang.tools.language_server.protocol import offset_at, range_of
 from dlang.tools.language_server.references import Definition, definition
-from dlang.typecheck.limits import room
 from dlang.typecheck.printing import Names, show
 from dlang.typecheck.scope import FnEntry
 from dlang.typecheck.types import MISTAKE, Type, TypeFn, resolve
@@ -30,7 +30,7 @@ def entry_of(document: Document, target: Definition) -> FnEntry | None:
     program = checked.program
     for table in program.tables.values():
         if table.path == target.document.path and (target.name in table.functions or target.name in table.entries):
-            with room():
+            with recursion():
                 entry = program.value(table, target.name)
             return entry if isinstance(entry, FnEntry) and not _is_mistake(entry.decl.result) else None
     return None

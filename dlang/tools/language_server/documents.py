@@ -19,11 +19,11 @@ from dlang.diagnostics import Diagnostic, DlangError, Source, Span
 from dlang.grammar import syntax as s
 from dlang.grammar.parser import parse
 from dlang.identity import ByIdentity
+from dlang.recursion import recursion
 from dlang.tools.files import programs_in
 from dlang.tools.language_server.names import Known, Names, Occurrence, Scope, names_of
 from dlang.tools.language_server.protocol import PartsCache
 from dlang.typecheck.cache import Observed
-from dlang.typecheck.limits import room
 from dlang.typecheck.modules import Finder, library_folders
 from dlang.typecheck.program import Checked, Workspace
 from dlang.typecheck.types import Type
@@ -83,7 +83,7 @@ class Analysis:
         script = self.script
         resolved: list[Names] = []
         kept: ByIdentity[s.Item, Names] = ByIdentity()
-        with room():
+        with recursion():
             for item in self.module.items:
                 if isinstance(item, s.Statement) and not isinstance(item, s.Fn):
                     continue
