@@ -118,6 +118,12 @@ def _(n: int) -> str:
     return body(["var s = x", *(f"if x[{k % 8}] > {k}.0 {{ s = s * sin(s) }}" for k in range(n))], "sum(s)")
 
 
+@program("early returns of loops", 12)
+def _(n: int) -> str:
+    lines = [f"for i < 8 {{ if x[i] > {k}.5 {{ return s * x[i] }}\n    s += sin(x[i] * {k}.0) }}" for k in range(n)]
+    return body(["var s = x[0]", *lines], "s")
+
+
 @program("loops", 4)
 def _(n: int) -> str:
     return body(["var s = x[0]", *(f"for i < 8 {{ s = sin(s) * x[i] + {k}.0 }}" for k in range(n))], "s")

@@ -243,6 +243,8 @@ class Adjoints:
         b = Builder(self.functions, source.span)
         scope = BackwardScope(b, active_vars(body, wrt, seeded, nodes.held), Knowledge.of(walked), nodes, self)
         scope.followed = has_marks(source.body)
+        if passed is None and not scope.followed:
+            scope.early = frozenset(bars)
         scope.cycle = self._cycles[source.name]
         if passed is not None and not key.border:
             scope.fleeting = fleeting(body, [p for k, p in enumerate(params) if k not in passed])
@@ -265,7 +267,8 @@ class Adjoints:
         block = anf.Block(tuple(adjoint), tuple(wrt_bars))
         if self.residuals is not None:
             label = source.label or source.name
-            self.residuals.append(residuals(label, params, forward, pruned_block(block), self.datatypes, scope.again))
+            waits = residuals(label, params, forward, pruned_block(block), scope.arms, self.datatypes, scope.again)
+            self.residuals.append(waits)
         return Walked(
             params,
             outs,

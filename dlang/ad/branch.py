@@ -8,6 +8,9 @@ place as x̄, and what neither arm adds to goes past the branch. Only where one 
 it. What the adjoint of an arm needs from the arm itself, the branch returns as further results; the other arm returns
 dummies in their place. Arrays among them are in a node, and their dummy is none, where they may be larger than what
 there is anyhow, and in loops.
+
+Where ȳ is known before the branch runs, as that of a branch in which a function ends, each arm computes its adjoint
+behind itself. Then nothing is saved, and branches inside of one another, as early returns are, cost what they contain.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dlang.ad.rematerialise import rematerialised
-from dlang.ad.scope import Contribution, NoParallelAdjoint, Scope, Sink, dummy, numeric
+from dlang.ad.scope import ArmWithAdjoint, Contribution, NoParallelAdjoint, Scope, Sink, dummy, numeric
 from dlang.ad.tape import Bundle, bundle, given
 from dlang.ir.affine import outgrows
 from dlang.ir.anf import Array, Atom, Block, Construct, Copy, Fields, If, Let, Scalar, Size, Var, fresh, poly
@@ -56,6 +59,8 @@ def vjp_if(let: Let, op: If, scope: Scope) -> list[Let]:
     outer = [v for v in used if v in scope.active]
     if sink is not None:  # arrays outside of a comprehension are the business of its sink
         outer = [v for v in outer if not isinstance(v.type, Array) or v in sink.inside]
+    if sink is None and all(g in scope.early for _, g in gs) and not any(scope.bars.get(v) for v in outer):
+        return [_with_adjoint(let, op, scope, outer, gs)]
     coming = {v: g for v in outer if (g := scope.pop(v)) is not None}
     arms = [_arm(arm, scope, outer, coming, gs) for arm in (op.then, op.otherwise)]
     same = {v: g for v, g in coming.items() if all(a.bars.get(v) is g for a in arms)}
@@ -78,6 +83,21 @@ def vjp_if(let: Let, op: If, scope: Scope) -> list[Let]:
         assert sink is not None
         sink.wanted.append(Contribution(c.array, c.index, bar, True))
     return [Let((*let.vars, *saved), forward, let.span)]
+
+
+def _with_adjoint(let: Let, op: If, scope: Scope, outer: Sequence[Var], gs: Sequence[tuple[int, Atom]]) -> Let:
+    """The branch with the adjoint of each arm behind it; the cotangents are further results."""
+    arms = [_arm(arm, scope, outer, {}, gs) for arm in (op.then, op.otherwise)]
+    outer = [v for v in outer if any(v in a.bars for a in arms)]
+    cotangents = [fresh(f"{v.name}_bar", scope.nodes.type(v.type)) for v in outer]
+    blocks = []
+    for a in arms:
+        bars = tuple([a.bar(v, scope) for v in outer])
+        scope.arms.append(ArmWithAdjoint(a.forward, Block(tuple(a.lets), bars), cotangents))
+        blocks.append(Block((*a.forward, *a.lets), (*a.results, *bars)))
+    for v, bar in zip(outer, cotangents, strict=True):
+        scope.add(v, bar)
+    return Let((*let.vars, *cotangents), If(op.condition, *blocks), let.span)
 
 
 def _arm(

@@ -46,6 +46,7 @@ def body_scope(op: anf.For | anf.While, scope: Scope) -> tuple[list[int], list[a
     if sink is not None and any(isinstance(v.type, anf.Array) and v not in sink.inside for v in outer):
         raise NoParallelAdjoint
     inner = scope.inner(None if sink is None else Sink(sink.inside | inside, [], sink.conditional, True))
+    inner.early = frozenset()
     inner.in_loop, inner.fleeting = True, scope.fleeting | fleeting(op.body, op.params)
     inner.known = scope.known.copy()
     if isinstance(op, anf.For):

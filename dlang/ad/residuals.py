@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 from dlang.ad.iterations import ITERATION
 from dlang.ad.rematerialise import Rematerialiser, bytes_of, sum_of
+from dlang.ad.scope import ArmWithAdjoint
 from dlang.diagnostics import Span
 from dlang.ir import anf
 from dlang.ir.printer import written_sizes
+from dlang.ir.pruning import pruned_block
 from dlang.ir.sizes import defined_sizes
 from dlang.ir.traverse import free_vars, walk
 from dlang.ir.writes import How, links
@@ -53,16 +55,20 @@ def residuals(
     params: Sequence[anf.Var],
     forward: Sequence[anf.Let],
     backward: anf.Block,
+    arms: Sequence[ArmWithAdjoint],
     datatypes: Mapping[str, anf.Datatype],
     recomputed: Iterable[Rematerialiser],
 ) -> Residuals:
-    """The values that a forward pass leaves for the backward pass."""
-    makers = {v: let for let in forward for v in let.vars}
+    """The values that a forward pass leaves for the backward pass, and arms for their adjoints."""
+    forward = [*forward, *(let for a in arms for let in a.forward)]
+    adjoints = [backward, *(pruned_block(a.adjoint) for a in arms)]
+    cotangents = {v for a in arms for v in a.cotangents}
+    makers = {v: let for let in forward for v in let.vars if v not in cotangents}
     sizes = _closed(defined_sizes(forward) | _iterations(forward))
     loops: dict[anf.Var, list[anf.Size]] = {}
     nodes: list[Saved] = []
     once: anf.Size = Poly({})
-    for v in free_vars(backward):
+    for v in dict.fromkeys(v for block in adjoints for v in free_vars(block)):
         let = makers.get(v)
         if let is None or isinstance(v.type, anf.Token):
             continue
@@ -82,7 +88,8 @@ def residuals(
         each, at_start = _by_iteration(sum_of(parts), iterations, let.span)
         by_loop.append(each)
         once = once + at_start
-    again = sum_of(bytes_of(let.vars[0].type) for let in walk(backward) if isinstance(let.op, anf.Empty))
+    lets = [let for block in adjoints for let in walk(block)]
+    again = sum_of(bytes_of(let.vars[0].type) for let in lets if isinstance(let.op, anf.Empty))
     less = [
         Rematerialiser(a.bytes.substitute(sizes.get), a.operations.substitute(sizes.get), a.span) for a in recomputed
     ]

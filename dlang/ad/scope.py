@@ -39,6 +39,15 @@ class Contribution:
     conditional: bool
 
 
+@dataclass(frozen=True, slots=True)
+class ArmWithAdjoint:
+    """An arm of a branch that computes its adjoint behind itself. cotangents: those that the branch gives."""
+
+    forward: Sequence[anf.Let]
+    adjoint: anf.Block
+    cotangents: Sequence[anf.Var]
+
+
 @dataclass(slots=True)
 class Sink:
     """Collects contributions to arrays from outside a comprehension while its body is walked."""
@@ -71,6 +80,8 @@ class Scope(ABC):
         default_factory=dict
     )  # arrays that are one of two: see `choices`
     in_loop: bool = False
+    early: frozenset[anf.Atom] = frozenset()  # the cotangents of results that are known before the function runs
+    arms: list[ArmWithAdjoint] = field(default_factory=list)  # all so far
     lasting: Lasting = field(default_factory=Lasting)  # the elements that stand when the loops around have ended
     cycle: frozenset[str] = frozenset()  # the function under way and those with which it calls itself
     fleeting: frozenset[anf.Var] = frozenset()  # arrays that the adjoint may not have whole: see `rematerialise.py`

@@ -91,6 +91,7 @@ def _value(condition: Atom, first: Let, a: If, between: Sequence[Let], arm: Bloc
     if condition == a.condition:
         return taken
     known: dict[Var, Atom] = dict(zip(first.vars, arm.results, strict=True))
+    known |= {v: Lit(taken, "bool") for v, r in known.items() if r == a.condition}
     tags = {let.vars[0]: let.op.variant.tag for let in arm.lets if isinstance(let.op, Construct)}
     for let in between:
         match let.op:
