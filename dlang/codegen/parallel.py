@@ -16,7 +16,7 @@ So no two threads write to one element, and what is added up in which order depe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dlang.codegen import loops
@@ -117,8 +117,7 @@ class _Cutter:
             return Decision("one thread", "{} ps of work, less than two pieces of {}", (whole(work), self.grain))
         loop = in_flight(loop)
         inside = list(walk(loop.stmts))
-        allocated = _made_in(inside)
-        partials = partials_of(inside, loop.disjoint, allocated, self.sizes)
+        partials = partials_of(inside, loop.disjoint, _made_in(loop.stmts), captures(loop.stmts, ()), self.sizes)
         if partials is None:
             return Decision("one thread", "iterations change elements of an array that may be the same")
         if (alone := next((s for s in inside if not self.can_run(s)), None)) is not None:
@@ -169,18 +168,36 @@ class _Cutter:
         return stmt.IS.threads
 
 
-def _made_in(stmts: Iterable[loops.Stmt]) -> set[loops.Buffer]:
-    """The buffers that statements make, and parts of them."""
-    allocated: set[loops.Buffer] = set()
+def _made_in(stmts: Iterable[loops.Stmt], outside: frozenset[loops.Value] = frozenset()) -> frozenset[loops.Value]:
+    """The buffers that statements make, parts of them, and states that are one of them in every iteration.
+
+    outside: those made before.
+    """
+    made = outside
     for stmt in stmts:
         match stmt:
             case loops.Allocate(buffer):
-                allocated.add(buffer)
-            case loops.Slice(result, source) if source in allocated:
-                allocated.add(result)
+                made |= {buffer}
+            case loops.Slice(result, source) if source in made:
+                made |= {result}
+            case loops.InOrder():
+                state = {k for k, init in enumerate(stmt.init) if init in made}
+                inside = made
+                while state:
+                    inside = _made_in(stmt.body.stmts, made | {stmt.params[k] for k in state})
+                    lost = {k for k in state if stmt.following[k] not in inside}
+                    if not lost:
+                        break
+                    state -= lost
+                made = (inside if state else _made_in(stmt.body.stmts, made)) | {stmt.results[k] for k in state}
+            case loops.Branch(_, then, otherwise, results):
+                first, second = _made_in(then.stmts, made), _made_in(otherwise.stmts, made)
+                chosen = zip(results, then.results, otherwise.results, strict=True)
+                made = first | second | {r for r, x, y in chosen if x in first and y in second}
             case _:
-                pass
-    return allocated
+                for block in blocks(stmt):
+                    made = _made_in(block, made)
+    return made
 
 
 def _sizes_of_buffers(function: loops.Function) -> dict[loops.Buffer, Size]:
@@ -201,15 +218,19 @@ def _sizes_of_buffers(function: loops.Function) -> dict[loops.Buffer, Size]:
 
 
 def partials_of(
-    stmts: Sequence[Stmt], disjoint: Sequence[Buffer], local: set[Buffer], sizes: Mapping[Buffer, Size]
+    stmts: Sequence[Stmt],
+    disjoint: Sequence[Buffer],
+    local: Collection[loops.Value],
+    outside: Collection[loops.Slot],
+    sizes: Mapping[Buffer, Size],
 ) -> tuple[Partial, ...] | None:
     """An array for each buffer that several iterations add to; None if they do more with one, or its size isn't known.
 
-    stmts: all of a loop, one after another. local: the buffers made in an iteration. disjoint: those in which
-    iterations never meet.
+    stmts: all of a loop, one after another. local: the buffers made in an iteration. outside: what the loop uses of
+    outside; an array that has another name in it may be one of these. disjoint: those in which iterations never meet.
     """
     replaced: dict[Buffer, Partial] = {}
-    alone = local.union(disjoint)
+    alone = {*local, *disjoint}
     parts: dict[Buffer, Buffer] = {}
     for stmt in stmts:
         match stmt:
@@ -219,7 +240,7 @@ def partials_of(
                 parts[part] = parts.get(source, source)
             case Store(place, _, _, monoid) if monoid != "set" and place not in alone:
                 whole = parts.get(place, place)
-                if whole not in sizes or monoid != "sum" or whole.dtype not in PARTIAL:
+                if whole not in outside or whole not in sizes or monoid != "sum" or whole.dtype not in PARTIAL:
                     return None
                 replaced[whole] = Partial(whole, Buffer(whole.name, whole.dtype), sizes[whole])
             case _:

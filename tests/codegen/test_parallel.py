@@ -83,6 +83,23 @@ PROGRAMS = {
     "triangle": "fn main(x: f64[n], y: f64[n]) -> f64[n] = [sum(x[j] * y[j] for j < i + 1) for i < n]",
     "gradient": """fn loss(x: f64[n], y: f64[n]) -> f64 = sum(exp(sin(x[i]) * y[i]) for i < n) + sum(x * x) * sum(y)
 fn main(x: f64[n], y: f64[n]) -> (f64[n], f64[n]) = grad(loss, wrt = (x, y))(x, y)""",
+    "second derivatives of layers": """fn loss(x: f64[n]) -> f64 {
+  let ws = [x * f64(k + 1) for k < 3]
+  var a = x
+  for w in ws { a = tanh(a * w) }
+  sum(a)
+}
+fn main(x: f64[n], y: f64[n]) -> f64[n // 8, n // 8] = hessian(loss)(0.1 * x[..n // 8])""",
+    "second derivatives of sums begun anew": """fn loss(x: f64[n]) -> f64 {
+  var z = 2.0 * x
+  for i < n { z[i] -= x[0] }
+  for i < n {
+    z = x
+    z[i] += x[i]
+  }
+  sum(z * x)
+}
+fn main(x: f64[n], y: f64[n]) -> f64[n // 8, n // 8] = hessian(loss)(0.1 * x[..n // 8])""",
     "scatter": """fn loss(x: f64[n], y: f64[n]) -> f64 = sum(x[(i * 7) % n] * y[i] for i < n)
 fn main(x: f64[n], y: f64[n]) -> f64[n] = grad(loss)(x, y)""",
     "neighbours": """fn loss(x: f64[n], y: f64[n]) -> f64 =
