@@ -122,13 +122,19 @@ def differentiates(program: Program) -> bool:
     return any(isinstance(let.op, Derivative) for f in program.functions.values() for let in walk(f.body))
 
 
+def where_differentiated(change: Callable[[Program], Program]) -> Callable[[Program], Program]:
+    """A pass that leaves a program without derivatives as it is."""
+    return lambda program: change(program) if differentiates(program) else program
+
+
 _NESTS, _OWNED = frozenset({Form.NESTS}), frozenset({Form.OWNED})
 _EXPANDED, _CONTRACTED = frozenset({Form.EXPANDED}), frozenset({Form.CONTRACTED})
 _SIMPLIFY = "rewrites operations by the laws of arithmetic, and folds constants"
 _CSE = "computes equal values once"
 _DCE = "drops what nobody uses, and results and state that nobody reads"
 _HOIST = "moves out of loops what does not change in them"
-_IDLE = "makes nothing for loops without iterations"
+_IDLE = "makes nothing for loops without iterations, nor for arms that do not run"
+_THREADING = "joins branches whose conditions another has decided"
 
 PASSES: tuple[CorePass, ...] = (
     _plain("common_calls", common_calls, NORMAL, "calls once what both arms of a branch call last", exact=True),
@@ -145,8 +151,7 @@ PASSES: tuple[CorePass, ...] = (
          "makes zero-safe products plain where no zero meets what is not finite"),
     _plain("simplify", partial(simplify, nests=False), NORMAL, _SIMPLIFY, exact=True),
     _plain("cse", cse, NORMAL, _CSE, exact=True),
-    _plain("jump_threading", jump_threading, NORMAL, "joins branches whose conditions another has decided",
-           exact=True),
+    _plain("jump_threading", jump_threading, NORMAL, _THREADING, exact=True),
     _plain("simplify", simplify, NORMAL, _SIMPLIFY, exact=True),
     _plain("dce", dce, NORMAL, _DCE, exact=True, tidies=True),
     _plain("early_reads", early_reads, NORMAL, "puts what reads an array before what consumes it", exact=True),
@@ -167,8 +172,9 @@ PASSES: tuple[CorePass, ...] = (
     _plain("simplify", simplify, NORMAL, _SIMPLIFY, exact=True, again=True),
     _plain("cse", cse, NORMAL, _CSE, exact=True, again=True),
     _plain("dce", dce, NORMAL, _DCE, exact=True, again=True),
-    # or what a derivative saves of such a loop is made for nothing
-    _plain("idle", lambda program: idle(program) if differentiates(program) else program, BEFORE, _IDLE, exact=True),
+    # or what a derivative saves of such a loop is made for nothing, and of what only an arm needs
+    _plain("idle", where_differentiated(idle), BEFORE, _IDLE, exact=True),
+    _plain("jump_threading", where_differentiated(jump_threading), BEFORE, _THREADING, exact=True),
     _plain("limits", with_limits, DERIVATIVES, "notes where a derivative is a limit, beside products with zeros",
            ends=_NESTS),
     Pass("derivatives", lambda program, to: expand_innermost(program, to.residuals), DERIVATIVES,
@@ -202,7 +208,7 @@ PASSES: tuple[CorePass, ...] = (
     _plain("dce", dce, AFTER, _DCE, exact=True, tidies=True),
     _plain("hoist", hoist, AFTER, _HOIST, exact=True),
     # behind what moves code out of loops
-    _plain("idle", partial(idle, last=True), AFTER, _IDLE, exact=True),
+    _plain("idle", idle, AFTER, _IDLE, exact=True),
     # when fusion has left of a product what the iterations of a loop read
     _plain("block_loop_products", block_loop_products, AFTER,
            "does the products of a loop's inputs for a block of iterations at once", needs=_CONTRACTED),

@@ -10,7 +10,7 @@ are some. Passes would see less of a program with more branches, so this comes w
 comprehensions merged; and before derivatives are expanded, where there are any: the adjoint of what is made in a branch
 is found in one.
 
-What only an arm of a branch needs is made there in the same way, at last. A loop of which a result is needed elsewhere
+What only an arm of a branch needs is made there in the same way. A loop of which a result is needed elsewhere
 too runs in the branch, and the others get what it begins with. A condition that takes long is found once: the loop has
 it in its state.
 
@@ -105,14 +105,13 @@ class _Inner:
     costs: bool
 
 
-def idle(program: anf.Program, last: bool = False) -> anf.Program:
-    """The program that makes nothing for loops without iterations; at last also nothing but in the arm that needs
-    it."""
+def idle(program: anf.Program) -> anf.Program:
+    """The program that makes nothing for loops without iterations, and what one arm needs in that arm alone."""
     effectful = effectful_functions(program)
-    return map_functions(program, lambda f: _function(f, effectful, last))
+    return map_functions(program, lambda f: _function(f, effectful))
 
 
-def _function(function: anf.Function, effectful: Set[str], last: bool) -> anf.Function:
+def _function(function: anf.Function, effectful: Set[str]) -> anf.Function:
     sizes = {*function.sizes, *[v for p in function.params for v in type_vars(p.type)]}
     indices: set[anf.Var] = set()
     named: dict[anf.Var, anf.Size] = {}
@@ -138,7 +137,7 @@ def _function(function: anf.Function, effectful: Set[str], last: bool) -> anf.Fu
             case anf.Prim(name, args) if name in COUNTING and let.vars[0].type == I64:
                 if all(isinstance(a, anf.Lit) or a in sizes for a in args):
                     sizes.update(let.vars)
-            case anf.If(anf.Var() as condition) if last and condition not in exact:
+            case anf.If(anf.Var() as condition) if condition not in exact:
                 positive[condition] = positive.get(condition, ALWAYS) | {_Iterations(branch=condition)}
                 exact.add(condition)
             case _:
