@@ -18,6 +18,7 @@ from dlang.tools.law import Way, prepared, scans
 ROOT = Path(__file__).parent.parent
 WAYS: tuple[Way, ...] = ("as written", "value", "gradient", "tangent")
 QUICK = (
+    "tests/programs/arms.dl",
     "tests/programs/control_flow.dl",
     "tests/programs/recurrent.dl",
     "tests/programs/rows.dl",
