@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from dataclasses import replace
 
 from dlang.ir import anf
 from dlang.ir.terms import WIDTHS
+from dlang.ir.traverse import with_body
+from dlang.optimize.dce import dce
+from dlang.optimize.jump_threading import threaded
+from dlang.optimize.simplify import simplify
 from dlang.polynomials import Poly
+
+
+def branches_merged(program: anf.Program, names: Set[str]) -> anf.Program:
+    """The program in which functions of these names show the calls that an early return hides."""
+    functions = program.functions
+    merged = {name: with_body(f, threaded(f.body)) if name in names else f for name, f in functions.items()}
+    return dce(simplify(replace(program, functions=merged)))
 
 
 def tail_let(block: anf.Block) -> anf.Let | None:
