@@ -51,6 +51,7 @@ from dlang.optimize.inline import inline
 from dlang.optimize.jacobians import jacobians
 from dlang.optimize.joined_arrays import joined_arrays
 from dlang.optimize.jump_threading import jump_threading
+from dlang.optimize.lists import lists
 from dlang.optimize.loop_points import loop_points
 from dlang.optimize.narrow import narrow
 from dlang.optimize.one_element import one_element
@@ -136,6 +137,8 @@ PASSES: tuple[CorePass, ...] = (
          "puts bodies of functions in the place of calls, callees before callers", exact=True),
     Pass("counted_calls", lambda program, to: counted_calls(program, to.entries), NORMAL,
          "makes loops of recursion that counts", exact=True),
+    Pass("lists", lambda program, to: lists(program, to.entries), NORMAL,
+         "keeps lists that are made in order, and only walked, as arrays", exact=True),
     _plain("parts", parts, NORMAL, "hands recursive functions a whole array and an offset in place of a part",
            exact=True),
     _plain("index_checks", remove_index_checks, NORMAL, "removes checks of indices that loops and conditions prove",

@@ -189,8 +189,7 @@ def _recursion(f: anf.Function) -> _Recursion | None:
             pass
         case _:
             return None
-    types = [v.type for v in (*f.params, *f.results)]
-    if not all(isinstance(t, anf.Scalar | anf.Array) and not anf.is_reference(t.dtype) for t in types):
+    if any(isinstance(v.type, anf.Token) for v in (*f.params, *f.results)):
         return None
     if condition in {*mentioned(then), *mentioned(otherwise), *then.results, *otherwise.results}:
         return None

@@ -45,7 +45,7 @@ def blank(var: anf.Var, lets: list[anf.Let]) -> anf.Atom:
     """
     match var.type:
         case anf.Scalar(dtype):
-            return _zero(dtype)
+            return zero(dtype)
         case anf.Array(dtype, shape) if dtype in WIDTHS and dtype != "str":
             array = anf.fresh(var.name, var.type)
             lets.append(anf.Let((array,), anf.Empty(dtype, shape)))
@@ -55,14 +55,15 @@ def blank(var: anf.Var, lets: list[anf.Let]) -> anf.Atom:
             index = tuple([anf.poly(axis.var) for axis in axes])
             array = anf.fresh(var.name, var.type)
             lets.append(
-                anf.Let((array,), anf.Comp(axes, anf.Block((), (_zero(dtype),)), (anf.Reduce(shape, index, "set"),)))
+                anf.Let((array,), anf.Comp(axes, anf.Block((), (zero(dtype),)), (anf.Reduce(shape, index, "set"),)))
             )
             return array
         case _:
             raise AssertionError("there is one token at a time")
 
 
-def _zero(dtype: str) -> anf.Lit:
+def zero(dtype: str) -> anf.Lit:
+    """Zero, or what is like it, of a dtype; null for handles."""
     match dtype:
         case "bool":
             return anf.Lit(False, dtype)

@@ -153,6 +153,10 @@ fn main(x: f64) -> f64 = h(if x > 0.5 { A(x) } else { B(2.0 * x) })
         "fn q(c: f64[k], x: f64) -> f64 = if k == 0 { x } else { c[0] * q(c[1..], x) }\n"
         "fn main(c: f64[k], x: f64) -> f64 = p(c, x, 0) + q(c, x)"
     ),
+    "lists": (
+        "fn value(l: List<f64>, x: f64) -> f64 = match l { Nil => 0.0, Cons(a, rest) => a + x * value(rest, x) }\n"
+        "fn main(c: f64[k], x: f64) -> f64 { var l = Nil; for a in c { l = Cons(a, l) }; value(l, x) }"
+    ),
     "hoist": "fn main(x: f64[n], w: f64[n]) -> f64 { let y = [sum(w) * v + w[0] for v in x]; y[2] }",
     "compared_axes": (
         "fn main(x: f64[n], label: i64[n], k: size) -> f64[k] = [sum(where(label == g, x, 0.0)) for g < k]"

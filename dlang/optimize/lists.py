@@ -1,0 +1,367 @@
+"""Lists that a loop makes, and that are only walked from then on, are arrays.
+
+    l = for i in 0..n (l = Nil) { … yield Cons(v, l) }          a = for i in 0..n (a) { … yield a[i] = v }
+    … tag l … h, t = fields l … f(t) …                          … n == 0 … h, t = a[n - 1], n - 1 … f'(a, t) …
+
+A list is a datatype of two variants: one has no fields, the other numbers, and one list. A cell of one that a loop
+makes is known by how many cells are left from it on, so a number takes its place wherever it goes: into the arms of
+branches, the state of loops, and the parameters of functions, which are copied for that. Nobody may hold such a cell
+for longer, or put others in front of it. Then a recursion over the list counts (`counted_calls.py`), and what it
+makes may be a list that is walked in turn.
+
+So this comes before derivatives, and to what they are taken of a list is an array, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from dlang.ir import anf
+from dlang.ir.rewriting import Rewriter
+from dlang.ir.traverse import count_uses, mentioned, op_blocks, walk, with_body
+from dlang.ir.types import I64
+from dlang.ops.primitives import OPPOSITE
+from dlang.optimize.counted_calls import counted_calls
+from dlang.optimize.inline import inline
+from dlang.optimize.tails import zero
+
+T = TypeVar("T")
+
+
+def lists(program: anf.Program, entries: Sequence[str]) -> anf.Program:
+    """The program with arrays in the place of such lists, and loops in that of recursion over them."""
+    if not any(_cells(datatype) for datatype in program.datatypes.values()):
+        return program
+    while (new := _without_one(program)) is not program:
+        program = counted_calls(inline(new, entries), entries)
+    return program
+
+
+def _cells(datatype: anf.Datatype) -> anf.Variant | None:
+    """The variant of a list that is a cell; None of what is no list."""
+    match sorted(datatype.variants, key=lambda v: len(v.fields)):
+        case [anf.Variant(fields=()), cell]:
+            rest = [p for p in cell.fields if p.type == anf.Scalar(datatype.name)]
+            numbers = [p for p in cell.fields if isinstance(p.type, anf.Scalar) and not anf.is_reference(p.type.dtype)]
+            return cell if len(rest) == 1 and len(rest) + len(numbers) == len(cell.fields) else None
+        case _:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A loop that makes a list: the let, the position of the list in its state, and the let of a cell."""
+
+    loop: anf.Let
+    position: int
+    cell: anf.Let
+
+    @property
+    def list(self) -> anf.Var:
+        return self.loop.vars[self.position]
+
+
+def _made(block: anf.Block, program: anf.Program) -> Iterator[_Made]:
+    """The loops of a block that put one cell in each iteration in front of none."""
+    empty = {let.vars[0] for let in walk(block) if isinstance(let.op, anf.Construct) and not let.op.variant.fields}
+    for let in walk(block):
+        op = let.op
+        if not isinstance(op, anf.For) or op.early:
+            continue
+        for k, (param, first, last) in enumerate(zip(op.params, op.init, op.body.results, strict=True)):
+            if first not in empty or not isinstance(param.type, anf.Scalar):
+                continue
+            cell = next((inner for inner in op.body.lets if last in inner.vars), None)
+            if cell is None or not isinstance(cell.op, anf.Construct):
+                continue
+            variant = cell.op.variant
+            uses = count_uses(op.body)
+            once = uses.get(param) == 1 and uses.get(cell.vars[0]) == 1
+            if once and param in cell.op.args and variant == _cells(program.datatypes[variant.datatype]):
+                yield _Made(let, k, cell)
+
+
+Handed = tuple[str, frozenset[int]]
+"""A function, and the positions of its parameters that are walked lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """Where the cells of lists go in a function.
+
+    roots: of each cell the list that it is of. calls: what cells are handed to.
+    """
+
+    roots: dict[anf.Var, anf.Var]
+    calls: list[Handed]
+
+    @staticmethod
+    def of(body: anf.Block, lists: Sequence[anf.Var], program: anf.Program) -> _Walk | None:
+        """The walk from some lists on; None if cells go elsewhere."""
+        walk_ = _Walk({v: v for v in lists}, [])
+        known = 0
+        while len(walk_.roots) > known:
+            known = len(walk_.roots)
+            for let in walk(body):
+                walk_._follow(let)
+        stays = walk_._only_walks(body, program) and not any(r in walk_.roots for r in body.results)
+        return walk_ if stays else None
+
+    def root(self, atom: anf.Atom) -> anf.Var | None:
+        return self.roots.get(atom) if isinstance(atom, anf.Var) else None
+
+    def _follow(self, let: anf.Let) -> None:
+        """Notes the cells that a let binds."""
+        match let.op:
+            case anf.Fields(variant, node) if (root := self.root(node)) is not None:
+                handles = [v for v, p in zip(let.vars, variant.fields, strict=True) if p.type == node.type]
+                self.roots.update((v, root) for v in handles)
+            case anf.If(_, then, otherwise):
+                for var, a, b in zip(let.vars, then.results, otherwise.results, strict=True):
+                    if (root := self.root(a)) is not None and self.root(b) is root:
+                        self.roots[var] = root
+            case anf.For(params=params, init=init) | anf.While(params=params, init=init):
+                for var, param, first in zip(let.vars, params, init, strict=True):
+                    if (root := self.root(first)) is not None:
+                        self.roots[var] = self.roots[param] = root
+
+    def _only_walks(self, block: anf.Block, program: anf.Program) -> bool:
+        """Tells whether cells are only looked at and handed on, and each place has those of one list."""
+        for let in block.lets:
+            op = let.op
+            match op:
+                case anf.Tag() | anf.Fields() | anf.Comp():
+                    pass
+                case anf.Call(name, args):
+                    positions = frozenset(k for k, a in enumerate(args) if self.root(a) is not None)
+                    f = program.functions[name]
+                    if positions and (f.rules is not None or f.consumed):
+                        return False
+                    if positions:
+                        self.calls.append((name, positions))
+                case anf.If(_, then, otherwise):
+                    if any(
+                        not self.root(v) is self.root(a) is self.root(b)
+                        for v, a, b in zip(let.vars, then.results, otherwise.results, strict=True)
+                    ):
+                        return False
+                case (
+                    anf.For(params=params, init=init, body=body, early=early)
+                    | anf.While(params=params, init=init, body=body, early=early)
+                ):
+                    last = body.results[1:] if early else body.results
+                    if any(
+                        not self.root(v) is self.root(p) is self.root(a) is self.root(b)
+                        for v, p, a, b in zip(let.vars, params, init, last, strict=True)
+                        if self.root(v) is not v
+                    ):
+                        return False
+                case _:
+                    if any(v in self.roots for v in mentioned(op)):
+                        return False
+            if isinstance(op, anf.Comp) and any(r in self.roots for r in op.body.results):
+                return False
+            if not all(self._only_walks(inner, program) for inner in op_blocks(op)):
+                return False
+        return True
+
+
+def _without_one(program: anf.Program) -> anf.Program:
+    """The program with an array in the place of one list."""
+    finished = program.finished.get
+    for name, f in program.functions.items():
+        if finished(name) is f or f.rules is not None:
+            continue
+        for made in _made(f.body, program):
+            first = _Walk.of(f.body, [made.list], program)
+            if first is None or (walks := _handed(first, program)) is None:
+                continue
+            copies = {_name(handed): _copy(handed, walk_, program) for handed, walk_ in walks.items()}
+            body = _Walked(first.roots, program, made=made).block(f.body)
+            return replace(program, functions={**program.functions, **copies, name: with_body(f, body)})
+    return program
+
+
+def _handed(first: _Walk, program: anf.Program) -> dict[Handed, _Walk] | None:
+    """The walks in all functions to which cells are handed on; None if one does anything else with them."""
+    walks: dict[Handed, _Walk] = {}
+    work = [*first.calls]
+    while work:
+        handed = work.pop()
+        if handed in walks:
+            continue
+        f = program.functions[handed[0]]
+        found = _Walk.of(f.body, [f.params[k] for k in sorted(handed[1])], program)
+        if found is None:
+            return None
+        walks[handed] = found
+        work += found.calls
+    return walks
+
+
+def _name(handed: Handed) -> str:
+    name, positions = handed
+    return f"{name}.array{'.'.join(map(str, sorted(positions)))}"
+
+
+def _columns(list: anf.Var, program: anf.Program) -> list[anf.Var]:
+    """The fields of a list's cells that are numbers."""
+    assert isinstance(list.type, anf.Scalar)
+    cell = _cells(program.datatypes[list.type.dtype])
+    assert cell is not None
+    return [p for p in cell.fields if p.type != list.type]
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrays:
+    """What the cells of a list hold: an array for each number in a cell, all of this size."""
+
+    size: anf.Atom
+    columns: tuple[anf.Var, ...]
+
+
+def _copy(handed: Handed, walk_: _Walk, program: anf.Program) -> anf.Function:
+    """A function that is given arrays, and how many of their elements are left."""
+    name, positions = handed
+    f = program.functions[name]
+    walked = _Walked(walk_.roots, program, renew=True)
+    params: list[anf.Var] = []
+    sizes: list[anf.Var] = []
+    for k, p in enumerate(f.params):
+        if k in positions:
+            size = anf.fresh("n", I64)
+            columns = [
+                anf.fresh(c.name, anf.Array(c.type.dtype, (anf.poly(size),)))
+                for c in _columns(p, program)
+                if isinstance(c.type, anf.Scalar)
+            ]
+            walked.arrays[p] = _Arrays(size, tuple(columns))
+            params += [size, *columns]
+            sizes.append(size)
+        params.append(walked.bind(p))
+    body = walked.block(f.body)
+    results = tuple([walked.bind(r) for r in f.results])
+    return replace(
+        f, name=_name(handed), params=tuple(params), results=results, body=body, sizes=walked.size_params(f) | {*sizes}
+    )
+
+
+class _Walked(Rewriter):
+    """Puts arrays in the place of lists, and the number of cells that are left in that of cells.
+
+    roots: of each cell the list that it is of; left: the variable that takes its place; arrays: those of each list.
+    made: the loop that makes the list, if it is in this function. tags: of variables that are tags, how many cells are
+    left, and the tag of none.
+    """
+
+    def __init__(
+        self,
+        roots: Mapping[anf.Var, anf.Var],
+        program: anf.Program,
+        made: _Made | None = None,
+        renew: bool = False,
+    ) -> None:
+        super().__init__({}, renew)
+        self.roots, self.program, self.made = roots, program, made
+        self.arrays: dict[anf.Var, _Arrays] = {}
+        self.tags: dict[anf.Var, tuple[anf.Var, int]] = {}
+        for cell in roots:
+            self.env[cell] = anf.fresh(cell.name, I64)
+
+    def bind(self, var: anf.Var) -> anf.Var:
+        return self.left(var) if var in self.roots else super().bind(var)
+
+    def left(self, cell: anf.Atom) -> anf.Var:
+        """How many cells there are from one on."""
+        left = self.atom(cell)
+        assert isinstance(left, anf.Var)
+        return left
+
+    def rule(self, let: anf.Let) -> None:
+        match let.op:
+            case anf.For() as op if self.made is not None and let is self.made.loop:
+                self._loop(let, op, self.made)
+            case anf.Tag(anf.Var() as node) if node in self.roots:
+                self._tag(let, node)
+            case anf.Prim("eq" | "ne" as name, (anf.Var() as tag, anf.Lit(value=value))) if tag in self.tags:
+                left, empty = self.tags[tag]
+                if value != empty:
+                    name = OPPOSITE[name]
+                self.keep(let, anf.Prim(name, (left, anf.Lit(0, "i64"))))
+            case anf.Fields(variant, anf.Var() as node) if node in self.roots:
+                self._fields(let, variant, node)
+            case anf.Call(name, args) if any(a in self.roots for a in args):
+                positions = frozenset(k for k, a in enumerate(args) if a in self.roots)
+                new: list[anf.Atom] = []
+                for a in args:
+                    if isinstance(a, anf.Var) and a in self.roots:
+                        arrays = self.arrays[self.roots[a]]
+                        new += [arrays.size, *arrays.columns]
+                    new.append(self.atom(a))
+                self.keep(let, anf.Call(_name((name, positions)), tuple(new)))
+            case _:
+                super().rule(let)
+
+    def _tag(self, let: anf.Let, node: anf.Var) -> None:
+        assert isinstance(node.type, anf.Scalar)
+        datatype = self.program.datatypes[node.type.dtype]
+        (empty,) = [v.tag for v in datatype.variants if v is not _cells(datatype)]
+        left = self.left(node)
+        self.tags[let.vars[0]] = left, empty
+        none = self.emit(anf.Prim("eq", (left, anf.Lit(0, "i64"))), anf.Scalar("bool"), span=let.span)
+        tags = anf.Lit(empty, "i64"), anf.Lit(1 - empty, "i64")
+        self.keep(let, anf.Prim("select", (none, *tags)))
+
+    def _fields(self, let: anf.Let, variant: anf.Variant, node: anf.Var) -> None:
+        """Reads the last of the cells that are left."""
+        arrays, at = self.arrays[self.roots[node]], anf.poly(self.left(node)) - 1
+        columns = iter(arrays.columns)
+        for var, p in zip(let.vars, variant.fields, strict=True):
+            op = anf.IndexExpr(at) if p.type == node.type else anf.Read(next(columns), (at,))
+            self.keep(let, op, (var,))
+
+    def _loop(self, let: anf.Let, op: anf.For, made: _Made) -> None:
+        """Has a loop set an element of arrays in place of each cell that it makes."""
+        cell = made.cell.op
+        assert isinstance(cell, anf.Construct)
+        low, high = self.size(op.low), self.size(op.high)
+        trips = self.emit(anf.IndexExpr(high - low), I64, "n", let.span)
+        size = self.emit(anf.Prim("maximum", (trips, anf.Lit(0, "i64"))), I64, "n", let.span)
+        shape = (anf.poly(size),)
+        numbers = [(p, a) for p, a in zip(cell.variant.fields, cell.args, strict=True) if p.type != made.list.type]
+        first, state, last = [], [], []
+        for p, _ in numbers:
+            assert isinstance(p.type, anf.Scalar)
+            type = anf.Array(p.type.dtype, shape)
+            axis = anf.Axis(anf.fresh("i", I64), (anf.ZERO,), shape)
+            zeros = anf.Comp(
+                (axis,), anf.Block((), (zero(p.type.dtype),)), (anf.Reduce(shape, (anf.poly(axis.var),), "set"),)
+            )
+            first.append(self.emit(zeros, type, p.name, let.span))
+            state.append(anf.fresh(p.name, type))
+            last.append(anf.fresh(p.name, type))
+        index = self.bind(op.index)
+        k = made.position
+        params = [self.bind(p) for p in _without(op.params, k)]
+        outer, self.lets = self.lets, []
+        updated: list[anf.Atom] = []
+        for inner in op.body.lets:
+            if inner is not made.cell:
+                self.rule(inner)
+                continue
+            for (_, value), array in zip(numbers, state, strict=True):
+                update = anf.Update(array, (anf.poly(index) - low,), self.atom(value))
+                updated.append(self.emit(update, array.type, array.name, inner.span))
+        results = [self.atom(r) for r in _without(op.body.results, k)]
+        body, self.lets = anf.Block(tuple(self.lets), (*results, *updated)), outer
+        init = [self.atom(a) for a in _without(op.init, k)]
+        loop = anf.For(index, low, high, (*params, *state), (*init, *first), body)
+        self.write(anf.Let((*(self.bind(v) for v in _without(let.vars, k)), *last), loop, let.span))
+        self.write(anf.Let((self.left(made.list),), anf.IndexExpr(anf.poly(size)), let.span))
+        self.arrays[made.list] = _Arrays(size, tuple(last))
+
+
+def _without(items: Sequence[T], position: int) -> list[T]:
+    return [item for k, item in enumerate(items) if k != position]
