@@ -89,7 +89,7 @@ Handed = tuple[str, frozenset[int]]
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """Where the cells of lists go in a function.
+    """The places in a function where cells of lists go.
 
     roots: of each cell the list that it is of. calls: what cells are handed to.
     """
@@ -216,7 +216,7 @@ def _columns(list: anf.Var, program: anf.Program) -> list[anf.Var]:
 
 @dataclass(frozen=True, slots=True)
 class _Arrays:
-    """What the cells of a list hold: an array for each number in a cell, all of this size."""
+    """The contents of the cells of a list: an array for each number in a cell, all of this size."""
 
     size: anf.Atom
     columns: tuple[anf.Var, ...]
