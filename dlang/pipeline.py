@@ -42,6 +42,7 @@ from dlang.optimize.dead_fill import dead_fill
 from dlang.optimize.distribute import distribute
 from dlang.optimize.fuse import fuse
 from dlang.optimize.fuse_outer_axis import fuse_outer_axis
+from dlang.optimize.grown_arrays import grown_arrays
 from dlang.optimize.guards import guards
 from dlang.optimize.half_operands import half_operands
 from dlang.optimize.hoist import hoist
@@ -139,6 +140,8 @@ PASSES: tuple[CorePass, ...] = (
          "makes loops of recursion that counts", exact=True),
     Pass("lists", lambda program, to: lists(program, to.entries), NORMAL,
          "keeps lists that are made in order, and only walked, as arrays", exact=True),
+    _plain("grown_arrays", grown_arrays, NORMAL,
+           "makes arrays as long from the start as a loop makes them", exact=True),
     _plain("parts", parts, NORMAL, "hands recursive functions a whole array and an offset in place of a part",
            exact=True),
     _plain("index_checks", remove_index_checks, NORMAL, "removes checks of indices that loops and conditions prove",

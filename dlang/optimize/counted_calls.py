@@ -111,7 +111,7 @@ class _Recursion:
         """Tells whether arrays have the same sizes in all calls, and what each call sees of one lies within what the
         first does, so that no view relies on a check of another call."""
         f = self.function
-        changing = {f.params[k] for k in (self.position, *self.steps, *self.changing)} | {*f.results}
+        changing = {f.params[k] for k in (self.position, *self.steps, *self.changing)}
         if any(v in changing for p in (*f.params, *f.results) for v in type_vars(p.type)):
             return False
         for let in self.before:
@@ -321,12 +321,12 @@ def _backward(b: Builder, found: _Recursion, count: anf.Size) -> tuple[anf.Atom,
     init = _base(b, found, count, {})
     index = anf.fresh("k", I64)
     given = found.arm.lets[found.at].vars
-    state = tuple([anf.fresh(v.name, v.type) for v in given])
+    state = refresh_vars(given, {})
     with b.scope() as lets:
         env = {**_numbers(b, found, count - 1 - anf.poly(index)), **dict(zip(given, state, strict=True))}
         each = (*found.before, *found.arm.lets[: found.at], *found.arm.lets[found.at + 1 :])
         results = b.inline(refresh(anf.Block(each, found.arm.results), env))
-    last = tuple([anf.fresh(v.name, v.type) for v in given])
+    last = refresh_vars(given, {})
     b.append(anf.Let(last, anf.For(index, anf.ZERO, count, state, init, anf.Block(tuple(lets), results)), f.span))
     return last
 

@@ -137,6 +137,10 @@ fn g(x: f64, b: bool) -> f64 = if b { sin(x) } else { x }
 fn h(e: E) -> f64 = match e { A(y) => g(y, true), B(y) => g(y, false) }
 fn main(x: f64) -> f64 = h(if x > 0.5 { A(x) } else { B(2.0 * x) })
 """,
+    "grown_arrays": (
+        "fn main(x: f64[n]) -> f64 { var y: f64[?] = [1.0]\n"
+        " for v in x { y = concat([v], y, [v * 2.0, sin(y[0])]) }; sum(y[i] * f64(i) for i) }"
+    ),
     "parts": (
         "fn go(x: f64[m], y: f64[m]) -> f64 = if m < 2 { sum(x) } else { x[0] * y[m - 1] + go(x[2..], y[..m - 2]) }\n"
         "fn main(x: f64[n]) -> f64 = if n > 9 { grad(|y: f64[n]| go(y, x))(x)[0] } else { go(x, x) }"

@@ -1,0 +1,172 @@
+"""Arrays that a loop makes longer in each iteration, by the same number of elements, are as long from the start.
+
+    m, y = for i in 0..n (m = 0, y: [m]) { …  yield m + 2, concat(y, v) }
+    m = 2 * n
+    y = for i in 0..n (y: [m]) { …  yield y with y[2 * i..][j] = v[j] }
+
+Elements may be put before the others as well as behind them. What an iteration reads of the array is a part of it. So
+an element is written once, and is not copied in each iteration; a loop that does no more than that is a comprehension.
+
+This comes before derivatives, behind what makes loops of recursion (`counted_calls.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dlang.ir import anf
+from dlang.ir.axes import section
+from dlang.ir.builder import Builder, i64
+from dlang.ir.traverse import bound_vars, map_bodies, map_inner, type_vars, with_lets
+from dlang.ir.types import I64, array_type
+from dlang.optimize.tails import zero
+
+
+def grown_arrays(program: anf.Program) -> anf.Program:
+    """The program in which no loop makes arrays longer that could be as long from the start."""
+    return map_bodies(program, _whole)
+
+
+def _whole(block: anf.Block) -> anf.Block:
+    block = map_inner(block, _whole)
+    lets: list[anf.Let] = []
+    for let in block.lets:
+        new = [let]
+        while isinstance(op := new[-1].op, anf.For) and (grown := next(_grown(op), None)) is not None:
+            new[-1:] = _from_the_start(new[-1], op, grown)
+        lets += new
+    return with_lets(block, lets, block.results)
+
+
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """An array that grows: its position in the state, and the let that joins pieces before and behind it."""
+
+    position: int
+    let: anf.Let
+    before: tuple[anf.Var, ...]
+    behind: tuple[anf.Var, ...]
+
+    @property
+    def more(self) -> anf.Size:
+        """How many elements come before it."""
+        return _length(self.before)
+
+
+@dataclass(frozen=True, slots=True)
+class _Grown:
+    """A part of the state that is the size of arrays which grow. step: by how much, in each iteration."""
+
+    position: int
+    step: anf.Size
+    arrays: tuple[_Joined, ...]
+
+
+def _length(arrays: Sequence[anf.Var]) -> anf.Size:
+    return sum((array_type(a).shape[0] for a in arrays), anf.ZERO)
+
+
+def _grown(op: anf.For) -> Iterator[_Grown]:
+    """The sizes in the state of a loop that grow by the same in each iteration, as do all arrays of them."""
+    if op.early:
+        return
+    defined = {v: let for let in op.body.lets for v in let.vars}
+    inside = {op.index, *op.params, *bound_vars(op.body)}
+    for k, size in enumerate(op.params):
+        sized = [j for j, p in enumerate(op.params) if size in type_vars(p.type)]
+        after = op.body.results[k]
+        last = defined.get(after) if isinstance(after, anf.Var) else None
+        if size.type != I64 or not sized or last is None or not isinstance(last.op, anf.IndexExpr):
+            continue
+        step = last.op.size - anf.poly(size)
+        arrays = [_joined(op, j, size, defined) for j in sized]
+        known = [a for a in arrays if a is not None and _length([*a.before, *a.behind]) == step]
+        if len(known) == len(arrays) and not any(s.mentions(inside) for s in (step, *(a.more for a in known))):
+            yield _Grown(k, step, tuple(known))
+
+
+def _joined(op: anf.For, position: int, size: anf.Var, defined: dict[anf.Var, anf.Let]) -> _Joined | None:
+    """How an array of so many rows is joined with others."""
+    param, last = op.params[position], op.body.results[position]
+    dtype, shape = array_type(param).dtype, array_type(param).shape
+    let = defined.get(last) if isinstance(last, anf.Var) else None
+    if (
+        let is None
+        or anf.is_reference(dtype)
+        or shape[0] != anf.poly(size)
+        or any(s.mentions([size]) for s in shape[1:])
+    ):
+        return None
+    match let.op:
+        case anf.Concat(arrays) if arrays.count(param) == 1:
+            at = arrays.index(param)
+            return _Joined(position, let, arrays[:at], arrays[at + 1 :])
+        case _:
+            return None
+
+
+def _from_the_start(let: anf.Let, op: anf.For, grown: _Grown) -> list[anf.Let]:
+    """The loop over arrays that are as long from the start as they become, with what comes before it."""
+    b = Builder(span=let.span)
+    total, size = let.vars[grown.position], op.params[grown.position]
+    positions = {a.position for a in grown.arrays}
+    with b.scope() as lets:
+        trips = anf.poly(b.prim("maximum", b.size(op.high - op.low), i64(0), name="n"))
+        start = anf.poly(op.init[grown.position])
+        b.emit_as((total,), anf.IndexExpr(start + trips * grown.step))
+        done = anf.poly(op.index) - op.low
+        init, wholes = list(op.init), {}
+        for a in grown.arrays:
+            param = op.params[a.position]
+            type = anf.Array(array_type(param).dtype, (anf.poly(total), *array_type(param).shape[1:]))
+            wholes[a.position] = anf.fresh(param.name, type)
+            first = b.full(type.shape, zero(type.dtype), name=param.name)
+            given = op.init[a.position]
+            assert isinstance(given, anf.Var)
+            init[a.position] = first if start == 0 else _with_rows(b, first, trips * a.more, given)
+    with b.scope() as inner:
+        b.emit_as((size,), anf.IndexExpr(start + done * grown.step))
+        for a in grown.arrays:
+            _show(b, op.params[a.position], wholes[a.position], (trips - done) * a.more)
+        results = list(op.body.results)
+        for each in op.body.lets:
+            a_ = next((a for a in grown.arrays if a.let is each), None)
+            if a_ is None:
+                b.append(each)
+                continue
+            b.span = each.span
+            whole, before, behind = wholes[a_.position], (trips - done - 1) * a_.more, (trips - done) * a_.more
+            for piece in a_.before:
+                whole = _with_rows(b, whole, before, piece)
+                before += array_type(piece).shape[0]
+            behind += anf.poly(size)
+            for piece in a_.behind:
+                whole = _with_rows(b, whole, behind, piece)
+                behind += array_type(piece).shape[0]
+            _show(b, each.vars[0], whole, (trips - done - 1) * a_.more)
+            results[a_.position] = whole
+    kept = [k for k in range(len(op.params)) if k != grown.position]
+    body = anf.Block(tuple(inner), tuple([results[k] for k in kept]))
+    params = tuple([wholes[k] if k in positions else op.params[k] for k in kept])
+    loop = anf.For(op.index, op.low, op.high, params, tuple([init[k] for k in kept]), body)
+    return [*lets, anf.Let(tuple([let.vars[k] for k in kept]), loop, let.span)]
+
+
+def _show(b: Builder, var: anf.Var, whole: anf.Var, first: anf.Size) -> None:
+    """Binds a variable to rows of an array from the first one on."""
+    shape = array_type(var).shape
+    b.emit_as((var,), section(whole, (first, *(anf.ZERO for _ in shape[1:])), shape))
+
+
+def _with_rows(b: Builder, whole: anf.Var, first: anf.Size, rows: anf.Var) -> anf.Var:
+    """Sets rows of an array, from the first one on."""
+    shape = array_type(rows).shape
+    if shape == (anf.ONE,):
+        return b.update(whole, (first,), b.read(rows, (0,)), whole.name)
+    axes = tuple([anf.Axis(anf.fresh("ijkl"[min(n, 3)], I64), (anf.ZERO,), (s,)) for n, s in enumerate(shape)])
+    index = tuple([anf.poly(axis.var) for axis in axes])
+    body = b.block(lambda: b.read(rows, [axis.var for axis in axes]))
+    to = anf.Reduce(array_type(whole).shape, (first + index[0], *index[1:]), "set", into=whole)
+    (out,) = b.emit(anf.Comp(axes, body, (to,)), (whole.name,))
+    return out
