@@ -7,6 +7,13 @@
 Elements may be put before the others as well as behind them. What an iteration reads of the array is a part of it. So
 an element is written once, and is not copied in each iteration; a loop that does no more than that is a comprehension.
 
+Where only some iterations make it longer, at one end and by a few numbers, the array is as long as it may become, and
+what is there is a part of it that grows:
+
+    m, y = for i in 0..n (m = 0, y: [m]) { …  if c { yield m + 1, concat(y, v) } else { yield m, y } }
+    m, z = for i in 0..n (m = 0, z: [n]) { …  if c { yield m + 1, z with z[m] = v } else { yield m, z } }
+    y = z[..m]
+
 This comes before derivatives, behind what makes loops of recursion (`counted_calls.py`).
 """
 
@@ -14,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from dlang.ir import anf
 from dlang.ir.axes import section
@@ -21,6 +29,9 @@ from dlang.ir.builder import Builder, i64
 from dlang.ir.traverse import bound_vars, map_bodies, map_inner, type_vars, with_lets
 from dlang.ir.types import I64, array_type
 from dlang.optimize.tails import zero
+
+MOST_AT_ONCE = 4
+"""Numbers by which an iteration may make an array longer that has room for all: it may hold few of them in the end."""
 
 
 def grown_arrays(program: anf.Program) -> anf.Program:
@@ -35,6 +46,8 @@ def _whole(block: anf.Block) -> anf.Block:
         new = [let]
         while isinstance(op := new[-1].op, anf.For) and (grown := next(_grown(op), None)) is not None:
             new[-1:] = _from_the_start(new[-1], op, grown)
+        while isinstance(op := new[0].op, anf.For) and (some := next(_sometimes(op), None)) is not None:
+            new[:1] = _with_room(new[0], op, some)
         lets += new
     return with_lets(block, lets, block.results)
 
@@ -170,3 +183,147 @@ def _with_rows(b: Builder, whole: anf.Var, first: anf.Size, rows: anf.Var) -> an
     to = anf.Reduce(array_type(whole).shape, (first + index[0], *index[1:]), "set", into=whole)
     (out,) = b.emit(anf.Comp(axes, body, (to,)), (whole.name,))
     return out
+
+
+@dataclass(frozen=True, slots=True)
+class _Sometimes:
+    """A part of the state that is the size of an array which some iterations make longer, by so much each.
+
+    ahead: whether that is at its start.
+    """
+
+    size: int
+    array: int
+    step: anf.Size
+    ahead: bool
+
+
+def _sometimes(op: anf.For) -> Iterator[_Sometimes]:
+    """The sizes in the state of a loop of which one array is, that branches make longer or leave as it is."""
+    inside = {op.index, *op.params, *bound_vars(op.body)}
+    after = op.body.results[op.early :]
+    for k, size in enumerate(op.params):
+        sized = [j for j, p in enumerate(op.params) if size in type_vars(p.type)]
+        if size.type != I64 or len(sized) != 1:
+            continue
+        (j,) = sized
+        dtype, shape = array_type(op.params[j]).dtype, array_type(op.params[j]).shape
+        if anf.is_reference(dtype) or shape[0] != anf.poly(size) or any(s.mentions([size]) for s in shape[1:]):
+            continue
+        ends = _ends(op.body, after[k], after[j], size, op.params[j])
+        joins = None if ends is None else {*ends} - {None}
+        if joins is not None and len(joins) == 1:
+            ((step, ahead),) = [join for join in joins if join is not None]
+            numbers = prod([step, *shape[1:]], start=anf.ONE).constant
+            if numbers is not None and numbers <= MOST_AT_ONCE and not step.mentions(inside):
+                yield _Sometimes(k, j, step, ahead)
+
+
+def _ends(
+    block: anf.Block, length: anf.Atom, array: anf.Atom, size: anf.Var, param: anf.Var
+) -> list[tuple[anf.Size, bool] | None] | None:
+    """By how much an array is longer at the ends of a block, and whether at its start; None in the list where it is
+    as it was, and None where something else becomes of it."""
+    if length is size and array is param:
+        return [None]
+    let = next((let for let in block.lets if array in let.vars), None)
+    match None if let is None else let.op:
+        case anf.If(_, then, otherwise) if let is not None and isinstance(length, anf.Var) and length in let.vars:
+            assert isinstance(array, anf.Var)
+            out: list[tuple[anf.Size, bool] | None] = []
+            for arm in (then, otherwise):
+                results = dict(zip(let.vars, arm.results, strict=True))
+                found = _ends(arm, results[length], results[array], size, param)
+                if found is None:
+                    return None
+                out += found
+            return out
+        case anf.Concat(arrays) if arrays.count(param) == 1 and param in (arrays[0], arrays[-1]) and len(arrays) > 1:
+            step = _length([a for a in arrays if a is not param])
+            named = next((let.op for let in block.lets if length in let.vars), None)
+            if isinstance(named, anf.IndexExpr) and named.size == anf.poly(size) + step:
+                return [(step, arrays[0] is not param)]
+            return None
+        case _:
+            return None
+
+
+def _with_room(let: anf.Let, op: anf.For, some: _Sometimes) -> list[anf.Let]:
+    """The loop over an array that has room for all that may come, with what comes before it and after it."""
+    b = Builder(span=let.span)
+    size, param, given = op.params[some.size], op.params[some.array], op.init[some.array]
+    dtype, shape = array_type(param).dtype, array_type(param).shape
+    assert isinstance(given, anf.Var)
+    with b.scope() as lets:
+        trips = anf.poly(b.prim("maximum", b.size(op.high - op.low), i64(0), name="n"))
+        start = anf.poly(op.init[some.size])
+        room = anf.poly(b.size(start + trips * some.step))
+        first = b.empty(dtype, (room, *shape[1:]), param.name)
+        if start != 0:
+            first = _with_rows(b, first, room - start if some.ahead else anf.ZERO, given)
+    whole, last = (anf.fresh(param.name, anf.Array(dtype, (room, *shape[1:]))) for _ in range(2))
+    roomy = _Roomy(param, whole, room, some)
+    with b.scope() as inner:
+        roomy.show(b, param, whole, anf.poly(size))
+        after = op.body.results[some.array + op.early]
+        made = roomy.block(b, op.body, after)
+    results = [*op.body.results]
+    results[some.array + op.early] = made
+    params = tuple([whole if p is param else p for p in op.params])
+    init = tuple([first if k == some.array else a for k, a in enumerate(op.init)])
+    loop = anf.For(op.index, op.low, op.high, params, init, anf.Block(tuple(inner), tuple(results)), op.early)
+    vars = tuple([last if k == some.array else v for k, v in enumerate(let.vars)])
+    with b.scope() as behind:
+        roomy.show(b, let.vars[some.array], last, anf.poly(let.vars[some.size]))
+    return [*lets, anf.Let(vars, loop, let.span), *behind]
+
+
+@dataclass(frozen=True, slots=True)
+class _Roomy:
+    """An array of the state that is the part of another one, `whole`, which has room for so many rows."""
+
+    param: anf.Var
+    whole: anf.Var
+    room: anf.Size
+    some: _Sometimes
+
+    def show(self, b: Builder, var: anf.Var, whole: anf.Var, size: anf.Size) -> None:
+        """Binds a variable to the part that is there."""
+        _show(b, var, whole, self.room - size if self.some.ahead else anf.ZERO)
+
+    def block(self, b: Builder, block: anf.Block, array: anf.Atom) -> anf.Var:
+        """Emits the lets of a block at whose end the array is this one; gives what is then the whole."""
+        if array is self.param:
+            for let in block.lets:
+                b.append(let)
+            return self.whole
+        out = self.whole
+        for let in block.lets:
+            if array not in let.vars:
+                b.append(let)
+                continue
+            assert isinstance(array, anf.Var)
+            b.span = let.span
+            length = array_type(array).shape[0]
+            match let.op:
+                case anf.Concat(arrays):
+                    pieces = [a for a in arrays if a is not self.param]
+                    at = self.room - length if self.some.ahead else length - self.some.step
+                    for piece in pieces:
+                        out = _with_rows(b, out, at, piece)
+                        at += array_type(piece).shape[0]
+                case anf.If(condition, then, otherwise, cold=cold):
+                    k = let.vars.index(array)
+                    arms = []
+                    for arm in (then, otherwise):
+                        with b.scope() as lets:
+                            whole = self.block(b, arm, arm.results[k])
+                        results = tuple([whole if j == k else r for j, r in enumerate(arm.results)])
+                        arms.append(anf.Block(tuple(lets), results))
+                    out = anf.fresh(self.whole.name, self.whole.type)
+                    vars = tuple([out if v is array else v for v in let.vars])
+                    b.append(anf.Let(vars, anf.If(condition, arms[0], arms[1], cold=cold), let.span))
+                case _:
+                    raise AssertionError("an array grows by being joined, in a branch or not")
+            self.show(b, array, out, length)
+        return out
